@@ -47,20 +47,26 @@ func (s *Service) Undelete(ctx context.Context, id string) (Scheduler, error) {
 }
 
 func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) error) (Scheduler, error) {
-	m, err := s.find(id)
+	m, err := s.known(id)
 	if err != nil {
 		return Scheduler{}, err
 	}
 	changed := false
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	m.committing.Lock()
+	err = s.commitChange(ctx, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		if err := f(&next); err != nil || next.Deleted.Equal(v.Deleted) {
 			return nil, err
 		}
 		changed = true
 		next.Generation++
-		return &Change{Scheduler: next}, nil
+		change := &Change{Scheduler: next}
+		if m.fault != nil {
+			change.Deletion = &Deletion{next.Deleted, next.Expires}
+		}
+		return change, nil
 	})
+	m.committing.Unlock()
 	now := m.snapshot.Load()
 	if err != nil || !changed {
 		return now.Scheduler, err
@@ -70,9 +76,11 @@ func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) 
 		s.queue.Cancel(id, dropped("the scheduler was deleted"))
 		m.watchers.Notify()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.startRound(m)
+	if m.fault == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.startRound(m)
+	}
 	return now.Scheduler, nil
 }
 
@@ -113,7 +121,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	var requests []string
 	s.mu.RLock()
 	for _, m := range s.schedulers {
-		if at := m.snapshot.Load().Expires; m.fault == nil && !at.IsZero() && !now.Before(at) {
+		if at := m.snapshot.Load().Expires; !at.IsZero() && !now.Before(at) {
 			expired = append(expired, m)
 		}
 	}

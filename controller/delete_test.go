@@ -181,3 +181,74 @@ func TestPurge(t *testing.T) {
 		t.Errorf("another scheduler has %d events, %v", st.Events, err)
 	}
 }
+
+// A quarantined scheduler is deleted without its records being written, so that a version or a backup that
+// accepts them undeletes what there was; and it is purged, after which its id is free.
+func TestDeleteQuarantined(t *testing.T) {
+	for name, alter := range map[string]func(*controller.Saved){
+		"all": func(s *controller.Saved) {
+			*s = controller.Saved{Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s"},
+				Deleted: s.Scheduler.Deleted, Expires: s.Scheduler.Expires}, Fault: errors.New("its CRC32C is wrong")}
+		},
+		"revision on offer": func(s *controller.Saved) { s.Configurations[1] = lose(s.Configurations[1]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, now := context.Background(), origin
+			h := start(t, adopt(func(round.Input) int { return 2 }))
+			h.now = func() time.Time { return now }
+			h.register("s", controller.Auto)
+			h.submit("s", time.Minute)
+			h.submit("s", time.Hour+1)
+			h.rounds("s", 1)
+			before, _, err := h.service.Scheduler("s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			reopen := func(damaged bool) {
+				h.wrap = func(s controller.Store) controller.Store {
+					return altered{s, func(saved []controller.Saved) {
+						for i := range saved {
+							if damaged {
+								alter(&saved[i])
+							}
+						}
+					}}
+				}
+				h.close()
+				h.open()
+			}
+			accept := func(*controller.Scheduler) error { return nil }
+			reopen(true)
+			if got, err := h.service.Delete(ctx, "s", accept); err != nil || !got.Deleted.Equal(now) {
+				t.Fatalf("%v, %v", got.Deleted, err)
+			}
+			reopen(true)
+			if _, err := h.service.Current("s", ""); !errors.Is(err, controller.ErrDeleted) &&
+				!errors.Is(err, controller.ErrQuarantined) {
+				t.Errorf("current: %v", err)
+			}
+			reopen(false)
+			if _, err := h.service.Undelete(ctx, "s"); err != nil {
+				t.Fatal(err)
+			}
+			reopen(false)
+			after, _, err := h.service.Scheduler("s")
+			if err != nil || !after.Deleted.IsZero() || !after.Records.Equal(&before.Records) || h.current("s").Revision != 2 {
+				t.Errorf("%+v, %v, was %+v", after, err, before)
+			}
+			reopen(true)
+			if _, err := h.service.Delete(ctx, "s", accept); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(controller.DeletedFor)
+			if err := h.service.Purge(ctx); err != nil {
+				t.Fatal(err)
+			}
+			reopen(false)
+			if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) {
+				t.Errorf("purged: %v", err)
+			}
+			h.register("s", controller.Auto)
+		})
+	}
+}

@@ -142,7 +142,7 @@ func newManaged(one Saved) *managed {
 }
 
 func (m *managed) quarantined() error {
-	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, or start a version that accepts it",
+	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, start a version that accepts it, or delete it",
 		m.id, ErrQuarantined, m.fault)
 }
 

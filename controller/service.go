@@ -241,7 +241,16 @@ func (s *Service) whole(id string) (*managed, error) {
 	return m, nil
 }
 
+// find finds a scheduler of which something can be read.
 func (s *Service) find(id string) (*managed, error) {
+	m, err := s.known(id)
+	if err == nil && m.snapshot.Load().space == nil {
+		return nil, m.quarantined()
+	}
+	return m, err
+}
+
+func (s *Service) known(id string) (*managed, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -250,9 +259,6 @@ func (s *Service) find(id string) (*managed, error) {
 	m := s.schedulers[id]
 	if m == nil {
 		return nil, noScheduler(id)
-	}
-	if m.snapshot.Load().space == nil { // nothing can be read of it
-		return nil, m.quarantined()
 	}
 	return m, nil
 }
@@ -427,6 +433,11 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 	if m.fault != nil {
 		return m.quarantined()
 	}
+	return s.commitChange(ctx, m, f)
+}
+
+// commitChange is commit, also of a quarantined scheduler. committing is held.
+func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot) (*Change, error)) error {
 	if m.purged {
 		return noScheduler(m.id)
 	}

@@ -231,11 +231,19 @@ type SchedulerRevision struct {
 	Damage error `json:"-"`
 }
 
+// Deletion is when a scheduler was deleted and when it expires; zero if it was undeleted.
+type Deletion struct {
+	Deleted time.Time `json:"deleted,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
 // Change is written whole or not at all.
 type Change struct {
 	Scheduler Scheduler
 	// Revisions are those of the scheduler before the change and after, if it has another one.
-	Revisions      []SchedulerRevision
+	Revisions []SchedulerRevision
+	// Deletion, of a quarantined scheduler, is stored beside its records, which stay as they are.
+	Deletion       *Deletion
 	Configurations []*rollout.Configuration
 	Ack            *rollout.Ack // of AckRevision
 	AckRevision    int64        // 0 without Ack

@@ -236,7 +236,7 @@ func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerReq
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	_, err = s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
+	c, err := s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
 		if tag := req.GetEtag(); tag != "" && tag != s.schedulerEtag(c) {
 			return errEtag
 		}
@@ -245,7 +245,20 @@ func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerReq
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.scheduler(id)
+	return s.deleted(c)
+}
+
+// deleted is a scheduler that was deleted or undeleted, also one of which nothing can be read.
+func (s *Server) deleted(c controller.Scheduler) (*pb.Scheduler, error) {
+	if _, err := s.service.Space(c.ID); !errors.Is(err, controller.ErrQuarantined) {
+		return s.scheduler(c.ID)
+	}
+	out := &pb.Scheduler{Name: schedulerName(c.ID)}
+	if !c.Deleted.IsZero() {
+		out.State, out.DeleteTime, out.ExpireTime = pb.Scheduler_DELETED, timestamppb.New(c.Deleted),
+			timestamppb.New(c.Expires)
+	}
+	return out, nil
 }
 
 // UndeleteScheduler takes back that a scheduler was deleted.
@@ -254,10 +267,11 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	if _, err := s.service.Undelete(ctx, id); err != nil {
+	c, err := s.service.Undelete(ctx, id)
+	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.scheduler(id)
+	return s.deleted(c)
 }
 
 // PauseTuning keeps rounds from being decided.

@@ -26,6 +26,7 @@ const (
 	configsBucket    = "configurations"
 	acksBucket       = "acknowledgements"
 	revisionsBucket  = "scheduler_revisions" // of schedulers that have several
+	deletionsBucket  = "deletions"           // of schedulers that are quarantined
 	requestsBucket   = "requests"
 	auditBucket      = "audit" // lines of the audit log by sequence
 )
@@ -124,11 +125,19 @@ func (r *Store) reopenConfig() (err error) {
 
 func putChange(tx *bolt.Tx, c *controller.Change) error {
 	id := []byte(c.Scheduler.ID)
+	if c.Deletion != nil {
+		return errors.Join(putJSON(tx, id, c.Deletion, deletionsBucket), putAudit(tx, c.Audit))
+	}
 	if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
 		return err
 	}
 	for _, one := range c.Revisions {
 		if err := putJSON(tx, revisionKey(one.Number), one, revisionsBucket, string(id)); err != nil {
+			return err
+		}
+	}
+	if b := tx.Bucket([]byte(deletionsBucket)); b != nil { // the record says it by now
+		if err := b.Delete(id); err != nil {
 			return err
 		}
 	}
@@ -234,6 +243,20 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 					return nil
 				})
 			}
+			if err != nil {
+				return err
+			}
+			err = eachJSON(tx, deletionsBucket, nil, func(d controller.Deletion, id []byte, err error) {
+				if err != nil {
+					damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+					return
+				}
+				for i := range saved {
+					if s := &saved[i].Scheduler; s.ID == string(id) {
+						s.Deleted, s.Expires = d.Deleted, d.Expires
+					}
+				}
+			})
 			if err != nil {
 				return err
 			}

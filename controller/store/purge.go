@@ -36,9 +36,11 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		if scheduler == "" {
 			return nil
 		}
-		if b := tx.Bucket([]byte(schedulersBucket)); b != nil {
-			if err := b.Delete([]byte(scheduler)); err != nil {
-				return err
+		for _, name := range []string{schedulersBucket, deletionsBucket} {
+			if b := tx.Bucket([]byte(name)); b != nil {
+				if err := b.Delete([]byte(scheduler)); err != nil {
+					return err
+				}
 			}
 		}
 		for _, name := range []string{configsBucket, acksBucket, revisionsBucket} {

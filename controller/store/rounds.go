@@ -100,8 +100,12 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 	})
 }
 
-// purgeRounds removes the records of the scheduler with a uid.
+// purgeRounds removes the records of the scheduler with a uid. Those of a scheduler whose uid cannot
+// be read stay.
 func (r *Store) purgeRounds(uid string) error {
+	if uid == "" {
+		return nil
+	}
 	if _, err := os.Stat(filepath.Join(r.dir, roundsFile)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
