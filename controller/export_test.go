@@ -1,6 +1,10 @@
 package controller
 
-import "github.com/autosched/autosched/round"
+import (
+	"context"
+
+	"github.com/autosched/autosched/round"
+)
 
 // Remembered is the number of event ids kept to recognise duplicates.
 func (s *Service) Remembered(id string) int {
@@ -36,4 +40,4 @@ func (s *Service) Waiting(id string) int {
 }
 
 // Digest is that of a round.
-func (x *RoundInput) Digest(in *round.Input) (string, error) { return x.digest(in) }
+func (x *RoundInput) Digest(in *round.Input) (string, error) { return x.digest(context.Background(), in) }

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -129,7 +130,7 @@ func (x *RoundInput) input(sp *space.Space) (in round.Input, err error) {
 }
 
 // digest is the SHA-256 of all that a round is decided on.
-func (x *RoundInput) digest(in *round.Input) (string, error) {
+func (x *RoundInput) digest(ctx context.Context, in *round.Input) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)
 	for _, part := range []any{"round input 1", x, in.Space.Params(), in.Space.Rules(), in.State} {
@@ -139,14 +140,24 @@ func (x *RoundInput) digest(in *round.Input) (string, error) {
 	}
 	at := in.State.At
 	from := at - round.ArrivalMemory
-	finishes, arrivals := in.Ledger.Finishes(from, at+1), in.Ledger.Arrivals(from, at+1)
+	finishes := in.Ledger.Finishes(from, at+1)
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	arrivals := in.Ledger.Arrivals(from, at+1)
 	buffer := binary.AppendUvarint(nil, uint64(len(finishes)))
 	for i := range finishes {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return "", ctx.Err()
+		}
 		buffer = appendFields(buffer, reflect.ValueOf(&finishes[i]).Elem())
 		_, _ = h.Write(buffer)
 		buffer = buffer[:0]
 	}
 	for i := range arrivals {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return "", ctx.Err()
+		}
 		buffer = appendFields(buffer, reflect.ValueOf(&arrivals[i]).Elem())
 		_, _ = h.Write(buffer)
 		buffer = buffer[:0]
@@ -237,8 +248,9 @@ func DecodeRound(sequence int64, text []byte, err error) *RoundRecord {
 	return r
 }
 
-// beginRecord notes what a round is about to be decided on. m.mu is not held.
-func (s *Service) beginRecord(m *managed, v *snapshot, id roundID, in *round.Input) *RoundRecord {
+// beginRecord notes what a round is about to be decided on, nil if the context ends meanwhile. m.mu is
+// not held.
+func (s *Service) beginRecord(ctx context.Context, m *managed, v *snapshot, id roundID, in *round.Input) *RoundRecord {
 	if s.o.KeepRounds < 0 {
 		return nil
 	}
@@ -247,7 +259,9 @@ func (s *Service) beginRecord(m *managed, v *snapshot, id roundID, in *round.Inp
 	r.Cursor, r.Events = m.history.cursor, m.history.events-int64(len(m.pending))
 	m.mu.Unlock()
 	var err error
-	if r.Digest, err = r.Input.digest(in); err != nil {
+	if r.Digest, err = r.Input.digest(ctx, in); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		s.o.Log.Error("round is not stored", "scheduler", m.id, "interval", id.number, "err", err)
 		return nil
 	}

@@ -61,7 +61,7 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 	in.Snapshot = round.Snapshot{State: ledger.State(x.At), Ledger: ledger, Zero: x.Zero,
 		Simulator: x.Simulation.options()}
 	in.Workers = workers
-	if out.Digest, err = x.digest(&in); err != nil {
+	if out.Digest, err = x.digest(ctx, &in); err != nil {
 		return nil, err
 	}
 	if out.Digest != r.Digest {

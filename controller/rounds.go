@@ -311,7 +311,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 			History: v.Experience,
 		}
-		record = s.beginRecord(m, v, id, &in)
+		record = s.beginRecord(ctx, m, v, id, &in)
 		d, err = s.o.Decide(ctx, in)
 		record.end(s.now(), &d, err)
 		if err == nil && !id.urgent {

@@ -217,12 +217,25 @@ func (s *Service) noteDamage(damage []Damage) {
 func (s *Service) StopRounds() { s.stop() }
 
 // Close stops the rounds under way and waits for them. The store stays open.
-func (s *Service) Close() {
+func (s *Service) Close() { _ = s.Shutdown(context.Background()) }
+
+// Shutdown is Close that waits no longer than until the context ends, whose error it then returns.
+func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.stop()
-	s.wg.Wait()
+	ended := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (s *Service) now() time.Time { return s.o.Now().UTC() }

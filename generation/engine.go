@@ -94,6 +94,9 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 	}
 	futures := make([]Future, r.Count)
 	for k := range futures {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		draw := rng.Stream("remaining", r.Seed, uint64(k))
 		left := make([]time.Duration, len(r.Active))
 		for i := range r.Active {
@@ -129,6 +132,9 @@ const leastHistory = 24 * time.Hour
 
 // forecast draws the arrivals of each future, with sources in r.Submitted.
 func (e *Engine) forecast(ctx context.Context, r *Request) ([][]arrivals.Arrival, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	past, err := arrivals.FromJobs(e.zero, r.Submitted, r.At, arrivals.Grid{})
 	if err != nil {
 		return nil, fmt.Errorf("generation: %w", err)
@@ -175,6 +181,9 @@ func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, e
 	day := e.zero.Add(r.At).UTC().Truncate(24 * time.Hour).Sub(e.zero)
 	if e.predictor == nil || day != e.learnt {
 		past := durations.Known(r.Records, day)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if over := len(past) - trainJobs; over > 0 {
 			past = past[over:]
 		}

@@ -8,6 +8,7 @@
 package generation
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -63,10 +64,14 @@ type Past struct {
 // Replay draws completions of a past window instead of futures. Jobs that have
 // ended keep their durations; those of the others are drawn from the history at
 // the present.
-func Replay(zero time.Time, past Past, history []durations.Record, count int, seed uint64) ([]Future, error) {
+func Replay(ctx context.Context, zero time.Time, past Past, history []durations.Record, count int,
+	seed uint64) ([]Future, error) {
 	known := durations.FromHistory(history)
 	futures := make([]Future, count)
 	for k := range futures {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		f := &futures[k]
 		draw := rng.Stream("replay", seed, uint64(k))
 		total := func(r *durations.Record) time.Duration {

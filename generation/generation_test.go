@@ -169,7 +169,7 @@ func TestReplay(t *testing.T) {
 		Arrivals: []durations.Record{record("came and ended", time.Hour, time.Minute, true),
 			record("came", time.Hour, 10*time.Minute, false)},
 	}
-	replays, err := generation.Replay(time.Time{}, past, ended(20000), 4, 3)
+	replays, err := generation.Replay(context.Background(), time.Time{}, past, ended(20000), 4, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

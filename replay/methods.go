@@ -200,7 +200,7 @@ func randomPreset(e *Evaluation) roundFunc {
 func selfTune(e *Evaluation) roundFunc {
 	var state json.RawMessage
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
-		r, err := e.onLastHour(m)
+		r, err := e.onLastHour(ctx, m)
 		if err != nil {
 			return round.Result{}, err
 		}
@@ -215,7 +215,7 @@ func selfTune(e *Evaluation) roundFunc {
 
 func selfTunePlus(e *Evaluation) roundFunc {
 	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
-		r, err := e.onLastHour(m)
+		r, err := e.onLastHour(ctx, m)
 		if err != nil {
 			return round.Result{}, err
 		}
@@ -223,8 +223,8 @@ func selfTunePlus(e *Evaluation) roundFunc {
 	}
 }
 
-func (e *Evaluation) onLastHour(m *RoundInput) (*round.Round, error) {
-	x, err := m.LastHour(e.Options.Futures, m.Seed)
+func (e *Evaluation) onLastHour(ctx context.Context, m *RoundInput) (*round.Round, error) {
+	x, err := m.LastHour(ctx, e.Options.Futures, m.Seed)
 	return e.Round(x, m.Incumbent, m.Seed), err
 }
 

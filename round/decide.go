@@ -168,6 +168,9 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		in.Search, why = SearchPortfolio, "more arrived since the last decision than it expected"
 	}
 	presets := presetsIn(in.Space, s)
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
 	n, most := in.Futures, portfolioSize-2-min(presetsKept, len(presets))
 	if in.Search == SearchFull {
 		most = pastInFull

@@ -98,7 +98,7 @@ func TestDecideOnTwoGroups(t *testing.T) {
 	if r.Stats.WiderThanCluster != 5 || len(r.Trials) != 6 {
 		t.Errorf("%d jobs are too wide, want 5; %d trials: %s", r.Stats.WiderThanCluster, len(r.Trials), r.Reason)
 	}
-	past, err := snapshot.LastHour(1, 1)
+	past, err := snapshot.LastHour(t.Context(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ type insurer struct {
 func newInsurer(ctx context.Context, in *Input, p *Problem, base Scenario, key func(space.Config) string) (*insurer,
 	error) {
 	x := &insurer{workers: in.Workers, key: key}
-	week, span, err := in.lastDays(replays, in.Seed)
+	week, span, err := in.lastDays(ctx, replays, in.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func newInsurer(ctx context.Context, in *Input, p *Problem, base Scenario, key f
 		x.weight = replayWeight * float64(span) / float64(Memory)
 	}
 	if !in.Ablation.NoStress {
-		stress, err := in.stress(base, in.Seed)
+		stress, err := in.stress(ctx, base, in.Seed)
 		if err != nil {
 			return nil, err
 		}
@@ -168,9 +168,12 @@ const (
 // lastDays is the jobs submitted within Memory, replayed n times on an empty cluster,
 // and the time since the first of them. Durations of jobs that have not ended are drawn
 // from history.
-func (s *Snapshot) lastDays(n int, seed uint64) ([]Scenario, time.Duration, error) {
+func (s *Snapshot) lastDays(ctx context.Context, n int, seed uint64) ([]Scenario, time.Duration, error) {
 	from := s.State.At - Memory
 	records := s.records()
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
 	known := index(records)
 	var past generation.Past
 	for _, j := range s.arrivals(from, s.State.At+1) {
@@ -180,13 +183,16 @@ func (s *Snapshot) lastDays(n int, seed uint64) ([]Scenario, time.Duration, erro
 		return nil, 0, nil
 	}
 	first := past.Arrivals[0].Submit
-	drawn, err := generation.Replay(s.Zero, past, records, n, seed)
+	drawn, err := generation.Replay(ctx, s.Zero, past, records, n, seed)
 	if err != nil {
 		return nil, 0, err
 	}
 	before := Past(s.Ledger, from)
 	out := make([]Scenario, n)
 	for k := range out {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
 		draw := rng.Stream("jitter", seed, uint64(k))
 		jobs := slices.Clone(drawn[k].Arrivals.Jobs())
 		for i := range jobs {
@@ -212,13 +218,19 @@ const (
 
 // stress is a future with the largest sweep of the last four weeks, with a flash crowd
 // of one-GPU jobs, and without a tenth of the nodes.
-func (s *Snapshot) stress(base Scenario, seed uint64) ([]Scenario, error) {
+func (s *Snapshot) stress(ctx context.Context, base Scenario, seed uint64) ([]Scenario, error) {
 	ended := s.Ledger.Finishes(s.State.At-ArrivalMemory, s.State.At+1)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	now := s.State.Available()
 	ended = slices.DeleteFunc(ended, func(f workload.Finish) bool { return f.RunTime <= 0 || !now.Fits(&f.Job) })
 	var out []Scenario
 	for _, more := range [...][]workload.Job{sweep(ended, s.State.At),
 		crowd(ended, s.State.At, s.State.Cluster.TotalGPUs(), rng.Stream("flash crowd", seed))} {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if len(more) == 0 {
 			continue
 		}
@@ -246,6 +258,9 @@ func sweep(ended []workload.Finish, at time.Duration) []workload.Job {
 	for i := range ended {
 		f := &ended[i]
 		b := batch{f.Tenant, f.Submit.Truncate(time.Hour)}
+		if f.Submit < b.hour { // before the first day
+			b.hour -= time.Hour
+		}
 		jobs[b] = append(jobs[b], i)
 		service[b] += f.RunTime.Seconds() * float64(f.GPUs.Whole())
 	}

@@ -77,7 +77,7 @@ func TestLastDays(t *testing.T) {
 	s.State.Down = []int{3} // the wide job does not fit any more
 	draw := func(seed uint64) []Scenario {
 		t.Helper()
-		out, span, err := s.lastDays(replays, seed)
+		out, span, err := s.lastDays(t.Context(), replays, seed)
 		if err != nil || len(out) != replays || span != Memory {
 			t.Fatalf("%d replays of %v, error %v", len(out), span, err)
 		}
@@ -121,11 +121,11 @@ func TestLastDays(t *testing.T) {
 		t.Errorf("%d replays are the same for another seed", n)
 	}
 	// Two days of history weigh less than seven.
-	if _, span, err := b.snapshot(5*day).lastDays(1, 1); err != nil || span != 2*day+1 {
+	if _, span, err := b.snapshot(5*day).lastDays(t.Context(), 1, 1); err != nil || span != 2*day+1 {
 		t.Errorf("%v since the first job, want two days; error %v", span, err)
 	}
 	none := newBook(t, workload.Uniform(1, 1)).snapshot(at)
-	if out, span, err := none.lastDays(1, 1); out != nil || span != 0 || err != nil {
+	if out, span, err := none.lastDays(t.Context(), 1, 1); out != nil || span != 0 || err != nil {
 		t.Errorf("without a job: %v, %v, error %v", out, span, err)
 	}
 }
@@ -303,7 +303,7 @@ func TestStressCanRun(t *testing.T) {
 		now.State.Down = tt.down
 		active := workload.Job{ID: "active", GPUs: workload.GPUs(8 * tt.active)}
 		now.State.Jobs = []workload.ActiveJob{{Job: active, Since: at}}
-		x, err := now.stress(Scenario{State: &now.State, Left: []time.Duration{time.Hour}}, 1)
+		x, err := now.stress(t.Context(), Scenario{State: &now.State, Left: []time.Duration{time.Hour}}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -383,5 +383,23 @@ func TestInsurerMeasures(t *testing.T) {
 	err := x.measure(ctx, &insurance{}, []space.Config{last})
 	if err == nil || !strings.Contains(err.Error(), "cancel") {
 		t.Errorf("a context that ended: error %v", err)
+	}
+}
+
+// TestSweepBeforeTheFirstDay: events may be older than the first one that came, and so be before the zero.
+func TestSweepBeforeTheFirstDay(t *testing.T) {
+	b := newBook(t, workload.Uniform(4, 8))
+	for i := range 12 {
+		b.job(fmt.Sprint(i), "a", time.Duration(i-100)*time.Minute, time.Hour, 8)
+	}
+	const at = time.Hour
+	jobs := sweep(b.snapshot(at).Ledger.Finishes(-24*time.Hour, at), at)
+	if len(jobs) != 12 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	for _, j := range jobs {
+		if j.Submit <= at || j.Submit > at+time.Hour {
+			t.Errorf("%s is submitted at %v", j.ID, j.Submit)
+		}
 	}
 }

@@ -106,7 +106,7 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	x, err := in.Since(p.At, judgeReplays, in.Seed)
+	x, err := in.Since(ctx, p.At, judgeReplays, in.Seed)
 	if err != nil {
 		return Verdict{}, err
 	}

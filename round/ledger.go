@@ -131,23 +131,29 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 	}
 	state, _ := fitting(&s.State)
 	records := s.records()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	futures, err := e.Futures(ctx, generation.Request{
 		At: state.At, Active: index(records).active(state), Records: records,
 		Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
 		Horizon:   horizon, Count: n, Seed: seed,
 	})
-	return scenarios(futures, state, Past(s.Ledger, state.At)), err
+	if err != nil {
+		return nil, err
+	}
+	return scenarios(futures, state, Past(s.Ledger, state.At)), ctx.Err()
 }
 
 // LastHour is Since an hour ago: what SelfTune tunes on.
-func (s *Snapshot) LastHour(n int, seed uint64) ([]Scenario, error) {
-	return s.Since(s.State.At-time.Hour, n, seed)
+func (s *Snapshot) LastHour(ctx context.Context, n int, seed uint64) ([]Scenario, error) {
+	return s.Since(ctx, s.State.At-time.Hour, n, seed)
 }
 
 // Since replays what happened since an instant n times, from the state then to the end of
 // the last job submitted until now. Durations of jobs that have not ended are drawn from
 // history.
-func (s *Snapshot) Since(at time.Duration, n int, seed uint64) ([]Scenario, error) {
+func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint64) ([]Scenario, error) {
 	before := s.Ledger.State(at)
 	before.Cluster, before.Down, before.Draining = s.State.Cluster, s.State.Down, s.State.Draining // as it is now
 	then, _ := fitting(&before)
@@ -161,7 +167,7 @@ func (s *Snapshot) Since(at time.Duration, n int, seed uint64) ([]Scenario, erro
 	for _, j := range s.arrivals(then.At+1, s.State.At+1) {
 		past.Arrivals = append(past.Arrivals, known.of(&j, s.State.At))
 	}
-	replays, err := generation.Replay(s.Zero, past, records, n, seed)
+	replays, err := generation.Replay(ctx, s.Zero, past, records, n, seed)
 	return scenarios(replays, then, Past(s.Ledger, then.At)), err
 }
 

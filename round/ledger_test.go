@@ -130,7 +130,7 @@ func TestLastHour(t *testing.T) {
 	x := observe(t, 14*time.Hour, simulator.Options{Peer: simulator.Peer{NoRestartCost: true}})
 	at := x.state.At
 	replays, err := (&Snapshot{State: x.state, Ledger: x.ledger, Zero: x.w.Zero(),
-		Simulator: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}).LastHour(2, 1)
+		Simulator: simulator.Options{Peer: simulator.Peer{NoRestartCost: true}}}).LastHour(t.Context(), 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestPast(t *testing.T) {
 	if got := futures[0].Past.Digest(); got != Past(l, at).Digest() {
 		t.Errorf("futures come with the past %s", got)
 	}
-	hour, err := now.LastHour(1, 1)
+	hour, err := now.LastHour(t.Context(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

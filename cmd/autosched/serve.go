@@ -297,7 +297,13 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	service := so.Service
-	defer service.Close()
+	deadline, cut := context.WithCancel(context.WithoutCancel(ctx)) // of the drain
+	defer cut()
+	defer func() {
+		if service.Shutdown(deadline) != nil {
+			log.Warn("leaving rounds that did not end in time")
+		}
+	}()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err
@@ -330,8 +336,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	log.Info("stopping")
 	service.StopRounds()
-	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
-	defer cancel()
+	defer time.AfterFunc(o.drain, cut).Stop()
 	s.Shutdown(deadline)
 	if err := <-served; err != nil {
 		return err
