@@ -40,4 +40,6 @@ func (s *Service) Waiting(id string) int {
 }
 
 // Digest is that of a round.
-func (x *RoundInput) Digest(in *round.Input) (string, error) { return x.digest(context.Background(), in) }
+func (x *RoundInput) Digest(in *round.Input) (string, error) {
+	return x.digest(context.Background(), in)
+}

@@ -237,16 +237,6 @@ func (v *snapshot) step(e rollout.Event, now time.Time) (*Change, error) {
 	}
 	c := &Change{Scheduler: v.Scheduler, Configurations: changed}
 	c.Scheduler.Records = next.Records
-	switch e := e.(type) {
-	case rollout.Acknowledge:
-		c.AckRevision, c.Ack = e.Revision, &e.Ack
-	case rollout.Confirm:
-		c.AckRevision, c.Ack = e.Revision, &rollout.Ack{State: rollout.AckApplied, Instance: e.Instance,
-			Applied: e.At}
-	}
-	if c.Ack != nil {
-		c.Ack.Received = now
-	}
 	return c, nil
 }
 

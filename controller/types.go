@@ -245,8 +245,6 @@ type Change struct {
 	// Deletion, of a quarantined scheduler, is stored beside its records, which stay as they are.
 	Deletion       *Deletion
 	Configurations []*rollout.Configuration
-	Ack            *rollout.Ack // of AckRevision
-	AckRevision    int64        // 0 without Ack
 	Request        *Request
 	// Audit is the record of the change, without its place in the log; nil for what rounds and
 	// looks note of themselves.

@@ -163,6 +163,9 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
+	if err := s.quota.acknowledgement(id); err != nil {
+		return nil, s.statusOf(err)
+	}
 	ack, err := ackFromProto(req.GetAcknowledgement(), sp, c.Config)
 	if err != nil {
 		return nil, s.statusOf(err)

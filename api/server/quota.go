@@ -26,6 +26,8 @@ type Limits struct {
 	Schedulers, SchedulersPerCaller int
 	// Events per second, of one scheduler and from one caller.
 	Events, EventsPerCaller int
+	// Acknowledgements of configurations per second, of one scheduler.
+	Acknowledgements int
 	// Streams of events that are open, of one scheduler and of one caller.
 	Streams, StreamsPerCaller int
 	// Watches that are open, of one scheduler and of one caller.
@@ -38,8 +40,8 @@ type Limits struct {
 
 // DefaultLimits are far above what schedulers need.
 func DefaultLimits() Limits {
-	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000, Streams: 256,
-		StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000, Requests: 20_000, Message: 4 << 20}
+	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000,
+		Acknowledgements: 500, Streams: 256, StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000, Requests: 20_000, Message: 4 << 20}
 }
 
 // quotaError is the refusal of a request that is beyond a limit, which has the name of its flag.
@@ -98,10 +100,11 @@ func (q *quota) refuse(e *quotaError) error {
 	return e
 }
 
-// take takes n of a number per second. A second's number may be taken at once.
-func (q *quota) take(limit, key string, most, n int, of string) error {
+// take takes n of a number per second until they are given back. A second's number may be taken at
+// once.
+func (q *quota) take(limit, key string, most, n int, of string) (giveBack func(), err error) {
 	if most <= 0 {
-		return nil
+		return func() {}, nil
 	}
 	q.mu.Lock()
 	r := q.rates[limit+"/"+key]
@@ -113,13 +116,14 @@ func (q *quota) take(limit, key string, most, n int, of string) error {
 	now := q.now()
 	taken := r.ReserveN(now, n)
 	if !taken.OK() {
-		return q.refuse(&quotaError{limit: limit, most: most, of: of})
+		return nil, q.refuse(&quotaError{limit: limit, most: most, of: of})
 	}
+	giveBack = func() { taken.CancelAt(now) }
 	if wait := taken.DelayFrom(now); wait > 0 {
-		taken.CancelAt(now)
-		return q.refuse(&quotaError{limit: limit, most: most, of: of, retry: wait})
+		giveBack()
+		return nil, q.refuse(&quotaError{limit: limit, most: most, of: of, retry: wait})
 	}
-	return nil
+	return giveBack, nil
 }
 
 // enter takes one of a number until leave is called.
@@ -148,20 +152,33 @@ func (q *quota) forget(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.rates, "limit-events/"+id)
+	delete(q.rates, "limit-acknowledgements/"+id)
 }
 
 // request counts a request of a caller.
 func (q *quota) request(c access.Caller) error {
-	return q.take("limit-requests", c.Name, q.Requests, 1, "requests per second of one caller")
+	_, err := q.take("limit-requests", c.Name, q.Requests, 1, "requests per second of one caller")
+	return err
 }
 
-// events counts events of a registered scheduler.
+// events counts events of a registered scheduler. Those that are refused count for nobody.
 func (q *quota) events(ctx context.Context, id string, n int) error {
-	if err := q.take("limit-events", id, q.Events, n, "events per second of one scheduler"); err != nil {
+	giveBack, err := q.take("limit-events", id, q.Events, n, "events per second of one scheduler")
+	if err != nil {
 		return err
 	}
-	return q.take("limit-events-per-caller", access.FromContext(ctx).Name, q.EventsPerCaller, n,
+	_, err = q.take("limit-events-per-caller", access.FromContext(ctx).Name, q.EventsPerCaller, n,
 		"events per second of one caller")
+	if err != nil {
+		giveBack()
+	}
+	return err
+}
+
+// acknowledgement counts one of a registered scheduler.
+func (q *quota) acknowledgement(id string) error {
+	_, err := q.take("limit-acknowledgements", id, q.Acknowledgements, 1, "acknowledgements per second of one scheduler")
+	return err
 }
 
 // stream counts an open stream of events of a registered scheduler.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 )
@@ -72,6 +73,47 @@ func TestLimitOfSchedulers(t *testing.T) {
 			codes.AlreadyExists {
 			t.Error(err)
 		}
+	}
+}
+
+// What one limit refuses is not taken of another one.
+func TestRefusedEventsCountForNobody(t *testing.T) {
+	q := newQuota(Limits{Events: 5, EventsPerCaller: 4}, func() time.Time { return time.Unix(1, 0) })
+	as := func(name string) context.Context {
+		return access.NewContext(context.Background(), access.Caller{Name: name})
+	}
+	if err := q.events(as("x"), "a", 3); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := q.events(as("x"), "a", 2); err == nil || !strings.Contains(err.Error(), "per-caller") {
+			t.Fatal(err)
+		}
+	}
+	if err := q.events(as("y"), "a", 2); err != nil {
+		t.Error(err)
+	}
+	if err := q.events(as("x"), "b", 1); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLimitOfAcknowledgements(t *testing.T) {
+	f := limited(t, Limits{Acknowledgements: 2})
+	ack := func(id, instance string) error {
+		_, err := f.config.AcknowledgeConfiguration(background(t), &pb.AcknowledgeConfigurationRequest{
+			Name:            "schedulers/" + id + "/configurations/1",
+			Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED, InstanceId: instance}})
+		return err
+	}
+	for _, instance := range []string{"i", "j"} {
+		if err := ack("a", instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beyond(t, f, "limit-acknowledgements", ack("a", "k"))
+	if err := ack("b", "i"); err != nil { // others have theirs
+		t.Error(err)
 	}
 }
 

@@ -182,6 +182,8 @@ var limitFlags = []limitFlag{
 	{"limit-events", func(l *server.Limits) *int { return &l.Events }, "most events per second of one scheduler"},
 	{"limit-events-per-caller", func(l *server.Limits) *int { return &l.EventsPerCaller },
 		"most events per second of one caller"},
+	{"limit-acknowledgements", func(l *server.Limits) *int { return &l.Acknowledgements },
+		"most acknowledgements per second of one scheduler"},
 	{"limit-streams", func(l *server.Limits) *int { return &l.Streams }, "most open event streams of one scheduler"},
 	{"limit-streams-per-caller", func(l *server.Limits) *int { return &l.StreamsPerCaller },
 		"most open event streams of one caller"},

@@ -19,12 +19,12 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// The buckets of config.db. Configurations, acknowledgements and revisions of schedulers have one
-// inside for each scheduler, keyed by revision (and order of arrival).
+// The buckets of config.db. Configurations and revisions of schedulers have one inside for each
+// scheduler, keyed by revision.
 const (
 	schedulersBucket = "schedulers"
 	configsBucket    = "configurations"
-	acksBucket       = "acknowledgements"
+	acksBucket       = "acknowledgements"    // of older versions; the audit log has them
 	revisionsBucket  = "scheduler_revisions" // of schedulers that have several
 	deletionsBucket  = "deletions"           // of schedulers that are quarantined
 	requestsBucket   = "requests"
@@ -146,17 +146,8 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 			return err
 		}
 	}
-	if c.Ack != nil {
-		b, err := bucket(tx, acksBucket, string(id))
-		if err != nil {
-			return err
-		}
-		seq, err := b.NextSequence()
-		if err != nil {
-			return err
-		}
-		key := binary.BigEndian.AppendUint64(revisionKey(c.AckRevision), seq)
-		if err := putJSON(tx, key, c.Ack, acksBucket, string(id)); err != nil {
+	if tx.Bucket([]byte(acksBucket)) != nil {
+		if err := tx.DeleteBucket([]byte(acksBucket)); err != nil {
 			return err
 		}
 	}

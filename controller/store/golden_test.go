@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
@@ -46,11 +48,9 @@ func makeGolden(t *testing.T, out io.Writer) error {
 		case 0:
 			c.Request = &controller.Request{ID: "request", Digest: "digest", Scheduler: "s"}
 		case 2:
-			c.AckRevision = 1
-			c.Ack = &rollout.Ack{State: rollout.AckPartial,
-				Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
 			acked := *change(t, sp, 1).Configurations[0]
-			acked.Ack, acked.State = c.Ack, rollout.RolledOut
+			acked.Ack, acked.State = &rollout.Ack{State: rollout.AckPartial,
+				Effective: map[string]space.Value{"thresholds": space.Nums(7)}}, rollout.RolledOut
 			c.Configurations = append(c.Configurations, &acked)
 		}
 		if err := r.Commit(ctx, c); err != nil {
@@ -176,6 +176,12 @@ func TestGoldenStores(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s cannot be written on: %v", path, err)
 		}
+		_ = r.viewConfig(func(tx *bolt.Tx) error {
+			if tx.Bucket([]byte(acksBucket)) != nil {
+				t.Errorf("%s: a bucket that nothing reads is kept", path)
+			}
+			return nil
+		})
 	}
 }
 

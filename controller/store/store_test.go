@@ -82,10 +82,9 @@ func TestWhatWasCommittedIsLoaded(t *testing.T) {
 	r := open(t, dir)
 	first, second := change(t, sp, 1), change(t, sp, 2)
 	first.Request = &controller.Request{ID: "r1", Digest: "d", Scheduler: "s"}
-	second.Ack = &rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"thresholds": space.Nums(7)}}
-	second.AckRevision = 1
 	acked := *first.Configurations[0]
-	acked.Ack, acked.State = second.Ack, rollout.RolledOut
+	acked.Ack, acked.State = &rollout.Ack{State: rollout.AckPartial,
+		Effective: map[string]space.Value{"thresholds": space.Nums(7)}}, rollout.RolledOut
 	second.Configurations = append(second.Configurations, &acked)
 	for _, c := range []controller.Change{first, second} {
 		if err := r.Commit(ctx, c); err != nil {
