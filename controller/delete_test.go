@@ -233,7 +233,8 @@ func TestDeleteQuarantined(t *testing.T) {
 			}
 			reopen(false)
 			after, _, err := h.service.Scheduler("s")
-			if err != nil || !after.Deleted.IsZero() || !after.Records.Equal(&before.Records) || h.current("s").Revision != 2 {
+			if err != nil || !after.Deleted.IsZero() || !after.Records.Equal(&before.Records) ||
+				h.current("s").Revision != 2 {
 				t.Errorf("%+v, %v, was %+v", after, err, before)
 			}
 			reopen(true)

@@ -101,7 +101,8 @@ func (q QuietHours) include(at time.Time) bool {
 	return q.Start <= clock || clock < q.End
 }
 
-// Freeze keeps everything but operators from changing what is offered.
+// Freeze keeps everything but operators from changing what is offered, and but a scheduler that
+// refuses it: parked values are not offered.
 type Freeze struct {
 	Reason  string    `json:"reason"`
 	Actor   string    `json:"actor,omitempty"`

@@ -11,8 +11,12 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// MaxInstances bounds the instances of a scheduler.
-const MaxInstances = 256
+// MaxInstances bounds the instances of a scheduler. Beyond it a new one takes the place of the one
+// that is behind what it should run and has reported nothing for longest, at least for goneAfter.
+const (
+	MaxInstances = 256
+	goneAfter    = 7 * 24 * time.Hour
+)
 
 // ErrInstances is an instance beyond MaxInstances.
 var ErrInstances = errors.New("too many instances")
@@ -208,6 +212,10 @@ func (s *State) Known(id string) bool {
 // instance is the one of an id, to be changed, made if it is new.
 func (t *transition) instance(id string) (*Instance, error) {
 	at, found := t.find(id)
+	if !found && len(t.Instances) >= MaxInstances {
+		t.forgetGone()
+		at, _ = t.find(id)
+	}
 	if !found {
 		if len(t.Instances) >= MaxInstances {
 			return nil, fmt.Errorf("%w: scheduler %q has %d, the most there may be; forget those that are gone",
@@ -220,6 +228,22 @@ func (t *transition) instance(id string) (*Instance, error) {
 		i.ID = id
 	}
 	return i, nil
+}
+
+// forgetGone drops the instance that is most likely gone, if one is.
+func (t *transition) forgetGone() {
+	gone := -1
+	for k := range t.Instances {
+		i := &t.Instances[k]
+		behind := t.Desired(i.ID) == nil || i.Revision != t.Desired(i.ID).Revision
+		if behind && !t.at.Before(i.Reported.Add(goneAfter)) &&
+			(gone < 0 || i.Reported.Before(t.Instances[gone].Reported)) {
+			gone = k
+		}
+	}
+	if gone >= 0 {
+		t.Instances = slices.Delete(t.Instances, gone, gone+1)
+	}
 }
 
 // Acknowledge is an instance's answer to a revision.

@@ -131,3 +131,45 @@ func TestUnderWay(t *testing.T) {
 		t.Error("a wave soaks")
 	}
 }
+
+// TestInstancesThatAreGone: beyond the most instances, a new one takes the place of the one that is behind and
+// silent for longest; those that run what they should stay, however long ago they said so.
+func TestInstancesThatAreGone(t *testing.T) {
+	s := registered()
+	now := at(1)
+	step := func(e Event) error {
+		var err error
+		s, _, err = Step(s, e, now)
+		return err
+	}
+	id := func(n int) string { return fmt.Sprintf("i-%03d", n) }
+	for n := range MaxInstances {
+		now = now.Add(time.Second)
+		if err := step(answers(id(n), 1, AckApplied)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(100 * goneAfter)
+	if err := step(answers("new", 1, AckApplied)); !errors.Is(err, ErrInstances) {
+		t.Errorf("all run what they should: %v", err)
+	}
+	if err := step(offer(1)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range MaxInstances {
+		if n != 7 && n != 5 {
+			if err := step(answers(id(n), 2, AckApplied)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := step(answers("new", 2, AckApplied)); err != nil || s.Known(id(5)) || !s.Known(id(7)) || !s.Known("new") {
+		t.Errorf("%v; the one behind for longest is there: %v, the next: %v", err, s.Known(id(5)), s.Known(id(7)))
+	}
+	if err := step(answers(id(7), 2, AckFailed)); err != nil {
+		t.Fatal(err)
+	}
+	if err := step(answers("newer", 2, AckApplied)); !errors.Is(err, ErrInstances) {
+		t.Errorf("one that answered just now: %v", err)
+	}
+}

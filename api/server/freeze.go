@@ -59,6 +59,14 @@ func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (do
 		}
 		ids = []string{id}
 	}
+	if f != nil && !f.Until.IsZero() {
+		for _, id := range ids {
+			if _, st, err := s.service.Scheduler(id); err == nil && !st.EventTime.Before(f.Until) {
+				return nil, s.statusOf(invalid("expire_time", "%s is over: the event time of %s is %s",
+					f.Until.Format(time.RFC3339), schedulerName(id), st.EventTime.Format(time.RFC3339)))
+			}
+		}
+	}
 	for _, id := range ids {
 		_, err := s.service.Modify(ctx, id, false, func(c *controller.Scheduler) error {
 			if f != nil && c.Freeze != nil && c.Freeze.Reason == f.Reason && c.Freeze.Until.Equal(f.Until) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -49,5 +51,25 @@ func TestFreezeTuning(t *testing.T) {
 		if _, err := f.tuning.FreezeTuning(ctx, bad); err == nil {
 			t.Errorf("%v was taken", bad)
 		}
+	}
+	f.ingest("b", submitted("1", 0))
+	_, st, err := f.server.service.Scheduler("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"schedulers/b", "schedulers/-"} { // and nothing is frozen
+		over := &pb.FreezeTuningRequest{Name: name, Reason: "x", ExpireTime: timestamppb.New(st.EventTime)}
+		if _, err := f.tuning.FreezeTuning(ctx, over); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("a freeze of %s that is over: %v", name, err)
+		}
+	}
+	if got, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/a"}); err != nil ||
+		got.GetFreeze() != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	later := &pb.FreezeTuningRequest{Name: "schedulers/-", Reason: "x",
+		ExpireTime: timestamppb.New(st.EventTime.Add(time.Second))}
+	if _, err := f.tuning.FreezeTuning(ctx, later); err != nil {
+		t.Error(err)
 	}
 }

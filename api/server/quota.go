@@ -41,7 +41,8 @@ type Limits struct {
 // DefaultLimits are far above what schedulers need.
 func DefaultLimits() Limits {
 	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000,
-		Acknowledgements: 500, Streams: 256, StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000, Requests: 20_000, Message: 4 << 20}
+		Acknowledgements: 500, Streams: 256, StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000,
+		Requests: 20_000, Message: 4 << 20}
 }
 
 // quotaError is the refusal of a request that is beyond a limit, which has the name of its flag.
@@ -161,7 +162,7 @@ func (q *quota) request(c access.Caller) error {
 	return err
 }
 
-// events counts events of a registered scheduler. Those that are refused count for nobody.
+// events counts events of a registered scheduler. What one limit refuses counts for none.
 func (q *quota) events(ctx context.Context, id string, n int) error {
 	giveBack, err := q.take("limit-events", id, q.Events, n, "events per second of one scheduler")
 	if err != nil {

@@ -77,7 +77,7 @@ func TestLimitOfSchedulers(t *testing.T) {
 }
 
 // What one limit refuses is not taken of another one.
-func TestRefusedEventsCountForNobody(t *testing.T) {
+func TestRefusedEventsCountForNoLimit(t *testing.T) {
 	q := newQuota(Limits{Events: 5, EventsPerCaller: 4}, func() time.Time { return time.Unix(1, 0) })
 	as := func(name string) context.Context {
 		return access.NewContext(context.Background(), access.Caller{Name: name})

@@ -1897,7 +1897,8 @@ type FreezeTuningRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required. For people, at most 1000 characters.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The event time at which the freeze ends. If unset, UnfreezeTuning ends it.
+	// The event time at which the freeze ends, later than that of every scheduler
+	// named. If unset, UnfreezeTuning ends it.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
