@@ -72,6 +72,8 @@ type Client struct {
 
 	events
 	inForce *pb.Configuration // the last one applied
+	lost    bool              // it is to be applied again
+	reapply chan struct{}     // says so
 }
 
 // New checks the options. It does not connect.
@@ -100,8 +102,17 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, name: "schedulers/" + o.Scheduler, tuning: pb.NewTuningServiceClient(o.Conn),
 		config: pb.NewConfigurationServiceClient(o.Conn)}
+	c.reapply = make(chan struct{}, 1)
 	c.events = newEvents(o.Buffer, o.Snapshot != nil)
 	return c, nil
+}
+
+// Reapply has the configuration in force applied and acknowledged again: the scheduler lost it.
+func (c *Client) Reapply() {
+	select {
+	case c.reapply <- struct{}{}:
+	default:
+	}
 }
 
 // Register creates the scheduler, or returns the one of this id that exists. It waits

@@ -60,7 +60,16 @@ func (c *Client) applyAll(ctx context.Context, offers <-chan *pb.Configuration, 
 			return nil
 		case offer = <-offers:
 			retry.reset()
+			select {
+			case <-c.reapply: // what was lost has been replaced
+			default:
+			}
 		case <-again.C:
+		case <-c.reapply:
+			if offer == nil || c.inForce != offer {
+				continue // it is being applied, or refused
+			}
+			c.lost = true
 		}
 		final, err := c.install(ctx, offer)
 		if err != nil {
@@ -151,7 +160,8 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 	if c.inForce != nil && now.GetId() != then.GetId() {
 		c.Resync() // the store may have lost events
 	}
-	if c.inForce != nil && now.GetId() == then.GetId() && offer.GetRevision() == c.inForce.GetRevision() {
+	if c.inForce != nil && now.GetId() == then.GetId() && offer.GetRevision() == c.inForce.GetRevision() && !c.lost {
+		c.inForce = offer
 		return true, nil
 	}
 	effective, err := c.o.Apply(ctx, offer)
@@ -165,7 +175,7 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 	case err != nil:
 		ack.State, ack.Error = pb.Acknowledgement_FAILED, shorten(err.Error())
 	default:
-		c.inForce = offer
+		c.inForce, c.lost = offer, false
 		ack.State, ack.AppliedTime = pb.Acknowledgement_APPLIED, timestamppb.New(c.o.Now())
 		if ack.EffectiveParameters = Differing(offer, effective); len(ack.EffectiveParameters) > 0 {
 			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED

@@ -181,8 +181,11 @@ func (g *guard) refused(ctx context.Context, c access.Caller, method string, err
 func credentialOf(ctx context.Context) (access.Credential, error) {
 	var state *tls.ConnectionState
 	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
+		switch info := p.AuthInfo.(type) {
+		case credentials.TLSInfo:
 			state = &info.State
+		case localInfo:
+			return access.LocalCredential(info.caller), nil
 		}
 	}
 	header := ""

@@ -137,7 +137,7 @@ func New(o Options) *Server {
 		}
 	}
 	options := []grpc.ServerOption{
-		grpc.Creds(transport),
+		grpc.Creds(localCredentials{transport}),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxRecvMsgSize(o.Limits.Message),
 		grpc.ConnectionTimeout(20 * time.Second),

@@ -34,7 +34,7 @@ var flagGroups = []struct {
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
-	{"Service", []string{"server", "listen", "operations", "dir", "timeout", "id", "speedup", "drain", "poll-after", "deleted", "round-limit",
+	{"Service", []string{"server", "listen", "operations", "agents", "dir", "timeout", "id", "speedup", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",

@@ -10,10 +10,13 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 
+	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
@@ -43,6 +46,7 @@ type serveOptions struct {
 	traces     traceFlags
 	protect    protectFlags
 	access     serveAccess
+	agents     string // file of agents
 	keepRounds int
 	retain     time.Duration
 	decide     round.DecideFunc // nil for the product's
@@ -109,6 +113,9 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 				if err := o.access.readable(); err != nil {
 					return o.named(err)
 				}
+				if _, err := o.readAgents(); err != nil {
+					return o.named(err)
+				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
@@ -139,6 +146,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
 	fl.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error: the least that is logged")
+	fl.StringVar(&o.agents, "agents", "",
+		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
 	o.traces.add(cmd)
 	o.protect.add(cmd)
 	o.access.add(cmd)
@@ -254,9 +263,45 @@ func (o *serveOptions) check() error {
 	return nil
 }
 
+// readAgents reads the agents to call; none without a file.
+func (o *serveOptions) readAgents() ([]push.Agent, error) {
+	if o.agents == "" {
+		return nil, nil
+	}
+	agents, err := push.ReadAgents(o.agents)
+	if err != nil {
+		return nil, fmt.Errorf("--agents: %w", err)
+	}
+	return agents, nil
+}
+
+// pushTo calls agents in the background until the context ends.
+func pushTo(ctx context.Context, agents []push.Agent, s *server.Server, log *slog.Logger) (stop func(), err error) {
+	pusher, err := push.New(agents, func(id string) (*grpc.ClientConn, error) { return s.Connect("push", id) }, log)
+	if err != nil {
+		return nil, fmt.Errorf("--agents: %w", err)
+	}
+	s.Measure(pusher)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pusher.Run(ctx)
+	}()
+	return sync.OnceFunc(func() {
+		cancel()
+		<-done
+		_ = pusher.Close()
+	}), nil
+}
+
 // run serves until the context ends or serving fails.
 func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	began := time.Now()
+	agents, err := o.readAgents()
+	if err != nil {
+		return err
+	}
 	files, err := access.Open(o.access.files, access.Options{Log: log})
 	if err != nil {
 		return err
@@ -321,6 +366,11 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		}
 	}
 	s := server.New(so)
+	stopPush, err := pushTo(ctx, agents, s, log)
+	if err != nil {
+		return err
+	}
+	defer stopPush()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	if operations != nil {
@@ -337,6 +387,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	case <-ctx.Done():
 	}
 	log.Info("stopping")
+	stopPush()
 	service.StopRounds()
 	defer time.AfterFunc(o.drain, cut).Stop()
 	s.Shutdown(deadline)

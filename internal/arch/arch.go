@@ -55,7 +55,7 @@ var layers = []layer{
 	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload"}},
 	{"api/access", 5, nil},
-	// A scheduler's side of the public API, and the drivers of schedulers that do not use it themselves.
+	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "rollout", "round", "simulator", "space",

@@ -205,8 +205,9 @@ func (x *DescribeParametersResponse) GetRevision() int64 {
 
 type StreamEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From the last response whose events are stored: later events are sent. Without
-	// one, or if the agent no longer has all later events, a SNAPSHOT event comes first.
+	// From the last response that was received: later events are sent. Without one, all
+	// events that the agent still has. If it lacks some of these, a SNAPSHOT event comes
+	// first.
 	ResumeToken   string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

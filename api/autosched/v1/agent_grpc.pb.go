@@ -39,7 +39,7 @@ type SchedulerAgentClient interface {
 	// something, and acknowledges what it read.
 	DescribeParameters(ctx context.Context, in *DescribeParametersRequest, opts ...grpc.CallOption) (*DescribeParametersResponse, error)
 	// StreamEvents streams the scheduler's events, in order, and then those that happen.
-	// Events are asked for again until AutoSched has stored them.
+	// Events may be sent again: each counts once.
 	StreamEvents(ctx context.Context, in *StreamEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamEventsResponse], error)
 }
 
@@ -106,7 +106,7 @@ type SchedulerAgentServer interface {
 	// something, and acknowledges what it read.
 	DescribeParameters(context.Context, *DescribeParametersRequest) (*DescribeParametersResponse, error)
 	// StreamEvents streams the scheduler's events, in order, and then those that happen.
-	// Events are asked for again until AutoSched has stored them.
+	// Events may be sent again: each counts once.
 	StreamEvents(*StreamEventsRequest, grpc.ServerStreamingServer[StreamEventsResponse]) error
 	mustEmbedUnimplementedSchedulerAgentServer()
 }
