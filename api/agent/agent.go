@@ -47,6 +47,9 @@ type Options struct {
 	Applied func(Applied)
 	// Lost is called when the service went away; the emulation waits for it.
 	Lost func(error)
+	// File, if set, has the configuration, in the words of the scheduler: the emulation
+	// watches and acknowledges nothing, as that is left to an adapter.
+	File *File
 }
 
 // Progress is how far the emulation is.
@@ -135,12 +138,7 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if err := a.register(ctx); err != nil {
 		return nil, err
 	}
-	current, err := a.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: a.name,
-		InstanceId: instance})
-	if err != nil {
-		return nil, fmt.Errorf("emulate: current configuration: %w", err)
-	}
-	c, err := a.read(current.Configuration)
+	c, current, err := a.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +152,7 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if a.link, err = a.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.applied(ctx, first, current.Configuration, c); err != nil {
+	if err := a.applied(ctx, first, current, c); err != nil {
 		return nil, err
 	}
 	if err := a.loop(ctx, first); err != nil {
@@ -162,6 +160,21 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	}
 	a.report.Summary = a.live.Sim.Summarize()
 	return &a.report, nil
+}
+
+// begin is the configuration to start with: the service's, or the file's.
+func (a *agent) begin(ctx context.Context) (space.Config, *pb.Configuration, error) {
+	if a.o.File != nil {
+		c, err := a.o.File.begin(a.o.Scheduler)
+		return c, nil, err
+	}
+	current, err := a.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: a.name,
+		InstanceId: instance})
+	if err != nil {
+		return space.Config{}, nil, fmt.Errorf("emulate: current configuration: %w", err)
+	}
+	c, err := a.read(current.Configuration)
+	return c, current.Configuration, err
 }
 
 // register creates the scheduler, or goes on with the one there is.
@@ -239,6 +252,13 @@ func (a *agent) loop(ctx context.Context, first time.Duration) error {
 			if err := a.apply(ctx, at, c); err != nil {
 				return err
 			}
+		case <-a.o.File.reloads():
+			if c, ok := a.o.File.reload(a.o.Scheduler); ok {
+				a.live.Sim.Reconfigure(a.o.Scheduler.New(c))
+				if err := a.applied(ctx, at, nil, c); err != nil {
+					return err
+				}
+			}
 		case <-clock.C:
 			now := time.Now()
 			real := now.Sub(last)
@@ -278,12 +298,19 @@ func (a *agent) apply(ctx context.Context, at time.Duration, offer *pb.Configura
 }
 
 func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configuration, c space.Config) error {
-	a.offer = offer
-	a.live.Applied(at, fmt.Sprint(offer.Revision))
-	x := Applied{At: a.wall(at), Revision: offer.Revision, Config: c, Reason: offer.Reason}
+	x := Applied{At: a.wall(at), Revision: offer.GetRevision(), Config: c, Reason: offer.GetReason()}
+	if offer == nil {
+		x.Reason = "read from " + a.o.File.Path
+	} else {
+		a.offer = offer
+		a.live.Applied(at, fmt.Sprint(offer.Revision))
+	}
 	a.report.Applied = append(a.report.Applied, x)
 	if a.o.Applied != nil {
 		a.o.Applied(x)
+	}
+	if offer == nil {
+		return nil // the adapter says so
 	}
 	return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED,
 		EffectiveParameters: offer.Parameters,

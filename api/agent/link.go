@@ -35,12 +35,15 @@ func (a *agent) connect(ctx context.Context, how ...grpc.CallOption) (_ *link, e
 	if l.stream, err = a.tuning.IngestEvents(ctx, how...); err != nil {
 		return nil, fmt.Errorf("emulate: event stream: %w", err)
 	}
+	go l.receive(ctx)
+	if a.o.File != nil {
+		return l, nil
+	}
 	watch, err := a.config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: a.name,
 		SendInitialEvents: true, InstanceId: instance}, how...)
 	if err != nil {
 		return nil, fmt.Errorf("emulate: watch: %w", err)
 	}
-	go l.receive(ctx)
 	go l.follow(watch)
 	return l, nil
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -25,6 +28,7 @@ type emulateOptions struct {
 	speedup  float64
 	interval time.Duration
 	budget   int32
+	file     string
 }
 
 func newEmulateCmd() *cobra.Command {
@@ -40,6 +44,10 @@ made, so that a high --speedup has fewer. Nothing is registered if a job does no
 the cluster. If the service stops, the emulated cluster pauses until it answers again,
 and unacknowledged events are sent again. Ctrl-C ends it; the service keeps what it
 received.
+
+With --config-file the scheduler takes its configuration from a file in its own words, as 'autosched config
+render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it runs
+is in the file of that name with .running added, below the reason if it refuses the file.
 
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,
@@ -70,6 +78,7 @@ Start 'autosched serve' first. Watch what it decides with
 		fmt.Sprintf("emulated time over real time, at most %d: 3600 is an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
+	fl.StringVar(&o.file, "config-file", "", "take the configuration from this file instead of the service")
 	return cmd
 }
 
@@ -103,11 +112,18 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
 	}
 	mode, _ := modeOf(o.mode) // checked
+	var file *agent.File
+	if o.file != "" {
+		reload := make(chan os.Signal, 1)
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+		file = &agent.File{Path: o.file, Reload: reload}
+	}
 	line := newProgressLine(notes)
 	defer line.clear()
 	return agent.Run(ctx, agent.Options{
 		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w,
-		Simulate: in.options, Speedup: o.speedup,
+		Simulate: in.options, Speedup: o.speedup, File: file,
 		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget,
 			Seed: o.replay.seed},
 		Progress: func(p agent.Progress) {

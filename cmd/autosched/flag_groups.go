@@ -36,6 +36,7 @@ var flagGroups = []struct {
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
 	{"Service", []string{"server", "listen", "operations", "agents", "dir", "timeout", "id", "speedup", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit"}},
+	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",
 		"limit-requests", "limit-message"}},
@@ -59,6 +60,7 @@ var elsewhere = []struct{ flag, beside, title string }{
 	{"config", "check-config", "Service"},
 	{"config", "dir", "Service"},
 	{"from", "dir", "Service"},
+	{"interval", "reload", "Adapter"}, {"timeout", "reload", "Adapter"}, {"scheduler", "reload", "Adapter"},
 }
 
 // groupFlags makes --help list the flags of commands that have many by group.

@@ -111,6 +111,7 @@ func newRootCmd() *cobra.Command {
 		newRestoreCmd(),
 		newDoctorCmd(),
 		newEmulateCmd(),
+		newAdapterCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newRoundsCmd(),

@@ -16,7 +16,7 @@ import (
 // Flags that a settings file cannot have, and those that are for one start.
 var (
 	notInFile = []string{"config", "check-config", "help"}
-	onceOnly  = []string{"start-anew", "new-epoch"}
+	onceOnly  = []string{"start-anew", "new-epoch", "take-over"}
 )
 
 // settingNames are the keys of a settings file: the names of flags.
@@ -150,7 +150,7 @@ func nearest(key string, keys []string) string {
 		}
 	}
 	if best == "" {
-		return "; 'autosched serve --help' lists them"
+		return "; --help lists them"
 	}
 	return fmt.Sprintf("; do you mean %q?", best)
 }

@@ -35,7 +35,7 @@ func TestSettingsFile(t *testing.T) {
 	for text, want := range map[string]string{
 		"dir: a\nlistn: x":            `:2: unknown key "listn"; do you mean "listen"?`,
 		"poll_after: 1s":              `:1: unknown key "poll_after"; do you mean "poll-after"?`,
-		"zzzzzz: 1s":                  `:1: unknown key "zzzzzz"; 'autosched serve --help' lists them`,
+		"zzzzzz: 1s":                  `:1: unknown key "zzzzzz"; --help lists them`,
 		"config: x":                   `:1: unknown key "config"`,
 		"start-anew: true":            ":1: start-anew is for one start: give --start-anew",
 		"dir: a\n\ndir: b":            ":3: dir is set in line 1 already",

@@ -53,7 +53,8 @@ var layers = []layer{
 	{"api/autosched/v1", 0, nil},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
-	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload"}},
+	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload",
+		"internal/atomicfile"}},
 	{"api/access", 5, nil},
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},

@@ -1,0 +1,348 @@
+// Package file configures a scheduler by its configuration file: it writes the file, has the
+// scheduler reload it, and reads back what is in force.
+//
+// The file is replaced by rename, and holds one configuration whole at any time. The previous
+// one is kept, and put back if the scheduler does not take the new one. What the driver does is
+// noted in a directory of its own before it happens, so that after a crash the same configuration
+// is applied again or the next one is. A file that someone else changed is not overwritten.
+package file
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/autosched/autosched/adapter"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/native"
+	"github.com/autosched/autosched/space"
+)
+
+// Options say which file is written and what makes a scheduler read it. Commands are a program and its
+// arguments, in which {file} stands for the path of the file; no shell is involved.
+type Options struct {
+	// Path is the scheduler's configuration file. Required.
+	Path string
+	// Dir is where the driver keeps its notes and the previous file; a hidden directory
+	// beside the file if empty.
+	Dir string
+	// Form is what the file says. Required.
+	Form native.Form
+	// Check is run on a new file before it takes the place of the file. If it fails, the
+	// configuration is refused.
+	Check []string
+	// Reload makes the scheduler read the file. If it fails, and succeeds once the
+	// previous file is back, the configuration is refused.
+	Reload []string
+	// ReadBack prints what is in force, as a file of the Form. Without it that is taken
+	// to be what the file says.
+	ReadBack []string
+	// Timeout bounds each command; a minute if 0.
+	Timeout time.Duration
+	// TakeOver lets the driver replace a file that it did not write, once.
+	TakeOver bool
+}
+
+// Driver configures one instance of a scheduler.
+type Driver struct {
+	o    Options
+	lock *os.File
+	// step is called after each step, for tests that end there.
+	step func(string)
+
+	mu    sync.Mutex // held while a configuration is applied or looked at
+	note  note
+	known look // what the service knows of the configuration in force
+}
+
+// ErrChanged is wrapped by errors about a file that someone else wrote.
+var ErrChanged = errors.New("the file was changed by someone else")
+
+// Open checks the options and reads the notes of a former driver. Only one driver can have a
+// file.
+func Open(o Options) (*Driver, error) {
+	switch {
+	case o.Path == "":
+		return nil, errors.New("file: is missing: the scheduler's configuration file")
+	case o.Form == nil:
+		return nil, errors.New("form: is missing")
+	case o.Timeout < 0:
+		return nil, fmt.Errorf("timeout: %v is negative", o.Timeout)
+	}
+	for name, command := range map[string][]string{"check": o.Check, "reload": o.Reload, "read-back": o.ReadBack} {
+		if len(command) > 0 && command[0] == "" {
+			return nil, fmt.Errorf("%s: the program is missing", name)
+		}
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("file: %w", err)
+	}
+	if at, err := filepath.EvalSymlinks(path); err == nil {
+		path = at
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("file: %s: there is no such directory", filepath.Dir(path))
+	}
+	o.Path = path
+	if o.Dir == "" {
+		o.Dir = filepath.Join(filepath.Dir(path), ".autosched-"+filepath.Base(path))
+	}
+	d := &Driver{o: o, step: func(string) {}}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("state-dir: %w", err)
+	}
+	if d.lock, err = os.OpenFile(d.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, fmt.Errorf("state-dir: %w", err)
+	}
+	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("state-dir: %s is in use by another adapter", o.Dir), d.lock.Close())
+	}
+	if err := d.load(); err != nil {
+		return nil, errors.Join(err, d.lock.Close())
+	}
+	return d, nil
+}
+
+// Close lets another driver have the file.
+func (d *Driver) Close() error { return d.lock.Close() }
+
+func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) }
+
+// Apply puts a configuration in force and returns the values in force. An error that wraps
+// [client.ErrRefused] is about the values. After another one the configuration may be applied again;
+// if it wraps [ErrChanged], nothing was done.
+func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*structpb.Value, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	want, err := adapter.FromProto(c.GetParameters())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.GetName(), err)
+	}
+	text, err := d.render(want)
+	if err != nil {
+		return nil, err
+	}
+	before, err := read(d.o.Path)
+	if err != nil {
+		return nil, err
+	}
+	mine := len(d.note.Files) == 0 && before == nil || slices.Contains(d.note.Files, digest(before))
+	if !mine && !bytes.Equal(before, text) && !d.o.TakeOver {
+		return nil, fmt.Errorf("%w: %s: put it back, or start the adapter once with --take-over (%s has what was "+
+			"there before)", ErrChanged, d.o.Path, d.path("previous"))
+	}
+	entry := entryOf(c, text, want)
+	if d.note.Pending != nil || !bytes.Equal(before, text) {
+		if !mine {
+			d.note.Pending = nil // so that the other one's file is kept
+		}
+		return d.replace(ctx, entry, before, text)
+	}
+	// It is in place already, under another revision or before a restart.
+	got, err := d.readBack(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return d.done(entry, got)
+}
+
+// render writes the file, and checks that it says what it should.
+func (d *Driver) render(want space.Values) ([]byte, error) {
+	text, err := d.o.Form.Render(want)
+	if err != nil {
+		return nil, fmt.Errorf("render: %w", err)
+	}
+	got, err := d.o.Form.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("render: %w", err)
+	}
+	if !maps.EqualFunc(want, got, space.Value.Equal) {
+		return nil, fmt.Errorf("render: %v is read as %v", want, got)
+	}
+	return text, nil
+}
+
+// read returns a file, nil if there is none.
+func read(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if text == nil && err == nil {
+		text = []byte{}
+	}
+	return text, err
+}
+
+// replace puts a new file in place of the one before and has it reloaded. If that fails, it puts the
+// previous one back.
+func (d *Driver) replace(ctx context.Context, e *entry, before, text []byte) (map[string]*structpb.Value, error) {
+	if len(d.o.Check) > 0 {
+		if err := writeSynced(d.path("new"), text); err != nil {
+			return nil, err
+		}
+		if _, err := d.run(ctx, d.o.Check, d.path("new")); err != nil {
+			return nil, refusedBy("check", err)
+		}
+		d.step("checked")
+	}
+	if d.note.Pending == nil { // otherwise the previous one is kept already
+		if err := d.keep(before); err != nil {
+			return nil, err
+		}
+		d.step("kept")
+	}
+	d.note.Pending = e
+	d.note.Files = append(d.note.Files, e.Digest)
+	if err := d.save(); err != nil {
+		return nil, err
+	}
+	d.step("noted")
+	got, err := d.install(ctx, text, e.Sent)
+	if err == nil {
+		return d.done(e, got)
+	}
+	proven, back := d.restore(ctx)
+	switch {
+	case back != nil:
+		return nil, fmt.Errorf("%w; and the previous file could not be put back in force: %v", plain(err), back)
+	case !proven:
+		return nil, fmt.Errorf("%w (there was no file before, and is none now)", plain(err))
+	}
+	return nil, fmt.Errorf("%w (the previous file is back)", err)
+}
+
+// install writes the file, has it reloaded and returns the values in force.
+func (d *Driver) install(ctx context.Context, text []byte, want space.Values) (space.Values, error) {
+	if err := writeSynced(d.o.Path, text); err != nil {
+		return nil, err
+	}
+	d.step("written")
+	if _, err := d.run(ctx, d.o.Reload, d.o.Path); err != nil {
+		return nil, refusedBy("reload", err)
+	}
+	d.step("reloaded")
+	got, err := d.readBack(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	d.step("read")
+	if last := d.note.InForce; last != nil && !maps.EqualFunc(got, want, space.Value.Equal) &&
+		maps.EqualFunc(got, last.Values, space.Value.Equal) {
+		return nil, errors.New("read back: the values before are still in force")
+	}
+	return got, nil
+}
+
+// readBack returns the values in force of the parameters that are wanted.
+func (d *Driver) readBack(ctx context.Context, want space.Values) (space.Values, error) {
+	var text []byte
+	var err error
+	if len(d.o.ReadBack) > 0 {
+		text, err = d.run(ctx, d.o.ReadBack, d.o.Path)
+	} else {
+		text, err = os.ReadFile(d.o.Path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read back: %w", err)
+	}
+	got, err := d.o.Form.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("read back: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if got[id].IsZero() {
+			return nil, fmt.Errorf("read back: %s is missing", id)
+		}
+	}
+	return got, nil
+}
+
+// keep makes a file the previous one.
+func (d *Driver) keep(text []byte) error {
+	d.note.Files = []string{digest(text)}
+	if text == nil {
+		if err := os.Remove(d.path("previous")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return writeSynced(d.path("previous"), text)
+}
+
+// restore puts the previous file back and has it reloaded. It reports whether that proved that the scheduler
+// is there and takes it.
+func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
+	// What ended the context must not keep the scheduler from its former configuration.
+	ctx = context.WithoutCancel(ctx)
+	text, err := read(d.path("previous"))
+	if err == nil && text == nil {
+		err = removeSynced(d.o.Path)
+	} else if err == nil {
+		err = writeSynced(d.o.Path, text)
+	}
+	if err != nil {
+		return false, err
+	}
+	d.step("restored")
+	if text != nil {
+		if _, err := d.run(ctx, d.o.Reload, d.o.Path); err != nil {
+			return false, fmt.Errorf("reload: %w", err)
+		}
+	}
+	d.note.Pending, d.note.Files = nil, []string{digest(text)}
+	return text != nil, d.save()
+}
+
+// done notes what is in force.
+func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, error) {
+	e.Values = got
+	d.note = note{InForce: e, Files: []string{e.Digest}}
+	if err := d.save(); err != nil {
+		return nil, err
+	}
+	d.o.TakeOver, d.known = false, look{values: got}
+	d.step("done")
+	return adapter.ToProto(got)
+}
+
+// refusedBy marks the failure of a command as a refusal of the values, unless it did not run to its end.
+func refusedBy(step string, err error) error {
+	if failed := (*exitError)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s: %w", client.ErrRefused, step, err)
+	}
+	return fmt.Errorf("%s: %w", step, err)
+}
+
+// plain is an error without the mark of a refusal.
+func plain(err error) error {
+	return errors.New(strings.TrimPrefix(err.Error(), client.ErrRefused.Error()+": "))
+}
+
+// digest is that of a file's content, empty if there is no file.
+func digest(text []byte) string {
+	if text == nil {
+		return ""
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

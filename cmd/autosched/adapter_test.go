@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+// adapted is an emulated scheduler as a process that takes its configuration from a file, and its adapter as
+// another.
+type adapted struct {
+	t       *testing.T
+	id      string // the built-in scheduler, too
+	dir     string
+	file    string
+	address string
+	tuning  pb.TuningServiceClient
+	config  pb.ConfigurationServiceClient
+	adapter *exec.Cmd
+	log     lockedBuffer
+}
+
+// reloadScript has the emulated scheduler read its file, and fails if it refuses it.
+const reloadScript = `
+rm -f "$1.running"
+kill -HUP "$(cat "$1.pid")" || exit 2
+until [ -e "$1.running" ]; do sleep 0.02; done
+! grep '^# refused' "$1.running" >&2
+`
+
+func (a *adapted) write(name, text string) string {
+	a.t.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// emulate starts the scheduler. It goes on for as long as the test.
+func (a *adapted) emulate() {
+	a.t.Helper()
+	cmd := process(a.t, "emulate", "--server", a.address, "--id", a.id, "--scheduler", a.id, "--trace", "sample", "--to",
+		"2017-10-09T12:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", "1", "--interval", "168h",
+		"--config-file", a.file)
+	var errs lockedBuffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	a.write(a.id+".yaml.pid", fmt.Sprint(cmd.Process.Pid))
+	a.until("running scheduler", func() bool { _, err := os.Stat(a.file + ".running"); return err == nil },
+		func() string { return errs.String() })
+}
+
+// adapt starts the adapter.
+func (a *adapted) adapt() {
+	a.t.Helper()
+	a.adapter = process(a.t, "adapter", "file", "--config", filepath.Join(a.dir, a.id+".adapter.yaml"))
+	a.adapter.Stderr = &a.log
+	if err := a.adapter.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	cmd := a.adapter
+	a.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+}
+
+// until waits for something.
+func (a *adapted) until(what string, ok func() bool, why func() string) {
+	a.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	a.t.Fatalf("%s: no %s:\n%s", a.id, what, why())
+}
+
+// runs waits until the scheduler should run a value of the parameter, and does as the service knows it.
+func (a *adapted) runs(parameter string, value float64) {
+	a.t.Helper()
+	var c *pb.Configuration
+	a.until(fmt.Sprintf("%s of %g in force", parameter, value), func() bool {
+		got, err := a.config.GetCurrentConfiguration(a.t.Context(),
+			&pb.GetCurrentConfigurationRequest{Name: "schedulers/" + a.id})
+		c = got.GetConfiguration()
+		return err == nil && c.GetState() == pb.Configuration_ROLLED_OUT &&
+			c.GetParameters()[parameter].GetNumberValue() == value
+	}, func() string { return protojson.Format(c) + a.log.String() })
+}
+
+// refused waits until a revision is refused.
+func (a *adapted) refused() (c *pb.Configuration) {
+	a.t.Helper()
+	var list *pb.ListConfigurationsResponse
+	a.until("revision that is refused", func() bool {
+		var err error
+		list, err = a.config.ListConfigurations(a.t.Context(),
+			&pb.ListConfigurationsRequest{Parent: "schedulers/" + a.id})
+		at := slices.IndexFunc(list.GetConfigurations(), func(c *pb.Configuration) bool {
+			return c.GetState() == pb.Configuration_REJECTED
+		})
+		if err == nil && at >= 0 {
+			c = list.Configurations[at]
+		}
+		return c != nil
+	}, func() string { return protojson.Format(list) + a.log.String() })
+	return c
+}
+
+// has wants a line in the scheduler's file, and the scheduler to run what the file says.
+func (a *adapted) has(line string) {
+	a.t.Helper()
+	text, err := os.ReadFile(a.file)
+	runs, _ := os.ReadFile(a.file + ".running")
+	if err != nil || !strings.Contains(string(text), "\n"+line+"\n") || !bytes.Equal(text, runs) {
+		a.t.Fatalf("%v, want %s in\n%s, and run:\n%s", err, line, text, runs)
+	}
+}
+
+// narrow makes a value the least of a parameter, and twice that its default; 0 ends that.
+func (a *adapted) narrow(parameter string, least float64) {
+	a.t.Helper()
+	s, err := schedulers.Find(a.id)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	p, _ := s.Space.Param(parameter)
+	spec := &pb.ParameterSpec{ParameterId: parameter, DefaultValue: structpb.NewNumberValue(2 * least)}
+	if p.Kind == space.KindInt {
+		spec.ParameterValueSpec = &pb.ParameterSpec_IntegerValueSpec{IntegerValueSpec: &pb.IntegerValueSpec{
+			MinValue: int64(least), MaxValue: int64(p.Max)}}
+	} else {
+		spec.ParameterValueSpec = &pb.ParameterSpec_DurationValueSpec{DurationValueSpec: &pb.DurationValueSpec{
+			MinValue: least, MaxValue: p.Max}}
+		spec.ScaleType = pb.ParameterSpec_LOG
+	}
+	parameters := []*pb.ParameterSpec{spec}
+	if least == 0 {
+		parameters = nil
+	}
+	if _, err := a.tuning.UpdateScheduler(a.t.Context(), &pb.UpdateSchedulerRequest{
+		Scheduler:  &pb.Scheduler{Name: "schedulers/" + a.id, Spec: &pb.SchedulerSpec{Parameters: parameters}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.parameters"}}}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// TestAdapters runs Tiresias, Themis and Lucid, each configured by its own file: the adapter applies what
+// the service offers, is killed and goes on, refuses what the scheduler's check refuses, rolls back, and reports
+// what an administrator changed.
+func TestAdapters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts seven processes")
+	}
+	_, address := serveProcess(t, t.TempDir(), "127.0.0.1:0")
+	conn, err := (&connectFlags{server: address}).dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, x := range []struct {
+		id, parameter, option string
+		words                 string
+		first, second, third  float64 // the third is refused
+		unset                 float64
+	}{
+		{"tiresias", "starve_limit", "starve_limit", "schedule: dlas-gpu\nnum_queue: 3", 600, 1200, 3600, 0},
+		{"themis", "lease_term", "lease_term_interval", "fraction: 0.8", 1800, 3600, 7200, 1200},
+		{"lucid", "profiler_nodes", "profiler-scale", "colocate: 1", 3, 4, 5, 2},
+	} {
+		t.Run(x.id, func(t *testing.T) {
+			dir := t.TempDir()
+			a := &adapted{t: t, id: x.id, dir: dir, file: filepath.Join(dir, x.id+".yaml"), address: address,
+				tuning: pb.NewTuningServiceClient(conn), config: pb.NewConfigurationServiceClient(conn)}
+			a.emulate()
+			reload := a.write("reload.sh", reloadScript)
+			check := a.write("check.sh", fmt.Sprintf("! grep '%s: %g' \"$1\" >&2", x.option, x.third))
+			a.write(x.id+".adapter.yaml", fmt.Sprintf("server: %s\nscheduler: %s\nfile: %s\ninterval: 50ms\n"+
+				"read-back: [cat, %s.running]\nreload: [sh, %s, '{file}']\ncheck: [sh, %s, '{file}']\n", address, x.id,
+				a.file, a.file, reload, check))
+			line := func(v float64) string { return fmt.Sprintf("%s: %g", x.option, v) }
+			a.adapt()
+			a.runs(x.parameter, x.unset)
+			a.has(line(x.unset))
+
+			a.narrow(x.parameter, x.first)
+			a.runs(x.parameter, x.first)
+			a.has(line(x.first))
+			a.has(x.words)
+
+			if err := a.adapter.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = a.adapter.Wait()
+			a.narrow(x.parameter, x.second)
+			a.adapt()
+			a.runs(x.parameter, x.second)
+			a.has(line(x.second))
+
+			a.narrow(x.parameter, x.third)
+			c := a.refused()
+			if why := c.GetAcknowledgement().GetError(); !strings.Contains(why, "check: sh: exit status 1") {
+				t.Errorf("refused because %s", why)
+			}
+			a.runs(x.parameter, 2*x.third)
+			a.has(line(2 * x.third))
+
+			a.narrow(x.parameter, 0)
+			if _, err := a.config.RollbackConfiguration(t.Context(),
+				&pb.RollbackConfigurationRequest{Parent: "schedulers/" + x.id, Revision: 1}); err != nil {
+				t.Fatal(err)
+			}
+			a.runs(x.parameter, x.unset)
+			a.has(line(x.unset))
+
+			// An administrator changes the file by hand.
+			text, err := os.ReadFile(a.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.write(filepath.Base(a.file), strings.Replace(string(text), line(x.unset), line(x.first), 1))
+			if out, err := exec.Command("sh", reload, a.file).CombinedOutput(); err != nil {
+				t.Fatalf("%v, %s", err, out)
+			}
+			a.until("report of the change", func() bool {
+				got, err := a.config.GetCurrentConfiguration(t.Context(),
+					&pb.GetCurrentConfigurationRequest{Name: "schedulers/" + a.id})
+				ack := got.GetConfiguration().GetAcknowledgement()
+				return err == nil && ack.GetState() == pb.Acknowledgement_PARTIALLY_APPLIED &&
+					ack.GetEffectiveParameters()[x.parameter].GetNumberValue() == x.first
+			}, a.log.String)
+			a.has(line(x.first))
+		})
+	}
+}
