@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/autosched/autosched/controller/watch"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
 )
 
 // Current returns the configuration an instance of a scheduler should run.
@@ -105,6 +107,65 @@ func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve) (*r
 // Reject parks the values of a proposed revision.
 func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject) (*rollout.Configuration, error) {
 	return s.operate(ctx, id, e, e.Revision, "configuration rejected", "reason", e.Why)
+}
+
+// Pin offers values and keeps them on offer. They are made of the present space and those on offer.
+// With validateOnly nothing is stored, and what would be offered is returned.
+func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, validateOnly bool,
+	config func(sp *space.Space, offered space.Config) (space.Config, error)) (*rollout.Configuration, error) {
+	m, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	e := rollout.PinValues{Pin: pin, At: m.eventTime()}
+	if !pin.Until.IsZero() && !pin.Until.After(e.At) {
+		return nil, fmt.Errorf("%w: scheduler %q is at event time %s, which is not before the pin's end",
+			rollout.ErrState,
+			id, e.At.UTC().Format(time.RFC3339))
+	}
+	var planned *rollout.Configuration
+	var changed bool
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		base := v.space.Default()
+		if c := v.config(v.OfferedRevision); c != nil {
+			base = c.Config
+		}
+		if e.Config, err = config(v.space, base); err != nil {
+			return nil, err
+		}
+		next, _, err := rollout.Step(v.rollout(), e, s.now())
+		if err != nil {
+			return nil, err
+		}
+		if planned = next.Offered(); validateOnly {
+			return nil, nil
+		}
+		c, err := v.step(e, s.now())
+		changed = c != nil
+		return c, err
+	})
+	if err != nil || validateOnly {
+		return planned, err
+	}
+	if changed {
+		s.o.Log.InfoContext(ctx, "configuration pinned", "scheduler", id, "revision", planned.Revision, "until",
+			pin.Until,
+			"reason", pin.Reason)
+	}
+	return m.snapshot.Load().config(planned.Revision), nil
+}
+
+// Unpin ends a pin.
+func (s *Service) Unpin(ctx context.Context, id string) error {
+	m, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	changed, err := s.step(ctx, m, rollout.UnpinValues{})
+	if changed {
+		s.o.Log.InfoContext(ctx, "configuration unpinned", "scheduler", id)
+	}
+	return err
 }
 
 // Unpark lets the values of a revision be offered again.

@@ -31,6 +31,7 @@ const (
 	FromRestore Origin = "restored"
 	FromJudge   Origin = "reverted"
 	FromSpace   Origin = "projected" // the space was changed
+	FromPin     Origin = "pinned"    // an operator chose the values
 )
 
 // Configuration is one revision of a scheduler's configuration. It is never

@@ -123,8 +123,11 @@ func (f *Freeze) String() string {
 	return text + ": " + f.Reason
 }
 
-// Frozen returns the freeze in force at an event time, nil if there is none.
+// Frozen returns the freeze in force at an event time, that of a pin included, nil if there is none.
 func (s *State) Frozen(at time.Time) *Freeze {
+	if p := s.Pinned(at); p != nil {
+		return p.freeze()
+	}
 	if f := s.Freeze; f != nil && (f.Until.IsZero() || at.Before(f.Until)) {
 		return f
 	}

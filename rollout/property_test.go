@@ -17,7 +17,7 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 	revision := rapid.Int64Range(1, 6)
 	instance := rapid.SampledFrom(instances[:4])
 	n := rapid.IntRange(0, 3).Draw(t, "values")
-	switch rapid.IntRange(0, 15).Draw(t, "kind") {
+	switch rapid.IntRange(0, 17).Draw(t, "kind") {
 	case 0:
 		return propose(n)
 	case 1:
@@ -41,7 +41,11 @@ var anyEvent = rapid.Custom(func(t *rapid.T) Event {
 		return Forget{Instance: instance.Draw(t, "forgotten")}
 	case 12:
 		return Respace{Space: rapid.SampledFrom(testSpaces).Draw(t, "space"), Number: 2}
-	case 13, 14:
+	case 13:
+		return PinValues{Config: values(n), At: at(0), Pin: Pin{Reason: "test"}}
+	case 14:
+		return UnpinValues{}
+	case 15, 16:
 		return Tick{At: at(rapid.IntRange(0, 300).Draw(t, "event time"))}
 	}
 	return offer(n)
@@ -174,6 +178,9 @@ func checkOffers(t *rapid.T, e Event, s *State, watched map[string]int64) {
 	if w := s.Wave; w != nil && (w.Stable >= s.OfferedRevision || s.Offered().Origin != FromTuning ||
 		s.Offered().State == RolledOut || s.underWay() == nil) {
 		t.Fatalf("%#v: %s, wave %+v", e, summary(*s), *w)
+	}
+	if p := s.Pin; p != nil && (p.Revision != s.OfferedRevision || s.Wave != nil) {
+		t.Fatalf("%#v: %s, pinned %+v, wave %+v", e, summary(*s), *p, s.Wave)
 	}
 	for _, id := range instances {
 		c := s.Desired(id)

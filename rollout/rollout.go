@@ -50,6 +50,7 @@ type Records struct {
 	Parks     []Park     `json:"parked,omitempty"`    // one for a content hash, oldest first
 	Instances []Instance `json:"instances,omitempty"` // by id
 	Wave      *Wave      `json:"wave,omitempty"`      // nil unless a rollout is under way
+	Pin       *Pin       `json:"pin,omitempty"`       // nil if none was made; it may be over
 }
 
 // Equal reports whether two records are the same.
@@ -224,7 +225,8 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume, Respace and Tick.
+// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume, Respace,
+// PinValues, UnpinValues and Tick.
 type Event interface {
 	apply(t *transition) error
 }
@@ -369,6 +371,9 @@ func (t *transition) offer(c *Configuration, at time.Time) {
 	c = t.edit(c.Revision)
 	c.State, c.Offered, c.OfferedAt = Published, t.at, at
 	t.OfferedRevision, t.Wave = c.Revision, nil
+	if t.Pin != nil && t.Pin.Revision != c.Revision {
+		t.Pin = nil
+	}
 }
 
 // fallBack offers the last good values, under a new revision, if an instance should run those of

@@ -67,6 +67,8 @@ var methodRules = map[string]rule{
 	pb.ConfigurationService_AcknowledgeConfiguration_FullMethodName: {roles: operatorRoles, own: "name"},
 	pb.ConfigurationService_ApproveConfiguration_FullMethodName:     {roles: operatorRoles},
 	pb.ConfigurationService_RollbackConfiguration_FullMethodName:    {roles: operatorRoles},
+	pb.ConfigurationService_PinConfiguration_FullMethodName:         {roles: operatorRoles},
+	pb.ConfigurationService_UnpinConfiguration_FullMethodName:       {roles: operatorRoles},
 	pb.ConfigurationService_RejectConfiguration_FullMethodName:      {roles: operatorRoles},
 	pb.ConfigurationService_UnparkConfiguration_FullMethodName:      {roles: operatorRoles},
 	pb.ConfigurationService_ListParkedConfigurations_FullMethodName: {roles: readerRoles, own: "parent"},

@@ -200,6 +200,8 @@ method                                                    none viewer operator a
 /autosched.v1.ExplanationService/WhatIf                    -    *      *        *     *   -
 /autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
 /autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -
+/autosched.v1.ConfigurationService/PinConfiguration        -    -      *        *     -   -
+/autosched.v1.ConfigurationService/UnpinConfiguration      -    -      *        *     -   -
 /autosched.v1.ConfigurationService/RejectConfiguration     -    -      *        *     -   -
 /autosched.v1.ConfigurationService/UnparkConfiguration     -    -      *        *     -   -
 /autosched.v1.ConfigurationService/ListParkedConfigurations -   *      *        *     *   -

@@ -322,7 +322,7 @@ var configStates = map[rollout.RevisionState]pb.Configuration_State{
 var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
 	rollout.FromRestore: pb.Configuration_RESTORED, rollout.FromJudge: pb.Configuration_REVERTED,
-	rollout.FromSpace: pb.Configuration_PROJECTED,
+	rollout.FromSpace: pb.Configuration_PROJECTED, rollout.FromPin: pb.Configuration_PINNED,
 }
 
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {

@@ -13,6 +13,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
 )
 
 // allSchedulers is the name of all of them.
@@ -39,6 +40,64 @@ func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) 
 	}
 	done, err := s.freeze(ctx, req.GetName(), f)
 	return &pb.FreezeTuningResponse{Schedulers: done}, err
+}
+
+// PinConfiguration offers values and keeps them on offer.
+func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	var v violations
+	if n := utf8.RuneCountInString(req.GetReason()); n == 0 || n > longestReason {
+		v.add("reason", "it has %d characters: want 1 to %d", n, longestReason)
+	}
+	pin := rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx)}
+	if t := req.GetExpireTime(); t != nil {
+		if err := t.CheckValid(); err != nil {
+			v.add("expire_time", "%v", err)
+		}
+		pin.Until = t.AsTime()
+	}
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.service.Pin(ctx, id, pin, req.GetValidateOnly(),
+		func(sp *space.Space, offered space.Config) (space.Config, error) {
+			if len(req.GetParameters()) == 0 {
+				return offered, nil
+			}
+			return chosen(sp, offered, req.GetParameters())
+		})
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.configuration(c), nil
+}
+
+// UnpinConfiguration ends a pin.
+func (s *Server) UnpinConfiguration(ctx context.Context,
+	req *pb.UnpinConfigurationRequest) (*pb.UnpinConfigurationResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err == nil {
+		err = s.service.Unpin(ctx, id)
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.UnpinConfigurationResponse{}, nil
+}
+
+func pinToProto(id string, p *rollout.Pin) *pb.Pin {
+	if p == nil {
+		return nil
+	}
+	out := &pb.Pin{Configuration: configurationName(id, p.Revision), Reason: p.Reason, Actor: p.Actor,
+		CreateTime: timestamppb.New(p.Created)}
+	if !p.Until.IsZero() {
+		out.ExpireTime = timestamppb.New(p.Until)
+	}
+	return out
 }
 
 // UnfreezeTuning ends a freeze.

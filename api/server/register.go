@@ -414,7 +414,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	for i := range st.Instances {
 		out.Status.Instances = append(out.Status.Instances, instanceToProto(&st.Instances[i], sp))
 	}
-	out.Freeze = freezeToProto(c.Freeze)
+	out.Freeze, out.Pin = freezeToProto(c.Freeze), pinToProto(c.ID, c.Pin)
 	if p := c.Pause; p != nil {
 		out.Pause = &pb.Pause{Reason: p.Reason, Actor: p.Actor, CreateTime: timestamppb.New(p.Created)}
 	}

@@ -110,6 +110,8 @@ const (
 	// The values nearest to those on offer in another space, under a new revision: these
 	// were outside the space of a new SchedulerRevision.
 	Configuration_PROJECTED Configuration_Origin = 5
+	// Values that an operator pinned.
+	Configuration_PINNED Configuration_Origin = 6
 )
 
 // Enum value maps for Configuration_Origin.
@@ -121,6 +123,7 @@ var (
 		3: "RESTORED",
 		4: "REVERTED",
 		5: "PROJECTED",
+		6: "PINNED",
 	}
 	Configuration_Origin_value = map[string]int32{
 		"ORIGIN_UNSPECIFIED": 0,
@@ -129,6 +132,7 @@ var (
 		"RESTORED":           3,
 		"REVERTED":           4,
 		"PROJECTED":          5,
+		"PINNED":             6,
 	}
 )
 
@@ -1412,6 +1416,251 @@ func (x *ApproveConfigurationRequest) GetApplied() bool {
 	return false
 }
 
+type PinConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Values by parameter id, which must be valid. Those that are not named are as in what is
+	// on offer, and adapt to these. Empty: what is on offer is pinned.
+	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The event time at which the pin ends. Unset: at UnpinConfiguration.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Required. For people, at most 1000 characters.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be offered.
+	ValidateOnly  bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinConfigurationRequest) Reset() {
+	*x = PinConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinConfigurationRequest) ProtoMessage() {}
+
+func (x *PinConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*PinConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PinConfigurationRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *PinConfigurationRequest) GetParameters() map[string]*structpb.Value {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *PinConfigurationRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
+func (x *PinConfigurationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PinConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type UnpinConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Parent        string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinConfigurationRequest) Reset() {
+	*x = UnpinConfigurationRequest{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinConfigurationRequest) ProtoMessage() {}
+
+func (x *UnpinConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*UnpinConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UnpinConfigurationRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+type UnpinConfigurationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinConfigurationResponse) Reset() {
+	*x = UnpinConfigurationResponse{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinConfigurationResponse) ProtoMessage() {}
+
+func (x *UnpinConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*UnpinConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+}
+
+// Pin keeps a revision on offer.
+type Pin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}/configurations/{revision}
+	Configuration string `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// Why, for people.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who pinned it: "operator", or the name of an operator.
+	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The service's time at which it was pinned.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The event time at which it ends; unset: at UnpinConfiguration.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pin) Reset() {
+	*x = Pin{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pin) ProtoMessage() {}
+
+func (x *Pin) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pin.ProtoReflect.Descriptor instead.
+func (*Pin) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Pin) GetConfiguration() string {
+	if x != nil {
+		return x.Configuration
+	}
+	return ""
+}
+
+func (x *Pin) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Pin) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Pin) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Pin) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
+	}
+	return nil
+}
+
 type RejectConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}
@@ -1424,7 +1673,7 @@ type RejectConfigurationRequest struct {
 
 func (x *RejectConfigurationRequest) Reset() {
 	*x = RejectConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1685,7 @@ func (x *RejectConfigurationRequest) String() string {
 func (*RejectConfigurationRequest) ProtoMessage() {}
 
 func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[13]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1698,7 @@ func (x *RejectConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RejectConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RejectConfigurationRequest) GetName() string {
@@ -1477,7 +1726,7 @@ type UnparkConfigurationRequest struct {
 
 func (x *UnparkConfigurationRequest) Reset() {
 	*x = UnparkConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1738,7 @@ func (x *UnparkConfigurationRequest) String() string {
 func (*UnparkConfigurationRequest) ProtoMessage() {}
 
 func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[14]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1751,7 @@ func (x *UnparkConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnparkConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*UnparkConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UnparkConfigurationRequest) GetName() string {
@@ -1526,7 +1775,7 @@ type ListParkedConfigurationsRequest struct {
 
 func (x *ListParkedConfigurationsRequest) Reset() {
 	*x = ListParkedConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1787,7 @@ func (x *ListParkedConfigurationsRequest) String() string {
 func (*ListParkedConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[15]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1800,7 @@ func (x *ListParkedConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListParkedConfigurationsRequest) GetParent() string {
@@ -1586,7 +1835,7 @@ type ListParkedConfigurationsResponse struct {
 
 func (x *ListParkedConfigurationsResponse) Reset() {
 	*x = ListParkedConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1847,7 @@ func (x *ListParkedConfigurationsResponse) String() string {
 func (*ListParkedConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[16]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1860,7 @@ func (x *ListParkedConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListParkedConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListParkedConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListParkedConfigurationsResponse) GetParkedConfigurations() []*ParkedConfiguration {
@@ -1651,7 +1900,7 @@ type ParkedConfiguration struct {
 
 func (x *ParkedConfiguration) Reset() {
 	*x = ParkedConfiguration{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1912,7 @@ func (x *ParkedConfiguration) String() string {
 func (*ParkedConfiguration) ProtoMessage() {}
 
 func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[17]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1925,7 @@ func (x *ParkedConfiguration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkedConfiguration.ProtoReflect.Descriptor instead.
 func (*ParkedConfiguration) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ParkedConfiguration) GetConfiguration() string {
@@ -1740,7 +1989,7 @@ type ForgetInstanceRequest struct {
 
 func (x *ForgetInstanceRequest) Reset() {
 	*x = ForgetInstanceRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +2001,7 @@ func (x *ForgetInstanceRequest) String() string {
 func (*ForgetInstanceRequest) ProtoMessage() {}
 
 func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[18]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +2014,7 @@ func (x *ForgetInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceRequest.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForgetInstanceRequest) GetParent() string {
@@ -1790,7 +2039,7 @@ type ForgetInstanceResponse struct {
 
 func (x *ForgetInstanceResponse) Reset() {
 	*x = ForgetInstanceResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +2051,7 @@ func (x *ForgetInstanceResponse) String() string {
 func (*ForgetInstanceResponse) ProtoMessage() {}
 
 func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[19]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2064,7 @@ func (x *ForgetInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetInstanceResponse.ProtoReflect.Descriptor instead.
 func (*ForgetInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
 }
 
 type RollbackConfigurationRequest struct {
@@ -1841,7 +2090,7 @@ type RollbackConfigurationRequest struct {
 
 func (x *RollbackConfigurationRequest) Reset() {
 	*x = RollbackConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +2102,7 @@ func (x *RollbackConfigurationRequest) String() string {
 func (*RollbackConfigurationRequest) ProtoMessage() {}
 
 func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[20]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +2115,7 @@ func (x *RollbackConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*RollbackConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RollbackConfigurationRequest) GetParent() string {
@@ -1907,7 +2156,7 @@ type GetConfigurationRequest struct {
 
 func (x *GetConfigurationRequest) Reset() {
 	*x = GetConfigurationRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2168,7 @@ func (x *GetConfigurationRequest) String() string {
 func (*GetConfigurationRequest) ProtoMessage() {}
 
 func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[21]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2181,7 @@ func (x *GetConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConfigurationRequest) GetName() string {
@@ -1956,7 +2205,7 @@ type ListConfigurationsRequest struct {
 
 func (x *ListConfigurationsRequest) Reset() {
 	*x = ListConfigurationsRequest{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2217,7 @@ func (x *ListConfigurationsRequest) String() string {
 func (*ListConfigurationsRequest) ProtoMessage() {}
 
 func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[22]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2230,7 @@ func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListConfigurationsRequest) GetParent() string {
@@ -2016,7 +2265,7 @@ type ListConfigurationsResponse struct {
 
 func (x *ListConfigurationsResponse) Reset() {
 	*x = ListConfigurationsResponse{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2277,7 @@ func (x *ListConfigurationsResponse) String() string {
 func (*ListConfigurationsResponse) ProtoMessage() {}
 
 func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[23]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2290,7 @@ func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListConfigurationsResponse) GetConfigurations() []*Configuration {
@@ -2067,7 +2316,7 @@ type WatchConfigurationsResponse_Bookmark struct {
 
 func (x *WatchConfigurationsResponse_Bookmark) Reset() {
 	*x = WatchConfigurationsResponse_Bookmark{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2328,7 @@ func (x *WatchConfigurationsResponse_Bookmark) String() string {
 func (*WatchConfigurationsResponse_Bookmark) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[27]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2353,7 @@ type WatchConfigurationsResponse_Heartbeat struct {
 
 func (x *WatchConfigurationsResponse_Heartbeat) Reset() {
 	*x = WatchConfigurationsResponse_Heartbeat{}
-	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2365,7 @@ func (x *WatchConfigurationsResponse_Heartbeat) String() string {
 func (*WatchConfigurationsResponse_Heartbeat) ProtoMessage() {}
 
 func (x *WatchConfigurationsResponse_Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_configuration_proto_msgTypes[28]
+	mi := &file_autosched_v1_configuration_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +2385,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd8\b\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\b\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2172,14 +2421,16 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"c\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"o\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
 	"\x05TUNED\x10\x02\x12\f\n" +
 	"\bRESTORED\x10\x03\x12\f\n" +
 	"\bREVERTED\x10\x04\x12\r\n" +
-	"\tPROJECTED\x10\x05\"\x8f\x01\n" +
+	"\tPROJECTED\x10\x05\x12\n" +
+	"\n" +
+	"\x06PINNED\x10\x06\"\x8f\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\bapproved\x18\x01 \x01(\bR\bapproved\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
@@ -2271,7 +2522,30 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"K\n" +
 	"\x1bApproveConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aapplied\x18\x14 \x01(\bR\aapplied\"H\n" +
+	"\aapplied\x18\x14 \x01(\bR\aapplied\"\xd9\x02\n" +
+	"\x17PinConfigurationRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12U\n" +
+	"\n" +
+	"parameters\x18\x02 \x03(\v25.autosched.v1.PinConfigurationRequest.ParametersEntryR\n" +
+	"parameters\x12;\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12#\n" +
+	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x1aU\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"3\n" +
+	"\x19UnpinConfigurationRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\"\x1c\n" +
+	"\x1aUnpinConfigurationResponse\"\xd3\x01\n" +
+	"\x03Pin\x12$\n" +
+	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05actor\x18\x03 \x01(\tR\x05actor\x12;\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12;\n" +
+	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\"H\n" +
 	"\x1aRejectConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
@@ -2315,13 +2589,16 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8e\t\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcf\n" +
+	"\n" +
 	"\x14ConfigurationService\x12v\n" +
 	"\x17GetCurrentConfiguration\x12,.autosched.v1.GetCurrentConfigurationRequest\x1a-.autosched.v1.GetCurrentConfigurationResponse\x12l\n" +
 	"\x13WatchConfigurations\x12(.autosched.v1.WatchConfigurationsRequest\x1a).autosched.v1.WatchConfigurationsResponse0\x01\x12y\n" +
 	"\x18AcknowledgeConfiguration\x12-.autosched.v1.AcknowledgeConfigurationRequest\x1a..autosched.v1.AcknowledgeConfigurationResponse\x12^\n" +
 	"\x14ApproveConfiguration\x12).autosched.v1.ApproveConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12`\n" +
-	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12\\\n" +
+	"\x15RollbackConfiguration\x12*.autosched.v1.RollbackConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12V\n" +
+	"\x10PinConfiguration\x12%.autosched.v1.PinConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12g\n" +
+	"\x12UnpinConfiguration\x12'.autosched.v1.UnpinConfigurationRequest\x1a(.autosched.v1.UnpinConfigurationResponse\x12\\\n" +
 	"\x13RejectConfiguration\x12(.autosched.v1.RejectConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12\\\n" +
 	"\x13UnparkConfiguration\x12(.autosched.v1.UnparkConfigurationRequest\x1a\x1b.autosched.v1.Configuration\x12y\n" +
 	"\x18ListParkedConfigurations\x12-.autosched.v1.ListParkedConfigurationsRequest\x1a..autosched.v1.ListParkedConfigurationsResponse\x12[\n" +
@@ -2342,7 +2619,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -2360,87 +2637,101 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*AcknowledgeConfigurationRequest)(nil),       // 13: autosched.v1.AcknowledgeConfigurationRequest
 	(*AcknowledgeConfigurationResponse)(nil),      // 14: autosched.v1.AcknowledgeConfigurationResponse
 	(*ApproveConfigurationRequest)(nil),           // 15: autosched.v1.ApproveConfigurationRequest
-	(*RejectConfigurationRequest)(nil),            // 16: autosched.v1.RejectConfigurationRequest
-	(*UnparkConfigurationRequest)(nil),            // 17: autosched.v1.UnparkConfigurationRequest
-	(*ListParkedConfigurationsRequest)(nil),       // 18: autosched.v1.ListParkedConfigurationsRequest
-	(*ListParkedConfigurationsResponse)(nil),      // 19: autosched.v1.ListParkedConfigurationsResponse
-	(*ParkedConfiguration)(nil),                   // 20: autosched.v1.ParkedConfiguration
-	(*ForgetInstanceRequest)(nil),                 // 21: autosched.v1.ForgetInstanceRequest
-	(*ForgetInstanceResponse)(nil),                // 22: autosched.v1.ForgetInstanceResponse
-	(*RollbackConfigurationRequest)(nil),          // 23: autosched.v1.RollbackConfigurationRequest
-	(*GetConfigurationRequest)(nil),               // 24: autosched.v1.GetConfigurationRequest
-	(*ListConfigurationsRequest)(nil),             // 25: autosched.v1.ListConfigurationsRequest
-	(*ListConfigurationsResponse)(nil),            // 26: autosched.v1.ListConfigurationsResponse
-	nil,                                           // 27: autosched.v1.Configuration.ParametersEntry
-	nil,                                           // 28: autosched.v1.TuningEvidence.DetailsEntry
-	nil,                                           // 29: autosched.v1.Acknowledgement.EffectiveParametersEntry
-	(*WatchConfigurationsResponse_Bookmark)(nil),  // 30: autosched.v1.WatchConfigurationsResponse.Bookmark
-	(*WatchConfigurationsResponse_Heartbeat)(nil), // 31: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	(*timestamppb.Timestamp)(nil),                 // 32: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                   // 33: google.protobuf.Duration
-	(*structpb.Value)(nil),                        // 34: google.protobuf.Value
+	(*PinConfigurationRequest)(nil),               // 16: autosched.v1.PinConfigurationRequest
+	(*UnpinConfigurationRequest)(nil),             // 17: autosched.v1.UnpinConfigurationRequest
+	(*UnpinConfigurationResponse)(nil),            // 18: autosched.v1.UnpinConfigurationResponse
+	(*Pin)(nil),                                   // 19: autosched.v1.Pin
+	(*RejectConfigurationRequest)(nil),            // 20: autosched.v1.RejectConfigurationRequest
+	(*UnparkConfigurationRequest)(nil),            // 21: autosched.v1.UnparkConfigurationRequest
+	(*ListParkedConfigurationsRequest)(nil),       // 22: autosched.v1.ListParkedConfigurationsRequest
+	(*ListParkedConfigurationsResponse)(nil),      // 23: autosched.v1.ListParkedConfigurationsResponse
+	(*ParkedConfiguration)(nil),                   // 24: autosched.v1.ParkedConfiguration
+	(*ForgetInstanceRequest)(nil),                 // 25: autosched.v1.ForgetInstanceRequest
+	(*ForgetInstanceResponse)(nil),                // 26: autosched.v1.ForgetInstanceResponse
+	(*RollbackConfigurationRequest)(nil),          // 27: autosched.v1.RollbackConfigurationRequest
+	(*GetConfigurationRequest)(nil),               // 28: autosched.v1.GetConfigurationRequest
+	(*ListConfigurationsRequest)(nil),             // 29: autosched.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),            // 30: autosched.v1.ListConfigurationsResponse
+	nil,                                           // 31: autosched.v1.Configuration.ParametersEntry
+	nil,                                           // 32: autosched.v1.TuningEvidence.DetailsEntry
+	nil,                                           // 33: autosched.v1.Acknowledgement.EffectiveParametersEntry
+	(*WatchConfigurationsResponse_Bookmark)(nil),  // 34: autosched.v1.WatchConfigurationsResponse.Bookmark
+	(*WatchConfigurationsResponse_Heartbeat)(nil), // 35: autosched.v1.WatchConfigurationsResponse.Heartbeat
+	nil,                           // 36: autosched.v1.PinConfigurationRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 39: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
-	27, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	32, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	32, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	31, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
+	37, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	37, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	7,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	8,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
 	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
-	32, // 10: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
-	32, // 11: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	32, // 12: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	32, // 13: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	28, // 14: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	37, // 10: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	37, // 11: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	37, // 12: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	37, // 13: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	32, // 14: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
 	2,  // 15: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	29, // 16: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	32, // 17: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	33, // 16: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	37, // 17: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 18: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	33, // 19: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	33, // 20: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	38, // 19: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	38, // 20: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 21: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	30, // 22: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	31, // 23: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	34, // 22: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	35, // 23: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
 	8,  // 24: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	5,  // 25: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
 	3,  // 26: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	20, // 27: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	32, // 28: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	32, // 29: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 30: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	34, // 31: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	34, // 32: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 33: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	11, // 34: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	13, // 35: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	15, // 36: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	23, // 37: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 38: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	17, // 39: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	18, // 40: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	21, // 41: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	24, // 42: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	25, // 43: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 44: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 45: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 46: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 47: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 48: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 49: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 50: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	19, // 51: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	22, // 52: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 53: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	26, // 54: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	44, // [44:55] is the sub-list for method output_type
-	33, // [33:44] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	36, // 27: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	37, // 28: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 29: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	37, // 30: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 31: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	37, // 32: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	37, // 33: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 34: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	39, // 35: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	39, // 36: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	39, // 37: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 38: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 39: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 40: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 41: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	27, // 42: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 43: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
+	17, // 44: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
+	20, // 45: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	21, // 46: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	22, // 47: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	25, // 48: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	28, // 49: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	29, // 50: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 51: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 52: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 53: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 54: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 55: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 56: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	18, // 57: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 58: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 59: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	23, // 60: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	26, // 61: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 62: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	30, // 63: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	51, // [51:64] is the sub-list for method output_type
+	38, // [38:51] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -2459,7 +2750,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

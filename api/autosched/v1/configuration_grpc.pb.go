@@ -23,6 +23,8 @@ const (
 	ConfigurationService_AcknowledgeConfiguration_FullMethodName = "/autosched.v1.ConfigurationService/AcknowledgeConfiguration"
 	ConfigurationService_ApproveConfiguration_FullMethodName     = "/autosched.v1.ConfigurationService/ApproveConfiguration"
 	ConfigurationService_RollbackConfiguration_FullMethodName    = "/autosched.v1.ConfigurationService/RollbackConfiguration"
+	ConfigurationService_PinConfiguration_FullMethodName         = "/autosched.v1.ConfigurationService/PinConfiguration"
+	ConfigurationService_UnpinConfiguration_FullMethodName       = "/autosched.v1.ConfigurationService/UnpinConfiguration"
 	ConfigurationService_RejectConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/RejectConfiguration"
 	ConfigurationService_UnparkConfiguration_FullMethodName      = "/autosched.v1.ConfigurationService/UnparkConfiguration"
 	ConfigurationService_ListParkedConfigurations_FullMethodName = "/autosched.v1.ConfigurationService/ListParkedConfigurations"
@@ -72,6 +74,14 @@ type ConfigurationServiceClient interface {
 	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
+	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at
+	// expire_time, with UnpinConfiguration, and when another revision is offered: after an
+	// approval, a rollback or a refusal. It may be sent again safely.
+	PinConfiguration(ctx context.Context, in *PinConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// UnpinConfiguration ends a pin. What is offered stays until tuning finds something
+	// better. To unpin what is not pinned changes nothing.
+	UnpinConfiguration(ctx context.Context, in *UnpinConfigurationRequest, opts ...grpc.CallOption) (*UnpinConfigurationResponse, error)
 	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(ctx context.Context, in *RejectConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
@@ -152,6 +162,26 @@ func (c *configurationServiceClient) RollbackConfiguration(ctx context.Context, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Configuration)
 	err := c.cc.Invoke(ctx, ConfigurationService_RollbackConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) PinConfiguration(ctx context.Context, in *PinConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Configuration)
+	err := c.cc.Invoke(ctx, ConfigurationService_PinConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *configurationServiceClient) UnpinConfiguration(ctx context.Context, in *UnpinConfigurationRequest, opts ...grpc.CallOption) (*UnpinConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnpinConfigurationResponse)
+	err := c.cc.Invoke(ctx, ConfigurationService_UnpinConfiguration_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +289,14 @@ type ConfigurationServiceServer interface {
 	// does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
+	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
+	// the pin ends tuning changes nothing by itself, as if it were frozen. It ends at
+	// expire_time, with UnpinConfiguration, and when another revision is offered: after an
+	// approval, a rollback or a refusal. It may be sent again safely.
+	PinConfiguration(context.Context, *PinConfigurationRequest) (*Configuration, error)
+	// UnpinConfiguration ends a pin. What is offered stays until tuning finds something
+	// better. To unpin what is not pinned changes nothing.
+	UnpinConfiguration(context.Context, *UnpinConfigurationRequest) (*UnpinConfigurationResponse, error)
 	// RejectConfiguration parks the values of a PROPOSED revision. To reject what is
 	// REJECTED already changes nothing.
 	RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error)
@@ -300,6 +338,12 @@ func (UnimplementedConfigurationServiceServer) ApproveConfiguration(context.Cont
 }
 func (UnimplementedConfigurationServiceServer) RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) PinConfiguration(context.Context, *PinConfigurationRequest) (*Configuration, error) {
+	return nil, status.Error(codes.Unimplemented, "method PinConfiguration not implemented")
+}
+func (UnimplementedConfigurationServiceServer) UnpinConfiguration(context.Context, *UnpinConfigurationRequest) (*UnpinConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnpinConfiguration not implemented")
 }
 func (UnimplementedConfigurationServiceServer) RejectConfiguration(context.Context, *RejectConfigurationRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method RejectConfiguration not implemented")
@@ -419,6 +463,42 @@ func _ConfigurationService_RollbackConfiguration_Handler(srv interface{}, ctx co
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ConfigurationServiceServer).RollbackConfiguration(ctx, req.(*RollbackConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_PinConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PinConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).PinConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_PinConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).PinConfiguration(ctx, req.(*PinConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ConfigurationService_UnpinConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnpinConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConfigurationServiceServer).UnpinConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ConfigurationService_UnpinConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConfigurationServiceServer).UnpinConfiguration(ctx, req.(*UnpinConfigurationRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -553,6 +633,14 @@ var ConfigurationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackConfiguration",
 			Handler:    _ConfigurationService_RollbackConfiguration_Handler,
+		},
+		{
+			MethodName: "PinConfiguration",
+			Handler:    _ConfigurationService_PinConfiguration_Handler,
+		},
+		{
+			MethodName: "UnpinConfiguration",
+			Handler:    _ConfigurationService_UnpinConfiguration_Handler,
 		},
 		{
 			MethodName: "RejectConfiguration",

@@ -235,6 +235,9 @@ type Scheduler struct {
 	// What callers note: at most 64 KiB in all. Keys are as those of labels, and may have
 	// '.' and '/', too.
 	Annotations map[string]string `protobuf:"bytes,76,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Output only. Unset unless PinConfiguration set it. It may have expired: status.hold says
+	// whether it is in force.
+	Pin *Pin `protobuf:"bytes,90,opt,name=pin,proto3" json:"pin,omitempty"`
 	// Output only. While it is PAUSED: who paused it and why. Unset if an older version did.
 	Pause         *Pause `protobuf:"bytes,77,opt,name=pause,proto3" json:"pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -393,6 +396,13 @@ func (x *Scheduler) GetLabels() map[string]string {
 func (x *Scheduler) GetAnnotations() map[string]string {
 	if x != nil {
 		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Scheduler) GetPin() *Pin {
+	if x != nil {
+		return x.Pin
 	}
 	return nil
 }
@@ -2633,7 +2643,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\b\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\b\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2659,7 +2669,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"expireTime\x12\x1a\n" +
 	"\brevision\x18J \x01(\x03R\brevision\x12;\n" +
 	"\x06labels\x18K \x03(\v2#.autosched.v1.Scheduler.LabelsEntryR\x06labels\x12J\n" +
-	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x12)\n" +
+	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x12#\n" +
+	"\x03pin\x18Z \x01(\v2\x11.autosched.v1.PinR\x03pin\x12)\n" +
 	"\x05pause\x18M \x01(\v2\x13.autosched.v1.PauseR\x05pause\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -2938,14 +2949,15 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	nil,                                    // 36: autosched.v1.InstanceStatus.EffectiveParametersEntry
 	(*timestamppb.Timestamp)(nil),          // 37: google.protobuf.Timestamp
 	(*Epoch)(nil),                          // 38: autosched.v1.Epoch
-	(*ParameterSpec)(nil),                  // 39: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),           // 40: autosched.v1.DependencyConstraint
-	(*Incident)(nil),                       // 41: autosched.v1.Incident
-	(*durationpb.Duration)(nil),            // 42: google.protobuf.Duration
-	(*structpb.Struct)(nil),                // 43: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),          // 44: google.protobuf.FieldMask
-	(*Event)(nil),                          // 45: autosched.v1.Event
-	(*structpb.Value)(nil),                 // 46: google.protobuf.Value
+	(*Pin)(nil),                            // 39: autosched.v1.Pin
+	(*ParameterSpec)(nil),                  // 40: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),           // 41: autosched.v1.DependencyConstraint
+	(*Incident)(nil),                       // 42: autosched.v1.Incident
+	(*durationpb.Duration)(nil),            // 43: google.protobuf.Duration
+	(*structpb.Struct)(nil),                // 44: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),          // 45: google.protobuf.FieldMask
+	(*Event)(nil),                          // 46: autosched.v1.Event
+	(*structpb.Value)(nil),                 // 47: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	9,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
@@ -2959,82 +2971,83 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	37, // 8: autosched.v1.Scheduler.expire_time:type_name -> google.protobuf.Timestamp
 	34, // 9: autosched.v1.Scheduler.labels:type_name -> autosched.v1.Scheduler.LabelsEntry
 	35, // 10: autosched.v1.Scheduler.annotations:type_name -> autosched.v1.Scheduler.AnnotationsEntry
-	4,  // 11: autosched.v1.Scheduler.pause:type_name -> autosched.v1.Pause
-	37, // 12: autosched.v1.Pause.create_time:type_name -> google.protobuf.Timestamp
-	37, // 13: autosched.v1.SchedulerRevision.create_time:type_name -> google.protobuf.Timestamp
-	39, // 14: autosched.v1.SchedulerRevision.parameters:type_name -> autosched.v1.ParameterSpec
-	40, // 15: autosched.v1.SchedulerRevision.constraints:type_name -> autosched.v1.DependencyConstraint
-	11, // 16: autosched.v1.SchedulerRevision.cluster:type_name -> autosched.v1.Cluster
-	12, // 17: autosched.v1.SchedulerRevision.objective:type_name -> autosched.v1.ObjectiveSpec
-	37, // 18: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
-	37, // 19: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
-	37, // 20: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
-	41, // 21: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
-	8,  // 22: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
-	1,  // 23: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
-	36, // 24: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
-	37, // 25: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
-	37, // 26: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
-	39, // 27: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	40, // 28: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	12, // 29: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	13, // 30: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	11, // 31: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	2,  // 32: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	10, // 33: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	42, // 34: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	43, // 35: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	42, // 36: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	42, // 37: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	42, // 38: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	42, // 39: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	42, // 40: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	42, // 41: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	14, // 42: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	42, // 43: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	42, // 44: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 45: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 46: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	44, // 47: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	37, // 48: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 49: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 50: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	5,  // 51: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
-	3,  // 52: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	45, // 53: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	33, // 54: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	46, // 55: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	15, // 56: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	25, // 57: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	29, // 58: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	16, // 59: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	26, // 60: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	27, // 61: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	17, // 62: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	18, // 63: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	19, // 64: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	20, // 65: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 66: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	23, // 67: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	31, // 68: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 69: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 70: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	30, // 71: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 72: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	5,  // 73: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	28, // 74: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 75: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 76: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 77: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 78: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 79: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	24, // 80: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	32, // 81: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	69, // [69:82] is the sub-list for method output_type
-	56, // [56:69] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	39, // 11: autosched.v1.Scheduler.pin:type_name -> autosched.v1.Pin
+	4,  // 12: autosched.v1.Scheduler.pause:type_name -> autosched.v1.Pause
+	37, // 13: autosched.v1.Pause.create_time:type_name -> google.protobuf.Timestamp
+	37, // 14: autosched.v1.SchedulerRevision.create_time:type_name -> google.protobuf.Timestamp
+	40, // 15: autosched.v1.SchedulerRevision.parameters:type_name -> autosched.v1.ParameterSpec
+	41, // 16: autosched.v1.SchedulerRevision.constraints:type_name -> autosched.v1.DependencyConstraint
+	11, // 17: autosched.v1.SchedulerRevision.cluster:type_name -> autosched.v1.Cluster
+	12, // 18: autosched.v1.SchedulerRevision.objective:type_name -> autosched.v1.ObjectiveSpec
+	37, // 19: autosched.v1.Freeze.create_time:type_name -> google.protobuf.Timestamp
+	37, // 20: autosched.v1.Freeze.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 21: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
+	42, // 22: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
+	8,  // 23: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
+	1,  // 24: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	36, // 25: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	37, // 26: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	37, // 27: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	40, // 28: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	41, // 29: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	12, // 30: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	13, // 31: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	11, // 32: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 33: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	10, // 34: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	43, // 35: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	44, // 36: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	43, // 37: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	43, // 38: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	43, // 39: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	43, // 40: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	43, // 41: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	43, // 42: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	14, // 43: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	43, // 44: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	43, // 45: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 46: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 47: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	45, // 48: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	37, // 49: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 50: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 51: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	5,  // 52: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 53: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	46, // 54: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	33, // 55: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	47, // 56: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 57: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 58: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 59: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 60: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 61: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 62: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 63: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 64: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 65: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 66: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 67: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 68: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 69: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 70: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 71: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 72: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 73: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 74: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 75: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 76: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 77: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 78: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 79: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 80: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 81: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 82: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	70, // [70:83] is the sub-list for method output_type
+	57, // [57:70] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
