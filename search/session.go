@@ -143,6 +143,12 @@ func (n *Session) observe() {
 // Trials returns what was reported, in order, each configuration once.
 func (n *Session) Trials() []Trial { return n.s.result.Trials }
 
+// Rewarded returns those trials that have their reward: all, once the incumbent is reported.
+func (n *Session) Rewarded() []Trial { return n.s.rewarded() }
+
+// Choice is the sampler that was chosen and why, "" unless it is an Explainer.
+func (n *Session) Choice() string { return n.s.result.Choice }
+
 // Best is the trial that Result.Best of Tune would be, -1 for none.
 func (n *Session) Best() int { return n.s.winner() }
 

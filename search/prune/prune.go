@@ -296,6 +296,9 @@ func (p *Pruner) Begin(ctx context.Context, incumbent space.Config, context []fl
 	return &Study{p: p, ctx: ctx, context: context, incumbent: incumbent, study: p.studies, least: math.Inf(1)}, nil
 }
 
+// Observe learns the trials measured since, as Reject and Scope do before they decide.
+func (s *Study) Observe(history []search.Trial) { s.update(history) }
+
 // update learns the trials measured since its last call.
 func (s *Study) update(history []search.Trial) {
 	if s.err != nil {
