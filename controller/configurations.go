@@ -99,6 +99,51 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 	return v.config(revision), current, nil
 }
 
+// Running is the configuration that most instances of a scheduler say they run. It is an error if that is
+// outside its space.
+func (s *Service) Running(id string) (space.Config, error) {
+	m, err := s.find(id)
+	if err != nil {
+		return space.Config{}, err
+	}
+	v := m.snapshot.Load()
+	state := v.rollout()
+	return state.Incumbent(v.space.Default())
+}
+
+// Propose proposes a configuration that a study found.
+func (s *Service) Propose(ctx context.Context, id string, c space.Config, reason string,
+	found rollout.Evidence) (*rollout.Configuration, error) {
+	m, err := s.whole(id)
+	if err != nil {
+		return nil, err
+	}
+	revision := int64(0)
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		config, err := v.space.ParseJSON([]byte(c.Canonical()))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrOutsideSpace, err)
+		}
+		state := v.rollout()
+		found.At, found.Incumbent = m.eventTime(), state.Basis().Running
+		e := rollout.Publish{At: found.At, Config: config, Origin: rollout.FromStudy, Reason: reason, Evidence: &found,
+			Propose: true}
+		if err := state.CheckAdoption(e, state.Basis()); err != nil {
+			return nil, fmt.Errorf("%w: %w", rollout.ErrState, err)
+		}
+		change, err := v.step(e, s.now())
+		if err == nil {
+			revision = change.Scheduler.LastRevision
+		}
+		return change, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", reason)
+	return m.snapshot.Load().config(revision), nil
+}
+
 // Approve offers a proposed revision to its scheduler.
 func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve) (*rollout.Configuration, error) {
 	return s.operate(ctx, id, e, e.Revision, "configuration approved", "applied", e.Applied)

@@ -32,7 +32,11 @@ const (
 	FromJudge   Origin = "reverted"
 	FromSpace   Origin = "projected" // the space was changed
 	FromPin     Origin = "pinned"    // an operator chose the values
+	FromStudy   Origin = "study"     // a trial of a study
 )
+
+// found reports whether revisions of an origin are rolled out in waves: they are new.
+func (o Origin) found() bool { return o == FromTuning || o == FromStudy }
 
 // Configuration is one revision of a scheduler's configuration. It is never
 // changed, only replaced by one that differs in State, Updated and Ack.
@@ -55,7 +59,7 @@ type Configuration struct {
 	// Offered is the service's time at which it was offered; zero if it never was, or by a
 	// version that did not keep it.
 	Offered  time.Time
-	Evidence *Evidence // of FromTuning
+	Evidence *Evidence // of FromTuning and FromStudy
 	Ack      *Ack      // the last one since it was offered
 	// Left is the revision that a Rollback went back from to this one, 0 if it is
 	// here for another reason.
@@ -106,6 +110,9 @@ type Evidence struct {
 	Interval round.Interval `json:"interval,omitzero"`
 	Search   round.Search   `json:"search,omitempty"`
 	Why      string         `json:"why,omitempty"`
+	// Trial is the name of the trial of FromStudy. Then there was no round: Ratio is the metric of
+	// what ran over that of the trial, 0 if it was not measured.
+	Trial string `json:"trial,omitempty"`
 	// Record is the sequence of the round's record, 0 if it has none.
 	Record int64 `json:"record,omitempty"`
 	// Fidelity says how far the simulation describes the delays of the last days.

@@ -336,7 +336,7 @@ func (t *transition) publish(e Publish) *Configuration {
 	c := t.add(e)
 	switch {
 	case e.Propose:
-	case e.Origin == FromTuning:
+	case e.Origin.found():
 		t.roll(c, e.At)
 	default:
 		t.offer(c, e.At)
@@ -434,7 +434,7 @@ func (e Approve) apply(t *transition) error {
 			ErrState, e.Revision, t.Scheduler, c.State, next)
 	case t.parked(c.Hash) != nil:
 		return t.refused(c)
-	case e.Applied || c.Origin != FromTuning:
+	case e.Applied || !c.Origin.found():
 		t.offer(c, e.At)
 		t.unpark(c.Hash)
 	case t.Wave != nil:

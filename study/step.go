@@ -93,7 +93,7 @@ func (t *transition) wrong(one *Trial, why string) error {
 // expire makes trials stale whose leases are over, and requests their configurations again.
 func (t *transition) expire() {
 	for _, one := range slices.Clone(t.Trials) {
-		if one.State != Running && one.State != Stopping || t.at.Before(one.Expires) {
+		if !one.expired(t.at) {
 			continue
 		}
 		why := fmt.Sprintf("client %q renewed its lease no more", one.Client)
@@ -366,7 +366,7 @@ func (Resume) apply(t *transition) error {
 	return nil
 }
 
-// Cancel ends a study: trials that wait are skipped, those that clients hold should end.
+// Cancel ends a study that is not complete: trials that wait are skipped, those that clients hold should end.
 type Cancel struct{}
 
 func (Cancel) apply(t *transition) error {
@@ -378,6 +378,8 @@ func (Cancel) apply(t *transition) error {
 			t.edit(one.ID).State = Stopping
 		}
 	}
-	t.Phase = Cancelled
+	if t.Phase != Completed {
+		t.Phase = Cancelled
+	}
 	return nil
 }

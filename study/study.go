@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -59,6 +60,8 @@ type Spec struct {
 	Lease        time.Duration `json:"lease"`
 	AllowRepeats bool          `json:"allow_repeats,omitempty"`
 	Causal       Causal        `json:"causal,omitempty"`
+	// Revision is that of the scheduler's space, of which the study has its own copy.
+	Revision int64 `json:"revision,omitempty"`
 	// Params and Rules are the space that is searched, Start what ran when the study was created.
 	Params []space.Param   `json:"params"`
 	Rules  []space.Rule    `json:"rules"`
@@ -93,6 +96,16 @@ type Record struct {
 	Sampler json.RawMessage `json:"sampler,omitempty"`
 	Stopped string          `json:"stopped,omitempty"`
 	Choice  string          `json:"choice,omitempty"` // the sampler that was chosen, and why
+	// Version counts the changes, from 1, and Resets how often changes before this one were lost: together they
+	// identify a state. They are set by the caller of Step.
+	Version int64 `json:"version"`
+	Resets  int64 `json:"resets,omitempty"`
+}
+
+// Same reports whether two records differ at most in Updated, Version and Resets.
+func (r Record) Same(o *Record) bool {
+	r.Updated, r.Version, r.Resets = o.Updated, o.Version, o.Resets
+	return reflect.DeepEqual(&r, o)
 }
 
 // TrialState is where a trial stands.
@@ -213,6 +226,32 @@ func (s *State) Lacks(client string, count int) int {
 		return 0
 	}
 	return max(0, min(need, s.Spec.Budget-s.Used()))
+}
+
+// Expired reports whether the lease of a trial is over.
+func (s *State) Expired(at time.Time) bool {
+	return slices.ContainsFunc(s.Trials, func(t *Trial) bool { return t.expired(at) })
+}
+
+func (t *Trial) expired(at time.Time) bool {
+	return (t.State == Running || t.State == Stopping) && !at.Before(t.Expires)
+}
+
+// Merit says what a trial that succeeded gains over what ran when the study was created, and how often the
+// cost of the trial is that of what ran; 0 if that was not measured.
+func (s *State) Merit(one *Trial) (text string, ratio float64) {
+	v := s.Spec.Value(one.Final)
+	text = fmt.Sprintf("%s %.6g in trial %d of study %s", s.Spec.Metric, v, one.ID, s.ID)
+	for _, t := range s.Trials {
+		if t.State == Succeeded && string(t.Values) == string(s.Spec.Start) {
+			before := s.Spec.Value(t.Final)
+			if c := s.Spec.cost(v); c > 0 {
+				ratio = s.Spec.cost(before) / c
+			}
+			return fmt.Sprintf("%s, %.6g with what ran (trial %d)", text, before, t.ID), ratio
+		}
+	}
+	return text + "; what ran was not measured", 0
 }
 
 // Nothing says why a client was suggested no trial, nil if it gets one once others have ended.

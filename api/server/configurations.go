@@ -323,6 +323,7 @@ var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromDefault: pb.Configuration_DEFAULT, rollout.FromTuning: pb.Configuration_TUNED,
 	rollout.FromRestore: pb.Configuration_RESTORED, rollout.FromJudge: pb.Configuration_REVERTED,
 	rollout.FromSpace: pb.Configuration_PROJECTED, rollout.FromPin: pb.Configuration_PINNED,
+	rollout.FromStudy: pb.Configuration_STUDY,
 }
 
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
@@ -341,11 +342,14 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	}
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
-			Round: e.Round, SchedulerTime: timestamppb.New(e.At), Seed: e.Seed, ControllableRatio: e.Ratio,
+			Round: e.Round, TrialName: e.Trial, Seed: e.Seed, ControllableRatio: e.Ratio,
 			IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
 			Fidelity: e.Fidelity, RoundName: roundName(c.Scheduler, e.Record),
 		}
+	}
+	if e := c.Evidence; e != nil && !e.At.IsZero() {
+		out.Evidence.SchedulerTime = timestamppb.New(e.At)
 	}
 	if a := c.Ack; a != nil {
 		ack := &pb.Acknowledgement{Error: a.Error, InstanceId: a.Instance}

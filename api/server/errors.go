@@ -14,7 +14,9 @@ import (
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/study"
 )
 
 // errResync is the error of a watch that cannot go on from its token.
@@ -35,6 +37,14 @@ var reasons = []struct {
 	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
 	{controller.ErrQuarantined, codes.FailedPrecondition, "QUARANTINED"},
 	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
+	{study.ErrBudget, codes.FailedPrecondition, "BUDGET_EXHAUSTED"},
+	{study.ErrExhausted, codes.FailedPrecondition, "SPACE_EXHAUSTED"},
+	{study.ErrLimit, codes.ResourceExhausted, "STUDY_LIMIT"},
+	{study.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{study.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{study.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
+	{controller.ErrOutsideSpace, codes.FailedPrecondition, "OUTSIDE_SPACE"},
+	{studies.ErrVersion, codes.Aborted, "CHANGED_MEANWHILE"},
 	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
 	{rollout.ErrInstances, codes.ResourceExhausted, "TOO_MANY_INSTANCES"},
 	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},

@@ -185,7 +185,8 @@ func (c *conversation) step(text string) string {
 // method finds an RPC of either service by its name.
 func (c *conversation) method(name string) protoreflect.MethodDescriptor {
 	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto,
-		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_audit_proto} {
+		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_audit_proto,
+		pb.File_autosched_v1_study_proto} {
 		if m := file.Services().Get(0).Methods().ByName(protoreflect.Name(name)); m != nil {
 			return m
 		}

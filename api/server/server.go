@@ -34,11 +34,13 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/studies"
 )
 
 // Options of a server.
 type Options struct {
 	Service  *controller.Service  // required
+	Studies  *studies.Service     // its studies; StudyService is not served if nil
 	Builtins []controller.Builtin // what can be registered
 	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
@@ -72,8 +74,10 @@ type Server struct {
 	pb.UnimplementedAuditServiceServer
 	pb.UnimplementedRoundServiceServer
 	pb.UnimplementedExplanationServiceServer
+	pb.UnimplementedStudyServiceServer
 
 	service   *controller.Service
+	studies   *studies.Service
 	builtins  []controller.Builtin
 	simulated controller.Simulation
 	pollAfter time.Duration
@@ -120,7 +124,8 @@ func New(o Options) *Server {
 		o.Limits.Message = defaultMessage
 	}
 	s := &Server{
-		service: o.Service, builtins: o.Builtins, simulated: o.Simulation, pollAfter: o.PollAfter, jitter: o.Jitter,
+		service: o.Service, studies: o.Studies, builtins: o.Builtins, simulated: o.Simulation,
+		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
 		quota: newQuota(o.Limits, o.Now),
@@ -170,6 +175,10 @@ func New(o Options) *Server {
 	pb.RegisterAuditServiceServer(s.grpc, s)
 	pb.RegisterRoundServiceServer(s.grpc, s)
 	pb.RegisterExplanationServiceServer(s.grpc, s)
+	if s.studies != nil {
+		pb.RegisterStudyServiceServer(s.grpc, s)
+		s.health.SetServingStatus(pb.StudyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,

@@ -27,6 +27,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -101,6 +102,10 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	}
 	<-service.Rebuilt()
 	so.Service, so.Store = service, repo
+	so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Now: co.Now, NewID: co.NewID})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
@@ -124,6 +129,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
+		so.Studies.Close()
 		service.Close()
 		_ = conn.Close()
 		if err := repo.Close(); err != nil {

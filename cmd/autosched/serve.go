@@ -21,6 +21,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 )
@@ -351,6 +352,10 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 			log.Warn("leaving rounds that did not end in time")
 		}
 	}()
+	if so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
+		return err
+	}
+	defer so.Studies.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 				}
 			}
 		}
-		for _, name := range []string{configsBucket, revisionsBucket} {
+		for _, name := range []string{configsBucket, revisionsBucket, studiesBucket} {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				err := b.DeleteBucket([]byte(scheduler))
 				if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {

@@ -96,6 +96,10 @@ type Store struct {
 	rounds   *bolt.DB   // nil until it is used, and after a failed write
 	readOnly bool       // of a Reader
 
+	studying sync.Mutex   // guards queued and writing
+	queued   []*studyCall // changes of studies that wait for a commit
+	writing  bool         // a goroutine commits them
+
 	changes, events outcome // of the last writes
 	commits         *prometheus.HistogramVec
 

@@ -112,6 +112,8 @@ const (
 	Configuration_PROJECTED Configuration_Origin = 5
 	// Values that an operator pinned.
 	Configuration_PINNED Configuration_Origin = 6
+	// A trial of a study. evidence names it.
+	Configuration_STUDY Configuration_Origin = 7
 )
 
 // Enum value maps for Configuration_Origin.
@@ -124,6 +126,7 @@ var (
 		4: "REVERTED",
 		5: "PROJECTED",
 		6: "PINNED",
+		7: "STUDY",
 	}
 	Configuration_Origin_value = map[string]int32{
 		"ORIGIN_UNSPECIFIED": 0,
@@ -133,6 +136,7 @@ var (
 		"REVERTED":           4,
 		"PROJECTED":          5,
 		"PINNED":             6,
+		"STUDY":              7,
 	}
 )
 
@@ -703,7 +707,11 @@ type TuningEvidence struct {
 	Fidelity string `protobuf:"bytes,11,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	// The round's record, schedulers/{scheduler}/rounds/{round}, which RoundService has as long as
 	// it is kept. Empty if it was not stored.
-	RoundName     string `protobuf:"bytes,50,opt,name=round_name,json=roundName,proto3" json:"round_name,omitempty"`
+	RoundName string `protobuf:"bytes,50,opt,name=round_name,json=roundName,proto3" json:"round_name,omitempty"`
+	// The trial that measured it, of origin STUDY: schedulers/{scheduler}/studies/{study}/trials/{trial}.
+	// controllable_ratio is then the metric of what ran over that of the trial, or the inverse where the
+	// metric is maximised; 0 if what ran was not measured. There was no round.
+	TrialName     string `protobuf:"bytes,51,opt,name=trial_name,json=trialName,proto3" json:"trial_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +826,13 @@ func (x *TuningEvidence) GetFidelity() string {
 func (x *TuningEvidence) GetRoundName() string {
 	if x != nil {
 		return x.RoundName
+	}
+	return ""
+}
+
+func (x *TuningEvidence) GetTrialName() string {
+	if x != nil {
+		return x.TrialName
 	}
 	return ""
 }
@@ -2385,7 +2400,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\b\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\b\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2421,7 +2436,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"SUPERSEDED\x10\x04\x12\f\n" +
 	"\bREJECTED\x10\x06\x12\r\n" +
 	"\tPUBLISHED\x10\a\x12\b\n" +
-	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"o\n" +
+	"\x04LOST\x10\b\"\x04\b\x02\x10\x02\"\x04\b\x05\x10\x05\"z\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x12ORIGIN_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\t\n" +
@@ -2430,7 +2445,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\bREVERTED\x10\x04\x12\r\n" +
 	"\tPROJECTED\x10\x05\x12\n" +
 	"\n" +
-	"\x06PINNED\x10\x06\"\x8f\x01\n" +
+	"\x06PINNED\x10\x06\x12\t\n" +
+	"\x05STUDY\x10\a\"\x8f\x01\n" +
 	"\x06Review\x12\x1a\n" +
 	"\bapproved\x18\x01 \x01(\bR\bapproved\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
@@ -2449,7 +2465,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12-\n" +
 	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x16\n" +
 	"\x06excess\x18\b \x01(\x01R\x06excess\x12D\n" +
-	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\x93\x04\n" +
+	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\xb2\x04\n" +
 	"\x0eTuningEvidence\x12\x17\n" +
 	"\x05round\x18\x01 \x01(\x03R\binterval\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
@@ -2465,7 +2481,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	" \x01(\tR\fsearchReason\x12\x1a\n" +
 	"\bfidelity\x18\v \x01(\tR\bfidelity\x12\x1d\n" +
 	"\n" +
-	"round_name\x182 \x01(\tR\troundName\x1a:\n" +
+	"round_name\x182 \x01(\tR\troundName\x12\x1d\n" +
+	"\n" +
+	"trial_name\x183 \x01(\tR\ttrialName\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +

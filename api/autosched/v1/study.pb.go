@@ -417,6 +417,8 @@ type StudySpec struct {
 	// Whether CreateTrial measures again what was measured.
 	AllowRepeats bool                  `protobuf:"varint,7,opt,name=allow_repeats,json=allowRepeats,proto3" json:"allow_repeats,omitempty"`
 	CausalModel  StudySpec_CausalModel `protobuf:"varint,8,opt,name=causal_model,json=causalModel,proto3,enum=autosched.v1.StudySpec_CausalModel" json:"causal_model,omitempty"`
+	// Output only. The SchedulerRevision whose space is searched.
+	SchedulerRevision int64 `protobuf:"varint,11,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
 	// Output only. The space, as the scheduler had it when the study was created.
 	Parameters    []*ParameterSpec        `protobuf:"bytes,9,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	Constraints   []*DependencyConstraint `protobuf:"bytes,10,rep,name=constraints,proto3" json:"constraints,omitempty"`
@@ -508,6 +510,13 @@ func (x *StudySpec) GetCausalModel() StudySpec_CausalModel {
 		return x.CausalModel
 	}
 	return StudySpec_CAUSAL_MODEL_UNSPECIFIED
+}
+
+func (x *StudySpec) GetSchedulerRevision() int64 {
+	if x != nil {
+		return x.SchedulerRevision
+	}
+	return 0
 }
 
 func (x *StudySpec) GetParameters() []*ParameterSpec {
@@ -2000,7 +2009,7 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\x02\x12\r\n" +
 	"\tCOMPLETED\x10\x03\x12\r\n" +
-	"\tCANCELLED\x10\x04\"\xe3\x04\n" +
+	"\tCANCELLED\x10\x04\"\x92\x05\n" +
 	"\tStudySpec\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12!\n" +
 	"\ftrial_budget\x18\x02 \x01(\x05R\vtrialBudget\x12\x12\n" +
@@ -2009,7 +2018,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x04goal\x18\x05 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalR\x04goal\x12@\n" +
 	"\x0elease_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12#\n" +
 	"\rallow_repeats\x18\a \x01(\bR\fallowRepeats\x12F\n" +
-	"\fcausal_model\x18\b \x01(\x0e2#.autosched.v1.StudySpec.CausalModelR\vcausalModel\x12;\n" +
+	"\fcausal_model\x18\b \x01(\x0e2#.autosched.v1.StudySpec.CausalModelR\vcausalModel\x12-\n" +
+	"\x12scheduler_revision\x18\v \x01(\x03R\x11schedulerRevision\x12;\n" +
 	"\n" +
 	"parameters\x18\t \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
 	"parameters\x12D\n" +

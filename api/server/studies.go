@@ -1,0 +1,343 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
+)
+
+const (
+	studyForm   = "schedulers/{scheduler}/studies/{study}"
+	longestText = 1024 // of a reason
+	// pollStudy is when a client without a trial asks again: trials end all the time.
+	pollStudy = 2 * time.Second
+)
+
+var (
+	studyName = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)$`)
+	trialName = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)/trials/([1-9][0-9]{0,9})$`)
+)
+
+func nameOfStudy(scheduler, id string) string { return schedulerName(scheduler) + "/studies/" + id }
+
+func nameOfTrial(scheduler, study string, id int64) string {
+	return fmt.Sprintf("%s/trials/%d", nameOfStudy(scheduler, study), id)
+}
+
+// parseStudy reads schedulers/{scheduler}/studies/{study}.
+func parseStudy(field, name string) (scheduler, id string, err error) {
+	m := studyName.FindStringSubmatch(name)
+	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
+		return "", "", invalid(field, "%q is not of the form %s", name, studyForm)
+	}
+	return m[1], m[2], nil
+}
+
+// parseTrial reads schedulers/{scheduler}/studies/{study}/trials/{trial}.
+func parseTrial(field, name string) (scheduler, id string, trial int64, err error) {
+	m := trialName.FindStringSubmatch(name)
+	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
+		return "", "", 0, invalid(field, "%q is not of the form %s/trials/{trial}", name, studyForm)
+	}
+	trial, err = strconv.ParseInt(m[3], 10, 64)
+	return m[1], m[2], trial, err
+}
+
+// CreateStudy begins a study.
+func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*pb.Study, error) {
+	scheduler, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, _, err := s.service.Scheduler(scheduler)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	var v violations
+	r := study.Record{ID: req.GetStudyId(), Display: req.GetStudy().GetDisplayName()}
+	if err := CheckID(r.ID); err != nil {
+		v.add("study_id", "%v", err)
+	}
+	if utf8.RuneCountInString(r.Display) > 63 {
+		v.add("study.display_name", "is longer than 63 characters")
+	}
+	r.Spec = studySpec(req.GetStudy().GetSpec(), &c, &v)
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Create(ctx, scheduler, r, req.GetValidateOnly())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return studyToProto(scheduler, &state), nil
+}
+
+// studySpec reads what a study is created with.
+func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *violations) study.Spec {
+	const at = "study.spec."
+	out := study.Spec{Algorithm: p.GetAlgorithm(), Budget: int(p.GetTrialBudget()), Seed: p.GetSeed(),
+		Metric: p.GetMetricId(), Maximize: p.GetGoal() == pb.StudySpec_MAXIMIZE, Lease: study.DefaultLease,
+		AllowRepeats: p.GetAllowRepeats()}
+	if out.Algorithm == "" {
+		out.Algorithm = search.DefaultSampler
+	}
+	var names []string
+	for _, e := range search.Samplers {
+		names = append(names, e.Name)
+	}
+	if !slices.Contains(names, out.Algorithm) {
+		v.add(at+"algorithm", "%q is not known: want one of %s", out.Algorithm, strings.Join(names, ", "))
+	}
+	if out.Budget == 0 {
+		out.Budget = study.DefaultBudget
+	}
+	if out.Budget < 0 || out.Budget > study.MaxBudget {
+		v.add(at+"trial_budget", "%d is not from 1 to %d", out.Budget, study.MaxBudget)
+	}
+	if out.Metric == "" && c.Type == controller.External {
+		out.Metric = c.Objective
+	}
+	checkMetric(at+"metric_id", out.Metric, v)
+	if _, ok := pb.StudySpec_Goal_name[int32(p.GetGoal())]; !ok {
+		v.add(at+"goal", "%d is not known", p.GetGoal())
+	}
+	if d := p.GetLeaseDuration(); d != nil {
+		out.Lease = d.AsDuration()
+		if d.CheckValid() != nil || out.Lease < study.MinLease || out.Lease > study.MaxLease {
+			v.add(at+"lease_duration", "%v is not from %v to %v", out.Lease, study.MinLease, study.MaxLease)
+		}
+	}
+	switch p.GetCausalModel() {
+	case pb.StudySpec_CAUSAL_MODEL_UNSPECIFIED, pb.StudySpec_AUTO:
+	case pb.StudySpec_ON:
+		out.Causal = study.CausalOn
+	case pb.StudySpec_OFF:
+		out.Causal = study.CausalOff
+	default:
+		v.add(at+"causal_model", "%d is not known", p.GetCausalModel())
+	}
+	return out
+}
+
+// GetStudy returns a study with its best trial.
+func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
+	scheduler, id, err := parseStudy("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Study(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	best, err := s.studies.Best(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := studyToProto(scheduler, &state)
+	if best != nil {
+		out.BestTrial = trialToProto(scheduler, &state, best)
+	}
+	return out, nil
+}
+
+// ListStudies lists the studies of a scheduler.
+func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb.ListStudiesResponse, error) {
+	scheduler, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	of := schedulerName(scheduler) + "/studies"
+	page, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, err := s.studies.Studies(scheduler, page.After, size+1)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListStudiesResponse{}
+	for i := range all[:min(size, len(all))] {
+		one := studyToProto(scheduler, &all[i])
+		one.Spec.Parameters, one.Spec.Constraints = nil, nil
+		out.Studies = append(out.Studies, one)
+	}
+	if len(all) > size {
+		out.NextPageToken = token{Of: of, After: all[size-1].ID}.String()
+	}
+	return out, nil
+}
+
+// DeleteStudy removes a study.
+func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
+	scheduler, id, err := parseStudy("name", req.GetName())
+	if err == nil {
+		err = s.studies.Delete(ctx, scheduler, id)
+	}
+	return &emptypb.Empty{}, s.statusOf(err)
+}
+
+// PauseStudy suggests nothing new.
+func (s *Server) PauseStudy(ctx context.Context, req *pb.PauseStudyRequest) (*pb.Study, error) {
+	return s.operateStudy(ctx, req.GetName(), study.Pause{})
+}
+
+// ResumeStudy ends a pause.
+func (s *Server) ResumeStudy(ctx context.Context, req *pb.ResumeStudyRequest) (*pb.Study, error) {
+	return s.operateStudy(ctx, req.GetName(), study.Resume{})
+}
+
+// CancelStudy ends a study.
+func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*pb.Study, error) {
+	return s.operateStudy(ctx, req.GetName(), study.Cancel{})
+}
+
+func (s *Server) operateStudy(ctx context.Context, name string, e study.Event) (*pb.Study, error) {
+	scheduler, id, err := parseStudy("name", name)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Operate(ctx, scheduler, id, e)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return studyToProto(scheduler, &state), nil
+}
+
+var studyStates = map[study.Phase]pb.Study_State{
+	study.Active: pb.Study_ACTIVE, study.Paused: pb.Study_PAUSED, study.Completed: pb.Study_COMPLETED,
+	study.Cancelled: pb.Study_CANCELLED,
+}
+
+var causalModels = map[study.Causal]pb.StudySpec_CausalModel{
+	study.CausalAuto: pb.StudySpec_AUTO, study.CausalOn: pb.StudySpec_ON, study.CausalOff: pb.StudySpec_OFF,
+}
+
+func studyToProto(scheduler string, s *study.State) *pb.Study {
+	goal := pb.StudySpec_MINIMIZE
+	if s.Spec.Maximize {
+		goal = pb.StudySpec_MAXIMIZE
+	}
+	out := &pb.Study{Name: nameOfStudy(scheduler, s.ID), Uid: s.UID, DisplayName: s.Display,
+		State:      studyStates[s.Phase],
+		CreateTime: timestamppb.New(s.Created), UpdateTime: timestamppb.New(s.Updated), UsedBudget: int32(s.Used()),
+		TrialCounts: map[string]int32{}, SamplerChoice: s.Choice,
+		Spec: &pb.StudySpec{Algorithm: s.Spec.Algorithm, TrialBudget: int32(s.Spec.Budget), Seed: s.Spec.Seed,
+			MetricId: s.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(s.Spec.Lease),
+			AllowRepeats: s.Spec.AllowRepeats, CausalModel: causalModels[s.Spec.Causal],
+			SchedulerRevision: s.Spec.Revision,
+			Parameters:        Parameters(s.Space.Default()), Constraints: Constraints(s.Space)}}
+	for state, n := range s.Count() {
+		out.TrialCounts[trialStates[state].String()] = int32(n)
+	}
+	return out
+}
+
+var trialStates = map[study.TrialState]pb.Trial_State{
+	study.Requested: pb.Trial_REQUESTED, study.Running: pb.Trial_ACTIVE, study.Stopping: pb.Trial_STOPPING,
+	study.Succeeded: pb.Trial_SUCCEEDED, study.Failed: pb.Trial_FAILED, study.Infeasible: pb.Trial_INFEASIBLE,
+	study.Stale: pb.Trial_STALE, study.Skipped: pb.Trial_SKIPPED,
+}
+
+func trialToProto(scheduler string, s *study.State, t *study.Trial) *pb.Trial {
+	name := func(id int64) string {
+		if id == 0 {
+			return ""
+		}
+		return nameOfTrial(scheduler, s.ID, id)
+	}
+	stamp := func(at time.Time) *timestamppb.Timestamp {
+		if at.IsZero() {
+			return nil
+		}
+		return timestamppb.New(at)
+	}
+	out := &pb.Trial{Name: name(t.ID), State: trialStates[t.State], Parameters: map[string]*structpb.Value{},
+		Origin: t.Origin, ClientId: t.Client, CreateTime: stamp(t.Created), StartTime: stamp(t.Started),
+		EndTime: stamp(t.Ended), LeaseExpireTime: stamp(t.Expires), Reason: t.Reason, WasStale: t.WasStale,
+		Deduplicated: t.SameAs != 0, SameAs: name(t.SameAs), RetriedBy: name(t.Retry), RetryOf: name(t.RetryOf),
+		SuggestedParameters: valuesToProto(s.Space, t.Suggested), Narrowed: t.Narrowed}
+	for _, id := range t.Config.IDs() {
+		p, _ := s.Space.Param(id)
+		out.Parameters[id] = valueToProto(&p, t.Config.Get(id))
+	}
+	for i := range t.Measurements {
+		out.Measurements = append(out.Measurements, measurementToProto(&t.Measurements[i]))
+	}
+	if t.Final != nil {
+		out.FinalMeasurement = measurementToProto(t.Final)
+	}
+	if t.Prediction != nil {
+		mean, sd := s.Spec.Predicted(t.Prediction)
+		out.Prediction = &pb.Prediction{Mean: mean, StandardDeviation: sd}
+	}
+	return out
+}
+
+func measurementToProto(m *study.Measurement) *pb.Measurement {
+	out := &pb.Measurement{StepCount: m.Step, Metrics: m.Metrics}
+	if m.Elapsed > 0 {
+		out.ElapsedDuration = durationpb.New(m.Elapsed)
+	}
+	return out
+}
+
+// measurement reads what a client measured; the last one has the metric of the study.
+func measurement(field string, p *pb.Measurement, spec *study.Spec, last bool) (*study.Measurement, error) {
+	m := &study.Measurement{Step: p.GetStepCount(), Metrics: p.GetMetrics()}
+	if d := p.GetElapsedDuration(); d != nil {
+		if err := d.CheckValid(); err != nil {
+			return nil, invalid(field+".elapsed_duration", "%v", err)
+		}
+		m.Elapsed = d.AsDuration()
+	}
+	for name := range m.Metrics {
+		var v violations
+		if checkMetric(field+".metrics", name, &v); v != nil {
+			return nil, v
+		}
+	}
+	if why := spec.Check(m, last); why != "" {
+		return nil, invalid(field+".metrics", "%s", why)
+	}
+	return m, nil
+}
+
+// userConfig reads the parameters of a trial that a user wants, those left out at their defaults.
+func userConfig(p *pb.Trial, sp *space.Space) (space.Config, error) {
+	text, err := protojson.Marshal(&structpb.Struct{Fields: p.GetParameters()})
+	if err != nil {
+		return space.Config{}, invalid("trial.parameters", "%v", err)
+	}
+	c, changes, err := sp.LoadConfig(text)
+	if err != nil {
+		return c, invalid("trial.parameters", "%v", err)
+	}
+	for _, ch := range changes {
+		if !ch.From.IsZero() && !ch.To.IsZero() {
+			return c, invalid("trial.parameters."+ch.Param, "%s breaks %s, which would make it %s", ch.From, ch.Rule,
+				ch.To)
+		}
+	}
+	return c, nil
+}

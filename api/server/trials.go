@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/study"
+)
+
+// SuggestTrials returns the trials that a client holds.
+func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse, error) {
+	scheduler, id, err := parseStudy("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	var v violations
+	count := int(req.GetSuggestionCount())
+	if count == 0 {
+		count = 1
+	}
+	if count < 0 || count > study.MaxCount {
+		v.add("suggestion_count", "%d is not from 1 to %d", count, study.MaxCount)
+	}
+	if n := utf8.RuneCountInString(req.GetClientId()); n == 0 || n > 128 {
+		v.add("client_id", "has %d characters, want 1 to 128: a name that is the same when the client asks again", n)
+	}
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, held, err := s.studies.Suggest(scheduler, id, req.GetClientId(), count)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.SuggestTrialsResponse{}
+	for _, t := range held {
+		out.Trials = append(out.Trials, trialToProto(scheduler, &state, t))
+	}
+	if len(held) == 0 {
+		out.PollAfter = durationpb.New(pollStudy)
+	}
+	return out, nil
+}
+
+// CreateTrial adds a trial that a user wants.
+func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
+	scheduler, id, err := parseStudy("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Study(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	e := study.Create{}
+	if e.Config, err = userConfig(req.GetTrial(), state.Space); err != nil {
+		return nil, s.statusOf(err)
+	}
+	if m := req.GetTrial().GetFinalMeasurement(); m != nil {
+		if e.Final, err = measurement("trial.final_measurement", m, &state.Spec, true); err != nil {
+			return nil, s.statusOf(err)
+		}
+	}
+	return s.do(ctx, scheduler, id, 0, e)
+}
+
+// do makes a change of a trial.
+func (s *Server) do(ctx context.Context, scheduler, id string, trial int64, e study.Event) (*pb.Trial, error) {
+	state, t, err := s.studies.Do(ctx, scheduler, id, trial, e)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return trialToProto(scheduler, &state, t), nil
+}
+
+// trial finds a trial with its study.
+func (s *Server) trial(name string) (scheduler string, state study.State, t *study.Trial, err error) {
+	scheduler, id, trial, err := parseTrial("name", name)
+	if err != nil {
+		return "", state, nil, err
+	}
+	if state, err = s.studies.Study(scheduler, id); err != nil {
+		return "", state, nil, err
+	}
+	if t = state.Trial(trial); t == nil {
+		return "", state, nil, study.ErrNotFound
+	}
+	return scheduler, state, t, nil
+}
+
+// GetTrial returns a trial.
+func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial, error) {
+	scheduler, state, t, err := s.trial(req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return trialToProto(scheduler, &state, t), nil
+}
+
+// ListTrials lists the trials of a study.
+func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
+	scheduler, id, err := parseStudy("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	page, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Study(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.ListTrialsResponse{}
+	rest := state.Trials[min(int(page.Revision), len(state.Trials)):]
+	for _, t := range rest[:min(size, len(rest))] {
+		out.Trials = append(out.Trials, trialToProto(scheduler, &state, t))
+	}
+	if len(rest) > size {
+		out.NextPageToken = token{Of: req.GetParent(), Revision: rest[size-1].ID}.String()
+	}
+	return out, nil
+}
+
+// AddTrialMeasurement reports what a trial has measured so far.
+func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasurementRequest) (*pb.Trial, error) {
+	scheduler, state, t, err := s.trial(req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	m, err := measurement("measurement", req.GetMeasurement(), &state.Spec, false)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.do(ctx, scheduler, state.ID, t.ID, study.Measure{Trial: t.ID, Measurement: *m})
+}
+
+// CompleteTrial ends a trial.
+func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest) (*pb.Trial, error) {
+	scheduler, state, t, err := s.trial(req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	e := study.Complete{Trial: t.ID}
+	text := func(field, reason string) string {
+		if n := len(reason); n == 0 || n > longestText {
+			err = invalid(field, "has %d bytes, want 1 to %d", n, longestText)
+		}
+		return reason
+	}
+	switch r := req.GetResult().(type) {
+	case *pb.CompleteTrialRequest_FinalMeasurement:
+		e.Final, err = measurement("final_measurement", r.FinalMeasurement, &state.Spec, true)
+	case *pb.CompleteTrialRequest_InfeasibleReason:
+		e.Infeasible = text("infeasible_reason", r.InfeasibleReason)
+	case *pb.CompleteTrialRequest_Failure:
+		e.Failure = text("failure", r.Failure)
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.do(ctx, scheduler, state.ID, t.ID, e)
+}
+
+// StopTrial asks the client of a trial to end it.
+func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
+	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.do(ctx, scheduler, id, trial, study.Stop{Trial: trial})
+}
+
+// CheckTrialEarlyStoppingState stops a trial that does worse than others.
+func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.CheckTrialEarlyStoppingStateRequest) (
+	*pb.CheckTrialEarlyStoppingStateResponse, error) {
+	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	t, err := s.do(ctx, scheduler, id, trial, study.Check{Trial: trial})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.CheckTrialEarlyStoppingStateResponse{ShouldStop: t.GetState() == pb.Trial_STOPPING}, nil
+}
+
+// RenewTrialLease renews the lease of a trial.
+func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
+	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.do(ctx, scheduler, id, trial, study.Renew{Trial: trial})
+}
+
+// ProposeTrial proposes the configuration of a trial to its scheduler.
+func (s *Server) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) (*pb.Configuration, error) {
+	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	c, err := s.studies.Propose(ctx, scheduler, id, trial)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.configuration(c), nil
+}

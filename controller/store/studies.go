@@ -1,0 +1,174 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
+)
+
+// studiesBucket of config.db has a bucket for each scheduler with one for each study: its record, and its
+// trials by id.
+const studiesBucket = "studies"
+
+var studyKey = []byte("study")
+
+// studyCall is a change of a study that waits for a commit.
+type studyCall struct {
+	studies.Change
+	err  error
+	done chan struct{}
+}
+
+// EnqueueStudy queues a change of a study. All that wait share a commit; one that does not follow what
+// is stored of its study fails alone.
+func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
+	call := &studyCall{Change: c, done: make(chan struct{})}
+	r.studying.Lock()
+	r.queued = append(r.queued, call)
+	if !r.writing {
+		r.writing = true
+		go r.commitStudies()
+	}
+	r.studying.Unlock()
+	return func() error {
+		<-call.done
+		return call.err
+	}
+}
+
+func (r *Store) commitStudies() {
+	for {
+		r.studying.Lock()
+		calls := r.queued
+		r.queued = nil
+		if r.writing = len(calls) > 0; !r.writing {
+			r.studying.Unlock()
+			return
+		}
+		r.studying.Unlock()
+		put := func(tx *bolt.Tx) error {
+			for _, c := range calls {
+				if c.err = putStudy(tx, &c.Change); c.err != nil && !errors.Is(c.err, studies.ErrVersion) {
+					return c.err
+				}
+			}
+			return nil
+		}
+		err := r.update(put)
+		if errors.Is(err, ErrFull) {
+			err = r.reserve.giveUp(func() error { return r.update(put) })
+		}
+		err = r.changes.note(err)
+		for _, c := range calls {
+			if err != nil {
+				c.err = err
+			}
+			close(c.done)
+		}
+	}
+}
+
+func putStudy(tx *bolt.Tx, c *studies.Change) error {
+	of, err := bucket(tx, studiesBucket, c.Scheduler)
+	if err != nil {
+		return err
+	}
+	b, err := of.CreateBucketIfNotExists([]byte(c.Study.ID))
+	if err != nil {
+		return err
+	}
+	var before study.Record
+	if text := b.Get(studyKey); text != nil {
+		if err := getJSON(studyKey, text, &before); err != nil {
+			return corrupt(studiesBucket+"/"+c.Scheduler, c.Study.ID, err)
+		}
+	}
+	if before.Version+1 != c.Study.Version || before.Resets != c.Follows || before.Version > 0 &&
+		before.UID != c.Study.UID {
+		return fmt.Errorf("store: %w: study %q is at %d, the change makes it %d", studies.ErrVersion, c.Study.ID,
+			before.Version, c.Study.Version)
+	}
+	if c.Delete {
+		if err := of.DeleteBucket([]byte(c.Study.ID)); err != nil {
+			return err
+		}
+	} else {
+		if err := putIn(b, studyKey, c.Study); err != nil {
+			return err
+		}
+		for _, t := range c.Trials {
+			if err := putIn(b, revisionKey(t.ID), t); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Audit != nil {
+		return putAudit(tx, c.Audit)
+	}
+	return nil
+}
+
+func putIn(b *bolt.Bucket, key []byte, v any) error {
+	payload, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, payload...) }))
+}
+
+// LoadStudies returns the studies that can be read. One with a damaged record is reported as damage, and
+// stays where it is.
+func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage, err error) {
+	err = guardPanics(configFile, func() error {
+		return r.config.View(func(tx *bolt.Tx) error {
+			all := tx.Bucket([]byte(studiesBucket))
+			if all == nil {
+				return nil
+			}
+			return all.ForEachBucket(func(scheduler []byte) error {
+				of := all.Bucket(scheduler)
+				return of.ForEachBucket(func(id []byte) error {
+					one := studies.Saved{Scheduler: string(scheduler)}
+					if err := loadStudy(of.Bucket(id), &one.State); err != nil {
+						err = corrupt(studiesBucket+"/"+string(scheduler), string(id), err)
+						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
+						return nil
+					}
+					saved = append(saved, one)
+					return nil
+				})
+			})
+		})
+	})
+	return saved, damage, err
+}
+
+func loadStudy(b *bolt.Bucket, s *study.State) error {
+	err := getJSON(studyKey, b.Get(studyKey), &s.Record)
+	if err == nil {
+		s.Space, err = space.New(s.Spec.Params, s.Spec.Rules)
+	}
+	if err != nil {
+		return err
+	}
+	for id := int64(1); id <= s.LastTrial; id++ {
+		t := &study.Trial{}
+		key := revisionKey(id)
+		err := getJSON(key, b.Get(key), t)
+		if err == nil {
+			t.Config, err = s.Space.ParseJSON(t.Values)
+		}
+		if err != nil {
+			return fmt.Errorf("trial %d: %w", id, err)
+		}
+		s.Trials = append(s.Trials, t)
+	}
+	return nil
+}

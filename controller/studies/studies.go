@@ -1,0 +1,506 @@
+// Package studies keeps the studies of schedulers: it makes the changes of package study durable, answers
+// once they are, and has the engines that propose trials. Changes of a study follow one another in memory
+// and share commits; readers see what is durable.
+package studies
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/study"
+)
+
+// Change of a study, written whole or not at all.
+type Change struct {
+	Scheduler string
+	// Study has the version after the one that it follows, which has to be stored with the Resets of
+	// Follows; Trials are those that changed.
+	Study   study.Record
+	Follows int64
+	Trials  []*study.Trial
+	Delete  bool          // the study with its trials
+	Audit   *audit.Record // nil for what clients do with trials, which the trials record
+}
+
+// Saved is what a store holds of one study.
+type Saved struct {
+	Scheduler string
+	State     study.State
+}
+
+// ErrVersion is the error of a change that does not follow what is stored.
+var ErrVersion = errors.New("the change of the study before was not stored")
+
+// Store keeps studies.
+type Store interface {
+	// EnqueueStudy queues a change behind those before it. What it returns waits until the change is
+	// durable.
+	EnqueueStudy(c Change) (wait func() error)
+	// LoadStudies returns what can be read, and the rest as damage.
+	LoadStudies() (saved []Saved, damage []controller.Damage, err error)
+}
+
+// MaxStudies bounds the studies of a scheduler.
+const MaxStudies = 100
+
+// sweepEvery is how often expired leases are looked for.
+const sweepEvery = time.Second
+
+// Options of a Service.
+type Options struct {
+	Store      Store               // required
+	Schedulers *controller.Service // required
+	Log        *slog.Logger        // nothing is logged if nil
+	Now        func() time.Time    // time.Now if nil
+	NewID      func() string       // makes unique ids; crypto/rand.Text if nil
+}
+
+// Service keeps studies. It is safe for concurrent use.
+type Service struct {
+	o    Options
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	creating sync.Mutex // one CreateStudy or Delete at a time; taken before mu and managed.mu
+	mu       sync.RWMutex
+	studies  map[string]map[string]*managed // by scheduler and id
+}
+
+// managed is a study in memory.
+type managed struct {
+	scheduler string
+
+	mu      sync.Mutex    // guards what follows; not held while the store writes
+	state   study.State   // with changes that are not durable yet
+	engine  *study.Engine // of state; nil until it is needed
+	deleted bool
+	resets  int64       // how often state went back to durable
+	durable study.State // what readers see; state is it, or follows from it
+	best    *study.Trial
+	bestAt  int64 // durable.Ended when best was found
+}
+
+// New loads what the store holds. Clients could not renew leases meanwhile: those of open trials begin anew.
+func New(o Options) (*Service, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = rand.Text
+	}
+	s := &Service{o: o, stop: make(chan struct{}), studies: map[string]map[string]*managed{}}
+	saved, damage, err := o.Store.LoadStudies()
+	if err != nil {
+		return nil, fmt.Errorf("studies: %w", err)
+	}
+	for _, d := range damage {
+		o.Log.Error("study is lost: its records are damaged", "file", d.File, "err", d.Err)
+	}
+	now := s.now()
+	for _, one := range saved {
+		for i, t := range one.State.Trials {
+			if t.State == study.Running || t.State == study.Stopping {
+				again := *t
+				again.Expires = now.Add(one.State.Spec.Lease)
+				one.State.Trials[i] = &again
+			}
+		}
+		s.put(one.Scheduler, one.State)
+	}
+	o.Schedulers.OnPurge(s.forget)
+	s.wg.Go(s.sweep)
+	return s, nil
+}
+
+// Close ends the sweeping of leases. Calls under way are answered.
+func (s *Service) Close() {
+	close(s.stop)
+	s.wg.Wait()
+}
+
+func (s *Service) now() time.Time { return s.o.Now().UTC() }
+
+func (s *Service) put(scheduler string, state study.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.studies[scheduler] == nil {
+		s.studies[scheduler] = map[string]*managed{}
+	}
+	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, state: state, durable: state, resets: state.Resets}
+}
+
+// forget drops the studies of a purged scheduler.
+func (s *Service) forget(scheduler string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.studies[scheduler] {
+		m.mu.Lock()
+		m.deleted = true
+		m.mu.Unlock()
+	}
+	delete(s.studies, scheduler)
+}
+
+// sweep makes trials stale whose leases expired.
+func (s *Service) sweep() {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.stop:
+			return
+		}
+		now := s.now()
+		for _, m := range s.all() {
+			m.mu.Lock()
+			expired := m.state.Expired(now)
+			m.mu.Unlock()
+			if !expired {
+				continue
+			}
+			if _, _, err := s.step(m, now, study.Tick{}, nil); err != nil && !errors.Is(err, controller.ErrNotFound) {
+				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study",
+					m.durable.ID, "err", err)
+			}
+		}
+	}
+}
+
+func (s *Service) all() (out []*managed) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, of := range s.studies {
+		out = slices.AppendSeq(out, maps.Values(of))
+	}
+	return out
+}
+
+// find returns a study of a scheduler that is not deleted.
+func (s *Service) find(scheduler, id string) (*managed, error) {
+	if err := s.check(scheduler); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if m := s.studies[scheduler][id]; m != nil {
+		return m, nil
+	}
+	return nil, notFound(scheduler, id)
+}
+
+func notFound(scheduler, id string) error {
+	return fmt.Errorf("study %q of scheduler %q: %w", id, scheduler, controller.ErrNotFound)
+}
+
+// check refuses a scheduler that is deleted or not there.
+func (s *Service) check(scheduler string) error {
+	c, _, err := s.o.Schedulers.Scheduler(scheduler)
+	if err == nil && !c.Deleted.IsZero() {
+		err = fmt.Errorf("scheduler %q %w", scheduler, controller.ErrDeleted)
+	}
+	return err
+}
+
+// Create begins a study of a scheduler's space, from what it runs. The space and the start of the
+// specification are filled in.
+func (s *Service) Create(ctx context.Context, scheduler string, r study.Record, validateOnly bool) (study.State,
+	error) {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	if err := s.check(scheduler); err != nil {
+		return study.State{}, err
+	}
+	c, _, err := s.o.Schedulers.Scheduler(scheduler)
+	if err != nil {
+		return study.State{}, err
+	}
+	sp, err := s.o.Schedulers.Space(scheduler)
+	if err != nil {
+		return study.State{}, err
+	}
+	start, err := s.o.Schedulers.Running(scheduler)
+	if err != nil { // it runs what is outside the space
+		start = sp.Default()
+	}
+	s.mu.RLock()
+	n, exists := len(s.studies[scheduler]), s.studies[scheduler][r.ID] != nil
+	s.mu.RUnlock()
+	switch {
+	case exists:
+		return study.State{}, fmt.Errorf("study %q of scheduler %q: %w", r.ID, scheduler, controller.ErrExists)
+	case n >= MaxStudies:
+		return study.State{}, fmt.Errorf("%w: scheduler %q has %d studies; delete some", study.ErrLimit, scheduler, n)
+	}
+	now := s.now()
+	r.UID, r.Phase, r.Created, r.Updated, r.Version = s.o.NewID(), study.Active, now, now, 1
+	r.Spec.Revision = max(1, c.Revision)
+	r.Spec.Params, r.Spec.Rules, r.Spec.Start = sp.Params(), sp.Rules(), json.RawMessage(start.Canonical())
+	state := study.State{Record: r, Space: sp}
+	if _, err := study.NewEngine(&state); err != nil || validateOnly {
+		return state, err
+	}
+	err = s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r,
+		Audit: s.record(ctx, scheduler, &r, "", r.Phase)})()
+	if err != nil {
+		return study.State{}, err
+	}
+	s.put(scheduler, state)
+	s.o.Log.InfoContext(ctx, "study created", "scheduler", scheduler, "study", r.ID, "algorithm", r.Spec.Algorithm,
+		"budget", r.Spec.Budget)
+	return state, nil
+}
+
+// record is what the audit log says of a change of a study's phase.
+func (s *Service) record(ctx context.Context, scheduler string, r *study.Record, before, after study.Phase,
+) *audit.Record {
+	text := func(p study.Phase) string {
+		if p == "" {
+			return ""
+		}
+		return fmt.Sprintf("%q", p)
+	}
+	return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+		Fields: []audit.Field{{Name: "studies/" + r.ID + ".phase", Before: text(before), After: text(after)}}}
+}
+
+// Delete removes a study with its trials.
+func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	r := m.state.Record
+	before := r.Phase
+	r.Version++
+	wait := s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r, Follows: r.Resets, Delete: true,
+		Audit: s.record(ctx, scheduler, &r, before, "")})
+	m.deleted = true
+	m.mu.Unlock()
+	if err := wait(); err != nil {
+		m.mu.Lock()
+		m.deleted = false
+		m.reset()
+		m.mu.Unlock()
+		return err
+	}
+	s.mu.Lock()
+	delete(s.studies[scheduler], id)
+	s.mu.Unlock()
+	s.o.Log.InfoContext(ctx, "study deleted", "scheduler", scheduler, "study", id)
+	return nil
+}
+
+// reset goes back to what is durable. mu is held.
+func (m *managed) reset() {
+	m.state, m.engine = m.durable, nil
+	m.resets++
+}
+
+// step makes a change of a study, and returns the state after it and the trials that changed once they are
+// durable. log, if not nil, makes the record of the audit log.
+func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before, after *study.State) *audit.Record,
+) (study.State, []*study.Trial, error) {
+	m.mu.Lock()
+	if m.deleted {
+		m.mu.Unlock()
+		return study.State{}, nil, notFound(m.scheduler, m.state.ID)
+	}
+	if suggest, ok := e.(study.Suggest); ok {
+		var err error
+		if e, err = m.ask(suggest, at); err != nil {
+			m.mu.Unlock()
+			return study.State{}, nil, err
+		}
+	}
+	before := m.state
+	next, changed, err := study.Step(before, e, at)
+	if err != nil {
+		if _, ok := e.(study.Suggest); ok {
+			m.engine = nil // what it proposed is lost
+		}
+		m.mu.Unlock()
+		return before, nil, err
+	}
+	if len(changed) == 0 && next.Same(&before.Record) && before.Version == m.durable.Version {
+		m.mu.Unlock()
+		return before, nil, nil
+	}
+	next.Version, next.Resets, next.Updated = before.Version+1, m.resets, at
+	c := Change{Scheduler: m.scheduler, Study: next.Record, Follows: before.Resets, Trials: changed}
+	if log != nil {
+		c.Audit = log(&before, &next)
+	}
+	wait, resets := s.o.Store.EnqueueStudy(c), m.resets
+	m.state = next
+	m.mu.Unlock()
+	err = wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.reset()
+		return before, nil, err
+	}
+	if next.Version > m.durable.Version {
+		m.durable = next
+	}
+	if m.resets != resets { // another change failed meanwhile: state does not follow from this one
+		m.reset()
+	}
+	return next, changed, nil
+}
+
+// ask completes a request for trials by what the engine proposes. mu is held.
+func (m *managed) ask(e study.Suggest, at time.Time) (study.Event, error) {
+	expired, _, err := study.Step(m.state, study.Tick{}, at)
+	if err != nil || expired.Lacks(e.Client, e.Count) == 0 {
+		return e, err
+	}
+	if m.engine == nil {
+		if m.engine, err = study.NewEngine(&m.state); err != nil {
+			return e, err
+		}
+	}
+	e.Asked, err = m.engine.Ask(&m.state)
+	return e, err
+}
+
+// Study returns a study as it is durable.
+func (s *Service) Study(scheduler, id string) (study.State, error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return study.State{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.durable, nil
+}
+
+// Studies returns the studies of a scheduler after an id, in order of id, at most limit.
+func (s *Service) Studies(scheduler, after string, limit int) ([]study.State, error) {
+	if err := s.check(scheduler); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []study.State
+	for _, id := range slices.Sorted(maps.Keys(s.studies[scheduler])) {
+		if id > after && len(out) < limit {
+			m := s.studies[scheduler][id]
+			m.mu.Lock()
+			out = append(out, m.durable)
+			m.mu.Unlock()
+		}
+	}
+	return out, nil
+}
+
+// Best is the trial of a study with the best expected value, nil if none has succeeded.
+func (s *Service) Best(scheduler, id string) (*study.Trial, error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.best != nil && m.bestAt == m.durable.Ended {
+		return m.best, nil
+	}
+	engine, err := study.NewEngine(&m.durable)
+	if err != nil {
+		return nil, err
+	}
+	m.best, m.bestAt = engine.Best(&m.durable), m.durable.Ended
+	return m.best, nil
+}
+
+// Suggest returns trials for a client, which holds them; none if it is to ask again.
+func (s *Service) Suggest(scheduler, id, client string, count int) (study.State, []*study.Trial, error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return study.State{}, nil, err
+	}
+	after, _, err := s.step(m, s.now(), study.Suggest{Client: client, Count: count}, nil)
+	if err != nil {
+		return after, nil, err
+	}
+	held := after.Held(client, count)
+	if len(held) == 0 {
+		err = after.Nothing()
+	}
+	return after, held, err
+}
+
+// Do makes a change of a trial, which it returns; of Create the one that is new.
+func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e study.Event) (study.State, *study.Trial,
+	error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return study.State{}, nil, err
+	}
+	after, changed, err := s.step(m, s.now(), e, nil)
+	if err != nil {
+		return after, nil, err
+	}
+	if _, ok := e.(study.Create); ok {
+		trial = changed[0].ID
+	}
+	if len(changed) > 0 {
+		s.o.Log.DebugContext(ctx, "trial changed", "scheduler", scheduler, "study", id, "trial", trial, "state",
+			after.Trial(trial).State)
+	}
+	return after, after.Trial(trial), nil
+}
+
+// Operate makes an operator's change of a study.
+func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Event) (study.State, error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return study.State{}, err
+	}
+	after, _, err := s.step(m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return s.record(ctx, scheduler, &after.Record, before.Phase, after.Phase)
+	})
+	if err == nil {
+		s.o.Log.InfoContext(ctx, "study changed", "scheduler", scheduler, "study", id, "phase", after.Phase)
+	}
+	return after, err
+}
+
+// Propose proposes the configuration of a trial that succeeded to its scheduler.
+func (s *Service) Propose(ctx context.Context, scheduler, id string, trial int64) (*rollout.Configuration, error) {
+	state, err := s.Study(scheduler, id)
+	if err != nil {
+		return nil, err
+	}
+	t := state.Trial(trial)
+	switch {
+	case t == nil:
+		return nil, fmt.Errorf("trial %d of study %q: %w", trial, id, study.ErrNotFound)
+	case t.State != study.Succeeded:
+		return nil, fmt.Errorf("%w: trial %d of study %q is %s: only what was measured can be proposed", study.ErrState,
+			trial, id, t.State)
+	}
+	reason, ratio := state.Merit(t)
+	return s.o.Schedulers.Propose(ctx, scheduler, t.Config, reason, rollout.Evidence{
+		Ratio: ratio, Seed: state.Spec.Seed, Search: "study", Why: cmp.Or(state.Choice, state.Spec.Algorithm),
+		Trial: fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", scheduler, id, trial)})
+}

@@ -1,0 +1,252 @@
+package studies_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
+	"github.com/autosched/autosched/workload"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a service on a directory, which can be opened again.
+type house struct {
+	t          *testing.T
+	dir        string
+	store      *store.Store
+	failing    atomic.Bool  // changes of studies fail
+	ahead      atomic.Int64 // of the clock, in nanoseconds
+	schedulers *controller.Service
+	*studies.Service
+}
+
+// EnqueueStudy fails now and then if the house is failing.
+func (h *house) EnqueueStudy(c studies.Change) func() error {
+	if h.failing.Load() && rand.IntN(5) == 0 {
+		return func() error { return errors.New("the disk fails") }
+	}
+	return h.store.EnqueueStudy(c)
+}
+
+func (h *house) LoadStudies() ([]studies.Saved, []controller.Damage, error) {
+	return h.store.LoadStudies()
+}
+
+func (h *house) open() {
+	h.t.Helper()
+	var err error
+	if h.store, err = store.Open(h.dir, store.Options{}); err != nil {
+		h.t.Fatal(err)
+	}
+	never := func(context.Context, round.Input) (round.Decision, error) {
+		panic("an external scheduler has no rounds")
+	}
+	if h.schedulers, err = controller.NewService(controller.Options{Store: h.store, Decide: never}); err != nil {
+		h.t.Fatal(err)
+	}
+	now := func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+	if h.Service, err = studies.New(studies.Options{Store: h, Schedulers: h.schedulers, Now: now}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) close() {
+	h.Service.Close()
+	h.schedulers.Close()
+	if err := h.store.Close(); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// newHouse has an external scheduler s with a study first.
+func newHouse(t *testing.T, spec study.Spec) *house {
+	t.Helper()
+	h := &house{t: t, dir: t.TempDir()}
+	h.open()
+	t.Cleanup(func() { h.close() })
+	reg := controller.Registration{ID: "s", Type: controller.External, Objective: "wait", Mode: controller.Recommend,
+		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Params: []space.Param{
+			{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.9)}}}
+	if _, err := h.schedulers.Register(t.Context(), reg, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	spec.Metric = "wait"
+	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "ann", Verb: "CreateStudy"})
+	if _, err := h.Create(ctx, "s", study.Record{ID: "first", Spec: spec}, false); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func waited(v float64) *study.Measurement {
+	return &study.Measurement{Metrics: map[string]float64{"wait": v}}
+}
+
+// Sixteen clients share a study on a disk that fails now and then: what was answered stays, each
+// configuration is measured once, and what is on disk is what was answered.
+func TestClientsOnAFailingDisk(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "sobol", Budget: 60, Lease: time.Hour})
+	h.failing.Store(true)
+	var mu sync.Mutex
+	answered := map[int64]float64{}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for {
+				_, held, err := h.Suggest("s", "first", fmt.Sprint(i), 1)
+				if errors.Is(err, study.ErrBudget) {
+					return
+				}
+				if err != nil || len(held) == 0 {
+					continue
+				}
+				v := float64(held[0].ID)
+				for {
+					e := study.Complete{Trial: held[0].ID, Final: waited(v)}
+					_, got, err := h.Do(t.Context(), "s", "first", held[0].ID, e)
+					if err == nil {
+						if got.State != study.Succeeded {
+							t.Errorf("trial %d is %s", got.ID, got.State)
+						}
+						break
+					}
+				}
+				mu.Lock()
+				if _, twice := answered[held[0].ID]; twice {
+					t.Errorf("trial %d was given twice", held[0].ID)
+				}
+				answered[held[0].ID] = v
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	h.failing.Store(false)
+	before, err := h.Study("s", "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.close()
+	h.open()
+	after, err := h.Study("s", "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Version != before.Version || after.Phase != study.Completed ||
+		len(after.Trials) != 60 || len(answered) != 60 {
+		t.Errorf("%s at version %d of %d with %d trials, %d answered", after.Phase, after.Version, before.Version,
+			len(after.Trials), len(answered))
+	}
+	seen := map[string]bool{}
+	for _, one := range after.Trials {
+		if one.Final.Metrics["wait"] != answered[one.ID] || seen[one.Config.Hash()] {
+			t.Errorf("trial %d: %+v, seen %v", one.ID, one.Final, seen[one.Config.Hash()])
+		}
+		seen[one.Config.Hash()] = true
+	}
+}
+
+// Leases expire by themselves, and begin anew when the service starts.
+func TestLeasesExpire(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
+	if _, _, err := h.Suggest("s", "first", "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	h.ahead.Store(int64(2 * time.Hour))
+	h.close()
+	h.open()
+	if s, err := h.Study("s", "first"); err != nil || s.Trials[0].State != study.Running {
+		t.Errorf("after a start: %v, %v", s.Trials, err)
+	}
+	h.ahead.Store(int64(4 * time.Hour))
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		s, err := h.Study("s", "first")
+		if err == nil && s.Trials[0].State == study.Stale {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the lease did not expire")
+		}
+	}
+}
+
+// A study's trial becomes a proposal with its evidence; operators' changes are in the audit log; what is
+// deleted or purged is gone.
+func TestProposeAndDelete(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour, Maximize: true})
+	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "ann", Verb: "Test"})
+	for i := range 3 {
+		_, held, err := h.Suggest("s", "first", "a", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := study.Complete{Trial: held[0].ID, Final: waited(float64(i+1) * 10)}
+		if _, _, err := h.Do(ctx, "s", "first", held[0].ID, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	best, err := h.Best("s", "first")
+	if err != nil || best == nil || best.Final.Metrics["wait"] != 30 {
+		t.Fatalf("best: %+v, %v", best, err)
+	}
+	c, err := h.Propose(ctx, "s", "first", best.ID)
+	if err != nil || c.State != rollout.Proposed || c.Origin != rollout.FromStudy || c.Evidence.Ratio < 2.99 ||
+		c.Evidence.Ratio > 3.01 || c.Evidence.Trial != "schedulers/s/studies/first/trials/3" {
+		t.Errorf("proposed: %+v, %v", c, err)
+	}
+	if _, err := h.Propose(ctx, "s", "first", best.ID); !errors.Is(err, rollout.ErrState) {
+		t.Errorf("proposed again: %v", err)
+	}
+	if _, err := h.Propose(ctx, "s", "first", 1); !errors.Is(err, rollout.ErrState) {
+		t.Errorf("what runs already: %v", err)
+	}
+	if _, err := h.Operate(ctx, "s", "first", study.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Delete(ctx, "s", "first"); err != nil {
+		t.Fatal(err)
+	}
+	log, err := h.schedulers.AuditLog(0, "schedulers/s", 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, r := range log {
+		if r.Actor == "ann" {
+			text, _ := json.Marshal(r.Fields[0])
+			fields = append(fields, string(text))
+		}
+	}
+	want := []string{`{"name":"studies/first.phase","before":"\"paused\""}`,
+		`{"name":"studies/first.phase","before":"\"active\"","after":"\"paused\""}`,
+		`{"name":"configurations/2.origin","after":"\"study\""}`, `{"name":"studies/first.phase","after":"\"active\""}`}
+	if len(fields) != 4 || fields[0] != want[0] || fields[1] != want[1] || fields[3] != want[3] {
+		t.Errorf("audit log: %q, want %q", fields, want)
+	}
+	h.close()
+	h.open()
+	if _, err := h.Study("s", "first"); !errors.Is(err, controller.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+	again := study.Record{ID: "first", Spec: study.Spec{Budget: 1, Metric: "wait"}}
+	if _, err := h.Create(ctx, "s", again, false); err != nil {
+		t.Errorf("the id of a deleted study: %v", err)
+	}
+}
