@@ -31,6 +31,35 @@ type Repetition struct {
 // of its time, and compares input and decision bit for bit.
 func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, decide round.DecideFunc,
 	workers int) (*Repetition, error) {
+	in, out, err := restoreInput(ctx, log, s, r)
+	if err != nil || out.Difference != "" {
+		return out, err
+	}
+	in.Workers = workers
+	d, err := decide(ctx, in)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		out.Error = err.Error()
+	} else {
+		out.Decision = newRoundDecision(&d)
+	}
+	out.Difference = difference("decision", objectOrNil(r.Decision), objectOrNil(out.Decision))
+	if out.Difference == "" && r.Error != out.Error {
+		out.Difference = fmt.Sprintf("error: %q, recorded is %q", out.Error, r.Error)
+	}
+	if out.Difference != "" && r.Simulator != simulator.Version {
+		out.Difference += fmt.Sprintf("; simulator version %s decided the round, this one is %s", r.Simulator,
+			simulator.Version)
+	}
+	return out, nil
+}
+
+// restoreInput is what a stored round was decided on, as the store has it. If that is another one,
+// the repetition says so.
+func restoreInput(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord) (in round.Input, out *Repetition,
+	err error) {
 	x := &r.Input
 	sp, cluster := s.Space, s.Scheduler.Cluster
 	for _, r := range s.Revisions {
@@ -38,11 +67,10 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 			sp, cluster = r.Space, r.Cluster
 		}
 	}
-	in, err := x.input(sp)
-	if err != nil {
-		return nil, fmt.Errorf("controller: round %d: %w", r.Sequence, err)
+	if in, err = x.input(sp); err != nil {
+		return in, nil, fmt.Errorf("controller: round %d: %w", r.Sequence, err)
 	}
-	out := &Repetition{}
+	out = &Repetition{}
 	ledger := workload.NewLedger(cluster)
 	seen := map[string]bool{}
 	out.Unread, err = log.EventsUntil(s.Scheduler.ID, r.Cursor, func(e workload.Event) error {
@@ -56,13 +84,12 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 		return ctx.Err()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("controller: events until round %d: %w", r.Sequence, err)
+		return in, nil, fmt.Errorf("controller: events until round %d: %w", r.Sequence, err)
 	}
 	in.Snapshot = round.Snapshot{State: ledger.State(x.At), Ledger: ledger, Zero: x.Zero,
 		Simulator: x.Simulation.options()}
-	in.Workers = workers
 	if out.Digest, err = x.digest(ctx, &in); err != nil {
-		return nil, err
+		return in, nil, err
 	}
 	if out.Digest != r.Digest {
 		out.Difference = fmt.Sprintf("the input has SHA-256 %.16s..., the round had %.16s...", out.Digest, r.Digest)
@@ -70,31 +97,8 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 			out.Difference += fmt.Sprintf(": the store has %d events up to the round, which knew %d; the others were "+
 				"dropped by retention or cannot be read", out.Events, r.Events)
 		}
-		return out, nil
 	}
-	d, err := decide(ctx, in)
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		out.Error = err.Error()
-	} else {
-		out.Decision = newRoundDecision(&d)
-	}
-	if r.Decision != nil && out.Decision != nil && !slices.ContainsFunc(r.Decision.Candidates, hasOutcome) {
-		for i := range out.Decision.Candidates { // stored by a version that did not record outcomes
-			out.Decision.Candidates[i].Outcome = ""
-		}
-	}
-	out.Difference = difference("decision", objectOrNil(r.Decision), objectOrNil(out.Decision))
-	if out.Difference == "" && r.Error != out.Error {
-		out.Difference = fmt.Sprintf("error: %q, recorded is %q", out.Error, r.Error)
-	}
-	if out.Difference != "" && r.Simulator != simulator.Version {
-		out.Difference += fmt.Sprintf("; simulator version %s decided the round, this one is %s", r.Simulator,
-			simulator.Version)
-	}
-	return out, nil
+	return in, out, nil
 }
 
 // objectOrNil is the JSON value of a decision, its numbers as they are written.

@@ -71,6 +71,7 @@ type Service struct {
 	used          *prometheus.CounterVec
 
 	// The locks below and those of managed are taken in the order given there.
+	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	creating   sync.Mutex // one registration at a time
 	mu         sync.RWMutex
 	closed     bool

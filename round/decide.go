@@ -154,9 +154,8 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	}
 	in.Settings = in.Settings.WithDefaults()
 	at := in.State.At
-	in.Seed = Seed(in.Seed, in.Round)
+	in.Seed = in.seed()
 	if in.Urgent {
-		in.Seed = rng.Stream("urgent", in.Seed, uint64(at)).Uint64()
 		in.MinRatio = max(in.MinRatio, UrgentRatio)
 	}
 	before, now := loadHistory(in.History, in.Space), in.describe()
@@ -258,6 +257,15 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, erro
 		}}
 	err = w.adopt(ctx, &out)
 	return out, err
+}
+
+// seed is that of the round's own futures and search.
+func (in *Input) seed() uint64 {
+	seed := Seed(in.Seed, in.Round)
+	if in.Urgent {
+		seed = rng.Stream("urgent", seed, uint64(in.State.At)).Uint64()
+	}
+	return seed
 }
 
 // Seed returns the seed of a round's futures and search. Streams of different seeds and

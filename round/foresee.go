@@ -39,10 +39,15 @@ func Foresee(ctx context.Context, in Input, configs ...space.Config) ([]Outlook,
 		return nil, nil // no node is up
 	}
 	in.Settings = in.Settings.WithDefaults()
-	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, in.Futures, Seed(in.Seed, in.Round))
+	n := in.Futures
+	if in.Search == SearchFull && !in.Always {
+		n *= 2 // as Decide draws them; the second half is held out there
+	}
+	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.seed())
 	if err != nil {
 		return nil, err
 	}
+	futures = futures[:in.Futures]
 	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
 		Incumbent: configs[0]}
 	g, err := problem.guards(ctx, in.Guard, futures)

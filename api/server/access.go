@@ -79,8 +79,9 @@ var methodRules = map[string]rule{
 
 	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},
 
-	pb.ExplanationService_ValidateParameters_FullMethodName: {roles: readerRoles, own: "name"},
-	pb.ExplanationService_WhatIf_FullMethodName:             {roles: readerRoles, own: "name"},
+	pb.ExplanationService_ValidateParameters_FullMethodName:   {roles: readerRoles, own: "name"},
+	pb.ExplanationService_ExplainConfiguration_FullMethodName: {roles: readerRoles, own: "name"},
+	pb.ExplanationService_WhatIf_FullMethodName:               {roles: readerRoles, own: "name"},
 
 	pb.RoundService_GetRound_FullMethodName:   {roles: readerRoles, own: "name"},
 	pb.RoundService_ListRounds_FullMethodName: {roles: readerRoles, own: "parent"},

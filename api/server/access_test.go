@@ -197,6 +197,7 @@ method                                                    none viewer operator a
 /autosched.v1.MaintenanceService/Diagnose                  -    *      *        *     -   -
 /autosched.v1.AuditService/ListAuditRecords                -    -      *        *     -   -
 /autosched.v1.ExplanationService/ValidateParameters        -    *      *        *     *   -
+/autosched.v1.ExplanationService/ExplainConfiguration      -    *      *        *     *   -
 /autosched.v1.ExplanationService/WhatIf                    -    *      *        *     *   -
 /autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
 /autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -

@@ -1,15 +1,18 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -34,19 +37,8 @@ func (s *Server) ValidateParameters(_ context.Context,
 		return nil, s.statusOf(err)
 	}
 	config, changes := overlaid(sp, sp.Default(), values)
-	out := &pb.ValidateParametersResponse{Parameters: configToProto(config), SchedulerRevision: max(1, c.Revision)}
-	for _, change := range changes {
-		p, _ := sp.Param(change.Param)
-		one := &pb.ParameterChange{ParameterId: change.Param, ConstraintId: change.Rule}
-		if !change.From.IsZero() {
-			one.From = valueToProto(&p, change.From)
-		}
-		if !change.To.IsZero() {
-			one.To = valueToProto(&p, change.To)
-		}
-		out.Changes = append(out.Changes, one)
-	}
-	return out, nil
+	return &pb.ValidateParametersResponse{Parameters: configToProto(config), Changes: changesToProto(sp, changes),
+		SchedulerRevision: max(1, c.Revision)}, nil
 }
 
 // valuesFromProto reads values by parameter id.
@@ -167,4 +159,107 @@ func SpaceOf(spec *pb.SchedulerSpec) (*space.Space, error) {
 // ValuesToProto are values of parameters of a space.
 func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
 	return valuesToProto(sp, values)
+}
+
+// ExplainConfiguration says why a configuration was adopted or not.
+func (s *Server) ExplainConfiguration(ctx context.Context,
+	req *pb.ExplainConfigurationRequest) (*pb.ExplainConfigurationResponse, error) {
+	id, revision, err := parseConfiguration("name", req.GetName())
+	sequence := int64(0)
+	if err != nil {
+		if id, sequence, err = parseRound("name", req.GetName()); err != nil {
+			return nil, s.statusOf(invalid("name", "%q is neither of the form schedulers/{scheduler}/configurations/{revision} "+
+				"nor schedulers/{scheduler}/rounds/{round}", req.GetName()))
+		}
+	}
+	base := controller.Base{Revision: req.GetCompareToRevision()}
+	switch to := req.GetCompareTo(); {
+	case base.Revision < 0:
+		err = invalid("compare_to_revision", "%d is negative", base.Revision)
+	case base.Revision > 0 && to != pb.ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED:
+		err = invalid("compare_to", "is not for compare_to_revision: set one of them")
+	case to == pb.ExplainConfigurationRequest_DEFAULT:
+		base.Default = true
+	case to == pb.ExplainConfigurationRequest_CURRENT:
+		base.Current = true
+	case to != pb.ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED:
+		err = invalid("compare_to", "%d is not known: want DEFAULT or CURRENT", to)
+	}
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	e, err := s.service.Explain(ctx, id, revision, sequence, base)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out, err := explanationToProto(id, &e)
+	return out, s.statusOf(err)
+}
+
+func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfigurationResponse, error) {
+	out := &pb.ExplainConfigurationResponse{}
+	if c := e.Configuration; c != nil {
+		out.Summary = fmt.Sprintf("Revision %d is %s: %s.", c.Revision, c.State, c.Reason)
+	}
+	if e.Round == nil {
+		return out, nil
+	}
+	r, err := roundToProto(id, e.Round, true)
+	if err != nil {
+		return nil, err
+	}
+	out.Round, out.Adopt, out.Reason = r.GetName(), r.GetAdopt(), r.GetReason()
+	if out.Summary == "" {
+		out.Summary = fmt.Sprintf("Round %d: %s.", e.Round.Sequence, cmp.Or(r.GetOutcome(), r.GetError(),
+			r.GetReason()))
+	}
+	for _, c := range r.GetCandidates() {
+		if !maps.EqualFunc(c.GetParameters(), r.GetParameters(), func(a,
+			b *structpb.Value) bool {
+			return proto.Equal(a, b)
+		}) {
+			out.RejectedAlternatives = append(out.RejectedAlternatives, c)
+		}
+	}
+	for i := range e.Steps {
+		step := &e.Steps[i]
+		outlook := outlookToProto(&step.Outlook)
+		if out.To = outlook; i == 0 {
+			out.From = outlook
+		} else {
+			before := &e.Steps[i-1]
+			p, _ := step.Config.Space().Param(step.Param)
+			one := &pb.ParameterContribution{ParameterId: step.Param, DeltaObjective: step.Mean() - before.Mean(),
+				DeltaMetrics: map[string]float64{}}
+			if x := before.Config.Get(step.Param); !x.IsZero() {
+				one.From = valueToProto(&p, x)
+			}
+			if x := step.Config.Get(step.Param); !x.IsZero() {
+				one.To = valueToProto(&p, x)
+			}
+			for name, x := range step.Metrics {
+				one.DeltaMetrics[name] = x - before.Metrics[name]
+			}
+			one.Adapted = changesToProto(step.Config.Space(), step.Adapted)
+			out.ParameterContributions = append(out.ParameterContributions, one)
+		}
+		out.ControllableRatio, out.Limits = step.Ratio, step.Limits
+		out.RatioLow, out.RatioHigh = step.Interval.Low, step.Interval.High
+	}
+	return out, nil
+}
+
+func changesToProto(sp *space.Space, changes []space.Change) (out []*pb.ParameterChange) {
+	for _, change := range changes {
+		p, _ := sp.Param(change.Param)
+		one := &pb.ParameterChange{ParameterId: change.Param, ConstraintId: change.Rule}
+		if !change.From.IsZero() {
+			one.From = valueToProto(&p, change.From)
+		}
+		if !change.To.IsZero() {
+			one.To = valueToProto(&p, change.To)
+		}
+		out = append(out, one)
+	}
+	return out
 }

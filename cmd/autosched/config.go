@@ -28,7 +28,8 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	f.add(cmd)
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
-		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigValidateCmd(&f), newConfigPinCmd(&f),
+		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f), newConfigValidateCmd(&f),
+		newConfigPinCmd(&f),
 		newConfigUnpinCmd(&f), newConfigRenderCmd(&f),
 		newConfigParseCmd(&f))
 	return cmd

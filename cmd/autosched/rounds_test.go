@@ -67,6 +67,10 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	schema(call(newRoundsCmd(), "show", "s", "--json"), "round/v1")
+	if text := call(newConfigCmd(), "explain", "s", "--revision", published[2]); !regexp.MustCompile(
+		`(?s)^Revision .*\nratio .*\nobjective .*: objective [-+0-9]`).MatchString(text) {
+		t.Errorf("config explain:\n%s", text)
+	}
 	submitNow(t, address, "s")
 	schema(call(newWhatIfCmd(), "s", "--set", "queues=1", "--json"), "what-if/v1")
 	if text := call(newWhatIfCmd(), "s", "--set", "queues=1"); !regexp.MustCompile(

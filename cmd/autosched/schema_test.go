@@ -84,6 +84,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"rounds list", "x" + registered, "rounds", false},
 		{"audit list", "x" + registered, "audit-records", false},
 		{"audit verify", "--dir " + dir + "/restored", "audit-verification", false},
+		{"config explain", "x" + registered, "explain-configuration", false},
 		{"config pin", "x --set backfill=true --reason test" + registered, "configuration", false},
 		{"config unpin", "x" + registered, "unpin-configuration", false},
 		{"config validate", "x --set backfill=true" + registered, "validate-parameters", false},

@@ -22,6 +22,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What the configuration is compared with.
+type ExplainConfigurationRequest_CompareTo int32
+
+const (
+	// The incumbent of the round.
+	ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED ExplainConfigurationRequest_CompareTo = 0
+	// The registered defaults.
+	ExplainConfigurationRequest_DEFAULT ExplainConfigurationRequest_CompareTo = 1
+	// What runs now.
+	ExplainConfigurationRequest_CURRENT ExplainConfigurationRequest_CompareTo = 2
+)
+
+// Enum value maps for ExplainConfigurationRequest_CompareTo.
+var (
+	ExplainConfigurationRequest_CompareTo_name = map[int32]string{
+		0: "COMPARE_TO_UNSPECIFIED",
+		1: "DEFAULT",
+		2: "CURRENT",
+	}
+	ExplainConfigurationRequest_CompareTo_value = map[string]int32{
+		"COMPARE_TO_UNSPECIFIED": 0,
+		"DEFAULT":                1,
+		"CURRENT":                2,
+	}
+)
+
+func (x ExplainConfigurationRequest_CompareTo) Enum() *ExplainConfigurationRequest_CompareTo {
+	p := new(ExplainConfigurationRequest_CompareTo)
+	*p = x
+	return p
+}
+
+func (x ExplainConfigurationRequest_CompareTo) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExplainConfigurationRequest_CompareTo) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_explanation_proto_enumTypes[0].Descriptor()
+}
+
+func (ExplainConfigurationRequest_CompareTo) Type() protoreflect.EnumType {
+	return &file_autosched_v1_explanation_proto_enumTypes[0]
+}
+
+func (x ExplainConfigurationRequest_CompareTo) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExplainConfigurationRequest_CompareTo.Descriptor instead.
+func (ExplainConfigurationRequest_CompareTo) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6, 0}
+}
+
 type ValidateParametersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -468,11 +521,305 @@ func (x *Outlook) GetMetrics() map[string]float64 {
 	return nil
 }
 
+type ExplainConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/configurations/{revision}, or
+	// schedulers/{scheduler}/rounds/{round} for the best configuration of a round, adopted or not.
+	Name      string                                `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	CompareTo ExplainConfigurationRequest_CompareTo `protobuf:"varint,2,opt,name=compare_to,json=compareTo,proto3,enum=autosched.v1.ExplainConfigurationRequest_CompareTo" json:"compare_to,omitempty"`
+	// A revision to compare with; 0: as compare_to says.
+	CompareToRevision int64 `protobuf:"varint,3,opt,name=compare_to_revision,json=compareToRevision,proto3" json:"compare_to_revision,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ExplainConfigurationRequest) Reset() {
+	*x = ExplainConfigurationRequest{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainConfigurationRequest) ProtoMessage() {}
+
+func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*ExplainConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExplainConfigurationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExplainConfigurationRequest) GetCompareTo() ExplainConfigurationRequest_CompareTo {
+	if x != nil {
+		return x.CompareTo
+	}
+	return ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED
+}
+
+func (x *ExplainConfigurationRequest) GetCompareToRevision() int64 {
+	if x != nil {
+		return x.CompareToRevision
+	}
+	return 0
+}
+
+type ExplainConfigurationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A sentence or two, for people.
+	Summary string `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
+	// The round, schedulers/{scheduler}/rounds/{round}; empty if no round found the configuration, or
+	// if its record is not kept any more. Then there is nothing below.
+	Round string `protobuf:"bytes,2,opt,name=round,proto3" json:"round,omitempty"`
+	// Whether the round found it worth a change, and why.
+	Adopt  bool   `protobuf:"varint,3,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What it is compared with, and the configuration, on the futures of the round.
+	From *Outlook `protobuf:"bytes,5,opt,name=from,proto3" json:"from,omitempty"`
+	To   *Outlook `protobuf:"bytes,6,opt,name=to,proto3" json:"to,omitempty"`
+	// The controllable objective of what it is compared with over the configuration's: above 1 the
+	// configuration is better; with its 95 % confidence interval, 0 with fewer than three futures.
+	ControllableRatio float64 `protobuf:"fixed64,7,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
+	RatioLow          float64 `protobuf:"fixed64,8,opt,name=ratio_low,json=ratioLow,proto3" json:"ratio_low,omitempty"`
+	RatioHigh         float64 `protobuf:"fixed64,9,opt,name=ratio_high,json=ratioHigh,proto3" json:"ratio_high,omitempty"`
+	// What each parameter contributes when they are set one after the other, in order of the space.
+	ParameterContributions []*ParameterContribution `protobuf:"bytes,10,rep,name=parameter_contributions,json=parameterContributions,proto3" json:"parameter_contributions,omitempty"`
+	// Constraints of the objective, and guards, that the configuration is beyond, for people.
+	Limits []string `protobuf:"bytes,11,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What else the round measured, in order.
+	RejectedAlternatives []*Round_Candidate `protobuf:"bytes,12,rep,name=rejected_alternatives,json=rejectedAlternatives,proto3" json:"rejected_alternatives,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *ExplainConfigurationResponse) Reset() {
+	*x = ExplainConfigurationResponse{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainConfigurationResponse) ProtoMessage() {}
+
+func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*ExplainConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExplainConfigurationResponse) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *ExplainConfigurationResponse) GetRound() string {
+	if x != nil {
+		return x.Round
+	}
+	return ""
+}
+
+func (x *ExplainConfigurationResponse) GetAdopt() bool {
+	if x != nil {
+		return x.Adopt
+	}
+	return false
+}
+
+func (x *ExplainConfigurationResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ExplainConfigurationResponse) GetFrom() *Outlook {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ExplainConfigurationResponse) GetTo() *Outlook {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ExplainConfigurationResponse) GetControllableRatio() float64 {
+	if x != nil {
+		return x.ControllableRatio
+	}
+	return 0
+}
+
+func (x *ExplainConfigurationResponse) GetRatioLow() float64 {
+	if x != nil {
+		return x.RatioLow
+	}
+	return 0
+}
+
+func (x *ExplainConfigurationResponse) GetRatioHigh() float64 {
+	if x != nil {
+		return x.RatioHigh
+	}
+	return 0
+}
+
+func (x *ExplainConfigurationResponse) GetParameterContributions() []*ParameterContribution {
+	if x != nil {
+		return x.ParameterContributions
+	}
+	return nil
+}
+
+func (x *ExplainConfigurationResponse) GetLimits() []string {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *ExplainConfigurationResponse) GetRejectedAlternatives() []*Round_Candidate {
+	if x != nil {
+		return x.RejectedAlternatives
+	}
+	return nil
+}
+
+// ParameterContribution is what changes when a parameter is set, too. Numbers are simulated.
+type ParameterContribution struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	ParameterId string                 `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	// The value before and after; unset if the parameter does not count.
+	From *structpb.Value `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	To   *structpb.Value `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// The change of the mean objective, in its own unit: below 0 is better.
+	DeltaObjective float64 `protobuf:"fixed64,4,opt,name=delta_objective,json=deltaObjective,proto3" json:"delta_objective,omitempty"`
+	// The changes of the metrics that Outlook has.
+	DeltaMetrics map[string]float64 `protobuf:"bytes,5,rep,name=delta_metrics,json=deltaMetrics,proto3" json:"delta_metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Other values that changed with it, and the rules that asked for it.
+	Adapted       []*ParameterChange `protobuf:"bytes,6,rep,name=adapted,proto3" json:"adapted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParameterContribution) Reset() {
+	*x = ParameterContribution{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParameterContribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParameterContribution) ProtoMessage() {}
+
+func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParameterContribution.ProtoReflect.Descriptor instead.
+func (*ParameterContribution) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ParameterContribution) GetParameterId() string {
+	if x != nil {
+		return x.ParameterId
+	}
+	return ""
+}
+
+func (x *ParameterContribution) GetFrom() *structpb.Value {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ParameterContribution) GetTo() *structpb.Value {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ParameterContribution) GetDeltaObjective() float64 {
+	if x != nil {
+		return x.DeltaObjective
+	}
+	return 0
+}
+
+func (x *ParameterContribution) GetDeltaMetrics() map[string]float64 {
+	if x != nil {
+		return x.DeltaMetrics
+	}
+	return nil
+}
+
+func (x *ParameterContribution) GetAdapted() []*ParameterChange {
+	if x != nil {
+		return x.Adapted
+	}
+	return nil
+}
+
 var File_autosched_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\n" +
-	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n" +
+	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n" +
 	"\x19ValidateParametersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12W\n" +
 	"\n" +
@@ -530,10 +877,45 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xc2\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xf8\x01\n" +
+	"\x1bExplainConfigurationRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12R\n" +
+	"\n" +
+	"compare_to\x18\x02 \x01(\x0e23.autosched.v1.ExplainConfigurationRequest.CompareToR\tcompareTo\x12.\n" +
+	"\x13compare_to_revision\x18\x03 \x01(\x03R\x11compareToRevision\"A\n" +
+	"\tCompareTo\x12\x1a\n" +
+	"\x16COMPARE_TO_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aDEFAULT\x10\x01\x12\v\n" +
+	"\aCURRENT\x10\x02\"\x83\x04\n" +
+	"\x1cExplainConfigurationResponse\x12\x18\n" +
+	"\asummary\x18\x01 \x01(\tR\asummary\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\tR\x05round\x12\x14\n" +
+	"\x05adopt\x18\x03 \x01(\bR\x05adopt\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12)\n" +
+	"\x04from\x18\x05 \x01(\v2\x15.autosched.v1.OutlookR\x04from\x12%\n" +
+	"\x02to\x18\x06 \x01(\v2\x15.autosched.v1.OutlookR\x02to\x12-\n" +
+	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x1b\n" +
+	"\tratio_low\x18\b \x01(\x01R\bratioLow\x12\x1d\n" +
+	"\n" +
+	"ratio_high\x18\t \x01(\x01R\tratioHigh\x12\\\n" +
+	"\x17parameter_contributions\x18\n" +
+	" \x03(\v2#.autosched.v1.ParameterContributionR\x16parameterContributions\x12\x16\n" +
+	"\x06limits\x18\v \x03(\tR\x06limits\x12R\n" +
+	"\x15rejected_alternatives\x18\f \x03(\v2\x1d.autosched.v1.Round.CandidateR\x14rejectedAlternatives\"\x8d\x03\n" +
+	"\x15ParameterContribution\x12!\n" +
+	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
+	"\x04from\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x04from\x12&\n" +
+	"\x02to\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x02to\x12'\n" +
+	"\x0fdelta_objective\x18\x04 \x01(\x01R\x0edeltaObjective\x12Z\n" +
+	"\rdelta_metrics\x18\x05 \x03(\v25.autosched.v1.ParameterContribution.DeltaMetricsEntryR\fdeltaMetrics\x127\n" +
+	"\aadapted\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterChangeR\aadapted\x1a?\n" +
+	"\x11DeltaMetricsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xb1\x02\n" +
 	"\x12ExplanationService\x12g\n" +
 	"\x12ValidateParameters\x12'.autosched.v1.ValidateParametersRequest\x1a(.autosched.v1.ValidateParametersResponse\x12C\n" +
-	"\x06WhatIf\x12\x1b.autosched.v1.WhatIfRequest\x1a\x1c.autosched.v1.WhatIfResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x06WhatIf\x12\x1b.autosched.v1.WhatIfRequest\x1a\x1c.autosched.v1.WhatIfResponse\x12m\n" +
+	"\x14ExplainConfiguration\x12).autosched.v1.ExplainConfigurationRequest\x1a*.autosched.v1.ExplainConfigurationResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_explanation_proto_rawDescOnce sync.Once
@@ -547,47 +929,65 @@ func file_autosched_v1_explanation_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_explanation_proto_rawDescData
 }
 
-var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_autosched_v1_explanation_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_autosched_v1_explanation_proto_goTypes = []any{
-	(*ValidateParametersRequest)(nil),  // 0: autosched.v1.ValidateParametersRequest
-	(*ValidateParametersResponse)(nil), // 1: autosched.v1.ValidateParametersResponse
-	(*ParameterChange)(nil),            // 2: autosched.v1.ParameterChange
-	(*WhatIfRequest)(nil),              // 3: autosched.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),             // 4: autosched.v1.WhatIfResponse
-	(*Outlook)(nil),                    // 5: autosched.v1.Outlook
-	nil,                                // 6: autosched.v1.ValidateParametersRequest.ParametersEntry
-	nil,                                // 7: autosched.v1.ValidateParametersResponse.ParametersEntry
-	nil,                                // 8: autosched.v1.WhatIfRequest.ParametersEntry
-	nil,                                // 9: autosched.v1.Outlook.ParametersEntry
-	nil,                                // 10: autosched.v1.Outlook.MetricsEntry
-	(*structpb.Value)(nil),             // 11: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),      // 12: google.protobuf.Timestamp
+	(ExplainConfigurationRequest_CompareTo)(0), // 0: autosched.v1.ExplainConfigurationRequest.CompareTo
+	(*ValidateParametersRequest)(nil),          // 1: autosched.v1.ValidateParametersRequest
+	(*ValidateParametersResponse)(nil),         // 2: autosched.v1.ValidateParametersResponse
+	(*ParameterChange)(nil),                    // 3: autosched.v1.ParameterChange
+	(*WhatIfRequest)(nil),                      // 4: autosched.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),                     // 5: autosched.v1.WhatIfResponse
+	(*Outlook)(nil),                            // 6: autosched.v1.Outlook
+	(*ExplainConfigurationRequest)(nil),        // 7: autosched.v1.ExplainConfigurationRequest
+	(*ExplainConfigurationResponse)(nil),       // 8: autosched.v1.ExplainConfigurationResponse
+	(*ParameterContribution)(nil),              // 9: autosched.v1.ParameterContribution
+	nil,                                        // 10: autosched.v1.ValidateParametersRequest.ParametersEntry
+	nil,                                        // 11: autosched.v1.ValidateParametersResponse.ParametersEntry
+	nil,                                        // 12: autosched.v1.WhatIfRequest.ParametersEntry
+	nil,                                        // 13: autosched.v1.Outlook.ParametersEntry
+	nil,                                        // 14: autosched.v1.Outlook.MetricsEntry
+	nil,                                        // 15: autosched.v1.ParameterContribution.DeltaMetricsEntry
+	(*structpb.Value)(nil),                     // 16: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),              // 17: google.protobuf.Timestamp
+	(*Round_Candidate)(nil),                    // 18: autosched.v1.Round.Candidate
 }
 var file_autosched_v1_explanation_proto_depIdxs = []int32{
-	6,  // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
-	7,  // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
-	2,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
-	11, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
-	11, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
-	8,  // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
-	12, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	5,  // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
-	5,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
-	9,  // 9: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
-	10, // 10: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
-	11, // 11: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	11, // 12: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
-	11, // 13: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	11, // 14: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
-	0,  // 15: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
-	3,  // 16: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
-	1,  // 17: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
-	4,  // 18: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
-	17, // [17:19] is the sub-list for method output_type
-	15, // [15:17] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	10, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
+	11, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
+	3,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
+	16, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
+	16, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
+	12, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
+	17, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	6,  // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
+	6,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
+	13, // 9: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
+	14, // 10: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
+	0,  // 11: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
+	6,  // 12: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
+	6,  // 13: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
+	9,  // 14: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
+	18, // 15: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
+	16, // 16: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
+	16, // 17: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
+	15, // 18: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
+	3,  // 19: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
+	16, // 20: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 21: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 22: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 23: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 24: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
+	4,  // 25: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
+	7,  // 26: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
+	2,  // 27: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
+	5,  // 28: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
+	8,  // 29: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
+	27, // [27:30] is the sub-list for method output_type
+	24, // [24:27] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_explanation_proto_init() }
@@ -595,18 +995,20 @@ func file_autosched_v1_explanation_proto_init() {
 	if File_autosched_v1_explanation_proto != nil {
 		return
 	}
+	file_autosched_v1_round_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_explanation_proto_rawDesc), len(file_autosched_v1_explanation_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   11,
+			NumEnums:      1,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_autosched_v1_explanation_proto_goTypes,
 		DependencyIndexes: file_autosched_v1_explanation_proto_depIdxs,
+		EnumInfos:         file_autosched_v1_explanation_proto_enumTypes,
 		MessageInfos:      file_autosched_v1_explanation_proto_msgTypes,
 	}.Build()
 	File_autosched_v1_explanation_proto = out.File

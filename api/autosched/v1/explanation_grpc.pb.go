@@ -18,8 +18,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ExplanationService_ValidateParameters_FullMethodName = "/autosched.v1.ExplanationService/ValidateParameters"
-	ExplanationService_WhatIf_FullMethodName             = "/autosched.v1.ExplanationService/WhatIf"
+	ExplanationService_ValidateParameters_FullMethodName   = "/autosched.v1.ExplanationService/ValidateParameters"
+	ExplanationService_WhatIf_FullMethodName               = "/autosched.v1.ExplanationService/WhatIf"
+	ExplanationService_ExplainConfiguration_FullMethodName = "/autosched.v1.ExplanationService/ExplainConfiguration"
 )
 
 // ExplanationServiceClient is the client API for ExplanationService service.
@@ -34,6 +35,10 @@ type ExplanationServiceClient interface {
 	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
 	// waits for a round under way, and takes turns with the rounds of other schedulers.
 	WhatIf(ctx context.Context, in *WhatIfRequest, opts ...grpc.CallOption) (*WhatIfResponse, error)
+	// ExplainConfiguration says why a round adopted a configuration or not, what each parameter
+	// contributes, and what else was measured. The futures of the round are simulated again from the
+	// events that it knew, once for each parameter that differs. One explanation runs at a time.
+	ExplainConfiguration(ctx context.Context, in *ExplainConfigurationRequest, opts ...grpc.CallOption) (*ExplainConfigurationResponse, error)
 }
 
 type explanationServiceClient struct {
@@ -64,6 +69,16 @@ func (c *explanationServiceClient) WhatIf(ctx context.Context, in *WhatIfRequest
 	return out, nil
 }
 
+func (c *explanationServiceClient) ExplainConfiguration(ctx context.Context, in *ExplainConfigurationRequest, opts ...grpc.CallOption) (*ExplainConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainConfigurationResponse)
+	err := c.cc.Invoke(ctx, ExplanationService_ExplainConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ExplanationServiceServer is the server API for ExplanationService service.
 // All implementations must embed UnimplementedExplanationServiceServer
 // for forward compatibility.
@@ -76,6 +91,10 @@ type ExplanationServiceServer interface {
 	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
 	// waits for a round under way, and takes turns with the rounds of other schedulers.
 	WhatIf(context.Context, *WhatIfRequest) (*WhatIfResponse, error)
+	// ExplainConfiguration says why a round adopted a configuration or not, what each parameter
+	// contributes, and what else was measured. The futures of the round are simulated again from the
+	// events that it knew, once for each parameter that differs. One explanation runs at a time.
+	ExplainConfiguration(context.Context, *ExplainConfigurationRequest) (*ExplainConfigurationResponse, error)
 	mustEmbedUnimplementedExplanationServiceServer()
 }
 
@@ -91,6 +110,9 @@ func (UnimplementedExplanationServiceServer) ValidateParameters(context.Context,
 }
 func (UnimplementedExplanationServiceServer) WhatIf(context.Context, *WhatIfRequest) (*WhatIfResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhatIf not implemented")
+}
+func (UnimplementedExplanationServiceServer) ExplainConfiguration(context.Context, *ExplainConfigurationRequest) (*ExplainConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainConfiguration not implemented")
 }
 func (UnimplementedExplanationServiceServer) mustEmbedUnimplementedExplanationServiceServer() {}
 func (UnimplementedExplanationServiceServer) testEmbeddedByValue()                            {}
@@ -149,6 +171,24 @@ func _ExplanationService_WhatIf_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ExplanationService_ExplainConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ExplanationServiceServer).ExplainConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ExplanationService_ExplainConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ExplanationServiceServer).ExplainConfiguration(ctx, req.(*ExplainConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ExplanationService_ServiceDesc is the grpc.ServiceDesc for ExplanationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -163,6 +203,10 @@ var ExplanationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "WhatIf",
 			Handler:    _ExplanationService_WhatIf_Handler,
+		},
+		{
+			MethodName: "ExplainConfiguration",
+			Handler:    _ExplanationService_ExplainConfiguration_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

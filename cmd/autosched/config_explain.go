@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func newConfigExplainCmd(f *clientFlags) *cobra.Command {
+	var revision, number int64
+	var compareTo string
+	cmd := &cobra.Command{
+		Use:   "explain SCHEDULER",
+		Short: "Explain why a configuration was adopted or not, by parameter",
+		Long: `Says why the round that found a revision adopted it, and simulates on the futures of
+that round what each parameter contributes, when they are set one after the other.
+Without --revision it explains what is on offer; --round explains the best
+configuration of a round that adopted nothing, too.`,
+		Example: `  autosched config explain tiresias
+  autosched config explain tiresias --revision 4 --compare-to default
+  autosched config explain tiresias --round 17`,
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &pb.ExplainConfigurationRequest{}
+			if revision != 0 && number != 0 {
+				return usageError{errors.New("--revision and --round: name one of them")}
+			}
+			switch n, err := strconv.ParseInt(compareTo, 10, 64); {
+			case compareTo == "incumbent":
+			case compareTo == "default":
+				req.CompareTo = pb.ExplainConfigurationRequest_DEFAULT
+			case compareTo == "current":
+				req.CompareTo = pb.ExplainConfigurationRequest_CURRENT
+			case err == nil && n > 0:
+				req.CompareToRevision = n
+			default:
+				return usageError{fmt.Errorf("--compare-to: %q is not incumbent, default, current or a revision",
+					compareTo)}
+			}
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				switch {
+				case number != 0:
+					req.Name = fmt.Sprintf("%s/rounds/%d", name, number)
+				case revision != 0:
+					req.Name = revisionName(name, revision)
+				default:
+					s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					req.Name = s.GetCurrentConfiguration()
+				}
+				got, err := c.ask.ExplainConfiguration(ctx, req)
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printExplanation(w, got) })
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the one on offer)")
+	cmd.Flags().Int64Var(&number, "round", 0, "the round whose best configuration to explain")
+	cmd.Flags().StringVar(&compareTo, "compare-to", "incumbent", "incumbent (of the round), default, current or a revision")
+	return cmd
+}
+
+func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse) error {
+	fmt.Fprintln(out, e.GetSummary())
+	if e.GetFrom() == nil {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "ratio\t%s", shortNumber(e.GetControllableRatio()))
+	if e.GetRatioHigh() > 0 {
+		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(e.GetRatioLow()), shortNumber(e.GetRatioHigh()))
+	}
+	fmt.Fprintln(w, ", above 1 is better")
+	fmt.Fprintf(w, "objective\t%s, %s before\n", outlookText(e.GetTo()), outlookText(e.GetFrom()))
+	for _, l := range e.GetLimits() {
+		fmt.Fprintf(w, "limit\tit %s\n", l)
+	}
+	for _, p := range e.GetParameterContributions() {
+		fmt.Fprintf(w, "%s\t%s to %s: objective %s", p.GetParameterId(), valueText(p.GetFrom()), valueText(p.GetTo()),
+			withSign(p.GetDeltaObjective()))
+		for _, key := range sortedKeys(p.GetDeltaMetrics()) {
+			fmt.Fprintf(w, ", %s %s", key, withSign(p.GetDeltaMetrics()[key]))
+		}
+		for _, c := range p.GetAdapted() {
+			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), valueText(c.GetTo()), c.GetConstraintId())
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+func withSign(x float64) string {
+	if x > 0 {
+		return "+" + shortNumber(x)
+	}
+	return shortNumber(x)
+}
