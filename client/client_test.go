@@ -127,7 +127,7 @@ func TestRestoredStore(t *testing.T) {
 		taken++
 		snapshots <- taken
 		return &pb.Event{EventId: fmt.Sprint("s", taken), Kind: pb.Event_SNAPSHOT,
-			SchedulerTime: timestamppb.New(zero.Add(50 * time.Second))}
+			Snapshot: &pb.Snapshot{}, SchedulerTime: timestamppb.New(zero.Add(50 * time.Second))}
 	}})
 	send(t, c, submitted(0, 10)...)
 	<-snapshots // of the start
@@ -395,7 +395,7 @@ func TestSlowService(t *testing.T) {
 		Now: func() time.Time { return zero },
 		Snapshot: func() *pb.Event {
 			snapshots++
-			return &pb.Event{EventId: fmt.Sprint("s", snapshots), Kind: pb.Event_SNAPSHOT}
+			return &pb.Event{EventId: fmt.Sprint("s", snapshots), Kind: pb.Event_SNAPSHOT, Snapshot: &pb.Snapshot{}}
 		}})
 	if err != nil {
 		t.Fatal(err)

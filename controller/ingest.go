@@ -179,6 +179,13 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 		if err != nil { // rounds cannot be decided again from what is stored
 			s.o.Log.Warn("no cursor of events", "scheduler", m.id, "err", err)
 		}
+		for i := range b.fresh {
+			if e := &b.fresh[i]; e.Kind == workload.TakenSnapshot && !slices.ContainsFunc(e.Active,
+				func(one workload.Event) bool { return one.Kind.OfJob() }) {
+				s.o.Log.Warn("a snapshot without jobs: all that were active are taken for gone", "scheduler", m.id,
+					"event", e.ID)
+			}
+		}
 		late := m.lateFor(b.fresh)
 		m.append(b.fresh, cursor, late)
 	}

@@ -3,10 +3,13 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -68,4 +71,29 @@ func TestSnapshotMendsLostEvents(t *testing.T) {
 	}
 	h.decided("s", 4)
 	seen()
+}
+
+// A snapshot without jobs may be a mistake: the log says what it does.
+func TestSnapshotWithoutJobsIsLogged(t *testing.T) {
+	h := start(t, keep)
+	h.register("s", "auto")
+	h.service.Close()
+	var log lockedBuffer
+	var err error
+	h.service, err = controller.NewService(controller.Options{Decide: h.decide, Store: h.repo,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := workload.Event{Kind: workload.Submitted, Job: workload.Job{ID: "a", GPUs: 1000}}
+	for id, active := range map[string][]workload.Event{"full": {job}, "empty": nil} {
+		_, err := h.service.Ingest(context.Background(), "s", []workload.Event{
+			{ID: id, Kind: workload.TakenSnapshot, Time: submission("", time.Hour).Time, Active: active}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := log.String(); !strings.Contains(got, "event=empty") || strings.Contains(got, "event=full") {
+		t.Error(got)
+	}
 }

@@ -324,6 +324,9 @@ func TestEventNumbersAgree(t *testing.T) {
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Node, e.ConfigurationRevision = kind, &pb.NodeDetails{NodeId: "n", Gpus: 8}, 3
+		if kind == pb.Event_SNAPSHOT {
+			e.Snapshot = &pb.Snapshot{}
+		}
 		if got, f := convert(e); got.Kind != want || f != nil {
 			t.Errorf("%v became %v: %v", kind, got.Kind, f)
 		}

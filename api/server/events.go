@@ -73,6 +73,9 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	}
 	if out.Kind == workload.TakenSnapshot {
 		out.Active = c.snapshot(e.GetSnapshot())
+		if e.GetSnapshot() == nil {
+			c.add("snapshot", "is required: one without jobs says that no job is active")
+		}
 	} else if e.GetSnapshot() != nil {
 		c.add("snapshot", "is for kind SNAPSHOT only")
 	}

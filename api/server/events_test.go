@@ -119,6 +119,15 @@ func TestEventSnapshot(t *testing.T) {
 			t.Errorf("%s: %v", want, f)
 		}
 	}
+	unset := taken(func(*pb.Snapshot) {})
+	unset.Snapshot = nil
+	if _, f := convert(unset); f == nil || f.field != "snapshot" {
+		t.Errorf("a snapshot that is unset: %v", f)
+	}
+	unset.Snapshot = &pb.Snapshot{}
+	if e, f := convert(unset); f != nil || len(e.Active) != 0 {
+		t.Errorf("a snapshot without jobs: %+v, %v", e, f)
+	}
 	other := submitted("1", 0)
 	other.Snapshot = &pb.Snapshot{}
 	if _, f := convert(other); f == nil || f.field != "snapshot" {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -53,12 +54,12 @@ func eventually(t *testing.T, text func() string, pattern string) string {
 }
 
 // startServe runs "autosched serve" on a free port and returns its address.
-func startServe(t *testing.T, dir string) (address string, stop func()) {
+func startServe(t *testing.T, dir string, flags ...string) (address string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var log lockedBuffer
 	cmd := newServeCmd()
-	cmd.SetArgs([]string{"--dir", dir, "--listen", "127.0.0.1:0", "--workers", "1"})
+	cmd.SetArgs(append([]string{"--dir", dir, "--listen", "127.0.0.1:0", "--workers", "1"}, flags...))
 	cmd.SetErr(&log)
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
@@ -86,6 +87,25 @@ func runClient(ctx context.Context, cmd *cobra.Command, stdin string, stdout io.
 	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	return cmd.ExecuteContext(ctx)
+}
+
+// TestCollectorIsDown: without the collector of traces the service is as before, and ends.
+func TestCollectorIsDown(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	address, stop := startServe(t, t.TempDir(), "--otlp-endpoint", "http://"+closed.Addr().String(), "--drain", "1h")
+	for _, args := range []string{"register --builtin tiresias --nodes 4 --gpus-per-node 8 --id prod", "get prod"} {
+		var out bytes.Buffer
+		all := append(strings.Fields(args), "--server", address)
+		if err := runClient(t.Context(), newSchedulerCmd(), "", &out, all...); err != nil ||
+			!strings.Contains(out.String(), "prod") {
+			t.Errorf("%s: %v, %s", args, err, &out)
+		}
+	}
+	stop()
 }
 
 func TestServeRegisterTuneWatch(t *testing.T) {

@@ -235,7 +235,8 @@ type Event struct {
 	// of another epoch than the present one is rejected: revisions of the same number
 	// may differ.
 	Epoch *Epoch `protobuf:"bytes,15,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// On SNAPSHOT. Unset, or without jobs: none is active.
+	// Required on SNAPSHOT, so that none is sent by mistake: one without jobs says that
+	// none is active.
 	Snapshot      *Snapshot `protobuf:"bytes,60,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
