@@ -18,7 +18,8 @@ func TestRevokedToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roles.yaml")
 	write := func(text string) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
+		err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

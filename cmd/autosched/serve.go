@@ -128,7 +128,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags, settings and the files they name, and do not start")
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
-		"if config.db is missing beside event files, or empty, set these aside and start with no schedulers")
+		"if config.db is lost, empty or cannot be read, set it and the event files aside and start with no schedulers")
 	fl.BoolVar(&o.newEpoch, "new-epoch", false,
 		"begin a new epoch of the store, after a snapshot of its volume was brought back: schedulers read again what to run")
 	fl.StringVar(&o.listen, "listen", defaultAddress, "address to listen on, host:port; port 0 takes a free one")

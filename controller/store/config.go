@@ -260,7 +260,7 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 			})
 		})
 	})
-	return saved, requests, damage, err
+	return saved, requests, damage, adviseRestore(err)
 }
 
 // loadScheduler reads a scheduler's space and revisions. What is wrong with its record is its

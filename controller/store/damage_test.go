@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -147,6 +148,81 @@ func TestLostConfigIsRefused(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A config.db whose pages cannot be read is refused with what to do, and set aside if that is asked for.
+func TestDamagedConfigIsSetAside(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"short":    func(path string) error { return os.Truncate(path, 100) },
+		"nonsense": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("no"), 9000), 0o600) },
+		"pages but the first two": func(path string) error {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				copy(text[8192:], bytes.Repeat([]byte{0xff}, len(text)))
+				err = os.WriteFile(path, text, 0o600)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := openOn(t, dir, damageDay)
+			if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+				t.Fatal(err)
+			}
+			appendOne(t, r, "s", "1")
+			_ = r.Close()
+			path := filepath.Join(dir, configFile)
+			if err := harm(path); err != nil {
+				t.Fatal(err)
+			}
+			damaged, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := t.TempDir() // what bbolt panicked on stays locked in this process
+			if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			r, err = Open(other, Options{})
+			if err == nil {
+				_, _, _, err = r.Load()
+				_ = r.Close()
+			}
+			if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "--start-anew") {
+				t.Fatalf("open: %v", err)
+			}
+			if r, err = Open(dir, Options{StartAnew: true}); err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			saved, _, damage, err := r.Load()
+			if ids, _ := replayed(t, r); err != nil || len(saved)+len(damage)+len(ids) > 0 {
+				t.Error(saved, damage, ids, err)
+			}
+			if kept, err := os.ReadFile(path + asideSuffix); err != nil || !bytes.Equal(kept, damaged) {
+				t.Errorf("the damaged file is not kept: %v", err)
+			}
+		})
+	}
+}
+
+// A store that can be read is not set aside.
+func TestStartAnewKeepsWhatIsGood(t *testing.T) {
+	dir := t.TempDir()
+	r := openOn(t, dir, damageDay)
+	if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	r, err := Open(dir, Options{StartAnew: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if saved, _, _, err := r.Load(); err != nil || len(saved) != 1 {
+		t.Error(saved, err)
 	}
 }
 

@@ -126,13 +126,15 @@ func Open(dir string, o Options) (*Store, error) {
 		closing: make(chan struct{}), writerDone: make(chan struct{}), commits: newCommits()}
 	err := r.checkNew(o.StartAnew)
 	if err == nil {
-		err = r.ensure(configFile)
+		err = r.openConfig(o.StartAnew)
 	}
-	if err == nil {
-		r.config, err = r.openDB(configFile, false)
+	if errors.Is(err, ErrCorrupt) && o.StartAnew {
+		if err = r.setAside(); err == nil {
+			err = r.openConfig(false)
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", dir, err)
+		return nil, fmt.Errorf("store %s: %w", dir, adviseRestore(err))
 	}
 	if err := r.findCheckpoint(); err != nil {
 		return nil, errors.Join(fmt.Errorf("store %s: %w", dir, err), r.config.Close())
@@ -160,6 +162,35 @@ func (r *Store) Close() error {
 	return r.closeErr
 }
 
+// openConfig opens config.db, and makes it if need be. With whole it is an ErrCorrupt if a page of it
+// cannot be read.
+func (r *Store) openConfig(whole bool) error {
+	err := r.ensure(configFile)
+	if err == nil {
+		r.config, err = r.openDB(configFile, false)
+	}
+	if err == nil && whole {
+		if _, _, _, err = r.Load(); err != nil {
+			_ = r.closeDB(configFile, r.config)
+			r.config = nil
+		}
+	}
+	return err
+}
+
+// advice is what helps if config.db is lost or cannot be read.
+const advice = "restore the store from a backup (autosched restore), or start without the former schedulers and " +
+	"their events (serve --start-anew), which keeps these files as *" + asideSuffix
+
+// adviseRestore adds advice to an error of a damaged config.db.
+func adviseRestore(err error) error {
+	var damaged *CorruptError
+	if errors.As(err, &damaged) && damaged.File == configFile {
+		return fmt.Errorf("%w: %s", err, advice)
+	}
+	return err
+}
+
 // checkNew returns ErrLost if config.db is gone from a directory that had one. With startAnew it
 // moves what is left aside instead.
 func (r *Store) checkNew(startAnew bool) error {
@@ -174,14 +205,23 @@ func (r *Store) checkNew(startAnew bool) error {
 	found := fmt.Sprintf("beside %d segments of events", len(names))
 	if err == nil {
 		found = "with 0 bytes, " + found
-		names = append(names, configFile)
-	}
-	if len(names) == 0 {
+	} else if len(names) == 0 {
 		return nil
 	}
 	if !startAnew {
-		return fmt.Errorf("%w, %s: restore it from a backup, or start without the former schedulers and their events "+
-			"(serve --start-anew), which keeps these files as *%s", ErrLost, found, asideSuffix)
+		return fmt.Errorf("%w, %s: %s", ErrLost, found, advice)
+	}
+	return r.setAside()
+}
+
+// setAside renames config.db and the segments, so that the store begins anew.
+func (r *Store) setAside() error {
+	names, err := segmentFiles(r.dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, configFile)); err == nil {
+		names = append(names, configFile)
 	}
 	for _, name := range names {
 		path := filepath.Join(r.dir, name)
