@@ -48,7 +48,7 @@ func (w *weigher) outcome(out *Result, t *search.Trial, c *candidate, refused ma
 	case refused[key] != "":
 		return refused[key]
 	case c != nil && out.Adopt:
-		return fmt.Sprintf("gains less by all evidence: %+.2f %%", 100*saved(c.gain))
+		return tooLittle(c, "the adopted one gains more")
 	case search.Gain(*t, out.Incumbent).Ratio <= 1:
 		return ""
 	case !inPortfolio(t):
