@@ -44,6 +44,22 @@ help: ## Show this list.
 build: ## Build bin/autosched.
 	$(GO) build -trimpath -o bin/autosched ./cmd/autosched
 
+# Where releases go, for what, and which version they say they are.
+RELEASE_DIR   ?= out/release
+RELEASE_ARCHS ?= amd64 arm64
+VERSION       ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The bytes depend on the commit, the version and Go's version alone: no paths, no time, no cgo.
+.PHONY: release
+release: ## Build the release for Linux, with its checksums, into out/release.
+	@rm -rf $(RELEASE_DIR) && mkdir -p $(RELEASE_DIR)
+	@for arch in $(RELEASE_ARCHS); do \
+		echo "$(RELEASE_DIR)/autosched-linux-$$arch $(VERSION)"; \
+		GOOS=linux GOARCH=$$arch GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' \
+			-o $(RELEASE_DIR)/autosched-linux-$$arch ./cmd/autosched || exit 1; \
+	done
+	@cd $(RELEASE_DIR) && sha256sum autosched-linux-* >SHA256SUMS
+
 .PHONY: demo
 demo: build ## Evaluate tuning on the two built-in traces and say where the reports are.
 	@echo "1. A synthetic workload whose shape changes:"

@@ -20,7 +20,9 @@ func TestOutcomes(t *testing.T) {
 		{"less than the bar", func(s *scales) { s.bar = .3 }, []string{"in force",
 			"gains 10.00 % by all evidence; a change has to gain 30.0 %",
 			"gains 19.60 % by all evidence; a change has to gain 30.0 %"}},
-		{"the best is worse in the replay", func(s *scales) { s.insurance.Replay = s.logs(map[int]float64{0: 0, 1: 0, 2: .2}) },
+		{"no gain but in this round", func(s *scales) {
+			s.insurance.Replay = s.logs(map[int]float64{0: 0, 1: 0, 2: .2})
+		},
 			[]string{"in force", "adopted", "no better by all evidence: -0.04 %"}},
 		{"worse in the replay of the last days", func(s *scales) {
 			s.insurance.Replay, s.insurance.Weight = s.logs(map[int]float64{0: 0, 1: 0, 2: 2 * replayVeto}), .1

@@ -386,12 +386,16 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers",
 		len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
+	if err := notify("READY=1"); err != nil {
+		log.Warn("systemd does not learn that the service is ready", "err", err)
+	}
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
 	log.Info("stopping")
+	_ = notify("STOPPING=1") // it follows from the exit, too
 	stopPush()
 	service.StopRounds()
 	defer time.AfterFunc(o.drain, cut).Stop()

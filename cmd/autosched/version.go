@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/autosched/autosched/simulator"
 )
+
+// release is the version of a release, which `make release` sets.
+var release string
 
 // build is what this program was built from.
 type build struct {
@@ -33,7 +37,7 @@ func built() build {
 	if !ok {
 		return b
 	}
-	b.Version = info.Main.Version
+	b.Version = cmp.Or(release, info.Main.Version)
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
