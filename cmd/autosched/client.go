@@ -44,12 +44,13 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 
 // client is a connection to the service.
 type client struct {
-	tuning pb.TuningServiceClient
-	config pb.ConfigurationServiceClient
-	upkeep pb.MaintenanceServiceClient
-	audit  pb.AuditServiceClient
-	rounds pb.RoundServiceClient
-	ask    pb.ExplanationServiceClient
+	tuning  pb.TuningServiceClient
+	config  pb.ConfigurationServiceClient
+	upkeep  pb.MaintenanceServiceClient
+	audit   pb.AuditServiceClient
+	rounds  pb.RoundServiceClient
+	ask     pb.ExplanationServiceClient
+	studies pb.StudyServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -73,7 +74,8 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 	return plainError(f.server, run(ctx,
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
-			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn)}))
+			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
+			pb.NewStudyServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -95,7 +96,10 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	} else if c.GetState() == pb.Configuration_PROPOSED {
 		fmt.Fprintf(w, "waits\t%s\n", waitsText(shortName(s.GetName())))
 	}
-	if e := c.GetEvidence(); e != nil {
+	if e := c.GetEvidence(); e.GetTrialName() != "" {
+		fmt.Fprintf(w, "measured\tby trial %s ('autosched trial list %s')\n", shortTrial(e.GetTrialName()),
+			path.Dir(shortTrial(e.GetTrialName())))
+	} else if e != nil {
 		saves := "saves " + round.Influence(e.GetControllableRatio())
 		switch low, high := e.GetRatioLow(), e.GetRatioHigh(); {
 		case low == 1 && high == 1:
@@ -197,7 +201,7 @@ func newConfigListCmd(f *clientFlags) *cobra.Command {
 		Long: `Lists the revisions of a scheduler with their state and origin. Proposed ones were
 not offered (mode recommend); rejected ones were refused by the scheduler or an
 operator, and their values are parked ('autosched config parked'). Origins are
-default (registered), tuned (by a round), restored (by a rollback or after a
+default (registered), tuned (by a round), study (by a trial), restored (by a rollback or after a
 refusal) and reverted (by the judge). 'autosched config get SCHEDULER --revision
 N' shows the reason for one.`,
 		Example: "  autosched config list tiresias --limit 5",

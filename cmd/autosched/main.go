@@ -115,6 +115,8 @@ func newRootCmd() *cobra.Command {
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newRoundsCmd(),
+		newStudyCmd(),
+		newTrialCmd(),
 		newWhatIfCmd(),
 		newReplayCmd(),
 		newFreezeCmd(),

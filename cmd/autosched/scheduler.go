@@ -94,7 +94,8 @@ fields are reported at once; --validate-only stores nothing.
 
 A scheduler that is not simulated has the type external, its own parameters, and the
 metric that its studies measure as its objective: --space names a file with parameters
-and rules, as 'autosched scheduler validate' describes it. No rounds are decided for it.
+and rules, as 'autosched scheduler validate' describes it. No rounds are decided for it;
+studies tune it (docs/studies.md).
 
 Modes: recommend records better configurations as proposals, auto offers them
 to the scheduler.`,

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestStudiesPage runs the commands of docs/studies.md against a service.
+func TestStudiesPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/studies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _ := startServe(t, t.TempDir())
+	t.Chdir(t.TempDir())
+	_, rest, _ := strings.Cut(string(page), "    parameters:\n")
+	body, rest, _ := strings.Cut("    parameters:\n"+rest, "\n\n")
+	if err := os.WriteFile("space.yaml", []byte(body+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ = strings.Cut(rest, "running:\n\n")
+	story, _, _ := strings.Cut(rest, "\n\n")
+	lines := commandLines(story)
+	if len(lines) != 10 {
+		t.Fatalf("%d commands", len(lines))
+	}
+	want := []string{"mine .external", "3 used", "mine/first/1 batch=2 order=fifo", "mine/first/1 succeeded: p95_wait=36",
+		"mine/first/2 batch=", "succeeded: p95_wait=12", "trial 2: .* -> p95_wait=12",
+		"revision 2 is proposed: p95_wait 12 in trial 2 of study first, 36 with what ran", "2", "measured +by trial mine/first/2 "}
+	for i, args := range lines {
+		code, out, errs := command(append(args, "--server", address)...)
+		if code != 0 || !regexp.MustCompile(want[i]).MatchString(out) {
+			t.Fatalf("%q: exit %d, %s%s, want %q", args, code, out, errs, want[i])
+		}
+	}
+}
+
+// TestStudyImport: an export and a journal of Optuna become trials that the sampler learns from, once.
+func TestStudyImport(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	call := func(line string, more ...string) (string, error) {
+		t.Helper()
+		args := append(strings.Fields(line), more...)
+		cmds := map[string]int{"scheduler": 0, "study": 1, "trial": 2}
+		cmd := newSchedulerCmd()
+		switch cmds[args[0]] {
+		case 1:
+			cmd = newStudyCmd()
+		case 2:
+			cmd = newTrialCmd()
+		}
+		var out bytes.Buffer
+		err := runClient(t.Context(), cmd, "", &out, append(args[1:], "--server", address)...)
+		return out.String(), err
+	}
+	must := func(line string, more ...string) string {
+		t.Helper()
+		out, err := call(line, more...)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return out
+	}
+	space := write("space.yaml", `parameters:
+  - {id: x, kind: float, min_value: 0, max_value: 1, default_value: 0.5}
+  - {id: order, kind: categorical, categories: [fifo, las], default_value: fifo}
+`)
+	must("scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --space", space)
+	for _, id := range []string{"a", "b", "c"} {
+		must("study create mine/" + id + " --budget 4 --sampler random")
+	}
+	must("trial add mine/a --set x=0.25 --set order=las wait=3")
+	must("trial ask mine/a --client one")
+	must("trial fail mine/a/2 --reason no-GPU")
+	must("trial ask mine/a --client one")
+	file := filepath.Join(dir, "a.jsonl")
+	if out := must("study export mine/a --out", file); !strings.Contains(out, "trials written") {
+		t.Error(out)
+	}
+	for range 2 { // the second time there is nothing new
+		must("study import mine/b", file)
+	}
+	list := must("trial list mine/b")
+	if n := strings.Count(list, "\n"); n != 3 || !regexp.MustCompile(`1 +succeeded +user +- +wait=3 +order=las x=0.25`).
+		MatchString(list) || !strings.Contains(list, "failed") {
+		t.Errorf("imported:\n%s", list)
+	}
+
+	const choices = `"distribution": "{\"name\": \"CategoricalDistribution\", \"attributes\": {\"choices\": [\"fifo\", \"las\"]}}"`
+	const floats = `"{\"name\": \"FloatDistribution\", \"attributes\": {\"step\": null, \"low\": 0.0, \"high\": 1.0, \"log\": false}}"`
+	journal := strings.Join([]string{
+		`{"op_code": 0, "worker_id": "w", "study_name": "s", "directions": [1]}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": "2024-01-01T00:00:00.000000"}`,
+		`{"op_code": 5, "worker_id": "w", "trial_id": 0, "param_name": "order", "param_value_internal": 1, ` + choices + `}`,
+		`{"op_code": 5, "worker_id": "w", "trial_id": 0, "param_name": "x", "param_value_internal": 0.75, "distribution": ` +
+			floats + `}`,
+		`{"op_code": 8, "worker_id": "w", "trial_id": 0, "user_attr": {"note": "by hand"}}`,
+		`{"op_code": 6, "worker_id": "w", "trial_id": 0, "state": 1, "values": [7.5]}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0, "state": 1, "value": 9, "values": null, "params": {"x": 0.125}, ` +
+			`"distributions": {"x": ` + floats + `}}`,
+		`{"op_code": 4, "worker_id": "w", "study_id": 0}`,
+		`{"op_code": 6, "worker_id": "w", "trial_id": 2, "state": 2, "values": [8]}`,
+	}, "\n")
+	if out := must("study import mine/c", write("journal.log", journal)); !strings.Contains(out, "2 trials added") {
+		t.Error(out)
+	}
+	list = must("trial list mine/c")
+	for _, want := range []string{"wait=7.5 +order=las x=0.75", "wait=9 +order=fifo x=0.125"} {
+		if !regexp.MustCompile(want).MatchString(list) {
+			t.Errorf("of Optuna:\n%s, want %q", list, want)
+		}
+	}
+	if out := must("study best mine/c"); !strings.Contains(out, "x=0.75") {
+		t.Error(out)
+	}
+	for text, want := range map[string]string{
+		"{}\n":                          `bad:1: this is neither`,
+		journal + "\n{\"op":             `bad:10: `,
+		`{"op_code": 5, "trial_id": 4}`: `bad:1: trial 4 was not created`,
+	} {
+		_, err := call("study import mine/c", write("bad", text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
