@@ -193,9 +193,15 @@ func TestDeleteQuarantined(t *testing.T) {
 		"revision on offer": func(s *controller.Saved) { s.Configurations[1] = lose(s.Configurations[1]) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, now := context.Background(), origin
+			ctx := context.Background()
+			var expired atomic.Bool
 			h := start(t, adopt(func(round.Input) int { return 2 }))
-			h.now = func() time.Time { return now }
+			h.now = func() time.Time {
+				if expired.Load() {
+					return origin.Add(controller.DeletedFor)
+				}
+				return origin
+			}
 			h.register("s", controller.Auto)
 			h.submit("s", time.Minute)
 			h.submit("s", time.Hour+1)
@@ -219,7 +225,7 @@ func TestDeleteQuarantined(t *testing.T) {
 			}
 			accept := func(*controller.Scheduler) error { return nil }
 			reopen(true)
-			if got, err := h.service.Delete(ctx, "s", accept); err != nil || !got.Deleted.Equal(now) {
+			if got, err := h.service.Delete(ctx, "s", accept); err != nil || !got.Deleted.Equal(origin) {
 				t.Fatalf("%v, %v", got.Deleted, err)
 			}
 			reopen(true)
@@ -241,7 +247,7 @@ func TestDeleteQuarantined(t *testing.T) {
 			if _, err := h.service.Delete(ctx, "s", accept); err != nil {
 				t.Fatal(err)
 			}
-			now = now.Add(controller.DeletedFor)
+			expired.Store(true)
 			if err := h.service.Purge(ctx); err != nil {
 				t.Fatal(err)
 			}
