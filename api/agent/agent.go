@@ -1,25 +1,22 @@
-// Package agent is the scheduler's side of the API: an emulated scheduler on an
-// emulated cluster, which registers, streams its events, watches for
-// configurations, applies and acknowledges them. A trace feeds it, in
-// accelerated time. It shows and tests the whole loop without a GPU, and how a
-// real scheduler talks to the service.
+// Package agent is an emulated scheduler on an emulated cluster. A trace feeds it, in
+// accelerated time. Its instances register, send events, and follow and acknowledge
+// configurations by package client. It shows and tests the whole loop without a GPU; faults
+// make it a scheduler that misbehaves.
 package agent
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/live"
@@ -41,15 +38,20 @@ type Options struct {
 	Rollout *pb.RolloutPolicy
 	// Speedup is emulated time over real time, above 0 and at most MaxSpeedup.
 	Speedup float64
+	// Instances of the scheduler; 1 if 0. The first schedules the cluster and sends its
+	// events. The others are replicas that stand by: they apply and acknowledge.
+	Instances int
+	Faults    Faults
+	// File, if set, has the configuration, in the words of the scheduler: the emulation
+	// follows and acknowledges nothing, as that is left to an adapter.
+	File *File
 	// Progress is called about twenty times a second.
 	Progress func(Progress)
-	// Applied is called for every configuration put into force.
+	// Applied is called for every configuration that the first instance put into force.
 	Applied func(Applied)
-	// Lost is called when the service went away; the emulation waits for it.
-	Lost func(error)
-	// File, if set, has the configuration, in the words of the scheduler: the emulation
-	// watches and acknowledges nothing, as that is left to an adapter.
-	File *File
+	// Notify is called with what went wrong and is tried again, and with every fault, from
+	// several goroutines.
+	Notify func(error)
 }
 
 // Progress is how far the emulation is.
@@ -71,7 +73,10 @@ type Applied struct {
 type Report struct {
 	Scheduler string    `json:"scheduler"`
 	Events    int       `json:"events_sent"`
-	Applied   []Applied `json:"applied"`
+	Applied   []Applied `json:"applied"` // by the first instance
+	// Instances are what each did; Lost the events that were never sent.
+	Instances []Instance `json:"instances"`
+	Lost      int        `json:"events_lost"`
 	simulator.Summary
 }
 
@@ -79,36 +84,38 @@ type Report struct {
 // could not tune between two of them anyway.
 const MaxSpeedup = 1e6
 
-// instance is the id of the emulated instance.
-const instance = "emulated"
+// MaxInstances bounds Options.Instances.
+const MaxInstances = 100
 
 const (
 	tick = 50 * time.Millisecond
 	// maxStep bounds what the emulated cluster does between two looks at the
 	// service, also after this process was held up.
 	maxStep = 24 * time.Hour
-	// inFlight bounds the batches that the service has not answered yet; at the
-	// bound the emulated cluster waits.
-	inFlight = 64
-	maxBatch = 5000
+	// maxWaiting and maxSilence bound the events that the service has not answered, and how long;
+	// at the bound the emulated cluster waits.
+	maxWaiting = 20_000
+	maxSilence = time.Second
+	// lossNoticed is the emulated time after which a scheduler that lost events sends a snapshot.
+	lossNoticed = time.Hour
 )
 
 // agent is a running emulation.
 type agent struct {
-	o      Options
-	name   string
+	o         Options
+	name      string
+	instances []*instance
+
+	mu     sync.Mutex // guards the following: instances apply in goroutines of their own
 	live   live.Cluster
+	began  bool              // the first configuration is in force
+	offer  *pb.Configuration // that the first instance applied last
+	at     time.Duration     // emulated
 	batch  []*pb.Event
-	fault  error // of turning events into messages
-	tuning pb.TuningServiceClient
-	config pb.ConfigurationServiceClient
+	fault  error // ends the emulation
 	report Report
-	link   *link
-	offer  *pb.Configuration // in force; nil before the first
-	asked  int64             // batches sent
-	acked  int64
-	// unanswered are the batches that the service has not answered, in order.
-	unanswered []*pb.IngestEventsRequest
+	chance *chance
+	lost   time.Duration // when events were lost that no snapshot made up for; 0 for none
 }
 
 // Run emulates until the last job has ended and every event is acknowledged. If
@@ -125,10 +132,21 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if !(o.Speedup > 0 && o.Speedup <= MaxSpeedup) {
 		return nil, fmt.Errorf("emulate: speedup: %g is not above 0 and at most %g", o.Speedup, float64(MaxSpeedup))
 	}
+	if o.Instances == 0 {
+		o.Instances = 1
+	}
+	if o.Instances < 1 || o.Instances > MaxInstances {
+		return nil, fmt.Errorf("emulate: instances: %d is not from 1 to %d", o.Instances, MaxInstances)
+	}
+	if err := o.Faults.Check(); err != nil {
+		return nil, fmt.Errorf("emulate: faults: %w", err)
+	}
+	if o.Notify == nil {
+		o.Notify = func(error) {}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{o: o, name: "schedulers/" + o.ID, tuning: pb.NewTuningServiceClient(o.Conn),
-		config: pb.NewConfigurationServiceClient(o.Conn)}
+	a := &agent{o: o, name: "schedulers/" + o.ID, chance: o.Faults.chance(0)}
 	a.report.Scheduler = a.name
 	// What cannot be emulated is not registered: jobs wider than the cluster.
 	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(o.Scheduler.Space.Default()),
@@ -138,43 +156,39 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	if err := a.register(ctx); err != nil {
 		return nil, err
 	}
-	c, current, err := a.begin(ctx)
+	a.live.Send = a.collect
+	a.at, _ = o.Workload.Span()
+	for n := range o.Instances {
+		a.instances = append(a.instances, a.newInstance(n))
+	}
+	if o.File != nil {
+		c, err := o.File.begin(o.Scheduler)
+		if err == nil {
+			err = a.reconfigure(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.applied(nil, c)
+	}
+	ended := make(chan error, o.Instances)
+	for _, i := range a.instances {
+		go func() { ended <- i.run(ctx) }()
+	}
+	err := a.loop(ctx, ended)
+	cancel()
+	for range a.instances {
+		<-ended
+	}
 	if err != nil {
 		return nil, err
 	}
-	a.live.Send = a.collect
-	sim := o.Simulate
-	sim.Observer = a.live.Observe
-	first, _ := o.Workload.Span()
-	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(c), sim); err != nil {
-		return nil, err
+	for _, i := range a.instances {
+		a.report.Instances = append(a.report.Instances, i.Instance)
 	}
-	if a.link, err = a.connect(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.applied(ctx, first, current, c); err != nil {
-		return nil, err
-	}
-	if err := a.loop(ctx, first); err != nil {
-		return nil, err
-	}
+	a.report.Events = a.instances[0].answered()
 	a.report.Summary = a.live.Sim.Summarize()
 	return &a.report, nil
-}
-
-// begin is the configuration to start with: the service's, or the file's.
-func (a *agent) begin(ctx context.Context) (space.Config, *pb.Configuration, error) {
-	if a.o.File != nil {
-		c, err := a.o.File.begin(a.o.Scheduler)
-		return c, nil, err
-	}
-	current, err := a.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: a.name,
-		InstanceId: instance})
-	if err != nil {
-		return space.Config{}, nil, fmt.Errorf("emulate: current configuration: %w", err)
-	}
-	c, err := a.read(current.Configuration)
-	return c, current.Configuration, err
 }
 
 // register creates the scheduler, or goes on with the one there is.
@@ -187,154 +201,177 @@ func (a *agent) register(ctx context.Context) error {
 	if spec.Mode == pb.SchedulerSpec_MODE_UNSPECIFIED {
 		spec.Mode = pb.SchedulerSpec_AUTO
 	}
-	_, err := a.tuning.CreateScheduler(ctx, &pb.CreateSchedulerRequest{SchedulerId: a.o.ID,
-		Scheduler: &pb.Scheduler{DisplayName: "emulated " + a.o.Scheduler.Name, Spec: spec}})
-	if status.Code(err) != codes.AlreadyExists {
-		if err != nil {
-			return fmt.Errorf("emulate: register: %w", err)
-		}
-		return nil
-	}
-	there, err := a.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: a.name})
+	c, err := client.New(client.Options{Conn: a.o.Conn, Scheduler: a.o.ID, Notify: a.o.Notify})
 	if err != nil {
 		return fmt.Errorf("emulate: %w", err)
 	}
+	there, created, err := c.Register(ctx, &pb.Scheduler{DisplayName: "emulated " + a.o.Scheduler.Name, Spec: spec})
+	if err != nil {
+		return fmt.Errorf("emulate: %w", err)
+	}
+	if created {
+		return nil
+	}
 	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType ||
-		got.GetNodes() != spec.Cluster.Nodes ||
-		got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
+		got.GetNodes() != spec.Cluster.Nodes || got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
 		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id",
-			a.name,
-			there.Spec.SchedulerType,
-			got.GetNodes(), got.GetGpusPerNode(), spec.SchedulerType, a.o.Cluster)
+			a.name, there.Spec.SchedulerType, got.GetNodes(), got.GetGpusPerNode(), spec.SchedulerType, a.o.Cluster)
 	}
 	if there.Status.GetEventCount() > 0 {
 		return fmt.Errorf(
-			"emulate: %s has events already, and an emulation starts from an empty cluster: use another id",
-			a.name)
+			"emulate: %s has events already, and an emulation starts from an empty cluster: use another id", a.name)
 	}
 	return nil
 }
 
-func (a *agent) loop(ctx context.Context, first time.Duration) error {
+// loop runs the emulated cluster.
+func (a *agent) loop(ctx context.Context, ended chan error) error {
 	clock := time.NewTicker(tick)
 	defer clock.Stop()
-	last, at := time.Now(), first
+	last := time.Now()
+	answered, since := 0, last // how many events the service had answered when
 	for {
-		if err := a.flush(); err != nil {
-			if err := a.reconnect(ctx, err); err != nil {
-				return err
-			}
-		}
-		if a.live.Sim.Done() && len(a.batch) == 0 && a.acked == a.asked {
-			return nil
-		}
-		if a.o.Progress != nil {
-			a.o.Progress(Progress{At: a.wall(at), Active: a.live.Sim.Active(), Waiting: a.live.Sim.Waiting(),
-				Events: a.report.Events})
-		}
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-a.link.failed:
-			if err := a.reconnect(ctx, err); err != nil {
-				return err
-			}
-			last = time.Now()
-		case m := <-a.link.acks:
-			a.answered(m.Sequence)
-			for _, r := range m.RejectedEvents {
-				if strings.HasSuffix(r.Field, "].epoch") {
-					continue // another epoch came in between; what it offers is next
-				}
-				return fmt.Errorf("emulate: the service rejects event %s: %s: %s", r.EventId, r.Field, r.Description)
-			}
-		case c := <-a.link.offers:
-			if err := a.apply(ctx, at, c); err != nil {
-				return err
-			}
+		case err := <-ended:
+			ended <- err
+			return err
 		case <-a.o.File.reloads():
 			if c, ok := a.o.File.reload(a.o.Scheduler); ok {
-				a.live.Sim.Reconfigure(a.o.Scheduler.New(c))
-				if err := a.applied(ctx, at, nil, c); err != nil {
+				if err := a.reconfigure(c); err != nil {
 					return err
 				}
+				a.applied(nil, c)
 			}
+			continue
 		case <-clock.C:
-			now := time.Now()
-			real := now.Sub(last)
-			last = now
-			if a.asked-a.acked >= inFlight || a.live.Sim.Done() {
-				continue // the cluster waits for the service
-			}
-			at += step(real, a.o.Speedup)
-			if err := a.live.Sim.RunUntil(ctx, at); err != nil {
-				return err
-			}
+		}
+		now := time.Now()
+		real := now.Sub(last)
+		last = now
+		first := a.instances[0]
+		waiting := first.waiting()
+		if n := first.answered(); n != answered || waiting == 0 {
+			answered, since = n, now
+		}
+		step := step(real, a.o.Speedup)
+		if waiting > maxWaiting || waiting > 0 && now.Sub(since) > maxSilence || !first.up() {
+			step = 0 // the cluster waits for the service, or for its scheduler
+		}
+		done, batch, err := a.advance(ctx, step)
+		if err != nil {
+			return err
+		}
+		if err := first.send(ctx, batch); err != nil {
+			return err
+		}
+		if done && len(batch) == 0 && waiting == 0 && first.up() {
+			return nil
 		}
 	}
 }
 
-// apply puts an offered configuration into force and acknowledges it. One that
-// cannot be read is refused, with the reason.
-func (a *agent) apply(ctx context.Context, at time.Duration, offer *pb.Configuration) error {
-	now := offer.GetEpoch()
-	if now.GetCounter() < a.offer.GetEpoch().GetCounter() { // of an older copy of the service's store
-		if a.o.Lost != nil {
-			a.o.Lost(fmt.Errorf("emulate: %s is of epoch %d, before %d, and not applied", offer.Name, now.GetCounter(),
-				a.offer.GetEpoch().GetCounter()))
+// advance moves the cluster on and returns the events since the last call. done reports whether all
+// jobs have ended.
+func (a *agent) advance(ctx context.Context, step time.Duration) (done bool, batch []*pb.Event, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fault != nil {
+		return false, nil, a.fault
+	}
+	if !a.began {
+		return false, nil, nil
+	}
+	if done = a.live.Sim.Done(); !done && step > 0 {
+		a.at += step
+		if err := a.live.Sim.RunUntil(ctx, a.at); err != nil {
+			return false, nil, err
 		}
-		return nil
 	}
-	n := len(a.report.Applied)
-	if n > 0 && a.report.Applied[n-1].Revision == offer.Revision && now.GetId() == a.offer.GetEpoch().GetId() {
-		return nil
+	if a.lost > 0 && (a.at-a.lost > lossNoticed || done) {
+		a.lost = 0
+		e := a.taken()
+		e.EventId = fmt.Sprint("after-loss-", a.at.Nanoseconds())
+		a.batch = append(a.batch, e)
 	}
-	c, err := a.read(offer)
-	if err != nil {
-		return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_REJECTED, Error: err.Error()})
+	if a.o.Progress != nil {
+		a.o.Progress(Progress{At: a.wall(a.at), Active: a.live.Sim.Active(), Waiting: a.live.Sim.Waiting(),
+			Events: a.instances[0].answered()})
 	}
-	a.live.Sim.Reconfigure(a.o.Scheduler.New(c))
-	return a.applied(ctx, at, offer, c)
+	batch, a.batch = a.batch, nil
+	return done, batch, nil
 }
 
-func (a *agent) applied(ctx context.Context, at time.Duration, offer *pb.Configuration, c space.Config) error {
-	x := Applied{At: a.wall(at), Revision: offer.GetRevision(), Config: c, Reason: offer.GetReason()}
+// reconfigure puts a configuration into force in the emulated cluster.
+func (a *agent) reconfigure(c space.Config) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.began {
+		sim := a.o.Simulate
+		sim.Observer = a.live.Observe
+		if err := a.live.Sim.Start(a.o.Cluster, a.o.Workload, a.o.Scheduler.New(c), sim); err != nil {
+			a.fault = err
+			return err
+		}
+		a.began = true
+	} else {
+		a.live.Sim.Reconfigure(a.o.Scheduler.New(c))
+	}
+	return nil
+}
+
+// applied reports that the first instance runs a configuration, or says so; nil is that of a file, which an
+// adapter acknowledges.
+func (a *agent) applied(offer *pb.Configuration, c space.Config) {
+	a.mu.Lock()
+	x := Applied{At: a.wall(a.at), Revision: offer.GetRevision(), Config: c, Reason: offer.GetReason()}
 	if offer == nil {
 		x.Reason = "read from " + a.o.File.Path
 	} else {
 		a.offer = offer
-		a.live.Applied(at, fmt.Sprint(offer.Revision))
+		a.live.Applied(a.at, fmt.Sprint(offer.Revision))
 	}
 	a.report.Applied = append(a.report.Applied, x)
+	a.mu.Unlock()
 	if a.o.Applied != nil {
 		a.o.Applied(x)
 	}
-	if offer == nil {
-		return nil // the adapter says so
-	}
-	return a.acknowledge(ctx, offer, &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED,
-		EffectiveParameters: offer.Parameters,
-		AppliedTime:         timestamppb.New(a.wall(at))})
 }
 
-func (a *agent) acknowledge(ctx context.Context, offer *pb.Configuration, ack *pb.Acknowledgement) error {
-	ack.InstanceId = instance
-	req := &pb.AcknowledgeConfigurationRequest{Name: offer.Name, Acknowledgement: ack, ContentHash: offer.ContentHash,
-		Epoch: offer.Epoch}
-	_, err := a.config.AcknowledgeConfiguration(ctx, req)
-	for gone(err) { // it may be said again safely
-		if err := pause(ctx); err != nil {
-			return err
+// now is the emulated time.
+func (a *agent) now() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wall(a.at)
+}
+
+// snapshot is what there is in the cluster.
+func (a *agent) snapshot() *pb.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.taken()
+}
+
+func (a *agent) taken() *pb.Event {
+	out := &pb.Event{Kind: pb.Event_SNAPSHOT, SchedulerTime: timestamppb.New(a.wall(a.at)), Snapshot: &pb.Snapshot{}}
+	if !a.began {
+		return out
+	}
+	sim := &a.live.Sim
+	for id := range sim.Submitted() {
+		if !sim.JobActive(id) {
+			continue
 		}
-		_, err = a.config.AcknowledgeConfiguration(ctx, req, grpc.WaitForReady(true))
+		e := live.Report(sim, simulator.Event{Kind: workload.Started, Job: id, Time: a.at}, a.live.Revision)
+		spec := sim.Spec(id)
+		job := &pb.ActiveJob{Job: a.details(spec), SubmitTime: timestamppb.New(a.wall(spec.Submit)),
+			Running: sim.JobRunning(id), Pool: int32(e.Pool)}
+		job.Job.EndStatus = pb.JobDetails_END_STATUS_UNSPECIFIED
+		if job.Running {
+			job.Placement, job.SharesGpusWith = places(e.Placement), e.SharesWith
+		}
+		out.Snapshot.Jobs = append(out.Snapshot.Jobs, job)
 	}
-	if status.Code(err) == codes.FailedPrecondition {
-		return nil // another epoch came in between; what it offers is next
-	}
-	if err != nil {
-		return fmt.Errorf("emulate: acknowledge %s: %w", offer.Name, err)
-	}
-	return nil
+	return out
 }
 
 // read turns a configuration of the API into one of the scheduler's space.
@@ -361,39 +398,6 @@ func step(real time.Duration, speedup float64) time.Duration {
 	return time.Duration(min(float64(real)*speedup, float64(maxStep)))
 }
 
-// flush sends what has been collected, as far as the service keeps up: beyond
-// that, sending would block on answers that are not received.
-func (a *agent) flush() error {
-	if a.fault != nil {
-		return a.fault
-	}
-	for len(a.batch) > 0 && a.asked-a.acked < inFlight {
-		n := min(len(a.batch), maxBatch)
-		a.asked++
-		req := &pb.IngestEventsRequest{Parent: a.name, Sequence: a.asked, Events: a.batch[:n:n]}
-		a.unanswered = append(a.unanswered, req)
-		a.batch = a.batch[n:]
-		if err := a.link.stream.Send(req); err != nil {
-			return errors.Join(<-a.link.failed, err) // the stream's end says why
-		}
-	}
-	if len(a.batch) == 0 {
-		a.batch = nil
-	}
-	return nil
-}
-
-// answered forgets the batches that are on the service's disk by now. Each event
-// is counted once, whether the service had it already when it was sent again or
-// not.
-func (a *agent) answered(sequence int64) {
-	a.acked = sequence
-	for len(a.unanswered) > 0 && a.unanswered[0].Sequence <= sequence {
-		a.report.Events += len(a.unanswered[0].Events)
-		a.unanswered = a.unanswered[1:]
-	}
-}
-
 var kinds = map[workload.EventKind]pb.Event_Kind{
 	workload.Submitted: pb.Event_SUBMITTED, workload.Started: pb.Event_STARTED, workload.Preempted: pb.Event_PREEMPTED,
 	workload.Resumed: pb.Event_RESUMED, workload.Resized: pb.Event_RESIZED, workload.Finished: pb.Event_FINISHED,
@@ -405,6 +409,22 @@ var ends = map[workload.Status]pb.JobDetails_EndStatus{
 	workload.Failed: pb.JobDetails_FAILED,
 }
 
+func (a *agent) details(j *workload.Job) *pb.JobDetails {
+	out := &pb.JobDetails{JobId: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model,
+		MilliGpus: int64(j.GPUs), EndStatus: ends[j.Status]}
+	if j.Deadline != 0 {
+		out.DeadlineTime = timestamppb.New(a.wall(j.Deadline))
+	}
+	return out
+}
+
+func places(at []workload.NodeShare) (out []*pb.NodePlacement) {
+	for _, n := range at {
+		out = append(out, &pb.NodePlacement{NodeId: n.Node, Gpus: int32(n.GPUs)})
+	}
+	return out
+}
+
 // collect turns an event of the emulated cluster into a message.
 func (a *agent) collect(e workload.Event) {
 	kind, ok := kinds[e.Kind]
@@ -412,22 +432,22 @@ func (a *agent) collect(e workload.Event) {
 		a.fault = fmt.Errorf("emulate: no message for event kind %v", e.Kind)
 		return
 	}
+	if a.chance.happens(a.o.Faults.Lose) {
+		a.report.Lost++
+		if a.lost == 0 {
+			a.lost = max(e.Time, 1)
+		}
+		return
+	}
 	m := &pb.Event{EventId: e.ID, Kind: kind, SchedulerTime: timestamppb.New(a.wall(e.Time))}
 	fmt.Sscan(e.Revision, &m.ConfigurationRevision)
 	if e.Kind == workload.ConfigApplied {
-		m.InstanceId, m.ContentHash, m.Epoch = instance, a.offer.GetContentHash(), a.offer.GetEpoch()
+		m.InstanceId, m.ContentHash, m.Epoch = a.instances[0].ID, a.offer.GetContentHash(), a.offer.GetEpoch()
 	}
 	if e.Job.ID != "" {
-		m.Job = &pb.JobDetails{JobId: e.Job.ID, User: e.Job.User, Tenant: e.Job.Tenant, Key: e.Job.Key,
-			Model:     e.Job.Model,
-			MilliGpus: int64(e.Job.GPUs), EndStatus: ends[e.Job.Status]}
-		if e.Job.Deadline != 0 {
-			m.Job.DeadlineTime = timestamppb.New(a.wall(e.Job.Deadline))
-		}
+		m.Job = a.details(&e.Job)
 	}
-	for _, n := range e.Placement {
-		m.Placement = append(m.Placement, &pb.NodePlacement{NodeId: n.Node, Gpus: int32(n.GPUs)})
-	}
+	m.Placement = places(e.Placement)
 	m.SharesGpusWith, m.Pool = e.SharesWith, int32(e.Pool)
 	if e.HasLevel {
 		m.LevelAttained = durationpb.New(e.LevelAttained)

@@ -3,15 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/agent"
@@ -21,14 +26,16 @@ import (
 
 // emulateOptions are the flags of emulate.
 type emulateOptions struct {
-	replay   replayFlags
-	connect  connectFlags
-	id       string
-	mode     string
-	speedup  float64
-	interval time.Duration
-	budget   int32
-	file     string
+	replay    replayFlags
+	connect   connectFlags
+	id        string
+	mode      string
+	speedup   float64
+	interval  time.Duration
+	budget    int32
+	file      string
+	instances int
+	faults    []string
 }
 
 func newEmulateCmd() *cobra.Command {
@@ -49,10 +56,19 @@ With --config-file the scheduler takes its configuration from a file in its own 
 render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it runs
 is in the file of that name with .running added, below the reason if it refuses the file.
 
+--instances runs several of the scheduler: the first schedules the cluster, the
+others stand by, and all apply and acknowledge configurations. --faults makes it
+misbehave, drawn by --seed: each configuration is refused, applied in part, claimed
+and not applied (lie), left alone for six emulated hours (hang), or followed by a
+crash before it is acknowledged, with these probabilities; lag is the longest time
+before it is applied, and lose the share of events that are never sent, for which a
+snapshot makes up within an hour. The first configuration of an instance is applied.
+
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,
 		Example: `  autosched serve --dir data &
-  autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --id demo --speedup 7200`,
+  autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --id demo --speedup 7200
+  autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --instances 3 --faults refuse=0.1,crash=0.1,lose=0.01,lag=5m`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -79,6 +95,9 @@ Start 'autosched serve' first. Watch what it decides with
 	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
 	fl.StringVar(&o.file, "config-file", "", "take the configuration from this file instead of the service")
+	fl.IntVar(&o.instances, "instances", 1, "instances of the scheduler")
+	fl.StringSliceVar(&o.faults, "faults", nil,
+		"what the scheduler does wrong, such as refuse=0.1,lag=5m: refuse, partial, lie, hang, crash, lose, lag")
 	return cmd
 }
 
@@ -92,8 +111,43 @@ func (o *emulateOptions) check() error {
 	case o.budget <= 0:
 		return usageError{fmt.Errorf("--budget: %d is not positive", o.budget)}
 	}
-	_, err := modeOf(o.mode)
+	if o.instances < 1 || o.instances > agent.MaxInstances {
+		return usageError{fmt.Errorf("--instances: %d is not from 1 to %d", o.instances, agent.MaxInstances)}
+	}
+	if o.file != "" && (o.instances > 1 || len(o.faults) > 0) {
+		return usageError{errors.New("--config-file: does not go with --instances and --faults: an adapter applies and " +
+			"acknowledges")}
+	}
+	_, err := parseFaults(o.faults)
+	if err != nil {
+		return usageError{fmt.Errorf("--faults: %w", err)}
+	}
+	_, err = modeOf(o.mode)
 	return cmp.Or(err, checkID(o.id), o.connect.check())
+}
+
+// parseFaults reads fault=value pairs.
+func parseFaults(pairs []string) (f agent.Faults, err error) {
+	chances := map[string]*float64{"refuse": &f.Refuse, "partial": &f.Partial, "lie": &f.Lie, "hang": &f.Hang,
+		"crash": &f.Crash, "lose": &f.Lose}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		p := chances[name]
+		switch {
+		case !ok:
+			return f, fmt.Errorf("%q is not fault=value, such as refuse=0.1", pair)
+		case name == "lag":
+			f.Lag, err = time.ParseDuration(value)
+		case p != nil:
+			*p, err = strconv.ParseFloat(value, 64)
+		default:
+			return f, fmt.Errorf("%q is not one of refuse, partial, lie, hang, crash, lose, lag", name)
+		}
+		if err != nil {
+			return f, fmt.Errorf("%s: %q: want a probability, such as 0.1, and for lag a time, such as 5m", name, value)
+		}
+	}
+	return f, f.Check()
 }
 
 // run emulates until the last job has ended. Notes and progress go to notes.
@@ -119,24 +173,37 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		defer signal.Stop(reload)
 		file = &agent.File{Path: o.file, Reload: reload}
 	}
+	faults, _ := parseFaults(o.faults)
+	faults.Seed = o.replay.seed
 	line := newProgressLine(notes)
 	defer line.clear()
+	var mu sync.Mutex // instances speak at the same time
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		line.clear()
+		fmt.Fprintf(notes, format+"\n", args...)
+	}
 	return agent.Run(ctx, agent.Options{
 		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w,
 		Simulate: in.options, Speedup: o.speedup, File: file,
 		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget,
 			Seed: o.replay.seed},
 		Progress: func(p agent.Progress) {
+			mu.Lock()
+			defer mu.Unlock()
 			line.show("%s: %d jobs active, %d of them waiting, %d events acknowledged", p.At.Format(time.DateTime),
 				p.Active, p.Waiting, p.Events)
 		},
-		Lost: func(err error) {
-			line.clear()
-			fmt.Fprintf(notes, "no connection to the service at %s (%s): trying again\n", o.connect.server, reason(err))
+		Instances: o.instances, Faults: faults,
+		Notify: func(err error) {
+			if _, answered := status.FromError(err); answered {
+				err = fmt.Errorf("no connection to the service at %s (%s): trying again", o.connect.server, reason(err))
+			}
+			say("%v", err)
 		},
 		Applied: func(a agent.Applied) {
-			line.clear()
-			fmt.Fprintf(notes, "%s: revision %d in force: %s\n", a.At.Format(time.RFC3339), a.Revision, a.Config)
+			say("%s: revision %d in force: %s", a.At.Format(time.RFC3339), a.Revision, a.Config)
 		},
 	})
 }
@@ -155,7 +222,16 @@ func printEmulation(w io.Writer, r *agent.Report) error {
 	fmt.Fprintf(t, "JCT mean, p95\t%.0f, %.0f s\n", r.AvgJCT, r.P95JCT)
 	fmt.Fprintf(t, "queueing delay mean\t%.0f s\n", r.AvgQueue)
 	fmt.Fprintf(t, "events acknowledged\t%d\n", r.Events)
+	if r.Lost > 0 {
+		fmt.Fprintf(t, "events lost\t%d\n", r.Lost)
+	}
 	fmt.Fprintf(t, "configurations applied\t%d\n", len(r.Applied))
+	for _, i := range r.Instances {
+		if n := i.Partial + i.Refused + i.Lies + i.Hangs + i.Crashes; n > 0 || len(r.Instances) > 1 {
+			fmt.Fprintf(t, "%s\tapplied %d, %d in part; refused %d; lies %d, hangs %d, crashes %d\n", i.ID, i.Applied,
+				i.Partial, i.Refused, i.Lies, i.Hangs, i.Crashes)
+		}
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestReplay(t *testing.T) {
 	}
 	shown := call(newRoundsCmd(), "show", "s", published[1])
 	for _, want := range []string{"outcome .* as revision " + published[2], "input +[0-9]+ events",
-		`\n  CANDIDATE +RATIO +AVERAGE JCT \(s\) +OUTCOME +VALUES\n`, `\n\* .* adopted`, `\n  default +[0-9.]+ +[0-9.]+ `, " in force ",
+		`\n  CANDIDATE +RATIO +AVERAGE JCT \(s\) +OUTCOME +VALUES\n`, `\n\* .* adopted`, `\n  default +([0-9.]+|no difference) +[0-9.]+ `, " in force ",
 		"\nadopted .*starve_limit=(off|[0-9]+[smhd])"} {
 		if !regexp.MustCompile(want).MatchString(shown) {
 			t.Errorf("rounds show:\n%s, want %s", shown, want)

@@ -1,0 +1,126 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/autosched/autosched/api/agent"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// serve starts a service that tunes to other values in every round, and returns a connection.
+func serve(t *testing.T) *server.Server {
+	t.Helper()
+	repo, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := controller.NewService(controller.Options{Store: repo,
+		Decide: func(_ context.Context, in round.Input) (round.Decision, error) {
+			c := in.Space.Default().With("starve_limit", space.Num(float64(3600+60*(in.Round%100))))
+			return round.Decision{Config: c, Adopt: true, Reason: "test", Ratio: 1.2}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := server.New(server.Options{Service: service, Store: repo,
+		Builtins: []controller.Builtin{{Name: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules()}}})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		srv.Shutdown(ctx)
+		service.Close()
+		_ = repo.Close()
+	})
+	return srv
+}
+
+// Each fault shows at the service and in the report, and the emulation ends with every event sent
+// stored.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs []workload.Job
+	for i := range 8 * 60 {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint("j", i), Submit: time.Duration(i) * time.Minute, User: "u",
+			Duration: 10 * time.Minute, GPUs: workload.GPUs(1)})
+	}
+	w, err := workload.New("w", time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		faults    agent.Faults
+		instances int
+		want      func(agent.Instance, *agent.Report) bool
+	}{
+		"none": {agent.Faults{}, 2, func(i agent.Instance, _ *agent.Report) bool { return i.Applied > 1 }},
+		"lag": {agent.Faults{Lag: time.Minute}, 1, func(i agent.Instance, _ *agent.Report) bool {
+			return i.Applied > 1
+		}},
+		"partial": {agent.Faults{Partial: 1}, 1, func(i agent.Instance, _ *agent.Report) bool { return i.Partial > 0 }},
+		"refuse":  {agent.Faults{Refuse: 1}, 1, func(i agent.Instance, _ *agent.Report) bool { return i.Refused > 0 }},
+		"lie":     {agent.Faults{Lie: 1}, 2, func(i agent.Instance, _ *agent.Report) bool { return i.Lies > 0 }},
+		"hang":    {agent.Faults{Hang: 1}, 1, func(i agent.Instance, _ *agent.Report) bool { return i.Hangs > 0 }},
+		"crash": {agent.Faults{Crash: 1}, 2, func(i agent.Instance, _ *agent.Report) bool {
+			return i.Crashes > 0 && i.Applied > 1
+		}},
+		"lose": {agent.Faults{Lose: 0.1}, 1, func(_ agent.Instance, r *agent.Report) bool {
+			return r.Lost > 50 && r.Lost < 250
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := serve(t).Connect("test", "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			r, err := agent.Run(t.Context(), agent.Options{Conn: conn, ID: "x", Scheduler: s,
+				Cluster: workload.Uniform(2, 8), Workload: w, Speedup: 10_000, Instances: c.instances, Faults: c.faults,
+				Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Hour)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := pb.NewTuningServiceClient(conn).GetScheduler(t.Context(),
+				&pb.GetSchedulerRequest{Name: "schedulers/x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A crash loses answers of what is stored.
+			n := int(got.GetStatus().GetEventCount())
+			if n < r.Events || n > r.Events && c.faults.Crash == 0 {
+				t.Errorf("the service has %d events, the report %d", n, r.Events)
+			}
+			if len(r.Instances) != c.instances || r.Jobs != len(jobs) {
+				t.Errorf("%+v", r)
+			}
+			if n := len(got.GetStatus().GetInstances()); n != c.instances {
+				t.Errorf("the service knows %d instances", n)
+			}
+			for _, i := range r.Instances {
+				if !c.want(i, r) {
+					t.Errorf("%+v; %d events lost", i, r.Lost)
+				}
+			}
+		})
+	}
+}
