@@ -48,6 +48,7 @@ type managed struct {
 	pending    []workload.Event   // in history, but not yet in its ledger
 	written    string             // the cursor of the last of them
 	deciding   bool               // a round, a look or a question has the ledger and the engine
+	triggered  *running           // a round that a caller asked for, until it ended
 	asks       []*ask             // questions that wait, oldest first
 	asked      bool               // what was started last is a question
 	broken     bool               // a decision panicked; the ledger waits to be rebuilt

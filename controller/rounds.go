@@ -29,7 +29,9 @@ func (s *Service) startRound(m *managed) {
 	}
 	if len(m.asks) == 0 || m.asked {
 		m.asked = false
-		s.startDue(m)
+		if s.startDue(m); !m.deciding {
+			s.startTriggered(m)
+		}
 	}
 	s.startAsk(m)
 }
@@ -155,11 +157,15 @@ type roundID struct {
 	interval time.Duration
 	clockSet int64
 	urgent   bool          // a decision between this round and the next
+	origin   *audit.Origin // a caller that asked for it, between this round and the next; or nil
 	mark     time.Duration // its instant
 }
 
+// between reports whether it is no round that was due at an interval.
+func (r roundID) between() bool { return r.urgent || r.origin != nil }
+
 func (r roundID) at() time.Duration {
-	if r.urgent {
+	if r.between() {
 		return r.mark
 	}
 	return time.Duration(r.number) * r.interval
@@ -199,7 +205,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
 	revision := int64(0)
-	ctx = audit.NewContext(ctx, audit.Origin{Actor: tuningActor, Verb: "Adopt"})
+	ctx = audit.NewContext(ctx, *cmp.Or(id.origin, &audit.Origin{Actor: tuningActor, Verb: "Adopt"}))
 	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
 			text = dropped(why).Error()
@@ -215,7 +221,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 				c.Scheduler.Experience = d.History
 			}
 		}
-		if id.urgent {
+		if id.between() {
 			return c, nil
 		}
 		c.Scheduler.Round = id.number

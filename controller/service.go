@@ -64,6 +64,8 @@ type Service struct {
 
 	rebuilt chan struct{} // closed once all events are read
 
+	operations operations
+
 	roundDuration *prometheus.HistogramVec
 	decisionAge   *prometheus.HistogramVec
 	damage        *prometheus.GaugeVec

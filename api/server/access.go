@@ -79,6 +79,12 @@ var methodRules = map[string]rule{
 
 	pb.AuditService_ListAuditRecords_FullMethodName: {roles: operatorRoles},
 
+	pb.OperationService_TriggerRound_FullMethodName:    {roles: operatorRoles},
+	pb.OperationService_GetOperation_FullMethodName:    {roles: readerRoles},
+	pb.OperationService_ListOperations_FullMethodName:  {roles: readerRoles},
+	pb.OperationService_WaitOperation_FullMethodName:   {roles: readerRoles},
+	pb.OperationService_CancelOperation_FullMethodName: {roles: operatorRoles},
+
 	pb.ExplanationService_ValidateParameters_FullMethodName:   {roles: readerRoles, own: "name"},
 	pb.ExplanationService_ExplainConfiguration_FullMethodName: {roles: readerRoles, own: "name"},
 	pb.ExplanationService_WhatIf_FullMethodName:               {roles: readerRoles, own: "name"},

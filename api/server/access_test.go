@@ -199,6 +199,11 @@ method                                                    none viewer operator a
 /autosched.v1.ExplanationService/ValidateParameters        -    *      *        *     *   -
 /autosched.v1.ExplanationService/ExplainConfiguration      -    *      *        *     *   -
 /autosched.v1.ExplanationService/WhatIf                    -    *      *        *     *   -
+/autosched.v1.OperationService/TriggerRound                -    -      *        *     -   -
+/autosched.v1.OperationService/GetOperation                -    *      *        *     -   -
+/autosched.v1.OperationService/ListOperations              -    *      *        *     -   -
+/autosched.v1.OperationService/WaitOperation               -    *      *        *     -   -
+/autosched.v1.OperationService/CancelOperation             -    -      *        *     -   -
 /autosched.v1.RoundService/GetRound                        -    *      *        *     *   -
 /autosched.v1.RoundService/ListRounds                      -    *      *        *     *   -
 /autosched.v1.ConfigurationService/PinConfiguration        -    -      *        *     -   -

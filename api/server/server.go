@@ -74,6 +74,7 @@ type Server struct {
 	pb.UnimplementedAuditServiceServer
 	pb.UnimplementedRoundServiceServer
 	pb.UnimplementedExplanationServiceServer
+	pb.UnimplementedOperationServiceServer
 	pb.UnimplementedStudyServiceServer
 
 	service   *controller.Service
@@ -175,6 +176,7 @@ func New(o Options) *Server {
 	pb.RegisterAuditServiceServer(s.grpc, s)
 	pb.RegisterRoundServiceServer(s.grpc, s)
 	pb.RegisterExplanationServiceServer(s.grpc, s)
+	pb.RegisterOperationServiceServer(s.grpc, s)
 	if s.studies != nil {
 		pb.RegisterStudyServiceServer(s.grpc, s)
 		s.health.SetServingStatus(pb.StudyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
@@ -184,7 +186,7 @@ func New(o Options) *Server {
 	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
 		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName,
 		pb.AuditService_ServiceDesc.ServiceName, pb.RoundService_ServiceDesc.ServiceName,
-		pb.ExplanationService_ServiceDesc.ServiceName} {
+		pb.ExplanationService_ServiceDesc.ServiceName, pb.OperationService_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
 	if !s.tuning() {

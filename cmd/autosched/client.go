@@ -51,6 +51,7 @@ type client struct {
 	rounds  pb.RoundServiceClient
 	ask     pb.ExplanationServiceClient
 	studies pb.StudyServiceClient
+	work    pb.OperationServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -75,7 +76,7 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
 			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
-			pb.NewStudyServiceClient(conn)}))
+			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

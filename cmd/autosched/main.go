@@ -117,6 +117,7 @@ func newRootCmd() *cobra.Command {
 		newRoundsCmd(),
 		newStudyCmd(),
 		newTrialCmd(),
+		newOperationsCmd(),
 		newWhatIfCmd(),
 		newReplayCmd(),
 		newFreezeCmd(),

@@ -31,7 +31,7 @@ changed nothing included: what they were decided on, what they measured and what
 decided. 'autosched replay' decides one again.`,
 	}
 	f.add(cmd)
-	cmd.AddCommand(newRoundsListCmd(&f), newRoundsShowCmd(&f))
+	cmd.AddCommand(newRoundsListCmd(&f), newRoundsShowCmd(&f), newRoundsTriggerCmd(&f))
 	return cmd
 }
 

@@ -72,6 +72,17 @@ func TestReplay(t *testing.T) {
 		t.Errorf("config explain:\n%s", text)
 	}
 	submitNow(t, address, "s")
+	triggered := call(newRoundsCmd(), "trigger", "s")
+	id := regexp.MustCompile(`\n(\S+) +s +anonymous +\S+ +done +\S`).FindStringSubmatch(triggered)
+	if id == nil {
+		t.Fatalf("rounds trigger:\n%s", triggered)
+	}
+	for _, args := range [][]string{{"get", id[1]}, {"wait", id[1]}, {"cancel", id[1]}, {"list", "--scheduler", "s"}} {
+		if text := call(newOperationsCmd(), args...); text != triggered {
+			t.Errorf("operations %v:\n%s\nwant\n%s", args, text, triggered)
+		}
+	}
+	schema(call(newOperationsCmd(), "get", id[1], "--json"), "operation/v1")
 	schema(call(newWhatIfCmd(), "s", "--set", "queues=1", "--json"), "what-if/v1")
 	if text := call(newWhatIfCmd(), "s", "--set", "queues=1"); !regexp.MustCompile(
 		`(?s)^simulated .*\nratio .*\nobjective .*\navg_queue_s .*\nqueues +1, `).MatchString(text) {

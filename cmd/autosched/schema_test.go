@@ -81,6 +81,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"backup", "--out " + dir + "/b.tar" + registered, "backup", false},
 		{"restore", "--from " + dir + "/b.tar --dir " + dir + "/restored", "backup", false},
 		{"doctor", "--dir " + dir + "/restored", "diagnosis", false},
+		{"operations list", registered, "operations", false},
 		{"rounds list", "x" + registered, "rounds", false},
 		{"audit list", "x" + registered, "audit-records", false},
 		{"audit verify", "--dir " + dir + "/restored", "audit-verification", false},
@@ -178,5 +179,6 @@ func TestJSONHasASchema(t *testing.T) {
 // the message of config get, or for an emulation its own.
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
 	"config reject": true, "config unpark": true, "emulate": true,
-	"rounds show": true, "replay": true, "what-if": true, // TestReplay has theirs
+	"rounds show": true, "replay": true, "what-if": true, "rounds trigger": true, "operations get": true, "operations wait": true,
+	"operations cancel": true, // TestReplay has theirs
 }

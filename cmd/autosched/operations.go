@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+func newRoundsTriggerCmd(f *clientFlags) *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "trigger SCHEDULER",
+		Short: "Decide a round of a scheduler now",
+		Long: `Asks for a round at the scheduler's latest event time, beside those that are due. What it
+finds is published or proposed under the same limits. It waits for the round up to
+--wait; 'autosched operations' shows and cancels one that takes longer.`,
+		Example:           "  autosched rounds trigger tiresias\n  autosched rounds trigger tiresias --wait 0",
+		ValidArgsFunction: registered(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if wait < 0 || wait > 10*time.Minute {
+				return usageError{fmt.Errorf("--wait: %v is not from 0 to 10m", wait)}
+			}
+			f.timeout += wait
+			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
+				got, err := c.work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: name})
+				if err == nil && wait > 0 {
+					got, err = c.work.WaitOperation(ctx, &pb.WaitOperationRequest{Name: got.GetName(),
+						Timeout: durationpb.New(wait)})
+				}
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printOperation(w, got) })
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the round: at most 10m")
+	f.addReason(cmd)
+	return cmd
+}
+
+func newOperationsCmd() *cobra.Command {
+	var f clientFlags
+	cmd := &cobra.Command{
+		Use:   "operations",
+		Short: "Show and cancel what goes on in the service after its answer, such as triggered rounds",
+		Long: `Operations are what callers asked for and takes longer than an answer. The service keeps the
+newest 1000 until it restarts.`,
+	}
+	f.add(cmd)
+	one := func(use, short, long string, call func(context.Context, *client, string) (*pb.Operation,
+		error)) *cobra.Command {
+		return &cobra.Command{
+			Use: use + " OPERATION", Short: short, Long: long,
+			Example: "  autosched operations list\n  autosched operations " + use + " OPERATION",
+			Args: func(_ *cobra.Command, args []string) error {
+				if len(args) != 1 {
+					return usageError{
+						fmt.Errorf("want one operation, not %d: 'autosched operations list' has them", len(args))}
+				}
+				return nil
+			},
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+					got, err := call(ctx, c, "operations/"+strings.TrimPrefix(args[0], "operations/"))
+					if err != nil {
+						return err
+					}
+					return f.show(cmd, got, func(w io.Writer) error { return printOperation(w, got) })
+				})
+			},
+		}
+	}
+	var scheduler string
+	list := &cobra.Command{
+		Use:     "list",
+		Short:   "List operations, newest first",
+		Long:    `Lists operations by name, with what they are about, how they stand and what they led to.`,
+		Example: "  autosched operations list\n  autosched operations list --scheduler tiresias",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			req := &pb.ListOperationsRequest{PageSize: 1000}
+			if scheduler != "" {
+				req.Scheduler = "schedulers/" + strings.TrimPrefix(scheduler, "schedulers/")
+			}
+			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
+				got, err := c.work.ListOperations(ctx, req)
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printOperation(w, got.GetOperations()...) })
+			})
+		},
+	}
+	list.Flags().StringVar(&scheduler, "scheduler", "", "only those about this scheduler")
+	cmd.AddCommand(list,
+		one("get", "Show an operation", "Shows whether an operation is under way, failed or is done, and what it led to: the outcome of\n"+
+			"the round that was decided.",
+			func(ctx context.Context, c *client, name string) (*pb.Operation, error) {
+				return c.work.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
+			}),
+		one("wait", "Wait for the end of an operation",
+			"Waits until an operation is done, for as long as --timeout (10 seconds unless set), and shows it\n"+
+				"then. It may still be under way.",
+			func(ctx context.Context, c *client, name string) (*pb.Operation, error) {
+				wait := min(10*time.Minute, max(0, f.timeout-time.Second))
+				return c.work.WaitOperation(ctx, &pb.WaitOperationRequest{Name: name, Timeout: durationpb.New(wait)})
+			}),
+		one("cancel", "Cancel an operation", "Ends an operation: a round that waits is not decided, one under way ends without an outcome. What\n"+
+			"was published stays. To cancel an operation that is done changes nothing.",
+			func(ctx context.Context, c *client, name string) (*pb.Operation, error) {
+				return c.work.CancelOperation(ctx, &pb.CancelOperationRequest{Name: name})
+			}))
+	return cmd
+}
+
+func printOperation(out io.Writer, all ...*pb.Operation) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
+	for _, o := range all {
+		state, outcome := "under way", "-"
+		switch {
+		case o.GetError() != nil:
+			state, outcome = strings.ToLower(codes.Code(o.GetError().GetCode()).String()), o.GetError().GetMessage()
+		case o.GetDone():
+			state, outcome = "done", o.GetRound().GetOutcome()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", shortName(o.GetName()), shortName(o.GetScheduler()), o.GetActor(),
+			o.GetCreateTime().AsTime().Format(time.RFC3339), state, outcome)
+	}
+	return w.Flush()
+}

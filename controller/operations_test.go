@@ -1,0 +1,102 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+)
+
+// A triggered round is decided beside those that are due, which stay as they are, and what it
+// publishes names who asked for it.
+func TestTriggerRound(t *testing.T) {
+	h := start(t, better)
+	ctx := audit.NewContext(context.Background(), audit.Origin{Actor: "op", Verb: "TriggerRound"})
+	h.register("s", controller.Auto)
+	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, rollout.ErrState) {
+		t.Errorf("without events: %v", err)
+	}
+	h.submit("s", 30*time.Minute)
+	o, err := h.service.TriggerRound(ctx, "s")
+	if err != nil || o.Scheduler != "s" || o.Actor != "op" || !o.Ended.IsZero() {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	o, err = h.service.WaitOperation(ctx, o.ID)
+	if err != nil || o.Ended.IsZero() || o.Err != nil || o.Round != 1 || !strings.Contains(o.Outcome, "as revision 2") {
+		t.Fatalf("ended: %+v, %v", o, err)
+	}
+	if s, _, _ := h.service.Scheduler("s"); s.Round != 0 || s.OfferedRevision != 2 {
+		t.Errorf("round %d, revision %d", s.Round, s.OfferedRevision)
+	}
+	all := h.log()
+	if last := all[len(all)-1]; last.Actor != "op" || last.Verb != "TriggerRound" || last.RevisionAfter != 2 {
+		t.Errorf("audit: %+v", last)
+	}
+	h.submit("s", 61*time.Minute) // the round that is due
+	h.rounds("s", 2)
+	if s, _, _ := h.service.Scheduler("s"); s.Round != 1 {
+		t.Errorf("the round after it has number %d", s.Round)
+	}
+	if r, err := h.service.Round("s", 1); err != nil || r.Input.At != 30*time.Minute || r.Input.Urgent {
+		t.Errorf("record: %+v, %v", r, err)
+	}
+	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, rollout.ErrState) {
+		t.Errorf("while it is paused: %v", err)
+	}
+}
+
+func TestCancelOperation(t *testing.T) {
+	ctx := context.Background()
+	began := make(chan struct{}, 10)
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return round.Decision{}, ctx.Err()
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 30*time.Minute)
+	o, err := h.service.TriggerRound(ctx, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, controller.ErrBusy) {
+		t.Errorf("a second one: %v", err)
+	}
+	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || len(h.service.Operations("other")) != 0 {
+		t.Errorf("listed: %+v", all)
+	}
+	soon, stop := context.WithTimeout(ctx, time.Millisecond)
+	defer stop()
+	if got, err := h.service.WaitOperation(soon, o.ID); err != nil || !got.Ended.IsZero() {
+		t.Errorf("waited for a moment: %+v, %v", got, err)
+	}
+	for range 2 {
+		got, err := h.service.CancelOperation(ctx, o.ID)
+		if err != nil || !errors.Is(got.Err, controller.ErrCanceled) || got.Ended.IsZero() {
+			t.Fatalf("cancelled: %+v, %v", got, err)
+		}
+	}
+	h.rounds("s", 1)
+	next, err := h.service.TriggerRound(ctx, "s")
+	if err != nil {
+		t.Fatalf("after the cancelled one: %v", err)
+	}
+	<-began
+	if _, err := h.service.CancelOperation(ctx, next.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.service.Operation("none"); !errors.Is(err, controller.ErrNotFound) {
+		t.Errorf("unknown: %v", err)
+	}
+	if c := h.current("s"); c.Revision != 1 {
+		t.Errorf("a cancelled round published revision %d", c.Revision)
+	}
+}
