@@ -84,13 +84,14 @@ long: ## Run the tests with their largest inputs.
 # The counts of the long forms; `make test` takes a share of each.
 .PHONY: reliability
 reliability: export AUTOSCHED_KILLS ?= 10000
+reliability: export AUTOSCHED_STUDY_KILLS ?= 2000
 reliability: export AUTOSCHED_DAMAGED ?= 10000
 reliability: export AUTOSCHED_IMAGES ?= 100000
 reliability: export AUTOSCHED_WATCHERS ?= 10000
 reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
-		'^Test(Kills|NothingAcknowledgedIsLost|PowerCuts|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
+		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
 		./controller/store ./cmd/autosched
 
 .PHONY: bench
