@@ -112,6 +112,7 @@ func newRootCmd() *cobra.Command {
 		newDoctorCmd(),
 		newEmulateCmd(),
 		newAdapterCmd(),
+		newConformanceCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),
 		newRoundsCmd(),

@@ -181,4 +181,5 @@ var covered = map[string]bool{"config watch": true, "config approve": true, "con
 	"config reject": true, "config unpark": true, "emulate": true,
 	"rounds show": true, "replay": true, "what-if": true, "rounds trigger": true, "operations get": true, "operations wait": true,
 	"operations cancel": true, // TestReplay has theirs
+	"conformance":       true, // TestConformance
 }

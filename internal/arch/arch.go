@@ -59,6 +59,7 @@ var layers = []layer{
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
+	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "study", "search", "rollout", "round",
 		"simulator", "space", "workload", "internal/certs"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestConformance: the emulated scheduler and the adapter of files conform, as processes that are killed; a client
+// that does nothing fails.
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts several processes")
+	}
+	t.Setenv("AUTOSCHED_TEST_MAIN", "1")
+	self, file := os.Args[0], filepath.Join(t.TempDir(), "options.yaml")
+	for _, c := range []struct {
+		args    string
+		code    int
+		want    string
+		skipped int // checks
+	}{
+		{"--registered themis --id prod -- " + self +
+			" adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 6},
+		{"--one-life -- " + self + " emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
+			"--speedup 600", 0, "PASS     snapshots\n", 4},
+		{"--registered fifo --timeout 100ms -- sleep 1000", 1, "FAIL     follow: no watch or poll within 100ms\n" +
+			"         expected: a watch", 1},
+		{"--registered fifo --timeout 100ms --json -- sleep 1000", 1, `"schema": "autosched.conformance/v1"`, 1},
+	} {
+		code, out, errs := command(append([]string{"conformance"}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.want) || strings.Count(out, "SKIPPED") != c.skipped {
+			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+	for args, want := range map[string]string{
+		"--timeout 0s":             "--timeout: 0s is not positive",
+		"--refuse queues":          `--refuse: "queues": want parameter=value`,
+		"--registered none":        "--registered, --id: ",
+		"--listen 0.0.0.0:0":       "is not a loopback address",
+		"--refuse queues={}":       "is neither a number",
+		"--registered fifo --id /": "--registered, --id: ",
+	} {
+		if code, _, errs := command(append([]string{"conformance"}, strings.Fields(args)...)...); code != 2 ||
+			!strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+}
