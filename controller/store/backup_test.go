@@ -35,7 +35,7 @@ func TestBackupOfARunningStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	appendOne(t, r, "s", "second")
-	written, stop, wrote := make(chan int, 1), make(chan struct{}), 0
+	written, stop, wrote, began := make(chan int, 1), make(chan struct{}), 1, make(chan struct{})
 	go func() {
 		defer func() { written <- wrote }()
 		for i := 2; ; i++ {
@@ -50,9 +50,16 @@ func TestBackupOfARunningStore(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			wrote = i
+			if wrote = i; i == 2 {
+				close(began)
+			}
 		}
 	}()
+	select {
+	case <-began:
+	case last := <-written:
+		t.Fatalf("nothing was written after revision %d", last)
+	}
 	var archive bytes.Buffer
 	for range 5 {
 		archive.Reset()
