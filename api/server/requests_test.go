@@ -216,6 +216,9 @@ func TestMetricsArePageRows(t *testing.T) {
 		}
 	}
 	for name := range rows {
+		if strings.HasPrefix(name, "autosched_agent_") { // of package adapter/push
+			continue
+		}
 		if !found[name] && !strings.HasSuffix(name, "_*") {
 			t.Errorf("docs/service.md has a row for %s, which is no metric", name)
 		}
