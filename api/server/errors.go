@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
@@ -24,6 +26,9 @@ var errResync = errors.New("watch again without resume_token and with send_initi
 
 // errorDomain is where the reasons of google.rpc.ErrorInfo belong.
 const errorDomain = "autosched"
+
+// retryAfter is when to try again what may succeed later.
+const retryAfter = 5 * time.Second
 
 // reasons is the one place where errors become codes. The first match counts.
 var reasons = []struct {
@@ -82,8 +87,11 @@ func (s *Server) statusOf(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			return withDetails(status.New(r.code, err.Error()),
-				&errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain})
+			details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain}}
+			if r.code == codes.Unavailable || r.code == codes.ResourceExhausted {
+				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+			}
+			return withDetails(status.New(r.code, err.Error()), details...)
 		}
 	}
 	return internalError{err}
@@ -152,8 +160,8 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxDescription], "") + "..."
 }
 
-func withDetails(st *status.Status, detail protoadapt.MessageV1) error {
-	if full, err := st.WithDetails(detail); err == nil {
+func withDetails(st *status.Status, details ...protoadapt.MessageV1) error {
+	if full, err := st.WithDetails(details...); err == nil {
 		st = full
 	}
 	return st.Err()

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/autosched/autosched/api/access"
@@ -179,7 +182,11 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 		paths = append(paths, u.path)
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
-		return invalid("update_mask", "is required: some of %s", strings.Join(paths, ", "))
+		req = proto.Clone(req).(*pb.UpdateSchedulerRequest)
+		req.UpdateMask = &fieldmaskpb.FieldMask{Paths: populated(req.GetScheduler(), paths)}
+		if len(req.GetUpdateMask().GetPaths()) == 0 {
+			return invalid("update_mask", "is empty, and so are the fields that can be changed: %s", strings.Join(paths, ", "))
+		}
 	}
 	// All fields are read; violations count only where the mask names the field.
 	var found violations
@@ -228,6 +235,27 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 		checkCost(&c.Policy, &v)
 	}
 	return v.err()
+}
+
+// populated are the paths of fields that are set, without those that have others inside.
+func populated(m proto.Message, paths []string) (out []string) {
+	for _, path := range paths {
+		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, path+".") }) {
+			continue
+		}
+		at, set := m.ProtoReflect(), true
+		for name := range strings.SplitSeq(path, ".") {
+			field := at.Descriptor().Fields().ByName(protoreflect.Name(name))
+			if set = set && field != nil && at.Has(field); set && field.Message() != nil && !field.IsList() &&
+				!field.IsMap() {
+				at = at.Get(field).Message()
+			}
+		}
+		if set {
+			out = append(out, path)
+		}
+	}
+	return out
 }
 
 // DeleteScheduler deletes a scheduler, which can be undeleted for a while.

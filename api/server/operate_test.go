@@ -112,7 +112,18 @@ func TestUpdateScheduler(t *testing.T) {
 			return err
 		})
 	}
-	refuses(t, codes.InvalidArgument, "update_mask", func() error { _, err := ask("", false); return err })
+	// Without a mask, what is set.
+	got, err = f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: made.GetName(),
+		Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{TrialBudget: 33}}}})
+	if err != nil || got.GetSpec().GetRollout().GetTrialBudget() != 33 || got.GetDisplayName() != "the big one" ||
+		got.GetSpec().GetRollout().GetUpdateInterval().AsDuration() != 30*time.Minute {
+		t.Errorf("without a mask: %v, %v", got, err)
+	}
+	refuses(t, codes.InvalidArgument, "update_mask", func() error {
+		_, err := f.tuning.UpdateScheduler(ctx,
+			&pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: made.GetName()}})
+		return err
+	})
 	refuses(t, codes.InvalidArgument, "update_mask", func() error {
 		_, err := ask("", false, "spec.scheduler_type")
 		return err
