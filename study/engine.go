@@ -67,7 +67,7 @@ func NewEngine(s *State) (*Engine, error) {
 	}
 	e.session.Continue(s.Step)
 	for _, t := range s.Trials {
-		if t.State == Skipped && t.Order == 0 {
+		if t.State == Skipped && t.Order == 0 && t.Origin != Lost {
 			e.session.Avoid(search.Rejection{Config: t.Config, Provenance: search.Provenance{Origin: t.Origin},
 				Reason: t.Reason})
 		}

@@ -165,8 +165,11 @@ type Trial struct {
 // Own reports whether a user made the trial.
 func (t *Trial) Own() bool { return t.Origin == User }
 
-// User is the origin of trials that users made.
-const User = "user"
+// Origins of trials that the search did not propose.
+const (
+	User = "user" // users made them
+	Lost = "lost" // their records are damaged
+)
 
 // State is a study with its trials.
 type State struct {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,8 +124,7 @@ func putIn(b *bolt.Bucket, key []byte, v any) error {
 	return b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, payload...) }))
 }
 
-// LoadStudies returns the studies that can be read. One with a damaged record is reported as damage, and
-// stays where it is.
+// LoadStudies returns the studies that can be read, and what is damaged. That stays where it is.
 func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage, err error) {
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
@@ -136,12 +136,14 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 				of := all.Bucket(scheduler)
 				return of.ForEachBucket(func(id []byte) error {
 					one := studies.Saved{Scheduler: string(scheduler)}
-					if err := loadStudy(of.Bucket(id), &one.State); err != nil {
-						err = corrupt(studiesBucket+"/"+string(scheduler), string(id), err)
-						damage = append(damage, controller.Damage{File: configFile, Records: 1, Err: err})
-						return nil
+					n, first, err := loadStudy(of.Bucket(id), &one.State)
+					if n > 0 {
+						first = corrupt(studiesBucket+"/"+string(scheduler), string(id), first)
+						damage = append(damage, controller.Damage{File: configFile, Records: n, Err: first})
 					}
-					saved = append(saved, one)
+					if err == nil {
+						saved = append(saved, one)
+					}
 					return nil
 				})
 			})
@@ -150,13 +152,15 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 	return saved, damage, err
 }
 
-func loadStudy(b *bolt.Bucket, s *study.State) error {
-	err := getJSON(studyKey, b.Get(studyKey), &s.Record)
+// loadStudy reads a study, and counts its damaged records. A trial that cannot be read is skipped, with the
+// reason; without the study's own record there is an error.
+func loadStudy(b *bolt.Bucket, s *study.State) (damaged int, first, err error) {
+	err = getJSON(studyKey, b.Get(studyKey), &s.Record)
 	if err == nil {
 		s.Space, err = space.New(s.Spec.Params, s.Spec.Rules)
 	}
 	if err != nil {
-		return err
+		return 1, err, err
 	}
 	for id := int64(1); id <= s.LastTrial; id++ {
 		t := &study.Trial{}
@@ -166,9 +170,14 @@ func loadStudy(b *bolt.Bucket, s *study.State) error {
 			t.Config, err = s.Space.ParseJSON(t.Values)
 		}
 		if err != nil {
-			return fmt.Errorf("trial %d: %w", id, err)
+			err = fmt.Errorf("trial %d: %w", id, err)
+			c := s.Space.Default()
+			t = &study.Trial{ID: id, State: study.Skipped, Config: c, Values: []byte(c.Canonical()), Origin: study.Lost,
+				Reason: err.Error(), Created: s.Created}
+			damaged++
+			first = cmp.Or(first, err)
 		}
 		s.Trials = append(s.Trials, t)
 	}
-	return nil
+	return damaged, first, nil
 }

@@ -109,7 +109,7 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("studies: %w", err)
 	}
 	for _, d := range damage {
-		o.Log.Error("study is lost: its records are damaged", "file", d.File, "err", d.Err)
+		o.Log.Error("study has damaged records", "file", d.File, "err", d.Err)
 	}
 	now := s.now()
 	for _, one := range saved {

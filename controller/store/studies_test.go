@@ -1,0 +1,91 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
+)
+
+// Studies are loaded as they were stored, changes that do not follow are refused alone, a damaged trial
+// costs itself, and a purged scheduler has none.
+func TestStudies(t *testing.T) {
+	dir := t.TempDir()
+	r := openOn(t, dir, damageDay)
+	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindInt, Min: 1, Max: 9, Default: space.Int(2)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := study.Record{ID: "first", UID: "u", Version: 1, Phase: study.Active,
+		Spec: study.Spec{Metric: "wait", Params: sp.Params(), Start: json.RawMessage(sp.Default().Canonical())}}
+	put := func(c studies.Change) error { return r.EnqueueStudy(c)() }
+	if err := put(studies.Change{Scheduler: "s", Study: record}); err != nil {
+		t.Fatal(err)
+	}
+	next := record
+	next.Version, next.LastTrial = 2, 2
+	var trials []*study.Trial
+	for id := int64(1); id <= 2; id++ {
+		c := sp.Default().With("x", space.Num(float64(id)))
+		trials = append(trials, &study.Trial{ID: id, State: study.Succeeded, Values: []byte(c.Canonical()), Config: c,
+			Origin: "sobol", Order: id, Final: &study.Measurement{Metrics: map[string]float64{"wait": float64(id)}}})
+	}
+	stale, other := next, next
+	stale.Version, other.Resets = 5, 1
+	waits := []func() error{
+		r.EnqueueStudy(studies.Change{Scheduler: "s", Study: stale}),
+		r.EnqueueStudy(studies.Change{Scheduler: "s", Study: next, Trials: trials}),
+		r.EnqueueStudy(studies.Change{Scheduler: "s", Study: next}),
+		r.EnqueueStudy(studies.Change{Scheduler: "s", Study: other, Follows: 1}),
+	}
+	for i, wait := range waits {
+		if err := wait(); errors.Is(err, studies.ErrVersion) != (i != 1) {
+			t.Errorf("change %d: %v", i, err)
+		}
+	}
+	load := func() (study.State, []controller.Damage) {
+		t.Helper()
+		saved, damage, err := r.LoadStudies()
+		if err != nil || len(saved) != 1 || saved[0].Scheduler != "s" {
+			t.Fatalf("%+v, %v", saved, err)
+		}
+		return saved[0].State, damage
+	}
+	if s, damage := load(); s.Version != 2 || len(s.Trials) != 2 || !s.Trials[1].Config.Equal(trials[1].Config) ||
+		s.Trials[1].Final.Metrics["wait"] != 2 || len(damage) != 0 {
+		t.Errorf("%+v, %v", s, damage)
+	}
+	err = r.config.Update(func(tx *bolt.Tx) error {
+		b, err := bucket(tx, studiesBucket, "s", "first")
+		if err != nil {
+			return err
+		}
+		text := append([]byte(nil), b.Get(revisionKey(1))...)
+		text[len(text)-3] ^= 4
+		return b.Put(revisionKey(1), text)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, damage := load()
+	if len(damage) != 1 || s.Trials[0].State != study.Skipped || s.Trials[0].Reason == "" ||
+		s.Trials[1].State != study.Succeeded {
+		t.Errorf("damaged: %+v, %v", s.Trials, damage)
+	}
+	if _, err := study.NewEngine(&s); err != nil {
+		t.Error(err)
+	}
+	if err := r.Purge(t.Context(), controller.Expired{Scheduler: "s", UID: "u", Audit: &audit.Record{}}); err != nil {
+		t.Fatal(err)
+	}
+	if saved, _, err := r.LoadStudies(); err != nil || len(saved) != 0 {
+		t.Errorf("purged: %v, %v", saved, err)
+	}
+}
