@@ -75,7 +75,7 @@ test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: check
-check: format vet staticcheck generated test race demo ## Run everything that a change must pass.
+check: format vet staticcheck generated test race python demo ## Run everything that a change must pass.
 
 .PHONY: long
 long: ## Run the tests with their largest inputs.
@@ -115,6 +115,27 @@ decisions: build ## Compare tuning methods over windows, schedulers and seeds (h
 .PHONY: proto
 proto: ## Generate the Go code of the gRPC services again (needs protoc).
 	./api/generate.sh
+
+# The first Python that has the packages; the system's, where another one comes first.
+PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
+	$$p -c 'import grpc, google.protobuf' 2>/dev/null && { echo $$p; break; }; done)
+
+.PHONY: python-stubs
+python-stubs: ## Generate the Python code of the gRPC services into out/python.
+	@mkdir -p out/python
+	protoc --proto_path=api --python_out=out/python --grpc_python_out=out/python \
+		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" api/autosched/v1/*.proto
+
+.PHONY: python
+python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc).
+	@if [ -n "$(PYTHON)" ] && command -v protoc grpc_python_plugin >/dev/null 2>&1; then \
+		$(MAKE) --no-print-directory python-stubs && \
+		AUTOSCHED_PYTHON="$(PYTHON)" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched; \
+	elif [ -n "$(CI)" ]; then \
+		echo "python: python3-grpcio, python3-protobuf, protobuf-compiler or protobuf-compiler-grpc is missing"; exit 1; \
+	else \
+		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler and protobuf-compiler-grpc"; \
+	fi
 
 .PHONY: format
 format: ## Check that gofmt would change nothing.

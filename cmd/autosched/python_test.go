@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
+)
+
+// pythonExample is a process of an example, with the generated stubs. The test is skipped unless make
+// python runs it.
+func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	python := os.Getenv("AUTOSCHED_PYTHON")
+	if python == "" {
+		t.Skip("make python runs it")
+	}
+	root := testshared.Root(t)
+	cmd := exec.CommandContext(t.Context(), python, append([]string{filepath.Join(root, "examples", "python", name)},
+		args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "out", "python"))
+	return cmd
+}
+
+// A scheduler in Python, of a type that is not simulated, registers, sends events, and applies and
+// acknowledges what an operator pins, through a restart of the service.
+func TestPythonScheduler(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	serve, address := serveProcess(t, data, "127.0.0.1:0")
+	var out lockedBuffer
+	scheduler := pythonExample(t, "scheduler.py", address, "mine", "60")
+	scheduler.Stdout, scheduler.Stderr = &out, &out
+	if err := scheduler.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- scheduler.Wait() }()
+	eventually(t, out.String, "revision 1 in force: .'batch': 4")
+	if code, _, errs := command("config", "pin", "mine", "--set", "batch=7", "--reason", "test", "--server",
+		address); code != 0 {
+		t.Fatal(errs)
+	}
+	eventually(t, out.String, "revision 2 in force: .'batch': 7")
+	if err := serve.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = serve.Wait()
+	_, _ = serveProcess(t, data, address)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("it does not end:\n%s", out.String())
+	}
+	code, got, errs := command("scheduler", "get", "mine", "--json", "--server", address)
+	for _, want := range []string{`"eventCount": "60"`, `"IN_SYNC"`, `"schedulers/mine/configurations/2"`} {
+		if code != 0 || !strings.Contains(got, want) {
+			t.Errorf("%s%s\nwant %s", errs, got, want)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(testshared.Root(t), "examples", "python", "scheduler.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\n"); n >= 60 {
+		t.Errorf("the example has %d lines, and a page says less than 60", n)
+	}
+}
