@@ -76,24 +76,34 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	t, err := parseToken("page_token", req.GetPageToken(), "schedulers")
+	terms, err := parseFilter(req.GetFilter())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	of := "schedulers"
+	if req.GetFilter() != "" {
+		of += "?" + req.GetFilter() // a token is of one list
+	}
+	t, err := parseToken("page_token", req.GetPageToken(), of)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	out := &pb.ListSchedulersResponse{}
 	for _, id := range s.service.Schedulers(t.After, math.MaxInt) {
-		if len(out.Schedulers) == size {
-			last := out.Schedulers[size-1].GetName()
-			out.NextPageToken = token{Of: "schedulers", After: strings.TrimPrefix(last, schedulersPrefix)}.String()
-			break
-		}
 		one, err := s.scheduler(id)
 		if status.Code(err) == codes.NotFound {
 			continue // purged meanwhile
 		} else if err != nil {
 			return nil, err
 		}
-		if one.GetState() != pb.Scheduler_DELETED || req.GetShowDeleted() {
+		if fits, err := matches(one, terms); err != nil {
+			return nil, s.statusOf(err)
+		} else if fits && (one.GetState() != pb.Scheduler_DELETED || req.GetShowDeleted()) {
+			if len(out.Schedulers) == size {
+				last := out.Schedulers[size-1].GetName()
+				out.NextPageToken = token{Of: of, After: strings.TrimPrefix(last, schedulersPrefix)}.String()
+				break
+			}
 			out.Schedulers = append(out.Schedulers, one)
 		}
 	}

@@ -356,16 +356,17 @@ of its latest event, and the decision of the last tuning round.`,
 
 func newSchedulerListCmd(f *clientFlags) *cobra.Command {
 	var withDeleted bool
+	var filter string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the registered schedulers",
 		Long: `Lists the schedulers that are registered with the service, with their mode,
 their cluster and the number of ingested events.`,
-		Example: "  autosched scheduler list",
+		Example: "  autosched scheduler list\n  autosched scheduler list --filter 'spec.mode = AUTO AND labels.team = research'",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				all, err := c.schedulers(ctx, withDeleted)
+				all, err := c.schedulers(ctx, withDeleted, filter)
 				if err != nil {
 					return err
 				}
@@ -373,16 +374,17 @@ their cluster and the number of ingested events.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&filter, "filter", "", "only those that match, such as 'state = ACTIVE AND labels.team = research'")
 	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
 	return cmd
 }
 
 // schedulers lists all registered schedulers.
-func (c *client) schedulers(ctx context.Context, withDeleted bool) (*pb.ListSchedulersResponse, error) {
+func (c *client) schedulers(ctx context.Context, withDeleted bool, filter string) (*pb.ListSchedulersResponse, error) {
 	all := &pb.ListSchedulersResponse{}
 	for page := ""; ; {
 		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
-			ShowDeleted: withDeleted})
+			ShowDeleted: withDeleted, Filter: filter})
 		if err != nil {
 			return nil, err
 		}

@@ -2313,7 +2313,11 @@ type ListSchedulersRequest struct {
 	// From an earlier response.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// List deleted schedulers, too.
-	ShowDeleted   bool `protobuf:"varint,70,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	ShowDeleted bool `protobuf:"varint,70,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	// Only those that match, a subset of AIP-160: comparisons by = or != with AND between them, such
+	// as 'state = ACTIVE AND labels.team = "research"', or labels.team:* for those that have it.
+	// Fields are display_name, state, spec.mode, spec.scheduler_type and labels.
+	Filter        string `protobuf:"bytes,71,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2367,6 +2371,13 @@ func (x *ListSchedulersRequest) GetShowDeleted() bool {
 		return x.ShowDeleted
 	}
 	return false
+}
+
+func (x *ListSchedulersRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
 }
 
 type ListSchedulersResponse struct {
@@ -2853,12 +2864,13 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x9a\x01\n" +
 	"\x1eListSchedulerRevisionsResponse\x12P\n" +
 	"\x13scheduler_revisions\x18\x01 \x03(\v2\x1f.autosched.v1.SchedulerRevisionR\x12schedulerRevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"v\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8e\x01\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12!\n" +
-	"\fshow_deleted\x18F \x01(\bR\vshowDeleted\"y\n" +
+	"\fshow_deleted\x18F \x01(\bR\vshowDeleted\x12\x16\n" +
+	"\x06filter\x18G \x01(\tR\x06filter\"y\n" +
 	"\x16ListSchedulersResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
