@@ -31,7 +31,7 @@ func TestEvaluateMeasuresTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	const end = 30 * time.Hour
-	draw := rand.New(rand.NewPCG(1, 4))
+	draw := rand.New(rand.NewPCG(1, 13))
 	var jobs []workload.Job
 	for at := time.Minute; at < end; at += time.Duration(1+draw.IntN(16)) * time.Minute {
 		long := draw.IntN(20) == 0

@@ -23,8 +23,8 @@ const (
 	Keep Judgement = "keep"
 	// Worse: the last good configuration would have done better.
 	Worse Judgement = "worse"
-	// DemandLeft: what is observed is worse than promised, and so is what arrived: the
-	// configuration is not to blame.
+	// DemandLeft: jobs are delayed by more than promised, and more arrived than was expected: the
+	// configuration is not to blame, as the last good one would do no better.
 	DemandLeft Judgement = "demand left"
 )
 
@@ -32,11 +32,13 @@ const (
 type Verdict struct {
 	Judgement Judgement `json:"judgement"`
 	Reason    string    `json:"reason"`
-	// Excess is how far the time that jobs spend in the system because of the change
-	// lies above the futures' mean, in units of the band above it: above 1 it is beyond.
+	// Excess is how far the delay of jobs because of the change lies above the futures' mean, in
+	// units of the band above it: above 1 it is beyond.
 	Excess float64 `json:"excess"`
-	// Suspect reports whether a next look may find it Worse because of this one.
+	// Suspect reports whether it is, and in every replay, so that the next look is soon.
 	Suspect bool `json:"suspect,omitempty"`
+	// Against is the number of looks in a row at which all speaks for going back.
+	Against int `json:"against,omitempty"`
 	// Ratio is the controllable objective of the applied configuration over that of the
 	// last good one, replayed on what arrived; 0 if nothing was replayed.
 	Ratio float64 `json:"ratio,omitempty"`
@@ -48,8 +50,8 @@ type JudgeInput struct {
 	Scheduler  string
 	Goal       Goal
 	Prediction *Prediction
-	// Suspect is that of the previous look.
-	Suspect bool
+	// Against is that of the previous look.
+	Against int
 	Seed    uint64
 }
 
@@ -57,13 +59,21 @@ const (
 	// leastAge is the age of a change from which on it is judged.
 	leastAge = 15 * time.Minute
 	// judgeReplays is how often what arrived is replayed, with other draws of the durations
-	// that are not known yet.
-	judgeReplays = 4
+	// that are not known yet; confirmReplays if that speaks against the change.
+	judgeReplays   = 4
+	confirmReplays = 16
 	// leastBand is the least width of the band above the futures' mean, as a share of the
 	// time that jobs spend in the system: few futures may happen to agree.
 	leastBand = .0025
+	// leastLoss and leastDelay are the least time that jobs spent in the system, or were delayed,
+	// because of the change, as shares of the time that they spent there; lossShare and delayShare
+	// as shares of the delay under the last good configuration.
+	leastLoss, lossShare   = .0075, .1
+	leastDelay, delayShare = .03, .2
 	// rollbackRatio is the least Verdict.Ratio for which to go back.
 	rollbackRatio = 1.05
+	// enoughLooks in a row go back.
+	enoughLooks = 2
 	// demandSlack is the factor by which demand may leave the range of the futures.
 	demandSlack = 1.5
 	// demandJobs is by how many jobs it may.
@@ -71,10 +81,12 @@ const (
 )
 
 // NextLook is the age of the look after one at an age: the later, the less one more look
-// can change.
-func NextLook(age time.Duration) time.Duration {
-	const tick = 5 * time.Minute
-	return age + max(tick, min(age/8, time.Hour).Truncate(tick))
+// can change, unless the verdict is that the configuration is suspect.
+func NextLook(age time.Duration, suspect bool) time.Duration {
+	if suspect {
+		return age + BurstInterval
+	}
+	return age + max(BurstInterval, min(age/8, time.Hour).Truncate(BurstInterval))
 }
 
 // Distrusted returns the settings of rounds for some time after a configuration did worse
@@ -84,13 +96,21 @@ func (s Settings) Distrusted() Settings {
 	return s
 }
 
-// Judge compares what happened since a change of configuration with what was promised.
-// It finds the applied configuration Worse only if all of these hold: jobs spent more
-// time in the system than they would have under the last good configuration, in every
-// replay of what arrived, and more so than in any future; the demand was like that of the
-// futures; and the replays gain rollbackRatio with the last good one. A replay starts
-// from the state at the change and draws the durations that are not known yet. It takes
-// two such looks, or one beyond twice the band of the futures.
+// Judge compares what happened since a change of configuration with what would have happened
+// under the last good one. What arrived is replayed under both, from the state at the change, with
+// the work that jobs are known to have done; what is not known of their durations is drawn, the same
+// for both. The applied configuration is Worse if all of these hold:
+//
+//   - jobs are delayed more by it in every replay, and by more than in the futures. Delay is time
+//     without progress, known from the events also of jobs that have not ended;
+//   - that has cost time in the system, at least leastLoss of it and lossShare of the delay that the
+//     last good one leaves, or will: the delay is at least leastDelay and delayShare;
+//   - replayed to the end of the last job, the last good one gains rollbackRatio, and most of
+//     the replays agree;
+//   - enoughLooks in a row find that.
+//
+// Demand that no future had delays jobs in both replays, so that it is not blamed on the change. Two
+// equal configurations never differ.
 func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 	p := in.Prediction
 	age := in.State.At - p.At
@@ -102,73 +122,114 @@ func Judge(ctx context.Context, in *JudgeInput) (Verdict, error) {
 		text := fmt.Sprintf("In force for %s, longer than was forecast.", units.Duration(age.Seconds()))
 		return Verdict{Judgement: Keep, Reason: text}, nil
 	}
+	var v Verdict
+	for _, n := range [...]int{judgeReplays, confirmReplays} {
+		c, err := in.compare(ctx, n)
+		if errors.Is(err, errNothing) {
+			return Verdict{Judgement: Keep, Reason: "Nothing ran or arrived."}, nil
+		}
+		if err != nil {
+			return Verdict{}, err
+		}
+		v, err = c.verdict(ctx, p)
+		if err != nil || v.Against == 0 {
+			return v, err
+		}
+	}
+	if v.Against += in.Against; v.Against < enoughLooks {
+		v.Reason += ", to be confirmed."
+		return v, nil
+	}
+	v.Judgement = Worse
+	v.Reason += "."
+	return v, nil
+}
+
+// comparison is of the applied configuration with the last good one.
+type comparison struct {
+	scorer *Scorer
+	// seen are means over the replays, least is the least delay because of the change in any.
+	seen    Mark
+	least   float64
+	futures []Mark
+}
+
+// compare replays what happened since the change n times.
+func (in *JudgeInput) compare(ctx context.Context, n int) (*comparison, error) {
+	p, at := in.Prediction, []time.Duration{in.State.At}
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
-		return Verdict{}, err
+		return nil, err
 	}
-	x, err := in.Since(ctx, p.At, judgeReplays, in.Seed)
+	x, err := in.Since(ctx, p.At, n, in.Seed)
 	if err != nil {
-		return Verdict{}, err
+		return nil, err
 	}
 	sc, err := NewScorer(&Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal}, x)
-	if errors.Is(err, errNothing) {
-		return Verdict{Judgement: Keep, Reason: "Nothing ran or arrived."}, nil
-	}
 	if err != nil {
-		return Verdict{}, err
+		return nil, err
 	}
-	replayed, err := sc.courses(ctx, p.Applied, p.LastGood, []time.Duration{in.State.At})
+	replayed, err := sc.courses(ctx, p.Applied, p.LastGood, at)
 	if err != nil {
-		return Verdict{}, err
+		return nil, err
 	}
+	c := &comparison{scorer: sc, seen: Mark{Arrived: replayed[0][0].Arrived}, least: math.Inf(1),
+		futures: p.at(in.State.At - p.At)}
 	// A cluster slower than its simulation is not the configuration's fault.
-	observed := in.jobTime(p.At)
-	seen, least := Mark{Arrived: replayed[0][0].Arrived}, math.Inf(1)
+	observed := in.delay(p.At)
 	for i := range replayed {
 		m, n := &replayed[i][0], float64(len(replayed))
-		m.JobTime = min(m.JobTime, observed)
-		seen.Demand += m.Demand / n
-		seen.JobTime += m.JobTime / n
-		seen.Instead += m.Instead / n
-		least = min(least, m.more())
+		m.Delay = min(m.Delay, observed)
+		c.seen.Demand += m.Demand / n
+		c.seen.JobTime += m.JobTime / n
+		c.seen.Delay += m.Delay / n
+		c.seen.InsteadJobTime += m.InsteadJobTime / n
+		c.seen.InsteadDelay += m.InsteadDelay / n
+		c.least = min(c.least, m.more())
 	}
+	return c, nil
+}
 
-	v := Verdict{Judgement: Keep}
-	futures := p.at(age)
-	v.Excess = p.excess(&seen, futures)
-	switch left := leaves(&seen, futures); {
-	case !(v.Excess > 1 && least > 0):
-		v.Reason = fmt.Sprintf("%.0f job-hours, %+.1f by the change, as expected.", observed/3600, seen.more()/3600)
-		return v, nil
-	case left != "":
-		v.Judgement, v.Reason = DemandLeft, left
+// verdict says what a comparison shows; Against is 1 if all speaks for going back.
+func (c *comparison) verdict(ctx context.Context, p *Prediction) (Verdict, error) {
+	seen := &c.seen
+	v := Verdict{Judgement: Keep, Excess: p.excess(seen, c.futures)}
+	what := fmt.Sprintf("%.0f job-hours, of which %.1f without progress, %+.1f by the change", seen.JobTime/3600,
+		seen.Delay/3600, seen.more()/3600)
+	if v.Suspect = v.Excess > 1 && c.least > 0; !v.Suspect {
+		v.Reason = what + ", as expected."
+		if left := demandLeft(seen, c.futures); left != "" {
+			v.Judgement, v.Reason = DemandLeft, what+": "+left+", the configuration is not to blame."
+		}
 		return v, nil
 	}
-	applied, good, err := sc.compare(ctx, p.Applied, p.LastGood)
+	lost := seen.JobTime - seen.InsteadJobTime
+	if lost < max(leastLoss*seen.JobTime, lossShare*seen.InsteadDelay) &&
+		seen.more() < max(leastDelay*seen.JobTime, delayShare*seen.InsteadDelay) {
+		v.Reason = what + ", too little to go back."
+		return v, nil
+	}
+	applied, good, err := c.scorer.compare(ctx, p.Applied, p.LastGood)
 	if err != nil {
 		return v, err
 	}
 	v.Ratio = search.Gain(good, applied).Ratio
-	v.Suspect = v.Ratio >= rollbackRatio && (!applied.OK() || agrees(&good, &applied))
-	what := fmt.Sprintf("The change cost %.1f of %.0f job-hours; on what arrived, the configuration before it saves %s",
-		seen.more()/3600, observed/3600, Influence(v.Ratio))
-	switch {
-	case !v.Suspect:
+	what += fmt.Sprintf("; on what arrived, the configuration before it saves %s", Influence(v.Ratio))
+	if v.Ratio < rollbackRatio || applied.OK() && !agrees(&good, &applied) {
 		v.Reason = what + ", too little to go back."
-	case in.Suspect || v.Excess >= 2:
-		v.Judgement, v.Reason = Worse, what+"."
-	default:
-		v.Reason = what + ", to be confirmed."
+		return v, nil
 	}
+	v.Against, v.Reason = 1, what
 	return v, nil
 }
 
-// jobTime is Mark.JobTime as observed since an instant.
-func (s *Snapshot) jobTime(since time.Duration) float64 {
-	sum := 0.0
+// delay is Mark.Delay as observed since an instant.
+func (s *Snapshot) delay(since time.Duration) float64 {
+	did := s.Simulator.Work(s.Ledger.Spells(since, s.State.At), since, s.State.At)
+	sum := time.Duration(0)
 	add := func(j *workload.Job, until time.Duration) {
 		if s.State.Cluster.Fits(j) {
-			sum += (until - max(j.Submit, since)).Seconds()
+			sum += until - max(j.Submit, since) - did[j.ID]
 		}
 	}
 	for i := range s.State.Jobs {
@@ -178,7 +239,7 @@ func (s *Snapshot) jobTime(since time.Duration) float64 {
 	for i := range ended {
 		add(&ended[i].Job, ended[i].End)
 	}
-	return sum
+	return sum.Seconds()
 }
 
 // excess is Verdict.Excess. A change that does worse in the futures too, in which it was
@@ -193,23 +254,24 @@ func (p *Prediction) excess(seen *Mark, futures []Mark) float64 {
 		mean += more / float64(len(futures))
 		most = max(most, more)
 	}
-	return (seen.more() - mean) / max(most-mean, leastBand*seen.Instead, 1)
+	return (seen.more() - mean) / max(most-mean, leastBand*seen.JobTime, 1)
 }
 
-// leaves says in what the demand left that of the futures, "" if it did not.
-func leaves(seen *Mark, futures []Mark) string {
-	low, high := futures[0], futures[0]
-	for _, f := range futures[1:] {
-		low.Arrived, high.Arrived = min(low.Arrived, f.Arrived), max(high.Arrived, f.Arrived)
-		low.Demand, high.Demand = min(low.Demand, f.Demand), max(high.Demand, f.Demand)
+// demandLeft says in what more arrived than in the futures, "" if it did not.
+func demandLeft(seen *Mark, futures []Mark) string {
+	var most Mark
+	for _, f := range futures {
+		most.Arrived, most.Demand = max(most.Arrived, f.Arrived), max(most.Demand, f.Demand)
+		most.Delay = max(most.Delay, f.Delay)
 	}
 	switch {
-	case seen.Arrived > demandSlack*high.Arrived+demandJobs || seen.Arrived < low.Arrived/demandSlack-demandJobs:
-		return fmt.Sprintf("%.0f jobs arrived where %.0f to %.0f were expected: the configuration is not to blame.",
-			seen.Arrived, low.Arrived, high.Arrived)
-	case seen.Demand > demandSlack*high.Demand:
-		return fmt.Sprintf("%.0f GPU-hours arrived where %.0f to %.0f were expected: the configuration is not to blame.",
-			seen.Demand/3600, low.Demand/3600, high.Demand/3600)
+	case seen.Delay <= most.Delay:
+		return ""
+	case seen.Arrived > demandSlack*most.Arrived+demandJobs:
+		return fmt.Sprintf("%.0f jobs arrived where at most %.0f were expected", seen.Arrived, most.Arrived)
+	case seen.Demand > demandSlack*most.Demand:
+		return fmt.Sprintf("%.0f GPU-hours arrived where at most %.0f were expected", seen.Demand/3600,
+			most.Demand/3600)
 	}
 	return ""
 }

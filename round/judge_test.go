@@ -58,14 +58,16 @@ func behind(t *testing.T, at time.Duration) JudgeInput {
 	}
 	p := &Prediction{At: change, Applied: one, LastGood: s.Space.Default(), Ratio: 1.1, Step: time.Hour}
 	for range 4 {
-		p.Futures = append(p.Futures, []Mark{{}, {10, 120e3, 6e3, 6e3}, {20, 240e3, 12e3, 12e3}})
+		p.Futures = append(p.Futures, []Mark{{},
+			{Arrived: 10, Demand: 120e3, JobTime: 6e3, InsteadJobTime: 6e3},
+			{Arrived: 20, Demand: 240e3, JobTime: 12e3, InsteadJobTime: 12e3}})
 	}
 	return JudgeInput{Snapshot: Snapshot{State: ledger.State(at), Ledger: ledger, Zero: w.Zero()}, Scheduler: s.Name,
 		Goal: Minimise("avg_jct"), Prediction: p, Seed: 1}
 }
 
-// add makes one future worse after an hour.
-func (p *Prediction) add(seconds float64) { p.Futures[2][1].JobTime += seconds }
+// add delays jobs in one future by seconds within an hour.
+func (p *Prediction) add(seconds float64) { p.Futures[2][1].Delay += seconds }
 
 func TestJudge(t *testing.T) {
 	hour := 5 * time.Hour
@@ -80,19 +82,18 @@ func TestJudge(t *testing.T) {
 		{"jobs wait that would not have", hour, nil, Worse, true},
 		{"as much was promised", hour, func(in *JudgeInput) {
 			for _, f := range in.Prediction.Futures {
-				f[1].JobTime += 20e3
+				f[1].Delay += 20e3
 			}
 		}, Keep, false},
 		{"one future was as bad", hour, func(in *JudgeInput) { in.Prediction.add(40e3) }, Keep, false},
-		{"a little beyond the band", hour, func(in *JudgeInput) { in.Prediction.add(12e3) }, Keep, true},
-		{"again a little beyond the band", hour, func(in *JudgeInput) {
-			in.Prediction.add(12e3)
-			in.Suspect = true
-		}, Worse, true},
+		{"beyond all futures", hour, func(in *JudgeInput) { in.Prediction.add(12e3) }, Worse, true},
+		{"the first job waits", 4*time.Hour + 17*time.Minute, nil, Worse, true},
+		{"the looks before did not find it", hour, func(in *JudgeInput) { in.Against = enoughLooks - 2 }, Keep, true},
+		{"what the goal counts is not worse", hour, func(in *JudgeInput) { in.Goal = Minimise("p99_jct") }, Keep, true},
 		{"no gain was promised", hour, func(in *JudgeInput) {
 			in.Prediction.Ratio = .9
 			for _, f := range in.Prediction.Futures {
-				f[1].JobTime += 20e3
+				f[1].Delay += 20e3
 			}
 		}, Worse, true},
 		{"the last good one is worse", hour, func(in *JudgeInput) {
@@ -105,9 +106,17 @@ func TestJudge(t *testing.T) {
 			for _, f := range in.Prediction.Futures {
 				f[1].Arrived, f[1].Demand = 0, 0
 			}
-		}, DemandLeft, false},
-		{"shorter jobs were expected", hour, func(in *JudgeInput) {
+		}, Worse, true},
+		{"no job was expected, and the last good one is the same", hour, func(in *JudgeInput) {
+			in.Prediction.LastGood = in.Prediction.Applied
 			for _, f := range in.Prediction.Futures {
+				f[1].Arrived, f[1].Demand = 0, 0
+			}
+		}, DemandLeft, false},
+		{"shorter jobs were expected, and the last good one is worse", hour, func(in *JudgeInput) {
+			p := in.Prediction
+			p.Applied, p.LastGood = p.LastGood, p.Applied
+			for _, f := range p.Futures {
 				f[1].Demand = 1e3
 			}
 		}, DemandLeft, false},
@@ -116,6 +125,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			in := behind(t, x.at)
+			in.Against = enoughLooks - 1
 			if x.change != nil {
 				x.change(&in)
 			}
@@ -170,13 +180,16 @@ func TestPredictionReadsBack(t *testing.T) {
 	}
 }
 
-// TestNextLook: looks get rarer, and never rarer than rounds.
+// TestNextLook: looks get rarer, and never rarer than rounds, unless there is a suspicion.
 func TestNextLook(t *testing.T) {
 	looks, last := 0, time.Duration(0)
 	for age := time.Duration(0); age < 24*time.Hour; looks++ {
-		next := NextLook(age)
-		if wait := next - age; wait < 5*time.Minute || wait > DefaultInterval || wait < last {
+		next := NextLook(age, false)
+		if wait := next - age; wait < BurstInterval || wait > DefaultInterval || wait < last {
 			t.Fatalf("a look at %v after %v", next, age)
+		}
+		if soon := NextLook(age, true); soon != age+BurstInterval {
+			t.Fatalf("a look at %v after a suspicion at %v", soon, age)
 		}
 		last, age = next-age, next
 	}

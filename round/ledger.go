@@ -160,12 +160,16 @@ func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint
 	records, work := s.records(), s.work()
 	known := index(records)
 	past := generation.Past{Active: known.active(then), Ran: make([]time.Duration, len(then.Jobs))}
+	did := s.Simulator.Work(s.Ledger.Spells(then.At, s.State.At), then.At, s.State.At)
 	for i := range then.Jobs {
 		a := &then.Jobs[i]
 		past.Ran[i] = work(a.RunTime, a.Starts, a.GPUs.Whole())
+		past.Active[i].Ran = past.Ran[i] + did[a.ID]
 	}
 	for _, j := range s.arrivals(then.At+1, s.State.At+1) {
-		past.Arrivals = append(past.Arrivals, known.of(&j, s.State.At))
+		r := known.of(&j, s.State.At)
+		r.Ran = did[j.ID]
+		past.Arrivals = append(past.Arrivals, r)
 	}
 	replays, err := generation.Replay(ctx, s.Zero, past, records, n, seed)
 	return scenarios(replays, then, Past(s.Ledger, then.At)), err

@@ -38,13 +38,16 @@ type Mark struct {
 	Arrived float64 `json:"arrived"`
 	Demand  float64 `json:"demand_gpu_s"`
 	// JobTime is the integral of the number of active jobs, in seconds: what their JCTs
-	// grew by. Instead is the same under the last good configuration.
-	JobTime float64 `json:"job_s"`
-	Instead float64 `json:"instead_s"`
+	// grew by. Delay is the part of it that they made no progress in: they waited, restarted,
+	// or ran more slowly than alone. The Instead are the same under the last good configuration.
+	JobTime        float64 `json:"job_s"`
+	Delay          float64 `json:"delay_s"`
+	InsteadJobTime float64 `json:"instead_s"`
+	InsteadDelay   float64 `json:"instead_delay_s"`
 }
 
-// more is the time that jobs spend in the system because of the change, in seconds.
-func (m *Mark) more() float64 { return m.JobTime - m.Instead }
+// more is the delay of the jobs because of the change, in seconds.
+func (m *Mark) more() float64 { return m.Delay - m.InsteadDelay }
 
 const (
 	// markStep is the time between the marks of a Prediction, or the horizon if that is less.
@@ -105,8 +108,9 @@ func (p *Prediction) at(age time.Duration) []Mark {
 	out := make([]Mark, len(p.Futures))
 	for i, marks := range p.Futures {
 		a, b := marks[k], marks[k+1]
-		out[i] = Mark{a.Arrived + f*(b.Arrived-a.Arrived), a.Demand + f*(b.Demand-a.Demand),
-			a.JobTime + f*(b.JobTime-a.JobTime), a.Instead + f*(b.Instead-a.Instead)}
+		part := func(a, b float64) float64 { return a + f*(b-a) }
+		out[i] = Mark{part(a.Arrived, b.Arrived), part(a.Demand, b.Demand), part(a.JobTime, b.JobTime),
+			part(a.Delay, b.Delay), part(a.InsteadJobTime, b.InsteadJobTime), part(a.InsteadDelay, b.InsteadDelay)}
 	}
 	return out
 }
@@ -158,7 +162,8 @@ func (sc *Scorer) courses(ctx context.Context, c, instead space.Config, at []tim
 			return nil, err
 		}
 		for k := range at {
-			out[i][k].Instead = out[i][k].JobTime
+			m := &out[i][k]
+			m.InsteadJobTime, m.InsteadDelay = m.JobTime, m.Delay
 		}
 		if err := sc.course(ctx, p, x, c, at, out[i]); err != nil {
 			return nil, err
@@ -167,8 +172,8 @@ func (sc *Scorer) courses(ctx context.Context, c, instead space.Config, at []tim
 	return out, nil
 }
 
-// course simulates a configuration on a scenario until some instants, and sets all but
-// Instead of the marks at each. If its events are exhausted, JobTime is infinite.
+// course simulates a configuration on a scenario until some instants, and sets all but what
+// would be Instead of the marks at each. If its events are exhausted, Delay is infinite.
 func (sc *Scorer) course(ctx context.Context, p *player, x *Scenario, c space.Config, at []time.Duration,
 	marks []Mark) error {
 	o := sc.options
@@ -177,11 +182,11 @@ func (sc *Scorer) course(ctx context.Context, p *player, x *Scenario, c space.Co
 		return err
 	}
 	for k, t := range at {
-		m := Mark{Instead: marks[k].Instead}
+		m := Mark{InsteadJobTime: marks[k].InsteadJobTime, InsteadDelay: marks[k].InsteadDelay}
 		err := p.sim.RunUntil(ctx, t)
 		switch {
 		case errors.Is(err, simulator.ErrBudget):
-			m.JobTime = math.MaxFloat32
+			m.Delay = math.MaxFloat32
 		case err != nil:
 			return err
 		}
@@ -191,7 +196,12 @@ func (sc *Scorer) course(ctx context.Context, p *player, x *Scenario, c space.Co
 			if !ended {
 				end = t
 			}
-			m.JobTime += n * (end - max(p.sim.JobSubmit(id), x.State.At)).Seconds()
+			spent, work := end-max(p.sim.JobSubmit(id), x.State.At), p.sim.Spec(id).Duration
+			if int(id) < len(x.Left) {
+				work = x.Left[id]
+			}
+			m.JobTime += n * spent.Seconds()
+			m.Delay += n * (spent - work + p.sim.JobLeft(id)).Seconds()
 			if int(id) >= len(x.Left) {
 				m.Arrived += n
 				m.Demand += p.sim.Spec(id).Duration.Seconds() * float64(p.sim.JobDemand(id))

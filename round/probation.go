@@ -28,7 +28,9 @@ type Probation struct {
 }
 
 // NewProbation begins at the instant of the prediction.
-func NewProbation(p *Prediction) Probation { return Probation{Prediction: p, Next: p.At + NextLook(0)} }
+func NewProbation(p *Prediction) Probation {
+	return Probation{Prediction: p, Next: p.At + NextLook(0, false)}
+}
 
 // Over says why a trial ends without a loss at an instant, "" if it goes on.
 func (t *Probation) Over(at time.Duration) string {
@@ -46,15 +48,15 @@ func (t *Probation) Over(at time.Duration) string {
 	return ""
 }
 
-// Look judges at the instant of the input's Snapshot. Of the input, Prediction and Suspect
-// are the trial's, and Seed is that of all its looks.
+// Look judges at the instant of the input's Snapshot. Of the input, Prediction and Against are
+// the trial's, and Seed is that of all its looks.
 func (t *Probation) Look(ctx context.Context, in JudgeInput) (Verdict, error) {
 	at := in.State.At
-	in.Prediction, in.Suspect, in.Seed = t.Prediction, t.Verdict.Suspect, Seed(in.Seed, int(at/time.Minute))
+	in.Prediction, in.Against, in.Seed = t.Prediction, t.Verdict.Against, Seed(in.Seed, int(at/time.Minute))
 	v, err := Judge(ctx, &in)
 	if err != nil {
 		return v, err
 	}
-	t.Verdict, t.Next = v, t.Prediction.At+NextLook(at-t.Prediction.At)
+	t.Verdict, t.Next = v, t.Prediction.At+NextLook(at-t.Prediction.At, v.Suspect)
 	return v, nil
 }

@@ -13,6 +13,7 @@ type folded struct {
 	ended       bool          // and has ended
 	last        time.Duration // of its events
 	accountedTo time.Duration // by RunTime, WaitTime and Attained
+	spells      []Spell       // unless nil, those until accountedTo
 }
 
 // fold replays a job's events until at, with placements or without.
@@ -21,9 +22,13 @@ type folded struct {
 // a running job, a preemption of a waiting one. Spells at one instant alternate:
 // a start and a preemption of a waiting job leave it waiting.
 func (r *record) fold(at time.Duration, placements bool) (f folded) {
-	open := r.unpack(placements)
-	if !r.submitted || open.submission.time > at {
-		return f
+	f.replay(r.unpack(placements), at)
+	return f
+}
+
+func (f *folded) replay(open *openRecord, at time.Duration) {
+	if open.submission.job == nil || open.submission.time > at {
+		return
 	}
 	f.known = true
 	f.Job = *open.submission.job
@@ -68,7 +73,7 @@ func (r *record) fold(at time.Duration, placements bool) (f folded) {
 			f.spend(now)
 			f.Since = now
 			f.Status, f.ended = e.status, true
-			return f
+			return
 		}
 		if e.hasAttained {
 			f.Attained = e.attained // what follows is added to it
@@ -81,7 +86,6 @@ func (r *record) fold(at time.Duration, placements bool) (f folded) {
 		}
 	}
 	f.spend(at)
-	return f
 }
 
 // observe takes over what a snapshot says of the job, where it differs from what is known.
@@ -134,11 +138,24 @@ func (f *folded) spend(now time.Duration) {
 		return
 	}
 	f.RunTime += d
+	if f.spells != nil {
+		f.note(now)
+	}
 	if n := time.Duration(f.Held); d > (math.MaxInt64-f.Attained)/n {
 		f.Attained = math.MaxInt64
 	} else {
 		f.Attained += d * n
 	}
+}
+
+// note adds the time up to now to the spells of a running job.
+func (f *folded) note(now time.Duration) {
+	if n := len(f.spells); n > 0 && f.spells[n-1].From == f.Since {
+		f.spells[n-1].To = now
+		return
+	}
+	f.spells = append(f.spells, Spell{From: f.Since, To: now, Held: f.Held, Resumed: f.Starts > 1,
+		Resized: f.Resizes > 0, SharesWith: f.SharesWith, placement: f.placement})
 }
 
 func (f *folded) preempt(now time.Duration) {

@@ -17,6 +17,22 @@ type Finish struct {
 	Starts  int
 }
 
+// Spell is a time in which a job held the same GPUs.
+type Spell struct {
+	Job
+	From, To time.Duration
+	// Held is the number of GPUs. Spread reports whether they are on more nodes than that
+	// number needs, as far as placements are reported.
+	Held   int
+	Spread bool
+	// Resumed and Resized report whether the job had run before, and on another number of GPUs.
+	Resumed, Resized bool
+	// SharesWith is the id of the running job whose GPUs this one joined at From, empty if
+	// there is none.
+	SharesWith string
+	placement  []NodeShare
+}
+
 // Ledger folds events into State and history. Its answers depend on the set
 // of events only: they may come in any order, late or twice. The cost of an
 // answer grows with the jobs it speaks of, not with all jobs ever, and that of
@@ -321,6 +337,48 @@ func (l *Ledger) Arrivals(from, to time.Duration) []Job {
 		out = append(out, *all[i].unpack(false).submission.job)
 	}
 	return out
+}
+
+// Spells are those that end after an instant or are under way at another, in order of submission
+// and time. They may begin before the first and end at the second at the latest.
+func (l *Ledger) Spells(from, to time.Duration) []Spell {
+	l.settle()
+	finished := l.finished.sorted
+	ended := sort.Search(len(finished), func(i int) bool { return finished[i].end() > from })
+	jobs := append(slices.Clone(l.active.sorted), finished[ended:]...)
+	slices.SortFunc(jobs, bySubmit)
+	var out []Spell
+	for _, r := range jobs {
+		f := folded{spells: []Spell{}}
+		f.replay(r.unpack(true), to)
+		for _, s := range f.spells {
+			if s.To > from {
+				s.Job, s.Spread = f.Job, l.spread(&s)
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// spread reports whether a spell's GPUs are on more nodes than their number needs.
+func (l *Ledger) spread(s *Spell) bool {
+	if len(s.placement) < 2 {
+		return false
+	}
+	name, groups := s.placement[0].Node, l.cluster.Groups
+	perNode := 0
+	for _, g := range groups {
+		perNode = max(perNode, g.GPUsPerNode)
+	}
+	var e *nodeEvent
+	if l.nodes[name] != nil {
+		e = l.nodeAt(name, s.From)
+	}
+	if g := l.groupOf(name, e); g >= 0 && g < len(groups) {
+		perNode = groups[g].GPUsPerNode
+	}
+	return len(s.placement) > (s.Held+perNode-1)/max(perNode, 1)
 }
 
 // Forget drops the jobs that ended before an instant, and returns how many. Jobs that a
