@@ -239,8 +239,9 @@ func (x *ListAuditRecordsRequest) GetResource() string {
 }
 
 type ListAuditRecordsResponse struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	AuditRecords []*AuditRecord         `protobuf:"bytes,1,rep,name=audit_records,json=auditRecords,proto3" json:"audit_records,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The records, newest first.
+	AuditRecords []*AuditRecord `protobuf:"bytes,1,rep,name=audit_records,json=auditRecords,proto3" json:"audit_records,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -294,7 +295,8 @@ func (x *ListAuditRecordsResponse) GetNextPageToken() string {
 // Field is a part of the resource that changed. Values are JSON, shortened if they are long.
 type AuditRecord_Field struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The path of the field, such as policy.horizon.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Empty if there was none.
 	Before string `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
 	// Empty if there is none.

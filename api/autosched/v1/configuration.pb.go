@@ -1840,7 +1840,8 @@ func (x *ListParkedConfigurationsRequest) GetPageToken() string {
 }
 
 type ListParkedConfigurationsResponse struct {
-	state                protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parks, in the order in which they were made.
 	ParkedConfigurations []*ParkedConfiguration `protobuf:"bytes,1,rep,name=parked_configurations,json=parkedConfigurations,proto3" json:"parked_configurations,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -2270,8 +2271,9 @@ func (x *ListConfigurationsRequest) GetPageToken() string {
 }
 
 type ListConfigurationsResponse struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Configurations []*Configuration       `protobuf:"bytes,1,rep,name=configurations,proto3" json:"configurations,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revisions, newest first.
+	Configurations []*Configuration `protobuf:"bytes,1,rep,name=configurations,proto3" json:"configurations,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

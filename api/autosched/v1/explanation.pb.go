@@ -195,8 +195,9 @@ func (x *ValidateParametersResponse) GetSchedulerRevision() int64 {
 
 // ParameterChange is a value that a projection into the space changed.
 type ParameterChange struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	ParameterId string                 `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parameter whose value changed.
+	ParameterId string `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
 	// The value before; unset if there was none.
 	From *structpb.Value `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// The value after; unset if the parameter does not count.
@@ -728,8 +729,9 @@ func (x *ExplainConfigurationResponse) GetRejectedAlternatives() []*Round_Candid
 
 // ParameterContribution is what changes when a parameter is set, too. Numbers are simulated.
 type ParameterContribution struct {
-	state       protoimpl.MessageState `protogen:"open.v1"`
-	ParameterId string                 `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parameter that is set.
+	ParameterId string `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
 	// The value before and after; unset if the parameter does not count.
 	From *structpb.Value `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	To   *structpb.Value `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`

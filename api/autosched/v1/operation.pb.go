@@ -370,8 +370,9 @@ func (x *ListOperationsRequest) GetPageToken() string {
 }
 
 type ListOperationsResponse struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Operations []*Operation           `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operations, newest first.
+	Operations []*Operation `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -162,7 +162,8 @@ type ParameterSpec struct {
 	//	*ParameterSpec_DurationValueSpec
 	//	*ParameterSpec_ArraySpec
 	ParameterValueSpec isParameterSpec_ParameterValueSpec `protobuf_oneof:"parameter_value_spec"`
-	ScaleType          ParameterSpec_ScaleType            `protobuf:"varint,11,opt,name=scale_type,json=scaleType,proto3,enum=autosched.v1.ParameterSpec_ScaleType" json:"scale_type,omitempty"`
+	// How its range is searched.
+	ScaleType ParameterSpec_ScaleType `protobuf:"varint,11,opt,name=scale_type,json=scaleType,proto3,enum=autosched.v1.ParameterSpec_ScaleType" json:"scale_type,omitempty"`
 	// Values outside the range with a meaning of their own, such as 0 for "off".
 	SpecialValues []*SpecialValue `protobuf:"bytes,12,rep,name=special_values,json=specialValues,proto3" json:"special_values,omitempty"`
 	// Required: the safe value.
@@ -371,9 +372,10 @@ func (*ParameterSpec_ArraySpec) isParameterSpec_ParameterValueSpec() {}
 
 // DoubleValueSpec is a range of numbers, both ends included.
 type DoubleValueSpec struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	MinValue float64                `protobuf:"fixed64,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
-	MaxValue float64                `protobuf:"fixed64,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least and the greatest value.
+	MinValue float64 `protobuf:"fixed64,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
+	MaxValue float64 `protobuf:"fixed64,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
 	// Allows min_value, min_value + step, ... only. Any value if 0.
 	Step          float64 `protobuf:"fixed64,3,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -433,9 +435,10 @@ func (x *DoubleValueSpec) GetStep() float64 {
 
 // IntegerValueSpec is a range of whole numbers, both ends included.
 type IntegerValueSpec struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	MinValue int64                  `protobuf:"varint,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
-	MaxValue int64                  `protobuf:"varint,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least and the greatest value.
+	MinValue int64 `protobuf:"varint,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
+	MaxValue int64 `protobuf:"varint,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
 	// 1 if 0.
 	Step          int64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -495,9 +498,10 @@ func (x *IntegerValueSpec) GetStep() int64 {
 
 // DurationValueSpec is a range of seconds, both ends included.
 type DurationValueSpec struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	MinValue float64                `protobuf:"fixed64,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
-	MaxValue float64                `protobuf:"fixed64,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least and the greatest value.
+	MinValue float64 `protobuf:"fixed64,1,opt,name=min_value,json=minValue,proto3" json:"min_value,omitempty"`
+	MaxValue float64 `protobuf:"fixed64,2,opt,name=max_value,json=maxValue,proto3" json:"max_value,omitempty"`
 	// Any value if 0.
 	Step          float64 `protobuf:"fixed64,3,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -557,8 +561,9 @@ func (x *DurationValueSpec) GetStep() float64 {
 
 // CategoricalValueSpec is one of several names.
 type CategoricalValueSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Values        []string               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The names, each once.
+	Values        []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,7 +818,8 @@ func (*ArraySpec_DurationValueSpec) isArraySpec_ElementValueSpec() {}
 // SpecialValue is a value outside the range with a meaning of its own.
 type SpecialValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Value float64                `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	// The number that stands for it.
+	Value float64 `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
 	// Such as "off".
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// The share of samples that get it; 0.1 if 0.

@@ -381,8 +381,9 @@ func (x *ListRoundsRequest) GetPageToken() string {
 }
 
 type ListRoundsResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Rounds []*Round               `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rounds, newest first.
+	Rounds []*Round `protobuf:"bytes,1,rep,name=rounds,proto3" json:"rounds,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -435,7 +436,8 @@ func (x *ListRoundsResponse) GetNextPageToken() string {
 
 // Candidate is a configuration that was measured.
 type Round_Candidate struct {
-	state      protoimpl.MessageState     `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it came from: default, incumbent, a preset, an earlier winner, or the sampler.
 	Origin     string                     `protobuf:"bytes,1,opt,name=origin,proto3" json:"origin,omitempty"`
 	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The incumbent's controllable objective over the candidate's; 0 if it was not measured.

@@ -585,8 +585,9 @@ func (x *SchedulerRevision) GetError() string {
 
 // Freeze keeps the service from changing what a scheduler runs.
 type Freeze struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why, for people.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Who froze it, empty if callers have no names.
 	Actor      string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -2254,8 +2255,9 @@ func (x *ListSchedulerRevisionsRequest) GetPageToken() string {
 }
 
 type ListSchedulerRevisionsResponse struct {
-	state              protoimpl.MessageState `protogen:"open.v1"`
-	SchedulerRevisions []*SchedulerRevision   `protobuf:"bytes,1,rep,name=scheduler_revisions,json=schedulerRevisions,proto3" json:"scheduler_revisions,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revisions, newest first.
+	SchedulerRevisions []*SchedulerRevision `protobuf:"bytes,1,rep,name=scheduler_revisions,json=schedulerRevisions,proto3" json:"scheduler_revisions,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2381,8 +2383,9 @@ func (x *ListSchedulersRequest) GetFilter() string {
 }
 
 type ListSchedulersResponse struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Schedulers []*Scheduler           `protobuf:"bytes,1,rep,name=schedulers,proto3" json:"schedulers,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedulers, in order of name.
+	Schedulers []*Scheduler `protobuf:"bytes,1,rep,name=schedulers,proto3" json:"schedulers,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -809,9 +809,10 @@ func (x *Trial) GetNarrowed() []string {
 
 // Prediction is an expected value.
 type Prediction struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	Mean              float64                `protobuf:"fixed64,1,opt,name=mean,proto3" json:"mean,omitempty"`
-	StandardDeviation float64                `protobuf:"fixed64,2,opt,name=standard_deviation,json=standardDeviation,proto3" json:"standard_deviation,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The mean of the measurements, in the unit of the metric.
+	Mean              float64 `protobuf:"fixed64,1,opt,name=mean,proto3" json:"mean,omitempty"`
+	StandardDeviation float64 `protobuf:"fixed64,2,opt,name=standard_deviation,json=standardDeviation,proto3" json:"standard_deviation,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -932,8 +933,9 @@ func (x *CreateStudyRequest) GetValidateOnly() bool {
 }
 
 type GetStudyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1038,9 +1040,10 @@ func (x *ListStudiesRequest) GetPageToken() string {
 }
 
 type ListStudiesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Studies       []*Study               `protobuf:"bytes,1,rep,name=studies,proto3" json:"studies,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The studies of the page.
+	Studies       []*Study `protobuf:"bytes,1,rep,name=studies,proto3" json:"studies,omitempty"`
+	NextPageToken string   `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1090,8 +1093,9 @@ func (x *ListStudiesResponse) GetNextPageToken() string {
 }
 
 type DeleteStudyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1134,8 +1138,9 @@ func (x *DeleteStudyRequest) GetName() string {
 }
 
 type PauseStudyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,8 +1183,9 @@ func (x *PauseStudyRequest) GetName() string {
 }
 
 type ResumeStudyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1222,8 +1228,9 @@ func (x *ResumeStudyRequest) GetName() string {
 }
 
 type CancelStudyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1437,8 +1444,9 @@ func (x *CreateTrialRequest) GetTrial() *Trial {
 }
 
 type GetTrialRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1543,9 +1551,10 @@ func (x *ListTrialsRequest) GetPageToken() string {
 }
 
 type ListTrialsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Trials        []*Trial               `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trials of the page.
+	Trials        []*Trial `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
+	NextPageToken string   `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1595,9 +1604,10 @@ func (x *ListTrialsResponse) GetNextPageToken() string {
 }
 
 type AddTrialMeasurementRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Measurement   *Measurement           `protobuf:"bytes,2,opt,name=measurement,proto3" json:"measurement,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string       `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Measurement   *Measurement `protobuf:"bytes,2,opt,name=measurement,proto3" json:"measurement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1648,7 +1658,8 @@ func (x *AddTrialMeasurementRequest) GetMeasurement() *Measurement {
 
 type CompleteTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// At most one of these. Without any, the last measurement is the final one.
 	//
 	// Types that are valid to be assigned to Result:
@@ -1757,8 +1768,9 @@ func (*CompleteTrialRequest_InfeasibleReason) isCompleteTrialRequest_Result() {}
 func (*CompleteTrialRequest_Failure) isCompleteTrialRequest_Result() {}
 
 type StopTrialRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1801,8 +1813,9 @@ func (x *StopTrialRequest) GetName() string {
 }
 
 type CheckTrialEarlyStoppingStateRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1890,8 +1903,9 @@ func (x *CheckTrialEarlyStoppingStateResponse) GetShouldStop() bool {
 }
 
 type RenewTrialLeaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1934,8 +1948,9 @@ func (x *RenewTrialLeaseRequest) GetName() string {
 }
 
 type ProposeTrialRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
