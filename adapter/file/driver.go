@@ -133,6 +133,10 @@ func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) 
 func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*structpb.Value, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if last := d.note.InForce; last != nil && c.GetEpoch().GetCounter() < last.EpochCounter {
+		return nil, fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of the store is served",
+			c.GetName(), c.GetEpoch().GetCounter(), last.EpochCounter)
+	}
 	want, err := adapter.FromProto(c.GetParameters())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.GetName(), err)

@@ -159,6 +159,8 @@ func TestApply(t *testing.T) {
 	s.apply(d, 11, 1, "and the previous file could not be put back in force")
 	d.o.Form = adapter.FormOf("themis")
 	s.apply(d, 12, 1, "render: ")
+	d.note.InForce.EpochCounter = 2
+	s.apply(d, 13, 1, "is of epoch 1 of the store, before 2")
 }
 
 // TestFirstFileIsRemoved: if the scheduler does not take the first file, there is none again. It may not be up.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,7 @@ type adapterFileOptions struct {
 	scheduler string
 	instance  string
 	form      string
+	listen    string
 	interval  time.Duration
 	driver    filedriver.Options
 }
@@ -63,6 +65,9 @@ previous file and the adapter's notes are in --state-dir.
 --check, --reload and --read-back are a program and its arguments: a list in the settings file, separated
 by commas on the command line. {file} stands for the file. No shell is involved. --read-back prints what is
 in force in the words of the file; without it that is what the file says.
+
+With --listen the service calls the adapter, as 'autosched serve --agents' names it, and the adapter needs
+neither --scheduler nor a connection to the service, but --form.
 
 --config FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more
 than the file.`,
@@ -96,6 +101,8 @@ than the file.`,
 		"directory of the previous file and of notes (default: hidden, beside --file)")
 	fl.StringVar(&o.form, "form", "", "words of the file: the name of a built-in scheduler, or parameters for their ids "+
 		"(default: of the registered scheduler)")
+	fl.StringVar(&o.listen, "listen", "", "be called by the service at this loopback address instead of calling it "+
+		"(serve --agents)")
 	fl.StringSliceVar(&o.driver.Check, "check", nil, "command that fails if the scheduler would not take the file")
 	fl.StringSliceVar(&o.driver.Reload, "reload", nil, "command that has the scheduler read the file")
 	fl.StringSliceVar(&o.driver.ReadBack, "read-back", nil, "command that prints what is in force")
@@ -109,7 +116,9 @@ than the file.`,
 func (o *adapterFileOptions) check() error {
 	forms := append(schedulers.Names(), parameterForm)
 	switch {
-	case o.scheduler == "":
+	case o.listen != "" && o.form == "":
+		return usageError{errors.New("--listen: needs --form")}
+	case o.scheduler == "" && o.listen == "":
 		return usageError{errors.New("--scheduler: is missing")}
 	case o.driver.Path == "":
 		return usageError{errors.New("--file: is missing")}
@@ -134,6 +143,16 @@ func (o *adapterFileOptions) check() error {
 // run adapts until the context ends.
 func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	log := slog.New(slog.NewTextHandler(notes, nil))
+	applied := func(c *pb.Configuration, err error) {
+		if err != nil {
+			log.Warn("not applied", "revision", c.GetRevision(), "error", err)
+			return
+		}
+		log.Info("in force", "revision", c.GetRevision(), "file", o.driver.Path)
+	}
+	if o.listen != "" {
+		return o.serve(ctx, applied, log)
+	}
 	conn, err := o.connect.dial()
 	if err != nil {
 		return err
@@ -153,19 +172,47 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	defer driver.Close()
 	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Driver: driver,
 		Interval: o.interval,
-		Applied: func(c *pb.Configuration, err error) {
-			if err != nil {
-				log.Warn("not applied", "revision", c.GetRevision(), "error", err)
-				return
-			}
-			log.Info("in force", "revision", c.GetRevision(), "file", o.driver.Path)
-		},
-		Notify: func(err error) { log.Warn(err.Error()) }}
+		Applied:  applied,
+		Notify:   func(err error) { log.Warn(err.Error()) }}
 	err = session.Run(ctx)
 	if ctx.Err() != nil {
 		return nil // interrupted: that is how it ends
 	}
 	return plainError(o.connect.server, err)
+}
+
+// serve has the service call the adapter until the context ends.
+func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configuration, error),
+	log *slog.Logger) error {
+	o.driver.Form = adapter.FormOf(o.form)
+	driver, err := filedriver.Open(o.driver)
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	defer driver.Close()
+	l, err := loopbackListener(o.listen)
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer()
+	pb.RegisterSchedulerAgentServer(s, &filedriver.Agent{Driver: driver, Applied: applied})
+	stop := context.AfterFunc(ctx, s.GracefulStop)
+	defer stop()
+	log.Info("listening", "address", l.Addr())
+	return s.Serve(l)
+}
+
+// loopbackListener listens where only callers of this machine connect, who are not identified.
+func loopbackListener(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return nil, errors.Join(l.Close(),
+			usageError{fmt.Errorf("--listen: %v is not a loopback address, and no caller is identified", l.Addr())})
+	}
+	return l, nil
 }
 
 // registeredType waits until the scheduler is registered, and returns its type.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,8 @@ import (
 // another.
 type adapted struct {
 	t       *testing.T
-	id      string // the built-in scheduler, too
+	kind    string // the built-in scheduler
+	id      string
 	dir     string
 	file    string
 	address string
@@ -54,7 +56,7 @@ func (a *adapted) write(name, text string) string {
 // emulate starts the scheduler. It goes on for as long as the test.
 func (a *adapted) emulate() {
 	a.t.Helper()
-	cmd := process(a.t, "emulate", "--server", a.address, "--id", a.id, "--scheduler", a.id, "--trace", "sample", "--to",
+	cmd := process(a.t, "emulate", "--server", a.address, "--id", a.id, "--scheduler", a.kind, "--trace", "sample", "--to",
 		"2017-10-09T12:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", "1", "--interval", "168h",
 		"--config-file", a.file)
 	var errs lockedBuffer
@@ -63,7 +65,7 @@ func (a *adapted) emulate() {
 		a.t.Fatal(err)
 	}
 	a.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	a.write(a.id+".yaml.pid", fmt.Sprint(cmd.Process.Pid))
+	a.write(filepath.Base(a.file)+".pid", fmt.Sprint(cmd.Process.Pid))
 	a.until("running scheduler", func() bool { _, err := os.Stat(a.file + ".running"); return err == nil },
 		func() string { return errs.String() })
 }
@@ -71,7 +73,7 @@ func (a *adapted) emulate() {
 // adapt starts the adapter.
 func (a *adapted) adapt() {
 	a.t.Helper()
-	a.adapter = process(a.t, "adapter", "file", "--config", filepath.Join(a.dir, a.id+".adapter.yaml"))
+	a.adapter = process(a.t, "adapter", "file", "--config", filepath.Join(a.dir, "adapter.yaml"))
 	a.adapter.Stderr = &a.log
 	if err := a.adapter.Start(); err != nil {
 		a.t.Fatal(err)
@@ -136,7 +138,7 @@ func (a *adapted) has(line string) {
 // narrow makes a value the least of a parameter, and twice that its default; 0 ends that.
 func (a *adapted) narrow(parameter string, least float64) {
 	a.t.Helper()
-	s, err := schedulers.Find(a.id)
+	s, err := schedulers.Find(a.kind)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -161,39 +163,60 @@ func (a *adapted) narrow(parameter string, least float64) {
 	}
 }
 
-// TestAdapters runs Tiresias, Themis and Lucid, each configured by its own file: the adapter applies what
-// the service offers, is killed and goes on, refuses what the scheduler's check refuses, rolls back, and reports
-// what an administrator changed.
+// freeAddress is one that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestAdapters runs Tiresias, Themis and Lucid, each configured by its own file, by an adapter that watches and
+// by one that the service calls: the adapter applies what the service offers, is killed and goes on, refuses
+// what the scheduler's check refuses, rolls back, and reports what an administrator changed.
 func TestAdapters(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts seven processes")
+		t.Skip("starts many processes")
 	}
-	_, address := serveProcess(t, t.TempDir(), "127.0.0.1:0")
+	kinds := []string{"tiresias", "themis", "lucid"}
+	agents, calls := "agents:\n", map[string]string{}
+	for _, kind := range kinds {
+		calls[kind] = freeAddress(t)
+		agents += fmt.Sprintf("- {scheduler: %s-push, address: '%s', interval: 1s}\n", kind, calls[kind])
+	}
+	named := filepath.Join(t.TempDir(), "agents.yaml")
+	if err := os.WriteFile(named, []byte(agents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, address := serveProcess(t, t.TempDir(), "127.0.0.1:0", "--agents", named)
 	conn, err := (&connectFlags{server: address}).dial()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for _, x := range []struct {
-		id, parameter, option string
-		words                 string
-		first, second, third  float64 // the third is refused
-		unset                 float64
+	for i, x := range []struct {
+		parameter, option    string
+		words                string
+		first, second, third float64 // the third is refused
+		unset                float64
 	}{
-		{"tiresias", "starve_limit", "starve_limit", "schedule: dlas-gpu\nnum_queue: 3", 600, 1200, 3600, 0},
-		{"themis", "lease_term", "lease_term_interval", "fraction: 0.8", 1800, 3600, 7200, 1200},
-		{"lucid", "profiler_nodes", "profiler-scale", "colocate: 1", 3, 4, 5, 2},
+		{"starve_limit", "starve_limit", "schedule: dlas-gpu\nnum_queue: 3", 600, 1200, 3600, 0},
+		{"lease_term", "lease_term_interval", "fraction: 0.8", 1800, 3600, 7200, 1200},
+		{"profiler_nodes", "profiler-scale", "colocate: 1", 3, 4, 5, 2},
 	} {
-		t.Run(x.id, func(t *testing.T) {
+		adapt := func(t *testing.T, id, how string) {
 			dir := t.TempDir()
-			a := &adapted{t: t, id: x.id, dir: dir, file: filepath.Join(dir, x.id+".yaml"), address: address,
-				tuning: pb.NewTuningServiceClient(conn), config: pb.NewConfigurationServiceClient(conn)}
+			a := &adapted{t: t, kind: kinds[i], id: id, dir: dir, file: filepath.Join(dir, "options.yaml"),
+				address: address, tuning: pb.NewTuningServiceClient(conn),
+				config: pb.NewConfigurationServiceClient(conn)}
 			a.emulate()
 			reload := a.write("reload.sh", reloadScript)
 			check := a.write("check.sh", fmt.Sprintf("! grep '%s: %g' \"$1\" >&2", x.option, x.third))
-			a.write(x.id+".adapter.yaml", fmt.Sprintf("server: %s\nscheduler: %s\nfile: %s\ninterval: 50ms\n"+
-				"read-back: [cat, %s.running]\nreload: [sh, %s, '{file}']\ncheck: [sh, %s, '{file}']\n", address, x.id,
-				a.file, a.file, reload, check))
+			a.write("adapter.yaml", fmt.Sprintf("%sfile: %s\ninterval: 50ms\nread-back: [cat, %s.running]\n"+
+				"reload: [sh, %s, '{file}']\ncheck: [sh, %s, '{file}']\n", how, a.file, a.file, reload, check))
 			line := func(v float64) string { return fmt.Sprintf("%s: %g", x.option, v) }
 			a.adapt()
 			a.runs(x.parameter, x.unset)
@@ -223,7 +246,7 @@ func TestAdapters(t *testing.T) {
 
 			a.narrow(x.parameter, 0)
 			if _, err := a.config.RollbackConfiguration(t.Context(),
-				&pb.RollbackConfigurationRequest{Parent: "schedulers/" + x.id, Revision: 1}); err != nil {
+				&pb.RollbackConfigurationRequest{Parent: "schedulers/" + id, Revision: 1}); err != nil {
 				t.Fatal(err)
 			}
 			a.runs(x.parameter, x.unset)
@@ -242,10 +265,17 @@ func TestAdapters(t *testing.T) {
 				got, err := a.config.GetCurrentConfiguration(t.Context(),
 					&pb.GetCurrentConfigurationRequest{Name: "schedulers/" + a.id})
 				ack := got.GetConfiguration().GetAcknowledgement()
-				return err == nil && ack.GetState() == pb.Acknowledgement_PARTIALLY_APPLIED &&
-					ack.GetEffectiveParameters()[x.parameter].GetNumberValue() == x.first
+				return err == nil && (ack.GetState() == pb.Acknowledgement_PARTIALLY_APPLIED &&
+					ack.GetEffectiveParameters()[x.parameter].GetNumberValue() == x.first ||
+					ack.GetState() == pb.Acknowledgement_FAILED && strings.Contains(ack.GetError(), "by someone else"))
 			}, a.log.String)
 			a.has(line(x.first))
+		}
+		t.Run(kinds[i]+" watch", func(t *testing.T) {
+			adapt(t, kinds[i], fmt.Sprintf("server: %s\nscheduler: %s\n", address, kinds[i]))
+		})
+		t.Run(kinds[i]+" push", func(t *testing.T) {
+			adapt(t, kinds[i]+"-push", fmt.Sprintf("listen: %s\nform: %s\n", calls[kinds[i]], kinds[i]))
 		})
 	}
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -114,13 +112,9 @@ func (o *conformanceOptions) registration() *pb.CreateSchedulerRequest {
 }
 
 func (o *conformanceOptions) run(ctx context.Context, out, notes io.Writer) error {
-	l, err := net.Listen("tcp", o.listen)
+	l, err := loopbackListener(o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		return errors.Join(usageError{fmt.Errorf("--listen: %v is not a loopback address, and no caller is identified",
-			l.Addr())}, l.Close())
+		return err
 	}
 	refused, _ := o.refusedValues() // checked
 	options := conformance.Options{Listener: l, Refused: refused, OneLife: o.oneLife, Only: o.only,
