@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -274,7 +275,8 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	}()
 	began := time.Now()
 	err = handle(srv, guarded)
-	g.server.logAccess(ctx, info.FullMethod, guarded.scheduler, r, began, err)
+	scheduler, _ := guarded.scheduler.Load().(string)
+	g.server.logAccess(ctx, info.FullMethod, scheduler, r, began, err)
 	if lost := context.Cause(ctx); err != nil && guarded.lost(lost) {
 		return g.refused(stream.Context(), caller, info.FullMethod, lost)
 	}
@@ -309,7 +311,8 @@ type guardedStream struct {
 	credential access.Credential
 	caller     access.Caller
 	named      bool // a request named the scheduler
-	scheduler  string
+	// scheduler is that name. The handler may end before a request is received.
+	scheduler atomic.Value
 }
 
 // Context has the caller, and ends when it loses the right to the stream.
@@ -332,7 +335,8 @@ func (s *guardedStream) RecvMsg(m any) error {
 	if s.rule.open || id == "" && s.named {
 		return nil // the handler goes on with the scheduler named before
 	}
-	s.named, s.scheduler = true, id
+	s.named = true
+	s.scheduler.Store(id)
 	if !s.rule.allows(s.caller, id) {
 		return s.guard.refused(s.ctx, s.caller, s.method, deniedScheduler(s.caller))
 	}
