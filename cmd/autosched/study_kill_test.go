@@ -50,7 +50,7 @@ func (k *killedClients) work(ctx context.Context, c pb.StudyServiceClient, done 
 			k.mu.Unlock()
 		}
 		// A call that is cut off may have been answered.
-		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(200))*time.Millisecond)
+		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(400))*time.Millisecond)
 		got, err := c.SuggestTrials(call, &pb.SuggestTrialsRequest{Parent: killedStudy, ClientId: name})
 		cut()
 		if status.Code(err) == codes.FailedPrecondition {
@@ -97,7 +97,7 @@ func (k *killedClients) report(ctx context.Context, c pb.StudyServiceClient, tri
 	k.sent[trial.GetName()][outcomeOf(want)] = true
 	k.mu.Unlock()
 	for range 3 { // then it dies
-		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(200))*time.Millisecond)
+		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(400))*time.Millisecond)
 		got, err := c.CompleteTrial(call, req)
 		cut()
 		switch status.Code(err) {
@@ -129,16 +129,26 @@ func (k *killedClients) life(dir string, first, kill bool) (over bool) {
 	if err := child.Start(); err != nil {
 		k.t.Fatal(err)
 	}
-	defer func() { _ = child.Wait() }()
-	defer func() { _ = child.Process.Kill() }()
 	lines := bufio.NewScanner(log)
 	var at []string
 	for at == nil && lines.Scan() {
 		at = regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(lines.Text())
 	}
 	if at == nil {
+		_ = child.Process.Kill()
 		k.t.Fatal("the service did not start: ", lines.Text())
 	}
+	drained := make(chan struct{})
+	go func() { // a full pipe would stop the service
+		defer close(drained)
+		for lines.Scan() {
+		}
+	}()
+	defer func() {
+		_ = child.Process.Kill()
+		<-drained
+		_ = child.Wait()
+	}()
 	conn, err := (&connectFlags{server: at[1]}).dial()
 	if err != nil {
 		k.t.Fatal(err)
