@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -231,6 +232,23 @@ func TestManifestsAgree(t *testing.T) {
 	image := dockerfile(t)
 	if got, want := image["EXPOSE"], ports["grpc"]+" "+ports["operations"]; got != want {
 		t.Errorf("the image exposes %s, want %s", got, want)
+	}
+	var cmd []string
+	if err := json.Unmarshal([]byte(image["CMD"]), &cmd); err != nil {
+		t.Fatal(err)
+	}
+	if why := understood(cmd); why != "" {
+		t.Errorf("the image's CMD %v: %s", cmd, why)
+	}
+	rules, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := regexp.MustCompile(`(?m)^RELEASE_DIR *\?= *(\S+)$`).FindSubmatch(rules)
+	program := regexp.MustCompile(`-o \$\(RELEASE_DIR\)/(\S+)\$\$arch`).FindSubmatch(rules)
+	if dir == nil || program == nil ||
+		!strings.HasPrefix(image["COPY"], string(dir[1])+"/"+string(program[1])+"${TARGETARCH} ") {
+		t.Errorf("the image has %s, make release writes %q/%q", image["COPY"], dir, program)
 	}
 	if user := strconv.Itoa(pod.SecurityContext.RunAsUser); image["USER"] != user+":"+user || user == "0" ||
 		pod.SecurityContext.FSGroup != pod.SecurityContext.RunAsGroup {

@@ -100,9 +100,19 @@ func runImage(t *testing.T, program string, env ...string) {
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- serve.Wait() }()
 	defer func() { _ = serve.Process.Kill() }()
-	operations := eventually(t, log.String, `/readyz","address":"([^"]+)"`)
-	eventually(t, log.String, `"msg":"serving"`)
+	serving := func() string {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v\n%s", err, log.String())
+		default:
+		}
+		return log.String()
+	}
+	operations := eventually(t, serving, `/readyz","address":"([^"]+)"`)
+	eventually(t, serving, `"msg":"serving"`)
 	// As a kubelet does, which does not look at certificates.
 	kubelet := &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
@@ -124,7 +134,7 @@ func runImage(t *testing.T, program string, env ...string) {
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := serve.Wait(); err != nil {
+	if err := <-ended; err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, log.String())
 	}
 }

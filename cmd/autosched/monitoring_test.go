@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/autosched/autosched/rollout"
 )
 
 // family is a metric with its labels and its row in docs/service.md, which is a metric (package server).
@@ -50,10 +52,13 @@ func metricFamilies(t *testing.T) map[string]family {
 	return out
 }
 
+// states are values of the label state: of revisions, and of rounds that wait.
+var states = []string{string(rollout.Proposed), string(rollout.Published), string(rollout.RolledOut), "waiting"}
+
 var (
 	labelName = regexp.MustCompile(`\w+`)
 	selection = regexp.MustCompile(`\b((?:autosched|go|process)_\w+)(?:\{([^}]*)\})?(\[)?`)
-	matcher   = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=) *"`)
+	matcher   = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=) *"([^"]*)"`)
 	grouping  = regexp.MustCompile(`\b(?:by|on) *\(([^)]*)\)`)
 )
 
@@ -84,6 +89,9 @@ func checkExpression(t *testing.T, where, expr string, known map[string]family) 
 		for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
 			if !slices.Contains(f.labels, l[1]) && !slices.Contains(targets, l[1]) {
 				t.Errorf("%s: %s has no label %s", where, name, l[1])
+			}
+			if l[1] == "state" && !slices.Contains(states, l[2]) {
+				t.Errorf("%s: no state is %q", where, l[2])
 			}
 		}
 		counter := strings.HasSuffix(name, "_total") || name != strings.TrimSuffix(name, "_bucket")
