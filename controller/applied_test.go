@@ -64,7 +64,15 @@ func TestEventsOfOtherRevisionsAreRejected(t *testing.T) {
 // An event acknowledges for the instance that it names, so that events alone take a rollout from wave
 // to wave. Without a name it does for the only instance, and for none of several.
 func TestEventsAcknowledgeForTheirInstance(t *testing.T) {
-	h := start(t, adopt(func(round.Input) int { return 5 }))
+	known := make(chan struct{}) // closed once both instances are known
+	decide := adopt(func(round.Input) int { return 5 })
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		select {
+		case <-known:
+		case <-ctx.Done():
+		}
+		return decide(ctx, in)
+	})
 	h.register("s", controller.Auto)
 	h.modify("s", func(s *controller.Scheduler) error { s.Policy.Waves.Canary = true; return nil })
 	h.submit("s", 0)
@@ -100,6 +108,7 @@ func TestEventsAcknowledgeForTheirInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("a runs 1 of 1; b runs 1 of 1; ")
+	close(known)
 	h.submit("s", time.Hour+time.Minute)
 	h.rounds("s", 1)
 	say("2", "", time.Hour+2*time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ type Engine struct {
 	zero       time.Time
 	forecaster *arrivals.Forecaster
 	predictor  *durations.Predictor
-	learnt     time.Duration // the midnight before which the predictor's jobs ended
+	learnt     []durations.Record // by the predictor
 }
 
 // NewEngine makes one for a clock whose instant 0 is zero.
@@ -171,31 +172,40 @@ func (e *Engine) forecast(ctx context.Context, r *Request) ([][]arrivals.Arrival
 	return out, nil
 }
 
-// outlook says how long jobs last. Its model is learnt from what was known at the
-// last midnight, so that a restart learns the same; there is none where history
-// alone decides or too few jobs have ended.
+// outlook says how long jobs last. Its model is learnt from what was the case at the
+// last midnight, and anew once events of before come in late, so that a restart learns the
+// same; there is none where history alone decides or too few jobs have ended.
 func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, error) {
 	if e.method.history {
 		return durations.FromHistory(r.Records), nil
 	}
 	day := e.zero.Add(r.At).UTC().Truncate(24 * time.Hour).Sub(e.zero)
-	if e.predictor == nil || day != e.learnt {
-		past := durations.Known(r.Records, day)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if over := len(past) - trainJobs; over > 0 {
-			past = past[over:]
-		}
+	var past []durations.Record
+	if r.Known != nil {
+		past = r.Known(day)
+	} else {
+		past = durations.Known(r.Records, day)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	past = past[max(0, len(past)-trainJobs):]
+	if e.predictor == nil || !slices.EqualFunc(past, e.learnt, sameRecord) {
 		m, err := durations.Train(ctx, past, e.zero, "", durations.LearnOptions{Seed: 1})
 		if err != nil && !errors.Is(err, durations.ErrTooFew) {
 			return nil, fmt.Errorf("generation: %w", err)
 		}
-		e.predictor, e.learnt = durations.NewPredictor(e.zero, m), day
+		e.predictor, e.learnt = durations.NewPredictor(e.zero, m), past
 	}
 	o, err := e.predictor.At(r.Records, nil, r.At)
 	if err != nil {
 		return nil, fmt.Errorf("generation: %w", err)
 	}
 	return o, nil
+}
+
+// sameRecord reports whether two records say the same of the same job.
+func sameRecord(a, b durations.Record) bool {
+	return a.ID == b.ID && a.Submit == b.Submit && a.Begin == b.Begin && a.Until == b.Until && a.Ran == b.Ran &&
+		a.Ended == b.Ended
 }

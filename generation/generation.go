@@ -33,6 +33,9 @@ type Request struct {
 	// Records are the ended and the active jobs in order of submission, from which
 	// durations are learnt.
 	Records []durations.Record
+	// Known returns the records as they were at an earlier instant. If nil, they follow from
+	// Records, which does not say when jobs that were stopped made progress.
+	Known func(at time.Duration) []durations.Record
 	// Submitted are the jobs of the past in order of submission, from which
 	// arrivals are forecast.
 	Submitted []workload.Job

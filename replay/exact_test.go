@@ -2,12 +2,16 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -208,6 +212,50 @@ func TestProfilerStallsNoJobs(t *testing.T) {
 			if profiles(after) && live > 1.15*held {
 				t.Errorf("%v after %v: %.0f s, without change %.0f s", after, before, live, held)
 			}
+		}
+	}
+}
+
+// TestFuturesAreOfTheirInput: futures do not depend on the rounds before, from which an engine
+// remembers what it learnt: a restart and a repetition have the same.
+func TestFuturesAreOfTheirInput(t *testing.T) {
+	o := sample(t)
+	first, last := o.Trace.Span()
+	o.From, o.To, o.Horizon = first, last+1, 4*time.Hour
+	var err error
+	if o.Scheduler, err = schedulers.Find("tiresias"); err != nil {
+		t.Fatal(err)
+	}
+	e, err := prepare(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := o.Scheduler.Space.Default()
+	l, err := e.Start(config, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := generation.NewEngine(o.Trace.Zero(), generation.Method{})
+	for i, at := range hours(first, 49, 52, 60, 75, 90) {
+		if err := l.Sim.RunUntil(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		m := e.Input(l, i, at, config)
+		var drawn [2][]string
+		for k, g := range []*generation.Engine{engine, nil} {
+			futures, err := m.Forecast(t.Context(), g, o.Horizon, 2, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range futures {
+				drawn[k] = append(drawn[k], fmt.Sprint(f.Left))
+				for _, j := range f.Arrivals.Jobs() {
+					drawn[k] = append(drawn[k], fmt.Sprint(j.ID, " ", j.Submit, " ", j.Duration))
+				}
+			}
+		}
+		if !slices.Equal(drawn[0], drawn[1]) {
+			t.Errorf("after %v, %s", at-first, cmp.Diff(drawn[1], drawn[0]))
 		}
 	}
 }

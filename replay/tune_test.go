@@ -18,7 +18,7 @@ func TestTuneRecommendsTheSimplest(t *testing.T) {
 		hour    int
 		changed []string
 	}{
-		{12, []string{"priority", "order"}},
+		{12, []string{"priority", "order", "starve_limit"}},
 		{6, []string{"queue_thresholds", "order"}},
 	} {
 		o := sample(t)

@@ -65,8 +65,11 @@ func (s *Snapshot) work() func(held time.Duration, starts, gpus int) time.Durati
 }
 
 // records are the jobs that ended within Memory and the active ones.
-func (s *Snapshot) records() []durations.Record {
-	return durations.Observed(s.Ledger, s.State.At, Memory, s.work())
+func (s *Snapshot) records() []durations.Record { return s.known(s.State.At) }
+
+// known are the records as they were at an instant.
+func (s *Snapshot) known(at time.Duration) []durations.Record {
+	return durations.Observed(s.Ledger, at, Memory, s.work())
 }
 
 // arrivals are the jobs submitted in [from, to) that fit the cluster at present.
@@ -135,7 +138,7 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 		return nil, err
 	}
 	futures, err := e.Futures(ctx, generation.Request{
-		At: state.At, Active: index(records).active(state), Records: records,
+		At: state.At, Active: index(records).active(state), Records: records, Known: s.known,
 		Submitted: s.arrivals(state.At-ArrivalMemory, state.At),
 		Horizon:   horizon, Count: n, Seed: seed,
 	})
