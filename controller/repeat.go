@@ -153,8 +153,6 @@ func difference(at string, recorded, now any) string {
 	return fmt.Sprintf("%s is %s, recorded is %s", at, shortJSON(now), shortJSON(recorded))
 }
 
-func hasOutcome(c RoundCandidate) bool { return c.Outcome != "" }
-
 func shortJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
