@@ -35,7 +35,8 @@ func (t *transition) outside(c *Configuration) error {
 
 // Respace changes the space that configurations are in. Proposals are withdrawn. If the values that
 // instances should run are outside the new space, those nearest to them in it follow under a new
-// revision, or its defaults if these are parked.
+// revision, or its defaults if these are parked. If only those of a rollout under way are outside,
+// the values of the other instances follow: those near to what was on trial were not tried.
 type Respace struct {
 	Space *space.Space
 	// Number is that of the scheduler's revision that has the space.
@@ -51,16 +52,24 @@ func (e Respace) apply(t *transition) error {
 		}
 	}
 	t.setDefaults(e)
-	want := t.Offered()
-	if stable := t.Stable(); stable != nil && !t.inSpace(stable) {
-		want = stable
+	left := t.Offered()
+	to := left
+	if stable := t.Stable(); stable != nil && stable.State != Lost {
+		to = stable
+		if !t.inSpace(stable) {
+			left = stable
+		}
 	}
-	if want == nil || want.State == Lost || t.inSpace(want) {
+	if left == nil || left.State == Lost || t.inSpace(left) {
 		return nil
 	}
-	config, changes := e.Space.Project(want.Config)
-	reason := fmt.Sprintf("revision %d is outside the space of scheduler revision %d: %s", want.Revision, e.Number,
-		describe(changes))
+	config, changes := e.Space.Project(to.Config)
+	reason := fmt.Sprintf("revision %d is outside the space of scheduler revision %d: ", left.Revision, e.Number)
+	if to == left {
+		reason += describe(changes)
+	} else {
+		reason += fmt.Sprintf("its rollout ends with the values of revision %d", to.Revision)
+	}
 	if t.parked(config.Hash()) != nil {
 		config = e.Space.Default()
 		reason += "; the values nearest to it are parked: these are the defaults"

@@ -91,3 +91,31 @@ func TestOutsideSpace(t *testing.T) {
 		t.Errorf("an instance with values outside the space is %s", condition)
 	}
 }
+
+// A space without the values of a canary ends the canary: no other instance gets values near to them,
+// which none has tried.
+func TestRespaceDuringWave(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		space Event
+		want  string
+		n     int
+	}{
+		{"the canary is outside", respace(0, 3, 0), "3 3 3 3 3", 0},
+		{"both are outside", respace(1, 3, 2), "4 4 4 4 4", 1}, // revision 3 has the defaults
+		{"both are inside", respace(0, 9, 0), "2 1 1 1 1", 4},
+	} {
+		s := fleet(t, Waves{Canary: true}, offer(4), answers("a", 2, AckApplied))
+		if got := desired(s); got != "2 1 1 1 1" {
+			t.Fatalf("no canary: %s", got)
+		}
+		s, _, err := Step(s, c.space, at(9))
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if got, n := desired(s), s.Offered().Config.Get("n").Int(); got != c.want || n != c.n {
+			t.Errorf("%s: instances should run %s with n = %d, want %s with %d: %s", c.name, got, n, c.want, c.n,
+				s.Offered().Reason)
+		}
+	}
+}
