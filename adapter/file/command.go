@@ -35,8 +35,11 @@ func (d *Driver) run(ctx context.Context, command []string, path string) ([]byte
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for output held open by a process in another group
+	cmd.WaitDelay = time.Second // for output held open by what the command leaves running
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // it succeeded, and what it started has its output open
+		err = nil
+	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: %w", command[0], context.Cause(ctx))
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -161,6 +163,24 @@ func TestApply(t *testing.T) {
 	s.apply(d, 12, 1, "render: ")
 	d.note.InForce.EpochCounter = 2
 	s.apply(d, 13, 1, "is of epoch 1 of the store, before 2")
+}
+
+// TestReloadLeavesProcess: a reload command that succeeds and leaves a process with its output open, as a
+// restart of a scheduler does, is no failure.
+func TestReloadLeavesProcess(t *testing.T) {
+	t.Parallel()
+	s := newScheduler(t)
+	left := filepath.Join(s.dir, "left")
+	s.o.Reload = []string{"sh", "-c", `sh "$0" reload "$1" "$2"; sleep 1000 & echo $! >"$3"`, filepath.Join(s.dir, "script"),
+		"{file}", filepath.Join(s.dir, "runs"), left}
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(left)
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	s.apply(s.open(), 1, 3, "")
+	s.has("3", "3")
 }
 
 // TestFirstFileIsRemoved: if the scheduler does not take the first file, there is none again. It may not be up.
