@@ -28,7 +28,7 @@ type studyCall struct {
 }
 
 // EnqueueStudy queues a change of a study. All that wait share a commit; one that does not follow what
-// is stored of its study fails alone.
+// is stored of its study, or whose study cannot be read, fails alone.
 func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
 	call := &studyCall{Change: c, done: make(chan struct{})}
 	r.studying.Lock()
@@ -56,8 +56,11 @@ func (r *Store) commitStudies() {
 		r.studying.Unlock()
 		put := func(tx *bolt.Tx) error {
 			for _, c := range calls {
-				if c.err = putStudy(tx, &c.Change); c.err != nil && !errors.Is(c.err, studies.ErrVersion) {
-					return c.err
+				if c.err = checkStudy(tx, &c.Change); c.err != nil {
+					continue
+				}
+				if err := putStudy(tx, &c.Change); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -76,6 +79,30 @@ func (r *Store) commitStudies() {
 	}
 }
 
+// checkStudy checks that a change follows what is stored of its study.
+func checkStudy(tx *bolt.Tx, c *studies.Change) error {
+	var before study.Record
+	b := tx.Bucket([]byte(studiesBucket))
+	for _, name := range []string{c.Scheduler, c.Study.ID} {
+		if b != nil {
+			b = b.Bucket([]byte(name))
+		}
+	}
+	if b != nil {
+		if text := b.Get(studyKey); text != nil {
+			if err := getJSON(studyKey, text, &before); err != nil {
+				return corrupt(studiesBucket+"/"+c.Scheduler, c.Study.ID, err)
+			}
+		}
+	}
+	if before.Version+1 != c.Study.Version || before.Resets != c.Follows || before.Version > 0 &&
+		before.UID != c.Study.UID {
+		return fmt.Errorf("store: %w: study %q is at %d, the change makes it %d", studies.ErrVersion, c.Study.ID,
+			before.Version, c.Study.Version)
+	}
+	return nil
+}
+
 func putStudy(tx *bolt.Tx, c *studies.Change) error {
 	of, err := bucket(tx, studiesBucket, c.Scheduler)
 	if err != nil {
@@ -84,17 +111,6 @@ func putStudy(tx *bolt.Tx, c *studies.Change) error {
 	b, err := of.CreateBucketIfNotExists([]byte(c.Study.ID))
 	if err != nil {
 		return err
-	}
-	var before study.Record
-	if text := b.Get(studyKey); text != nil {
-		if err := getJSON(studyKey, text, &before); err != nil {
-			return corrupt(studiesBucket+"/"+c.Scheduler, c.Study.ID, err)
-		}
-	}
-	if before.Version+1 != c.Study.Version || before.Resets != c.Follows || before.Version > 0 &&
-		before.UID != c.Study.UID {
-		return fmt.Errorf("store: %w: study %q is at %d, the change makes it %d", studies.ErrVersion, c.Study.ID,
-			before.Version, c.Study.Version)
 	}
 	if c.Delete {
 		if err := of.DeleteBucket([]byte(c.Study.ID)); err != nil {

@@ -89,3 +89,38 @@ func TestStudies(t *testing.T) {
 		t.Errorf("purged: %v, %v", saved, err)
 	}
 }
+
+// A change that comes after its study is gone leaves nothing behind, and one of a study that cannot be
+// read fails alone.
+func TestRefusedChangesOfStudies(t *testing.T) {
+	r := openOn(t, t.TempDir(), damageDay)
+	record := func(id string, version int64) studies.Change {
+		return studies.Change{Scheduler: "s", Study: study.Record{ID: id, UID: "u", Version: version,
+			Spec: study.Spec{Start: json.RawMessage("{}")}}}
+	}
+	if err := r.EnqueueStudy(record("gone", 2))(); !errors.Is(err, studies.ErrVersion) {
+		t.Errorf("of a study that is not there: %v", err)
+	}
+	if saved, damage, err := r.LoadStudies(); err != nil || len(saved) != 0 || len(damage) != 0 {
+		t.Errorf("it left %+v, %v, %v", saved, damage, err)
+	}
+	err := r.config.Update(func(tx *bolt.Tx) error {
+		b, err := bucket(tx, studiesBucket, "s", "damaged")
+		if err != nil {
+			return err
+		}
+		return b.Put(studyKey, []byte("no record"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad, good := record("damaged", 1), record("good", 1)
+	calls := []*studyCall{{Change: bad, done: make(chan struct{})}, {Change: good, done: make(chan struct{})}}
+	r.studying.Lock() // both share a commit
+	r.queued, r.writing = calls, true
+	r.studying.Unlock()
+	r.commitStudies()
+	if !errors.Is(calls[0].err, ErrCorrupt) || calls[1].err != nil {
+		t.Errorf("a study that cannot be read: %v; another: %v", calls[0].err, calls[1].err)
+	}
+}
