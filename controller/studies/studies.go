@@ -80,7 +80,7 @@ type Service struct {
 
 // managed is a study in memory.
 type managed struct {
-	scheduler string
+	scheduler, id string
 
 	mu      sync.Mutex    // guards what follows; not held while the store writes
 	state   study.State   // with changes that are not durable yet
@@ -141,7 +141,7 @@ func (s *Service) put(scheduler string, state study.State) {
 	if s.studies[scheduler] == nil {
 		s.studies[scheduler] = map[string]*managed{}
 	}
-	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, state: state, durable: state, resets: state.Resets}
+	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, id: state.ID, state: state, durable: state, resets: state.Resets}
 }
 
 // forget drops the studies of a purged scheduler.
@@ -175,8 +175,7 @@ func (s *Service) sweep() {
 				continue
 			}
 			if _, _, err := s.step(m, now, study.Tick{}, nil); err != nil && !errors.Is(err, controller.ErrNotFound) {
-				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study",
-					m.durable.ID, "err", err)
+				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study", m.id, "err", err)
 			}
 		}
 	}
@@ -322,7 +321,7 @@ func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before,
 	m.mu.Lock()
 	if m.deleted {
 		m.mu.Unlock()
-		return study.State{}, nil, notFound(m.scheduler, m.state.ID)
+		return study.State{}, nil, notFound(m.scheduler, m.id)
 	}
 	if suggest, ok := e.(study.Suggest); ok {
 		var err error
