@@ -120,6 +120,8 @@ func (m *managed) untriggered() string {
 	switch {
 	case v.Type == External:
 		return "it is not simulated"
+	case !v.Deleted.IsZero():
+		return "the scheduler is deleted"
 	case v.Paused:
 		return "tuning is paused"
 	case v.Zero.IsZero() || !m.history.clock.running:

@@ -100,3 +100,38 @@ func TestCancelOperation(t *testing.T) {
 		t.Errorf("a cancelled round published revision %d", c.Revision)
 	}
 }
+
+// A triggered round that waits ends, undecided, when its scheduler is deleted.
+func TestTriggeredRoundOfDeletedScheduler(t *testing.T) {
+	ctx := context.Background()
+	began := make(chan struct{}, 10)
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return round.Decision{}, ctx.Err()
+	})
+	h.register("s", controller.Auto)
+	h.submit("s", 0)
+	h.submit("s", 61*time.Minute)
+	select {
+	case <-began: // the round that is due
+	case <-time.After(2 * time.Minute):
+		t.Fatal("no round began")
+	}
+	o, err := h.service.TriggerRound(ctx, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.service.Delete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	soon, stop := context.WithTimeout(ctx, 2*time.Minute)
+	defer stop()
+	o, err = h.service.WaitOperation(soon, o.ID)
+	if err != nil || !errors.Is(o.Err, rollout.ErrState) || !strings.Contains(o.Err.Error(), "is deleted") {
+		t.Errorf("ended: %+v, %v", o, err)
+	}
+	if len(began) > 0 {
+		t.Error("a round of a deleted scheduler was begun")
+	}
+}
