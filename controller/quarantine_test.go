@@ -164,6 +164,12 @@ func TestLostRevisionCostsItself(t *testing.T) {
 // quarantined reads the metric by scheduler.
 func quarantined(t *testing.T, s *controller.Service) map[string]float64 {
 	t.Helper()
+	return gauges(t, s, "autosched_scheduler_quarantined")
+}
+
+// gauges reads a metric with one label, by its value.
+func gauges(t *testing.T, s *controller.Service, name string) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)
 	families, err := registry.Gather()
@@ -172,7 +178,7 @@ func quarantined(t *testing.T, s *controller.Service) map[string]float64 {
 	}
 	out := map[string]float64{}
 	for _, f := range families {
-		if f.GetName() == "autosched_scheduler_quarantined" {
+		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
 				out[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
 			}

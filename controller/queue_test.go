@@ -77,6 +77,9 @@ func TestPauseCancelsAWaitingRound(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
+	for gauges(t, h.service, "autosched_queue_jobs")["waiting"] == 0 { // what is not due yet is not asked for
+		time.Sleep(time.Millisecond)
+	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
 	if st := h.rounds("s", 1); !strings.Contains(st.LastDecision, "paused") || begun.Load() != 1 {
 		t.Errorf("%q, %d rounds began", st.LastDecision, begun.Load())
