@@ -141,7 +141,8 @@ func (s *Service) put(scheduler string, state study.State) {
 	if s.studies[scheduler] == nil {
 		s.studies[scheduler] = map[string]*managed{}
 	}
-	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, id: state.ID, state: state, durable: state, resets: state.Resets}
+	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, id: state.ID, state: state, durable: state,
+		resets: state.Resets}
 }
 
 // forget drops the studies of a purged scheduler.
