@@ -34,6 +34,9 @@ func TestJSONHasASchema(t *testing.T) {
 			strings.Repeat("k,,1,130,1,false\n", 9))
 	windows := file("windows.json", `{"scenarios": [{"name": "day", "trace": "jobs.csv", "start": "0", "end": "100",
 		"nodes": 1, "gpus_per_node": 2}]}`)
+	days := file("days.json", `{"recipes": {"full": {"days": 2, "seed": 2, "parts": [{"profile": "philly", "load": 1.5,
+		"max_duration_h": 6}]}}, "scenarios": [{"name": "day", "recipe": "full", "start": "2017-10-09", "end": "2017-10-10",
+		"nodes": 2, "gpus_per_node": 8}]}`)
 	model, graph := file("model.txt", ""), file("graph.json", "")
 	const (
 		small  = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
@@ -139,6 +142,8 @@ func TestJSONHasASchema(t *testing.T) {
 			"tuning-benchmark", true},
 		{"bench presets", "--scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
 			"preset-benchmark", true},
+		{"bench horizons", "--scenarios " + days + " --only day --schedulers fifo --configs 1 --hours 1 --horizons 1h --futures 1",
+			"horizon-benchmark", true},
 		{"bench decisions",
 			"--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
 				file("d.jsonl", ""), "decision-benchmark", true},
