@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
 
@@ -251,18 +252,20 @@ func findSearches(names []string) ([]searchKind, error) {
 	return out, nil
 }
 
-// busy returns instants on the grid of intervals at which jobs wait, spread evenly.
+// busy returns instants on the grid of intervals at which jobs wait, spread evenly. Under an
+// elastic scheduler, which starts jobs on few GPUs at once, it is enough that jobs run.
 func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, want int) ([]time.Duration, error) {
 	live, err := e.Start(incumbent, false)
 	if err != nil {
 		return nil, err
 	}
+	_, elastic := e.Options.Scheduler.New(incumbent).(simulator.Elastic)
 	var all []time.Duration
 	for at := e.Options.From + e.Options.Interval; at < e.Options.To; at += e.Options.Interval {
 		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return nil, err
 		}
-		if live.Sim.Waiting() > 0 {
+		if live.Sim.Waiting() > 0 || elastic && live.Sim.Active() > 0 {
 			all = append(all, at)
 		}
 	}

@@ -25,7 +25,7 @@ type HorizonOptions struct {
 	// and the presets.
 	Configs int
 	// Hours is the number of instants to score at, spread evenly over those at which jobs
-	// wait under the default.
+	// wait under the default, or run, if the scheduler is elastic.
 	Hours int
 	// Progress is called after every score.
 	Progress func(done, of int)
