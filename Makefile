@@ -137,6 +137,14 @@ python: ## Run the Python examples against a service (needs python3-grpcio, prot
 		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler and protobuf-compiler-grpc"; \
 	fi
 
+# short is a minute's share.
+AUTOSCHED_SLURM ?= full
+
+.PHONY: slurm
+slurm: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
+slurm: ## Run the tests against a real Slurm with emulated nodes (needs root and Slurm's packages).
+	$(GO) test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v ./adapter/slurm/...
+
 .PHONY: format
 format: ## Check that gofmt would change nothing.
 	@files=$$($(GOFMT) -l .) || exit 1; \
