@@ -111,6 +111,7 @@ func (s *Sim) recordPlacement(id ID, at []workload.NodeGPUs) {
 	s.reserve(j, 1)
 	perNode := s.place.sizes(s.where(j), s.place.group(at[0].Node))
 	fewest := (int(j.held) + perNode - 1) / perNode
+	fewest = max(fewest, int(s.place.constraints[s.where(j)].nodes))
 	j.spread = len(at) > fewest && j.members == 1 // members need not be together
 	j.strayed = j.strayed || j.spread
 	s.updateRate(id)

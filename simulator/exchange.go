@@ -34,6 +34,9 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 	offered, vacated := false, false
 	s.kinds.epoch++
 	for _, id := range start {
+		if s.held && s.holdsOff(id) {
+			continue
+		}
 		k := s.kind(id)
 		if s.kinds.marks[k].failedEpoch == s.kinds.epoch {
 			continue
@@ -67,7 +70,7 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 // startOnCleared starts a job on nodes that it clears of offered jobs, if it finds
 // a place there, and reports whether it did.
 func (s *Sim) startOnCleared(id ID, gpus int, stop []ID) bool {
-	if len(s.place.could) == 0 {
+	if len(s.place.could) == 0 || s.place.shaped(gpus, s.where(&s.jobs[id])) {
 		return false
 	}
 	cleared := s.clearNodes(stop, gpus)
@@ -115,6 +118,9 @@ func (s *Sim) canHelp(stop, start []ID) bool {
 	k.epoch++
 	k.asked = k.asked[:0]
 	for _, id := range start {
+		if s.held && s.holdsOff(id) {
+			continue
+		}
 		i := s.kind(id)
 		if k.marks[i].askedEpoch == k.epoch {
 			continue

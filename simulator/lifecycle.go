@@ -12,12 +12,37 @@ func (s *Sim) start(id ID, gpus int) bool {
 	if j.phase != pending {
 		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
 	}
-	if !s.allocate(id, gpus) {
+	if s.holdsOff(id) || !s.allocate(id, gpus) {
 		return false
 	}
 	s.markRunning(id)
 	return true
 }
+
+// startAt starts a job on given GPUs, if it may have them.
+func (s *Sim) startAt(id ID, at []workload.NodeGPUs) bool {
+	j := &s.jobs[id]
+	if j.phase != pending {
+		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
+	}
+	if s.place.mode == Count {
+		panic("simulator: policy names the nodes of a job where GPUs are only counted")
+	}
+	if s.holdsOff(id) || !s.allows(j, int(j.gpus)) || !s.mayOccupy(j, at, int(j.gpus)) || !s.hasRoom(j, at) {
+		return false
+	}
+	for _, n := range at {
+		if s.place.status[n.Node] != up || s.place.pool[n.Node] != j.pool {
+			return false
+		}
+	}
+	s.occupy(id, at)
+	s.markRunning(id)
+	return true
+}
+
+// holdsOff reports whether a waiting job may not start yet.
+func (v *View) holdsOff(id ID) bool { return v.held && v.jobs[id].ready > v.now }
 
 // markRunning starts a job that has its GPUs.
 func (s *Sim) markRunning(id ID) {
@@ -25,13 +50,18 @@ func (s *Sim) markRunning(id ID) {
 	s.countWaiting(id, -1)
 	j.waited += s.now - j.since
 	j.phase, j.since, j.mark, j.ready, j.quantum = running, s.now, s.now, s.now, never
+	if j.limit != never {
+		j.limit += s.now
+	}
 	if j.starts == 0 {
 		j.first = s.now
 	}
 	kind := workload.Started
 	if j.starts > 0 {
 		kind = workload.Resumed
-		j.ready = s.now + s.resumeCost(int(j.held/j.members))
+		if !j.anew {
+			j.ready = s.now + s.resumeCost(int(j.held/j.members))
+		}
 	}
 	j.starts++
 	s.moved = id
@@ -119,10 +149,30 @@ func (s *Sim) retake(j *job) {
 	j.vacated = false
 }
 
+// preempt stops a running job, unless it is protected.
+func (s *Sim) preempt(id ID, restarts bool, holdOff time.Duration) bool {
+	if s.protected(id) {
+		return false
+	}
+	s.vacate(id)
+	s.requeue(id, restarts, holdOff)
+	return true
+}
+
 // evict makes a vacated job wait.
-func (s *Sim) evict(id ID) {
+func (s *Sim) evict(id ID) { s.requeue(id, false, 0) }
+
+// requeue makes a vacated job wait. What its request says of its progress comes first; it may not start for
+// the longer of its hold-off and the one given.
+func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	j := &s.jobs[id]
 	s.settle(j)
+	limit := time.Duration(0)
+	if j.asks {
+		r := s.spec(id).Request()
+		limit, holdOff = r.TimeLimit, max(holdOff, r.HoldOff)
+		restarts = r.Requeue == workload.RequeueRestarts || restarts && r.Requeue != workload.RequeueResumes
+	}
 	s.unpack(j)
 	s.forget(j)
 	j.vacated = false
@@ -135,19 +185,52 @@ func (s *Sim) evict(id ID) {
 		s.tenants[j.tenant].stopped++
 	}
 	cost := s.preemptionWork(int(j.held / j.members))
+	if j.anew = restarts; restarts {
+		cost = 0
+		j.restart += j.work - j.left
+		j.left = j.work
+	}
 	j.left += cost
 	j.restart += cost
+	switch {
+	case j.limit == never:
+	case restarts:
+		j.limit = limit
+	default:
+		j.limit = max(1, j.limit-s.now)
+	}
+	if j.ready = s.now; holdOff > 0 {
+		s.hold(id, s.now+holdOff)
+	}
 	s.moved = id
 	s.countWaiting(id, 1)
 	s.notify(workload.Preempted, id)
 }
 
+// hold keeps a waiting job from starting before an instant, at which the policy decides again.
+func (s *Sim) hold(id ID, until time.Duration) {
+	s.held = true
+	s.jobs[id].ready = until
+	s.setNext(id, until)
+}
+
 func (s *Sim) finish(id ID) {
 	j := &s.jobs[id]
 	s.settle(j)
-	s.release(id)
+	if j.killed {
+		j.work, j.left = max(1, j.work-j.left), 0
+	}
+	stays := s.opts.Epilog > 0 && j.partner < 0 // its GPUs are not free yet
+	if stays {
+		s.withdraw(id)
+		s.setNext(id, s.now+s.opts.Epilog)
+	} else {
+		s.release(id)
+	}
 	s.unpack(j)
-	s.forget(j)
+	if !stays {
+		s.forget(j)
+	}
 	j.phase, j.ends = done, s.now
 	if life := (s.now - s.JobSubmit(id)).Seconds(); life > 0 {
 		j.load = (s.load - j.load) / life
@@ -161,6 +244,18 @@ func (s *Sim) finish(id ID) {
 	}
 	s.policy.Finish(id)
 	s.notify(workload.Finished, id)
+	if s.freed != nil && !stays {
+		s.freed.Freed(id)
+	}
+}
+
+// free gives back the GPUs of a job that ended before.
+func (s *Sim) free(id ID) {
+	s.release(id)
+	s.forget(&s.jobs[id])
+	if s.freed != nil {
+		s.freed.Freed(id)
+	}
 }
 
 func (s *Sim) notify(k workload.EventKind, id ID) {
@@ -171,6 +266,11 @@ func (s *Sim) notify(k workload.EventKind, id ID) {
 	if s.report != nil && k != workload.Finished && k != workload.Submitted {
 		e.Seen = s.report.Report(id)
 		e.Seen.LevelAttained *= time.Duration(s.jobs[id].members) // as workload.Event has it
+	}
+	if j := &s.jobs[id]; k == workload.Preempted {
+		if e.Lost = j.anew; j.ready > s.now {
+			e.HoldUntil = workload.DeadlineAt(j.ready)
+		}
 	}
 	s.opts.Observer(e)
 }

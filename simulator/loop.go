@@ -26,6 +26,9 @@ func (s *Sim) RunUntil(ctx context.Context, until time.Duration) error {
 				return err
 			}
 		}
+		if s.Done() && s.planAt == never {
+			break
+		}
 		t := min(s.heap.peek(s.jobs), s.wake, s.arrives)
 		if s.changes < t && (s.active > 0 || s.arrives != never) {
 			t = s.changes
@@ -111,6 +114,12 @@ func (s *Sim) processEvents(t time.Duration) error {
 		if err := s.count(id); err != nil {
 			return err
 		}
+		if j.phase != running { // its hold-off is over, or its epilog
+			if j.phase == done {
+				s.free(id)
+			}
+			continue
+		}
 		if j.ends <= t {
 			s.finish(id)
 			continue
@@ -151,7 +160,7 @@ func (s *Sim) arrive() error {
 	a := &s.w.Jobs()[id-s.base]
 	s.jobs = append(s.jobs, s.newJob(id, a))
 	j := &s.jobs[id]
-	j.work, j.left, j.since, j.load = a.Duration, a.Duration, a.Submit, s.load
+	j.work, j.left, j.since, j.ready, j.load = a.Duration, a.Duration, a.Submit, a.Submit, s.load
 	j.floor = s.least(id, 0)
 	s.nextArrival()
 	if err := s.count(id); err != nil {
@@ -170,8 +179,14 @@ func (s *Sim) arrive() error {
 
 // newJob is the record of a job that waits, but for its times.
 func (s *Sim) newJob(id ID, spec *workload.Job) job {
+	limit, asks := never, spec.Requested != (workload.Requested{})
+	if asks {
+		if l := spec.Request().TimeLimit; l > 0 {
+			limit = l
+		}
+	}
 	return job{
-		first: -1, quantum: never, next: never,
+		first: -1, quantum: never, next: never, limit: limit, asks: asks,
 		gpus: int32(min(spec.GPUs.Whole(), workload.MaxGPUs)), members: int32(spec.Size()), relaxed: spec.Size() > 1,
 		node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(spec),
 		firstPool: -1,
@@ -249,10 +264,14 @@ func (s *Sim) advance(t time.Duration) {
 // schedule puts the running job's next event into the heap.
 func (s *Sim) schedule(id ID) {
 	j := &s.jobs[id]
-	t := min(j.ends, j.quantum)
-	if t == j.next {
-		return
+	if t := min(j.ends, j.quantum); t != j.next {
+		s.setNext(id, t)
 	}
+}
+
+// setNext puts a job's next event into the heap.
+func (s *Sim) setNext(id ID, t time.Duration) {
+	j := &s.jobs[id]
 	j.next = t
 	switch {
 	case s.deferred:

@@ -12,7 +12,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "10"
+const Version = "11"
 
 // Options of a run. The zero value is the product's semantics.
 type Options struct {
@@ -38,6 +38,8 @@ type Options struct {
 	// What is not after the run's begin holds from its begin; a resumed run takes that
 	// from its state instead.
 	Nodes []workload.NodeEvent
+	// Epilog is how long the GPUs of a job that ended stay taken.
+	Epilog time.Duration
 	// Peer reproduces what other simulators do differently.
 	Peer Peer
 
@@ -65,6 +67,9 @@ func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	fmt.Fprintf(h, "%d %d %d %d %+v %+v %s\n",
 		o.Placement, o.Round, o.EventBudget, o.Quota, o.Protect, o.Peer, o.Past.Digest())
 	fmt.Fprintln(h, o.Models.Digest(gpus))
+	if o.Epilog > 0 {
+		fmt.Fprintln(h, "epilog", int64(o.Epilog))
+	}
 	if len(o.Nodes) > 0 {
 		fmt.Fprintln(h, o.Nodes)
 	}

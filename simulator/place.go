@@ -96,9 +96,8 @@ type cell struct {
 
 // constraint is what a job asks of its nodes.
 type constraint struct {
-	model, partition string
-	need             need
-	groups           []uint16 // that satisfy it
+	asked
+	groups []uint16 // that satisfy it
 }
 
 func (p *placer) reset(mode Placement, c workload.Cluster) {
@@ -146,6 +145,7 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 type asked struct {
 	model, partition string
 	need             need
+	nodes, each      int32 // the node count asked for, and the GPUs on each; 0 for any
 }
 
 // constraint is the index of a job's constraint. CPUs and memory that no group names are
@@ -155,6 +155,9 @@ func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
 	a.model, a.partition = c.Constraint(j.Request())
 	if p.rationed() && len(p.constraints) < math.MaxUint16/2 {
 		a.need.cpus, a.need.memory = j.PerGPU()
+	}
+	if a.nodes = j.Request().NodeCount; a.nodes > 0 {
+		a.each = int32(j.GPUs.Whole()) / a.nodes
 	}
 	if i, ok := p.indexOf[a]; ok {
 		return i
@@ -166,7 +169,7 @@ func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
 	p.indexOf[a] = uint16(n)
 	p.constraints = longer(p.constraints, n+1)
 	x := &p.constraints[n]
-	x.model, x.partition, x.need, x.groups = a.model, a.partition, a.need, x.groups[:0]
+	x.asked, x.groups = a, x.groups[:0]
 	for i := range c.Groups {
 		if c.Groups[i].Satisfies(a.model, a.partition) {
 			x.groups = append(x.groups, uint16(i))
@@ -184,6 +187,9 @@ func (p *placer) capacity(where uint16, members int, open bool) int {
 		nodes := p.groups[i].nodes
 		if open {
 			nodes = p.groups[i].open
+		}
+		if x := &p.constraints[where]; x.nodes > int32(nodes) || int(x.each) > p.sizes(where, int(i)) {
+			continue
 		}
 		if g := nodes * p.sizes(where, int(i)); members > 1 {
 			most += g
@@ -352,15 +358,14 @@ func (p *placer) copyFrom(src *placer) {
 	p.constraints = longer(mine.constraints, len(src.constraints))
 	for i := range src.constraints {
 		d, s := &p.constraints[i], &src.constraints[i]
-		d.model, d.partition, d.need, d.groups = s.model, s.partition, s.need, append(d.groups[:0], s.groups...)
+		d.asked, d.groups = s.asked, append(d.groups[:0], s.groups...)
 	}
 	if p.indexOf = mine.indexOf; p.indexOf == nil {
 		p.indexOf = map[asked]uint16{}
 	}
 	clear(p.indexOf)
 	for i := range p.constraints {
-		x := &p.constraints[i]
-		p.indexOf[asked{x.model, x.partition, x.need}] = uint16(i)
+		p.indexOf[p.constraints[i].asked] = uint16(i)
 	}
 	p.cpus, p.memory = append(mine.cpus[:0], src.cpus...), append(mine.memory[:0], src.memory...)
 	p.found = mine.found
@@ -516,6 +521,11 @@ func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed boo
 		}
 		return p.cells[pool].emptiest(dst, gpus, len(p.free))
 	}
+	if p.shaped(gpus, where) {
+		return p.findAmong(dst, gpus, pool, where, func(dst []workload.NodeGPUs, _, i int) []workload.NodeGPUs {
+			return p.shapedIn(dst, i, where)
+		})
+	}
 	if p.constraints[where].need != (need{}) {
 		return p.findRationed(dst, gpus, pool, relaxed, where)
 	}
@@ -526,6 +536,35 @@ func (p *placer) find(dst []workload.NodeGPUs, gpus int, pool uint8, relaxed boo
 		})
 	}
 	return d
+}
+
+// shaped reports whether a gang of a number of GPUs runs on the node count that its constraint asks for: one
+// that is granted other GPUs than it asks for does not.
+func (p *placer) shaped(gpus int, where uint16) bool {
+	x := &p.constraints[where]
+	return x.nodes > 0 && gpus == int(x.nodes*x.each)
+}
+
+// shapedIn appends where a gang with a node count would go in a cell: on the nodes with the fewest GPUs that
+// are enough, by first fit on the first ones.
+func (p *placer) shapedIn(dst []workload.NodeGPUs, i int, where uint16) []workload.NodeGPUs {
+	c, x := &p.cells[i], &p.constraints[where]
+	each, start := int(x.each), len(dst)
+	for f := each; f <= c.perNode; f++ {
+		for n := c.level[f].next(0); n >= 0; n = c.level[f].next(n + 1) {
+			if !p.rationed() || p.room(c.first+n, x.need) >= each {
+				dst = c.one(dst, n, each)
+			}
+			if p.mode != FirstFit && len(dst)-start == int(x.nodes) {
+				return dst
+			}
+		}
+	}
+	if len(dst)-start < int(x.nodes) {
+		return dst[:start]
+	}
+	slices.SortFunc(dst[start:], func(a, b workload.NodeGPUs) int { return a.Node - b.Node })
+	return dst[:start+int(x.nodes)]
 }
 
 // findAmong appends the best of the places that a way to find them finds in the

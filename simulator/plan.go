@@ -3,6 +3,8 @@ package simulator
 import (
 	"fmt"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // Plan takes a policy's decisions. Free to Exchange are for Policy.Plan only; the
@@ -33,6 +35,11 @@ func (p *Plan) RetryAfterMinRun() bool { return p.s.opts.Protect.MinRun > 0 }
 // Start starts a waiting job if it finds a place, and reports whether it did.
 func (p *Plan) Start(j ID) bool { return p.planned().start(j, int(p.s.jobs[j].gpus)) }
 
+// StartAt starts a waiting job on given GPUs of nodes and reports whether it did: not where they are not
+// free, on nodes that it may not run on, or of more than one group of nodes. The GPUs on each node are its
+// own to choose; the job has those it asks for in all.
+func (p *Plan) StartAt(j ID, at []workload.NodeGPUs) bool { return p.planned().startAt(j, at) }
+
 // Grant starts a waiting job on another number of GPUs than it asks for, at the
 // speed that follows from its class's throughput, if it finds a place.
 func (p *Plan) Grant(j ID, gpus int) bool { return gpus > 0 && p.planned().start(j, gpus) }
@@ -47,15 +54,13 @@ func (p *Plan) Resize(j ID, gpus int) bool { return p.planned().resize(j, gpus) 
 func (p *Plan) Share(j, partner ID) { p.planned().pack(j, partner) }
 
 // Preempt stops a running job and reports whether it did: a protected job continues
-// (Options.Protect). Its progress stays; resuming costs a restart.
-func (p *Plan) Preempt(j ID) bool {
-	s := p.planned()
-	if s.protected(j) {
-		return false
-	}
-	s.vacate(j)
-	s.evict(j)
-	return true
+// (Options.Protect). Its progress stays, unless its request says otherwise; resuming costs a restart.
+func (p *Plan) Preempt(j ID) bool { return p.planned().preempt(j, false, 0) }
+
+// Requeue is Preempt for a cluster in which stopped jobs begin anew, unless their requests say that they
+// resume. The job may not start for a time.
+func (p *Plan) Requeue(j ID, holdOff time.Duration) bool {
+	return p.planned().preempt(j, true, holdOff)
 }
 
 // Exchange preempts jobs of the first list to start those of the second, widest

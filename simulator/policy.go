@@ -32,6 +32,12 @@ type Quantumed interface {
 	Quantum(j ID)
 }
 
+// Freed is a policy that is called when the GPUs of an ended job are free.
+type Freed interface {
+	// Freed reports that the GPUs of a job are free: at its end, or Options.Epilog after it.
+	Freed(j ID)
+}
+
 // Reporter is a policy that remembers more about jobs than their events record.
 // What it reports travels with the job's events and comes back to Admit.
 type Reporter interface {
@@ -76,4 +82,8 @@ type Event struct {
 	Job  ID  // of an event of a job
 	Node int // of an event of a node
 	Seen Seen
+	// Lost and HoldUntil are of a preemption: whether it lost the job's progress, and the instant before
+	// which the job may not start again, 0 for none.
+	Lost      bool
+	HoldUntil time.Duration
 }

@@ -26,7 +26,7 @@ func (v *View) attainedNow(j *job) time.Duration {
 }
 
 func (v *View) leftNow(j *job) time.Duration {
-	if v.now >= j.ends {
+	if v.now >= j.ends && !j.killed {
 		return 0
 	}
 	progress := v.now - j.mark - v.idleNow(j)
@@ -48,6 +48,9 @@ func (s *Sim) scheduleEnd(id ID) {
 		}
 	}
 	j.ends = s.endFor(from + span)
+	if j.killed = j.limit < j.ends; j.killed {
+		j.ends = j.limit
+	}
 	s.schedule(id)
 }
 
@@ -56,14 +59,15 @@ func (s *Sim) scheduleEnd(id ID) {
 // most GPUs that the policy gives it.
 func (s *Sim) least(id ID, held int) time.Duration {
 	j := &s.jobs[id]
+	limit := j.limit // a span, as the job waits
 	most := max(held, int(j.gpus))
 	if e, ok := s.policy.(Elastic); ok {
 		most = max(most, min(e.MaxScale()*int(j.gpus), s.place.capacity(s.where(j), int(j.members), false)))
 	}
 	if most == int(j.gpus) {
-		return j.left
+		return min(j.left, limit)
 	}
-	return time.Duration(float64(j.left) / s.opts.Models.speedup(s.JobClass(id), int(j.gpus), most))
+	return min(time.Duration(float64(j.left)/s.opts.Models.speedup(s.JobClass(id), int(j.gpus), most)), limit)
 }
 
 // updateRate sets a job's rate of progress from its place, its GPUs and its partner.

@@ -148,13 +148,21 @@ func (s *Sim) offer(id ID, sign int) {
 
 // couldFit reports whether a gang might find a place if all offered jobs stopped.
 func (s *Sim) couldFit(k kindKey) bool {
-	p, gpus := &s.place, int(k.gpus)
+	p, gpus, x := &s.place, int(k.gpus), &s.place.constraints[k.where]
 	switch {
 	case len(p.could) == 0 && p.mode != Count:
 		return true // there are several cells
 	case gpus > p.total(0, 0)+s.reach.total:
 		return false
-	case p.mode == Count || p.constraints[k.where].need != (need{}):
+	case p.mode == Count:
+		return true
+	case p.shaped(gpus, k.where):
+		nodes := 0
+		for _, n := range p.could[x.each:] {
+			nodes += int(n)
+		}
+		return nodes >= int(x.nodes)
+	case x.need != (need{}):
 		return true
 	case k.members > 1:
 		each, places := gpus/int(k.members), 0

@@ -54,7 +54,8 @@ func TestReachIsWhatStoppingGives(t *testing.T) {
 func drawSeated(t *rapid.T, s *Sim) (ID, bool) {
 	g := rapid.IntRange(1, min(20, s.cluster.TotalGPUs())).Draw(t, "GPUs")
 	id := ID(len(s.jobs))
-	s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1, share: 1,
+	s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, limit: never, node: -1, multi: -1, partner: -1, tenant: -1,
+		share:   1,
 		relaxed: rapid.Bool().Draw(t, "relaxed")})
 	if !s.allocate(id, g) {
 		s.jobs = s.jobs[:id]
@@ -102,8 +103,8 @@ func TestExchangeStartsAllThatFit(t *testing.T) {
 			for range rapid.IntRange(0, 8).Draw(t, "waiting") {
 				start = append(start, ID(len(s.jobs)))
 				g := rapid.IntRange(1, min(20, c.TotalGPUs())).Draw(t, "GPUs")
-				s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, node: -1, multi: -1, partner: -1, tenant: -1,
-					share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
+				s.jobs = append(s.jobs, job{gpus: int32(g), members: 1, limit: never, node: -1, multi: -1,
+					partner: -1, tenant: -1, share: 1, relaxed: rapid.Bool().Draw(t, "relaxed")})
 			}
 			s.exchange(slices.Clone(stop), slices.Clone(start), rapid.Bool().Draw(t, "widest"))
 

@@ -28,6 +28,7 @@ type Outcome struct {
 	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
+	Killed      bool // ended at its time limit before its work was done; RunTime is what it had done
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
 	// cluster): above 1 is worse than an equal share (Themis).
@@ -73,6 +74,7 @@ func (s *Sim) outcome(id ID) Outcome {
 		ID: id, Submit: spec.Submit, Start: j.first, End: j.ends, Deadline: spec.Deadline,
 		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
 		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
+		Killed: j.killed,
 	}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
 	if s.opts.Peer.RestartOutsideJCT {

@@ -7,12 +7,12 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// rebuildHeap makes the heap of the running jobs' next events.
+// rebuildHeap makes the heap of the jobs' next events.
 func (s *Sim) rebuildHeap() {
 	s.deferred = false
 	s.heap = s.heap[:0]
 	for i := range s.jobs {
-		if j := &s.jobs[i]; j.phase == running {
+		if j := &s.jobs[i]; j.next != never {
 			s.heap = append(s.heap, heapItem{j.next, ID(i)})
 		}
 	}
@@ -78,6 +78,13 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 		}
 		j.work, j.left, j.mark, j.since, j.waited = max(1, left[i]), max(1, left[i]), s.now, a.Since, a.WaitTime
 		j.attained, j.starts, j.preempts = a.Attained, int32(a.Starts), int32(a.Preemptions)
+		j.ready, j.anew = a.Submit, a.Anew
+		if j.limit != never {
+			j.limit = max(1, j.limit-(a.RunTime-a.Lost))
+		}
+		if !a.Running && a.HoldUntil != 0 && a.HoldUntil > s.now {
+			s.hold(ID(i), a.HoldUntil)
+		}
 		if a.Starts > 0 {
 			j.first = a.Submit
 		}
@@ -91,7 +98,7 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 		j.floor = s.now - a.Submit + s.least(ID(i), held)
 		// For the finish-time fairness: the work before is the GPU-time received
 		// over the GPUs asked for, and as many jobs as now were active then.
-		j.work += a.Attained / time.Duration(j.gpus)
+		j.work += max(0, a.Attained/time.Duration(j.gpus)-a.Lost)
 		j.load = s.load - float64(crowd)*(s.now-a.Submit).Seconds()
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
@@ -177,7 +184,7 @@ func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
 	switch {
 	case a.Resizes > 0:
 		return a.Since + s.restartCost(each)
-	case a.Starts > 1:
+	case a.Starts > 1 && !a.Anew:
 		return a.Since + s.resumeCost(each)
 	}
 	return a.Since
@@ -247,25 +254,30 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 // fits checks a reported placement against the job and what is free. Nodes must be up,
 // satisfy the job's constraint and be of one group.
 func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
+	return s.mayOccupy(&s.jobs[id], a.Placement, s.heldBy(a))
+}
+
+// mayOccupy reports whether a job may have GPUs of nodes, a number in all.
+func (s *Sim) mayOccupy(j *job, at []workload.NodeGPUs, gpus int) bool {
 	sum := 0
-	for k, n := range a.Placement {
+	for k, n := range at {
 		if n.Node < 0 || n.Node >= len(s.place.free) || n.GPUs <= 0 || n.GPUs > int(s.place.free[n.Node]) {
 			return false
 		}
-		if s.place.status[n.Node] == down || !s.place.satisfies(n.Node, s.where(&s.jobs[id])) {
+		if s.place.status[n.Node] == down || !s.place.satisfies(n.Node, s.where(j)) {
 			return false
 		}
-		if a.Size() == 1 && s.place.group(n.Node) != s.place.group(a.Placement[0].Node) {
+		if j.members == 1 && s.place.group(n.Node) != s.place.group(at[0].Node) {
 			return false
 		}
-		for _, m := range a.Placement[:k] {
+		for _, m := range at[:k] {
 			if m.Node == n.Node {
 				return false
 			}
 		}
 		sum += n.GPUs
 	}
-	return sum == s.heldBy(a)
+	return sum == gpus
 }
 
 // restoreRunning continues an observed job on the GPUs allocated to it. What is left of its restart is
@@ -274,6 +286,9 @@ func (s *Sim) restoreRunning(id ID, a *workload.ActiveJob) {
 	j := &s.jobs[id]
 	s.countWaiting(id, -1)
 	j.phase, j.ready = running, s.restartEnd(a)
+	if j.limit != never {
+		j.limit += s.now
+	}
 	s.scheduleEnd(id)
 }
 

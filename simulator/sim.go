@@ -45,7 +45,7 @@ type job struct {
 
 	left     time.Duration // span of work left at mark
 	mark     time.Duration // up to where left and attained are counted
-	ready    time.Duration // a restart makes no progress before it
+	ready    time.Duration // a restart makes no progress before it; a waiting job may not start before it
 	since    time.Duration // start of the present spell
 	waited   time.Duration // span, spells before the present one
 	attained time.Duration // GPU-time
@@ -59,9 +59,13 @@ type job struct {
 	load      float64       // integral of the number of active jobs at submission; once done, its mean since
 	starts    int32
 	preempts  int32
-	strayed   bool   // spread in some spell
-	firstPool int8   // View.JobFirstPool
-	where     uint16 // index in placer.constraints
+	limit     time.Duration // when it reaches its time limit, or the span left of that while it waits; or never
+	strayed   bool          // spread in some spell
+	killed    bool          // it ends, or ended, at its limit before its work was done
+	anew      bool          // the last preemption lost its progress
+	asks      bool          // has a request
+	firstPool int8          // View.JobFirstPool
+	where     uint16        // index in placer.constraints
 }
 
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
@@ -70,6 +74,7 @@ type Sim struct {
 	View   // what policies may read
 	policy Policy
 	quanta Quantumed // policy, nil if it is none
+	freed  Freed     // policy, nil if it is none
 	report Reporter  // policy, nil if it is none
 	plan   Plan
 	oracle Oracle // of the View, for Clairvoyant policies
@@ -104,6 +109,7 @@ type counters struct {
 	events   int
 	common   int     // GPUs held beyond quotas
 	shared   int     // GPUs of no quota
+	held     bool    // some job was stopped and might not start for a time
 	load     float64 // integral of active jobs over time, in seconds
 	metrics  integrals
 }
@@ -187,6 +193,9 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if opts.Peer.Clock < 0 {
 		return fmt.Errorf("simulate: clock: %v is negative", opts.Peer.Clock)
 	}
+	if opts.Epilog < 0 {
+		return fmt.Errorf("simulate: epilog: %v is negative", opts.Epilog)
+	}
 	if opts.Placement == Count && len(c.Groups) > 1 {
 		return fmt.Errorf("simulate: placement by counts takes a cluster of one group of nodes, this is %v", c)
 	}
@@ -201,7 +210,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never
-	s.deferred, s.planning, s.moves = false, false, s.moves[:0]
+	s.deferred, s.planning, s.moves, s.held = false, false, s.moves[:0], false
 	s.load = 0
 	s.metrics = integrals{}
 	s.heap, s.sweepAt = s.heap[:0], sweepLength(0)
@@ -259,6 +268,9 @@ func (s *Sim) checkFits(j *workload.Job) error {
 			"leave it out (--skip-wider) or enlarge the cluster", j.ID, j.GPUs.Whole(), total)
 	}
 	asked, r := fmt.Sprintf("%d GPUs", j.GPUs.Whole()), j.Request()
+	if r.NodeCount > 0 {
+		asked += fmt.Sprintf(" on %d nodes", r.NodeCount)
+	}
 	if r.GPUModel != "" {
 		asked += fmt.Sprintf(" of model %q", r.GPUModel)
 	}
@@ -275,7 +287,10 @@ func (s *Sim) checkFits(j *workload.Job) error {
 
 // constraintOf is the index of what a job asks of its nodes.
 func (s *Sim) constraintOf(j *workload.Job) uint16 {
-	if r := j.Request(); r.GPUModel == "" && r.Partition == "" && !s.place.rationed() {
+	if j.Requested == (workload.Requested{}) && !s.place.rationed() {
+		return 0
+	}
+	if r := j.Request(); r.GPUModel == "" && r.Partition == "" && r.NodeCount == 0 && !s.place.rationed() {
 		return 0
 	}
 	return s.place.constraint(&s.cluster, j)
@@ -287,6 +302,7 @@ var defaultModels = DefaultModels()
 func (s *Sim) use(p Policy) {
 	s.policy = p
 	s.quanta, _ = p.(Quantumed)
+	s.freed, _ = p.(Freed)
 	s.report, _ = p.(Reporter)
 	if c, ok := p.(Clairvoyant); ok {
 		s.oracle.v = &s.View

@@ -21,8 +21,17 @@ type View struct {
 // Oracle gives Clairvoyant policies the true durations.
 type Oracle struct{ v *View }
 
-// JobLeft is the work the job still has to do.
-func (o *Oracle) JobLeft(id ID) time.Duration { return o.v.jobLeft(id) }
+// JobLeft is the work the job still has to do, up to its time limit.
+func (o *Oracle) JobLeft(id ID) time.Duration {
+	j, left := &o.v.jobs[id], o.v.jobLeft(id)
+	switch {
+	case j.limit == never || j.phase == done:
+		return left
+	case j.phase == running:
+		return min(left, j.limit-o.v.now)
+	}
+	return min(left, j.limit)
+}
 
 // Now is the current instant.
 func (v *View) Now() time.Duration { return v.now }

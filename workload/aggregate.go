@@ -14,9 +14,9 @@ import (
 // width of one member with their settings, and objectives count a group as often
 // as it has members.
 //
-// Similar are jobs that ask for the same number of GPUs, of the same GPU model and
-// partition, and are of the same model (and tenant, if the cluster has quotas), of durations within a factor of
-// 1 + tolerance, submitted within tolerance times their duration and
+// Similar are jobs that ask for the same number of GPUs, of the same GPU model,
+// partition and quality of service, and are of the same model (and tenant, if the cluster has quotas),
+// of durations within a factor of 1 + tolerance, submitted within tolerance times their duration and
 // arrivalGrace of each other. Active jobs are compared by the time they have
 // left, and by the service a member has received, within the same factor; running
 // ones only run with running ones, of one node each.
@@ -48,7 +48,7 @@ const DefaultGroup = 4
 // Aggregate returns a workload of fewer jobs that loads the cluster like w. Its
 // only knob is the size of a group, in GPUs: 1 or less groups nothing and
 // returns w. A group has the id, user and key of its first member; jobs with
-// deadlines, parts of GPUs or more than half as many GPUs stay as they are.
+// deadlines, a node count, parts of GPUs or more than half as many GPUs stay as they are.
 func Aggregate(c Cluster, w *Workload, size int) *Workload {
 	if size < 2 {
 		return w
@@ -123,7 +123,7 @@ func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Du
 type likeness struct {
 	gpus            MilliGPU
 	model, tenant   string
-	nodes           [2]string // GPU model and partition asked for
+	asks            [3]string // GPU model, partition and quality of service
 	length, service int32     // in steps; service is -1 for none
 	running, leased bool
 	pool            int
@@ -165,12 +165,13 @@ func (g *grouping) alone(i int) { g.members = append(g.members, []int{i}) }
 
 // add puts job i into the open group of its kind, or into a new one.
 func (g *grouping) add(i int, j *Job, like likeness, at, length time.Duration) {
-	width := j.GPUs.Whole()
-	if j.Members > 1 || j.Deadline != 0 || j.GPUs%1000 != 0 || width > min(g.size/2, g.perNode) {
+	width, r := j.GPUs.Whole(), j.Request()
+	if j.Members > 1 || j.Deadline != 0 || j.GPUs%1000 != 0 || r.NodeCount > 0 ||
+		width > min(g.size/2, g.perNode) {
 		g.alone(i)
 		return
 	}
-	like.gpus, like.model, like.nodes = j.GPUs, j.Model, [2]string{j.Request().GPUModel, j.Request().Partition}
+	like.gpus, like.model, like.asks = j.GPUs, j.Model, [...]string{r.GPUModel, r.Partition, r.QOS}
 	size := g.size
 	if g.quota != nil {
 		like.tenant = j.Tenant

@@ -161,12 +161,14 @@ func (g *NodeGroup) Holds(j *Job) int {
 // satisfies its constraint has as many GPUs as it asks for, with their share of its CPUs
 // and memory, or, for a job that stands for several, all those groups together.
 func (c Cluster) Fits(j *Job) bool {
-	model, partition := c.Constraint(j.Request())
-	most := 0
+	r := j.Request()
+	model, partition := c.Constraint(r)
+	most, nodes := 0, int(r.NodeCount)
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		switch {
 		case !g.Satisfies(model, partition):
+		case nodes > 0 && (nodes > g.Nodes || j.GPUs.Whole() > nodes*g.Holds(j)):
 		case j.Size() > 1:
 			most += g.Nodes * g.Holds(j)
 		default:

@@ -45,6 +45,7 @@ const (
 	Cancelled
 	Failed
 	Running
+	TimedOut // ended by the cluster at its time limit
 )
 
 func (s Status) String() string {
@@ -57,6 +58,8 @@ func (s Status) String() string {
 		return "failed"
 	case Running:
 		return "running"
+	case TimedOut:
+		return "timed out"
 	}
 	return ""
 }
@@ -107,8 +110,49 @@ type Request struct {
 	// MilliCPUs and Memory (bytes) are sums over the job's nodes.
 	MilliCPUs int64
 	Memory    int64
-	// TimeLimit is the run time after which the cluster ends the job.
+	// TimeLimit is the run time after which the cluster ends the job. It counts from the start at which
+	// the job had no progress, without the time that it waits after a preemption.
 	TimeLimit time.Duration
+	// NodeCount is the number of nodes to run on, with an equal share of the GPUs on each.
+	NodeCount int32
+	// Nice is how much the user lowers the job's priority, in the scheduler's units.
+	Nice int32
+	// Priority is the one that the cluster recorded, in the scheduler's units: higher is earlier.
+	Priority int64
+	// QOS is the quality of service and Account the account charged, as Slurm names them.
+	QOS     string
+	Account string
+	// Requeue is what a preemption does to the job's progress, and HoldOff the time after it in which
+	// the job may not start.
+	Requeue RequeueMode
+	HoldOff time.Duration
+}
+
+// RequeueMode is what happens to a job's progress when it is preempted.
+type RequeueMode uint8
+
+// The modes. Where nothing is known, schedulers decide: most let jobs keep their progress.
+const (
+	RequeueUnknown  RequeueMode = iota
+	RequeueResumes              // it continues from a checkpoint
+	RequeueRestarts             // it begins anew
+)
+
+var requeueNames = [...]string{"", "resume", "restart"}
+
+func (m RequeueMode) String() string {
+	if int(m) < len(requeueNames) {
+		return requeueNames[m]
+	}
+	return fmt.Sprintf("RequeueMode(%d)", m)
+}
+
+// ParseRequeue reads a mode by its name: "resume", "restart", or "" for unknown.
+func ParseRequeue(name string) (RequeueMode, error) {
+	if i := slices.Index(requeueNames[:], name); i >= 0 {
+		return RequeueMode(i), nil
+	}
+	return 0, fmt.Errorf("requeue: %q is neither resume nor restart", name)
 }
 
 // Requested is a Request that equal ones share the memory of; the zero value asks for nothing.
@@ -120,6 +164,12 @@ func (r Request) Shared() Requested {
 		return Requested{}
 	}
 	return Requested{unique.Make(r)}
+}
+
+// more reports whether a request has any of the fields that few jobs' have.
+func (r *Request) more() bool {
+	return r.NodeCount != 0 || r.Nice != 0 || r.Priority != 0 || r.QOS != "" || r.Account != "" ||
+		r.Requeue != RequeueUnknown || r.HoldOff != 0
 }
 
 // Equal reports whether two jobs ask for the same.
@@ -140,10 +190,22 @@ func (j *Job) PerGPU() (milliCPUs, memory int64) {
 	return (r.MilliCPUs + n - 1) / n, (r.Memory + n - 1) / n
 }
 
+// Shape is the number of nodes that the job, or each of its members, runs on, and the GPUs on each of
+// them: the node count asked for, or as few nodes of a number of GPUs as its size needs, of which the last may
+// give it fewer.
+func (j *Job) Shape(perNode int) (nodes, each int) {
+	gpus := j.GPUs.Whole() / j.Size()
+	if nodes = int(j.Request().NodeCount); nodes == 0 {
+		nodes = (gpus + perNode - 1) / max(1, perNode)
+	}
+	return nodes, (gpus + nodes - 1) / max(1, nodes)
+}
+
 // Limits of a Request: sums over the jobs of a cluster must fit an int64.
 const (
 	MaxMilliCPUs = 1_000_000_000
 	MaxMemory    = 1 << 50 // 1 PiB
+	MaxPriority  = 1 << 40
 )
 
 // DeadlineAt is the Job.Deadline for an instant that is one, since the zero: at
@@ -186,6 +248,18 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("memory: %d bytes is not between 0 and 2^50", r.Memory)
 	case r.TimeLimit < 0 || r.TimeLimit > MaxDuration:
 		return fmt.Errorf("time limit: %v is not between 0 and ten years", r.TimeLimit)
+	case r.NodeCount < 0 || r.NodeCount > MaxPlaces:
+		return fmt.Errorf("node count: %d is not between 0 and %d", r.NodeCount, MaxPlaces)
+	case r.NodeCount > 0 && j.Members > 1:
+		return fmt.Errorf("node count: a group of %d jobs has none", j.Members)
+	case r.NodeCount > 0 && j.GPUs%(1000*MilliGPU(r.NodeCount)) != 0:
+		return fmt.Errorf("node count: %g GPUs cannot be shared equally by %d nodes", float64(j.GPUs)/1000, r.NodeCount)
+	case r.Priority < 0 || r.Priority > MaxPriority:
+		return fmt.Errorf("priority: %d is not between 0 and 2^40", r.Priority)
+	case r.Requeue > RequeueRestarts:
+		return fmt.Errorf("requeue: %d is not known", r.Requeue)
+	case r.HoldOff < 0 || r.HoldOff > MaxDuration:
+		return fmt.Errorf("hold-off: %v is not between 0 and ten years", r.HoldOff)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted",
 			j.GPUs.Whole(), j.Duration)
@@ -356,19 +430,32 @@ func digestOf(w *Workload) string {
 		if j.Deadline != 0 {
 			status |= 1 << 8
 		}
-		if j.Requested != (Requested{}) {
+		r := j.Request()
+		if r != (Request{}) {
 			status |= 1 << 9
+		}
+		if r.more() {
+			status |= 1 << 10
 		}
 		num(status)
 		if j.Deadline != 0 {
 			num(int64(j.Deadline))
 		}
-		if r := j.Request(); r != (Request{}) {
+		if r != (Request{}) {
 			text(r.GPUModel)
 			text(r.Partition)
 			num(r.MilliCPUs)
 			num(r.Memory)
 			num(int64(r.TimeLimit))
+		}
+		if r.more() {
+			num(int64(r.NodeCount))
+			num(int64(r.Nice))
+			num(r.Priority)
+			text(r.QOS)
+			text(r.Account)
+			num(int64(r.Requeue))
+			num(int64(r.HoldOff))
 		}
 		if j.Members > 1 { // likewise: no string is so long
 			num(-int64(j.Members))

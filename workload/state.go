@@ -41,6 +41,11 @@ type ActiveJob struct {
 	Starts      int // first start and resumes
 	Preemptions int
 	Resizes     int // since submission
+	// Lost is the part of RunTime whose progress preemptions lost; Anew reports whether the last one did.
+	// HoldUntil is the instant before which a waiting job may not start, 0 for none.
+	Lost      time.Duration
+	Anew      bool
+	HoldUntil time.Duration
 	// Held is the number of GPUs of a running job, 0 of a waiting one. It differs
 	// from the GPUs asked for where the scheduler is elastic.
 	Held int

@@ -1,0 +1,95 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// What a policy that chooses nodes itself may ask (Plan.StartAt).
+
+// JobRequest is what the job asks for besides GPUs.
+func (v *View) JobRequest(id ID) workload.Request { return v.spec(id).Request() }
+
+// JobUser is the user who submitted the job, empty if that is not known.
+func (v *View) JobUser(id ID) string { return v.spec(id).User }
+
+// JobShape is the number of nodes that the job runs on and the GPUs on each (workload.Job.Shape).
+func (v *View) JobShape(id ID) (nodes, each int) { return v.spec(id).Shape(v.place.perNode) }
+
+// JobLimitAt is the instant at which a running job reaches its time limit; ok is false if it has none.
+func (v *View) JobLimitAt(id ID) (at time.Duration, ok bool) {
+	j := &v.jobs[id]
+	if j.limit == never || j.phase != running {
+		return 0, false
+	}
+	return j.limit, true
+}
+
+// JobKilled reports whether the job ended at its time limit before its work was done.
+func (v *View) JobKilled(id ID) bool { return v.jobs[id].phase == done && v.jobs[id].killed }
+
+// JobEligible is the instant from which a waiting job may start: its submission, or the end of its hold-off
+// after a preemption.
+func (v *View) JobEligible(id ID) time.Duration { return v.jobs[id].ready }
+
+// HasNodes reports whether jobs are placed on nodes. Where GPUs are only counted, a policy starts jobs
+// with Plan.Start.
+func (v *View) HasNodes() bool { return v.place.mode != Count }
+
+// NodeFree is the number of GPUs free on a node, 0 of one that takes no jobs.
+func (v *View) NodeFree(node int) int {
+	if v.place.status[node] != up {
+		return 0
+	}
+	return int(v.place.free[node])
+}
+
+// FreeNodes is a bitmap, in the memory of dst, of the nodes that have the GPUs, CPUs and memory free for a
+// job's share of a node (JobShape): node n is bit n%64 of word n/64.
+func (v *View) FreeNodes(dst []uint64, id ID) []uint64 { return v.nodesFor(dst, id, false) }
+
+// FitNodes is FreeNodes if nothing ran.
+func (v *View) FitNodes(dst []uint64, id ID) []uint64 { return v.nodesFor(dst, id, true) }
+
+func (v *View) nodesFor(dst []uint64, id ID, empty bool) []uint64 {
+	p, j := &v.place, &v.jobs[id]
+	_, each := v.JobShape(id)
+	dst = resized(dst, (len(p.free)+63)/64)
+	clear(dst)
+	x := &p.constraints[v.where(j)]
+	for _, g := range x.groups {
+		if p.groups[g].holds(x.need) < each {
+			continue
+		}
+		c := &p.cells[int(j.pool)*len(p.groups)+int(g)]
+		least := each
+		if empty {
+			least = 0
+		}
+		for f := least; f <= c.perNode; f++ {
+			for w, word := range c.level[f].words {
+				setBits(dst, c.first+64*w, word)
+			}
+		}
+	}
+	if p.rationed() && !empty && x.need != (need{}) {
+		for n := range p.free {
+			if dst[n/64]&(1<<(n%64)) != 0 && p.room(n, x.need) < each {
+				dst[n/64] &^= 1 << (n % 64)
+			}
+		}
+	}
+	return dst
+}
+
+// setBits sets the bits of a word from a bit on.
+func setBits(dst []uint64, from int, word uint64) {
+	if word == 0 {
+		return
+	}
+	dst[from/64] |= word << (from % 64)
+	if high := word >> 1 >> (63 - from%64); high != 0 {
+		dst[from/64+1] |= high
+	}
+}
