@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/autosched/autosched/client"
 )
 
 // maxOutput is how much of a command's output is kept, in bytes.
@@ -17,14 +20,37 @@ const maxOutput = 1 << 20
 // exitError is a command that ran and failed.
 type exitError struct{ error }
 
+// commands is a Target that is reached by the commands of Options.
+type commands struct{ o *Options }
+
+// Check implements [Target].
+func (c commands) Check(ctx context.Context, path string) error {
+	_, err := c.run(ctx, c.o.Check, path)
+	return refusedBy("check", err)
+}
+
+// Reload implements [Target].
+func (c commands) Reload(ctx context.Context, path string) error {
+	_, err := c.run(ctx, c.o.Reload, path)
+	return refusedBy("reload", err)
+}
+
+// ReadBack implements [Target].
+func (c commands) ReadBack(ctx context.Context, path string) ([]byte, error) {
+	if len(c.o.ReadBack) == 0 {
+		return os.ReadFile(path)
+	}
+	return c.run(ctx, c.o.ReadBack, path)
+}
+
 // run runs a command and returns its standard output; nothing if there is no command. At the timeout it is
 // killed with all that it started.
-func (d *Driver) run(ctx context.Context, command []string, path string) ([]byte, error) {
+func (c commands) run(ctx context.Context, command []string, path string) ([]byte, error) {
 	if len(command) == 0 {
 		return nil, nil
 	}
-	late := fmt.Errorf("not done within %v", d.o.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, d.o.Timeout, late)
+	late := fmt.Errorf("not done within %v", c.o.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.o.Timeout, late)
 	defer cancel()
 	args := make([]string, len(command)-1)
 	for i, arg := range command[1:] {
@@ -56,4 +82,15 @@ type bounded struct{ bytes.Buffer }
 func (b *bounded) Write(p []byte) (int, error) {
 	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
 	return len(p), nil
+}
+
+// refusedBy marks the failure of a command as a refusal of the values, unless it did not run to its end.
+func refusedBy(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if failed := (*exitError)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s: %w", client.ErrRefused, step, err)
+	}
+	return fmt.Errorf("%s: %w", step, err)
 }

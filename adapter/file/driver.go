@@ -43,6 +43,12 @@ type Options struct {
 	Dir string
 	// Form is what the file says. Required.
 	Form native.Form
+	// Previous is where the previous file is kept; in Dir if empty.
+	Previous string
+	// Head, if set, returns comment lines that precede what Form renders for a configuration.
+	Head func(*pb.Configuration) string
+	// Target, if set, takes the place of the following three commands.
+	Target Target
 	// Check is run on a new file before it takes the place of the file. If it fails, the
 	// configuration is refused.
 	Check []string
@@ -56,6 +62,17 @@ type Options struct {
 	Timeout time.Duration
 	// TakeOver lets the driver replace a file that it did not write, once.
 	TakeOver bool
+}
+
+// Target is the scheduler whose file is written. Errors of Check and Reload that wrap
+// [client.ErrRefused] are about the values.
+type Target interface {
+	// Check looks at a new file before it takes the place of the file.
+	Check(ctx context.Context, path string) error
+	// Reload has the scheduler read the file.
+	Reload(ctx context.Context, path string) error
+	// ReadBack returns what is in force, as a file of the Form.
+	ReadBack(ctx context.Context, path string) ([]byte, error)
 }
 
 // Driver configures one instance of a scheduler.
@@ -106,14 +123,29 @@ func Open(o Options) (*Driver, error) {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(filepath.Dir(path), ".autosched-"+filepath.Base(path))
 	}
+	if o.Previous == "" {
+		o.Previous = filepath.Join(o.Dir, "previous")
+	}
 	d := &Driver{o: o, step: func(string) {}}
+	if o.Target == nil {
+		d.o.Target = commands{&d.o}
+	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
 	if d.lock, err = os.OpenFile(d.path("lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, fmt.Errorf("state-dir: %w", err)
 	}
-	if err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	// A process that is being started has the files of its parent until it runs.
+	for range 20 {
+		if err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("state-dir: %s is in use by another adapter", o.Dir), d.lock.Close())
 	}
 	if err := d.load(); err != nil {
@@ -141,7 +173,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*st
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.GetName(), err)
 	}
-	text, err := d.render(want)
+	text, err := d.render(c, want)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +184,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*st
 	mine := len(d.note.Files) == 0 && before == nil || slices.Contains(d.note.Files, digest(before))
 	if !mine && !bytes.Equal(before, text) && !d.o.TakeOver {
 		return nil, fmt.Errorf("%w: %s: put it back, or start the adapter once with --take-over (%s has what was "+
-			"there before)", ErrChanged, d.o.Path, d.path("previous"))
+			"there before)", ErrChanged, d.o.Path, d.o.Previous)
 	}
 	entry := entryOf(c, text, want)
 	if d.note.Pending != nil || !bytes.Equal(before, text) {
@@ -169,11 +201,26 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*st
 	return d.done(entry, got)
 }
 
+// Recover puts the previous file back in force if a driver ended while it applied a configuration: nothing is
+// known of what it left.
+func (d *Driver) Recover(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.note.Pending == nil {
+		return nil
+	}
+	_, err := d.restore(ctx)
+	return err
+}
+
 // render writes the file, and checks that it says what it should.
-func (d *Driver) render(want space.Values) ([]byte, error) {
+func (d *Driver) render(c *pb.Configuration, want space.Values) ([]byte, error) {
 	text, err := d.o.Form.Render(want)
 	if err != nil {
 		return nil, fmt.Errorf("render: %w", err)
+	}
+	if d.o.Head != nil {
+		text = append([]byte(d.o.Head(c)), text...)
 	}
 	got, err := d.o.Form.Parse(text)
 	if err != nil {
@@ -200,15 +247,13 @@ func read(path string) ([]byte, error) {
 // replace puts a new file in place of the one before and has it reloaded. If that fails, it puts the
 // previous one back.
 func (d *Driver) replace(ctx context.Context, e *entry, before, text []byte) (map[string]*structpb.Value, error) {
-	if len(d.o.Check) > 0 {
-		if err := writeSynced(d.path("new"), text); err != nil {
-			return nil, err
-		}
-		if _, err := d.run(ctx, d.o.Check, d.path("new")); err != nil {
-			return nil, refusedBy("check", err)
-		}
-		d.step("checked")
+	if err := writeSynced(d.path("new"), text); err != nil {
+		return nil, err
 	}
+	if err := d.o.Target.Check(ctx, d.path("new")); err != nil {
+		return nil, err
+	}
+	d.step("checked")
 	if d.note.Pending == nil { // otherwise the previous one is kept already
 		if err := d.keep(before); err != nil {
 			return nil, err
@@ -241,8 +286,8 @@ func (d *Driver) install(ctx context.Context, text []byte, want space.Values) (s
 		return nil, err
 	}
 	d.step("written")
-	if _, err := d.run(ctx, d.o.Reload, d.o.Path); err != nil {
-		return nil, refusedBy("reload", err)
+	if err := d.o.Target.Reload(ctx, d.o.Path); err != nil {
+		return nil, err
 	}
 	d.step("reloaded")
 	got, err := d.readBack(ctx, want)
@@ -259,13 +304,7 @@ func (d *Driver) install(ctx context.Context, text []byte, want space.Values) (s
 
 // readBack returns the values in force of the parameters that are wanted.
 func (d *Driver) readBack(ctx context.Context, want space.Values) (space.Values, error) {
-	var text []byte
-	var err error
-	if len(d.o.ReadBack) > 0 {
-		text, err = d.run(ctx, d.o.ReadBack, d.o.Path)
-	} else {
-		text, err = os.ReadFile(d.o.Path)
-	}
+	text, err := d.o.Target.ReadBack(ctx, d.o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("read back: %w", err)
 	}
@@ -285,12 +324,12 @@ func (d *Driver) readBack(ctx context.Context, want space.Values) (space.Values,
 func (d *Driver) keep(text []byte) error {
 	d.note.Files = []string{digest(text)}
 	if text == nil {
-		if err := os.Remove(d.path("previous")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(d.o.Previous); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	return writeSynced(d.path("previous"), text)
+	return writeSynced(d.o.Previous, text)
 }
 
 // restore puts the previous file back and has it reloaded. It reports whether that proved that the scheduler
@@ -298,19 +337,24 @@ func (d *Driver) keep(text []byte) error {
 func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
 	// What ended the context must not keep the scheduler from its former configuration.
 	ctx = context.WithoutCancel(ctx)
-	text, err := read(d.path("previous"))
-	if err == nil && text == nil {
-		err = removeSynced(d.o.Path)
-	} else if err == nil {
-		err = writeSynced(d.o.Path, text)
+	text, err := read(d.o.Previous)
+	if err != nil {
+		return false, err
+	}
+	if now, err2 := read(d.o.Path); err2 != nil || !bytes.Equal(now, text) || (now == nil) != (text == nil) {
+		if text == nil {
+			err = removeSynced(d.o.Path)
+		} else {
+			err = writeSynced(d.o.Path, text)
+		}
 	}
 	if err != nil {
 		return false, err
 	}
 	d.step("restored")
 	if text != nil {
-		if _, err := d.run(ctx, d.o.Reload, d.o.Path); err != nil {
-			return false, fmt.Errorf("reload: %w", err)
+		if err := d.o.Target.Reload(ctx, d.o.Path); err != nil {
+			return false, err
 		}
 	}
 	d.note.Pending, d.note.Files = nil, []string{digest(text)}
@@ -327,14 +371,6 @@ func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, e
 	d.o.TakeOver, d.known = false, look{values: got}
 	d.step("done")
 	return adapter.ToProto(got)
-}
-
-// refusedBy marks the failure of a command as a refusal of the values, unless it did not run to its end.
-func refusedBy(step string, err error) error {
-	if failed := (*exitError)(nil); errors.As(err, &failed) {
-		return fmt.Errorf("%w: %s: %w", client.ErrRefused, step, err)
-	}
-	return fmt.Errorf("%s: %w", step, err)
 }
 
 // plain is an error without the mark of a refusal.

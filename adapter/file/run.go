@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,7 +22,11 @@ type Session struct {
 	Conn grpc.ClientConnInterface
 	// Scheduler and Instance say whose file it is.
 	Scheduler, Instance string
-	Driver              *Driver
+	// Driver applies configurations; none is followed if nil.
+	Driver *Driver
+	// Events, if set, runs beside and sends events; its Snapshot is that of the client.
+	Events   func(context.Context, *client.Client)
+	Snapshot func() *pb.Event
 	// Interval is the time between looks at what is in force.
 	Interval time.Duration
 	// Applied is called after every attempt to apply a configuration.
@@ -33,24 +38,30 @@ type Session struct {
 // Run follows the configuration, applies and acknowledges it, and reports to the service when someone
 // else changes what is in force, until the context ends or the service refuses the adapter.
 func (s *Session) Run(ctx context.Context) error {
-	c, err := client.New(client.Options{Conn: s.Conn, Scheduler: s.Scheduler, Instance: s.Instance, Notify: s.Notify,
-		Apply: func(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
+	o := client.Options{Conn: s.Conn, Scheduler: s.Scheduler, Instance: s.Instance, Notify: s.Notify,
+		Snapshot: s.Snapshot}
+	if s.Driver != nil {
+		o.Apply = func(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
 			defer func() { s.Applied(c, err) }()
 			return s.Driver.Apply(ctx, c)
-		}})
+		}
+	}
+	c, err := client.New(o)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	looks := make(chan struct{})
-	go func() {
-		defer close(looks)
-		s.look(ctx)
-	}()
+	var beside sync.WaitGroup
+	if s.Driver != nil {
+		beside.Go(func() { s.look(ctx) })
+	}
+	if s.Events != nil {
+		beside.Go(func() { s.Events(ctx, c) })
+	}
 	err = c.Run(ctx)
 	cancel()
-	<-looks
+	beside.Wait()
 	return err
 }
 

@@ -253,3 +253,26 @@ func (c *Cluster) Submit(ctx context.Context, j Job) (string, error) {
 	out, err := c.Run(ctx, "sbatch", args...)
 	return strings.TrimSpace(string(out)), err
 }
+
+// Supervise starts slurmctld again whenever it ends, as systemd does, until the context ends. The channel is closed
+// then.
+func (c *Cluster) Supervise(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.ctld.ended:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			_ = c.StartController(ctx) // tried again
+		}
+	}()
+	return ended
+}

@@ -1,0 +1,147 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/adapter/file"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/atomicfile"
+)
+
+// Options say which Slurm is configured and what the adapter may do.
+type Options struct {
+	// Conf is the path of slurm.conf; /etc/slurm/slurm.conf if empty.
+	Conf string
+	// Include is the file that slurm.conf includes last, with the settings that are tuned; autosched/autosched.conf
+	// beside slurm.conf if empty.
+	Include string
+	// Dir is where the adapter keeps its notes; a hidden directory beside the include file if empty.
+	Dir string
+	// Log is the path of slurmctld's log; it is not read if empty.
+	Log string
+	// Tuned are the ids of the parameters.
+	Tuned []string
+	// Reconfigure and Restart are commands that have slurmctld read its files, scontrol reconfigure if empty, and that
+	// start it where it ended; nothing does if empty.
+	Reconfigure, Restart []string
+	// ReconfigureTimeout bounds Reconfigure; a minute if 0.
+	ReconfigureTimeout time.Duration
+	// TakeOver lets the adapter replace a file that it did not write, once.
+	TakeOver bool
+}
+
+func (o *Options) fill() {
+	if o.Conf == "" {
+		o.Conf = "/etc/slurm/slurm.conf"
+	}
+	if o.Include == "" {
+		o.Include = filepath.Join(filepath.Dir(o.Conf), "autosched", "autosched.conf")
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(filepath.Dir(o.Include), ".autosched")
+	}
+}
+
+// Open checks that the site is one that the adapter may configure, puts the previous file back where a former adapter
+// ended while it applied a configuration, and returns the driver of the include file.
+func Open(ctx context.Context, o Options) (*file.Driver, error) {
+	o.fill()
+	t, err := newTarget(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(filepath.Join(o.Dir, "state.json"))
+	first := errors.Is(err, fs.ErrNotExist)
+	d, err := file.Open(file.Options{Path: o.Include, Dir: o.Dir, Form: t.Form, Previous: o.Include + ".prev",
+		Target: t, Head: head, TakeOver: o.TakeOver || first})
+	if err != nil {
+		return nil, err
+	}
+	// Before anything is asked of slurmctld, which may be down over the file.
+	if err := d.Recover(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := t.site(ctx, o, first || o.TakeOver); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// head says whose the file is.
+func head(c *pb.Configuration) string {
+	return fmt.Sprintf("# AutoSched: revision %d. It reports a change by another hand, and then changes nothing.\n",
+		c.GetRevision())
+}
+
+func newTarget(_ context.Context, o Options) (*Target, error) {
+	for _, path := range []string{o.Conf, o.Include} {
+		if _, err := os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range o.Tuned {
+		if _, known := find(strings.TrimSuffix(id, negativeSign)); !known {
+			return nil, fmt.Errorf("%s: the adapter cannot set it: take it out of the scheduler's space", id)
+		}
+	}
+	return &Target{Commands: Commands{Conf: o.Conf}, Conf: o.Conf, Include: o.Include, Log: o.Log,
+		Restart: o.Restart, Reconfigure: o.Reconfigure, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
+		Form: &Form{Tuned: o.Tuned}}, nil
+}
+
+// site looks at what the site has in force: which items of lists are its own, and whether anything keeps the include
+// file from counting.
+func (t *Target) site(ctx context.Context, o Options, anew bool) error {
+	path := filepath.Join(o.Dir, "site.json")
+	text, err := os.ReadFile(path)
+	if err == nil && !anew {
+		if err := json.Unmarshal(text, &t.Form.Site); err != nil {
+			return fmt.Errorf("%s: %w: remove it, and start with --take-over", path, err)
+		}
+	}
+	config, err := t.config(ctx)
+	if err != nil {
+		return err
+	}
+	if config["PriorityType"] != "priority/multifactor" {
+		return fmt.Errorf("PriorityType is %s: set priority/multifactor in slurm.conf and restart slurmctld",
+			config["PriorityType"])
+	}
+	places, err := elsewhere(o.Conf, o.Include, owned(o.Tuned))
+	if err != nil {
+		return err
+	}
+	if len(places) > 0 {
+		return fmt.Errorf("settings that are tuned are set elsewhere, too: move them into %s: %s", o.Include,
+			strings.Join(places, ", "))
+	}
+	if anew || t.Form.Site == nil {
+		t.Form.Site = siteItems(config, o.Tuned)
+		if text, err = json.Marshal(t.Form.Site); err != nil {
+			return err
+		}
+		if err := atomicfile.WritePrivate(path, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	text, err = os.ReadFile(o.Include)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Form.Parse(text); err != nil && anew {
+		return fmt.Errorf("%s: %w", o.Include, err)
+	}
+	return nil
+}

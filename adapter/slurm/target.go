@@ -1,0 +1,302 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/client"
+)
+
+// Target is the slurmctld whose included file is written. It implements the file adapter's Target.
+type Target struct {
+	Commands
+	// Conf is slurm.conf, Include the file that it includes last.
+	Conf, Include string
+	Form          *Form
+	// Log is slurmctld's log; it is not read if empty.
+	Log string
+	// Restart starts slurmctld where it ended over a file that is taken back; nothing does if empty.
+	Restart []string
+	// Reconfigure is the command that has slurmctld read its files; scontrol reconfigure if empty.
+	Reconfigure []string
+	// ReconfigureTimeout bounds it; a minute if 0.
+	ReconfigureTimeout time.Duration
+	// Down is how long a slurmctld that ended may take to come back; 30 s if 0.
+	Down time.Duration
+	// Fatal is where the digests of files over which slurmctld ended are kept.
+	Fatal string
+	// unchecked leaves out the adapter's own check and the stage: for tests of what follows.
+	unchecked bool
+}
+
+const (
+	pause = time.Second // between looks at slurmctld
+	// beyondWake is how long after a wake of its backfill thread slurmctld has ended if it does over a setting.
+	beyondWake = 4 * time.Second
+)
+
+// Check implements the file adapter's Target: it checks a file without touching slurmctld.
+func (t *Target) Check(ctx context.Context, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	up, err := t.up(ctx)
+	if !up {
+		return errors.Join(errors.New("slurmctld does not answer: nothing is changed"), err)
+	}
+	if fatal, err := t.wasFatal(text); err != nil || fatal {
+		return errors.Join(fmt.Errorf("%w: slurmctld ended over this file before", client.ErrRefused), err)
+	}
+	if t.unchecked {
+		return nil
+	}
+	return t.examine(ctx, text)
+}
+
+// examine checks names and ranges, that Slurm's parser reads the file, and what slurmctld must have for it.
+func (t *Target) examine(ctx context.Context, text []byte) error {
+	if _, err := t.Form.Parse(text); err != nil {
+		return fmt.Errorf("%w: %w", client.ErrRefused, err)
+	}
+	config, err := t.config(ctx)
+	if err != nil {
+		return err
+	}
+	all, _ := lines(text) // read before
+	known := strings.Split(strings.ToLower(config["AccountingStorageTRES"]), ",")
+	for _, l := range all {
+		for item := range strings.SplitSeq(l.value, ",") {
+			name, _, _ := strings.Cut(item, "=")
+			if l.key == weightTRES && !slices.Contains(known, strings.ToLower(name)) {
+				return fmt.Errorf("%w: %s: %s is not in AccountingStorageTRES, and slurmctld would end",
+					client.ErrRefused, l.key, name)
+			}
+		}
+	}
+	return t.stage(ctx, t.Conf, t.Include, text)
+}
+
+// Reload implements the file adapter's Target. It has slurmctld read its files, watches it until its backfill has
+// woken, and reads its log.
+func (t *Target) Reload(ctx context.Context, path string) error {
+	before, err := t.config(ctx)
+	if unreadable(err) {
+		return fmt.Errorf("%w: %w", client.ErrRefused, err)
+	}
+	if err != nil {
+		return t.revive(ctx, err)
+	}
+	from := t.logSize()
+	command := t.Reconfigure
+	if len(command) == 0 {
+		command = []string{"scontrol", "reconfigure"}
+	}
+	bounded := t.Commands
+	bounded.Timeout = t.ReconfigureTimeout
+	if _, err := bounded.Run(ctx, command[0], command[1:]...); err != nil {
+		if errors.Is(err, errTimeout) {
+			return err // it may not have been read
+		}
+		if up, _ := t.up(ctx); !up {
+			return t.ended(path, from, err)
+		}
+		return fmt.Errorf("%w: %w", client.ErrRefused, err)
+	}
+	if err := t.watch(ctx, path, from, wake(before)+beyondWake); err != nil {
+		return err
+	}
+	if said := t.complaints(from); said != "" {
+		return fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said)
+	}
+	return nil
+}
+
+// unreadable reports whether Slurm's programs do not read the configuration.
+func unreadable(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Unable to process configuration file")
+}
+
+// wake is the interval after which slurmctld's backfill thread reads its settings.
+func wake(config map[string]string) time.Duration {
+	for item := range strings.SplitSeq(config[schedulerParameters], ",") {
+		if text, is := strings.CutPrefix(item, "bf_interval="); is {
+			if n, err := strconv.Atoi(text); err == nil {
+				return time.Duration(min(max(n, 1), 10800)) * time.Second
+			}
+		}
+	}
+	return 30 * time.Second
+}
+
+// watch looks at slurmctld for a time, in which it must not end.
+func (t *Target) watch(ctx context.Context, path string, from int64, d time.Duration) error {
+	until := time.Now().Add(d)
+	for time.Now().Before(until) {
+		up, err := t.up(ctx)
+		if !up && ctx.Err() == nil {
+			return t.ended(path, from, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(pause, time.Until(until)+time.Millisecond)):
+		}
+	}
+	return nil
+}
+
+// ended is about a slurmctld that does not answer any more. Unless its log shows that it did not end over the file,
+// the file is noted, and not tried again.
+func (t *Target) ended(path string, from int64, because error) error {
+	err := fmt.Errorf("%w: slurmctld does not answer any more", client.ErrRefused)
+	if because != nil {
+		err = fmt.Errorf("%w: %w", err, because)
+	}
+	said, readable := t.logged(from)
+	for l := range strings.Lines(said) {
+		if strings.Contains(l, "fatal:") {
+			err = fmt.Errorf("%w: its log says: %.300s", err, strings.TrimSpace(l))
+			readable = false
+		}
+	}
+	if readable {
+		return err
+	}
+	text, e := os.ReadFile(path)
+	if e == nil {
+		e = t.noteFatal(text)
+	}
+	if e != nil {
+		err = fmt.Errorf("%w (%v)", err, e)
+	}
+	return err
+}
+
+// revive returns once a slurmctld that is down answers. A file that is in place before it starts needs no
+// reconfiguration.
+func (t *Target) revive(ctx context.Context, because error) error {
+	if len(t.Restart) > 0 {
+		if _, err := t.Run(ctx, t.Restart[0], t.Restart[1:]...); err != nil {
+			return err
+		}
+	}
+	limit := t.Down
+	if limit == 0 {
+		limit = 30 * time.Second
+	}
+	for until := time.Now().Add(limit); time.Now().Before(until); {
+		if up, _ := t.up(ctx); up {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	return fmt.Errorf("slurmctld does not answer: start it: %w", because)
+}
+
+// ReadBack implements the file adapter's Target: the keys of the file with the values that slurmctld says are in
+// force.
+func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	all, err := lines(text)
+	if err != nil {
+		return nil, err
+	}
+	config, err := t.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	for _, l := range all {
+		if config[l.key] == "" {
+			return nil, fmt.Errorf("%s: slurmctld has no value", l.key)
+		}
+		fmt.Fprintf(&out, "%s=%s\n", l.key, config[l.key])
+	}
+	return out.Bytes(), nil
+}
+
+func (t *Target) logSize() int64 {
+	info, err := os.Stat(t.Log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// logged is what slurmctld logged from an offset on.
+func (t *Target) logged(from int64) (text string, readable bool) {
+	if t.Log == "" {
+		return "", false
+	}
+	f, err := os.Open(t.Log)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() < from {
+		from = 0 // it was rotated
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, from, 1<<24))
+	return string(b), err == nil
+}
+
+// complaints is the first line of the log, from an offset on, that names a setting of ours as an error.
+func (t *Target) complaints(from int64) string {
+	said, _ := t.logged(from)
+	for l := range strings.Lines(said) {
+		if !strings.Contains(l, "error:") && !strings.Contains(l, "fatal:") {
+			continue
+		}
+		for _, id := range t.Form.Tuned {
+			key, option, _ := strings.Cut(id, ".")
+			if strings.Contains(l, key) || len(option) > 4 && strings.Contains(l, option) {
+				return strings.TrimSpace(l)
+			}
+		}
+	}
+	return ""
+}
+
+// wasFatal reports whether slurmctld ended over a file of these settings.
+func (t *Target) wasFatal(text []byte) (bool, error) {
+	known, err := os.ReadFile(t.Fatal)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return slices.Contains(strings.Fields(string(known)), fingerprint(text)), err
+}
+
+func (t *Target) noteFatal(text []byte) error {
+	known, err := os.ReadFile(t.Fatal)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.WriteFile(t.Fatal, append(known, fingerprint(text)+"\n"...), 0o600)
+}
+
+// owned are the keys of the file that parameters set.
+func owned(tuned []string) func(string) bool {
+	keys := map[string]bool{}
+	for _, id := range tuned {
+		key, _, _ := strings.Cut(id, ".")
+		keys[strings.ToLower(key)] = true
+	}
+	return func(key string) bool { return keys[strings.ToLower(key)] }
+}
