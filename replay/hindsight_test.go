@@ -94,6 +94,10 @@ func TestSeeds(t *testing.T) {
 	o := sample(t, "default", "random-preset", "autosched")
 	o.Cluster, o.Budget = workload.Uniform(14, 8), 4
 	o.To = o.From + 4*time.Hour
+	workers := []int{1, 3}
+	if testing.Short() {
+		o.To, workers = o.From+2*time.Hour, workers[1:]
+	}
 	alone := make([]*Report, 2)
 	for i := range alone {
 		one := o
@@ -101,8 +105,8 @@ func TestSeeds(t *testing.T) {
 		alone[i] = evaluate(t, one)
 	}
 	o.Seeds = 2
-	for _, workers := range []int{1, 3} {
-		o.Workers = workers
+	for _, n := range workers {
+		o.Workers = n
 		r := evaluate(t, o)
 		if len(r.Seeds) != 2 || r.Seeds[0] != o.Seed || r.Seeds[1] != o.Seed+1 || len(r.Methods[0].Seeds) > 0 {
 			t.Fatalf("seeds %v, of the default %v", r.Seeds, r.Methods[0].Seeds)

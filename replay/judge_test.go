@@ -214,11 +214,12 @@ func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 			test(t, n, onTrial(t, o, scheduler))
 		})
 	}
+	if testing.Short() {
+		run("tiresias", "sample", 1, small(t))
+		return
+	}
 	if os.Getenv("AUTOSCHED_LONG") != "1" {
-		n := 5
-		if testing.Short() {
-			n = 2
-		}
+		const n = 5
 		for _, s := range []string{"tiresias", "themis", "lucid"} {
 			run(s, "sample", n, small(t))
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,10 +55,19 @@ func shellWords(text string) []string {
 	return out
 }
 
-// understood says why a command line is none that autosched takes, "" if it is
-// one.
+// understood says why a command line is none that autosched takes, "" if it is one. A tree of commands that
+// parsed others before is much cheaper than a new one; what it refuses, it may refuse because of them.
 func understood(args []string) string {
-	cmd, rest, err := newRootCmd().Find(args)
+	if refusal(usedTree(), args) == "" {
+		return ""
+	}
+	return refusal(newRootCmd(), args)
+}
+
+var usedTree = sync.OnceValue(newRootCmd)
+
+func refusal(root *cobra.Command, args []string) string {
+	cmd, rest, err := root.Find(args)
 	if err != nil {
 		return err.Error()
 	}

@@ -31,7 +31,7 @@ import (
 // serves is what was written, and it runs until it is stopped. AUTOSCHED_DAMAGED is the number of
 // services.
 func TestDamagedServices(t *testing.T) {
-	services := 200
+	services := 60
 	if testing.Short() {
 		services = 20
 	}

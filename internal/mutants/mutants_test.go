@@ -1,19 +1,22 @@
 package mutants
 
 import (
-	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// mutant is a bug: a file of the repository with one piece of text replaced. A test of the file's
-// package, or of pkg, finds it.
+// mutant is a bug: a file of the repository with one piece of text replaced, in which on means that the bug is
+// the one to run with. A test of the file's package, or of pkg, finds it.
 type mutant struct {
 	name, file, old, new string
 	pkg, test            string
@@ -22,92 +25,133 @@ type mutant struct {
 // Each breaks a promise of the service on its own.
 var mutants = []mutant{
 	{"acknowledged before it is stored", "controller/store/segments.go",
-		"case err := <-call.done:\n\t\treturn err", "case <-call.done:\n\t\treturn nil\n\tdefault:\n\t\treturn nil",
+		"\tselect {\n\tcase err := <-call.done:",
+		"\tif ON {\n\t\treturn nil\n\t}\n\tselect {\n\tcase err := <-call.done:",
 		"", "TestNothingAcknowledgedIsLost"},
-	{"checksums are not checked", "controller/store/record.go", "got != want {", "false && got != want {", "",
+	{"checksums are not checked", "controller/store/record.go", "got != want {", "!ON && got != want {", "",
 		"TestDamagedRecordCostsItself"},
 	{"one meta page knows a change", "controller/store/config.go", "if err == nil { // an empty commit",
-		"if false { // an empty commit", "", "TestDamagedMetaPage"},
-	{"revisions may be left out", "controller/store/config.go", "if cfg.Revision != next {", "if false {", "",
-		"TestRevisionsOnlyGoForward"},
-	{"the values of a revision change", "controller/store/config.go", "if before.Hash != cfg.Hash ||", "if false &&", "",
-		"TestRevisionsOnlyGoForward"},
-	{"a directory that lost its config.db is new", "controller/store/store.go", "if !startAnew {", "if false {", "",
-		"TestLostConfigIsRefused"},
-	{"a refusal is ignored", "rollout/instances.go", "if ack.State == AckRejected {", "if false {", "",
-		"TestStep"},
+		"if err == nil && !ON { // an empty commit", "", "TestDamagedMetaPage"},
+	{"revisions may be left out", "controller/store/config.go", "if cfg.Revision != next {",
+		"if !ON && cfg.Revision != next {", "", "TestRevisionsOnlyGoForward"},
+	{"the values of a revision change", "controller/store/config.go", "if before.Hash != cfg.Hash ||",
+		"if !ON && before.Hash != cfg.Hash || !ON &&", "", "TestRevisionsOnlyGoForward"},
+	{"a directory that lost its config.db is new", "controller/store/store.go", "if !startAnew {",
+		"if !ON && !startAnew {", "", "TestLostConfigIsRefused"},
+	{"a refusal is ignored", "rollout/instances.go", "if ack.State == AckRejected {",
+		"if !ON && ack.State == AckRejected {", "", "TestStep"},
 	{"an operator goes back to parked values", "rollout/rollout.go",
-		"case t.parked(to.Hash) != nil:\n\t\treturn t.refused(to)", "case false:", "", "TestStep"},
-	{"parked values are adopted", "rollout/rollout.go", "if p := s.parked(hash); p != nil {", "if p := s.parked(hash); false {", "", "TestCheckAdoption"},
-	{"quiet hours are ignored", "rollout/hold.go", "if q.include(at) {", "if false {", "", "TestHold"},
+		"case t.parked(to.Hash) != nil:\n\t\treturn t.refused(to)",
+		"case !ON && t.parked(to.Hash) != nil:\n\t\treturn t.refused(to)", "", "TestStep"},
+	{"parked values are adopted", "rollout/rollout.go", "if p := s.parked(hash); p != nil {",
+		"if p := s.parked(hash); !ON && p != nil {", "", "TestCheckAdoption"},
+	{"quiet hours are ignored", "rollout/hold.go", "if q.include(at) {", "if !ON && q.include(at) {", "", "TestHold"},
 	{"the exit checks nothing", "controller/service.go", "if err := sp.Check(c); err != nil {",
-		"if true {\n\t\treturn c, nil\n\t}\n\tif err := sp.Check(c); err != nil {", "", "TestTheExitLetsOnlyTheSpacePass"},
-	{"events count twice", "controller/ingest.go", "} else if dup {", "} else if false {", "",
+		"if ON {\n\t\treturn c, nil\n\t}\n\tif err := sp.Check(c); err != nil {", "",
+		"TestTheExitLetsOnlyTheSpacePass"},
+	{"events count twice", "controller/ingest.go", "} else if dup {", "} else if !ON && dup {", "",
 		"TestIngestSortsOut"},
 	{"the judge takes nothing back", "controller/judge.go", "case trial.Verdict.Judgement == round.Worse:",
-		"case false:", "", "TestRegressionIsTakenBack"},
-	{"a change may follow at once", "round/weigh.go", "case w.dwelling && c.own < UrgentRatio:", "case false:", "",
-		"TestWeighedRule"},
-	{"nobody is woken", "controller/watch/watch.go", "case s.c <- struct{}{}:", "case <-s.c:", "", "TestChangesCoalesce"},
-	{"a former epoch is accepted", "controller/epoch.go", "case e == now:", "case true:", "api/server",
+		"case !ON && trial.Verdict.Judgement == round.Worse:", "", "TestRegressionIsTakenBack"},
+	{"a change may follow at once", "round/weigh.go", "case w.dwelling && c.own < UrgentRatio:",
+		"case !ON && w.dwelling && c.own < UrgentRatio:", "", "TestWeighedRule"},
+	{"nobody is woken", "controller/watch/watch.go", "\t\tselect {\n\t\tcase s.c <- struct{}{}:",
+		"\t\tif ON {\n\t\t\tcontinue\n\t\t}\n\t\tselect {\n\t\tcase s.c <- struct{}{}:", "", "TestChangesCoalesce"},
+	{"a former epoch is accepted", "controller/epoch.go", "case e == now:", "case ON || e == now:", "api/server",
 		"TestFormerEpochIsRefused"},
-	{"schedulers act for each other", "api/server/access.go", "if !s.rule.allows(s.caller, id) {", "if false {", "",
-		"TestSchedulerOfItsOwn"},
+	{"schedulers act for each other", "api/server/access.go", "if !s.rule.allows(s.caller, id) {",
+		"if !ON && !s.rule.allows(s.caller, id) {", "", "TestSchedulerOfItsOwn"},
 	{"records of the audit may be left out", "controller/audit/audit.go",
-		"case r.Sequence != c.head.Sequence+1:", "case false:", "", "TestRecordsKeepTheirPlaces"},
-	{"every role may call every method", "api/server/access.go", "if slices.Contains(r.roles, c.Role) {", "if true {",
-		"", "TestAccessMatrix"},
+		"case r.Sequence != c.head.Sequence+1:", "case !ON && r.Sequence != c.head.Sequence+1:", "",
+		"TestRecordsKeepTheirPlaces"},
+	{"every role may call every method", "api/server/access.go", "if slices.Contains(r.roles, c.Role) {",
+		"if ON || slices.Contains(r.roles, c.Role) {", "", "TestAccessMatrix"},
 	{"the judge looks at another objective", "round/judge.go", "Options: in.Simulator, Goal: in.Goal}, x)",
-		`Options: in.Simulator, Goal: Minimise("makespan")}, x)`, "", "TestJudge"},
-	{"retention drops what is written", "controller/store/retain.go", "|| dayOf(names[first]) >= before {", "{", "",
-		"TestDropsSurviveACrash"},
+		`Options: in.Simulator, Goal: map[bool]Goal{true: Minimise("makespan"), false: in.Goal}[ON]}, x)`, "",
+		"TestJudge"},
+	{"retention drops what is written", "controller/store/retain.go", "|| dayOf(names[first]) >= before {",
+		"|| !ON && dayOf(names[first]) >= before {", "", "TestDropsSurviveACrash"},
 	{"a round is not stored", "controller/record.go",
-		"err = s.o.Store.KeepRound(m.snapshot.Load().UID, r.Sequence, text, s.o.KeepRounds)", "_ = text", "",
+		"err = s.o.Store.KeepRound(m.snapshot.Load().UID, r.Sequence, text, s.o.KeepRounds)",
+		"if !ON {\n\t\t\terr = s.o.Store.KeepRound(m.snapshot.Load().UID, r.Sequence, text, s.o.KeepRounds)\n\t\t}", "",
 		"TestKeptRounds"},
-	{"a revoked token is accepted", "api/access/source.go", "s.current.Store(&m)\n\ts.stale", "_ = m\n\ts.stale", "",
-		"TestRevokedToken"},
+	{"a revoked token is accepted", "api/access/source.go", "s.current.Store(&m)\n\ts.stale",
+		"if !ON {\n\t\ts.current.Store(&m)\n\t}\n\ts.stale", "", "TestRevokedToken"},
 	{"records of the audit may be exchanged", "controller/audit/audit.go", "case r.Previous != c.head.Hash:",
-		"case false:", "", "TestRecordsKeepTheirPlaces"},
+		"case !ON && r.Previous != c.head.Hash:", "", "TestRecordsKeepTheirPlaces"},
 }
 
-// TestEveryBugIsFound builds each mutant with the go command's overlay, so that nothing is written to
-// the tree, and runs the test that is to find it.
+// selected is the variable of a package that names the bug to run with.
+const selected = "mutantsSelected"
+
+func (m mutant) testPackage() string {
+	if m.pkg != "" {
+		return m.pkg
+	}
+	return filepath.ToSlash(filepath.Dir(m.file))
+}
+
+// build compiles the tests of all bugs' packages into dir, with the go command's overlay, so that nothing is
+// written to the tree.
+func build(t *testing.T, root, dir string) {
+	t.Helper()
+	texts, packages := map[string]string{}, map[string]bool{}
+	for _, m := range mutants {
+		file := filepath.Join(root, filepath.FromSlash(m.file))
+		text, read := texts[file]
+		if !read {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+			texts[filepath.Join(filepath.Dir(file), selected+".go")] = fmt.Sprintf("package %s\n\n"+
+				"import \"os\"\n\nvar %s = os.Getenv(%q)\n", path.Base(path.Dir(m.file)), selected, selected)
+		}
+		if n := strings.Count(text, m.old); n != 1 {
+			t.Fatalf("%s has this text %d times: adapt the bug to the code\n%s", m.file, n, m.old)
+		}
+		on := fmt.Sprintf("(%s == %q)", selected, m.name)
+		texts[file] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "ON", on), 1)
+		packages["./"+m.testPackage()] = true
+	}
+	replace := map[string]string{}
+	for file, text := range texts {
+		replace[file] = filepath.Join(dir, fmt.Sprint(len(replace), ".go"))
+		if err := os.WriteFile(replace[file], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, slices.Sorted(maps.Keys(packages))...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestEveryBugIsFound builds the tests with all bugs, and runs the test that is to find one with that one.
 func TestEveryBugIsFound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a test for each bug")
+		t.Skip("builds the tests of many packages")
 	}
-	root := testshared.Root(t)
+	root, dir := testshared.Root(t), t.TempDir()
+	build(t, root, dir)
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(root, filepath.FromSlash(m.file))
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := bytes.Count(text, []byte(m.old)); n != 1 {
-				t.Fatalf("%s has this text %d times: adapt the bug to the code\n%s", m.file, n, m.old)
-			}
-			dir := t.TempDir()
-			changed := filepath.Join(dir, "changed.go")
-			if err := os.WriteFile(changed, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			pkg := m.pkg
-			if pkg == "" {
-				pkg = filepath.ToSlash(filepath.Dir(m.file))
-			}
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-v", "-short", "-vet=off", "-count=1", "-timeout=5m",
-				"-overlay", filepath.Join(dir, "overlay.json"), "-run", "^"+m.test+"$", "./"+pkg)
-			cmd.Dir = root
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "AUTOSCHED_KILLS=8")
+			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, path.Base(m.testPackage())+".test"),
+				"-test.v", "-test.short", "-test.timeout=5m", "-test.run=^"+m.test+"$")
+			cmd.Dir = filepath.Join(root, filepath.FromSlash(m.testPackage()))
+			cmd.Env = append(os.Environ(), selected+"="+m.name, "AUTOSCHED_KILLS=8")
 			out, err := cmd.CombinedOutput()
 			switch {
 			case strings.Contains(string(out), "--- SKIP: "+m.test+" "):
