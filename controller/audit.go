@@ -34,6 +34,7 @@ func record(ctx context.Context, before *snapshot, c *Change, at time.Time) *aud
 		was, r.RevisionBefore, fields = before, before.OfferedRevision, fieldsOf(&before.Scheduler)
 	}
 	r.Fields = changedFields("", fields, fieldsOf(&c.Scheduler))
+	r.Fields = append(r.Fields, changedOperations(was.Operations, c.Scheduler.Operations)...)
 	for _, next := range c.Configurations {
 		r.Fields = append(r.Fields, changedRevision(was.config(next.Revision), next)...)
 		if next.Revision > was.LastRevision && r.Reason == "" {
@@ -71,8 +72,28 @@ func changedRevision(before, after *rollout.Configuration) []audit.Field {
 func fieldsOf(s *Scheduler) map[string]json.RawMessage {
 	c := *s
 	c.Generation, c.Updated, c.Round, c.Experience, c.Probation = 0, time.Time{}, 0, nil, nil
-	c.Pause = nil // the record has who and why
+	c.Pause, c.Operations = nil, nil // the record has who and why
 	return objectOf(c)
+}
+
+// changedOperations says which operations were asked for and which were cancelled.
+func changedOperations(before, after []Operation) (out []audit.Field) {
+	text := func(o *Operation) string {
+		if errors.Is(o.Err, ErrCanceled) {
+			return `"CANCELED"`
+		}
+		return `"REQUESTED"`
+	}
+	for i := range after {
+		o, was := &after[i], ""
+		if k := slices.IndexFunc(before, func(b Operation) bool { return b.ID == o.ID }); k >= 0 {
+			was = text(&before[k])
+		}
+		if now := text(o); now != was {
+			out = append(out, audit.Field{Name: "operations/" + o.ID, Before: was, After: now})
+		}
+	}
+	return out
 }
 
 // objectOf is the JSON form of a struct by field.

@@ -15,21 +15,73 @@ import (
 // ErrCanceled is how an operation ended that a caller cancelled.
 var ErrCanceled = errors.New("the operation was cancelled")
 
-// maxOperations bounds the operations that are known. The oldest that ended is forgotten first.
-const maxOperations = 1000
+// ErrInterrupted is how an operation ended that was under way when the service stopped.
+var ErrInterrupted = errors.New("the service restarted before the operation ended; ask again")
 
-// Operation is work that a caller asked for and that goes on after the answer. Operations are kept in
-// memory: a restart forgets them, and what was under way.
+// The bounds of what is known of operations: in all, and in the record of a scheduler. The oldest that
+// ended is forgotten first.
+const (
+	maxOperations       = 1000
+	schedulerOperations = 20
+)
+
+// Operation is work that a caller asked for and that goes on after the answer. The latest of each
+// scheduler are stored with it.
 type Operation struct {
-	ID        string
-	Scheduler string
-	Actor     string    // who asked for it
-	Created   time.Time // of the service's clock
-	Ended     time.Time // zero before
-	Err       error     // why it failed, nil if it did not
+	ID        string    `json:"id"`
+	Scheduler string    `json:"-"`
+	Actor     string    `json:"actor,omitempty"` // who asked for it
+	Created   time.Time `json:"created"`         // of the service's clock
+	Ended     time.Time `json:"ended,omitzero"`  // zero before
+	Err       error     `json:"-"`               // why it failed, nil if it did not
+	Failure   *Failure  `json:"failure,omitempty"`
 	// Round is the record of the round that was decided, 0 for none; Outcome what it decided.
-	Round   int64
-	Outcome string
+	Round   int64  `json:"round,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+}
+
+// Failure is an error of an operation as it is stored.
+type Failure struct {
+	Text string `json:"text"`
+	// Kind is the place in failures of the error that it is, from 1; 0 for another.
+	Kind int `json:"kind,omitempty"`
+}
+
+// failures are the errors of operations that a restart keeps apart. Their order is part of the store's
+// format.
+var failures = []error{ErrCanceled, ErrInterrupted, rollout.ErrState}
+
+func (f *Failure) Error() string { return f.Text }
+
+func (f *Failure) Unwrap() error {
+	if f.Kind > 0 && f.Kind <= len(failures) {
+		return failures[f.Kind-1]
+	}
+	return nil
+}
+
+// ended is the operation with its end.
+func (o Operation) ended(at time.Time, err error, round int64, outcome string) Operation {
+	o.Ended, o.Err, o.Round, o.Outcome = at, err, round, outcome
+	if err != nil {
+		o.Failure = &Failure{Text: err.Error(),
+			Kind: 1 + slices.IndexFunc(failures, func(is error) bool { return errors.Is(err, is) })}
+	}
+	return o
+}
+
+// restoredOperations are those of a saved scheduler; what was under way ended with the service.
+func restoredOperations(id string, all []Operation, now time.Time) []Operation {
+	all = slices.Clone(all)
+	for i := range all {
+		o := &all[i]
+		if o.Scheduler = id; o.Ended.IsZero() {
+			*o = o.ended(now, ErrInterrupted, 0, "")
+		} else if o.Failure != nil {
+			o.Err = o.Failure
+		}
+	}
+	return all
 }
 
 // running is an Operation with what its end needs. Its Operation is guarded by operations.mu.
@@ -46,28 +98,68 @@ type operations struct {
 	all []*running // oldest first
 }
 
-func (o *operations) add(r *running) error {
+func (o *operations) add(r *running) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.all) >= maxOperations {
-		oldest := slices.IndexFunc(o.all, func(r *running) bool { return !r.Ended.IsZero() })
-		if oldest < 0 {
-			return fmt.Errorf("%d operations are under way: %w", len(o.all), ErrBusy)
+		if oldest := slices.IndexFunc(o.all, func(r *running) bool { return !r.Ended.IsZero() }); oldest >= 0 {
+			o.all = slices.Delete(o.all, oldest, oldest+1)
 		}
-		o.all = slices.Delete(o.all, oldest, oldest+1)
 	}
 	o.all = append(o.all, r)
-	return nil
+}
+
+// restore adds the operations of saved schedulers.
+func (o *operations) restore(all []Operation) {
+	slices.SortStableFunc(all, func(a, b Operation) int { return a.Created.Compare(b.Created) })
+	for _, one := range all {
+		r := &running{Operation: one, done: make(chan struct{})}
+		close(r.done)
+		o.add(r)
+	}
 }
 
 // end notes the end of an operation, unless it ended before.
-func (o *operations) end(r *running, at time.Time, err error, round int64, outcome string) {
+func (o *operations) end(r *running, ended *Operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r.Ended.IsZero() {
-		r.Ended, r.Err, r.Round, r.Outcome = at, err, round, outcome
+		r.Operation = *ended
 		close(r.done)
 	}
+}
+
+// keepEnd stores the end of an operation and returns how it ended: as it was stored first. That it
+// cannot be stored is logged.
+func (s *Service) keepEnd(ctx context.Context, m *managed, ended Operation) Operation {
+	kept, err := s.keepOperation(ctx, m, ended)
+	if err != nil && s.ctx.Err() == nil {
+		s.o.Log.Warn("the end of an operation is not stored", "scheduler", m.id, "operation", ended.ID, "err", err)
+	}
+	return kept
+}
+
+// keepOperation stores the state of an operation with its scheduler, unless one that ended is there, and
+// returns what is stored.
+func (s *Service) keepOperation(ctx context.Context, m *managed, o Operation) (kept Operation, err error) {
+	kept = o
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		i := slices.IndexFunc(v.Operations, func(x Operation) bool { return x.ID == o.ID })
+		if i >= 0 && !v.Operations[i].Ended.IsZero() {
+			kept = v.Operations[i]
+			return nil, nil
+		}
+		c := &Change{Scheduler: v.Scheduler}
+		c.Scheduler.Operations = slices.Clone(v.Operations)
+		if i >= 0 {
+			c.Scheduler.Operations[i] = o
+		} else {
+			all := append(c.Scheduler.Operations, o)
+			c.Scheduler.Operations = all[max(0, len(all)-schedulerOperations):]
+		}
+		return c, nil
+	})
+	return kept, err
 }
 
 func (o *operations) find(id string) (*running, Operation, error) {
@@ -91,22 +183,36 @@ func (s *Service) TriggerRound(ctx context.Context, id string) (Operation, error
 	origin := audit.FromContext(ctx)
 	r := &running{Operation: Operation{ID: s.o.NewID(), Scheduler: id, Actor: origin.Actor, Created: s.now()},
 		origin: origin, done: make(chan struct{})}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if why := m.untriggered(); why != "" {
-		return Operation{}, fmt.Errorf("%w: no round of scheduler %q can be decided: %s", rollout.ErrState, id, why)
-	}
-	if m.triggered != nil {
-		return Operation{}, fmt.Errorf("operation %q of scheduler %q: %w", m.triggered.ID, id, ErrBusy)
-	}
-	if err := s.operations.add(r); err != nil {
+	r.started = true // until it is stored
+	if err := m.trigger(r); err != nil {
 		return Operation{}, err
 	}
-	m.triggered = r
+	_, err = s.keepOperation(ctx, m, r.Operation)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.started = false; err != nil {
+		m.triggered = nil
+		return Operation{}, err
+	}
+	s.operations.add(r)
 	s.o.Log.InfoContext(ctx, "round triggered", "scheduler", id, "operation", r.ID)
 	asked := r.Operation // it may end at once
 	s.startRound(m)
 	return asked, nil
+}
+
+// trigger makes an operation the one that asks for a round, if no other does and one can be decided.
+func (m *managed) trigger(r *running) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why := m.untriggered(); why != "" {
+		return fmt.Errorf("%w: no round of scheduler %q can be decided: %s", rollout.ErrState, m.id, why)
+	}
+	if m.triggered != nil {
+		return fmt.Errorf("operation %q of scheduler %q: %w", m.triggered.ID, m.id, ErrBusy)
+	}
+	m.triggered = r
+	return nil
 }
 
 // untriggered says why no round can be decided now, "" if one can. mu is held.
@@ -136,32 +242,41 @@ func (s *Service) startTriggered(m *managed) {
 	if r == nil || r.started || m.setting {
 		return
 	}
+	r.started = true
 	if why := m.untriggered(); why != "" {
-		m.triggered = nil
-		s.operations.end(r, s.now(), fmt.Errorf("%w: %s", rollout.ErrState, why), 0, "")
+		s.start(m, func() func() {
+			return s.endTriggered(m, r, fmt.Errorf("%w: %s", rollout.ErrState, why), 0, "")
+		})
 		return
 	}
-	r.started = true
 	v := m.snapshot.Load()
 	due := roundID{number: v.Round, interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, origin: &r.origin,
 		mark: m.history.clock.latest}
 	s.start(m, func() func() {
 		before := m.recorded
-		note := s.finishRound(m, due)
+		note, text, err := s.finishRound(m, due)
 		sequence := m.recorded // of this goroutine, which has the turn
 		if sequence == before {
 			sequence = 0
 		}
+		end := s.endTriggered(m, r, err, sequence, text)
 		return func() {
 			note()
-			m.triggered = nil
-			err := error(nil)
-			if m.status.LastError != "" {
-				err = errors.New(m.status.LastError)
-			}
-			s.operations.end(r, s.now(), err, sequence, m.status.LastDecision)
+			end()
 		}
 	})
+}
+
+// endTriggered stores the end of a triggered round and returns what notes it, with mu held.
+func (s *Service) endTriggered(m *managed, r *running, err error, sequence int64, outcome string) func() {
+	if s.ctx.Err() != nil {
+		return func() {} // ErrInterrupted after the restart
+	}
+	ended := s.keepEnd(s.ctx, m, r.ended(s.now(), err, sequence, outcome))
+	return func() {
+		m.triggered = nil
+		s.operations.end(r, &ended)
+	}
 }
 
 // Operation returns an operation.
@@ -212,7 +327,11 @@ func (s *Service) CancelOperation(ctx context.Context, id string) (Operation, er
 		}
 		m.mu.Unlock()
 	}
-	s.operations.end(r, s.now(), ErrCanceled, 0, "")
+	ended := o.ended(s.now(), ErrCanceled, 0, "")
+	if m, err := s.find(o.Scheduler); err == nil {
+		ended = s.keepEnd(ctx, m, ended)
+	}
+	s.operations.end(r, &ended)
 	s.o.Log.InfoContext(ctx, "operation cancelled", "scheduler", o.Scheduler, "operation", id)
 	return s.Operation(id)
 }

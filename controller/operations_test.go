@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,5 +134,57 @@ func TestTriggeredRoundOfDeletedScheduler(t *testing.T) {
 	}
 	if len(began) > 0 {
 		t.Error("a round of a deleted scheduler was begun")
+	}
+}
+
+// Operations are there after a restart: as they ended, or as interrupted.
+func TestOperationsSurviveRestart(t *testing.T) {
+	ctx := audit.NewContext(context.Background(), audit.Origin{Actor: "op", Verb: "TriggerRound"})
+	began := make(chan struct{}, 10)
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return round.Decision{}, ctx.Err()
+	})
+	h.register("s", controller.Recommend)
+	h.submit("s", 30*time.Minute)
+	var ids []string
+	for range 2 {
+		o, err := h.service.TriggerRound(ctx, "s")
+		for errors.Is(err, controller.ErrBusy) { // the cancelled one has yet to note it
+			o, err = h.service.TriggerRound(ctx, "s")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids = append(ids, o.ID); len(ids) == 1 {
+			<-began
+			if _, err := h.service.CancelOperation(ctx, o.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	<-began
+	var noted []string
+	for _, r := range h.log() {
+		for _, f := range r.Fields {
+			if id, ok := strings.CutPrefix(f.Name, "operations/"); ok {
+				noted = append(noted, r.Actor+" "+id+" "+f.After)
+			}
+		}
+	}
+	want := []string{"op " + ids[0] + ` "REQUESTED"`, "op " + ids[0] + ` "CANCELED"`, "op " + ids[1] + ` "REQUESTED"`}
+	if !slices.Equal(noted, want) {
+		t.Errorf("audit log: %q, want %q", noted, want)
+	}
+	for range 2 {
+		h.close()
+		h.open()
+		for i, want := range []error{controller.ErrCanceled, controller.ErrInterrupted} {
+			o, err := h.service.WaitOperation(ctx, ids[i])
+			if err != nil || !errors.Is(o.Err, want) || o.Scheduler != "s" || o.Actor != "op" || o.Ended.IsZero() {
+				t.Errorf("operation %d after a restart: %+v, %v", i, o, err)
+			}
+		}
 	}
 }

@@ -63,7 +63,10 @@ func (s *Service) startDue(m *managed) {
 	if v.held(due.at()) != "" {
 		return
 	}
-	s.start(m, func() func() { return s.finishRound(m, due) })
+	s.start(m, func() func() {
+		note, _, _ := s.finishRound(m, due)
+		return note
+	})
 }
 
 // start runs a decision or a look with the ledger and the engine as its own, unless the
@@ -94,10 +97,10 @@ func (s *Service) start(m *managed, work func() func()) {
 	}()
 }
 
-// finishRound decides a round and returns what notes how it ended.
-func (s *Service) finishRound(m *managed, due roundID) func() {
+// finishRound decides a round and returns what notes how it ended, what it decided and why it failed.
+func (s *Service) finishRound(m *managed, due roundID) (note func(), text string, err error) {
 	start := time.Now() // for operators; nothing is decided by it
-	text, err := s.runRound(m, due)
+	text, err = s.runRound(m, due)
 	return func() {
 		s.roundDuration.WithLabelValues(m.id).Observe(time.Since(start).Seconds())
 		s.decisionAge.WithLabelValues(m.id).Observe(max(0, (m.history.clock.latest - due.at()).Seconds()))
@@ -112,7 +115,7 @@ func (s *Service) finishRound(m *managed, due roundID) func() {
 		}
 		m.retries = 0
 		s.o.Log.Info("round decided", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "decision", text)
-	}
+	}, text, err
 }
 
 // After a round that failed none begins for retryFirst, then for twice as long each time in a row,

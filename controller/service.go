@@ -123,7 +123,10 @@ func NewService(o Options) (*Service, error) {
 	s.noteDamage(damage)
 	s.noteAudit()
 	snapshots := map[string]*snapshot{}
+	var asked []Operation
 	for _, one := range saved {
+		one.Scheduler.Operations = restoredOperations(one.Scheduler.ID, one.Scheduler.Operations, s.now())
+		asked = append(asked, one.Scheduler.Operations...)
 		m := s.restore(one)
 		if m.fault == nil && m.snapshot.Load().OfferedRevision == 0 { // as an older version left it
 			if _, err := s.step(s.ctx, m, rollout.Resume{}); err != nil {
@@ -134,6 +137,7 @@ func NewService(o Options) (*Service, error) {
 			snapshots[m.id] = m.snapshot.Load()
 		}
 	}
+	s.operations.restore(asked)
 	for _, r := range requests {
 		s.requests[r.ID] = r
 	}

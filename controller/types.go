@@ -161,6 +161,8 @@ type Scheduler struct {
 	// Probation is that of the last revision that a round found and that took effect; nil
 	// before the first.
 	Probation *rollout.Probation `json:"probation,omitempty"`
+	// Operations are the latest that callers asked for, oldest first.
+	Operations []Operation `json:"operations,omitempty"`
 }
 
 // Pause is an operator's.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
+	codepb "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/access"
@@ -95,6 +99,39 @@ func (s *Server) statusOf(err error) error {
 		}
 	}
 	return internalError{err}
+}
+
+// described adds what an error is about to the google.rpc.ErrorInfo that every error has: the method, and
+// the scheduler that the request names. Its reason is that of the error, or the code's name.
+func described(err error, method, scheduler string) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err).Proto()
+	info := &errdetails.ErrorInfo{}
+	at := slices.IndexFunc(st.GetDetails(), func(d *anypb.Any) bool { return d.MessageIs(info) })
+	if at < 0 {
+		info.Reason, info.Domain = codepb.Code(st.GetCode()).String(), errorDomain
+	} else if bad := st.Details[at].UnmarshalTo(info); bad != nil {
+		return err
+	}
+	if info.Metadata == nil {
+		info.Metadata = map[string]string{}
+	}
+	info.Metadata["method"] = path.Base(method)
+	if schedulerID.MatchString(scheduler) {
+		info.Metadata["scheduler"] = scheduler
+	}
+	detail, bad := anypb.New(info)
+	if bad != nil {
+		return err
+	}
+	if at < 0 {
+		st.Details = append(st.Details, detail)
+	} else {
+		st.Details[at] = detail
+	}
+	return status.ErrorProto(st)
 }
 
 // violations are the bad fields of a request. As an error it is

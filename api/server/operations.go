@@ -133,6 +133,8 @@ func (s *Server) operation(o *controller.Operation) *pb.Operation {
 		code, message := codes.Internal, o.Err.Error()
 		if errors.Is(o.Err, controller.ErrCanceled) {
 			code = codes.Canceled
+		} else if errors.Is(o.Err, controller.ErrInterrupted) {
+			code = codes.Aborted
 		} else if st, ok := status.FromError(s.statusOf(o.Err)); ok && st.Code() != codes.Internal {
 			code = st.Code()
 		}

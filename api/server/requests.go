@@ -50,7 +50,7 @@ func (s *Server) identifyUnary(ctx context.Context, req any, info *grpc.UnarySer
 	ctx = s.withRequestID(ctx)
 	resp, err := handle(ctx, req)
 	s.logInternal(ctx, info.FullMethod, err)
-	return resp, err
+	return resp, described(err, info.FullMethod, schedulerOf(req))
 }
 
 func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -58,7 +58,7 @@ func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.St
 	ctx := s.withRequestID(stream.Context())
 	err := handle(srv, contextStream{stream, ctx})
 	s.logInternal(ctx, info.FullMethod, err)
-	return err
+	return described(err, info.FullMethod, "")
 }
 
 // contextStream is a stream with another context.

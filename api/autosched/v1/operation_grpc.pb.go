@@ -30,8 +30,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperationService shows and cancels what callers asked for and goes on after the answer. It has the
-// methods of google.longrunning.Operations. Operations are kept in memory, at most 1000: a restart of
-// the service forgets them and ends those under way.
+// methods of google.longrunning.Operations. At most 1000 are kept in memory, and the latest 20 of each
+// scheduler through a restart: what was under way then has an error of code ABORTED.
 type OperationServiceClient interface {
 	// TriggerRound asks for a tuning round of a scheduler at its latest event time, beside those that
 	// are due. It is decided as they are, and publishes or proposes what it finds under the same
@@ -111,8 +111,8 @@ func (c *operationServiceClient) CancelOperation(ctx context.Context, in *Cancel
 // for forward compatibility.
 //
 // OperationService shows and cancels what callers asked for and goes on after the answer. It has the
-// methods of google.longrunning.Operations. Operations are kept in memory, at most 1000: a restart of
-// the service forgets them and ends those under way.
+// methods of google.longrunning.Operations. At most 1000 are kept in memory, and the latest 20 of each
+// scheduler through a restart: what was under way then has an error of code ABORTED.
 type OperationServiceServer interface {
 	// TriggerRound asks for a tuning round of a scheduler at its latest event time, beside those that
 	// are due. It is decided as they are, and publishes or proposes what it finds under the same
