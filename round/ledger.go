@@ -166,7 +166,7 @@ func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint
 	did := s.Simulator.Work(s.Ledger.Spells(then.At, s.State.At), then.At, s.State.At)
 	for i := range then.Jobs {
 		a := &then.Jobs[i]
-		past.Ran[i] = work(a.RunTime, a.Starts, a.GPUs.Whole())
+		past.Ran[i] = work(a.RunTime, a.Starts-a.LostStarts, a.GPUs.Whole())
 		past.Active[i].Ran = past.Ran[i] + did[a.ID]
 	}
 	for _, j := range s.arrivals(then.At+1, s.State.At+1) {

@@ -217,9 +217,6 @@ func (s *Sim) hold(id ID, until time.Duration) {
 func (s *Sim) finish(id ID) {
 	j := &s.jobs[id]
 	s.settle(j)
-	if j.killed {
-		j.work, j.left = max(1, j.work-j.left), 0
-	}
 	stays := s.opts.Epilog > 0 && j.partner < 0 // its GPUs are not free yet
 	if stays {
 		s.withdraw(id)

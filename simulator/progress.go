@@ -26,14 +26,17 @@ func (v *View) attainedNow(j *job) time.Duration {
 }
 
 func (v *View) leftNow(j *job) time.Duration {
-	if v.now >= j.ends && !j.killed {
-		return 0
+	least := v.leastLeft()
+	if v.now >= j.ends {
+		if least = 0; !j.killed {
+			return 0
+		}
 	}
 	progress := v.now - j.mark - v.idleNow(j)
 	if j.rate != 1 {
 		progress = time.Duration(math.Round(float64(progress) * j.rate))
 	}
-	return max(v.leastLeft(), j.left-progress)
+	return max(least, j.left-progress)
 }
 
 // scheduleEnd sets the end of a job that now runs, from its work left and its speed.
@@ -48,7 +51,7 @@ func (s *Sim) scheduleEnd(id ID) {
 		}
 	}
 	j.ends = s.endFor(from + span)
-	if j.killed = j.limit < j.ends; j.killed {
+	if j.killed = j.limit <= j.ends && j.limit != never; j.killed {
 		j.ends = j.limit
 	}
 	s.schedule(id)

@@ -28,7 +28,7 @@ type Outcome struct {
 	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
-	Killed      bool // ended at its time limit before its work was done; RunTime is what it had done
+	Killed      bool // ended at its time limit; RunTime is what it had done by then
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
 	// cluster): above 1 is worse than an equal share (Themis).
@@ -70,17 +70,18 @@ func (s *Sim) known(id ID) bool { return s.spec(id).Status != workload.Running }
 // outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {
 	j, spec := &s.jobs[id], s.spec(id)
+	work := max(1, j.work-j.left) // less than all of it at a time limit
 	o := Outcome{
 		ID: id, Submit: spec.Submit, Start: j.first, End: j.ends, Deadline: spec.Deadline,
-		Wait: j.waited, RunTime: j.work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
+		Wait: j.waited, RunTime: work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
 		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
 		Killed: j.killed,
 	}
-	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(j.work)
+	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(work)
 	if s.opts.Peer.RestartOutsideJCT {
 		o.End -= j.restart
 	}
-	alone := float64(j.work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.gpus))
+	alone := float64(work) * max(1, float64(j.gpus/j.members)*j.load/float64(s.gpus))
 	o.Rho = float64(o.JCT()) / alone
 	return o
 }

@@ -78,9 +78,9 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 		}
 		j.work, j.left, j.mark, j.since, j.waited = max(1, left[i]), max(1, left[i]), s.now, a.Since, a.WaitTime
 		j.attained, j.starts, j.preempts = a.Attained, int32(a.Starts), int32(a.Preemptions)
-		j.ready, j.anew = a.Submit, a.Anew
+		j.ready, j.anew = a.Submit, a.Starts == a.LostStarts
 		if j.limit != never {
-			j.limit = max(1, j.limit-(a.RunTime-a.Lost))
+			j.limit = max(1, j.limit-a.RunTime)
 		}
 		if !a.Running && a.HoldUntil != 0 && a.HoldUntil > s.now {
 			s.hold(ID(i), a.HoldUntil)
@@ -184,7 +184,7 @@ func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
 	switch {
 	case a.Resizes > 0:
 		return a.Since + s.restartCost(each)
-	case a.Starts > 1 && !a.Anew:
+	case a.Starts-a.LostStarts > 1:
 		return a.Since + s.resumeCost(each)
 	}
 	return a.Since

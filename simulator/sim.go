@@ -61,7 +61,7 @@ type job struct {
 	preempts  int32
 	limit     time.Duration // when it reaches its time limit, or the span left of that while it waits; or never
 	strayed   bool          // spread in some spell
-	killed    bool          // it ends, or ended, at its limit before its work was done
+	killed    bool          // it ends, or ended, at its limit
 	anew      bool          // the last preemption lost its progress
 	asks      bool          // has a request
 	firstPool int8          // View.JobFirstPool

@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 		{"a limit beyond the run time", map[string]workload.Request{"b": limit}, nil,
 			[]time.Duration{100 * second, 50 * second, 150 * second}, []bool{false, false, false}, 0},
 		{"a limit at the run time", map[string]workload.Request{"b": {TimeLimit: 50 * second}}, nil,
-			[]time.Duration{100 * second, 50 * second, 150 * second}, []bool{false, false, false}, 0},
+			[]time.Duration{100 * second, 50 * second, 150 * second}, []bool{false, true, false}, 0},
 		{"limits below", map[string]workload.Request{"a": limit, "c": limit}, nil,
 			[]time.Duration{60 * second, 50 * second, 110 * second}, []bool{true, false, true}, 0},
 		{"waiting does not count", map[string]workload.Request{"a": limit},

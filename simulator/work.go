@@ -7,8 +7,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Work is the progress that jobs made between two instants in the spells observed, by id: time on
-// the GPUs they ask for, consolidated and alone. The speed of each spell is the models'.
+// Work is the progress that jobs made between two instants in the spells observed, less what preemptions
+// lost, by id: time on the GPUs they ask for, consolidated and alone. The speed of each spell is the models'.
 func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[string]time.Duration {
 	m := o.Models
 	if m == nil {
@@ -65,6 +65,9 @@ func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[stri
 			progress *= m.speedup(class, asked, x.Held)
 		}
 		out[x.ID] += time.Duration(math.Round(progress * float64(time.Second)))
+		if x.To <= to {
+			out[x.ID] -= x.Lost
+		}
 	}
 	return out
 }

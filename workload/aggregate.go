@@ -85,8 +85,9 @@ func AggregateState(s *State, left []time.Duration, size int) (*State, []time.Du
 	}
 	for i := range s.Jobs {
 		a := &s.Jobs[i]
-		if a.Running && (a.SharesWith != "" || hosts[a.ID] || len(a.Placement) != 1 ||
-			a.Held != 0 && a.Held != a.GPUs.Whole()) {
+		if a.HoldUntil != 0 || a.LostStarts > 0 ||
+			a.Running && (a.SharesWith != "" || hosts[a.ID] || len(a.Placement) != 1 ||
+				a.Held != 0 && a.Held != a.GPUs.Whole()) {
 			g.alone(i)
 			continue
 		}

@@ -59,6 +59,10 @@ type Event struct {
 	LevelAttained time.Duration
 	HasLevel      bool
 	LeaseUntil    time.Duration
+	// Lost says on Preempted that the job's progress was lost. HoldUntil is the instant before which a
+	// job that waits may not start, on Submitted and Preempted, 0 for none.
+	Lost      bool
+	HoldUntil time.Duration
 	// Node is the node of a node event; GPUs its size on NodeUp.
 	Node     string
 	NodeGPUs int
@@ -121,12 +125,14 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("node: is required")
 	case (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)):
 		return fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
-	case e.Job.Status > Failed:
+	case e.Job.Status > Failed && e.Job.Status != TimedOut:
 		return fmt.Errorf("job.end_status: %d is not known", e.Job.Status)
 	case e.NodeGPUs < 0 || e.NodeGPUs > MaxGPUsPerNode:
 		return fmt.Errorf("node.gpus: %d is not from 0 to %d", e.NodeGPUs, MaxGPUsPerNode)
 	case e.Pool < 0 || e.Pool > MaxPool:
 		return fmt.Errorf("pool: %d is not from 0 to %d", e.Pool, MaxPool)
+	case e.HoldUntil > MaxSubmit || e.HoldUntil < -MaxSubmit:
+		return fmt.Errorf("hold_until_time: is more than a hundred years from the zero")
 	case e.LevelAttained < 0:
 		return fmt.Errorf("level_attained: %v is negative", e.LevelAttained)
 	case e.Attained < 0:
@@ -134,6 +140,17 @@ func (e *Event) Validate() error {
 	}
 	if n := len(e.Placement); n > MaxPlaces {
 		return fmt.Errorf("placement: has %d nodes, more than %d", n, MaxPlaces)
+	}
+	if e.Kind.OfJob() {
+		if field, why := e.Job.checkRequest(); field != "" {
+			switch field {
+			case "cpus":
+				field = "milli_cpus"
+			case "memory":
+				field = "memory_bytes"
+			}
+			return fmt.Errorf("job.request.%s: %s", field, why)
+		}
 	}
 	if err := e.validateSnapshot(); err != nil {
 		return err

@@ -33,7 +33,8 @@ func (f *folded) replay(open *openRecord, at time.Duration) {
 	f.known = true
 	f.Job = *open.submission.job
 	f.Since, f.accountedTo, f.Pool = f.Submit, f.Submit, open.submission.pool
-	early := time.Duration(math.MinInt64) // of a preemption before its start
+	f.HoldUntil = open.submission.holdUntil
+	early, stop := time.Duration(math.MinInt64), jobEvent{} // a preemption before its start
 	events := open.all(jobEvent.compare)
 	for i := range events {
 		e := &events[i]
@@ -55,15 +56,15 @@ func (f *folded) replay(open *openRecord, at time.Duration) {
 			f.start(e, now)
 			if early == e.time {
 				early = math.MinInt64
-				f.preempt(now)
+				f.preempt(now, &stop)
 			}
 		case e.kind == Preempted:
 			if !f.Running {
-				early = e.time
+				early, stop = e.time, *e
 				continue
 			}
 			f.spend(now)
-			f.preempt(now)
+			f.preempt(now, e)
 		case e.kind == Resized:
 			f.spend(now)
 			f.Since = now
@@ -96,7 +97,7 @@ func (f *folded) observe(e *jobEvent, now time.Duration) {
 	case runs && !f.Running:
 		f.start(e, now)
 	case !runs && f.Running:
-		f.preempt(now)
+		f.preempt(now, e)
 	case runs && len(e.placement) > 0:
 		held := f.Held
 		f.place(e)
@@ -108,7 +109,7 @@ func (f *folded) observe(e *jobEvent, now time.Duration) {
 
 func (f *folded) start(e *jobEvent, now time.Duration) {
 	f.spend(now)
-	f.Since, f.Running = now, true
+	f.Since, f.Running, f.HoldUntil = now, true, 0
 	f.Starts++
 	f.place(e)
 }
@@ -154,13 +155,21 @@ func (f *folded) note(now time.Duration) {
 		f.spells[n-1].To = now
 		return
 	}
-	f.spells = append(f.spells, Spell{From: f.Since, To: now, Held: f.Held, Resumed: f.Starts > 1,
+	f.spells = append(f.spells, Spell{From: f.Since, To: now, Held: f.Held, Resumed: f.Starts-f.LostStarts > 1,
 		Resized: f.Resizes > 0, SharesWith: f.SharesWith, placement: f.placement})
 }
 
-func (f *folded) preempt(now time.Duration) {
+// preempt stops a running job. Progress is lost if the event or the job's request says it.
+func (f *folded) preempt(now time.Duration, e *jobEvent) {
 	f.Running = false
 	f.Preemptions++
+	f.HoldUntil = e.holdUntil
+	if e.lost || f.Request().Requeue == RequeueRestarts {
+		if n := len(f.spells); n > 0 {
+			f.spells[n-1].Lost = f.RunTime
+		}
+		f.Lost, f.LostStarts, f.RunTime = f.Lost+f.RunTime, f.Starts, 0
+	}
 	f.placement, f.Held = nil, 0
 	f.SharesWith, f.Pool = "", 0
 	f.LeaseUntil = 0

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 	"unique"
@@ -59,7 +60,7 @@ func (s Status) String() string {
 	case Running:
 		return "running"
 	case TimedOut:
-		return "timed out"
+		return "timed_out"
 	}
 	return ""
 }
@@ -222,7 +223,6 @@ func (j *Job) Size() int { return int(max(1, j.Members)) }
 
 // Validate names the first field that no simulation can accept.
 func (j *Job) Validate() error {
-	r := j.Request()
 	switch {
 	case j.ID == "":
 		return fmt.Errorf("id: is empty")
@@ -242,29 +242,44 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
-	case r.MilliCPUs < 0 || r.MilliCPUs > MaxMilliCPUs:
-		return fmt.Errorf("cpus: %g is not between 0 and a million", float64(r.MilliCPUs)/1000)
-	case r.Memory < 0 || r.Memory > MaxMemory:
-		return fmt.Errorf("memory: %d bytes is not between 0 and 2^50", r.Memory)
-	case r.TimeLimit < 0 || r.TimeLimit > MaxDuration:
-		return fmt.Errorf("time limit: %v is not between 0 and ten years", r.TimeLimit)
-	case r.NodeCount < 0 || r.NodeCount > MaxPlaces:
-		return fmt.Errorf("node count: %d is not between 0 and %d", r.NodeCount, MaxPlaces)
-	case r.NodeCount > 0 && j.Members > 1:
-		return fmt.Errorf("node count: a group of %d jobs has none", j.Members)
-	case r.NodeCount > 0 && j.GPUs%(1000*MilliGPU(r.NodeCount)) != 0:
-		return fmt.Errorf("node count: %g GPUs cannot be shared equally by %d nodes", float64(j.GPUs)/1000, r.NodeCount)
-	case r.Priority < 0 || r.Priority > MaxPriority:
-		return fmt.Errorf("priority: %d is not between 0 and 2^40", r.Priority)
-	case r.Requeue > RequeueRestarts:
-		return fmt.Errorf("requeue: %d is not known", r.Requeue)
-	case r.HoldOff < 0 || r.HoldOff > MaxDuration:
-		return fmt.Errorf("hold-off: %v is not between 0 and ten years", r.HoldOff)
 	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted",
 			j.GPUs.Whole(), j.Duration)
 	}
+	if field, why := j.checkRequest(); field != "" {
+		return fmt.Errorf("%s: %s", strings.ReplaceAll(field, "_", " "), why)
+	}
 	return nil
+}
+
+// checkRequest names the first field of a request that no simulation can accept, and why.
+func (j *Job) checkRequest() (field, why string) {
+	if j.Requested == (Requested{}) {
+		return "", ""
+	}
+	r := j.Request()
+	switch {
+	case r.MilliCPUs < 0 || r.MilliCPUs > MaxMilliCPUs:
+		return "cpus", fmt.Sprintf("%g is not between 0 and a million", float64(r.MilliCPUs)/1000)
+	case r.Memory < 0 || r.Memory > MaxMemory:
+		return "memory", fmt.Sprintf("%d bytes is not between 0 and 2^50", r.Memory)
+	case r.TimeLimit < 0 || r.TimeLimit > MaxDuration:
+		return "time_limit", fmt.Sprintf("%v is not between 0 and ten years", r.TimeLimit)
+	case r.NodeCount < 0 || r.NodeCount > MaxPlaces:
+		return "node_count", fmt.Sprintf("%d is not between 0 and %d", r.NodeCount, MaxPlaces)
+	case r.NodeCount > 0 && j.Members > 1:
+		return "node_count", fmt.Sprintf("a group of %d jobs has none", j.Members)
+	case r.NodeCount > 0 && j.GPUs%(1000*MilliGPU(r.NodeCount)) != 0:
+		return "node_count", fmt.Sprintf("%g GPUs cannot be shared equally by %d nodes", float64(j.GPUs)/1000,
+			r.NodeCount)
+	case r.Priority < 0 || r.Priority > MaxPriority:
+		return "priority", fmt.Sprintf("%d is not between 0 and 2^40", r.Priority)
+	case r.Requeue > RequeueRestarts:
+		return "requeue", fmt.Sprintf("%d is not known", r.Requeue)
+	case r.HoldOff < 0 || r.HoldOff > MaxDuration:
+		return "hold_off", fmt.Sprintf("%v is not between 0 and ten years", r.HoldOff)
+	}
+	return "", ""
 }
 
 // Workload is a list of jobs in order of submission. It is read-only once

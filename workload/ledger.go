@@ -13,8 +13,11 @@ import (
 type Finish struct {
 	Job
 	End     time.Duration
-	RunTime time.Duration // held GPUs, restarts included
+	RunTime time.Duration // held GPUs, restarts included, without Lost
 	Starts  int
+	// Lost and LostStarts are the run time and the starts whose progress preemptions lost.
+	Lost       time.Duration
+	LostStarts int
 }
 
 // Spell is a time in which a job held the same GPUs.
@@ -25,8 +28,10 @@ type Spell struct {
 	// number needs, as far as placements are reported.
 	Held   int
 	Spread bool
-	// Resumed and Resized report whether the job had run before, and on another number of GPUs.
+	// Resumed and Resized report whether the job continued where it had been stopped, and on another number of GPUs.
 	Resumed, Resized bool
+	// Lost is the run time, of this spell and earlier ones, whose progress was lost at the end of it.
+	Lost time.Duration
 	// SharesWith is the id of the running job whose GPUs this one joined at From, empty if
 	// there is none.
 	SharesWith string
@@ -87,6 +92,7 @@ type jobEvent struct {
 	status        Status
 	hasAttained   bool
 	hasLevel      bool
+	lost          bool
 	pool          int
 	time          time.Duration
 	gpus          MilliGPU
@@ -95,6 +101,7 @@ type jobEvent struct {
 	attained      time.Duration
 	levelAttained time.Duration
 	leaseUntil    time.Duration
+	holdUntil     time.Duration
 	sharesWith    string
 }
 
@@ -168,7 +175,8 @@ func (l *Ledger) applyJob(e *Event, observed bool) {
 	}
 	je := jobEvent{id: e.ID, kind: e.Kind, observed: observed, time: e.Time, gpus: e.Job.GPUs, status: e.Job.Status,
 		placement: e.Placement, attained: e.Attained, hasAttained: e.HasAttained, levelAttained: e.LevelAttained,
-		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool}
+		hasLevel: e.HasLevel, leaseUntil: e.LeaseUntil, sharesWith: e.SharesWith, pool: e.Pool,
+		lost: e.Lost, holdUntil: e.HoldUntil}
 	if je.describes() {
 		j := e.Job
 		j.Duration = 0
@@ -321,7 +329,8 @@ func (l *Ledger) Finishes(from, to time.Duration) []Finish {
 	for ; i < len(finished) && finished[i].end() < to; i++ {
 		r := finished[i]
 		f := r.fold(r.end(), false)
-		out = append(out, Finish{Job: f.Job, End: r.end(), RunTime: f.RunTime, Starts: f.Starts})
+		out = append(out, Finish{Job: f.Job, End: r.end(), RunTime: f.RunTime, Starts: f.Starts, Lost: f.Lost,
+			LostStarts: f.LostStarts})
 	}
 	return out
 }
@@ -378,7 +387,7 @@ func (l *Ledger) spread(s *Spell) bool {
 	if g := l.groupOf(name, e); g >= 0 && g < len(groups) {
 		perNode = groups[g].GPUsPerNode
 	}
-	return len(s.placement) > (s.Held+perNode-1)/max(perNode, 1)
+	return len(s.placement) > max((s.Held+perNode-1)/max(perNode, 1), int(s.Request().NodeCount))
 }
 
 // Forget drops the jobs that ended before an instant, and returns how many. Jobs that a

@@ -19,6 +19,8 @@ const (
 	packedPlaced // a partner or a pool
 	packedObserved
 	packedRequest // of the job
+	packedAsks    // and more of it
+	packedHeld    // the progress was lost, or the job may not start for a time
 )
 
 // pack packs the events of a job that was submitted and ended: those that count.
@@ -87,7 +89,14 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 	set(packedPlaced, e.sharesWith != "" || e.pool != 0)
 	set(packedObserved, e.observed)
 	set(packedRequest, e.job != nil && (e.job.Request() != Request{} || e.job.Deadline != 0))
-	p.b = append(p.b, byte(e.kind), byte(flags))
+	request := Request{}
+	if e.job != nil {
+		request = e.job.Request()
+	}
+	set(packedAsks, request.more())
+	set(packedHeld, e.lost || e.holdUntil != 0)
+	p.b = append(p.b, byte(e.kind))
+	p.b = binary.AppendUvarint(p.b, uint64(flags))
 	p.num(int64(e.time - last))
 	p.str(e.id)
 	p.num(int64(e.gpus))
@@ -120,13 +129,30 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 		p.num(int64(e.pool))
 	}
 	if flags&packedRequest != 0 {
-		q := e.job.Request()
+		q := request
 		p.num(int64(e.job.Deadline))
 		p.str(q.GPUModel)
 		p.str(q.Partition)
 		p.num(q.MilliCPUs)
 		p.num(q.Memory)
 		p.num(int64(q.TimeLimit))
+	}
+	if q := request; flags&packedAsks != 0 {
+		p.num(int64(q.NodeCount))
+		p.num(int64(q.Nice))
+		p.num(q.Priority)
+		p.str(q.QOS)
+		p.str(q.Account)
+		p.num(int64(q.Requeue))
+		p.num(int64(q.HoldOff))
+	}
+	if flags&packedHeld != 0 {
+		lost := int64(0)
+		if e.lost {
+			lost = 1
+		}
+		p.num(lost)
+		p.num(int64(e.holdUntil))
 	}
 }
 
@@ -166,7 +192,7 @@ func (u *unpacker) str() string {
 
 func (u *unpacker) event(e *jobEvent, job string, last time.Duration) {
 	e.kind = EventKind(u.byte())
-	flags := int(u.byte())
+	flags := int(u.uvarint())
 	e.observed = flags&packedObserved != 0
 	e.time = last + time.Duration(u.num())
 	e.id = u.str()
@@ -202,8 +228,17 @@ func (u *unpacker) event(e *jobEvent, job string, last time.Duration) {
 	}
 	if flags&packedRequest != 0 {
 		e.job.Deadline = time.Duration(u.num())
-		e.job.Requested = Request{GPUModel: u.str(), Partition: u.str(), MilliCPUs: u.num(), Memory: u.num(),
-			TimeLimit: time.Duration(u.num())}.Shared()
+		q := Request{GPUModel: u.str(), Partition: u.str(), MilliCPUs: u.num(), Memory: u.num(),
+			TimeLimit: time.Duration(u.num())}
+		if flags&packedAsks != 0 {
+			q.NodeCount, q.Nice, q.Priority = int32(u.num()), int32(u.num()), u.num()
+			q.QOS, q.Account = u.str(), u.str()
+			q.Requeue, q.HoldOff = RequeueMode(u.num()), time.Duration(u.num())
+		}
+		e.job.Requested = q.Shared()
+	}
+	if flags&packedHeld != 0 {
+		e.lost, e.holdUntil = u.num() == 1, time.Duration(u.num())
 	}
 }
 

@@ -32,7 +32,7 @@ type ActiveJob struct {
 	// submission of a waiting one.
 	Since time.Duration
 	// RunTime and WaitTime add up all spells until State.At. RunTime counts
-	// held GPUs, also while a restart makes no progress.
+	// held GPUs, also while a restart makes no progress, but not what a preemption lost.
 	RunTime  time.Duration
 	WaitTime time.Duration
 	// Attained is GPU-time received up to State.At: the scheduler's last report, if
@@ -41,11 +41,11 @@ type ActiveJob struct {
 	Starts      int // first start and resumes
 	Preemptions int
 	Resizes     int // since submission
-	// Lost is the part of RunTime whose progress preemptions lost; Anew reports whether the last one did.
-	// HoldUntil is the instant before which a waiting job may not start, 0 for none.
-	Lost      time.Duration
-	Anew      bool
-	HoldUntil time.Duration
+	// Lost and LostStarts are the run time and the starts whose progress preemptions lost. HoldUntil is the
+	// instant before which a waiting job may not start, 0 for none.
+	Lost       time.Duration
+	LostStarts int
+	HoldUntil  time.Duration
 	// Held is the number of GPUs of a running job, 0 of a waiting one. It differs
 	// from the GPUs asked for where the scheduler is elastic.
 	Held int

@@ -368,6 +368,8 @@ func (a *agent) taken() *pb.Event {
 		job.Job.EndStatus = pb.JobDetails_END_STATUS_UNSPECIFIED
 		if job.Running {
 			job.Placement, job.SharesGpusWith = places(e.Placement), e.SharesWith
+		} else if until := sim.JobEligible(id); until > a.at {
+			job.HoldUntilTime = timestamppb.New(a.wall(until))
 		}
 		out.Snapshot.Jobs = append(out.Snapshot.Jobs, job)
 	}
@@ -406,7 +408,7 @@ var kinds = map[workload.EventKind]pb.Event_Kind{
 
 var ends = map[workload.Status]pb.JobDetails_EndStatus{
 	workload.Completed: pb.JobDetails_COMPLETED, workload.Cancelled: pb.JobDetails_CANCELLED,
-	workload.Failed: pb.JobDetails_FAILED,
+	workload.Failed: pb.JobDetails_FAILED, workload.TimedOut: pb.JobDetails_TIMED_OUT,
 }
 
 func (a *agent) details(j *workload.Job) *pb.JobDetails {
@@ -414,6 +416,17 @@ func (a *agent) details(j *workload.Job) *pb.JobDetails {
 		MilliGpus: int64(j.GPUs), EndStatus: ends[j.Status]}
 	if j.Deadline != 0 {
 		out.DeadlineTime = timestamppb.New(a.wall(j.Deadline))
+	}
+	if q := j.Request(); q != (workload.Request{}) {
+		out.Request = &pb.JobRequest{GpuModel: q.GPUModel, Partition: q.Partition, MilliCpus: q.MilliCPUs,
+			MemoryBytes: q.Memory, NodeCount: q.NodeCount, Nice: q.Nice, Priority: q.Priority, Qos: q.QOS,
+			Account: q.Account, Requeue: pb.JobRequest_RequeueMode(q.Requeue)}
+		if q.TimeLimit > 0 {
+			out.Request.TimeLimit = durationpb.New(q.TimeLimit)
+		}
+		if q.HoldOff > 0 {
+			out.Request.HoldOff = durationpb.New(q.HoldOff)
+		}
 	}
 	return out
 }
@@ -448,7 +461,10 @@ func (a *agent) collect(e workload.Event) {
 		m.Job = a.details(&e.Job)
 	}
 	m.Placement = places(e.Placement)
-	m.SharesGpusWith, m.Pool = e.SharesWith, int32(e.Pool)
+	m.SharesGpusWith, m.Pool, m.ProgressLost = e.SharesWith, int32(e.Pool), e.Lost
+	if e.HoldUntil != 0 {
+		m.HoldUntilTime = timestamppb.New(a.wall(e.HoldUntil))
+	}
 	if e.HasLevel {
 		m.LevelAttained = durationpb.New(e.LevelAttained)
 	}

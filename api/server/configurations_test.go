@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -333,12 +335,49 @@ func TestEventNumbersAgree(t *testing.T) {
 	}
 	for end, want := range map[pb.JobDetails_EndStatus]workload.Status{
 		pb.JobDetails_COMPLETED: workload.Completed, pb.JobDetails_CANCELLED: workload.Cancelled,
-		pb.JobDetails_FAILED: workload.Failed,
+		pb.JobDetails_FAILED: workload.Failed, pb.JobDetails_TIMED_OUT: workload.TimedOut,
 	} {
 		e := submitted("1", 0)
 		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, end
 		if got, _ := convert(e); got.Job.Status != want {
 			t.Errorf("%v became %v", end, got.Job.Status)
+		}
+	}
+}
+
+// TestRequestsAreConverted: what a job asks for reaches the ledger, and what makes no sense is refused by name.
+func TestRequestsAreConverted(t *testing.T) {
+	e := submitted("1", 0)
+	e.Job.MilliGpus = 8000
+	e.HoldUntilTime = timestamppb.New(time.Unix(7, 0))
+	e.Job.Request = &pb.JobRequest{GpuModel: "A100", Partition: "train", MilliCpus: 1, MemoryBytes: 2,
+		TimeLimit: durationpb.New(3 * time.Minute), NodeCount: 4, Nice: -5, Priority: 6, Qos: "high", Account: "lab",
+		Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(time.Minute)}
+	got, f := eventFromProto(e)
+	want := workload.Request{GPUModel: "A100", Partition: "train", MilliCPUs: 1, Memory: 2, TimeLimit: 3 * time.Minute,
+		NodeCount: 4, Nice: -5, Priority: 6, QOS: "high", Account: "lab", Requeue: workload.RequeueRestarts,
+		HoldOff: time.Minute}
+	if err := got.Validate(); f != nil || err != nil || got.Job.Request() != want || got.HoldUntil != 7*time.Second {
+		t.Errorf("%+v until %v: %v, %v", got.Job.Request(), got.HoldUntil, f, err)
+	}
+	for field, spoil := range map[string]func(*pb.JobRequest){
+		"job.request.node_count": func(q *pb.JobRequest) { q.NodeCount = 3 },
+		"job.request.time_limit": func(q *pb.JobRequest) { q.TimeLimit = durationpb.New(-time.Second) },
+		"job.request.priority":   func(q *pb.JobRequest) { q.Priority = -1 },
+		"job.request.requeue":    func(q *pb.JobRequest) { q.Requeue = 9 },
+		"job.request.qos":        func(q *pb.JobRequest) { q.Qos = strings.Repeat("q", 200) },
+		"job.request.milli_cpus": func(q *pb.JobRequest) { q.MilliCpus = -1 },
+		"job.request.hold_off":   func(q *pb.JobRequest) { q.HoldOff = durationpb.New(20 * 365 * 24 * time.Hour) },
+	} {
+		bad := proto.Clone(e).(*pb.Event)
+		spoil(bad.Job.Request)
+		got, f := eventFromProto(bad)
+		text := fmt.Sprint(got.Validate())
+		if f != nil {
+			text = f.field + ": " + f.why
+		}
+		if !strings.HasPrefix(text, field+": ") {
+			t.Errorf("%s: %s", field, text)
 		}
 	}
 }

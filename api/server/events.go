@@ -38,7 +38,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	if k := e.GetKind(); k < 0 || k > pb.Event_HEARTBEAT {
 		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
 	}
-	if end := job.GetEndStatus(); end < 0 || end > pb.JobDetails_FAILED {
+	if end := job.GetEndStatus(); pb.JobDetails_EndStatus_name[int32(end)] == "" {
 		c.add("job.end_status", fmt.Sprintf("%d is not known", end))
 	}
 	for _, t := range []struct{ field, text string }{
@@ -65,6 +65,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	if out.Kind == workload.Submitted {
 		c.describe("job", job, &out.Job)
 	}
+	out.Lost, out.HoldUntil = e.GetProgressLost(), c.time("hold_until_time", e.GetHoldUntilTime())
 	if out.Kind.OfNode() {
 		out.Node, out.NodeGPUs = node.GetNodeId(), int(node.GetGpus())
 	}
@@ -122,6 +123,22 @@ func (c *converter) describe(field string, job *pb.JobDetails, out *workload.Job
 	if at := job.GetDeadlineTime(); at != nil {
 		out.Deadline = workload.DeadlineAt(c.time(field+".deadline_time", at))
 	}
+	if q := job.GetRequest(); q != nil {
+		field += ".request."
+		c.text(field+"gpu_model", q.GetGpuModel())
+		c.text(field+"partition", q.GetPartition())
+		c.text(field+"qos", q.GetQos())
+		c.text(field+"account", q.GetAccount())
+		if m := q.GetRequeue(); pb.JobRequest_RequeueMode_name[int32(m)] == "" {
+			c.add(field+"requeue", fmt.Sprintf("%d is not known", m))
+		}
+		out.Requested = workload.Request{GPUModel: q.GetGpuModel(), Partition: q.GetPartition(),
+			MilliCPUs: q.GetMilliCpus(), Memory: q.GetMemoryBytes(),
+			TimeLimit: c.duration(field+"time_limit", q.GetTimeLimit()), NodeCount: q.GetNodeCount(),
+			Nice: q.GetNice(), Priority: q.GetPriority(), QOS: q.GetQos(), Account: q.GetAccount(),
+			Requeue: workload.RequeueMode(q.GetRequeue()),
+			HoldOff: c.duration(field+"hold_off", q.GetHoldOff())}.Shared()
+	}
 }
 
 func (c *converter) placement(field string, p []*pb.NodePlacement) (out []workload.NodeShare) {
@@ -160,6 +177,7 @@ func (c *converter) snapshot(s *pb.Snapshot) (out []workload.Event) {
 		c.text(field+".shares_gpus_with", e.SharesWith)
 		e.Job.Submit = c.time(field+".submit_time", a.GetSubmitTime())
 		e.LeaseUntil = c.time(field+".lease_expire_time", a.GetLeaseExpireTime())
+		e.HoldUntil = c.time(field+".hold_until_time", a.GetHoldUntilTime())
 		e.LevelAttained = c.duration(field+".level_attained", a.GetLevelAttained())
 		e.Attained = c.duration(field+".attained_service", a.GetAttainedService())
 		e.Placement = c.placement(field+".placement", a.GetPlacement())

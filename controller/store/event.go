@@ -23,6 +23,10 @@ const (
 	flagPlaced   = 32      // the event names a partner or a pool, after the request
 	flagActive   = 64      // the event is a snapshot with content, at the end
 	flagOffer    = 128     // the event names an instance, a content hash or an epoch, after the content
+	kindMore     = 128     // on the kind: what was added since follows at the end, after flags of its own
+	moreAsks     = 1       // the job asks for more than its request has
+	moreLost     = 2       // the job's progress was lost
+	moreHeld     = 4       // the job may not start for a time
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
 
@@ -64,7 +68,21 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	if offer {
 		flags |= flagOffer
 	}
-	dst = append(dst, byte(e.Kind), flags)
+	q, more := e.Job.Request(), byte(0)
+	if asksMore(&q) {
+		more |= moreAsks
+	}
+	if e.Lost {
+		more |= moreLost
+	}
+	if e.HoldUntil != 0 {
+		more |= moreHeld
+	}
+	kind := byte(e.Kind)
+	if more != 0 {
+		kind |= kindMore
+	}
+	dst = append(dst, kind, flags)
 	num(int64(e.Time))
 	str(e.ID)
 	str(e.Job.ID)
@@ -90,7 +108,7 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	if e.Job.Deadline != 0 {
 		num(int64(e.Job.Deadline))
 	}
-	if q := e.Job.Request(); q != (workload.Request{}) {
+	if flags&flagRequest != 0 {
 		str(q.GPUModel)
 		str(q.Partition)
 		num(q.MilliCPUs)
@@ -114,7 +132,28 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 		str(e.Epoch.ID)
 		num(e.Epoch.Counter)
 	}
+	if more != 0 {
+		dst = append(dst, more)
+	}
+	if more&moreAsks != 0 {
+		num(int64(q.NodeCount))
+		num(int64(q.Nice))
+		num(q.Priority)
+		str(q.QOS)
+		str(q.Account)
+		num(int64(q.Requeue))
+		num(int64(q.HoldOff))
+	}
+	if more&moreHeld != 0 {
+		num(int64(e.HoldUntil))
+	}
 	return dst
+}
+
+// asksMore reports whether a request has fields that flagRequest does not write.
+func asksMore(q *workload.Request) bool {
+	return *q != workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, MilliCPUs: q.MilliCPUs,
+		Memory: q.Memory, TimeLimit: q.TimeLimit}
 }
 
 var errEventEncoding = errors.New("event does not decode")
@@ -124,7 +163,7 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	if len(b) < 2 {
 		return e, errEventEncoding
 	}
-	e.Kind, e.HasLevel = workload.EventKind(b[0]), b[1]&flagHasLevel != 0
+	e.Kind, e.HasLevel = workload.EventKind(b[0]&^kindMore), b[1]&flagHasLevel != 0
 	r := eventReader{b: b[2:]}
 	e.Time = time.Duration(r.num())
 	e.ID = r.str()
@@ -162,9 +201,10 @@ func decodeEvent(b []byte) (workload.Event, error) {
 	if b[1]&flagDeadline != 0 {
 		e.Job.Deadline = time.Duration(r.num())
 	}
+	var q workload.Request
 	if b[1]&flagRequest != 0 {
-		e.Job.Requested = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
-			TimeLimit: time.Duration(r.num())}.Shared()
+		q = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
+			TimeLimit: time.Duration(r.num())}
 	}
 	if b[1]&flagPlaced != 0 {
 		e.SharesWith, e.Pool = r.str(), int(r.num())
@@ -176,6 +216,18 @@ func decodeEvent(b []byte) (workload.Event, error) {
 		e.Instance, e.Hash = r.str(), r.str()
 		e.Epoch = workload.Epoch{ID: r.str(), Counter: r.num()}
 	}
+	if b[0]&kindMore != 0 {
+		more := r.byte()
+		if more&moreAsks != 0 {
+			q.NodeCount, q.Nice, q.Priority = int32(r.num()), int32(r.num()), r.num()
+			q.QOS, q.Account = r.str(), r.str()
+			q.Requeue, q.HoldOff = workload.RequeueMode(r.num()), time.Duration(r.num())
+		}
+		if e.Lost = more&moreLost != 0; more&moreHeld != 0 {
+			e.HoldUntil = time.Duration(r.num())
+		}
+	}
+	e.Job.Requested = q.Shared()
 	if r.bad || len(r.b) != 0 {
 		return e, errEventEncoding
 	}
@@ -228,4 +280,14 @@ func (r *eventReader) str() string {
 	s := string(r.b[n : n+int(v)])
 	r.b = r.b[n+int(v):]
 	return s
+}
+
+func (r *eventReader) byte() byte {
+	if len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	b := r.b[0]
+	r.b = r.b[1:]
+	return b
 }

@@ -36,6 +36,16 @@ func drawEvent(t *rapid.T) workload.Event {
 			MilliCPUs: rapid.Int64().Draw(t, "cpus"), Memory: rapid.Int64().Draw(t, "memory"),
 			TimeLimit: span.Draw(t, "limit")}.Shared()
 	}
+	if rapid.Bool().Draw(t, "slurm") {
+		q := e.Job.Request()
+		q.NodeCount, q.Nice, q.Priority = rapid.Int32().Draw(t, "nodes"), rapid.Int32().Draw(t, "nice"), span.Draw(t, "priority").Nanoseconds()
+		q.QOS, q.Account = text.Draw(t, "qos"), text.Draw(t, "account")
+		q.Requeue, q.HoldOff = workload.RequeueMode(rapid.IntRange(0, 2).Draw(t, "requeue")), span.Draw(t, "hold-off")
+		e.Job.Requested = q.Shared()
+	}
+	if rapid.Bool().Draw(t, "held") {
+		e.Lost, e.HoldUntil = rapid.Bool().Draw(t, "lost"), span.Draw(t, "hold until")
+	}
 	if rapid.Bool().Draw(t, "attained") {
 		e.Attained, e.HasAttained = span.Draw(t, "attained service"), true
 	}

@@ -79,9 +79,10 @@ func Observed(l *workload.Ledger, at, memory time.Duration,
 	ended := l.Finishes(at-memory, at+1) // those that end at the instant itself are known
 	for i := range ended {
 		f := &ended[i]
-		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, f.Starts, f.GPUs.Whole())),
+		starts := f.Starts - f.LostStarts
+		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, starts, f.GPUs.Whole())),
 			Ended: true}
-		if f.Starts == 1 {
+		if starts == 1 {
 			r.Begin = f.End - f.RunTime
 		}
 		out = append(out, r)
@@ -91,12 +92,12 @@ func Observed(l *workload.Ledger, at, memory time.Duration,
 		a := &state.Jobs[i]
 		r := Record{Job: &a.Job, Begin: a.Submit, Until: at}
 		if a.Starts > 0 {
-			r.Ran = max(0, work(a.RunTime, a.Starts, a.GPUs.Whole()))
+			r.Ran = max(0, work(a.RunTime, a.Starts-a.LostStarts, a.GPUs.Whole()))
 		}
 		switch {
-		case a.Starts == 0:
+		case a.Starts == a.LostStarts:
 			r.Begin = at
-		case a.Starts == 1 && a.Preemptions == 0:
+		case a.Starts-a.LostStarts == 1 && a.Running:
 			r.Begin = at - a.RunTime
 		}
 		out = append(out, r)

@@ -34,7 +34,7 @@ func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Eve
 	spec := sim.Spec(e.Job)
 	out := workload.Event{Kind: e.Kind, Time: e.Time, Revision: revision,
 		LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
-	out.Job.ID = spec.ID
+	out.Job.ID, out.Lost, out.HoldUntil = spec.ID, e.Lost, e.HoldUntil
 	switch e.Kind {
 	case workload.Submitted:
 		out.Job = *spec
@@ -51,7 +51,10 @@ func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Eve
 		out.Placement = workload.Shares(sim.Placement(nil, e.Job))
 		out.Job.GPUs = workload.GPUs(sim.JobHeld(e.Job))
 	case workload.Finished:
-		if spec.Status != workload.Running {
+		switch {
+		case sim.JobKilled(e.Job):
+			out.Job.Status = workload.TimedOut
+		case spec.Status != workload.Running:
 			out.Job.Status = spec.Status
 		}
 	}

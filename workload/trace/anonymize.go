@@ -18,7 +18,7 @@ type AnonymizeOptions struct {
 	// pseudonyms, so that traces of one cluster can be joined; without it a
 	// guessed name cannot be checked against a pseudonym.
 	Key []byte
-	// KeepTenants leaves tenants as they are, for quotas that name them.
+	// KeepTenants leaves tenants and accounts as they are, for quotas that name them.
 	KeepTenants bool
 }
 
@@ -26,10 +26,10 @@ type AnonymizeOptions struct {
 const MinKey = 16
 
 // Anonymize replaces the names of a workload by pseudonyms: job ids, users,
-// tenants, nodes, and keys, which are hashes of names that could be guessed. A pseudonym
+// tenants, accounts, nodes, and keys, which are hashes of names that could be guessed. A pseudonym
 // is an HMAC-SHA-256 of what it stands for, of 80 bits for job ids and 64 for the
 // rest, so that equal names stay equal and recurrence is as it was. Model classes,
-// partitions, times, sizes and status stay: they are what a trace is for, and a
+// partitions, qualities of service, times, sizes and status stay: they are what a trace is for, and a
 // job can still be found by its exact times. Shift moves the times.
 func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, error) {
 	if len(o.Key) < MinKey {
@@ -87,6 +87,10 @@ func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, er
 		j.Key = recurring('k', j.Key)
 		if !o.KeepTenants {
 			j.Tenant = recurring('t', j.Tenant)
+			if q := j.Request(); q.Account != "" {
+				q.Account = recurring('t', q.Account)
+				j.Requested = q.Shared()
+			}
 		}
 		if j.Nodes, err = hide(j.Nodes); err != nil {
 			return nil, fmt.Errorf("anonymize: job %d: nodes: %w", i, err)

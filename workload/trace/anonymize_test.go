@@ -50,6 +50,10 @@ func TestAnonymize(t *testing.T) {
 				}
 			} else {
 				same("tenant", x.Tenant, y.Tenant)
+				q := y.Request()
+				same("tenant", x.Request().Account, q.Account)
+				q.Account = x.Request().Account
+				y.Requested = q.Shared()
 			}
 			was, _ := workload.HostList(x.Nodes)
 			is, err := workload.HostList(y.Nodes)

@@ -65,6 +65,11 @@ var ColumnFields = []ColumnField{
 		"limit timelimit max_runtime requested_runtime req_runtime"},
 	{"gpu_model", "the GPU model it needs", nil, "gpu_type gputype accelerator gpu_kind"},
 	{"partition", "the partition it runs in", nil, "pool node_pool"},
+	{"node_count", "how many nodes it ran on, with an equal share of the GPUs on each", nil,
+		"nodes num_nodes n_nodes nnodes node_num"},
+	{"qos", "its quality of service", nil, "quality_of_service"},
+	{"account", "the account charged", nil, ""},
+	{"priority", "the priority it had, higher is earlier", nil, "prio"},
 	{"cpus", "CPUs it asked for", countUnits, "cpu n_cpu num_cpus ncpus cpu_num cpu_count"},
 	{"memory", "memory it asked for", memoryUnits, "mem ram memory_request mem_request"},
 }

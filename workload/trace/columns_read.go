@@ -43,7 +43,7 @@ type foreignColumn struct {
 type foreignRow struct {
 	id, user, tenant, name, model, status, gpuModel, partition foreignColumn
 	submit, start, end, duration, wait, deadline, timeLimit    foreignColumn
-	gpus, cpus, memory                                         foreignColumn
+	gpus, cpus, memory, nodeCount, qos, account, priority      foreignColumn
 }
 
 func foreignTable(cs Columns, separator byte) *table {
@@ -64,6 +64,7 @@ func foreignTable(cs Columns, separator byte) *table {
 		partition: column("partition"), submit: column("submit"), start: column("start"), end: column("end"),
 		duration: column("duration"), wait: column("wait"), deadline: column("deadline"),
 		timeLimit: column("time_limit"), gpus: column("gpus"), cpus: column("cpus"), memory: column("memory"),
+		nodeCount: column("node_count"), qos: column("qos"), account: column("account"), priority: column("priority"),
 	}
 	t := &table{quoted: separator, exact: true, row: row.job}
 	for _, c := range cs {
@@ -109,6 +110,11 @@ func (f *foreignRow) job(r *csvRow) workload.Job {
 			r.fault(f.timeLimit.at, isNegative)
 		}
 	}
+	if n := r.whole(f.nodeCount, workload.MaxPlaces); n > 0 && int64(j.GPUs)%(1000*n) == 0 {
+		asks.NodeCount = int32(n)
+	}
+	asks.QOS, asks.Account = r.foreignText(f.qos), r.foreignText(f.account)
+	asks.Priority = r.whole(f.priority, workload.MaxPriority)
 	j.Requested = asks.Shared()
 	return j
 }
@@ -175,7 +181,9 @@ func foreignStatus(b []byte) (status workload.Status, over bool) {
 		return workload.Completed, true
 	case "cancelled", "canceled", "killed", "stopped", "aborted", "preempted", "deleted":
 		return workload.Cancelled, true
-	case "failed", "failure", "error", "errored", "timeout", "timed_out", "oom", "node_fail", "out_of_memory":
+	case "timeout", "timed_out":
+		return workload.TimedOut, true
+	case "failed", "failure", "error", "errored", "oom", "node_fail", "out_of_memory":
 		return workload.Failed, true
 	case "running", "active", "started", "pending", "queued", "waiting", "submitted", "suspended":
 		return workload.Unknown, false
@@ -284,6 +292,14 @@ func (r *csvRow) foreignGPUs(c foreignColumn) workload.MilliGPU {
 		r.leaveOut(noGPU)
 	}
 	return workload.MilliGPU(n)
+}
+
+// whole reads a whole number that is not negative, or nothing for 0.
+func (r *csvRow) whole(c foreignColumn, most int64) int64 {
+	if !r.has(c) {
+		return 0
+	}
+	return r.atMost(c.at, 0, most)
 }
 
 // amount reads a number that is not negative, or nothing for 0.

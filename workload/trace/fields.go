@@ -316,6 +316,38 @@ func (r *csvRow) atMost(i, decimals int, most int64) int64 {
 	return n
 }
 
+// nodeCount reads the number of nodes of a job with a number of GPUs, each of which has an equal share of them.
+func (r *csvRow) nodeCount(i int, gpus workload.MilliGPU) int32 {
+	n := r.atMost(i, 0, workload.MaxPlaces)
+	if n > 0 && int64(gpus)%(1000*n) != 0 {
+		r.fault(i, "is a number of nodes that cannot share the GPUs equally")
+	}
+	return int32(n)
+}
+
+// nice reads what lowers a priority or, if negative, raises it.
+func (r *csvRow) nice(i int) int32 {
+	if absent(r.value(i)) {
+		return 0
+	}
+	n, reason := parseDecimal(r.value(i), 0)
+	if reason == "" && n != int64(int32(n)) {
+		reason = outOfRange
+	}
+	if reason != "" {
+		r.fault(i, reason)
+	}
+	return int32(n)
+}
+
+func (r *csvRow) requeue(i int) workload.RequeueMode {
+	m, err := workload.ParseRequeue(string(r.value(i)))
+	if err != nil {
+		r.fault(i, "is neither resume nor restart")
+	}
+	return m
+}
+
 func (r *csvRow) status(i int) workload.Status {
 	switch string(r.value(i)) {
 	case "":
@@ -328,8 +360,10 @@ func (r *csvRow) status(i int) workload.Status {
 		return workload.Failed
 	case "running":
 		return workload.Running
+	case "timed_out":
+		return workload.TimedOut
 	}
-	r.fault(i, "is not completed, cancelled, failed or running")
+	r.fault(i, "is not completed, cancelled, failed, timed_out or running")
 	return workload.Unknown
 }
 

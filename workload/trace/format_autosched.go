@@ -21,15 +21,17 @@ import (
 //
 // A column deadline (a time, or empty) is written where any job has one, a column
 // wait_s where any job's queueing delay is known, and the columns gpu_model,
-// partition, cpus, memory_bytes and time_limit_s where any job asks for such, and nodes
-// (a host list) where it is known on which nodes jobs ran. The comment may end with the
+// partition, cpus, memory_bytes, time_limit_s, node_count, qos, account, priority, nice, requeue (resume or
+// restart) and hold_off_s where any job asks for such, and nodes (a host list) where it is known on which
+// nodes jobs ran. The comment may end with the
 // nodes of the trace's own cluster: cluster=[{"nodes":20,"gpus_per_node":8}].
 // Without zero= the zero is midnight UTC of the day of the first submission.
 var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 submit times, GPUs with three decimals",
 	&table{
 		required: []string{"job_id", "submit_time", "duration_s", "gpus"},
 		optional: []string{"user", "tenant", "key", "model", "status", "deadline", "wait_s", "gpu_model", "partition",
-			"cpus", "memory_bytes", "time_limit_s", "nodes"},
+			"cpus", "memory_bytes", "time_limit_s", "nodes",
+			"node_count", "qos", "account", "priority", "nice", "requeue", "hold_off_s"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			in.hasKeys = in.hasKeys || has("key")
@@ -44,7 +46,10 @@ var autoschedFormat = formatOf("autosched", "the project's own CSV: RFC 3339 sub
 			j.Requested = workload.Request{GPUModel: r.text(11), Partition: r.text(12),
 				MilliCPUs: r.atMost(13, 3, workload.MaxMilliCPUs),
 				Memory:    r.atMost(14, 0, workload.MaxMemory),
-				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration)))}.Shared()
+				TimeLimit: time.Duration(r.atMost(15, 9, int64(workload.MaxDuration))),
+				NodeCount: r.nodeCount(17, j.GPUs), QOS: r.text(18), Account: r.text(19),
+				Priority: r.atMost(20, 0, workload.MaxPriority), Nice: r.nice(21), Requeue: r.requeue(22),
+				HoldOff: time.Duration(r.atMost(23, 9, int64(workload.MaxDuration)))}.Shared()
 			j.Nodes = r.hosts(16)
 			return j
 		},
@@ -198,6 +203,19 @@ var optionalColumns = []optionalColumn{
 		return int64(limit), limit != 0
 	}),
 	textColumn("nodes", func(j *workload.Job) string { return j.Nodes }),
+	numberColumn("node_count", 0, func(j *workload.Job) (int64, bool) {
+		n := j.Request().NodeCount
+		return int64(n), n != 0
+	}),
+	textColumn("qos", func(j *workload.Job) string { return j.Request().QOS }),
+	textColumn("account", func(j *workload.Job) string { return j.Request().Account }),
+	numberColumn("priority", 0, func(j *workload.Job) (int64, bool) { n := j.Request().Priority; return n, n != 0 }),
+	numberColumn("nice", 0, func(j *workload.Job) (int64, bool) { n := j.Request().Nice; return int64(n), n != 0 }),
+	textColumn("requeue", func(j *workload.Job) string { return j.Request().Requeue.String() }),
+	numberColumn("hold_off_s", 9, func(j *workload.Job) (int64, bool) {
+		d := j.Request().HoldOff
+		return int64(d), d != 0
+	}),
 }
 
 func textColumn(name string, of func(*workload.Job) string) optionalColumn {
@@ -217,7 +235,8 @@ func numberColumn(name string, decimals int, of func(*workload.Job) (int64, bool
 func writable(zero time.Time, j *workload.Job) error {
 	for _, f := range [...]struct{ name, text string }{{"id", j.ID}, {"user", j.User}, {"tenant", j.Tenant},
 		{"key", j.Key}, {"model", j.Model},
-		{"gpu model", j.Request().GPUModel}, {"partition", j.Request().Partition}, {"nodes", j.Nodes}} {
+		{"gpu model", j.Request().GPUModel}, {"partition", j.Request().Partition}, {"nodes", j.Nodes},
+		{"qos", j.Request().QOS}, {"account", j.Request().Account}} {
 		if strings.ContainsAny(f.text, "\r\n") {
 			return fmt.Errorf("%s: a line break cannot be written", f.name)
 		}

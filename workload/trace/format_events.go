@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -41,6 +42,8 @@ type eventLine struct {
 	Hash      string          `json:"contentHash,omitempty"`
 	Epoch     *eventEpoch     `json:"epoch,omitempty"`
 	Snapshot  *eventSnapshot  `json:"snapshot,omitempty"`
+	Lost      bool            `json:"progressLost,omitempty"`
+	HoldUntil *time.Time      `json:"holdUntilTime,omitempty"`
 }
 
 type eventEpoch struct {
@@ -69,7 +72,29 @@ type eventJob struct {
 	GPUs     json.Number `json:"milliGpus,omitempty"`
 	End      string      `json:"endStatus,omitempty"`
 	Deadline *time.Time  `json:"deadlineTime,omitempty"`
+
+	Request *eventRequest `json:"request,omitempty"`
 }
+
+// eventRequest is what a job asks for; spans are in seconds, such as "3600s".
+type eventRequest struct {
+	GPUModel  string      `json:"gpuModel,omitempty"`
+	Partition string      `json:"partition,omitempty"`
+	CPUs      json.Number `json:"milliCpus,omitempty"`
+	Memory    json.Number `json:"memoryBytes,omitempty"`
+	TimeLimit string      `json:"timeLimit,omitempty"`
+	NodeCount int32       `json:"nodeCount,omitempty"`
+	Nice      int32       `json:"nice,omitempty"`
+	Priority  json.Number `json:"priority,omitempty"`
+	QOS       string      `json:"qos,omitempty"`
+	Account   string      `json:"account,omitempty"`
+	Requeue   string      `json:"requeue,omitempty"`
+	HoldOff   string      `json:"holdOff,omitempty"`
+}
+
+var eventRequeues = map[string]workload.RequeueMode{"": workload.RequeueUnknown,
+	"REQUEUE_MODE_UNSPECIFIED": workload.RequeueUnknown, "RESUME": workload.RequeueResumes,
+	"RESTART": workload.RequeueRestarts}
 
 type eventNode struct {
 	ID       string `json:"nodeId"`
@@ -90,7 +115,8 @@ var eventKinds = map[string]workload.EventKind{
 }
 
 var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNSPECIFIED": workload.Unknown,
-	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed}
+	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed,
+	"TIMED_OUT": workload.TimedOut}
 
 // recordedEvents are what is known after the lines read.
 type recordedEvents struct {
@@ -166,6 +192,13 @@ func (x *eventLine) event() (e workload.Event, field, reason string) {
 	case kind.OfJob():
 		field, reason = x.Job.read(&e)
 	}
+	e.Lost = x.Lost
+	if d := x.HoldUntil; d != nil {
+		if d.Unix() < firstSecond || d.Unix() > lastSecond {
+			return e, "holdUntilTime", badYears
+		}
+		e.HoldUntil = workload.DeadlineAt(time.Duration(d.UnixNano()))
+	}
 	return e, field, reason
 }
 
@@ -203,7 +236,7 @@ func (j *eventJob) read(e *workload.Event) (field, reason string) {
 	known := false
 	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model}
 	if e.Job.Status, known = eventEnds[j.End]; !known {
-		return "job.endStatus", "is not COMPLETED, CANCELLED or FAILED"
+		return "job.endStatus", "is not COMPLETED, CANCELLED, FAILED or TIMED_OUT"
 	}
 	if j.GPUs != "" {
 		n, err := strconv.ParseInt(j.GPUs.String(), 10, 64)
@@ -221,6 +254,52 @@ func (j *eventJob) read(e *workload.Event) (field, reason string) {
 		}
 		e.Job.Deadline = workload.DeadlineAt(time.Duration(d.UnixNano()))
 	}
+	if j.Request != nil {
+		return j.Request.read(&e.Job)
+	}
+	return "", ""
+}
+
+// read reads what a job asks for.
+func (q *eventRequest) read(j *workload.Job) (field, reason string) {
+	r := workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, NodeCount: q.NodeCount, Nice: q.Nice,
+		QOS: q.QOS, Account: q.Account}
+	known := false
+	if r.Requeue, known = eventRequeues[q.Requeue]; !known {
+		return "job.request.requeue", "is not RESUME or RESTART"
+	}
+	for _, n := range []struct {
+		name string
+		from json.Number
+		to   *int64
+		most int64
+	}{{"milliCpus", q.CPUs, &r.MilliCPUs, workload.MaxMilliCPUs},
+		{"memoryBytes", q.Memory, &r.Memory, workload.MaxMemory},
+		{"priority", q.Priority, &r.Priority, workload.MaxPriority}} {
+		if n.from == "" {
+			continue
+		}
+		var err error
+		if *n.to, err = strconv.ParseInt(n.from.String(), 10, 64); err != nil || *n.to < 0 || *n.to > n.most {
+			return "job.request." + n.name, outOfRange
+		}
+	}
+	for _, d := range []struct {
+		name, from string
+		to         *time.Duration
+	}{{"timeLimit", q.TimeLimit, &r.TimeLimit}, {"holdOff", q.HoldOff, &r.HoldOff}} {
+		if d.from == "" {
+			continue
+		}
+		n, bad := parseDecimal([]byte(strings.TrimSuffix(d.from, "s")), 9)
+		if bad != "" || n < 0 || n > int64(workload.MaxDuration) || !strings.HasSuffix(d.from, "s") {
+			return "job.request." + d.name, "is not a span such as 3600s, up to ten years"
+		}
+		*d.to = time.Duration(n)
+	}
+	if j.Requested = r.Shared(); r.NodeCount < 0 || r.NodeCount > 0 && int64(j.GPUs)%(1000*int64(r.NodeCount)) != 0 {
+		return "job.request.nodeCount", "is a number of nodes that cannot share the GPUs equally"
+	}
 	return "", ""
 }
 
@@ -232,7 +311,7 @@ func finishEvents(in *input) error {
 		j := f.Job
 		delete(s.submitted, j.ID)
 		j.Duration = f.RunTime
-		j.Wait, j.HasWait = f.End-j.Submit-f.RunTime, f.Starts == 1
+		j.Wait, j.HasWait = f.End-j.Submit-f.RunTime, f.Starts == 1 && f.LostStarts == 0
 		if !j.HasWait || j.Wait < 0 || j.Wait > workload.MaxDuration {
 			j.Wait, j.HasWait = 0, false
 		}
@@ -293,7 +372,11 @@ func NewEventWriter(w io.Writer, zero time.Time, synthetic bool, machines ...wor
 
 // Write writes one event.
 func (w *EventWriter) Write(e *workload.Event) error {
-	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time), Revision: json.Number(e.Revision)}
+	x := eventLine{ID: e.ID, Time: w.zero.Add(e.Time), Revision: json.Number(e.Revision), Lost: e.Lost}
+	if e.HoldUntil != 0 {
+		at := w.zero.Add(e.HoldUntil)
+		x.HoldUntil = &at
+	}
 	for name, kind := range eventKinds {
 		if kind == e.Kind {
 			x.Kind = name
@@ -330,7 +413,35 @@ func (w *EventWriter) job(job *workload.Job) *eventJob {
 		at := w.zero.Add(d)
 		j.Deadline = &at
 	}
+	if r := job.Request(); r != (workload.Request{}) {
+		j.Request = requestLine(&r)
+	}
 	return j
+}
+
+func requestLine(r *workload.Request) *eventRequest {
+	number := func(n int64) json.Number {
+		if n == 0 {
+			return ""
+		}
+		return json.Number(strconv.FormatInt(n, 10))
+	}
+	span := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return string(append(appendDecimal(nil, int64(d), 9), 's'))
+	}
+	q := &eventRequest{GPUModel: r.GPUModel, Partition: r.Partition, CPUs: number(r.MilliCPUs),
+		Memory: number(r.Memory), TimeLimit: span(r.TimeLimit), NodeCount: r.NodeCount, Nice: r.Nice,
+		Priority: number(r.Priority), QOS: r.QOS,
+		Account: r.Account, HoldOff: span(r.HoldOff)}
+	for name, mode := range eventRequeues {
+		if mode == r.Requeue && mode != workload.RequeueUnknown {
+			q.Requeue = name
+		}
+	}
+	return q
 }
 
 func placement(e *workload.Event) (out []eventNodeGPUs) {

@@ -395,7 +395,9 @@ func slurmState(b []byte) (status workload.Status, ended bool) {
 		return workload.Completed, true
 	case "CANCELLED", "PREEMPTED", "REVOKED":
 		return workload.Cancelled, true
-	case "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "OUT_OF_ME", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
+	case "TIMEOUT":
+		return workload.TimedOut, true
+	case "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "OUT_OF_ME", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
 		return workload.Failed, true
 	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING",
 		"CONFIGURING", "COMPLETING",

@@ -144,7 +144,7 @@ func TestFormatsRows(t *testing.T) {
 	}{
 		"helios": {text: helios +
 			"1,u,v,8,1,1,TIMEOUT,2020-06-09 18:41:01,2020-06-09 18:41:11,2020-06-10 18:41:11,86400,10\n",
-			want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.Failed,
+			want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(8), Status: workload.TimedOut,
 				Wait: 10 * time.Second, HasWait: true, Requested: workload.Request{MilliCPUs: 1000}.Shared()}},
 		"helios, no GPU": {text: helios +
 			"1,u,v,0,1,1,COMPLETED,2020-06-09 18:41:01,2020-06-09 18:41:01,2020-06-10 04:55:09,36848,0\n", out: noGPU},

@@ -44,6 +44,49 @@ func TestEventsWithSnapshots(t *testing.T) {
 	}
 }
 
+// What jobs ask for, and what a preemption lost, survive events.
+func TestEventsKeepRequests(t *testing.T) {
+	var b bytes.Buffer
+	w, err := NewEventWriter(&b, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := workload.Request{GPUModel: "A100", Partition: "train", MilliCPUs: 5, Memory: 6, TimeLimit: time.Hour + 1,
+		NodeCount: 2, Nice: -7, Priority: 8, QOS: "high", Account: "lab", Requeue: workload.RequeueRestarts,
+		HoldOff: 121 * time.Second}.Shared()
+	at := func(kind workload.EventKind, at time.Duration) workload.Event {
+		e := workload.Event{ID: fmt.Sprint(kind, at), Kind: kind, Time: at, Job: workload.Job{ID: "a", GPUs: 8000}}
+		if kind == workload.Submitted {
+			e.Job.Requested, e.HoldUntil = asks, time.Minute
+		}
+		if kind == workload.Preempted {
+			e.Lost, e.HoldUntil = true, 3*time.Minute
+		}
+		if kind == workload.Finished {
+			e.Job.Status = workload.TimedOut
+		}
+		return e
+	}
+	for _, e := range []workload.Event{at(workload.Submitted, 0), at(workload.Started, time.Minute),
+		at(workload.Preempted, 2*time.Minute), at(workload.Resumed, 4*time.Minute),
+		at(workload.Finished, 9*time.Minute)} {
+		if err := w.Write(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(b.String(), `"progressLost":true,"holdUntilTime":"2024-01-01T00:03:00Z"`) {
+		t.Errorf("no hold-off in %s", &b)
+	}
+	got, report, err := Read(&b, "events", Options{})
+	if err != nil || got.Len() != 1 {
+		t.Fatalf("%v, %+v", err, report)
+	}
+	j := got.Jobs()[0]
+	if j.Requested != asks || j.Status != workload.TimedOut || j.Duration != 5*time.Minute || j.HasWait {
+		t.Errorf("%+v asks for %+v", j, j.Request())
+	}
+}
+
 // An event that a revision took effect says of which instance, with which values and in which epoch.
 func TestWriteAppliedEvents(t *testing.T) {
 	var b bytes.Buffer

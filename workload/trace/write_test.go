@@ -29,7 +29,7 @@ func genWorkload(t *rapid.T) *workload.Workload {
 			Submit:   time.Duration(submit.Draw(t, "submit")),
 			Duration: time.Duration(rapid.Int64Range(1, int64(workload.MaxDuration)).Draw(t, "duration")),
 			GPUs:     workload.MilliGPU(rapid.Int64Range(1, 7000).Draw(t, "gpus")),
-			Status:   workload.Status(rapid.IntRange(0, 3).Draw(t, "status")),
+			Status:   workload.Status(rapid.SampledFrom([]int{0, 1, 2, 3, 5}).Draw(t, "status")),
 		}
 		if rapid.Bool().Draw(t, "has a deadline") {
 			jobs[i].Deadline = time.Duration(submit.Draw(t, "deadline"))
@@ -41,6 +41,18 @@ func genWorkload(t *rapid.T) *workload.Workload {
 				MilliCPUs: rapid.Int64Range(0, workload.MaxMilliCPUs).Draw(t, "cpus"),
 				Memory:    rapid.Int64Range(0, workload.MaxMemory).Draw(t, "memory"),
 				TimeLimit: time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "limit"))}.Shared()
+		}
+		if rapid.Bool().Draw(t, "asks for more") {
+			q := jobs[i].Request()
+			if jobs[i].GPUs >= 1000 && rapid.Bool().Draw(t, "has a node count") {
+				q.NodeCount = int32(jobs[i].GPUs / 1000)
+				jobs[i].GPUs = workload.GPUs(int(q.NodeCount))
+			}
+			q.QOS, q.Account = text.Draw(t, "qos"), text.Draw(t, "account")
+			q.Nice, q.Priority = rapid.Int32().Draw(t, "nice"), rapid.Int64Range(0, workload.MaxPriority).Draw(t, "priority")
+			q.Requeue = workload.RequeueMode(rapid.IntRange(0, 2).Draw(t, "requeue"))
+			q.HoldOff = time.Duration(rapid.Int64Range(0, int64(workload.MaxDuration)).Draw(t, "hold-off"))
+			jobs[i].Requested = q.Shared()
 		}
 	}
 	// Between the years 1000 and 9000.

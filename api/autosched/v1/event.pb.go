@@ -131,6 +131,8 @@ const (
 	JobDetails_COMPLETED              JobDetails_EndStatus = 1
 	JobDetails_CANCELLED              JobDetails_EndStatus = 2
 	JobDetails_FAILED                 JobDetails_EndStatus = 3
+	// The cluster ended it at its time limit.
+	JobDetails_TIMED_OUT JobDetails_EndStatus = 5
 )
 
 // Enum value maps for JobDetails_EndStatus.
@@ -140,12 +142,14 @@ var (
 		1: "COMPLETED",
 		2: "CANCELLED",
 		3: "FAILED",
+		5: "TIMED_OUT",
 	}
 	JobDetails_EndStatus_value = map[string]int32{
 		"END_STATUS_UNSPECIFIED": 0,
 		"COMPLETED":              1,
 		"CANCELLED":              2,
 		"FAILED":                 3,
+		"TIMED_OUT":              5,
 	}
 )
 
@@ -174,6 +178,59 @@ func (x JobDetails_EndStatus) Number() protoreflect.EnumNumber {
 // Deprecated: Use JobDetails_EndStatus.Descriptor instead.
 func (JobDetails_EndStatus) EnumDescriptor() ([]byte, []int) {
 	return file_autosched_v1_event_proto_rawDescGZIP(), []int{3, 0}
+}
+
+// What a preemption does to a job's progress.
+type JobRequest_RequeueMode int32
+
+const (
+	// The scheduler decides.
+	JobRequest_REQUEUE_MODE_UNSPECIFIED JobRequest_RequeueMode = 0
+	// The job continues from a checkpoint.
+	JobRequest_RESUME JobRequest_RequeueMode = 1
+	// The job begins anew.
+	JobRequest_RESTART JobRequest_RequeueMode = 2
+)
+
+// Enum value maps for JobRequest_RequeueMode.
+var (
+	JobRequest_RequeueMode_name = map[int32]string{
+		0: "REQUEUE_MODE_UNSPECIFIED",
+		1: "RESUME",
+		2: "RESTART",
+	}
+	JobRequest_RequeueMode_value = map[string]int32{
+		"REQUEUE_MODE_UNSPECIFIED": 0,
+		"RESUME":                   1,
+		"RESTART":                  2,
+	}
+)
+
+func (x JobRequest_RequeueMode) Enum() *JobRequest_RequeueMode {
+	p := new(JobRequest_RequeueMode)
+	*p = x
+	return p
+}
+
+func (x JobRequest_RequeueMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (JobRequest_RequeueMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_event_proto_enumTypes[2].Descriptor()
+}
+
+func (JobRequest_RequeueMode) Type() protoreflect.EnumType {
+	return &file_autosched_v1_event_proto_enumTypes[2]
+}
+
+func (x JobRequest_RequeueMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use JobRequest_RequeueMode.Descriptor instead.
+func (JobRequest_RequeueMode) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Event is one fact about a job, a node or the configuration, as its scheduler
@@ -235,6 +292,12 @@ type Event struct {
 	// of another epoch than the present one is rejected: revisions of the same number
 	// may differ.
 	Epoch *Epoch `protobuf:"bytes,15,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The job's progress was lost: it begins anew when it starts again. On PREEMPTED.
+	// So it is where its request says RESTART.
+	ProgressLost bool `protobuf:"varint,16,opt,name=progress_lost,json=progressLost,proto3" json:"progress_lost,omitempty"`
+	// The instant before which a job that waits may not start. On SUBMITTED and
+	// PREEMPTED. Optional.
+	HoldUntilTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=hold_until_time,json=holdUntilTime,proto3" json:"hold_until_time,omitempty"`
 	// Required on SNAPSHOT, so that none is sent by mistake: one without jobs says that
 	// none is active.
 	Snapshot      *Snapshot `protobuf:"bytes,60,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
@@ -377,6 +440,20 @@ func (x *Event) GetEpoch() *Epoch {
 	return nil
 }
 
+func (x *Event) GetProgressLost() bool {
+	if x != nil {
+		return x.ProgressLost
+	}
+	return false
+}
+
+func (x *Event) GetHoldUntilTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HoldUntilTime
+	}
+	return nil
+}
+
 func (x *Event) GetSnapshot() *Snapshot {
 	if x != nil {
 		return x.Snapshot
@@ -457,8 +534,10 @@ type ActiveJob struct {
 	LeaseExpireTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=lease_expire_time,json=leaseExpireTime,proto3" json:"lease_expire_time,omitempty"`
 	SharesGpusWith  string                 `protobuf:"bytes,8,opt,name=shares_gpus_with,json=sharesGpusWith,proto3" json:"shares_gpus_with,omitempty"`
 	Pool            int32                  `protobuf:"varint,9,opt,name=pool,proto3" json:"pool,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// That of a PREEMPTED event.
+	HoldUntilTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=hold_until_time,json=holdUntilTime,proto3" json:"hold_until_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActiveJob) Reset() {
@@ -554,6 +633,13 @@ func (x *ActiveJob) GetPool() int32 {
 	return 0
 }
 
+func (x *ActiveJob) GetHoldUntilTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HoldUntilTime
+	}
+	return nil
+}
+
 // JobDetails describes the job of an event.
 type JobDetails struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -574,7 +660,9 @@ type JobDetails struct {
 	EndStatus JobDetails_EndStatus `protobuf:"varint,7,opt,name=end_status,json=endStatus,proto3,enum=autosched.v1.JobDetails_EndStatus" json:"end_status,omitempty"`
 	// When the job should have ended, in the scheduler's own time, for schedulers
 	// that use deadlines. From 1970 to 2068. On SUBMITTED. Optional.
-	DeadlineTime  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_time,json=deadlineTime,proto3" json:"deadline_time,omitempty"`
+	DeadlineTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_time,json=deadlineTime,proto3" json:"deadline_time,omitempty"`
+	// What it asks for besides GPUs. On SUBMITTED. Optional.
+	Request       *JobRequest `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +753,156 @@ func (x *JobDetails) GetDeadlineTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *JobDetails) GetRequest() *JobRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// JobRequest is what a job asks for besides GPUs. A field that is not set asks for
+// nothing, or is not known. Texts have at most 128 bytes.
+type JobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The GPU model that its nodes must have, and the partition they must be in, as
+	// the scheduler's cluster names them.
+	GpuModel  string `protobuf:"bytes,1,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`
+	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Sums over its nodes: CPUs in thousandths, and memory.
+	MilliCpus   int64 `protobuf:"varint,3,opt,name=milli_cpus,json=milliCpus,proto3" json:"milli_cpus,omitempty"`
+	MemoryBytes int64 `protobuf:"varint,4,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// The run time after which the cluster ends it, up to ten years.
+	TimeLimit *durationpb.Duration `protobuf:"bytes,5,opt,name=time_limit,json=timeLimit,proto3" json:"time_limit,omitempty"`
+	// The number of nodes to run on, with an equal share of the GPUs on each.
+	NodeCount int32 `protobuf:"varint,6,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
+	// How much its user lowers its priority, and the priority it was recorded with, in
+	// the scheduler's units: a higher priority is earlier.
+	Nice     int32 `protobuf:"varint,7,opt,name=nice,proto3" json:"nice,omitempty"`
+	Priority int64 `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Quality of service and account, as Slurm names them.
+	Qos     string                 `protobuf:"bytes,9,opt,name=qos,proto3" json:"qos,omitempty"`
+	Account string                 `protobuf:"bytes,10,opt,name=account,proto3" json:"account,omitempty"`
+	Requeue JobRequest_RequeueMode `protobuf:"varint,11,opt,name=requeue,proto3,enum=autosched.v1.JobRequest_RequeueMode" json:"requeue,omitempty"`
+	// The time after a preemption in which it may not start, up to ten years.
+	HoldOff       *durationpb.Duration `protobuf:"bytes,12,opt,name=hold_off,json=holdOff,proto3" json:"hold_off,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobRequest) Reset() {
+	*x = JobRequest{}
+	mi := &file_autosched_v1_event_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobRequest) ProtoMessage() {}
+
+func (x *JobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_event_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobRequest.ProtoReflect.Descriptor instead.
+func (*JobRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *JobRequest) GetGpuModel() string {
+	if x != nil {
+		return x.GpuModel
+	}
+	return ""
+}
+
+func (x *JobRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *JobRequest) GetMilliCpus() int64 {
+	if x != nil {
+		return x.MilliCpus
+	}
+	return 0
+}
+
+func (x *JobRequest) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *JobRequest) GetTimeLimit() *durationpb.Duration {
+	if x != nil {
+		return x.TimeLimit
+	}
+	return nil
+}
+
+func (x *JobRequest) GetNodeCount() int32 {
+	if x != nil {
+		return x.NodeCount
+	}
+	return 0
+}
+
+func (x *JobRequest) GetNice() int32 {
+	if x != nil {
+		return x.Nice
+	}
+	return 0
+}
+
+func (x *JobRequest) GetPriority() int64 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *JobRequest) GetQos() string {
+	if x != nil {
+		return x.Qos
+	}
+	return ""
+}
+
+func (x *JobRequest) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *JobRequest) GetRequeue() JobRequest_RequeueMode {
+	if x != nil {
+		return x.Requeue
+	}
+	return JobRequest_REQUEUE_MODE_UNSPECIFIED
+}
+
+func (x *JobRequest) GetHoldOff() *durationpb.Duration {
+	if x != nil {
+		return x.HoldOff
+	}
+	return nil
+}
+
 // NodePlacement is a job's share of a node.
 type NodePlacement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -681,7 +919,7 @@ type NodePlacement struct {
 
 func (x *NodePlacement) Reset() {
 	*x = NodePlacement{}
-	mi := &file_autosched_v1_event_proto_msgTypes[4]
+	mi := &file_autosched_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +931,7 @@ func (x *NodePlacement) String() string {
 func (*NodePlacement) ProtoMessage() {}
 
 func (x *NodePlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_event_proto_msgTypes[4]
+	mi := &file_autosched_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +944,7 @@ func (x *NodePlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodePlacement.ProtoReflect.Descriptor instead.
 func (*NodePlacement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodePlacement) GetNodeId() string {
@@ -738,7 +976,7 @@ type NodeDetails struct {
 
 func (x *NodeDetails) Reset() {
 	*x = NodeDetails{}
-	mi := &file_autosched_v1_event_proto_msgTypes[5]
+	mi := &file_autosched_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +988,7 @@ func (x *NodeDetails) String() string {
 func (*NodeDetails) ProtoMessage() {}
 
 func (x *NodeDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_event_proto_msgTypes[5]
+	mi := &file_autosched_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +1001,7 @@ func (x *NodeDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeDetails.ProtoReflect.Descriptor instead.
 func (*NodeDetails) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_event_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *NodeDetails) GetNodeId() string {
@@ -791,7 +1029,7 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\b\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\b\n" +
 	"\x05Event\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
@@ -809,7 +1047,9 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\vinstance_id\x18\r \x01(\tR\n" +
 	"instanceId\x12!\n" +
 	"\fcontent_hash\x18\x0e \x01(\tR\vcontentHash\x12)\n" +
-	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x122\n" +
+	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12#\n" +
+	"\rprogress_lost\x18\x10 \x01(\bR\fprogressLost\x12B\n" +
+	"\x0fhold_until_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rholdUntilTime\x122\n" +
 	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotR\bsnapshot\"\xce\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
@@ -830,7 +1070,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x0f_level_attained\"h\n" +
 	"\bSnapshot\x12+\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x17.autosched.v1.ActiveJobR\x04jobs\x12/\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x19.autosched.v1.NodeDetailsR\x05nodes\"\x89\x04\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x19.autosched.v1.NodeDetailsR\x05nodes\"\xcd\x04\n" +
 	"\tActiveJob\x12*\n" +
 	"\x03job\x18\x01 \x01(\v2\x18.autosched.v1.JobDetailsR\x03job\x12;\n" +
 	"\vsubmit_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -841,9 +1081,11 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationH\x01R\rlevelAttained\x88\x01\x01\x12F\n" +
 	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12(\n" +
 	"\x10shares_gpus_with\x18\b \x01(\tR\x0esharesGpusWith\x12\x12\n" +
-	"\x04pool\x18\t \x01(\x05R\x04poolB\x13\n" +
+	"\x04pool\x18\t \x01(\x05R\x04pool\x12B\n" +
+	"\x0fhold_until_time\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\rholdUntilTimeB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\xed\x02\n" +
+	"\x0f_level_attained\"\xb6\x03\n" +
 	"\n" +
 	"JobDetails\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
@@ -855,13 +1097,38 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"milli_gpus\x18\x06 \x01(\x03R\tmilliGpus\x12A\n" +
 	"\n" +
 	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\x12?\n" +
-	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fdeadlineTime\"Q\n" +
+	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fdeadlineTime\x122\n" +
+	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestR\arequest\"f\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
 	"\tCANCELLED\x10\x02\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x03\"B\n" +
+	"\x06FAILED\x10\x03\x12\r\n" +
+	"\tTIMED_OUT\x10\x05\"\x04\b\x04\x10\x04\"\xfa\x03\n" +
+	"\n" +
+	"JobRequest\x12\x1b\n" +
+	"\tgpu_model\x18\x01 \x01(\tR\bgpuModel\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x1d\n" +
+	"\n" +
+	"milli_cpus\x18\x03 \x01(\x03R\tmilliCpus\x12!\n" +
+	"\fmemory_bytes\x18\x04 \x01(\x03R\vmemoryBytes\x128\n" +
+	"\n" +
+	"time_limit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ttimeLimit\x12\x1d\n" +
+	"\n" +
+	"node_count\x18\x06 \x01(\x05R\tnodeCount\x12\x12\n" +
+	"\x04nice\x18\a \x01(\x05R\x04nice\x12\x1a\n" +
+	"\bpriority\x18\b \x01(\x03R\bpriority\x12\x10\n" +
+	"\x03qos\x18\t \x01(\tR\x03qos\x12\x18\n" +
+	"\aaccount\x18\n" +
+	" \x01(\tR\aaccount\x12>\n" +
+	"\arequeue\x18\v \x01(\x0e2$.autosched.v1.JobRequest.RequeueModeR\arequeue\x124\n" +
+	"\bhold_off\x18\f \x01(\v2\x19.google.protobuf.DurationR\aholdOff\"D\n" +
+	"\vRequeueMode\x12\x1c\n" +
+	"\x18REQUEUE_MODE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06RESUME\x10\x01\x12\v\n" +
+	"\aRESTART\x10\x02\"B\n" +
 	"\rNodePlacement\x12\x17\n" +
 	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04gpus\x18\x02 \x01(\x05R\x04gpusJ\x04\b\x01\x10\x02\"V\n" +
@@ -882,47 +1149,55 @@ func file_autosched_v1_event_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_event_proto_rawDescData
 }
 
-var file_autosched_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_autosched_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_autosched_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_autosched_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_autosched_v1_event_proto_goTypes = []any{
 	(Event_Kind)(0),               // 0: autosched.v1.Event.Kind
 	(JobDetails_EndStatus)(0),     // 1: autosched.v1.JobDetails.EndStatus
-	(*Event)(nil),                 // 2: autosched.v1.Event
-	(*Snapshot)(nil),              // 3: autosched.v1.Snapshot
-	(*ActiveJob)(nil),             // 4: autosched.v1.ActiveJob
-	(*JobDetails)(nil),            // 5: autosched.v1.JobDetails
-	(*NodePlacement)(nil),         // 6: autosched.v1.NodePlacement
-	(*NodeDetails)(nil),           // 7: autosched.v1.NodeDetails
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*Epoch)(nil),                 // 10: autosched.v1.Epoch
+	(JobRequest_RequeueMode)(0),   // 2: autosched.v1.JobRequest.RequeueMode
+	(*Event)(nil),                 // 3: autosched.v1.Event
+	(*Snapshot)(nil),              // 4: autosched.v1.Snapshot
+	(*ActiveJob)(nil),             // 5: autosched.v1.ActiveJob
+	(*JobDetails)(nil),            // 6: autosched.v1.JobDetails
+	(*JobRequest)(nil),            // 7: autosched.v1.JobRequest
+	(*NodePlacement)(nil),         // 8: autosched.v1.NodePlacement
+	(*NodeDetails)(nil),           // 9: autosched.v1.NodeDetails
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*Epoch)(nil),                 // 12: autosched.v1.Epoch
 }
 var file_autosched_v1_event_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Event.kind:type_name -> autosched.v1.Event.Kind
-	8,  // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
-	5,  // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
-	6,  // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
-	9,  // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
-	9,  // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
-	8,  // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
-	7,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
-	10, // 8: autosched.v1.Event.epoch:type_name -> autosched.v1.Epoch
-	3,  // 9: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
-	4,  // 10: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
-	7,  // 11: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
-	5,  // 12: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
-	8,  // 13: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
-	6,  // 14: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
-	9,  // 15: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
-	9,  // 16: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
-	8,  // 17: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 18: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
-	8,  // 19: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	10, // 1: autosched.v1.Event.scheduler_time:type_name -> google.protobuf.Timestamp
+	6,  // 2: autosched.v1.Event.job:type_name -> autosched.v1.JobDetails
+	8,  // 3: autosched.v1.Event.placement:type_name -> autosched.v1.NodePlacement
+	11, // 4: autosched.v1.Event.attained_service:type_name -> google.protobuf.Duration
+	11, // 5: autosched.v1.Event.level_attained:type_name -> google.protobuf.Duration
+	10, // 6: autosched.v1.Event.lease_expire_time:type_name -> google.protobuf.Timestamp
+	9,  // 7: autosched.v1.Event.node:type_name -> autosched.v1.NodeDetails
+	12, // 8: autosched.v1.Event.epoch:type_name -> autosched.v1.Epoch
+	10, // 9: autosched.v1.Event.hold_until_time:type_name -> google.protobuf.Timestamp
+	4,  // 10: autosched.v1.Event.snapshot:type_name -> autosched.v1.Snapshot
+	5,  // 11: autosched.v1.Snapshot.jobs:type_name -> autosched.v1.ActiveJob
+	9,  // 12: autosched.v1.Snapshot.nodes:type_name -> autosched.v1.NodeDetails
+	6,  // 13: autosched.v1.ActiveJob.job:type_name -> autosched.v1.JobDetails
+	10, // 14: autosched.v1.ActiveJob.submit_time:type_name -> google.protobuf.Timestamp
+	8,  // 15: autosched.v1.ActiveJob.placement:type_name -> autosched.v1.NodePlacement
+	11, // 16: autosched.v1.ActiveJob.attained_service:type_name -> google.protobuf.Duration
+	11, // 17: autosched.v1.ActiveJob.level_attained:type_name -> google.protobuf.Duration
+	10, // 18: autosched.v1.ActiveJob.lease_expire_time:type_name -> google.protobuf.Timestamp
+	10, // 19: autosched.v1.ActiveJob.hold_until_time:type_name -> google.protobuf.Timestamp
+	1,  // 20: autosched.v1.JobDetails.end_status:type_name -> autosched.v1.JobDetails.EndStatus
+	10, // 21: autosched.v1.JobDetails.deadline_time:type_name -> google.protobuf.Timestamp
+	7,  // 22: autosched.v1.JobDetails.request:type_name -> autosched.v1.JobRequest
+	11, // 23: autosched.v1.JobRequest.time_limit:type_name -> google.protobuf.Duration
+	2,  // 24: autosched.v1.JobRequest.requeue:type_name -> autosched.v1.JobRequest.RequeueMode
+	11, // 25: autosched.v1.JobRequest.hold_off:type_name -> google.protobuf.Duration
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_event_proto_init() }
@@ -938,8 +1213,8 @@ func file_autosched_v1_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_event_proto_rawDesc), len(file_autosched_v1_event_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   6,
+			NumEnums:      3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
