@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -282,12 +283,37 @@ func (d *diagnosis) records(r *store.Report, now time.Time) {
 		}
 	}
 	d.ok("schedulers", "%s", plural(len(r.Schedulers), "scheduler"))
+	d.studies(r)
 	if latest.After(now.Add(maxSkew)) {
 		d.warn("clock", "set this machine's clock", "a record is of %s, and the clock shows %s",
 			latest.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	} else {
 		d.ok("clock", "no record is newer than the clock")
 	}
+}
+
+// studies checks studies and their trials.
+func (d *diagnosis) studies(r *store.Report) {
+	read := map[string]bool{}
+	trials := 0
+	for _, s := range r.Studies {
+		trials += len(s.State.Trials)
+		read[s.Scheduler+"/"+s.State.ID] = true
+	}
+	for _, damage := range r.StudyDamage {
+		var c *store.CorruptError
+		if !errors.As(damage.Err, &c) {
+			continue
+		}
+		name := path.Base(c.Bucket) + "/" + c.Key
+		if read[name] {
+			d.warn("study", restoreIt, "%s lost %s: %v", name, plural(damage.Records, "trial"), damage.Err)
+			trials -= damage.Records
+		} else {
+			d.fail("study", restoreIt, "%s cannot be read: %v", name, damage.Err)
+		}
+	}
+	d.ok("studies", "%d, %s that can be read", len(r.Studies), plural(trials, "trial"))
 }
 
 func (d *diagnosis) disk(dir string) {

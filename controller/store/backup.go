@@ -19,6 +19,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -355,8 +356,11 @@ func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close())
 // Report is what Inspect found.
 type Report struct {
 	Schedulers []controller.Saved
-	Files      []FileReport
-	Others     []string // files and folders that are not part of a store
+	Studies    []studies.Saved
+	// StudyDamage is of studies and trials that cannot be read, each a CorruptError.
+	StudyDamage []controller.Damage
+	Files       []FileReport
+	Others      []string // files and folders that are not part of a store
 }
 
 // FileReport is a file of a store.
@@ -401,6 +405,8 @@ func Inspect(dir string) (*Report, error) {
 			for _, d := range damage {
 				f.Damage = errors.Join(f.Damage, d.Err)
 			}
+			report.Studies, report.StudyDamage, err = r.LoadStudies()
+			f.Damage = errors.Join(f.Damage, err)
 		}
 	}
 	names, err := segmentNames(dir)

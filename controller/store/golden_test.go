@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,8 +20,11 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -65,6 +69,25 @@ func makeGolden(t *testing.T, out io.Writer) error {
 	if err := r.AppendEvents(ctx, "s", events); err != nil {
 		return err
 	}
+	record := study.Record{ID: "first", UID: "u", Version: 1, Phase: study.Active, Created: at, Updated: at,
+		LastTrial: 3, Ended: 2, Step: 1, Choice: "gp: few dimensions", Spec: study.Spec{Revision: 1, Algorithm: "auto",
+			Budget: 20, Seed: 3, Metric: "wait", Causal: study.CausalOn, Lease: time.Minute, Params: sp.Params(),
+			Rules: sp.Rules(), Start: json.RawMessage(sp.Default().Canonical())}}
+	values := []byte(sp.Default().Canonical())
+	trials := []*study.Trial{
+		{ID: 1, State: study.Succeeded, Values: values, Origin: "default", Client: "a", Created: at, Started: at,
+			Ended: at.Add(time.Minute), Order: 1, WasStale: true,
+			Measurements: []study.Measurement{{Step: 5, Metrics: map[string]float64{"wait": 4}}},
+			Final: &study.Measurement{Step: 9, Elapsed: time.Second,
+				Metrics: map[string]float64{"wait": 3, "x": 1}}},
+		{ID: 2, State: study.Infeasible, Values: values, Origin: study.User, Created: at, Ended: at, Order: 2,
+			Reason: "does not start"},
+		{ID: 3, State: study.Running, Values: values, Origin: "gp", Client: "b", Created: at, Started: at,
+			Expires: at.Add(time.Hour), Prediction: &search.Prediction{Mean: 2, SD: .5}, Narrowed: []string{"order"},
+			Attempt: 1, RetryOf: 1}}
+	if err := r.EnqueueStudy(studies.Change{Scheduler: "s", Study: record, Trials: trials})(); err != nil {
+		return err
+	}
 	_, err = r.Backup(context.Background(), out)
 	return err
 }
@@ -90,6 +113,23 @@ func describe(r *Store) (string, error) {
 			if c.Ack != nil {
 				fmt.Fprintf(&out, "  acknowledged %s %v\n", c.Ack.State, c.Ack.Effective)
 			}
+		}
+	}
+	all, damage, err := r.LoadStudies()
+	if err != nil || len(damage) > 0 {
+		return "", fmt.Errorf("%w %v", err, damage)
+	}
+	for _, s := range all {
+		text, err := json.Marshal(s.State.Record)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "study of %s: %s\n", s.Scheduler, text)
+		for _, one := range s.State.Trials {
+			if text, err = json.Marshal(one); err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&out, "trial of %s: %s\n", s.State.ID, text)
 		}
 	}
 	for _, q := range requests {
@@ -168,6 +208,12 @@ func TestGoldenStores(t *testing.T) {
 		got, err := describe(r)
 		if err != nil || got != string(want) {
 			t.Errorf("%s: %v, holds\n%swant\n%s", path, err, got, want)
+		}
+		all, _, _ := r.LoadStudies()
+		for _, s := range all {
+			if _, err := study.NewEngine(&s.State); err != nil {
+				t.Errorf("%s: study %s cannot go on: %v", path, s.State.ID, err)
+			}
 		}
 		saved, _, _, _ := r.Load()
 		next := change(t, testSpace(t), saved[0].Scheduler.LastRevision+1)

@@ -31,7 +31,7 @@ type Change struct {
 	Follows int64
 	Trials  []*study.Trial
 	Delete  bool          // the study with its trials
-	Audit   *audit.Record // nil for what clients do with trials, which the trials record
+	Audit   *audit.Record // nil for what hands out trials, measures and renews leases, which the trials record
 }
 
 // Saved is what a store holds of one study.
@@ -279,6 +279,31 @@ func (s *Service) record(ctx context.Context, scheduler string, r *study.Record,
 		Fields: []audit.Field{{Name: "studies/" + r.ID + ".phase", Before: text(before), After: text(after)}}}
 }
 
+// recordTrials is what the audit log says of a call that changes the states of trials, nil if it changes none.
+func (s *Service) recordTrials(ctx context.Context, scheduler string, before, after *study.State) *audit.Record {
+	var fields []audit.Field
+	for i, t := range after.Trials {
+		name := fmt.Sprintf("studies/%s/trials/%d.", after.ID, t.ID)
+		f := audit.Field{Name: name + "state", After: fmt.Sprintf("%q", t.State)}
+		if i < len(before.Trials) {
+			if before.Trials[i].State == t.State {
+				continue
+			}
+			f.Before = fmt.Sprintf("%q", before.Trials[i].State)
+		}
+		fields = append(fields, f)
+		if t.State == study.Succeeded {
+			fields = append(fields, audit.Field{Name: name + after.Spec.Metric,
+				After: fmt.Sprint(after.Spec.Value(t.Final))})
+		}
+	}
+	if fields == nil {
+		return nil
+	}
+	return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+		Fields: fields}
+}
+
 // Delete removes a study with its trials.
 func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
 	s.creating.Lock()
@@ -456,7 +481,9 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	after, changed, err := s.step(m, s.now(), e, nil)
+	after, changed, err := s.step(m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return s.recordTrials(ctx, scheduler, before, after)
+	})
 	if err != nil {
 		return after, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
@@ -187,6 +188,56 @@ func TestLeasesExpire(t *testing.T) {
 	}
 }
 
+// logged returns the first field of the records of an actor, the last first.
+func (h *house) logged(t *testing.T, actor string, limit int) (fields []string) {
+	t.Helper()
+	log, err := h.schedulers.AuditLog(0, "schedulers/s", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range log {
+		if r.Actor == actor {
+			text, _ := json.Marshal(r.Fields[0])
+			fields = append(fields, string(text))
+		}
+	}
+	return fields
+}
+
+// What changes the states of trials is in the audit log with who asked, what measures or renews is not.
+func TestAuditOfTrials(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
+	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "host", Verb: "Test"})
+	_, held, err := h.Suggest("s", "first", "a", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, _ := h.schedulers.Space("s")
+	for _, e := range []study.Event{
+		study.Measure{Trial: held[0].ID, Measurement: *waited(9)},
+		study.Renew{Trial: held[0].ID},
+		study.Complete{Trial: held[0].ID, Final: waited(7)},
+		study.Complete{Trial: held[0].ID, Final: waited(7)},
+		study.Create{Config: sp.Default().With("x", space.Num(.25))},
+		study.Stop{Trial: 2},
+	} {
+		if _, _, err := h.Do(ctx, "s", "first", held[0].ID, e); err != nil {
+			t.Fatalf("%T: %v", e, err)
+		}
+	}
+	got := h.logged(t, "host", 9)
+	want := []string{`{"name":"studies/first/trials/2.state","before":"\"requested\"","after":"\"skipped\""}`,
+		`{"name":"studies/first/trials/2.state","after":"\"requested\""}`,
+		`{"name":"studies/first/trials/1.state","before":"\"active\"","after":"\"succeeded\""}`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	log, _ := h.schedulers.AuditLog(0, "schedulers/s", 9)
+	if f := log[2].Fields; len(f) != 2 || f[1].Name != "studies/first/trials/1.wait" || f[1].After != "7" {
+		t.Errorf("of the result: %+v", f)
+	}
+}
+
 // A study's trial becomes a proposal with its evidence; operators' changes are in the audit log; what is
 // deleted or purged is gone.
 func TestProposeAndDelete(t *testing.T) {
@@ -223,21 +274,12 @@ func TestProposeAndDelete(t *testing.T) {
 	if err := h.Delete(ctx, "s", "first"); err != nil {
 		t.Fatal(err)
 	}
-	log, err := h.schedulers.AuditLog(0, "schedulers/s", 9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields []string
-	for _, r := range log {
-		if r.Actor == "ann" {
-			text, _ := json.Marshal(r.Fields[0])
-			fields = append(fields, string(text))
-		}
-	}
+	fields := h.logged(t, "ann", 9)
 	want := []string{`{"name":"studies/first.phase","before":"\"paused\""}`,
 		`{"name":"studies/first.phase","before":"\"active\"","after":"\"paused\""}`,
-		`{"name":"configurations/2.origin","after":"\"study\""}`, `{"name":"studies/first.phase","after":"\"active\""}`}
-	if len(fields) != 4 || fields[0] != want[0] || fields[1] != want[1] || fields[3] != want[3] {
+		`{"name":"configurations/2.origin","after":"\"study\""}`,
+		`{"name":"studies/first/trials/3.state","before":"\"active\"","after":"\"succeeded\""}`}
+	if len(fields) != 7 || fields[0] != want[0] || fields[1] != want[1] || fields[3] != want[3] {
 		t.Errorf("audit log: %q, want %q", fields, want)
 	}
 	h.close()
