@@ -37,7 +37,7 @@ func TestKendall(t *testing.T) {
 	}
 }
 
-func study(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
+func aggregated(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
 	to time.Duration) *AggregateStudy {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
@@ -65,8 +65,8 @@ func TestStudyAggregate(t *testing.T) {
 	}
 	first, last := w.Span()
 	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
-		r := study(t, w, scheduler, 14, 6, 3, first, last)
-		again := study(t, w, scheduler, 14, 6, 3, first, last)
+		r := aggregated(t, w, scheduler, 14, 6, 3, first, last)
+		again := aggregated(t, w, scheduler, 14, 6, 3, first, last)
 		if len(r.Instants) != 3 || r.Configs != 6 || len(r.Rows) != 2 {
 			t.Fatalf("%s: %+v", scheduler, r)
 		}
@@ -96,7 +96,7 @@ func TestAggregateKeepsRanks(t *testing.T) {
 	}
 	from := time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC).Sub(w.Zero())
 	for scheduler, tau := range map[string]float64{"tiresias": .75, "themis": .5} {
-		g := study(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
+		g := aggregated(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
 		if g.TauApart < .8 || g.Apart < .5 {
 			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) tau is %.2f, want .8",
 				scheduler, g.Apart, g.TauApart)

@@ -5,9 +5,9 @@ import "github.com/spf13/cobra"
 func newBenchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Benchmark samplers, searches, presets, horizons, the aggregator and whole decisions",
+		Short: "Benchmark samplers, searches, studies, presets, horizons, the aggregator and whole decisions",
 	}
 	cmd.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(), newBenchPresetsCmd(),
-		newBenchSearchCmd(), newBenchTuneCmd())
+		newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd())
 	return cmd
 }

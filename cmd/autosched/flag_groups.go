@@ -29,7 +29,7 @@ var flagGroups = []struct {
 		"dwell", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
 		"canary", "wave-share", "soak-time"}},
 	{"Search", []string{"methods", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
-		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs",
+		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs", "reference",
 		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
 		"allow-repeats", "causal",
 		"refine"}},

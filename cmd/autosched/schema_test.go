@@ -144,6 +144,8 @@ func TestJSONHasASchema(t *testing.T) {
 			"preset-benchmark", true},
 		{"bench horizons", "--scenarios " + days + " --only day --schedulers fifo --configs 1 --hours 1 --horizons 1h --futures 1",
 			"horizon-benchmark", true},
+		{"bench studies", "--scenarios " + days + " --only day --schedulers gandiva --budget 2 --reference 2 --seeds 1",
+			"study-benchmark", true},
 		{"bench decisions",
 			"--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
 				file("d.jsonl", ""), "decision-benchmark", true},

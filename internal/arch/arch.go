@@ -63,7 +63,7 @@ var layers = []layer{
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "controller", "study", "search", "rollout", "round",
 		"simulator", "space", "workload", "internal/certs"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
-	{"lab", 6, []string{"replay", "round", "schedulers", "search", "generation", "causal", "simulator", "space",
+	{"lab", 6, []string{"replay", "round", "schedulers", "study", "search", "generation", "causal", "simulator", "space",
 		"workload", "internal"}},
 	{"replay", 5, []string{"rollout", "round", "fidelity", "schedulers", "search", "generation", "simulator", "space",
 		"workload", "internal"}},
