@@ -13,6 +13,9 @@ import (
 // TestFlashCrowdIsAnswered: a crowd of 2,500 jobs of one GPU is decided on within 15
 // minutes, and steady arrivals are never decided on between rounds.
 func TestFlashCrowdIsAnswered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decides on thousands of jobs")
+	}
 	o := sample(t, "autosched")
 	o.Settings = round.Settings{Budget: 6, Futures: 2, Horizon: 2 * time.Hour, Search: round.SearchPortfolio,
 		Ablation: round.Ablation{NoReplay: true, NoStress: true, NoGuards: true}}

@@ -248,6 +248,9 @@ func TestProfilerStallsNoJobs(t *testing.T) {
 // TestFuturesAreOfTheirInput: futures do not depend on the rounds before, from which an engine
 // remembers what it learnt: a restart and a repetition have the same.
 func TestFuturesAreOfTheirInput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("learns from a history ten times")
+	}
 	o := sample(t)
 	first, last := o.Trace.Span()
 	o.From, o.To, o.Horizon = first, last+1, 4*time.Hour
@@ -265,11 +268,7 @@ func TestFuturesAreOfTheirInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine := generation.NewEngine(o.Trace.Zero(), generation.Method{})
-	instants := hours(first, 49, 52, 60, 75, 90)
-	if testing.Short() {
-		instants = instants[:2]
-	}
-	for i, at := range instants {
+	for i, at := range hours(first, 49, 52, 60, 75, 90) {
 		if err := l.Sim.RunUntil(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}

@@ -354,6 +354,9 @@ func crowded(t *testing.T, at time.Duration) *Evaluation {
 // TestFlashCrowdIsNotToBlame: a crowd that no future had is not blamed on a configuration under which
 // it waits no longer than under the last good one; one under which it does is taken back.
 func TestFlashCrowdIsNotToBlame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("judges two changes under a crowd")
+	}
 	at := onTrial(t, small(t), "tiresias").Options.From + 4*time.Hour
 	e := crowded(t, at)
 	sp := e.Options.Scheduler.Space

@@ -13,6 +13,9 @@ import (
 
 // TestRepository checks this repository.
 func TestRepository(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads the whole repository")
+	}
 	root := testshared.Root(t)
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
