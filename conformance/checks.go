@@ -181,23 +181,28 @@ func (t *tester) repeated() error {
 	return nil
 }
 
-func (t *tester) refuse() error {
+// refused offers a configuration that the client cannot apply. named reports whether its values were named.
+func (t *tester) refused() (c *pb.Configuration, named bool, err error) {
 	t.s.mu.Lock()
-	other := t.s.another()
+	defer t.s.mu.Unlock()
 	values := map[string]*structpb.Value{}
-	err := error(nil)
 	if t.o.Refused != nil {
 		values, err = adapter.ToProto(t.o.Refused)
 	}
-	named := len(values) > 0
-	if !named {
+	if named = len(values) > 0; !named {
 		values["no_such_parameter"] = structpb.NewNumberValue(1)
 	}
-	sent, convert := adapter.ToProto(native.ValuesOf(other))
-	maps.Copy(sent, values)
-	c := t.s.put(sent, "refused", t.s.offer.GetRevision()+1)
-	t.s.mu.Unlock()
+	sent, convert := adapter.ToProto(native.ValuesOf(t.s.another()))
 	if err := errors.Join(err, convert); err != nil {
+		return nil, named, err
+	}
+	maps.Copy(sent, values)
+	return t.s.put(sent, "refused", t.s.offer.GetRevision()+1), named, nil
+}
+
+func (t *tester) refuse() error {
+	c, named, err := t.refused()
+	if err != nil {
 		return err
 	}
 	if err := t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 }); err != nil {

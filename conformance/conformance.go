@@ -1,10 +1,12 @@
 // Package conformance checks a client of the API, in any language, against what docs/service.md says of
 // clients. It serves the API from a script: the client under test connects to it as to the service,
-// and meets lost connections, restored stores, refusals and its own crashes.
+// and meets lost connections, restored stores, refusals and its own crashes. A scheduler that is called
+// instead is called by the script.
 package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -38,7 +40,10 @@ type Result struct {
 
 // Options say what is under test.
 type Options struct {
+	// Listener is where a client under test connects.
 	Listener net.Listener
+	// Agent, if set, is a SchedulerAgent under test, which is called instead. It needs Registered.
+	Agent grpc.ClientConnInterface
 	// Space checks a registration and returns its space.
 	Space func(*pb.CreateSchedulerRequest) (*space.Space, error)
 	// Registered is a scheduler that is registered before the client connects, for clients that register
@@ -60,38 +65,40 @@ type Options struct {
 	Report func(Result)
 }
 
-// Names are those of the checks, in order.
-func Names() []string {
-	names := make([]string, len(checks))
-	for i, c := range checks {
+// Names are those of the checks of clients or agents, in order.
+func Names(agents bool) []string {
+	list := checks
+	if agents {
+		list = agentChecks
+	}
+	names := make([]string, len(list))
+	for i, c := range list {
 		names[i] = c.name
 	}
 	return names
 }
 
-// Run checks a client, and returns the results in order. An error means that it could not be
+// Run checks a client or an agent, and returns the results in order. An error means that it could not be
 // checked.
 func Run(ctx context.Context, o Options) ([]Result, error) {
 	s, err := newService(&o)
 	if err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer()
-	pb.RegisterTuningServiceServer(server, s)
-	pb.RegisterConfigurationServiceServer(server, &configurations{service: s})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(o.Listener) }()
-	t := &tester{o: &o, s: s, ctx: ctx}
-	defer func() {
-		t.kill()
-		s.end()
-		server.Stop()
-		<-served
-	}()
+	t, list := &tester{o: &o, s: s, ctx: ctx}, checks
+	if o.Agent != nil {
+		if o.Registered == nil {
+			return nil, errors.New("conformance: an agent needs a registered scheduler, of which configurations are drawn")
+		}
+		t.agent, list = pb.NewSchedulerAgentClient(o.Agent), agentChecks
+	} else {
+		defer s.serve(o.Listener)()
+	}
+	defer t.kill()
 	if err := t.start(); err != nil {
 		return nil, fmt.Errorf("start of the client: %w", err)
 	}
-	for _, c := range checks {
+	for _, c := range list {
 		if !c.needed && o.Only != nil && !slices.Contains(o.Only, c.name) {
 			continue
 		}
@@ -106,6 +113,20 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 	return t.results, nil
 }
 
+// serve serves the API until the function that it returns is called.
+func (s *service) serve(l net.Listener) (end func()) {
+	server := grpc.NewServer()
+	pb.RegisterTuningServiceServer(server, s)
+	pb.RegisterConfigurationServiceServer(server, &configurations{service: s})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	return func() {
+		s.end()
+		server.Stop()
+		<-served
+	}
+}
+
 // tester runs the checks.
 type tester struct {
 	o       *Options
@@ -113,6 +134,11 @@ type tester struct {
 	ctx     context.Context
 	results []Result
 	stop    func() // kills the client; nil if it is not running
+
+	agent   pb.SchedulerAgentClient // nil if clients are checked
+	answers []answer
+	runs    *pb.Configuration // what the agent should describe
+	whole   bool              // it answered that it applied that as sent
 }
 
 func (t *tester) start() error {

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/conformance"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers/native"
@@ -23,6 +26,7 @@ import (
 // conformanceOptions are the flags of conformance.
 type conformanceOptions struct {
 	listen     string
+	agent      string
 	id         string
 	registered string
 	refused    []string
@@ -45,11 +49,16 @@ SKIPPED for each check, and fails if one failed.
 COMMAND starts the client, {address} in its arguments stands for the address to connect to. It is killed
 and started again to check crashes; without a COMMAND, start the client by hand, and these
 checks are skipped. A client that registers no scheduler, such as an adapter, finds one of type --registered
-under the name --id. See docs/conformance.md.`,
+under the name --id.
+
+With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts, with configurations of
+a scheduler of type --registered. See docs/conformance.md.`,
 		Example: `  autosched conformance -- python3 scheduler.py --server {address}
   autosched conformance --registered tiresias --id prod -- \
       autosched adapter file --server {address} --scheduler prod --file options.yaml
-  autosched conformance --listen 127.0.0.1:7443 --refuse queues=5`,
+  autosched conformance --listen 127.0.0.1:7443 --refuse queues=5
+  autosched conformance --agent 127.0.0.1:7500 --registered tiresias -- \
+      autosched adapter file --listen {address} --form tiresias --file options.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
 			if err := o.check(); err != nil {
@@ -60,6 +69,7 @@ under the name --id. See docs/conformance.md.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.listen, "listen", "127.0.0.1:0", "loopback address to listen on, host:port; port 0 takes a free one")
+	fl.StringVar(&o.agent, "agent", "", "check a scheduler that is called at this loopback address, host:port")
 	fl.StringVar(&o.registered, "registered", "", "type of a scheduler that is registered before the client connects")
 	fl.StringVar(&o.id, "id", "conformance", "its id")
 	fl.StringSliceVar(&o.refused, "refuse", nil, "values that the client refuses, as parameter=value")
@@ -75,12 +85,21 @@ func (o *conformanceOptions) check() error {
 		return usageError{fmt.Errorf("--timeout: %v is not positive", o.patience)}
 	}
 	for _, name := range o.only {
-		if !slices.Contains(conformance.Names(), name) {
-			return usageError{fmt.Errorf("--only: %q is not one of %s", name, strings.Join(conformance.Names(), ", "))}
+		if !slices.Contains(conformance.Names(o.agent != ""), name) {
+			return usageError{fmt.Errorf("--only: %q is not one of %s", name, strings.Join(conformance.Names(o.agent != ""), ", "))}
 		}
 	}
 	if _, err := o.refusedValues(); err != nil {
 		return usageError{fmt.Errorf("--refuse: %w", err)}
+	}
+	if o.agent != "" {
+		host, _, err := net.SplitHostPort(o.agent)
+		switch {
+		case err != nil || !apiclient.Loopback(host):
+			return usageError{fmt.Errorf("--agent: %q is not host:port of this machine: it is called unencrypted", o.agent)}
+		case o.registered == "":
+			return usageError{errors.New("--agent: needs --registered, the type of which configurations are drawn")}
+		}
 	}
 	if o.registered != "" {
 		if _, err := server.CheckRegistration(builtins(), o.registration()); err != nil {
@@ -112,12 +131,8 @@ func (o *conformanceOptions) registration() *pb.CreateSchedulerRequest {
 }
 
 func (o *conformanceOptions) run(ctx context.Context, out, notes io.Writer) error {
-	l, err := loopbackListener(o.listen)
-	if err != nil {
-		return err
-	}
 	refused, _ := o.refusedValues() // checked
-	options := conformance.Options{Listener: l, Refused: refused, OneLife: o.oneLife, Only: o.only,
+	options := conformance.Options{Refused: refused, OneLife: o.oneLife, Only: o.only,
 		Patience: o.patience,
 		Space: func(req *pb.CreateSchedulerRequest) (*space.Space, error) {
 			return server.CheckRegistration(builtins(), req)
@@ -130,10 +145,26 @@ func (o *conformanceOptions) run(ctx context.Context, out, notes io.Writer) erro
 	if o.registered != "" {
 		options.Registered = o.registration()
 	}
-	if len(o.command) > 0 {
-		options.Start = func() (func(), error) { return o.start(l.Addr().String(), notes) }
+	address, how := o.agent, "start the agent; it has to listen on %s, unencrypted\n"
+	if o.agent != "" {
+		conn, err := apiclient.Endpoint{Address: o.agent}.Dial()
+		if err != nil {
+			return fmt.Errorf("--agent: %w", err)
+		}
+		defer conn.Close()
+		options.Agent = conn
 	} else {
-		fmt.Fprintf(notes, "start the client; it has to connect to %s, unencrypted\n", l.Addr())
+		l, err := loopbackListener(o.listen)
+		if err != nil {
+			return err
+		}
+		options.Listener, address = l, l.Addr().String()
+		how = "start the client; it has to connect to %s, unencrypted\n"
+	}
+	if len(o.command) > 0 {
+		options.Start = func() (func(), error) { return o.start(address, notes) }
+	} else {
+		fmt.Fprintf(notes, how, address)
 	}
 	results, err := conformance.Run(ctx, options)
 	if err != nil {

@@ -25,6 +25,8 @@ func TestConformance(t *testing.T) {
 			" adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 6},
 		{"--one-life -- " + self + " emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
 			"--speedup 600", 0, "PASS     snapshots\n", 4},
+		{"--registered lucid --agent " + freeAddress(t) + " -- " + self +
+			" adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-applying\n", 4},
 		{"--registered fifo --timeout 100ms -- sleep 1000", 1, "FAIL     follow: no watch or poll within 100ms\n" +
 			"         expected: a watch", 1},
 		{"--registered fifo --timeout 100ms --json -- sleep 1000", 1, `"schema": "autosched.conformance/v1"`, 1},
@@ -35,6 +37,8 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
+		"--agent 1.2.3.4:5":        "unencrypted",
+		"--agent 127.0.0.1:5":      "needs --registered",
 		"--timeout 0s":             "--timeout: 0s is not positive",
 		"--refuse queues":          `--refuse: "queues": want parameter=value`,
 		"--registered none":        "--registered, --id: ",

@@ -37,7 +37,7 @@ var flagGroups = []struct {
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
 	{"Service", []string{"server", "listen", "operations", "agents", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit"}},
-	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse",
+	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse", "agent",
 		"one-life"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",
