@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 )
@@ -101,6 +102,7 @@ func TestMatrixWithoutCells(t *testing.T) {
 
 // TestMatrixAblations: an ablation has its settings and only its windows and schedulers.
 func TestMatrixAblations(t *testing.T) {
+	testshared.Full(t)
 	m, _ := decisionMatrix(t)
 	m.Methods = []string{"autosched"}
 	other := m.Settings

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
 // TestRankHorizons: on the true future until the end of the window, the instant that the
 // window begins with orders configurations as holding them does, and a short future less well.
 func TestRankHorizons(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t)
 	o.Cluster = workload.Uniform(14, 8)
 	h := HorizonOptions{Horizons: []time.Duration{time.Minute, o.To - o.From}, Configs: 8, Hours: 1}

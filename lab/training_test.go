@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -106,6 +107,7 @@ func TestTrainDoesNotDependOnWorkers(t *testing.T) {
 }
 
 func TestForesee(t *testing.T) {
+	testshared.Full(t)
 	set := train(t, 0)
 	f, err := set.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // keeping are options of a short evaluation that is kept in a file, with what it notes.
@@ -86,6 +88,7 @@ func TestResume(t *testing.T) {
 
 // TestKeptDamaged: results of another build or other inputs, and damaged lines, are not used.
 func TestKeptDamaged(t *testing.T) {
+	testshared.Full(t)
 	path := filepath.Join(t.TempDir(), "cells.jsonl")
 	o, notes := keeping(t, path)
 	o.Methods = []string{"default", "preset", "random-preset"}

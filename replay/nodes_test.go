@@ -36,6 +36,7 @@ func withNodeEvents(t *testing.T, methods ...string) Options {
 // TestRoundMeasuresNodeEvents: with the true future, node events included, a configuration
 // held measures what the live simulation does under it.
 func TestRoundMeasuresNodeEvents(t *testing.T) {
+	testshared.Full(t)
 	o := withNodeEvents(t)
 	exactly(t, o, hours(o.From, 3, 10, 24), 1)
 }
@@ -94,6 +95,7 @@ func TestEveryMethodRunsWithNodeEvents(t *testing.T) {
 
 // TestNodesOfPhilly: as many nodes are up as were active at the time.
 func TestNodesOfPhilly(t *testing.T) {
+	testshared.Full(t)
 	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -187,6 +188,7 @@ func TestWarmup(t *testing.T) {
 // configuration tuned on the window in hindsight is at least as good as those that its
 // search began with.
 func TestWarmupScoresWhatCounts(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "default", "preset", "fixed-oracle")
 	o.Warmup, o.Budget = 24*time.Hour, 4
 	r := evaluate(t, o)
@@ -236,6 +238,7 @@ func TestFixedOracleScoresTheReplay(t *testing.T) {
 
 // TestWideHistory: jobs of the history wider than the cluster are left out, with a note.
 func TestWideHistory(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "default", "fixed-history", "autosched", "selftune")
 	o.To = o.From + 2*time.Hour
 	jobs := append([]workload.Job{{ID: "wide", Submit: o.From - 10*time.Minute, Duration: time.Minute,
@@ -253,6 +256,7 @@ func TestWideHistory(t *testing.T) {
 // TestHistoryWiderThanGroups: a job of the history may fit no group of nodes though the
 // groups together have its GPUs.
 func TestHistoryWiderThanGroups(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "default", "fixed-history", "autosched")
 	o.To = o.From + 2*time.Hour
 	half := workload.NodeGroup{Nodes: 1 << 7, GPUsPerNode: 8}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -14,6 +15,7 @@ import (
 // TestTuneRecommendsTheSimplest: what the search found on the built-in trace had limits and
 // thresholds that made no difference, in odd numbers.
 func TestTuneRecommendsTheSimplest(t *testing.T) {
+	testshared.Full(t)
 	for _, x := range []struct {
 		hour    int
 		changed []string

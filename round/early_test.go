@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 )
@@ -16,6 +17,7 @@ import (
 // scenarios that it was measured on, and does not win; the others, with the portfolio,
 // are measured as without cuts. The number of workers changes nothing.
 func TestEarly(t *testing.T) {
+	testshared.Full(t)
 	x := observe(t, 14*time.Hour, simulator.Options{})
 	var want string
 	for _, workers := range []int{1, 4} {

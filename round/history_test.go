@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
@@ -194,6 +195,7 @@ func TestHistory(t *testing.T) {
 // whole space at first and the portfolio later, within their budget, and decide
 // the same for any number of workers.
 func TestRoundsLearnFromRounds(t *testing.T) {
+	testshared.Full(t)
 	run := func(workers int) (out []string) {
 		incumbent, handed := schedulers.All[0].Space.Default(), json.RawMessage(nil)
 		for hour := 7; hour <= 15; hour += 2 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -55,6 +56,7 @@ func changed(t *testing.T, in Input, ago time.Duration) Input {
 
 // TestDecideByTheRule: settings and history reach the rule.
 func TestDecideByTheRule(t *testing.T) {
+	testshared.Full(t)
 	for _, tt := range []struct {
 		name   string
 		hour   int

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -218,6 +219,7 @@ func observerSeesLives(t *rapid.T, c trial, r *record) {
 // TestMoreGPUsNeverLater: under strict FIFO with a GPU counter, no job starts
 // later on a larger cluster. With backfilling, or where nodes fragment, it may.
 func TestMoreGPUsNeverLater(t *testing.T) {
+	testshared.Full(t)
 	fifo, err := schedulers.Find("fifo")
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -348,6 +349,7 @@ func forEachInterrupted(t *testing.T,
 // TestResumeContinues: State at T with the true remainders goes on as the
 // cluster itself and as a fork of it.
 func TestResumeContinues(t *testing.T) {
+	testshared.Full(t)
 	forEachInterrupted(t, resumeContinues)
 }
 
@@ -527,6 +529,7 @@ func (p *everyRound) Plan(plan *simulator.Plan) {
 // order changes as running jobs get closer to their end, and it looks at it only
 // when something happens.
 func TestSkippedRoundsChangeNothing(t *testing.T) {
+	testshared.Full(t)
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, _ time.Duration, _ *simulator.Sim) {
 		if c.scheduler.Name == "srtf" {
 			return
@@ -560,6 +563,7 @@ func TestSkippedRoundsChangeNothing(t *testing.T) {
 // two nanoseconds off, and two instants that lie closer than that may change
 // places: such runs are left out.
 func TestResumeContinuesSpread(t *testing.T) {
+	testshared.Full(t)
 	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		if rounded[c.scheduler.Name] != "" {
 			return // at every interruption, not only once a spell

@@ -153,6 +153,7 @@ func seedsMean(n int, f func(seed uint64) float64) (mean, std float64) {
 }
 
 func TestRegretAgreesWithThePublished(t *testing.T) {
+	testshared.Full(t)
 	f, err := os.Open(testshared.Path(t, "golden", "bluefin", "regret_summary.csv"))
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +203,7 @@ func TestRegretAgreesWithThePublished(t *testing.T) {
 // On a space with two categories, as in the paper, the local method must be worse, and
 // evenly spread points must not be worse than random ones.
 func TestSpreadingBeatsBlueFinOnCategories(t *testing.T) {
+	testshared.Full(t)
 	o := published[2]
 	const seeds = 200
 	sobol, std := seedsMean(seeds, func(s uint64) float64 { return o.samplerRegret("sobol", 40, s) })

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/search/objectives"
 	"github.com/autosched/autosched/space"
 	"pgregory.net/rapid"
@@ -17,6 +18,7 @@ import (
 // For any history, with failed and exhausted trials, ties and huge numbers, proposals
 // are valid, new, and at most as many as requested.
 func TestSamplersCopeWithAnyHistory(t *testing.T) {
+	testshared.Full(t)
 	rapid.Check(t, func(t *rapid.T) {
 		o := find(rapid.SampledFrom(objectives.Names()).Draw(t, "objective"))
 		e := rapid.SampledFrom(Samplers).Draw(t, "sampler")
@@ -73,6 +75,7 @@ func TestSamplersCopeWithAnyHistory(t *testing.T) {
 
 // A sampler with a model must not propose rejected configurations forever.
 func TestModelsMoveOnFromRejections(t *testing.T) {
+	testshared.Full(t)
 	o := find("quad2")
 	s := o.Space()
 	evaluate := func(_ context.Context, c space.Config) (Measurement, error) {
@@ -137,6 +140,7 @@ func TestAutoSaysWhy(t *testing.T) {
 
 // Optima at the edge of the cube must be reached exactly, not only nearly.
 func TestOptimaOnABoundAreReached(t *testing.T) {
+	testshared.Full(t)
 	o := find("bound")
 	for seed := range uint64(5) {
 		r, err := Tune(context.Background(), Options{Space: o.Space(), Budget: 40, Seed: seed,

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestBenchSearch(t *testing.T) {
+	testshared.Full(t)
 	code, stdout, stderr := command("bench", "search", "--objectives", "quad2,ladder", "--samplers", "auto,random",
 		"--budget", "20", "--seeds", "3")
 	if code != 0 || !strings.Contains(stdout, "quad2, regret after 20 evaluations") ||

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search/prune"
 )
 
 // TestCausalFromTrace goes from a trace to a graph and a judged model.
 func TestCausalFromTrace(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	data, tiers := filepath.Join(dir, "runs.csv.zst"), filepath.Join(dir, "tiers.json.gz")
 	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h",

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestCausalHostileTables gives every command that learns from a table those it
 // cannot learn from, or can only in part.
 func TestCausalHostileTables(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // visitCommands calls f for every command of the tree.
@@ -292,6 +294,7 @@ func TestNoSuchCommand(t *testing.T) {
 
 // TestFlagGroups: a command with many flags lists each under a heading, once.
 func TestFlagGroups(t *testing.T) {
+	testshared.Full(t)
 	grouped := 0
 	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
 		cmd.InitDefaultHelpFlag()

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
 )
 
 // TestCompareIsSimulate: every row has the figures of simulate, whatever the number of
 // simulations at a time.
 func TestCompareIsSimulate(t *testing.T) {
+	testshared.Full(t)
 	for _, with := range []string{"", " --estimates 0.7 --seed 5 --node-events " + nodeEvents(t)} {
 		code, out, errs := command(strings.Fields("compare --trace sample --nodes 14 --gpus-per-node 8 " +
 			"--scheduler tiresias --set queues=1 --row themis --row lucid:priority=gpu_time --seeds 1 --jobs 3 " +

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestMain makes the test binary the command itself when a test starts it as a
@@ -173,6 +175,7 @@ func TestSimulateJSON(t *testing.T) {
 }
 
 func TestEvaluateJSON(t *testing.T) {
+	testshared.Full(t)
 	dir := filepath.Join(t.TempDir(), "report")
 	code, out, errs := command("evaluate", "--trace", "sample", "--from", "2017-10-10T00:00:00Z", "--to",
 		"2017-10-10T06:00:00Z", "--nodes", "20",
@@ -360,6 +363,7 @@ func TestSmallClusterIsNoted(t *testing.T) {
 }
 
 func TestEveryCommandTeaches(t *testing.T) {
+	testshared.Full(t)
 	var visit func(path ...string)
 	visit = func(path ...string) {
 		cmd, _, err := newRootCmd().Find(path)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestEvaluateScenario: a scenario stands for its window and cluster, flags win,
@@ -103,6 +105,7 @@ func TestScenarioRecipe(t *testing.T) {
 // TestScenariosOfTheRepository: each has its window and cluster, and recipes that can be
 // drawn.
 func TestScenariosOfTheRepository(t *testing.T) {
+	testshared.Full(t)
 	path := filepath.Join("..", "..", "examples", "scenarios.json")
 	file, err := readScenarios(path)
 	if err != nil {

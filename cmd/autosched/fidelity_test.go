@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -148,6 +149,7 @@ func TestFidelityOut(t *testing.T) {
 // TestFidelityStops: a simulated queue out of all proportion to the recorded one ends tune and
 // evaluate, whichever scheduler ran the history: here it was recorded on a hundred nodes.
 func TestFidelityStops(t *testing.T) {
+	testshared.Full(t)
 	history := filepath.Join(t.TempDir(), "history.csv")
 	writeHistory(t, history, "philly", 1, .5, workload.Uniform(100, 8))
 	run := func(command string, flags ...string) []string {

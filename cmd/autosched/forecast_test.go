@@ -132,6 +132,7 @@ func TestForecastMisuse(t *testing.T) {
 // TestForecastEvalOnRealTraces: the files as they are published, by the command
 // of the documentation.
 func TestForecastEvalOnRealTraces(t *testing.T) {
+	testshared.Full(t)
 	for _, c := range []struct {
 		trace []string
 		args  string

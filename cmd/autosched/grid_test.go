@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // interruptAfter cancels a command once the file has something, and returns what it notes.
@@ -35,6 +36,7 @@ func interruptAfter(t *testing.T, file string, args ...string) string {
 // TestEvaluateContinues: after an interruption the same command says what is kept and
 // writes the report of a run that was not interrupted.
 func TestEvaluateContinues(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	args := strings.Fields("evaluate --trace sample --from 2017-10-10 --to 2017-10-10T06:00:00Z --nodes 14 " +
 		"--gpus-per-node 8 --budget 10 --futures 3 --methods default,fixed-oracle,autosched --seeds 2 --out")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestEmptyNames: a list without a name is a mistake, not a request for all.
@@ -27,6 +29,7 @@ func TestEmptyNames(t *testing.T) {
 // TestFlagsAreCheckedBeforeTheTrace: a wrong flag is reported before a long trace is
 // read.
 func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
+	testshared.Full(t)
 	for _, c := range []struct{ args, says string }{
 		{"tune", "--at is missing"},
 		{"tune --at 0 --top 0", "--top"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/workload"
@@ -110,6 +111,7 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 // no built-in model says, both are learnt from the outcomes of recurring jobs,
 // and simulating with what was learnt comes close to that cluster.
 func TestModelsLearnRoundTrip(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	var trace strings.Builder
 	trace.WriteString("job_id,submit_time,duration_s,gpus,key,model\n")

@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // No text of a figure is cut off or lies over another, on a screen or a phone, and marks
 // give their values where the pointer is.
 func TestFiguresOfPagesAreLegible(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	at := []string{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "14", "--futures", "3"}
 	for name, args := range map[string][]string{

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestPlan: the page on capacity prints what the command does.
 func TestPlan(t *testing.T) {
+	testshared.Full(t)
 	args := []string{"plan", "--trace", "sample", "--scheduler", "tiresias", "--subject-to", "p95_queue<=6h"}
 	code, out, errs := command(args...)
 	if code != 0 {

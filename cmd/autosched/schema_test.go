@@ -9,11 +9,14 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // What every command prints with --json begins with its schema, a name of its own with a
 // version. A command without a line here fails the test.
 func TestJSONHasASchema(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestRunThatFailsLeavesFilesAlone: what an earlier run wrote stays, and nothing
@@ -139,6 +141,7 @@ func TestBadTraces(t *testing.T) {
 // TestSimulateMisuse: what a flag cannot mean is an error that names the flag
 // and what it wants. Misuse exits 2, a file that cannot be used 1.
 func TestSimulateMisuse(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -43,6 +44,7 @@ func unzip(t *testing.T, path string) []byte {
 // TestRecordings compares the series and the timeline of a run with the
 // outcomes of its jobs.
 func TestRecordings(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	args := []string{"simulate", "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "16", "--scheduler",

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -158,6 +159,7 @@ func TestExplain(t *testing.T) {
 // TestRetrainRefusesWorse: the old model stays if the new one is worse on the same
 // jobs.
 func TestRetrainRefusesWorse(t *testing.T) {
+	testshared.Full(t)
 	ctx := context.Background()
 	history, good := example(t)
 	hampered := LearnOptions{Seed: 1, Columns: []int{column("hour"), column("gpus")}}
@@ -195,6 +197,7 @@ func TestRetrainRefusesWorse(t *testing.T) {
 // TestRefitLearnsNewWays: when a tenant's jobs change, a refit with the new ones
 // is better than the model of before, and is what is kept.
 func TestRefitLearnsNewWays(t *testing.T) {
+	testshared.Full(t)
 	old := trained(t, sweeps(16, 2*time.Minute, 90*time.Minute))
 	history := sweeps(16, 2*time.Minute, 90*time.Minute)
 	last := history[len(history)-1].Submit + 5*time.Hour

@@ -65,6 +65,15 @@ func Long(t testing.TB) {
 	}
 }
 
+// Full skips a test if tests are to be short, as under the race detector. Use it for what runs no goroutines, or
+// those that other tests of its package run as well.
+func Full(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs nothing at the same time that other tests do not")
+	}
+}
+
 // Root returns the repository's root: the nearest directory with a go.mod, from the
 // test's own upwards.
 func Root(t testing.TB) string {
