@@ -109,7 +109,8 @@ func (s *called) StreamEvents(req *pb.StreamEventsRequest, stream pb.SchedulerAg
 }
 
 // checkAgent runs the suite against an agent, which is made anew whenever it is started.
-func checkAgent(t *testing.T, kind string, start func() (pb.SchedulerAgentServer, func())) map[string]conformance.Result {
+func checkAgent(t *testing.T, kind string,
+	start func() (pb.SchedulerAgentServer, func())) map[string]conformance.Result {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
