@@ -96,7 +96,8 @@ func (o *conformanceOptions) check() error {
 		host, _, err := net.SplitHostPort(o.agent)
 		switch {
 		case err != nil || !apiclient.Loopback(host):
-			return usageError{fmt.Errorf("--agent: %q is not host:port of this machine: it is called unencrypted", o.agent)}
+			return usageError{fmt.Errorf("--agent: %q is not host:port of this machine: it is called unencrypted",
+				o.agent)}
 		case o.registered == "":
 			return usageError{errors.New("--agent: needs --registered, the type of which configurations are drawn")}
 		}
