@@ -98,7 +98,8 @@ func startLive(t *rapid.T, c trial) *live {
 		}
 		l.log.add(&l.sim, e)
 		out := workload.Event{ID: fmt.Sprintf("%08d", sent), Kind: e.Kind, Time: e.Time,
-			LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil}
+			LevelAttained: e.Seen.LevelAttained, HasLevel: e.Seen.HasLevel, LeaseUntil: e.Seen.LeaseUntil,
+			Lost: e.Lost, HoldUntil: e.HoldUntil}
 		out.Job.ID = l.sim.JobName(e.Job)
 		switch e.Kind {
 		case workload.Submitted:
@@ -164,7 +165,7 @@ func (l *live) past(c trial) *simulator.Past {
 	out := make([]simulator.EndedJob, len(ended))
 	for i, f := range ended {
 		out[i] = simulator.EndedJob{Submit: f.Submit, End: f.End, Key: f.Key, Tenant: f.Tenant, GPUs: f.GPUs.Whole(),
-			RunTime: f.RunTime}
+			RunTime: f.RunTime + f.Lost}
 	}
 	return simulator.NewPast(out)
 }
@@ -337,6 +338,9 @@ func forEachInterrupted(t *testing.T,
 		c = interruptible(t, c, evenModels())
 		if rapid.Bool().Draw(t, "ties") {
 			c.w = tie(t, c.w)
+		}
+		if rapid.Bool().Draw(t, "demands") {
+			c.w = demanding(t, c)
 		}
 		whole := startLive(t, c)
 		if err := whole.sim.Run(context.Background()); err != nil {

@@ -34,9 +34,6 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 	offered, vacated := false, false
 	s.kinds.epoch++
 	for _, id := range start {
-		if s.held && s.holdsOff(id) {
-			continue
-		}
 		k := s.kind(id)
 		if s.kinds.marks[k].failedEpoch == s.kinds.epoch {
 			continue
@@ -118,9 +115,6 @@ func (s *Sim) canHelp(stop, start []ID) bool {
 	k.epoch++
 	k.asked = k.asked[:0]
 	for _, id := range start {
-		if s.held && s.holdsOff(id) {
-			continue
-		}
 		i := s.kind(id)
 		if k.marks[i].askedEpoch == k.epoch {
 			continue

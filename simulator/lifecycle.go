@@ -12,7 +12,7 @@ func (s *Sim) start(id ID, gpus int) bool {
 	if j.phase != pending {
 		panic(fmt.Sprintf("simulator: policy starts job %d, which is not waiting", id))
 	}
-	if s.holdsOff(id) || !s.allocate(id, gpus) {
+	if !s.allocate(id, gpus) {
 		return false
 	}
 	s.markRunning(id)
@@ -28,7 +28,7 @@ func (s *Sim) startAt(id ID, at []workload.NodeGPUs) bool {
 	if s.place.mode == Count {
 		panic("simulator: policy names the nodes of a job where GPUs are only counted")
 	}
-	if s.holdsOff(id) || !s.allows(j, int(j.gpus)) || !s.mayOccupy(j, at, int(j.gpus)) || !s.hasRoom(j, at) {
+	if !s.allows(j, int(j.gpus)) || !s.mayOccupy(j, at, int(j.gpus)) || !s.hasRoom(j, at) {
 		return false
 	}
 	for _, n := range at {
@@ -40,9 +40,6 @@ func (s *Sim) startAt(id ID, at []workload.NodeGPUs) bool {
 	s.markRunning(id)
 	return true
 }
-
-// holdsOff reports whether a waiting job may not start yet.
-func (v *View) holdsOff(id ID) bool { return v.held && v.jobs[id].ready > v.now }
 
 // markRunning starts a job that has its GPUs.
 func (s *Sim) markRunning(id ID) {
@@ -207,11 +204,22 @@ func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	s.notify(workload.Preempted, id)
 }
 
-// hold keeps a waiting job from starting before an instant, at which the policy decides again.
+// hold keeps a waiting job from starting before an instant: until then it satisfies no node's constraint.
 func (s *Sim) hold(id ID, until time.Duration) {
-	s.held = true
-	s.jobs[id].ready = until
+	j := &s.jobs[id]
+	j.ready, j.where = until, s.place.nowhere()
+	if int(id) < len(s.kinds.of) {
+		s.kinds.of[id] = unknownKind
+	}
 	s.setNext(id, until)
+}
+
+// unhold lets a job start that was held.
+func (s *Sim) unhold(id ID) {
+	s.change(id, func(j *job) { j.where = s.constraintOf(s.spec(id)) })
+	if s.holds != nil {
+		s.holds.Eligible(id)
+	}
 }
 
 func (s *Sim) finish(id ID) {

@@ -101,6 +101,7 @@ func (s *Sim) decide() error {
 // then arrivals, then node events, then the wake-up.
 func (s *Sim) processEvents(t time.Duration) error {
 	s.due = s.due[:0]
+	readmit := false // as the constraint of a waiting job changed
 	for len(s.heap) > 0 && s.heap[0].at == t {
 		s.due = append(s.due, s.heap.pop().id)
 	}
@@ -117,6 +118,9 @@ func (s *Sim) processEvents(t time.Duration) error {
 		if j.phase != running { // its hold-off is over, or its epilog
 			if j.phase == done {
 				s.free(id)
+			} else {
+				s.unhold(id)
+				readmit = s.holds == nil
 			}
 			continue
 		}
@@ -137,6 +141,8 @@ func (s *Sim) processEvents(t time.Duration) error {
 	}
 	if s.changes == t {
 		s.changeNodes()
+	} else if readmit {
+		s.readmit(s.policy)
 	}
 	if s.wake == t {
 		s.wake = never

@@ -178,6 +178,20 @@ func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
 	return uint16(n)
 }
 
+// nowhere is the index of the constraint that no node satisfies.
+func (p *placer) nowhere() uint16 {
+	a := asked{nodes: -1}
+	i, ok := p.indexOf[a]
+	if !ok {
+		i = uint16(len(p.constraints))
+		p.indexOf[a] = i
+		p.constraints = longer(p.constraints, len(p.constraints)+1)
+		x := &p.constraints[i]
+		x.asked, x.groups = a, x.groups[:0]
+	}
+	return i
+}
+
 // capacity is the number of GPUs that a job with a constraint can hold at most on
 // an empty cluster, with or without its closed nodes. Members of a job may run on
 // different groups.

@@ -38,6 +38,13 @@ type Freed interface {
 	Freed(j ID)
 }
 
+// Holding is a policy that knows of jobs that may not start for a time after a preemption (View.JobEligible).
+// For others, the run is as if it resumed when that time is over.
+type Holding interface {
+	// Eligible reports that a waiting job may start from now on.
+	Eligible(j ID)
+}
+
 // Reporter is a policy that remembers more about jobs than their events record.
 // What it reports travels with the job's events and comes back to Admit.
 type Reporter interface {

@@ -150,6 +150,8 @@ func (s *Sim) offer(id ID, sign int) {
 func (s *Sim) couldFit(k kindKey) bool {
 	p, gpus, x := &s.place, int(k.gpus), &s.place.constraints[k.where]
 	switch {
+	case len(x.groups) == 0:
+		return false
 	case len(p.could) == 0 && p.mode != Count:
 		return true // there are several cells
 	case gpus > p.total(0, 0)+s.reach.total:

@@ -75,6 +75,7 @@ type Sim struct {
 	policy Policy
 	quanta Quantumed // policy, nil if it is none
 	freed  Freed     // policy, nil if it is none
+	holds  Holding   // policy, nil if it is none
 	report Reporter  // policy, nil if it is none
 	plan   Plan
 	oracle Oracle // of the View, for Clairvoyant policies
@@ -109,7 +110,6 @@ type counters struct {
 	events   int
 	common   int     // GPUs held beyond quotas
 	shared   int     // GPUs of no quota
-	held     bool    // some job was stopped and might not start for a time
 	load     float64 // integral of active jobs over time, in seconds
 	metrics  integrals
 }
@@ -210,7 +210,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.now, s.began = at, at
 	s.active, s.waiting, s.queued, s.events, s.finished = 0, 0, 0, 0, 0
 	s.wake, s.planAt = never, never
-	s.deferred, s.planning, s.moves, s.held = false, false, s.moves[:0], false
+	s.deferred, s.planning, s.moves = false, false, s.moves[:0]
 	s.load = 0
 	s.metrics = integrals{}
 	s.heap, s.sweepAt = s.heap[:0], sweepLength(0)
@@ -303,6 +303,7 @@ func (s *Sim) use(p Policy) {
 	s.policy = p
 	s.quanta, _ = p.(Quantumed)
 	s.freed, _ = p.(Freed)
+	s.holds, _ = p.(Holding)
 	s.report, _ = p.(Reporter)
 	if c, ok := p.(Clairvoyant); ok {
 		s.oracle.v = &s.View
