@@ -146,6 +146,8 @@ type Objectives struct {
 	// that have a deadline.
 	DeadlineJobs   int     `json:"deadline_jobs"`
 	DeadlineMisses float64 `json:"deadline_misses"`
+	// TimedOut is the number of jobs that ended at their time limit.
+	TimedOut int `json:"timed_out"`
 }
 
 // Summary are the objectives and intermediate metrics of a run.
@@ -294,6 +296,9 @@ func (sum *Objectives) add(o *Outcome) {
 		}
 		if o.Missed() {
 			sum.DeadlineMisses++
+		}
+		if o.Killed {
+			sum.TimedOut++
 		}
 	}
 	sum.RestartGPUHours += o.Restart.Hours() * float64(o.GPUs)

@@ -47,6 +47,9 @@ func (r *simulateReport) print(w io.Writer) error {
 	if r.DeadlineJobs > 0 {
 		row("deadlines", "%.1f %% of %d missed", 100*r.DeadlineMisses, r.DeadlineJobs)
 	}
+	if r.TimedOut > 0 {
+		row("time limits", "%d jobs ended at theirs", r.TimedOut)
+	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
 	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
 	if err := t.Flush(); err != nil || len(r.Tenants) < 2 {
