@@ -137,12 +137,12 @@ python: ## Run the Python examples against a service (needs python3-grpcio, prot
 		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler and protobuf-compiler-grpc"; \
 	fi
 
-# short is a minute's share.
-AUTOSCHED_SLURM ?= full
+# full takes quarter of an hour, short a minute.
+AUTOSCHED_SLURM ?= $(if $(CI),short,full)
 
 .PHONY: slurm
 slurm: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
-slurm: ## Run the tests against a real Slurm with emulated nodes (needs root and Slurm's packages).
+slurm: ## Run the tests on a real Slurm with emulated nodes (needs root and Slurm's packages).
 	$(GO) test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v ./adapter/slurm/...
 
 .PHONY: format

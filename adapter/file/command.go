@@ -35,6 +35,9 @@ func (c commands) Reload(ctx context.Context, path string) error {
 	return refusedBy("reload", err)
 }
 
+// Restore implements [Target].
+func (c commands) Restore(ctx context.Context, path string) error { return c.Reload(ctx, path) }
+
 // ReadBack implements [Target].
 func (c commands) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	if len(c.o.ReadBack) == 0 {

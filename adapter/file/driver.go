@@ -45,8 +45,8 @@ type Options struct {
 	Form native.Form
 	// Previous is where the previous file is kept; in Dir if empty.
 	Previous string
-	// Head, if set, returns comment lines that precede what Form renders for a configuration.
-	Head func(*pb.Configuration) string
+	// Head, if set, returns comment lines above what Form renders for a configuration.
+	Head func(c *pb.Configuration, body []byte) string
 	// Target, if set, takes the place of the following three commands.
 	Target Target
 	// Check is run on a new file before it takes the place of the file. If it fails, the
@@ -69,8 +69,10 @@ type Options struct {
 type Target interface {
 	// Check looks at a new file before it takes the place of the file.
 	Check(ctx context.Context, path string) error
-	// Reload has the scheduler read the file.
+	// Reload has the scheduler read a new file.
 	Reload(ctx context.Context, path string) error
+	// Restore has it read the previous file, which is back.
+	Restore(ctx context.Context, path string) error
 	// ReadBack returns what is in force, as a file of the Form.
 	ReadBack(ctx context.Context, path string) ([]byte, error)
 }
@@ -154,6 +156,9 @@ func Open(o Options) (*Driver, error) {
 	return d, nil
 }
 
+// OnStep calls a function after each step of an application: for tests that end there.
+func (d *Driver) OnStep(f func(step string)) { d.step = f }
+
 // Close lets another driver have the file.
 func (d *Driver) Close() error { return d.lock.Close() }
 
@@ -220,7 +225,7 @@ func (d *Driver) render(c *pb.Configuration, want space.Values) ([]byte, error) 
 		return nil, fmt.Errorf("render: %w", err)
 	}
 	if d.o.Head != nil {
-		text = append([]byte(d.o.Head(c)), text...)
+		text = append([]byte(d.o.Head(c, text)), text...)
 	}
 	got, err := d.o.Form.Parse(text)
 	if err != nil {
@@ -353,7 +358,7 @@ func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
 	}
 	d.step("restored")
 	if text != nil {
-		if err := d.o.Target.Reload(ctx, d.o.Path); err != nil {
+		if err := d.o.Target.Restore(ctx, d.o.Path); err != nil {
 			return false, err
 		}
 	}

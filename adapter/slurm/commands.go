@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
 // Commands runs Slurm's own programs.
@@ -79,33 +81,13 @@ func (b *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// null is what Slurm prints for nothing.
-const null = "(null)"
-
 // config reads scontrol show config.
-func (c Commands) config(ctx context.Context) (map[string]string, error) {
+func (c Commands) config(ctx context.Context) (*conf.Config, error) {
 	text, err := c.Run(ctx, "scontrol", "show", "config")
 	if err != nil {
 		return nil, err
 	}
-	return parseConfig(text), nil
-}
-
-func parseConfig(text string) map[string]string {
-	out := map[string]string{}
-	for l := range strings.Lines(text) {
-		key, value, ok := strings.Cut(l, "=")
-		if value = strings.TrimSpace(value); ok {
-			if value == null {
-				value = ""
-			}
-			out[strings.TrimSpace(key)] = value
-		}
-	}
-	if v, there := out["PriorityWeightFairShare"]; there {
-		out["PriorityWeightFairshare"] = v // as slurm.conf's manual writes it
-	}
-	return out
+	return conf.ReadShown("scontrol show config", []byte(text))
 }
 
 // up reports whether slurmctld answers; an error is a file that Slurm's programs cannot read.

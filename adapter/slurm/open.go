@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/adapter/file"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
 // Options say which Slurm is configured and what the adapter may do.
@@ -37,9 +38,12 @@ type Options struct {
 	ReconfigureTimeout time.Duration
 	// TakeOver lets the adapter replace a file that it did not write, once.
 	TakeOver bool
+	// whole: other keys of the file may go.
+	whole bool
 }
 
-func (o *Options) fill() {
+// Filled has the paths that are left out.
+func (o Options) Filled() Options {
 	if o.Conf == "" {
 		o.Conf = "/etc/slurm/slurm.conf"
 	}
@@ -49,20 +53,22 @@ func (o *Options) fill() {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(filepath.Dir(o.Include), ".autosched")
 	}
+	return o
 }
 
 // Open checks that the site is one that the adapter may configure, puts the previous file back where a former adapter
 // ended while it applied a configuration, and returns the driver of the include file.
 func Open(ctx context.Context, o Options) (*file.Driver, error) {
-	o.fill()
-	t, err := newTarget(ctx, o)
+	o = o.Filled()
+	t, err := newTarget(o)
 	if err != nil {
 		return nil, err
 	}
 	_, err = os.Stat(filepath.Join(o.Dir, "state.json"))
 	first := errors.Is(err, fs.ErrNotExist)
-	d, err := file.Open(file.Options{Path: o.Include, Dir: o.Dir, Form: t.Form, Previous: o.Include + ".prev",
-		Target: t, Head: head, TakeOver: o.TakeOver || first})
+	take := o.TakeOver
+	o.TakeOver = take || first
+	d, err := file.Open(o.driver(t))
 	if err != nil {
 		return nil, err
 	}
@@ -70,32 +76,31 @@ func Open(ctx context.Context, o Options) (*file.Driver, error) {
 	if err := d.Recover(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := t.site(ctx, o, first || o.TakeOver); err != nil {
+	if err := t.site(ctx, o, first || take); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
 // head says whose the file is.
-func head(c *pb.Configuration) string {
-	return fmt.Sprintf("# AutoSched: revision %d. It reports a change by another hand, and then changes nothing.\n",
-		c.GetRevision())
+func head(c *pb.Configuration, body []byte) string {
+	return conf.Head(c.GetRevision(), c.GetCreateTime().AsTime(), body)
 }
 
-func newTarget(_ context.Context, o Options) (*Target, error) {
+func newTarget(o Options) (*Target, error) {
 	for _, path := range []string{o.Conf, o.Include} {
 		if _, err := os.ReadFile(path); err != nil {
 			return nil, err
 		}
 	}
 	for _, id := range o.Tuned {
-		if _, known := find(strings.TrimSuffix(id, negativeSign)); !known {
+		if _, known := conf.Find(id); !known {
 			return nil, fmt.Errorf("%s: the adapter cannot set it: take it out of the scheduler's space", id)
 		}
 	}
 	return &Target{Commands: Commands{Conf: o.Conf}, Conf: o.Conf, Include: o.Include, Log: o.Log,
 		Restart: o.Restart, Reconfigure: o.Reconfigure, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
-		Form: &Form{Tuned: o.Tuned}}, nil
+		Form: &conf.Form{Tuned: o.Tuned}}, nil
 }
 
 // site looks at what the site has in force: which items of lists are its own, and whether anything keeps the include
@@ -112,9 +117,8 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	if err != nil {
 		return err
 	}
-	if config["PriorityType"] != "priority/multifactor" {
-		return fmt.Errorf("PriorityType is %s: set priority/multifactor in slurm.conf and restart slurmctld",
-			config["PriorityType"])
+	if got := config.Get("PriorityType"); got != "priority/multifactor" {
+		return fmt.Errorf("PriorityType is %s: set priority/multifactor in slurm.conf and restart slurmctld", got)
 	}
 	places, err := elsewhere(o.Conf, o.Include, owned(o.Tuned))
 	if err != nil {
@@ -125,7 +129,7 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 			strings.Join(places, ", "))
 	}
 	if anew || t.Form.Site == nil {
-		t.Form.Site = siteItems(config, o.Tuned)
+		t.Form.Site = config.Site(o.Tuned)
 		if text, err = json.Marshal(t.Form.Site); err != nil {
 			return err
 		}
@@ -136,12 +140,63 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 			return err
 		}
 	}
-	text, err = os.ReadFile(o.Include)
+	if text, err = os.ReadFile(o.Include); err != nil {
+		return err
+	}
+	mine := owned(o.Tuned)
+	for i, l := range strings.Split(string(text), "\n") {
+		key, _, _ := strings.Cut(strings.TrimSpace(l), "=")
+		if key != "" && key[0] != '#' && !mine(key) && !o.whole {
+			return fmt.Errorf("%s:%d: %s is not tuned, and this file is replaced whole: move the line into %s",
+				o.Include, i+1, key, o.Conf)
+		}
+	}
+	return keepOriginal(o.Include)
+}
+
+// Recover puts the previous file back where a former adapter ended while it applied a configuration. It does nothing
+// else.
+func Recover(ctx context.Context, o Options) error {
+	o = o.Filled()
+	if _, err := os.Stat(filepath.Join(o.Dir, "state.json")); err != nil {
+		return nil
+	}
+	t, err := newTarget(o)
 	if err != nil {
 		return err
 	}
-	if _, err := t.Form.Parse(text); err != nil && anew {
-		return fmt.Errorf("%s: %w", o.Include, err)
+	d, err := file.Open(o.driver(t))
+	if err != nil {
+		return err
 	}
-	return nil
+	return errors.Join(d.Recover(ctx), d.Close())
+}
+
+func (o *Options) driver(t *Target) file.Options {
+	return file.Options{Path: o.Include, Dir: o.Dir, Form: t.Form, Previous: o.Include + ".prev", Target: t, Head: head,
+		TakeOver: o.TakeOver}
+}
+
+// AwaitOpen opens, and waits for a slurmctld that is away.
+func AwaitOpen(ctx context.Context, o Options, notify func(error)) (*file.Driver, error) {
+	o = o.Filled()
+	last := ""
+	for {
+		d, err := Open(ctx, o)
+		if err == nil {
+			return d, nil
+		}
+		if up, _ := (Commands{Conf: o.Conf}).up(ctx); up || ctx.Err() != nil {
+			return nil, err
+		}
+		if err.Error() != last {
+			notify(err)
+		}
+		last = err.Error()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }

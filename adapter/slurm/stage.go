@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
 // maxIncludes bounds the files of a configuration, so that one that includes itself ends.
@@ -16,19 +17,19 @@ const maxIncludes = 100
 
 // stage copies a configuration with what it includes into a private folder, with another text of one file, and has
 // Slurm's own parser read it. The error wraps [client.ErrRefused] if the file does not parse.
-func (c Commands) stage(ctx context.Context, conf, include string, text []byte) error {
+func (c Commands) stage(ctx context.Context, main, include string, text []byte) error {
 	dir, err := os.MkdirTemp("", "autosched-stage")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	copied := map[string]string{}
-	top, err := stageFile(dir, conf, include, text, copied)
+	top, err := stageFile(dir, main, include, text, copied)
 	if err != nil {
 		return err
 	}
 	if copied[include] == "" {
-		return fmt.Errorf("%s does not include %s: add the line \"include %s\" at its end", conf, include, include)
+		return fmt.Errorf("%s does not include %s: add the line \"include %s\" at its end", main, include, include)
 	}
 	staged := c
 	staged.Conf = top
@@ -75,43 +76,27 @@ func stageFile(dir, path, include string, replaced []byte, copied map[string]str
 
 // included is the file that a line includes; empty if none.
 func included(l, dir string) string {
-	fields := strings.Fields(l)
-	if len(fields) < 2 || !strings.EqualFold(fields[0], "include") {
+	path, is := conf.Included(l)
+	if !is {
 		return ""
 	}
-	if filepath.IsAbs(fields[1]) {
-		return filepath.Clean(fields[1])
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
 	}
-	return filepath.Join(dir, fields[1])
+	return filepath.Join(dir, path)
 }
 
 // elsewhere returns where files other than the include file set keys that it owns, as "file:line: key".
-func elsewhere(conf, include string, keys func(string) bool) ([]string, error) {
-	var out []string
-	seen := map[string]bool{include: true}
-	var walk func(path string) error
-	walk = func(path string) error {
-		if seen[path] || len(seen) > maxIncludes {
-			return nil
-		}
-		seen[path] = true
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		n := 0
-		for l := range strings.Lines(string(text)) {
-			n++
-			if of := included(l, filepath.Dir(path)); of != "" {
-				if err := walk(of); err != nil {
-					return err
-				}
-			}
-			if key, _, ok := strings.Cut(strings.TrimSpace(l), "="); ok && keys(strings.TrimSpace(key)) {
-				out = append(out, fmt.Sprintf("%s:%d: %s", path, n, key))
-			}
-		}
-		return nil
+func elsewhere(path, include string, keys func(string) bool) ([]string, error) {
+	c, err := conf.Read(path, os.ReadFile)
+	if err != nil {
+		return nil, err
 	}
-	return out, walk(conf)
+	var out []string
+	for _, l := range c.Lines {
+		if filepath.Clean(l.File) != filepath.Clean(include) && keys(l.Key) {
+			out = append(out, l.String())
+		}
+	}
+	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
 // Target is the slurmctld whose included file is written. It implements the file adapter's Target.
@@ -21,7 +23,7 @@ type Target struct {
 	Commands
 	// Conf is slurm.conf, Include the file that it includes last.
 	Conf, Include string
-	Form          *Form
+	Form          *conf.Form
 	// Log is slurmctld's log; it is not read if empty.
 	Log string
 	// Restart starts slurmctld where it ended over a file that is taken back; nothing does if empty.
@@ -60,6 +62,20 @@ func (t *Target) Check(ctx context.Context, path string) error {
 	if t.unchecked {
 		return nil
 	}
+	places, err := elsewhere(t.Conf, t.Include, owned(t.Form.Tuned))
+	if err != nil {
+		return err
+	}
+	if len(places) > 0 {
+		return fmt.Errorf("settings that are tuned are set elsewhere, too, and nothing is changed: %s",
+			strings.Join(places, ", "))
+	}
+	d, err1 := t.diagnostics(ctx)
+	config, err2 := t.config(ctx)
+	if err1 == nil && err2 == nil && d.backfill > wake(config)/2 {
+		return fmt.Errorf("a backfill cycle takes %v of an interval of %v: nothing is changed", d.backfill,
+			wake(config))
+	}
 	return t.examine(ctx, text)
 }
 
@@ -72,16 +88,9 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
-	all, _ := lines(text) // read before
-	known := strings.Split(strings.ToLower(config["AccountingStorageTRES"]), ",")
-	for _, l := range all {
-		for item := range strings.SplitSeq(l.value, ",") {
-			name, _, _ := strings.Cut(item, "=")
-			if l.key == weightTRES && !slices.Contains(known, strings.ToLower(name)) {
-				return fmt.Errorf("%w: %s: %s is not in AccountingStorageTRES, and slurmctld would end",
-					client.ErrRefused, l.key, name)
-			}
-		}
+	site := slices.Concat(slices.Collect(maps.Values(t.Form.Site))...)
+	for _, p := range conf.Check(text, site, config.Get("AccountingStorageTRES")) {
+		return fmt.Errorf("%w: %w", client.ErrRefused, p)
 	}
 	return t.stage(ctx, t.Conf, t.Include, text)
 }
@@ -89,6 +98,18 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 // Reload implements the file adapter's Target. It has slurmctld read its files, watches it until its backfill has
 // woken, and reads its log.
 func (t *Target) Reload(ctx context.Context, path string) error {
+	from := t.logSize()
+	if err := t.Restore(ctx, path); err != nil {
+		return err
+	}
+	if said := t.complaints(from); said != "" {
+		return fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said)
+	}
+	return nil
+}
+
+// Restore implements the file adapter's Target: a Reload whatever the log says.
+func (t *Target) Restore(ctx context.Context, path string) error {
 	before, err := t.config(ctx)
 	if unreadable(err) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
@@ -112,13 +133,7 @@ func (t *Target) Reload(ctx context.Context, path string) error {
 		}
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
-	if err := t.watch(ctx, path, from, wake(before)+beyondWake); err != nil {
-		return err
-	}
-	if said := t.complaints(from); said != "" {
-		return fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said)
-	}
-	return nil
+	return t.watch(ctx, path, from, wake(before)+beyondWake)
 }
 
 // unreadable reports whether Slurm's programs do not read the configuration.
@@ -127,13 +142,10 @@ func unreadable(err error) bool {
 }
 
 // wake is the interval after which slurmctld's backfill thread reads its settings.
-func wake(config map[string]string) time.Duration {
-	for item := range strings.SplitSeq(config[schedulerParameters], ",") {
-		if text, is := strings.CutPrefix(item, "bf_interval="); is {
-			if n, err := strconv.Atoi(text); err == nil {
-				return time.Duration(min(max(n, 1), 10800)) * time.Second
-			}
-		}
+func wake(config *conf.Config) time.Duration {
+	text, _ := config.Option("bf_interval", false)
+	if n, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(n, 1), 10800)) * time.Second
 	}
 	return 30 * time.Second
 }
@@ -214,7 +226,7 @@ func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := lines(text)
+	all, err := conf.FormLines(text)
 	if err != nil {
 		return nil, err
 	}
@@ -224,10 +236,11 @@ func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	for _, l := range all {
-		if config[l.key] == "" {
-			return nil, fmt.Errorf("%s: slurmctld has no value", l.key)
+		v := config.Get(l.Key)
+		if v == "" {
+			return nil, fmt.Errorf("%s: slurmctld has no value", l.Key)
 		}
-		fmt.Fprintf(&out, "%s=%s\n", l.key, config[l.key])
+		fmt.Fprintf(&out, "%s=%s\n", l.Key, v)
 	}
 	return out.Bytes(), nil
 }
@@ -280,7 +293,7 @@ func (t *Target) wasFatal(text []byte) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	return slices.Contains(strings.Fields(string(known)), fingerprint(text)), err
+	return slices.Contains(strings.Fields(string(known)), conf.Fingerprint(text)), err
 }
 
 func (t *Target) noteFatal(text []byte) error {
@@ -288,7 +301,7 @@ func (t *Target) noteFatal(text []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(t.Fatal, append(known, fingerprint(text)+"\n"...), 0o600)
+	return os.WriteFile(t.Fatal, append(known, conf.Fingerprint(text)+"\n"...), 0o600)
 }
 
 // owned are the keys of the file that parameters set.

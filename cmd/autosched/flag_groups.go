@@ -38,7 +38,8 @@ var flagGroups = []struct {
 	{"Service", []string{"server", "listen", "operations", "agents", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse", "agent",
-		"one-life"}},
+		"one-life", "slurm-conf", "include", "reconfigure", "restart", "history", "requeue-resumes", "dry-run",
+		"original"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",
 		"limit-requests", "limit-message"}},
@@ -63,6 +64,8 @@ var elsewhere = []struct{ flag, beside, title string }{
 	{"config", "dir", "Service"},
 	{"from", "dir", "Service"},
 	{"interval", "reload", "Adapter"}, {"timeout", "reload", "Adapter"}, {"scheduler", "reload", "Adapter"},
+	{"mode", "slurm-conf", "Adapter"}, {"interval", "slurm-conf", "Adapter"}, {"timeout", "slurm-conf", "Adapter"},
+	{"scheduler", "slurm-conf", "Adapter"}, {"log", "slurm-conf", "Adapter"},
 }
 
 // groupFlags makes --help list the flags of commands that have many by group.

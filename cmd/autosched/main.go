@@ -112,6 +112,7 @@ func newRootCmd() *cobra.Command {
 		newDoctorCmd(),
 		newEmulateCmd(),
 		newAdapterCmd(),
+		newSlurmCmd(),
 		newConformanceCmd(),
 		newSchedulerCmd(),
 		newConfigCmd(),

@@ -48,11 +48,15 @@ func TestJSONHasASchema(t *testing.T) {
 	)
 	registered := online + address
 	recorded := recordedService(t)
+	slurmConf := fakeSlurm(t)
 	for _, x := range []struct {
 		command, args, schema string
 		slow                  bool
 	}{
 		{"version", "", "version", false},
+		{"slurm doctor", "", "diagnosis", false},
+		{"slurm apply", filepath.Dir(slurmConf) + "/autosched/autosched.conf --dry-run", "slurm-settings", false},
+		{"slurm rollback", "", "slurm-rollback", false},
 		{"trace stats", "sample", "trace-statistics", false},
 		{"trace validate", jobs, "trace-validation", false},
 		{"trace import", jobs + " --out " + file("i.csv", ""), "imported-trace", false},

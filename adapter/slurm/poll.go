@@ -1,0 +1,212 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/atomicfile"
+)
+
+// Poller sends what Slurm's accounting says as events. It changes nothing in Slurm, and needs no more rights than to
+// see all jobs.
+type Poller struct {
+	Commands
+	// Dir is where it keeps how far it is. Required.
+	Dir string
+	// Interval is the time between polls; 30 s if 0.
+	Interval time.Duration
+	// History is how far back the first poll reaches; a week if 0.
+	History time.Duration
+	// KeepProgress: requeued jobs go on where they were, as they write checkpoints.
+	KeepProgress bool
+	// Notify is called with what went wrong and is tried again.
+	Notify func(error)
+
+	mu     sync.Mutex
+	seen   time.Time // slurmctld's time of the last poll
+	state  cursor
+	polled chan struct{} // closed after the first poll
+	once   sync.Once
+}
+
+// cursor is what the poller knows after a restart.
+type cursor struct {
+	// Since is up to when everything has been stored by the service; zero before the first poll.
+	Since time.Time `json:"since,omitzero"`
+	tracker
+}
+
+const (
+	// overlap is how late a row may be changed.
+	overlap = 10 * time.Minute
+	// lag is how far slurmdbd is behind slurmctld.
+	lag = 5 * time.Second
+)
+
+// Open reads how far a former poller was.
+func (p *Poller) Open() error {
+	p.polled = make(chan struct{})
+	if p.Interval == 0 {
+		p.Interval = 30 * time.Second
+	}
+	if p.History == 0 {
+		p.History = 7 * 24 * time.Hour
+	}
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(p.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p.state)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: remove it, and the events of the last days are sent again", p.path(), err)
+	}
+	return nil
+}
+
+func (p *Poller) path() string { return filepath.Join(p.Dir, "events.json") }
+
+// Run polls until the context ends. Whatever is away, Slurm or the service, it waits for and goes on where it was.
+func (p *Poller) Run(ctx context.Context, c *client.Client) {
+	last := ""
+	for {
+		err := p.poll(ctx, c)
+		if ctx.Err() != nil {
+			return
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != last && p.Notify != nil {
+			if err == nil {
+				err = errors.New("accounting answers again")
+			}
+			p.Notify(err)
+		}
+		last = text
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(p.Interval):
+		}
+	}
+}
+
+// poll looks once, and returns when the service has stored what is new.
+func (p *Poller) poll(ctx context.Context, c *client.Client) error {
+	events, resync, next, err := p.look(ctx)
+	if err != nil {
+		return err
+	}
+	p.once.Do(func() { close(p.polled) })
+	if resync {
+		c.Resync()
+	}
+	if err := c.Send(ctx, events...); err != nil {
+		return err
+	}
+	if err := c.Flush(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Since = next
+	p.state.forget(next.Add(-2 * overlap))
+	return atomicfile.WritePrivate(p.path(), func(w io.Writer) error { return json.NewEncoder(w).Encode(&p.state) })
+}
+
+// look returns the events that are new, and up to when a later look need not go back.
+func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, next time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// slurmctld may be away: accounting goes on without it.
+	sdiag, away := p.diagnostics(ctx)
+	now := sdiag.now
+	if now.IsZero() {
+		now = time.Now().UTC().Truncate(time.Second)
+	}
+	if p.state.Cluster == "" {
+		config, err := p.config(ctx)
+		if err != nil {
+			return nil, false, next, err
+		}
+		p.state.Cluster = config.Get("ClusterName")
+	}
+	p.state.KeepProgress = p.KeepProgress
+	since, first := p.state.Since.Add(-overlap), p.state.Since.IsZero()
+	if first {
+		since = now.Add(-p.History)
+		// The first event sets the time of the service: jobs may have been submitted long before.
+		events = append(events, p.beat(since))
+	}
+	var reasons map[string]string
+	var nodes []node
+	if away == nil {
+		reasons, away = p.reasons(ctx)
+	}
+	if away == nil {
+		nodes, away = p.nodes(ctx)
+	}
+	outages, err := p.outages(ctx, p.state.Cluster, since)
+	if err != nil {
+		return nil, false, next, err
+	}
+	rows, err := p.accounting(ctx, p.state.Cluster, since)
+	if err != nil {
+		return nil, false, next, err
+	}
+	// The nodes come first: what runs on them is about them.
+	if away == nil {
+		at := now
+		if first {
+			at = since
+		}
+		events = append(events, p.state.feedNodes(nodes, outages, at)...)
+	}
+	jobs, resync := p.state.feed(rows, reasons, now)
+	events = append(events, jobs...)
+	next = p.state.Since
+	if away == nil && sdiag.queue == 0 { // nothing is on its way to slurmdbd
+		next = now.Add(-lag)
+		events = append(events, p.beat(next))
+	}
+	p.seen = now
+	if away != nil && p.Notify != nil && ctx.Err() == nil {
+		p.Notify(fmt.Errorf("slurmctld: %w: its accounting is read on", away))
+	}
+	return events, resync, next, nil
+}
+
+// beat says that all events up to an instant have been sent.
+func (p *Poller) beat(at time.Time) *pb.Event {
+	return &pb.Event{EventId: fmt.Sprintf("%s/polled/%d", p.state.Cluster, at.Unix()), Kind: pb.Event_HEARTBEAT,
+		SchedulerTime: timestamppb.New(at)}
+}
+
+// Snapshot is what there was at the last poll; it waits for the first one.
+func (p *Poller) Snapshot(ctx context.Context) *pb.Event {
+	select {
+	case <-p.polled:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state.snapshot(p.seen)
+}

@@ -1,0 +1,321 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// tracker makes events of what Slurm's accounting lists. Events that are made again have the ids that they had before.
+type tracker struct {
+	Cluster string `json:"cluster"`
+	// KeepProgress: a requeued job goes on where it was, as it writes checkpoints.
+	KeepProgress bool            `json:"keep_progress"`
+	Jobs         map[string]*job `json:"jobs"` // by the key of Slurm
+	Nodes        map[string]node `json:"nodes"`
+	// Polled is when the nodes were looked at last.
+	Polled time.Time `json:"polled,omitzero"`
+}
+
+// job is what has been reported of a job.
+type job struct {
+	ID        string          `json:"id"` // unique for ever: keys come again
+	Submit    time.Time       `json:"submit"`
+	Details   description     `json:"details"`
+	Submitted bool            `json:"submitted,omitempty"`
+	Withheld  bool            `json:"withheld,omitempty"` // seen to wait for something else than the scheduler
+	Starts    int             `json:"starts,omitempty"`
+	Running   bool            `json:"running,omitempty"`
+	Resizing  bool            `json:"resizing,omitempty"`
+	Nodes     []string        `json:"nodes,omitempty"` // while it runs
+	Over      time.Time       `json:"over,omitzero"`   // when it ended
+	Doubt     int64           `json:"doubt,omitempty"` // a row whose successor may be yet to come
+	Rows      map[int64]phase `json:"rows"`
+}
+
+// description is what describes a job.
+type description struct {
+	Name, User, Account, Partition, QOS string
+	GPUs, Nodes                         int // Nodes is 0 if they have unequal shares
+	Limit                               time.Duration
+}
+
+// phase is how far a row has been reported.
+type phase struct {
+	Started bool `json:"started,omitempty"`
+	Ended   bool `json:"ended,omitempty"`
+}
+
+// feed takes a listing over and returns the events that are new. reasons are why jobs wait; nil if that is not known.
+// resync reports that jobs which the service has wait for something else now: a snapshot leaves them out.
+func (t *tracker) feed(rows []row, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
+	for i := range rows {
+		r := &rows[i]
+		later := slices.ContainsFunc(rows[i+1:], func(o row) bool {
+			return o.key == r.key && !o.submit.Before(r.submit)
+		})
+		new, again := t.row(r, later, reasons, now)
+		events, resync = append(events, new...), resync || again
+	}
+	slices.SortStableFunc(events, func(a, b *pb.Event) int {
+		return a.SchedulerTime.AsTime().Compare(b.SchedulerTime.AsTime())
+	})
+	return events, resync
+}
+
+// row takes a row over.
+func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
+	j := t.Jobs[r.key]
+	if j == nil || !j.Over.IsZero() && j.Rows[r.db] == (phase{}) {
+		j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit,
+			Rows:    map[int64]phase{},
+			Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit}}
+		if t.Jobs == nil {
+			t.Jobs = map[string]*job{}
+		}
+		t.Jobs[r.key] = j
+	}
+	at := j.Rows[r.db]
+	if at.Ended {
+		return nil, false
+	}
+	event := func(kind pb.Event_Kind, id string, when time.Time) *pb.Event {
+		e := &pb.Event{EventId: j.ID + "/" + id, Kind: kind, SchedulerTime: timestamppb.New(when),
+			Job: &pb.JobDetails{JobId: j.ID}}
+		events = append(events, e)
+		return e
+	}
+	waits := r.start.IsZero() && !r.ended()
+	eligible := r.eligible
+	if eligible.Before(r.submit) {
+		eligible = r.submit
+	}
+	if waits && j.Starts == 0 && reasons != nil {
+		held := withheld(reasons[r.key]) || eligible.After(now)
+		if held && j.Submitted {
+			j.Submitted, resync = false, true
+		}
+		j.Withheld = held || j.Withheld && !j.Submitted
+		if held {
+			return nil, resync
+		}
+	}
+	if r.eligible.IsZero() && waits {
+		return nil, false
+	}
+	if !j.Submitted && !(r.ended() && r.start.IsZero()) { // those cancelled before they waited are left out
+		when, id := eligible, "submitted"
+		if j.Withheld {
+			if when = now; !r.start.IsZero() && r.start.Before(now) {
+				when = r.start
+			}
+			id = fmt.Sprint(id, "/", when.Unix())
+		}
+		if !r.start.IsZero() && when.After(r.start) {
+			when = r.start
+		}
+		j.Submitted, j.Submit = true, when
+		event(pb.Event_SUBMITTED, id, when).Job = t.details(j)
+	}
+	if !r.start.IsZero() && !at.Started {
+		at.Started = true
+		kind := pb.Event_RESUMED
+		switch {
+		case j.Resizing:
+			kind = pb.Event_RESIZED
+		case j.Starts == 0:
+			kind = pb.Event_STARTED
+		}
+		j.Starts++
+		j.Running, j.Resizing, j.Nodes = true, false, r.nodes
+		j.Details.GPUs = r.gpus
+		e := event(kind, fmt.Sprint(r.db, "/started"), r.start)
+		e.Placement = placement(r.nodes, r.gpus)
+		switch kind {
+		case pb.Event_RESIZED:
+			e.Job.MilliGpus = int64(r.gpus) * 1000
+		case pb.Event_RESUMED:
+			if !t.KeepProgress {
+				e.AttainedService = durationpb.New(0)
+			}
+		}
+	}
+	if r.ended() && !strings.HasPrefix(r.state, "PENDING") {
+		t.end(j, r, &at, later, event)
+	}
+	j.Rows[r.db] = at
+	return events, resync
+}
+
+// end takes over that a row ended.
+func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event_Kind, string, time.Time) *pb.Event) {
+	id := fmt.Sprint(r.db, "/ended")
+	switch {
+	case r.state == "RESIZING":
+		j.Resizing = true
+	case r.state == "REQUEUED" || later:
+		if at.Started {
+			e := event(pb.Event_PREEMPTED, id, r.end)
+			if !t.KeepProgress {
+				e.AttainedService = durationpb.New(0)
+			}
+		}
+		j.Running, j.Nodes = false, nil
+	case (r.state == "PREEMPTED" || r.state == "NODE_FAIL") && j.Doubt != r.db:
+		j.Doubt = r.db // it may be requeued: the next listing shows that
+		return
+	default:
+		if j.Submitted {
+			e := event(pb.Event_FINISHED, id, r.end)
+			e.Job.EndStatus = endStatus(r.state)
+			if r.suspended && at.Started {
+				e.AttainedService = durationpb.New(r.elapsed * time.Duration(r.gpus))
+			}
+		}
+		j.Running, j.Nodes, j.Over = false, nil, r.end
+	}
+	at.Ended = true
+}
+
+func endStatus(state string) pb.JobDetails_EndStatus {
+	switch state {
+	case "COMPLETED":
+		return pb.JobDetails_COMPLETED
+	case "CANCELLED", "REVOKED":
+		return pb.JobDetails_CANCELLED
+	}
+	return pb.JobDetails_FAILED
+}
+
+// placement shares the GPUs of a job out on its nodes; nil if that is not even, as the listing does not say how.
+func placement(nodes []string, gpus int) []*pb.NodePlacement {
+	if len(nodes) == 0 || gpus%len(nodes) != 0 {
+		return nil
+	}
+	var out []*pb.NodePlacement
+	for _, n := range nodes {
+		out = append(out, &pb.NodePlacement{NodeId: n, Gpus: int32(gpus / len(nodes))})
+	}
+	return out
+}
+
+// holdOff is how long slurmctld leaves a requeued job alone: the life of its credential and a second.
+const holdOff = 121 * time.Second
+
+// details describes a job to the service.
+func (t *tracker) details(j *job) *pb.JobDetails {
+	d := &j.Details
+	request := &pb.JobRequest{Partition: d.Partition, Qos: d.QOS, Account: d.Account, NodeCount: int32(d.Nodes),
+		Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(holdOff)}
+	if t.KeepProgress {
+		request.Requeue = pb.JobRequest_RESUME
+	}
+	if d.Limit > 0 {
+		request.TimeLimit = durationpb.New(d.Limit)
+	}
+	return &pb.JobDetails{JobId: j.ID, User: d.User, Tenant: d.Account, Key: d.Name, MilliGpus: int64(d.GPUs) * 1000,
+		Request: request}
+}
+
+// snapshot is what there is now.
+func (t *tracker) snapshot(now time.Time) *pb.Event {
+	s := &pb.Snapshot{}
+	for _, key := range sortedKeys(t.Jobs) {
+		j := t.Jobs[key]
+		if !j.Submitted || !j.Over.IsZero() {
+			continue
+		}
+		s.Jobs = append(s.Jobs, &pb.ActiveJob{Job: t.details(j), SubmitTime: timestamppb.New(j.Submit),
+			Running: j.Running, Placement: placement(j.Nodes, j.Details.GPUs)})
+	}
+	for _, name := range sortedKeys(t.Nodes) {
+		if n := t.Nodes[name]; n.State != "down" {
+			s.Nodes = append(s.Nodes, &pb.NodeDetails{NodeId: name, Gpus: int32(n.GPUs), Draining: n.State == "draining"})
+		}
+	}
+	return &pb.Event{Kind: pb.Event_SNAPSHOT, SchedulerTime: timestamppb.New(now), Snapshot: s}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// feedNodes takes the nodes over, and the times in which they were down or drained.
+func (t *tracker) feedNodes(nodes []node, outages []outage, now time.Time) []*pb.Event {
+	var events []*pb.Event
+	tell := func(id string, when time.Time, n node) {
+		kind := map[string]pb.Event_Kind{"up": pb.Event_NODE_UP, "draining": pb.Event_NODE_DRAINED,
+			"down": pb.Event_NODE_DOWN}[n.State]
+		details := &pb.NodeDetails{NodeId: n.Name}
+		if n.State == "up" {
+			details.Gpus = int32(n.GPUs)
+		}
+		events = append(events, &pb.Event{EventId: fmt.Sprintf("%s/node/%s/%s/%d", t.Cluster, n.Name, id, when.Unix()),
+			Kind: kind, SchedulerTime: timestamppb.New(when), Node: details})
+	}
+	if t.Nodes == nil {
+		t.Nodes = map[string]node{}
+	}
+	for _, n := range nodes {
+		before, known := t.Nodes[n.Name]
+		if !known || before.GPUs != n.GPUs {
+			tell("up", now, node{n.Name, n.GPUs, "up"})
+			before.State = "up"
+		}
+		var last outage
+		for _, o := range outages {
+			if o.node == n.Name && !o.start.Before(last.start) {
+				last = o
+			}
+		}
+		blip := known && n.State == "up" && before.State == "up" && last.start.After(t.Polled) && !last.end.IsZero()
+		switch {
+		case blip:
+			tell(last.state, last.start, node{n.Name, n.GPUs, last.state})
+			tell("up", last.end, n)
+		case n.State == before.State:
+		case known && n.State == "up" && last.end.After(t.Polled):
+			tell("up", last.end, n)
+		case known && n.State == last.state && last.end.IsZero() && last.start.After(t.Polled):
+			tell(n.State, last.start, n)
+		default:
+			tell(n.State, now, n)
+		}
+		t.Nodes[n.Name] = n
+	}
+	gone := slices.DeleteFunc(sortedKeys(t.Nodes), func(name string) bool {
+		return len(nodes) == 0 || slices.ContainsFunc(nodes, func(n node) bool { return n.Name == name })
+	})
+	for _, name := range gone {
+		n := t.Nodes[name]
+		n.State = "down"
+		tell("gone", now, n)
+		delete(t.Nodes, name)
+	}
+	t.Polled = now
+	slices.SortStableFunc(events, func(a, b *pb.Event) int {
+		return cmp.Compare(a.SchedulerTime.AsTime().Unix(), b.SchedulerTime.AsTime().Unix())
+	})
+	return events
+}
+
+// forget drops jobs that no listing since an instant has.
+func (t *tracker) forget(since time.Time) {
+	for key, j := range t.Jobs {
+		if !j.Over.IsZero() && j.Over.Before(since) {
+			delete(t.Jobs, key)
+		}
+	}
+}

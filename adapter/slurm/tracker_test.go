@@ -1,0 +1,156 @@
+package slurm
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+const columnsHead = "JobID|JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|" +
+	"ReqTRES|AllocTRES|NNodes|NodeList|DBIndex|Suspended\n"
+
+// listed makes a listing of rows: JobID, JobIDRaw, State, Submit, Eligible, Start, End, GPUs, nodes and DBIndex.
+func listed(rows ...string) []row {
+	var b strings.Builder
+	b.WriteString(columnsHead)
+	for _, r := range rows {
+		f := strings.Fields(r)
+		tres := "cpu=1,gres/gpu=" + f[7]
+		fmt.Fprintf(&b, "%s|%s|job|u|a|p|q|%s|%s|%s|%s|%s|0|10|%s|%s|1|%s|%s|00:00:00\n", f[0], f[1], f[2], f[3], f[4],
+			f[5], f[6], tres, tres, f[8], f[9])
+	}
+	return rowsOf(b.String())
+}
+
+// reported is what a listing makes the tracker send.
+func reported(t *tracker, now int64, reasons map[string]string, rows ...string) []string {
+	events, _ := t.feed(listed(rows...), reasons, time.Unix(now, 0))
+	var out []string
+	for _, e := range events {
+		id := strings.TrimPrefix(e.Job.JobId, "c/")
+		out = append(out, fmt.Sprintf("%d %s %s", e.SchedulerTime.Seconds, e.Kind, id))
+	}
+	return out
+}
+
+func same(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+func TestJobLife(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	same(t, reported(c, 105, map[string]string{"7": "Resources"}, "7 7 PENDING 100 100 None Unknown 4 x 1"), "100 SUBMITTED 7/100")
+	same(t, reported(c, 115, nil, "7 7 RUNNING 100 100 110 Unknown 4 g[1-2] 1"), "110 STARTED 7/100")
+	same(t, reported(c, 115, nil, "7 7 RUNNING 100 100 110 Unknown 4 g[1-2] 1")) // again: nothing is new
+	// It is preempted, and waits for its hold-off.
+	same(t, reported(c, 130, map[string]string{"7": "BeginTime"}, "7 7 PREEMPTED 100 100 110 120 4 g[1-2] 1",
+		"7 7 PENDING 120 241 None Unknown 4 x 3"), "120 PREEMPTED 7/100")
+	same(t, reported(c, 300, nil, "7 7 PREEMPTED 100 100 110 120 4 g[1-2] 1", "7 7 COMPLETED 120 241 250 290 4 g1 3"),
+		"250 RESUMED 7/100", "290 FINISHED 7/100")
+	// The id comes again for another job.
+	same(t, reported(c, 400, nil, "7 7 COMPLETED 120 241 250 290 4 g1 3", "7 7 RUNNING 390 390 391 Unknown 1 g1 9"),
+		"390 SUBMITTED 7/390", "391 STARTED 7/390")
+}
+
+func TestNodeFailsWithoutRequeue(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	same(t, reported(c, 125, nil, "7 7 NODE_FAIL 100 100 110 120 4 g1 1"), "100 SUBMITTED 7/100", "110 STARTED 7/100")
+	same(t, reported(c, 140, nil, "7 7 NODE_FAIL 100 100 110 120 4 g1 1"), "120 FINISHED 7/100")
+}
+
+// Jobs that wait for something else than the scheduler are not submitted to it until they wait for it.
+func TestHeldJobs(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	const waits = "7 7 PENDING 100 100 None Unknown 4 x 1"
+	same(t, reported(c, 105, map[string]string{"7": "QOSMaxGRESPerUser"}, waits))
+	same(t, reported(c, 205, map[string]string{"7": "Priority"}, waits), "205 SUBMITTED 7/100")
+	_, resync := c.feed(listed(waits), map[string]string{"7": "JobHeldAdmin"}, time.Unix(300, 0))
+	if s := c.snapshot(time.Unix(300, 0)).GetSnapshot(); !resync || len(s.GetJobs()) != 0 {
+		t.Errorf("a job that is held again is in the snapshot: %v", s)
+	}
+	same(t, reported(c, 405, nil, "7 7 CANCELLED 100 100 None 400 4 x 1")) // by then the service has forgotten it
+	same(t, reported(c, 505, nil, "8 8 CANCELLED 100 100 None 400 4 x 2")) // never waited
+}
+
+func TestArraysAndHeterogeneousJobs(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	same(t, reported(c, 105, map[string]string{"15_3": "JobArrayTaskLimit", "15_4": "JobArrayTaskLimit"},
+		"15_1 18 RUNNING 100 100 101 Unknown 8 g1 18", "15_2 19 RUNNING 100 100 101 Unknown 8 g2 19",
+		"15_[3-4%2] 15 PENDING 100 100 None Unknown 8 x 17"),
+		"100 SUBMITTED 15_1/100", "100 SUBMITTED 15_2/100", "101 STARTED 15_1/100", "101 STARTED 15_2/100")
+	same(t, reported(c, 205, nil, "15_3 20 RUNNING 100 200 200 Unknown 8 g1 25", "15_4 15 COMPLETED 100 200 200 204 8 g2 17"),
+		"200 SUBMITTED 15_4/100", "200 STARTED 15_4/100", "200 SUBMITTED 15_3/100", "200 STARTED 15_3/100",
+		"204 FINISHED 15_4/100")
+	rows := listed("16+0 16 RUNNING 300 300 310 Unknown 2 g1 21", "16+1 17 RUNNING 300 300 310 Unknown 4 g2 22")
+	events, _ := c.feed(rows, nil, time.Unix(320, 0))
+	if len(events) != 2 || events[0].Job.MilliGpus != 6000 {
+		t.Errorf("a heterogeneous job is %v", events)
+	}
+}
+
+func TestNodeEvents(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	at := func(now int64, text string, outages ...outage) []string {
+		var out []string
+		for _, e := range c.feedNodes(nodesOf(text), outages, time.Unix(now, 0).UTC()) {
+			out = append(out, fmt.Sprintf("%d %s %s", e.SchedulerTime.Seconds, e.Kind, e.Node.NodeId))
+		}
+		return out
+	}
+	text := func(state string) string {
+		return "NodeName=g1 State=IDLE CfgTRES=cpu=64,gres/gpu=8 X=1\nNodeName=g2 State=" + state +
+			" CfgTRES=cpu=64,gres/gpu=8\nNodeName=login State=IDLE CfgTRES=cpu=4\n"
+	}
+	same(t, at(100, text("IDLE")), "100 NODE_UP g1", "100 NODE_UP g2")
+	same(t, at(200, text("MIXED+DRAIN"), outage{"g2", "draining", time.Unix(150, 0), time.Time{}}), "150 NODE_DRAINED g2")
+	same(t, at(300, text("IDLE"), outage{"g2", "draining", time.Unix(150, 0), time.Unix(260, 0)}), "260 NODE_UP g2")
+	same(t, at(400, text("IDLE"), outage{"g2", "down", time.Unix(350, 0), time.Unix(354, 0)}),
+		"350 NODE_DOWN g2", "354 NODE_UP g2")
+	same(t, at(500, "NodeName=g1 State=IDLE CfgTRES=gres/gpu=8\n"), "500 NODE_DOWN g2")
+}
+
+// TestRecordedRows reads a recorded listing: each job once, with its outcome.
+func TestRecordedRows(t *testing.T) {
+	text, err := os.ReadFile("testdata/arrays_hetjobs_requeues.psv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &tracker{Cluster: "c"}
+	events, _ := c.feed(rowsOf(string(text)), nil, time.Unix(1<<31, 0))
+	counts := map[pb.Event_Kind]int{}
+	ids := map[string]bool{}
+	for _, e := range events {
+		counts[e.Kind]++
+		if ids[e.EventId] {
+			t.Errorf("%s is there twice", e.EventId)
+		}
+		ids[e.EventId] = true
+	}
+	got := fmt.Sprint(counts)
+	if want := "map[SUBMITTED:25 STARTED:25 PREEMPTED:1 FINISHED:25]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if again, _ := c.feed(rowsOf(string(text)), nil, time.Unix(1<<31, 0)); len(again) > 0 {
+		t.Errorf("%d events again", len(again))
+	}
+}
+
+func TestExpand(t *testing.T) {
+	for list, want := range map[string]string{"g[1,3-5],h1": "g1 g3 g4 g5 h1", "a[08-10]b[1-2]": "a08b1 a08b2 a09b1 a09b2 a10b1 a10b2",
+		"x": "x", "g[1-7:3]": "g1 g4 g7"} {
+		if got := strings.Join(expand(list), " "); got != want {
+			t.Errorf("%s is %s, want %s", list, got, want)
+		}
+	}
+	if got := strings.Join(tasks("15_[1,4-5%2]"), " "); got != "15_1 15_4 15_5" {
+		t.Error(got)
+	}
+}
