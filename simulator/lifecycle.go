@@ -163,7 +163,7 @@ func (s *Sim) evict(id ID) { s.requeue(id, false, 0) }
 // the longer of its hold-off and the one given.
 func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	j := &s.jobs[id]
-	s.settle(j)
+	s.settle(id)
 	limit := time.Duration(0)
 	if j.asks {
 		r := s.spec(id).Request()
@@ -224,7 +224,7 @@ func (s *Sim) unhold(id ID) {
 
 func (s *Sim) finish(id ID) {
 	j := &s.jobs[id]
-	s.settle(j)
+	s.settle(id)
 	stays := s.opts.Epilog > 0 && j.partner < 0 // its GPUs are not free yet
 	if stays {
 		s.withdraw(id)

@@ -42,6 +42,8 @@ type Options struct {
 	Epilog time.Duration
 	// Peer reproduces what other simulators do differently.
 	Peer Peer
+	// Meter measures what jobs draw (Outcome.Draw); nil measures nothing.
+	Meter Meter
 
 	// The following observe a run and do not change it.
 
@@ -72,6 +74,9 @@ func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	}
 	if len(o.Nodes) > 0 {
 		fmt.Fprintln(h, o.Nodes)
+	}
+	if o.Meter != nil {
+		fmt.Fprintln(h, "meter", o.Meter.Digest())
 	}
 	if o.Estimate != nil {
 		for j := range jobs {

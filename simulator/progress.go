@@ -8,7 +8,14 @@ import (
 // settle counts a running job's progress and service up to now. It is done only
 // where the rate changes and at the end of a spell, so that reading a job never
 // changes how its progress is rounded.
-func (s *Sim) settle(j *job) {
+func (s *Sim) settle(id ID) {
+	j := &s.jobs[id]
+	s.meter(id, j)
+	s.progress(j)
+}
+
+// progress is settle without the meter.
+func (s *Sim) progress(j *job) {
 	j.attained = s.attainedNow(j)
 	j.left = s.leftNow(j)
 	j.restart += s.idleNow(j)

@@ -42,6 +42,8 @@ type Outcome struct {
 	// above 1 where the job was spread or shared GPUs, below where it had more of
 	// them than it asks for.
 	Slowdown float64
+	// Draw is what Options.Meter measured in this run.
+	Draw Draw
 }
 
 // Missed reports whether the job ended after its deadline.
@@ -76,6 +78,9 @@ func (s *Sim) outcome(id ID) Outcome {
 		Wait: j.waited, RunTime: work, Restart: j.restart, Attained: j.attained, Floor: j.floor,
 		Preemptions: int(j.preempts), GPUs: int(j.gpus), Members: int(j.members), Spread: j.spread, Strayed: j.strayed,
 		Killed: j.killed,
+	}
+	if int(id) < len(s.drawn) {
+		o.Draw = s.drawn[id]
 	}
 	o.Slowdown = float64(o.JCT()-j.waited-j.restart) / float64(work)
 	if s.opts.Peer.RestartOutsideJCT {

@@ -322,6 +322,7 @@ func (r *records) copyFrom(src *records) {
 	r.tenantsOf = append(r.tenantsOf[:0], src.tenantsOf...)
 	r.classes.copyFrom(&src.classes)
 	r.loads.copyFrom(&src.loads)
+	r.drawn = append(r.drawn[:0], src.drawn...)
 }
 
 // handover is what a policy reports about a job to the next.

@@ -125,6 +125,7 @@ type records struct {
 	tenantsOf []int32 // by job, with those to come; empty if tenants do not matter
 	classes   lottery
 	loads     lottery
+	drawn     []Draw // by job, as far as Options.Meter measured; empty without it
 }
 
 // buffers are memory that means nothing to another simulation: scratch, and what
@@ -140,6 +141,7 @@ type buffers struct {
 	room      Room
 	tenantOf  map[string]int32 // by name, while a run begins
 	nodes     []workload.NodeGPUs
+	metered   []workload.NodeGPUs
 	full      []uint64   // of allocateMembers
 	due       []ID       // of one instant
 	handover  []handover // to the next policy
@@ -214,7 +216,7 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	s.load = 0
 	s.metrics = integrals{}
 	s.heap, s.sweepAt = s.heap[:0], sweepLength(0)
-	s.multi, s.spare = s.multi[:0], s.spare[:0]
+	s.multi, s.spare, s.drawn = s.multi[:0], s.spare[:0], s.drawn[:0]
 	s.place.reset(opts.Placement, c)
 	s.reach.forget()
 	s.plan.s = s

@@ -38,7 +38,7 @@ func (s *Sim) join(id, with ID) {
 		s.recordPlacement(id, s.nodes)
 	}
 	s.charge(j)
-	s.settle(p)
+	s.settle(with)
 	p.share, p.shares, p.host = other, true, true
 	s.updateRate(with)
 	j.partner, p.partner = int32(with), int32(id)
@@ -66,7 +66,7 @@ func (s *Sim) unpack(j *job) {
 	if s.opts.Peer.GuestStaysSlow && !p.host {
 		return
 	}
-	s.settle(p)
+	s.settle(with)
 	p.share, p.shares = 1, false
 	s.updateRate(with)
 	s.scheduleEnd(with)
@@ -82,7 +82,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 		return gpus > 0
 	}
 	was := *j
-	s.settle(j)
+	s.progress(j)
 	s.release(id)
 	j.node, j.multi = -1, -1
 	if !s.allocate(id, gpus) {
@@ -91,6 +91,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 		s.retake(j) // they are still free
 		return false
 	}
+	s.meter(id, &was)
 	if was.multi >= 0 {
 		s.spare = append(s.spare, was.multi)
 	}

@@ -71,6 +71,7 @@ var layers = []layer{
 	{"controller", 5, []string{"study", "search", "rollout", "round", "fidelity", "generation", "simulator", "space", "workload"}},
 	{"rollout", 5, []string{"round", "space", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "simulator", "space", "workload", "internal"}},
+	{"energy", 3, []string{"simulator", "workload"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},

@@ -1,0 +1,41 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
+
+// Meter measures what jobs draw. Its results must depend on the spell alone, and calls must be
+// safe for concurrent use if several runs share it.
+type Meter interface {
+	Draw(Spell) Draw
+	// Digest identifies what Draw depends on.
+	Digest() string
+}
+
+// Spell is a time in which a job held the same GPUs. Only the call it is given to may use At.
+type Spell struct {
+	Job      ID
+	At       []workload.NodeGPUs // empty where GPUs are only counted
+	GPUs     int
+	Shared   bool // with another job
+	From, To time.Duration
+}
+
+// Draw is energy in kWh, its cost in $ and its emissions in kg of CO2.
+type Draw struct{ Energy, Cost, CO2 float64 }
+
+// meter measures the spell of a running job since it was last settled.
+func (s *Sim) meter(id ID, j *job) {
+	if s.opts.Meter == nil || s.now <= j.mark {
+		return
+	}
+	for int(id) >= len(s.drawn) {
+		s.drawn = append(s.drawn, Draw{})
+	}
+	s.metered = s.placementOf(s.metered[:0], j)
+	x := s.opts.Meter.Draw(Spell{Job: id, At: s.metered, GPUs: int(j.held), Shared: j.shares, From: j.mark, To: s.now})
+	d := &s.drawn[id]
+	d.Energy, d.Cost, d.CO2 = d.Energy+x.Energy, d.Cost+x.Cost, d.CO2+x.CO2
+}
