@@ -19,16 +19,16 @@ scheduler=$!
 proposal=
 until [ -n "$proposal" ]; do
 	sleep 0.5
-	proposal=$("$autosched" config list demo --server "$server" 2>/dev/null | awk '$2 == "proposed" { print $1 }')
+	proposal=$("$autosched" config list demo --server "$server" 2>/dev/null | awk '$2 == "PROPOSED" { print $1 }')
 done
 echo "--- a proposal"
 "$autosched" scheduler pause demo --server "$server" # so that no newer one takes its place meanwhile
-proposal=$("$autosched" config list demo --server "$server" | awk '$2 == "proposed" { print $1 }')
+proposal=$("$autosched" config list demo --server "$server" | awk '$2 == "PROPOSED" { print $1 }')
 "$autosched" config get demo --revision "$proposal" --server "$server"
 
 echo "--- approved"
 "$autosched" config approve demo --revision "$proposal" --server "$server"
-until "$autosched" config list demo --server "$server" | grep -q "^$proposal *rolled_out"; do sleep 0.2; done
+until "$autosched" config list demo --server "$server" | grep -q "^$proposal *ROLLED_OUT"; do sleep 0.2; done
 echo "the scheduler applied it"
 
 echo "--- and gone back from"

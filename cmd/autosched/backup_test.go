@@ -58,7 +58,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	}
 	ok("doctor", "--dir", restored)
 	address, stop = startServe(t, restored)
-	if out := ok("config", "get", "prod", "--server", address); !strings.Contains(out, "prod revision 1 (published)") {
+	if out := ok("config", "get", "prod", "--server", address); !strings.Contains(out, "prod revision 1 (PUBLISHED)") {
 		t.Error(out)
 	}
 	stop()

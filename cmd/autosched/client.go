@@ -203,5 +203,5 @@ func plural(n int, thing string) string {
 
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// enumWord is an enum's value in commands: auto for AUTO.
+// enumWord is an enum's value as flags take it: auto for AUTO. States print as the API has them.
 func enumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }

@@ -85,7 +85,7 @@ func (c *client) configuration(ctx context.Context, scheduler string, revision i
 func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", shortName(s.GetName()), c.GetRevision(),
-		enumWord(c.GetState()))
+		c.GetState())
 	fmt.Fprintf(w, "because\t%s\n", orDash(c.GetReason()))
 	if r := c.GetReview(); r != nil {
 		verb := "rejected"
@@ -123,7 +123,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
 	}
 	if a := c.GetAcknowledgement(); a != nil {
-		line := enumWord(a.GetState())
+		line := a.GetState().String()
 		if a.GetError() != "" {
 			line += ": " + a.GetError()
 		}
@@ -172,7 +172,7 @@ func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Sc
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 	for _, one := range list.GetConfigurations() {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), enumWord(one.GetState()), enumWord(one.GetOrigin()),
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), one.GetState(), one.GetOrigin(),
 			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one.GetParameters(), s))
 	}
 	if list.GetNextPageToken() != "" {

@@ -166,7 +166,7 @@ is for one that you have put in force by hand.
 					return err
 				}
 				return f.say(cmd, got, "revision %d is %s; the scheduler should run revision %s", revision,
-					enumWord(got.GetConfiguration().GetState()), orDash(shortName(got.GetCurrentConfiguration())))
+					got.GetConfiguration().GetState(), orDash(shortName(got.GetCurrentConfiguration())))
 			})
 		},
 	}

@@ -41,7 +41,7 @@ is rejected.`,
 				}
 				if got.GetState() != pb.Configuration_REJECTED {
 					return f.say(cmd, got, "revision %d is %s; it has the registered defaults, which are never parked",
-						revision, enumWord(got.GetState()))
+						revision, got.GetState())
 				}
 				return f.say(cmd, got, "revision %d is rejected and its values are parked until "+
 					"'autosched config unpark %s --revision %[1]d'", revision, shortName(name))

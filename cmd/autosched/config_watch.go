@@ -111,7 +111,7 @@ func (w *watch) follow(ctx context.Context) error {
 			err = printProto(w.out, c, true)
 		default:
 			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
-				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), enumWord(c.GetState()),
+				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), c.GetState(),
 				valuesLine(c.GetParameters(), s), c.GetReason())
 		}
 		if err != nil {

@@ -336,7 +336,7 @@ func TestLife(t *testing.T) {
 
 	// Rounds find backfill, and propose it once they have seen enough.
 	proposed := func() bool {
-		return regexp.MustCompile(`\n2 +proposed +tuned`).MatchString(l.as("viewer", "", "config", "list", lifeID))
+		return regexp.MustCompile(`\n2 +PROPOSED +TUNED`).MatchString(l.as("viewer", "", "config", "list", lifeID))
 	}
 	for n := int64(1); !proposed(); n++ {
 		if n > 4 {
@@ -359,10 +359,10 @@ func TestLife(t *testing.T) {
 	round := shortName(a.runs.GetEvidence().GetRoundName())
 	b.keeps(1)
 	l.run(l.at + 2*time.Minute)
-	l.as("viewer", `a runs revision 2 \(in_sync\)\n.*b runs revision 1 \(in_sync\)`, "scheduler", "get", lifeID)
+	l.as("viewer", `a runs revision 2 \(IN_SYNC\)\n.*b runs revision 1 \(IN_SYNC\)`, "scheduler", "get", lifeID)
 	b.keeps(1)
 	l.run(l.at + 3*time.Minute)
-	l.as("viewer", `b runs revision 1, should run revision 2 \(pending\)`, "scheduler", "get", lifeID)
+	l.as("viewer", `b runs revision 1, should run revision 2 \(PENDING\)`, "scheduler", "get", lifeID)
 	b.apply(2)
 
 	// What comes does worse with it: the service goes back.
@@ -378,7 +378,7 @@ func TestLife(t *testing.T) {
 	}
 	a.apply(3)
 	b.apply(3)
-	l.as("viewer", `\n3 +rolled_out +reverted .*backfill=false\n`, "config", "list", lifeID)
+	l.as("viewer", `\n3 +ROLLED_OUT +REVERTED .*backfill=false\n`, "config", "list", lifeID)
 	l.as("viewer", `\n2 +judge `, "config", "parked", lifeID)
 
 	// An operator wants it nevertheless; an instance refuses, and neither runs it.

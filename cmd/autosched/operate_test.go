@@ -73,7 +73,7 @@ func TestOperate(t *testing.T) {
 		{newUnfreezeCmd(), "--all", "s is not frozen; it keeps revision 1\n"},
 		{newSchedulerCmd(), "pause s", "keeps revision 1"},
 		{newSchedulerCmd(), "list", "auto, paused"},
-		{newConfigCmd(), "list s", "1         published  default "},
+		{newConfigCmd(), "list s", "1         PUBLISHED  DEFAULT "},
 		{newSchedulerCmd(), "resume s", "is resumed"},
 	} {
 		if out, err := call(c.cmd, strings.Fields(c.args)...); err != nil || !strings.Contains(out, c.says) {

@@ -35,7 +35,7 @@ func TestPythonTune(t *testing.T) {
 		_, out, _ := command("trial", "list", "mine/first", "--server", address)
 		return out
 	}
-	eventually(t, list, "succeeded")
+	eventually(t, list, "SUCCEEDED")
 	_ = killed.Process.Kill()
 	_ = killed.Wait()
 	var wg sync.WaitGroup
@@ -50,12 +50,12 @@ func TestPythonTune(t *testing.T) {
 	}
 	wg.Wait()
 	code, out, errs := command("study", "get", "mine/first", "--server", address)
-	if code != 0 || !strings.Contains(out, "(completed)") || !strings.Contains(out, "40 of 40 used") ||
-		regexp.MustCompile(`active|stale|requested`).MatchString(out) {
+	if code != 0 || !strings.Contains(out, "(COMPLETED)") || !strings.Contains(out, "40 of 40 used") ||
+		regexp.MustCompile(`ACTIVE|STALE|REQUESTED`).MatchString(out) {
 		t.Errorf("%s%s", errs, out)
 	}
 	code, out, errs = command("config", "list", "mine", "--server", address)
-	if code != 0 || !regexp.MustCompile(`2 +proposed +study`).MatchString(out) {
+	if code != 0 || !regexp.MustCompile(`2 +PROPOSED +STUDY`).MatchString(out) {
 		t.Errorf("%s%s\n%s", errs, out, said)
 	}
 	if all := strings.Join(said, ""); !strings.Contains(all, "proposed as revision 2") {

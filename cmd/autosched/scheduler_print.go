@@ -120,7 +120,7 @@ func instanceText(i *pb.InstanceStatus) string {
 	if i.GetReportedRevision() != i.GetDesiredRevision() {
 		text += fmt.Sprintf(", should run revision %d", i.GetDesiredRevision())
 	}
-	return text + " (" + enumWord(i.GetCondition()) + ")"
+	return text + " (" + i.GetCondition().String() + ")"
 }
 
 // simulationText says in what a scheduler's simulation differs from the default, "" if

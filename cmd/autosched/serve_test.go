@@ -150,7 +150,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		!strings.Contains(out, "narrow") {
 		t.Error(out)
 	}
-	if out := run(newConfigCmd(), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (published)") ||
+	if out := run(newConfigCmd(), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (PUBLISHED)") ||
 		!strings.Contains(out, "running_first") {
 		t.Error(out)
 	}
@@ -161,7 +161,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	go func() {
 		watched <- runClient(watchCtx, newConfigCmd(), "", &seen, "watch", "prod", "--server", address)
 	}()
-	eventually(t, seen.String, "revision 1  published")
+	eventually(t, seen.String, "revision 1  PUBLISHED")
 
 	// An hour of jobs, and one a minute after it: a round decides.
 	conn, err := (&connectFlags{server: address}).dial()
@@ -235,7 +235,7 @@ func TestWatchWaitsForRegistration(t *testing.T) {
 	if err := runClient(ctx, newSchedulerCmd(), "", io.Discard, args...); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, seen.String, "revision 1  published")
+	eventually(t, seen.String, "revision 1  PUBLISHED")
 	cancel()
 	if err := <-watched; err != nil {
 		t.Error(err)

@@ -166,7 +166,7 @@ func newStudyListCmd(f *clientFlags) *cobra.Command {
 					fmt.Fprintln(w, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
 					for _, s := range all.GetStudies() {
 						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\n", shortStudy(s.GetName()),
-							enumWord(s.GetState()), metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(),
+							s.GetState(), metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(),
 							s.GetUsedBudget(), s.GetSpec().GetTrialBudget(), countsText(s))
 					}
 					return w.Flush()
@@ -181,7 +181,7 @@ func metricText(s *pb.StudySpec) string { return s.GetMetricId() + ", " + enumWo
 func countsText(s *pb.Study) string {
 	var parts []string
 	for _, state := range slices.Sorted(maps.Keys(s.GetTrialCounts())) {
-		parts = append(parts, fmt.Sprintf("%d %s", s.GetTrialCounts()[state], strings.ToLower(state)))
+		parts = append(parts, fmt.Sprintf("%d %s", s.GetTrialCounts()[state], state))
 	}
 	return orDash(strings.Join(parts, ", "))
 }
@@ -208,7 +208,7 @@ of noisy measurements is biased, so it need not be the best one.`,
 func printStudy(out io.Writer, s *pb.Study) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	spec := s.GetSpec()
-	fmt.Fprintf(w, "study\t%s (%s)\n", shortStudy(s.GetName()), enumWord(s.GetState()))
+	fmt.Fprintf(w, "study\t%s (%s)\n", shortStudy(s.GetName()), s.GetState())
 	fmt.Fprintf(w, "metric\t%s\n", metricText(spec))
 	sampler := spec.GetAlgorithm()
 	if s.GetSamplerChoice() != "" {
@@ -306,7 +306,7 @@ func newStudyVerbCmd(f *clientFlags, verb, short, long string,
 					return err
 				}
 				if s, ok := got.(*pb.Study); ok {
-					return f.say(cmd, got, "%s is %s", shortStudy(name), enumWord(s.GetState()))
+					return f.say(cmd, got, "%s is %s", shortStudy(name), s.GetState())
 				}
 				return f.say(cmd, got, "%s is deleted", shortStudy(name))
 			})

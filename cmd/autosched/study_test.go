@@ -28,8 +28,8 @@ func TestStudiesPage(t *testing.T) {
 	if len(lines) != 10 {
 		t.Fatalf("%d commands", len(lines))
 	}
-	want := []string{"mine .external", "3 used", "mine/first/1 batch=2 order=fifo", "mine/first/1 succeeded: p95_wait=36",
-		"mine/first/2 batch=", "succeeded: p95_wait=12", "trial 2: .* -> p95_wait=12",
+	want := []string{"mine .external", "3 used", "mine/first/1 batch=2 order=fifo", "mine/first/1 SUCCEEDED: p95_wait=36",
+		"mine/first/2 batch=", "SUCCEEDED: p95_wait=12", "trial 2: .* -> p95_wait=12",
 		"revision 2 is proposed: p95_wait 12 in trial 2 of study first, 36 with what ran", "2", "measured +by trial mine/first/2 "}
 	for i, args := range lines {
 		code, out, errs := command(append(args, "--server", address)...)
@@ -93,8 +93,8 @@ func TestStudyImport(t *testing.T) {
 		must("study import mine/b", file)
 	}
 	list := must("trial list mine/b")
-	if n := strings.Count(list, "\n"); n != 3 || !regexp.MustCompile(`1 +succeeded +user +- +wait=3 +order=las x=0.25`).
-		MatchString(list) || !strings.Contains(list, "failed") {
+	if n := strings.Count(list, "\n"); n != 3 || !regexp.MustCompile(`1 +SUCCEEDED +user +- +wait=3 +order=las x=0.25`).
+		MatchString(list) || !strings.Contains(list, "FAILED") {
 		t.Errorf("imported:\n%s", list)
 	}
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -68,9 +69,14 @@ func newTrialAskCmd(f *clientFlags) *cobra.Command {
 		Long: `Prints the trials that a client holds: those that it has not completed yet, then others. Who asks
 again, after a crash for example, gets the same. Fails once the budget is used or there is
 nothing new.`,
-		Example: "  autosched trial ask mine/first --client host-1\n  autosched trial ask mine/first --client host-1 --count 4 --json",
+		Example: "  autosched trial ask mine/first\n  autosched trial ask mine/first --client host-1 --count 4 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
+				if who == "" {
+					if who, err = os.Hostname(); err != nil {
+						return usageError{fmt.Errorf("--client: is missing, and the host has no name: %w", err)}
+					}
+				}
 				got, err := c.studies.SuggestTrials(ctx, &pb.SuggestTrialsRequest{Parent: name, ClientId: who,
 					SuggestionCount: count})
 				if err != nil {
@@ -89,7 +95,7 @@ nothing new.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&who, "client", "", "name of the client, the same each time it asks")
+	cmd.Flags().StringVar(&who, "client", "", "name of the client, the same each time it asks (default: the host's)")
 	cmd.Flags().Int32Var(&count, "count", 1, "trials that the client wants to hold")
 	return cmd
 }
@@ -138,7 +144,7 @@ To repeat a command changes nothing. A result that comes after the lease expired
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "%s %s: %s", shortTrial(name), enumWord(got.GetState()),
+				return f.say(cmd, got, "%s %s: %s", shortTrial(name), got.GetState(),
 					metricsLine(got.GetFinalMeasurement()))
 			})
 		},
@@ -193,7 +199,7 @@ sampler avoids both.`,
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "%s %s: %s", shortTrial(name), enumWord(got.GetState()), got.GetReason())
+				return f.say(cmd, got, "%s %s: %s", shortTrial(name), got.GetState(), got.GetReason())
 			})
 		},
 	}
@@ -237,7 +243,7 @@ func newTrialListCmd(f *clientFlags) *cobra.Command {
 						if result == "" {
 							result = t.GetReason()
 						}
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", shortName(t.GetName()), enumWord(t.GetState()),
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", shortName(t.GetName()), t.GetState(),
 							t.GetOrigin(),
 							orDash(t.GetClientId()), orDash(result), strings.TrimSpace(parametersLine(t)))
 					}
@@ -282,7 +288,7 @@ budget. What was measured already is not measured again, unless the study allows
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "%s (%s)", trialLine(got), enumWord(got.GetState()))
+				return f.say(cmd, got, "%s (%s)", trialLine(got), got.GetState())
 			})
 		},
 	}
@@ -304,7 +310,7 @@ waits for a client is skipped.`,
 				if err != nil {
 					return err
 				}
-				return f.say(cmd, got, "%s is %s", shortTrial(name), enumWord(got.GetState()))
+				return f.say(cmd, got, "%s is %s", shortTrial(name), got.GetState())
 			})
 		},
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,7 +168,29 @@ func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	runPage(t, "README.md", 13)
+	runPage(t, "README.md", 24)
+}
+
+// runsUntil starts a command as a process, and waits until it logs something.
+func runsUntil(t *testing.T, args []string, until string) {
+	t.Helper()
+	cmd := process(t, args...)
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	all := ""
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if all += lines.Text() + "\n"; strings.Contains(lines.Text(), until) {
+			go func() { _, _ = io.Copy(io.Discard, log) }()
+			return
+		}
+	}
+	t.Fatalf("autosched %s ended:\n%s", strings.Join(args, " "), all)
 }
 
 // runPage runs the commands of a page, at least that many, in a directory with the examples.
@@ -196,6 +220,10 @@ func runPage(t *testing.T, name string, atLeast int) string {
 		}
 		if cmd, _, err := newRootCmd().Find(s.args); err == nil && cmd.Flag("server") != nil {
 			s.args = append(s.args, "--server", address)
+		}
+		if s.args[0] == "adapter" { // runs until it is stopped
+			runsUntil(t, s.args, "in force")
+			continue
 		}
 		code, stdout, stderr := command(s.args...)
 		line := "autosched " + strings.Join(s.args, " ")
