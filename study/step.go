@@ -9,8 +9,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// An Event is one of Suggest, Create, Measure, Complete, Stop, Check, Renew, Tick, Pause, Resume and
-// Cancel.
+// An Event is one of Suggest, Create, Measure, Complete, Stop, Check, Renew, Tick, Evaluate, Pause, Resume
+// and Cancel.
 type Event interface {
 	apply(t *transition) error
 }
@@ -339,6 +339,21 @@ func (e Renew) apply(t *transition) error {
 		return t.wrong(one, "only an active trial has a lease")
 	}
 	t.edit(one.ID).Expires = t.at.Add(t.Spec.Lease)
+	return nil
+}
+
+// Evaluate lets an evaluator measure trials, in place of the one before. Since is set.
+type Evaluate struct{ Run }
+
+func (e Evaluate) apply(t *transition) error {
+	if t.Phase == Cancelled || t.Phase == Completed {
+		return fmt.Errorf("%w: study %q is %s", ErrState, t.ID, t.Phase)
+	}
+	e.Since = t.at
+	if t.Run != nil && e.Evaluator == t.Run.Evaluator && e.Workload == t.Run.Workload && e.Parallel == t.Run.Parallel {
+		return nil
+	}
+	t.Run = &e.Run
 	return nil
 }
 

@@ -96,11 +96,27 @@ type Record struct {
 	Sampler json.RawMessage `json:"sampler,omitempty"`
 	Stopped string          `json:"stopped,omitempty"`
 	Choice  string          `json:"choice,omitempty"` // the sampler that was chosen, and why
+	// Run is what measures the trials beside clients, nil for nothing.
+	Run *Run `json:"run,omitempty"`
 	// Version counts the changes, from 1, and Resets how often changes before this one were lost: together they
 	// identify a state. They are set by the caller of Step.
 	Version int64 `json:"version"`
 	Resets  int64 `json:"resets,omitempty"`
 }
+
+// Run is the measuring of trials by an evaluator.
+type Run struct {
+	Evaluator string    `json:"evaluator"`
+	Workload  string    `json:"workload,omitempty"` // as the evaluator knows it
+	Parallel  int       `json:"parallel"`           // trials at a time
+	Since     time.Time `json:"since"`
+}
+
+// EvaluatorClient begins the names of the clients that evaluators are: no other client has such a name.
+const EvaluatorClient = "evaluator/"
+
+// Client is the client that the evaluator is.
+func (r *Run) Client() string { return EvaluatorClient + r.Evaluator }
 
 // Same reports whether two records differ at most in Updated, Version and Resets.
 func (r Record) Same(o *Record) bool {

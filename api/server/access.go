@@ -100,6 +100,8 @@ var methodRules = map[string]rule{
 	pb.StudyService_PauseStudy_FullMethodName:                   {roles: operatorRoles},
 	pb.StudyService_ResumeStudy_FullMethodName:                  {roles: operatorRoles},
 	pb.StudyService_CancelStudy_FullMethodName:                  {roles: operatorRoles},
+	pb.StudyService_RunStudy_FullMethodName:                     {roles: operatorRoles},
+	pb.StudyService_ListEvaluators_FullMethodName:               {roles: readerRoles, own: "parent"},
 	pb.StudyService_SuggestTrials_FullMethodName:                {roles: operatorRoles, own: "parent"},
 	pb.StudyService_CreateTrial_FullMethodName:                  {roles: operatorRoles, own: "parent"},
 	pb.StudyService_GetTrial_FullMethodName:                     {roles: readerRoles, own: "name"},

@@ -219,6 +219,8 @@ method                                                    none viewer operator a
 /autosched.v1.StudyService/PauseStudy                      -    -      *        *     -   -
 /autosched.v1.StudyService/ResumeStudy                     -    -      *        *     -   -
 /autosched.v1.StudyService/CancelStudy                     -    -      *        *     -   -
+/autosched.v1.StudyService/RunStudy                        -    -      *        *     -   -
+/autosched.v1.StudyService/ListEvaluators                  -    *      *        *     *   -
 /autosched.v1.StudyService/SuggestTrials                   -    -      *        *     *   -
 /autosched.v1.StudyService/CreateTrial                     -    -      *        *     *   -
 /autosched.v1.StudyService/GetTrial                        -    *      *        *     *   -
@@ -255,8 +257,9 @@ func TestAccessMatrix(t *testing.T) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("autosched.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			service := f.Services().Get(i)
-			if string(service.FullName()) == pb.SchedulerAgent_ServiceDesc.ServiceName {
-				continue // schedulers serve it
+			if name := string(service.FullName()); name == pb.SchedulerAgent_ServiceDesc.ServiceName ||
+				name == pb.EvaluatorService_ServiceDesc.ServiceName {
+				continue // others serve it
 			}
 			for j := range service.Methods().Len() {
 				m := fmt.Sprintf("/%s/%s", service.FullName(), service.Methods().Get(j).Name())

@@ -39,9 +39,11 @@ import (
 
 // Options of a server.
 type Options struct {
-	Service  *controller.Service  // required
-	Studies  *studies.Service     // its studies; StudyService is not served if nil
-	Builtins []controller.Builtin // what can be registered
+	Service *controller.Service // required
+	Studies *studies.Service    // its studies; StudyService is not served if nil
+	// Evaluators are those of Studies, by id.
+	Evaluators map[string]Evaluator
+	Builtins   []controller.Builtin // what can be registered
 	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
 	// PollAfter is the interval that polling schedulers are asked to keep; 30 s if 0.
@@ -77,18 +79,19 @@ type Server struct {
 	pb.UnimplementedOperationServiceServer
 	pb.UnimplementedStudyServiceServer
 
-	service   *controller.Service
-	studies   *studies.Service
-	builtins  []controller.Builtin
-	simulated controller.Simulation
-	pollAfter time.Duration
-	jitter    func(below time.Duration) time.Duration
-	log       *slog.Logger
-	access    *access.Source
-	store     *store.Store
-	version   string
-	newID     func() string
-	backup    sync.Mutex // held by the backup under way
+	service    *controller.Service
+	studies    *studies.Service
+	evaluators map[string]Evaluator
+	builtins   []controller.Builtin
+	simulated  controller.Simulation
+	pollAfter  time.Duration
+	jitter     func(below time.Duration) time.Duration
+	log        *slog.Logger
+	access     *access.Source
+	store      *store.Store
+	version    string
+	newID      func() string
+	backup     sync.Mutex // held by the backup under way
 
 	grpc     *grpc.Server
 	health   *health.Server
@@ -125,7 +128,7 @@ func New(o Options) *Server {
 		o.Limits.Message = defaultMessage
 	}
 	s := &Server{
-		service: o.Service, studies: o.Studies, builtins: o.Builtins, simulated: o.Simulation,
+		service: o.Service, studies: o.Studies, evaluators: o.Evaluators, builtins: o.Builtins, simulated: o.Simulation,
 		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),

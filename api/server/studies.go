@@ -86,7 +86,7 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return studyToProto(scheduler, &state), nil
+	return s.studyToProto(scheduler, &state), nil
 }
 
 // studySpec reads what a study is created with.
@@ -150,7 +150,7 @@ func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	out := studyToProto(scheduler, &state)
+	out := s.studyToProto(scheduler, &state)
 	if best != nil {
 		out.BestTrial = trialToProto(scheduler, &state, best)
 	}
@@ -178,7 +178,7 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 	}
 	out := &pb.ListStudiesResponse{}
 	for i := range all[:min(size, len(all))] {
-		one := studyToProto(scheduler, &all[i])
+		one := s.studyToProto(scheduler, &all[i])
 		one.Spec.Parameters, one.Spec.Constraints = nil, nil
 		out.Studies = append(out.Studies, one)
 	}
@@ -221,7 +221,7 @@ func (s *Server) operateStudy(ctx context.Context, name string, e study.Event) (
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return studyToProto(scheduler, &state), nil
+	return s.studyToProto(scheduler, &state), nil
 }
 
 var studyStates = map[study.Phase]pb.Study_State{
@@ -233,21 +233,21 @@ var causalModels = map[study.Causal]pb.StudySpec_CausalModel{
 	study.CausalAuto: pb.StudySpec_AUTO, study.CausalOn: pb.StudySpec_ON, study.CausalOff: pb.StudySpec_OFF,
 }
 
-func studyToProto(scheduler string, s *study.State) *pb.Study {
+func (s *Server) studyToProto(scheduler string, st *study.State) *pb.Study {
 	goal := pb.StudySpec_MINIMIZE
-	if s.Spec.Maximize {
+	if st.Spec.Maximize {
 		goal = pb.StudySpec_MAXIMIZE
 	}
-	out := &pb.Study{Name: nameOfStudy(scheduler, s.ID), Uid: s.UID, DisplayName: s.Display,
-		State:      studyStates[s.Phase],
-		CreateTime: timestamppb.New(s.Created), UpdateTime: timestamppb.New(s.Updated), UsedBudget: int32(s.Used()),
-		TrialCounts: map[string]int32{}, SamplerChoice: s.Choice,
-		Spec: &pb.StudySpec{Algorithm: s.Spec.Algorithm, TrialBudget: int32(s.Spec.Budget), Seed: s.Spec.Seed,
-			MetricId: s.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(s.Spec.Lease),
-			AllowRepeats: s.Spec.AllowRepeats, CausalModel: causalModels[s.Spec.Causal],
-			SchedulerRevision: s.Spec.Revision,
-			Parameters:        Parameters(s.Space.Default()), Constraints: Constraints(s.Space)}}
-	for state, n := range s.Count() {
+	out := &pb.Study{Name: nameOfStudy(scheduler, st.ID), Uid: st.UID, DisplayName: st.Display,
+		State:      studyStates[st.Phase],
+		CreateTime: timestamppb.New(st.Created), UpdateTime: timestamppb.New(st.Updated), UsedBudget: int32(st.Used()),
+		TrialCounts: map[string]int32{}, SamplerChoice: st.Choice, Run: s.runToProto(scheduler, st),
+		Spec: &pb.StudySpec{Algorithm: st.Spec.Algorithm, TrialBudget: int32(st.Spec.Budget), Seed: st.Spec.Seed,
+			MetricId: st.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(st.Spec.Lease),
+			AllowRepeats: st.Spec.AllowRepeats, CausalModel: causalModels[st.Spec.Causal],
+			SchedulerRevision: st.Spec.Revision,
+			Parameters:        Parameters(st.Space.Default()), Constraints: Constraints(st.Space)}}
+	for state, n := range st.Count() {
 		out.TrialCounts[trialStates[state].String()] = int32(n)
 	}
 	return out

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -26,6 +27,9 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 	}
 	if n := utf8.RuneCountInString(req.GetClientId()); n == 0 || n > 128 {
 		v.add("client_id", "has %d characters, want 1 to 128: a name that is the same when the client asks again", n)
+	}
+	if strings.HasPrefix(req.GetClientId(), study.EvaluatorClient) {
+		v.add("client_id", "%q begins with %s, as those of evaluators do", req.GetClientId(), study.EvaluatorClient)
 	}
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)

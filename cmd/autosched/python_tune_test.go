@@ -62,3 +62,39 @@ func TestPythonTune(t *testing.T) {
 		t.Error(all)
 	}
 }
+
+// TestPythonEvaluator: the service measures a study by the command in Python.
+func TestPythonEvaluator(t *testing.T) {
+	python := os.Getenv("AUTOSCHED_PYTHON")
+	if python == "" {
+		t.Skip("make python runs it")
+	}
+	dir, root := t.TempDir(), testshared.Root(t)
+	file, space := filepath.Join(dir, "evaluators.yaml"), filepath.Join(dir, "space.yaml")
+	for path, text := range map[string]string{
+		file: "evaluators:\n  - {id: toy, parallel-trials: 2, command: [" + python + ", " +
+			filepath.Join(root, "examples", "python", "evaluate.py") + "]}\n",
+		space: "parameters:\n  - {id: batch, kind: int, min_value: 1, max_value: 256, log: true, default_value: 4}\n" +
+			"  - {id: order, kind: categorical, categories: [fifo, las], default_value: fifo}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address, _ := startServe(t, filepath.Join(dir, "data"), "--evaluators", file)
+	for _, args := range [][]string{
+		{"scheduler", "register", "--space", space, "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
+			"--gpus-per-node", "8"},
+		{"study", "create", "mine/first", "--budget", "25", "--seed", "1"},
+		{"study", "run", "mine/first", "--evaluator", "toy", "--parallel", "2", "--wait"},
+	} {
+		if code, out, errs := command(append(args, "--server", address)...); code != 0 {
+			t.Fatalf("%v: %s%s", args, out, errs)
+		}
+	}
+	_, out, _ := command("study", "get", "mine/first", "--server", address)
+	if !strings.Contains(out, "25 of 25 used") || !regexp.MustCompile(`order=las -> p95_wait=3\d`).MatchString(out) ||
+		strings.Contains(out, "failed") {
+		t.Error(out)
+	}
+}

@@ -29,7 +29,8 @@ func TestJSONHasASchema(t *testing.T) {
 	}
 	data, tiers := writeRuns(t, dir)
 	url, _ := serve(t, []byte(jobLog), nil)
-	address, _ := startServe(t, filepath.Join(dir, "service"))
+	address, _ := startServe(t, filepath.Join(dir, "service"), "--evaluators",
+		file("evaluators.yaml", "evaluators: [{id: testbed, command: [sh]}]\n"))
 	jobs := file("jobs.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,100,1\nb,50,100,1\nc,60,100,1\n")
 	space := file("space.yaml", "parameters: [{id: x, kind: int, min_value: 1, max_value: 3, default_value: 1}]\n")
 	runs := file("runs-held.csv",
@@ -118,6 +119,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trial list", "x/s" + registered, "trials", false},
 		{"study get", "x/s" + registered, "study", false},
 		{"study best", "x/s" + registered, "trial", false},
+		{"study evaluators", registered, "evaluators", false},
+		{"study run", "x/s --evaluator testbed" + registered, "study", false},
 		{"study export", "x/s --out " + dir + "/s.jsonl" + registered, "study-export", false},
 		{"study import", "x/s " + dir + "/s.jsonl" + registered, "study-import", false},
 		{"trial add", "x/s --set backfill=false wait=2" + registered, "trial", false},

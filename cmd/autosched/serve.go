@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/autosched/autosched/adapter/evaluator"
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
@@ -48,6 +49,7 @@ type serveOptions struct {
 	protect    protectFlags
 	access     serveAccess
 	agents     string // file of agents
+	evaluators string // file of evaluators
 	keepRounds int
 	retain     time.Duration
 	decide     round.DecideFunc // nil for the product's
@@ -117,6 +119,9 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 				if _, err := o.readAgents(); err != nil {
 					return o.named(err)
 				}
+				if _, _, err := o.openEvaluators(); err != nil {
+					return o.named(err)
+				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
@@ -149,6 +154,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error: the least that is logged")
 	fl.StringVar(&o.agents, "agents", "",
 		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
+	fl.StringVar(&o.evaluators, "evaluators", "",
+		"YAML file of what measures the trials of studies: commands and services (docs/studies.md)")
 	o.traces.add(cmd)
 	o.protect.add(cmd)
 	o.access.add(cmd)
@@ -276,6 +283,32 @@ func (o *serveOptions) readAgents() ([]push.Agent, error) {
 	return agents, nil
 }
 
+// openEvaluators reads the evaluators and makes them ready; none without a file. Close closes them.
+func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close func(), err error) {
+	close = func() {}
+	if o.evaluators == "" {
+		return nil, close, nil
+	}
+	list, err := evaluator.Read(o.evaluators)
+	if err != nil {
+		return nil, close, fmt.Errorf("--evaluators: %w", err)
+	}
+	close = func() {
+		for _, e := range list {
+			_ = e.Close()
+		}
+	}
+	all = map[string]server.Evaluator{}
+	for _, e := range list {
+		if err := e.Open(); err != nil {
+			close()
+			return nil, func() {}, fmt.Errorf("--evaluators: %s: %s: %w", o.evaluators, e.ID, err)
+		}
+		all[e.ID] = e
+	}
+	return all, close, nil
+}
+
 // pushTo calls agents in the background until the context ends.
 func pushTo(ctx context.Context, agents []push.Agent, s *server.Server, log *slog.Logger) (stop func(), err error) {
 	pusher, err := push.New(agents, func(id string) (*grpc.ClientConn, error) { return s.Connect("push", id) }, log)
@@ -303,6 +336,11 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	evaluators, closeEvaluators, err := o.openEvaluators()
+	if err != nil {
+		return err
+	}
+	defer closeEvaluators()
 	files, err := access.Open(o.access.files, access.Options{Log: log})
 	if err != nil {
 		return err
@@ -331,7 +369,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep, Retain: o.retain,
 		RoundLimit: o.roundLimit, Log: log}
 	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
-		Build: built().labels(), Limits: o.limits,
+		Build: built().labels(), Limits: o.limits, Evaluators: evaluators,
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}
 	if traces != nil {
 		defer func() {
@@ -352,7 +390,8 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 			log.Warn("leaving rounds that did not end in time")
 		}
 	}()
-	if so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
+	if so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Log: log,
+		Evaluators: server.Measurers(evaluators)}); err != nil {
 		return err
 	}
 	defer so.Studies.Close()

@@ -27,10 +27,12 @@ func newStudyCmd() *cobra.Command {
 		Short: "Tune any scheduler by ask and tell: create studies, see and propose what they find",
 		Long: `A study searches the parameters of a scheduler, simulated or not. Clients ask for trials
 ('autosched trial ask'), measure each configuration on what they have, and report the
-metric ('autosched trial tell'). Studies are named SCHEDULER/STUDY.`,
+metric ('autosched trial tell'); or the service does, by an evaluator ('autosched study run').
+Studies are named SCHEDULER/STUDY.`,
 	}
 	f.add(cmd)
 	cmd.AddCommand(newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
+		newStudyRunCmd(&f), newStudyEvaluatorsCmd(&f),
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
 			"Trials that clients hold go on and can be completed; clients that ask get only those.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
@@ -217,6 +219,9 @@ func printStudy(out io.Writer, s *pb.Study) error {
 	fmt.Fprintf(w, "sampler\t%s, causal model %s\n", sampler, enumWord(spec.GetCausalModel()))
 	fmt.Fprintf(w, "budget\t%d of %d used\n", s.GetUsedBudget(), spec.GetTrialBudget())
 	fmt.Fprintf(w, "trials\t%s\n", countsText(s))
+	if r := s.GetRun(); r != nil {
+		fmt.Fprintf(w, "measured by\t%s\n", runText(r))
+	}
 	if s.GetBestTrial() != nil {
 		fmt.Fprintf(w, "best\t%s\n", trialLine(s.GetBestTrial()))
 	}

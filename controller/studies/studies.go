@@ -65,6 +65,8 @@ type Options struct {
 	Log        *slog.Logger        // nothing is logged if nil
 	Now        func() time.Time    // time.Now if nil
 	NewID      func() string       // makes unique ids; crypto/rand.Text if nil
+	// Evaluators measure the trials of studies that are run, by id.
+	Evaluators map[string]Evaluator
 }
 
 // Service keeps studies. It is safe for concurrent use.
@@ -72,6 +74,7 @@ type Service struct {
 	o    Options
 	stop chan struct{}
 	wg   sync.WaitGroup
+	runs *runs
 
 	creating sync.Mutex // one CreateStudy or Delete at a time; taken before mu and managed.mu
 	mu       sync.RWMutex
@@ -123,13 +126,16 @@ func New(o Options) (*Service, error) {
 		s.put(one.Scheduler, one.State)
 	}
 	o.Schedulers.OnPurge(s.forget)
+	s.runs = s.newRuns()
 	s.wg.Go(s.sweep)
+	s.wg.Go(s.runs.loop)
 	return s, nil
 }
 
-// Close ends the sweeping of leases. Calls under way are answered.
+// Close ends the sweeping of leases, and leaves what evaluators measure. Calls under way are answered.
 func (s *Service) Close() {
 	close(s.stop)
+	s.runs.leave()
 	s.wg.Wait()
 }
 
@@ -389,6 +395,9 @@ func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before,
 	}
 	if m.resets != resets { // another change failed meanwhile: state does not follow from this one
 		m.reset()
+	}
+	if next.Run != nil {
+		s.runs.look()
 	}
 	return next, changed, nil
 }

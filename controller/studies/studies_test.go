@@ -35,6 +35,7 @@ type house struct {
 	failing    atomic.Bool  // changes of studies fail
 	ahead      atomic.Int64 // of the clock, in nanoseconds
 	schedulers *controller.Service
+	evaluators map[string]studies.Evaluator
 	*studies.Service
 }
 
@@ -63,7 +64,8 @@ func (h *house) open() {
 		h.t.Fatal(err)
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
-	if h.Service, err = studies.New(studies.Options{Store: h, Schedulers: h.schedulers, Now: now}); err != nil {
+	if h.Service, err = studies.New(studies.Options{Store: h, Schedulers: h.schedulers, Now: now,
+		Evaluators: h.evaluators}); err != nil {
 		h.t.Fatal(err)
 	}
 }

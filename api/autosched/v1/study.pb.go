@@ -131,7 +131,7 @@ func (x StudySpec_Goal) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StudySpec_Goal.Descriptor instead.
 func (StudySpec_Goal) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{1, 0}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{2, 0}
 }
 
 // Whether a causal model of the trials so far rejects and narrows what the sampler proposes. What is
@@ -186,7 +186,7 @@ func (x StudySpec_CausalModel) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StudySpec_CausalModel.Descriptor instead.
 func (StudySpec_CausalModel) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{1, 1}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{2, 1}
 }
 
 // Where a trial stands.
@@ -262,7 +262,7 @@ func (x Trial_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Trial_State.Descriptor instead.
 func (Trial_State) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{3, 0}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // Study is a search of a scheduler's space.
@@ -288,6 +288,8 @@ type Study struct {
 	BestTrial *Trial `protobuf:"bytes,10,opt,name=best_trial,json=bestTrial,proto3" json:"best_trial,omitempty"`
 	// Output only. The sampler that was chosen and why, for people.
 	SamplerChoice string `protobuf:"bytes,11,opt,name=sampler_choice,json=samplerChoice,proto3" json:"sampler_choice,omitempty"`
+	// Output only. What measures the trials, unset if only clients do (RunStudy).
+	Run           *StudyRun `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +401,95 @@ func (x *Study) GetSamplerChoice() string {
 	return ""
 }
 
+func (x *Study) GetRun() *StudyRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+// StudyRun is the measuring of trials by an evaluator of the service.
+type StudyRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the evaluator.
+	Evaluator string `protobuf:"bytes,1,opt,name=evaluator,proto3" json:"evaluator,omitempty"`
+	// The workload that it measures on, as the evaluator knows it; its own if empty.
+	Workload string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	// How many trials are measured at a time, if the evaluator takes as many.
+	ParallelTrials int32 `protobuf:"varint,3,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
+	// When it was asked for.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Why nothing is measured now, for people; empty if that goes on, or is over.
+	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StudyRun) Reset() {
+	*x = StudyRun{}
+	mi := &file_autosched_v1_study_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StudyRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StudyRun) ProtoMessage() {}
+
+func (x *StudyRun) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StudyRun.ProtoReflect.Descriptor instead.
+func (*StudyRun) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StudyRun) GetEvaluator() string {
+	if x != nil {
+		return x.Evaluator
+	}
+	return ""
+}
+
+func (x *StudyRun) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *StudyRun) GetParallelTrials() int32 {
+	if x != nil {
+		return x.ParallelTrials
+	}
+	return 0
+}
+
+func (x *StudyRun) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *StudyRun) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 // StudySpec says how a study searches. It does not change.
 type StudySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -428,7 +519,7 @@ type StudySpec struct {
 
 func (x *StudySpec) Reset() {
 	*x = StudySpec{}
-	mi := &file_autosched_v1_study_proto_msgTypes[1]
+	mi := &file_autosched_v1_study_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +531,7 @@ func (x *StudySpec) String() string {
 func (*StudySpec) ProtoMessage() {}
 
 func (x *StudySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[1]
+	mi := &file_autosched_v1_study_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +544,7 @@ func (x *StudySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StudySpec.ProtoReflect.Descriptor instead.
 func (*StudySpec) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *StudySpec) GetAlgorithm() string {
@@ -548,7 +639,7 @@ type Measurement struct {
 
 func (x *Measurement) Reset() {
 	*x = Measurement{}
-	mi := &file_autosched_v1_study_proto_msgTypes[2]
+	mi := &file_autosched_v1_study_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +651,7 @@ func (x *Measurement) String() string {
 func (*Measurement) ProtoMessage() {}
 
 func (x *Measurement) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[2]
+	mi := &file_autosched_v1_study_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +664,7 @@ func (x *Measurement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measurement.ProtoReflect.Descriptor instead.
 func (*Measurement) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Measurement) GetStepCount() int64 {
@@ -639,7 +730,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_autosched_v1_study_proto_msgTypes[3]
+	mi := &file_autosched_v1_study_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +742,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[3]
+	mi := &file_autosched_v1_study_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +755,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Trial) GetName() string {
@@ -819,7 +910,7 @@ type Prediction struct {
 
 func (x *Prediction) Reset() {
 	*x = Prediction{}
-	mi := &file_autosched_v1_study_proto_msgTypes[4]
+	mi := &file_autosched_v1_study_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +922,7 @@ func (x *Prediction) String() string {
 func (*Prediction) ProtoMessage() {}
 
 func (x *Prediction) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[4]
+	mi := &file_autosched_v1_study_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +935,7 @@ func (x *Prediction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prediction.ProtoReflect.Descriptor instead.
 func (*Prediction) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Prediction) GetMean() float64 {
@@ -876,7 +967,7 @@ type CreateStudyRequest struct {
 
 func (x *CreateStudyRequest) Reset() {
 	*x = CreateStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[5]
+	mi := &file_autosched_v1_study_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +979,7 @@ func (x *CreateStudyRequest) String() string {
 func (*CreateStudyRequest) ProtoMessage() {}
 
 func (x *CreateStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[5]
+	mi := &file_autosched_v1_study_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +992,7 @@ func (x *CreateStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateStudyRequest.ProtoReflect.Descriptor instead.
 func (*CreateStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateStudyRequest) GetParent() string {
@@ -942,7 +1033,7 @@ type GetStudyRequest struct {
 
 func (x *GetStudyRequest) Reset() {
 	*x = GetStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[6]
+	mi := &file_autosched_v1_study_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1045,7 @@ func (x *GetStudyRequest) String() string {
 func (*GetStudyRequest) ProtoMessage() {}
 
 func (x *GetStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[6]
+	mi := &file_autosched_v1_study_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1058,7 @@ func (x *GetStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStudyRequest.ProtoReflect.Descriptor instead.
 func (*GetStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetStudyRequest) GetName() string {
@@ -990,7 +1081,7 @@ type ListStudiesRequest struct {
 
 func (x *ListStudiesRequest) Reset() {
 	*x = ListStudiesRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[7]
+	mi := &file_autosched_v1_study_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1093,7 @@ func (x *ListStudiesRequest) String() string {
 func (*ListStudiesRequest) ProtoMessage() {}
 
 func (x *ListStudiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[7]
+	mi := &file_autosched_v1_study_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1106,7 @@ func (x *ListStudiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStudiesRequest.ProtoReflect.Descriptor instead.
 func (*ListStudiesRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListStudiesRequest) GetParent() string {
@@ -1050,7 +1141,7 @@ type ListStudiesResponse struct {
 
 func (x *ListStudiesResponse) Reset() {
 	*x = ListStudiesResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[8]
+	mi := &file_autosched_v1_study_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1153,7 @@ func (x *ListStudiesResponse) String() string {
 func (*ListStudiesResponse) ProtoMessage() {}
 
 func (x *ListStudiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[8]
+	mi := &file_autosched_v1_study_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1166,7 @@ func (x *ListStudiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStudiesResponse.ProtoReflect.Descriptor instead.
 func (*ListStudiesResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListStudiesResponse) GetStudies() []*Study {
@@ -1102,7 +1193,7 @@ type DeleteStudyRequest struct {
 
 func (x *DeleteStudyRequest) Reset() {
 	*x = DeleteStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[9]
+	mi := &file_autosched_v1_study_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1205,7 @@ func (x *DeleteStudyRequest) String() string {
 func (*DeleteStudyRequest) ProtoMessage() {}
 
 func (x *DeleteStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[9]
+	mi := &file_autosched_v1_study_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1218,7 @@ func (x *DeleteStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteStudyRequest.ProtoReflect.Descriptor instead.
 func (*DeleteStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{9}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteStudyRequest) GetName() string {
@@ -1147,7 +1238,7 @@ type PauseStudyRequest struct {
 
 func (x *PauseStudyRequest) Reset() {
 	*x = PauseStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[10]
+	mi := &file_autosched_v1_study_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1250,7 @@ func (x *PauseStudyRequest) String() string {
 func (*PauseStudyRequest) ProtoMessage() {}
 
 func (x *PauseStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[10]
+	mi := &file_autosched_v1_study_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1263,7 @@ func (x *PauseStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseStudyRequest.ProtoReflect.Descriptor instead.
 func (*PauseStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{10}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PauseStudyRequest) GetName() string {
@@ -1192,7 +1283,7 @@ type ResumeStudyRequest struct {
 
 func (x *ResumeStudyRequest) Reset() {
 	*x = ResumeStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[11]
+	mi := &file_autosched_v1_study_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1295,7 @@ func (x *ResumeStudyRequest) String() string {
 func (*ResumeStudyRequest) ProtoMessage() {}
 
 func (x *ResumeStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[11]
+	mi := &file_autosched_v1_study_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1308,7 @@ func (x *ResumeStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeStudyRequest.ProtoReflect.Descriptor instead.
 func (*ResumeStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{11}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResumeStudyRequest) GetName() string {
@@ -1237,7 +1328,7 @@ type CancelStudyRequest struct {
 
 func (x *CancelStudyRequest) Reset() {
 	*x = CancelStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[12]
+	mi := &file_autosched_v1_study_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1340,7 @@ func (x *CancelStudyRequest) String() string {
 func (*CancelStudyRequest) ProtoMessage() {}
 
 func (x *CancelStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[12]
+	mi := &file_autosched_v1_study_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1353,7 @@ func (x *CancelStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelStudyRequest.ProtoReflect.Descriptor instead.
 func (*CancelStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{12}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CancelStudyRequest) GetName() string {
@@ -1272,13 +1363,250 @@ func (x *CancelStudyRequest) GetName() string {
 	return ""
 }
 
+type RunStudyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Required. The id of an evaluator (ListEvaluators).
+	Evaluator string `protobuf:"bytes,2,opt,name=evaluator,proto3" json:"evaluator,omitempty"`
+	// The workload to measure on, as the evaluator knows it: at most 63 of a-z, 0-9, '-', '_' and '.'. The
+	// evaluator's own if empty.
+	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Trials to measure at a time: 1 to 100, default 1.
+	ParallelTrials int32 `protobuf:"varint,4,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RunStudyRequest) Reset() {
+	*x = RunStudyRequest{}
+	mi := &file_autosched_v1_study_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunStudyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunStudyRequest) ProtoMessage() {}
+
+func (x *RunStudyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunStudyRequest.ProtoReflect.Descriptor instead.
+func (*RunStudyRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RunStudyRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RunStudyRequest) GetEvaluator() string {
+	if x != nil {
+		return x.Evaluator
+	}
+	return ""
+}
+
+func (x *RunStudyRequest) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *RunStudyRequest) GetParallelTrials() int32 {
+	if x != nil {
+		return x.ParallelTrials
+	}
+	return 0
+}
+
+type ListEvaluatorsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}: only those that may measure its studies. All if empty.
+	Parent        string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEvaluatorsRequest) Reset() {
+	*x = ListEvaluatorsRequest{}
+	mi := &file_autosched_v1_study_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEvaluatorsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEvaluatorsRequest) ProtoMessage() {}
+
+func (x *ListEvaluatorsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEvaluatorsRequest.ProtoReflect.Descriptor instead.
+func (*ListEvaluatorsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListEvaluatorsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+type ListEvaluatorsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order of id.
+	Evaluators    []*Evaluator `protobuf:"bytes,1,rep,name=evaluators,proto3" json:"evaluators,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEvaluatorsResponse) Reset() {
+	*x = ListEvaluatorsResponse{}
+	mi := &file_autosched_v1_study_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEvaluatorsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEvaluatorsResponse) ProtoMessage() {}
+
+func (x *ListEvaluatorsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEvaluatorsResponse.ProtoReflect.Descriptor instead.
+func (*ListEvaluatorsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListEvaluatorsResponse) GetEvaluators() []*Evaluator {
+	if x != nil {
+		return x.Evaluators
+	}
+	return nil
+}
+
+// Evaluator is something that measures configurations. Its address or command is known to the service alone.
+type Evaluator struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name in the configuration of the service.
+	EvaluatorId string `protobuf:"bytes,1,opt,name=evaluator_id,json=evaluatorId,proto3" json:"evaluator_id,omitempty"`
+	// Whether it is a command or a service.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// How long a trial may take; it has failed then.
+	Deadline *durationpb.Duration `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// How many trials it measures at a time.
+	ParallelTrials int32 `protobuf:"varint,4,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Evaluator) Reset() {
+	*x = Evaluator{}
+	mi := &file_autosched_v1_study_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evaluator) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evaluator) ProtoMessage() {}
+
+func (x *Evaluator) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evaluator.ProtoReflect.Descriptor instead.
+func (*Evaluator) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Evaluator) GetEvaluatorId() string {
+	if x != nil {
+		return x.EvaluatorId
+	}
+	return ""
+}
+
+func (x *Evaluator) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Evaluator) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *Evaluator) GetParallelTrials() int32 {
+	if x != nil {
+		return x.ParallelTrials
+	}
+	return 0
+}
+
 type SuggestTrialsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// How many trials the client wants to hold: 1 to 100, default 1.
 	SuggestionCount int32 `protobuf:"varint,2,opt,name=suggestion_count,json=suggestionCount,proto3" json:"suggestion_count,omitempty"`
-	// Required. Who asks: 1 to 128 characters. Clients with different ids get different trials.
+	// Required. Who asks: 1 to 128 characters, not beginning with evaluator/. Clients with different ids get
+	// different trials.
 	ClientId      string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1286,7 +1614,7 @@ type SuggestTrialsRequest struct {
 
 func (x *SuggestTrialsRequest) Reset() {
 	*x = SuggestTrialsRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[13]
+	mi := &file_autosched_v1_study_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1626,7 @@ func (x *SuggestTrialsRequest) String() string {
 func (*SuggestTrialsRequest) ProtoMessage() {}
 
 func (x *SuggestTrialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[13]
+	mi := &file_autosched_v1_study_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1639,7 @@ func (x *SuggestTrialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuggestTrialsRequest.ProtoReflect.Descriptor instead.
 func (*SuggestTrialsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{13}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SuggestTrialsRequest) GetParent() string {
@@ -1347,7 +1675,7 @@ type SuggestTrialsResponse struct {
 
 func (x *SuggestTrialsResponse) Reset() {
 	*x = SuggestTrialsResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[14]
+	mi := &file_autosched_v1_study_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1687,7 @@ func (x *SuggestTrialsResponse) String() string {
 func (*SuggestTrialsResponse) ProtoMessage() {}
 
 func (x *SuggestTrialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[14]
+	mi := &file_autosched_v1_study_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1700,7 @@ func (x *SuggestTrialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuggestTrialsResponse.ProtoReflect.Descriptor instead.
 func (*SuggestTrialsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{14}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SuggestTrialsResponse) GetTrials() []*Trial {
@@ -1401,7 +1729,7 @@ type CreateTrialRequest struct {
 
 func (x *CreateTrialRequest) Reset() {
 	*x = CreateTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[15]
+	mi := &file_autosched_v1_study_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1741,7 @@ func (x *CreateTrialRequest) String() string {
 func (*CreateTrialRequest) ProtoMessage() {}
 
 func (x *CreateTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[15]
+	mi := &file_autosched_v1_study_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1754,7 @@ func (x *CreateTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTrialRequest.ProtoReflect.Descriptor instead.
 func (*CreateTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{15}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateTrialRequest) GetParent() string {
@@ -1453,7 +1781,7 @@ type GetTrialRequest struct {
 
 func (x *GetTrialRequest) Reset() {
 	*x = GetTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[16]
+	mi := &file_autosched_v1_study_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1793,7 @@ func (x *GetTrialRequest) String() string {
 func (*GetTrialRequest) ProtoMessage() {}
 
 func (x *GetTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[16]
+	mi := &file_autosched_v1_study_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1806,7 @@ func (x *GetTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTrialRequest.ProtoReflect.Descriptor instead.
 func (*GetTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{16}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetTrialRequest) GetName() string {
@@ -1501,7 +1829,7 @@ type ListTrialsRequest struct {
 
 func (x *ListTrialsRequest) Reset() {
 	*x = ListTrialsRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[17]
+	mi := &file_autosched_v1_study_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1841,7 @@ func (x *ListTrialsRequest) String() string {
 func (*ListTrialsRequest) ProtoMessage() {}
 
 func (x *ListTrialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[17]
+	mi := &file_autosched_v1_study_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1854,7 @@ func (x *ListTrialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTrialsRequest.ProtoReflect.Descriptor instead.
 func (*ListTrialsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{17}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTrialsRequest) GetParent() string {
@@ -1561,7 +1889,7 @@ type ListTrialsResponse struct {
 
 func (x *ListTrialsResponse) Reset() {
 	*x = ListTrialsResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[18]
+	mi := &file_autosched_v1_study_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1901,7 @@ func (x *ListTrialsResponse) String() string {
 func (*ListTrialsResponse) ProtoMessage() {}
 
 func (x *ListTrialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[18]
+	mi := &file_autosched_v1_study_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1914,7 @@ func (x *ListTrialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTrialsResponse.ProtoReflect.Descriptor instead.
 func (*ListTrialsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{18}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListTrialsResponse) GetTrials() []*Trial {
@@ -1614,7 +1942,7 @@ type AddTrialMeasurementRequest struct {
 
 func (x *AddTrialMeasurementRequest) Reset() {
 	*x = AddTrialMeasurementRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[19]
+	mi := &file_autosched_v1_study_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1954,7 @@ func (x *AddTrialMeasurementRequest) String() string {
 func (*AddTrialMeasurementRequest) ProtoMessage() {}
 
 func (x *AddTrialMeasurementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[19]
+	mi := &file_autosched_v1_study_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1967,7 @@ func (x *AddTrialMeasurementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddTrialMeasurementRequest.ProtoReflect.Descriptor instead.
 func (*AddTrialMeasurementRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{19}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AddTrialMeasurementRequest) GetName() string {
@@ -1674,7 +2002,7 @@ type CompleteTrialRequest struct {
 
 func (x *CompleteTrialRequest) Reset() {
 	*x = CompleteTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[20]
+	mi := &file_autosched_v1_study_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2014,7 @@ func (x *CompleteTrialRequest) String() string {
 func (*CompleteTrialRequest) ProtoMessage() {}
 
 func (x *CompleteTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[20]
+	mi := &file_autosched_v1_study_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2027,7 @@ func (x *CompleteTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTrialRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{20}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CompleteTrialRequest) GetName() string {
@@ -1777,7 +2105,7 @@ type StopTrialRequest struct {
 
 func (x *StopTrialRequest) Reset() {
 	*x = StopTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	mi := &file_autosched_v1_study_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2117,7 @@ func (x *StopTrialRequest) String() string {
 func (*StopTrialRequest) ProtoMessage() {}
 
 func (x *StopTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	mi := &file_autosched_v1_study_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2130,7 @@ func (x *StopTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTrialRequest.ProtoReflect.Descriptor instead.
 func (*StopTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StopTrialRequest) GetName() string {
@@ -1822,7 +2150,7 @@ type CheckTrialEarlyStoppingStateRequest struct {
 
 func (x *CheckTrialEarlyStoppingStateRequest) Reset() {
 	*x = CheckTrialEarlyStoppingStateRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	mi := &file_autosched_v1_study_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +2162,7 @@ func (x *CheckTrialEarlyStoppingStateRequest) String() string {
 func (*CheckTrialEarlyStoppingStateRequest) ProtoMessage() {}
 
 func (x *CheckTrialEarlyStoppingStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	mi := &file_autosched_v1_study_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +2175,7 @@ func (x *CheckTrialEarlyStoppingStateRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use CheckTrialEarlyStoppingStateRequest.ProtoReflect.Descriptor instead.
 func (*CheckTrialEarlyStoppingStateRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CheckTrialEarlyStoppingStateRequest) GetName() string {
@@ -1867,7 +2195,7 @@ type CheckTrialEarlyStoppingStateResponse struct {
 
 func (x *CheckTrialEarlyStoppingStateResponse) Reset() {
 	*x = CheckTrialEarlyStoppingStateResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[23]
+	mi := &file_autosched_v1_study_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2207,7 @@ func (x *CheckTrialEarlyStoppingStateResponse) String() string {
 func (*CheckTrialEarlyStoppingStateResponse) ProtoMessage() {}
 
 func (x *CheckTrialEarlyStoppingStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[23]
+	mi := &file_autosched_v1_study_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2220,7 @@ func (x *CheckTrialEarlyStoppingStateResponse) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use CheckTrialEarlyStoppingStateResponse.ProtoReflect.Descriptor instead.
 func (*CheckTrialEarlyStoppingStateResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CheckTrialEarlyStoppingStateResponse) GetShouldStop() bool {
@@ -1912,7 +2240,7 @@ type RenewTrialLeaseRequest struct {
 
 func (x *RenewTrialLeaseRequest) Reset() {
 	*x = RenewTrialLeaseRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[24]
+	mi := &file_autosched_v1_study_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2252,7 @@ func (x *RenewTrialLeaseRequest) String() string {
 func (*RenewTrialLeaseRequest) ProtoMessage() {}
 
 func (x *RenewTrialLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[24]
+	mi := &file_autosched_v1_study_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2265,7 @@ func (x *RenewTrialLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewTrialLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewTrialLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenewTrialLeaseRequest) GetName() string {
@@ -1957,7 +2285,7 @@ type ProposeTrialRequest struct {
 
 func (x *ProposeTrialRequest) Reset() {
 	*x = ProposeTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[25]
+	mi := &file_autosched_v1_study_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2297,7 @@ func (x *ProposeTrialRequest) String() string {
 func (*ProposeTrialRequest) ProtoMessage() {}
 
 func (x *ProposeTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[25]
+	mi := &file_autosched_v1_study_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2310,7 @@ func (x *ProposeTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeTrialRequest.ProtoReflect.Descriptor instead.
 func (*ProposeTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProposeTrialRequest) GetName() string {
@@ -1996,7 +2324,7 @@ var File_autosched_v1_study_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\x05\n" +
+	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x05\n" +
 	"\x05Study\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2013,7 +2341,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"best_trial\x18\n" +
 	" \x01(\v2\x13.autosched.v1.TrialR\tbestTrial\x12%\n" +
-	"\x0esampler_choice\x18\v \x01(\tR\rsamplerChoice\x1a>\n" +
+	"\x0esampler_choice\x18\v \x01(\tR\rsamplerChoice\x12(\n" +
+	"\x03run\x18\f \x01(\v2\x16.autosched.v1.StudyRunR\x03run\x1a>\n" +
 	"\x10TrialCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"T\n" +
@@ -2024,7 +2353,14 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\x02\x12\r\n" +
 	"\tCOMPLETED\x10\x03\x12\r\n" +
-	"\tCANCELLED\x10\x04\"\x92\x05\n" +
+	"\tCANCELLED\x10\x04\"\xc2\x01\n" +
+	"\bStudyRun\x12\x1c\n" +
+	"\tevaluator\x18\x01 \x01(\tR\tevaluator\x12\x1a\n" +
+	"\bworkload\x18\x02 \x01(\tR\bworkload\x12'\n" +
+	"\x0fparallel_trials\x18\x03 \x01(\x05R\x0eparallelTrials\x129\n" +
+	"\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"\x92\x05\n" +
 	"\tStudySpec\x12\x1c\n" +
 	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12!\n" +
 	"\ftrial_budget\x18\x02 \x01(\x05R\vtrialBudget\x12\x12\n" +
@@ -2131,7 +2467,23 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x12ResumeStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"(\n" +
 	"\x12CancelStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"v\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x88\x01\n" +
+	"\x0fRunStudyRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\tevaluator\x18\x02 \x01(\tR\tevaluator\x12\x1a\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12'\n" +
+	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\"/\n" +
+	"\x15ListEvaluatorsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\"Q\n" +
+	"\x16ListEvaluatorsResponse\x127\n" +
+	"\n" +
+	"evaluators\x18\x01 \x03(\v2\x17.autosched.v1.EvaluatorR\n" +
+	"evaluators\"\xa2\x01\n" +
+	"\tEvaluator\x12!\n" +
+	"\fevaluator_id\x18\x01 \x01(\tR\vevaluatorId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x125\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12'\n" +
+	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\"v\n" +
 	"\x14SuggestTrialsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
 	"\x10suggestion_count\x18\x02 \x01(\x05R\x0fsuggestionCount\x12\x1b\n" +
@@ -2172,8 +2524,7 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x16RenewTrialLeaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13ProposeTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name2\xba\n" +
-	"\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name2\xd7\v\n" +
 	"\fStudyService\x12D\n" +
 	"\vCreateStudy\x12 .autosched.v1.CreateStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
 	"\bGetStudy\x12\x1d.autosched.v1.GetStudyRequest\x1a\x13.autosched.v1.Study\x12R\n" +
@@ -2182,7 +2533,9 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"PauseStudy\x12\x1f.autosched.v1.PauseStudyRequest\x1a\x13.autosched.v1.Study\x12D\n" +
 	"\vResumeStudy\x12 .autosched.v1.ResumeStudyRequest\x1a\x13.autosched.v1.Study\x12D\n" +
-	"\vCancelStudy\x12 .autosched.v1.CancelStudyRequest\x1a\x13.autosched.v1.Study\x12X\n" +
+	"\vCancelStudy\x12 .autosched.v1.CancelStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
+	"\bRunStudy\x12\x1d.autosched.v1.RunStudyRequest\x1a\x13.autosched.v1.Study\x12[\n" +
+	"\x0eListEvaluators\x12#.autosched.v1.ListEvaluatorsRequest\x1a$.autosched.v1.ListEvaluatorsResponse\x12X\n" +
 	"\rSuggestTrials\x12\".autosched.v1.SuggestTrialsRequest\x1a#.autosched.v1.SuggestTrialsResponse\x12D\n" +
 	"\vCreateTrial\x12 .autosched.v1.CreateTrialRequest\x1a\x13.autosched.v1.Trial\x12>\n" +
 	"\bGetTrial\x12\x1d.autosched.v1.GetTrialRequest\x1a\x13.autosched.v1.Trial\x12O\n" +
@@ -2208,123 +2561,136 @@ func file_autosched_v1_study_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_study_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_autosched_v1_study_proto_goTypes = []any{
 	(Study_State)(0),                             // 0: autosched.v1.Study.State
 	(StudySpec_Goal)(0),                          // 1: autosched.v1.StudySpec.Goal
 	(StudySpec_CausalModel)(0),                   // 2: autosched.v1.StudySpec.CausalModel
 	(Trial_State)(0),                             // 3: autosched.v1.Trial.State
 	(*Study)(nil),                                // 4: autosched.v1.Study
-	(*StudySpec)(nil),                            // 5: autosched.v1.StudySpec
-	(*Measurement)(nil),                          // 6: autosched.v1.Measurement
-	(*Trial)(nil),                                // 7: autosched.v1.Trial
-	(*Prediction)(nil),                           // 8: autosched.v1.Prediction
-	(*CreateStudyRequest)(nil),                   // 9: autosched.v1.CreateStudyRequest
-	(*GetStudyRequest)(nil),                      // 10: autosched.v1.GetStudyRequest
-	(*ListStudiesRequest)(nil),                   // 11: autosched.v1.ListStudiesRequest
-	(*ListStudiesResponse)(nil),                  // 12: autosched.v1.ListStudiesResponse
-	(*DeleteStudyRequest)(nil),                   // 13: autosched.v1.DeleteStudyRequest
-	(*PauseStudyRequest)(nil),                    // 14: autosched.v1.PauseStudyRequest
-	(*ResumeStudyRequest)(nil),                   // 15: autosched.v1.ResumeStudyRequest
-	(*CancelStudyRequest)(nil),                   // 16: autosched.v1.CancelStudyRequest
-	(*SuggestTrialsRequest)(nil),                 // 17: autosched.v1.SuggestTrialsRequest
-	(*SuggestTrialsResponse)(nil),                // 18: autosched.v1.SuggestTrialsResponse
-	(*CreateTrialRequest)(nil),                   // 19: autosched.v1.CreateTrialRequest
-	(*GetTrialRequest)(nil),                      // 20: autosched.v1.GetTrialRequest
-	(*ListTrialsRequest)(nil),                    // 21: autosched.v1.ListTrialsRequest
-	(*ListTrialsResponse)(nil),                   // 22: autosched.v1.ListTrialsResponse
-	(*AddTrialMeasurementRequest)(nil),           // 23: autosched.v1.AddTrialMeasurementRequest
-	(*CompleteTrialRequest)(nil),                 // 24: autosched.v1.CompleteTrialRequest
-	(*StopTrialRequest)(nil),                     // 25: autosched.v1.StopTrialRequest
-	(*CheckTrialEarlyStoppingStateRequest)(nil),  // 26: autosched.v1.CheckTrialEarlyStoppingStateRequest
-	(*CheckTrialEarlyStoppingStateResponse)(nil), // 27: autosched.v1.CheckTrialEarlyStoppingStateResponse
-	(*RenewTrialLeaseRequest)(nil),               // 28: autosched.v1.RenewTrialLeaseRequest
-	(*ProposeTrialRequest)(nil),                  // 29: autosched.v1.ProposeTrialRequest
-	nil,                                          // 30: autosched.v1.Study.TrialCountsEntry
-	nil,                                          // 31: autosched.v1.Measurement.MetricsEntry
-	nil,                                          // 32: autosched.v1.Trial.ParametersEntry
-	nil,                                          // 33: autosched.v1.Trial.SuggestedParametersEntry
-	(*timestamppb.Timestamp)(nil),                // 34: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 35: google.protobuf.Duration
-	(*ParameterSpec)(nil),                        // 36: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),                 // 37: autosched.v1.DependencyConstraint
-	(*structpb.Value)(nil),                       // 38: google.protobuf.Value
-	(*emptypb.Empty)(nil),                        // 39: google.protobuf.Empty
-	(*Configuration)(nil),                        // 40: autosched.v1.Configuration
+	(*StudyRun)(nil),                             // 5: autosched.v1.StudyRun
+	(*StudySpec)(nil),                            // 6: autosched.v1.StudySpec
+	(*Measurement)(nil),                          // 7: autosched.v1.Measurement
+	(*Trial)(nil),                                // 8: autosched.v1.Trial
+	(*Prediction)(nil),                           // 9: autosched.v1.Prediction
+	(*CreateStudyRequest)(nil),                   // 10: autosched.v1.CreateStudyRequest
+	(*GetStudyRequest)(nil),                      // 11: autosched.v1.GetStudyRequest
+	(*ListStudiesRequest)(nil),                   // 12: autosched.v1.ListStudiesRequest
+	(*ListStudiesResponse)(nil),                  // 13: autosched.v1.ListStudiesResponse
+	(*DeleteStudyRequest)(nil),                   // 14: autosched.v1.DeleteStudyRequest
+	(*PauseStudyRequest)(nil),                    // 15: autosched.v1.PauseStudyRequest
+	(*ResumeStudyRequest)(nil),                   // 16: autosched.v1.ResumeStudyRequest
+	(*CancelStudyRequest)(nil),                   // 17: autosched.v1.CancelStudyRequest
+	(*RunStudyRequest)(nil),                      // 18: autosched.v1.RunStudyRequest
+	(*ListEvaluatorsRequest)(nil),                // 19: autosched.v1.ListEvaluatorsRequest
+	(*ListEvaluatorsResponse)(nil),               // 20: autosched.v1.ListEvaluatorsResponse
+	(*Evaluator)(nil),                            // 21: autosched.v1.Evaluator
+	(*SuggestTrialsRequest)(nil),                 // 22: autosched.v1.SuggestTrialsRequest
+	(*SuggestTrialsResponse)(nil),                // 23: autosched.v1.SuggestTrialsResponse
+	(*CreateTrialRequest)(nil),                   // 24: autosched.v1.CreateTrialRequest
+	(*GetTrialRequest)(nil),                      // 25: autosched.v1.GetTrialRequest
+	(*ListTrialsRequest)(nil),                    // 26: autosched.v1.ListTrialsRequest
+	(*ListTrialsResponse)(nil),                   // 27: autosched.v1.ListTrialsResponse
+	(*AddTrialMeasurementRequest)(nil),           // 28: autosched.v1.AddTrialMeasurementRequest
+	(*CompleteTrialRequest)(nil),                 // 29: autosched.v1.CompleteTrialRequest
+	(*StopTrialRequest)(nil),                     // 30: autosched.v1.StopTrialRequest
+	(*CheckTrialEarlyStoppingStateRequest)(nil),  // 31: autosched.v1.CheckTrialEarlyStoppingStateRequest
+	(*CheckTrialEarlyStoppingStateResponse)(nil), // 32: autosched.v1.CheckTrialEarlyStoppingStateResponse
+	(*RenewTrialLeaseRequest)(nil),               // 33: autosched.v1.RenewTrialLeaseRequest
+	(*ProposeTrialRequest)(nil),                  // 34: autosched.v1.ProposeTrialRequest
+	nil,                                          // 35: autosched.v1.Study.TrialCountsEntry
+	nil,                                          // 36: autosched.v1.Measurement.MetricsEntry
+	nil,                                          // 37: autosched.v1.Trial.ParametersEntry
+	nil,                                          // 38: autosched.v1.Trial.SuggestedParametersEntry
+	(*timestamppb.Timestamp)(nil),                // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 40: google.protobuf.Duration
+	(*ParameterSpec)(nil),                        // 41: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),                 // 42: autosched.v1.DependencyConstraint
+	(*structpb.Value)(nil),                       // 43: google.protobuf.Value
+	(*emptypb.Empty)(nil),                        // 44: google.protobuf.Empty
+	(*Configuration)(nil),                        // 45: autosched.v1.Configuration
 }
 var file_autosched_v1_study_proto_depIdxs = []int32{
-	5,  // 0: autosched.v1.Study.spec:type_name -> autosched.v1.StudySpec
+	6,  // 0: autosched.v1.Study.spec:type_name -> autosched.v1.StudySpec
 	0,  // 1: autosched.v1.Study.state:type_name -> autosched.v1.Study.State
-	34, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
-	34, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
-	30, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
-	7,  // 5: autosched.v1.Study.best_trial:type_name -> autosched.v1.Trial
-	1,  // 6: autosched.v1.StudySpec.goal:type_name -> autosched.v1.StudySpec.Goal
-	35, // 7: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
-	2,  // 8: autosched.v1.StudySpec.causal_model:type_name -> autosched.v1.StudySpec.CausalModel
-	36, // 9: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
-	37, // 10: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	35, // 11: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
-	31, // 12: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
-	3,  // 13: autosched.v1.Trial.state:type_name -> autosched.v1.Trial.State
-	32, // 14: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
-	34, // 15: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
-	34, // 16: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
-	34, // 17: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
-	34, // 18: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
-	6,  // 19: autosched.v1.Trial.measurements:type_name -> autosched.v1.Measurement
-	6,  // 20: autosched.v1.Trial.final_measurement:type_name -> autosched.v1.Measurement
-	8,  // 21: autosched.v1.Trial.prediction:type_name -> autosched.v1.Prediction
-	33, // 22: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
-	4,  // 23: autosched.v1.CreateStudyRequest.study:type_name -> autosched.v1.Study
-	4,  // 24: autosched.v1.ListStudiesResponse.studies:type_name -> autosched.v1.Study
-	7,  // 25: autosched.v1.SuggestTrialsResponse.trials:type_name -> autosched.v1.Trial
-	35, // 26: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
-	7,  // 27: autosched.v1.CreateTrialRequest.trial:type_name -> autosched.v1.Trial
-	7,  // 28: autosched.v1.ListTrialsResponse.trials:type_name -> autosched.v1.Trial
-	6,  // 29: autosched.v1.AddTrialMeasurementRequest.measurement:type_name -> autosched.v1.Measurement
-	6,  // 30: autosched.v1.CompleteTrialRequest.final_measurement:type_name -> autosched.v1.Measurement
-	38, // 31: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
-	38, // 32: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 33: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
-	10, // 34: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
-	11, // 35: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
-	13, // 36: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
-	14, // 37: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
-	15, // 38: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
-	16, // 39: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
-	17, // 40: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
-	19, // 41: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
-	20, // 42: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
-	21, // 43: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
-	23, // 44: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
-	24, // 45: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
-	25, // 46: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
-	26, // 47: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
-	28, // 48: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
-	29, // 49: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
-	4,  // 50: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
-	4,  // 51: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
-	12, // 52: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
-	39, // 53: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
-	4,  // 54: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
-	4,  // 55: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
-	4,  // 56: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
-	18, // 57: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
-	7,  // 58: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
-	7,  // 59: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
-	22, // 60: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
-	7,  // 61: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
-	7,  // 62: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
-	7,  // 63: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
-	27, // 64: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
-	7,  // 65: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
-	40, // 66: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
-	50, // [50:67] is the sub-list for method output_type
-	33, // [33:50] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	39, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
+	39, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
+	35, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
+	8,  // 5: autosched.v1.Study.best_trial:type_name -> autosched.v1.Trial
+	5,  // 6: autosched.v1.Study.run:type_name -> autosched.v1.StudyRun
+	39, // 7: autosched.v1.StudyRun.start_time:type_name -> google.protobuf.Timestamp
+	1,  // 8: autosched.v1.StudySpec.goal:type_name -> autosched.v1.StudySpec.Goal
+	40, // 9: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
+	2,  // 10: autosched.v1.StudySpec.causal_model:type_name -> autosched.v1.StudySpec.CausalModel
+	41, // 11: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
+	42, // 12: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	40, // 13: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
+	36, // 14: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
+	3,  // 15: autosched.v1.Trial.state:type_name -> autosched.v1.Trial.State
+	37, // 16: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
+	39, // 17: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
+	39, // 18: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
+	39, // 19: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
+	39, // 20: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
+	7,  // 21: autosched.v1.Trial.measurements:type_name -> autosched.v1.Measurement
+	7,  // 22: autosched.v1.Trial.final_measurement:type_name -> autosched.v1.Measurement
+	9,  // 23: autosched.v1.Trial.prediction:type_name -> autosched.v1.Prediction
+	38, // 24: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
+	4,  // 25: autosched.v1.CreateStudyRequest.study:type_name -> autosched.v1.Study
+	4,  // 26: autosched.v1.ListStudiesResponse.studies:type_name -> autosched.v1.Study
+	21, // 27: autosched.v1.ListEvaluatorsResponse.evaluators:type_name -> autosched.v1.Evaluator
+	40, // 28: autosched.v1.Evaluator.deadline:type_name -> google.protobuf.Duration
+	8,  // 29: autosched.v1.SuggestTrialsResponse.trials:type_name -> autosched.v1.Trial
+	40, // 30: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
+	8,  // 31: autosched.v1.CreateTrialRequest.trial:type_name -> autosched.v1.Trial
+	8,  // 32: autosched.v1.ListTrialsResponse.trials:type_name -> autosched.v1.Trial
+	7,  // 33: autosched.v1.AddTrialMeasurementRequest.measurement:type_name -> autosched.v1.Measurement
+	7,  // 34: autosched.v1.CompleteTrialRequest.final_measurement:type_name -> autosched.v1.Measurement
+	43, // 35: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
+	43, // 36: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
+	10, // 37: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
+	11, // 38: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
+	12, // 39: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
+	14, // 40: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
+	15, // 41: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
+	16, // 42: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
+	17, // 43: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
+	18, // 44: autosched.v1.StudyService.RunStudy:input_type -> autosched.v1.RunStudyRequest
+	19, // 45: autosched.v1.StudyService.ListEvaluators:input_type -> autosched.v1.ListEvaluatorsRequest
+	22, // 46: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
+	24, // 47: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
+	25, // 48: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
+	26, // 49: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
+	28, // 50: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
+	29, // 51: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
+	30, // 52: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
+	31, // 53: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
+	33, // 54: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
+	34, // 55: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
+	4,  // 56: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
+	4,  // 57: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
+	13, // 58: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
+	44, // 59: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
+	4,  // 60: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
+	4,  // 61: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
+	4,  // 62: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
+	4,  // 63: autosched.v1.StudyService.RunStudy:output_type -> autosched.v1.Study
+	20, // 64: autosched.v1.StudyService.ListEvaluators:output_type -> autosched.v1.ListEvaluatorsResponse
+	23, // 65: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
+	8,  // 66: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
+	8,  // 67: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
+	27, // 68: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
+	8,  // 69: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
+	8,  // 70: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
+	8,  // 71: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
+	32, // 72: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
+	8,  // 73: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
+	45, // 74: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
+	56, // [56:75] is the sub-list for method output_type
+	37, // [37:56] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_study_proto_init() }
@@ -2334,7 +2700,7 @@ func file_autosched_v1_study_proto_init() {
 	}
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_study_proto_msgTypes[20].OneofWrappers = []any{
+	file_autosched_v1_study_proto_msgTypes[25].OneofWrappers = []any{
 		(*CompleteTrialRequest_FinalMeasurement)(nil),
 		(*CompleteTrialRequest_InfeasibleReason)(nil),
 		(*CompleteTrialRequest_Failure)(nil),
@@ -2345,7 +2711,7 @@ func file_autosched_v1_study_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_study_proto_rawDesc), len(file_autosched_v1_study_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   30,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,8 @@ const (
 	StudyService_PauseStudy_FullMethodName                   = "/autosched.v1.StudyService/PauseStudy"
 	StudyService_ResumeStudy_FullMethodName                  = "/autosched.v1.StudyService/ResumeStudy"
 	StudyService_CancelStudy_FullMethodName                  = "/autosched.v1.StudyService/CancelStudy"
+	StudyService_RunStudy_FullMethodName                     = "/autosched.v1.StudyService/RunStudy"
+	StudyService_ListEvaluators_FullMethodName               = "/autosched.v1.StudyService/ListEvaluators"
 	StudyService_SuggestTrials_FullMethodName                = "/autosched.v1.StudyService/SuggestTrials"
 	StudyService_CreateTrial_FullMethodName                  = "/autosched.v1.StudyService/CreateTrial"
 	StudyService_GetTrial_FullMethodName                     = "/autosched.v1.StudyService/GetTrial"
@@ -61,6 +63,12 @@ type StudyServiceClient interface {
 	// CancelStudy ends a study: trials that wait are SKIPPED, those that clients hold are STOPPING and can
 	// be completed.
 	CancelStudy(ctx context.Context, in *CancelStudyRequest, opts ...grpc.CallOption) (*Study, error)
+	// RunStudy lets an evaluator of the service measure the trials of a study, until its budget is used or
+	// it is paused or cancelled. A restart of the service goes on with it. Clients may measure trials beside
+	// it. To run it again replaces the evaluator, the workload and the number of trials at a time.
+	RunStudy(ctx context.Context, in *RunStudyRequest, opts ...grpc.CallOption) (*Study, error)
+	// ListEvaluators lists the evaluators that the configuration of the service names.
+	ListEvaluators(ctx context.Context, in *ListEvaluatorsRequest, opts ...grpc.CallOption) (*ListEvaluatorsResponse, error)
 	// SuggestTrials returns trials for a client to measure: first those that it holds already, so that a
 	// client that restarts or repeats the call gets the same. An answer without trials asks the client to
 	// call again: the sampler waits for what others measure. FAILED_PRECONDITION with the reason
@@ -162,6 +170,26 @@ func (c *studyServiceClient) CancelStudy(ctx context.Context, in *CancelStudyReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Study)
 	err := c.cc.Invoke(ctx, StudyService_CancelStudy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *studyServiceClient) RunStudy(ctx context.Context, in *RunStudyRequest, opts ...grpc.CallOption) (*Study, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Study)
+	err := c.cc.Invoke(ctx, StudyService_RunStudy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *studyServiceClient) ListEvaluators(ctx context.Context, in *ListEvaluatorsRequest, opts ...grpc.CallOption) (*ListEvaluatorsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEvaluatorsResponse)
+	err := c.cc.Invoke(ctx, StudyService_ListEvaluators_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -291,6 +319,12 @@ type StudyServiceServer interface {
 	// CancelStudy ends a study: trials that wait are SKIPPED, those that clients hold are STOPPING and can
 	// be completed.
 	CancelStudy(context.Context, *CancelStudyRequest) (*Study, error)
+	// RunStudy lets an evaluator of the service measure the trials of a study, until its budget is used or
+	// it is paused or cancelled. A restart of the service goes on with it. Clients may measure trials beside
+	// it. To run it again replaces the evaluator, the workload and the number of trials at a time.
+	RunStudy(context.Context, *RunStudyRequest) (*Study, error)
+	// ListEvaluators lists the evaluators that the configuration of the service names.
+	ListEvaluators(context.Context, *ListEvaluatorsRequest) (*ListEvaluatorsResponse, error)
 	// SuggestTrials returns trials for a client to measure: first those that it holds already, so that a
 	// client that restarts or repeats the call gets the same. An answer without trials asks the client to
 	// call again: the sampler waits for what others measure. FAILED_PRECONDITION with the reason
@@ -348,6 +382,12 @@ func (UnimplementedStudyServiceServer) ResumeStudy(context.Context, *ResumeStudy
 }
 func (UnimplementedStudyServiceServer) CancelStudy(context.Context, *CancelStudyRequest) (*Study, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelStudy not implemented")
+}
+func (UnimplementedStudyServiceServer) RunStudy(context.Context, *RunStudyRequest) (*Study, error) {
+	return nil, status.Error(codes.Unimplemented, "method RunStudy not implemented")
+}
+func (UnimplementedStudyServiceServer) ListEvaluators(context.Context, *ListEvaluatorsRequest) (*ListEvaluatorsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEvaluators not implemented")
 }
 func (UnimplementedStudyServiceServer) SuggestTrials(context.Context, *SuggestTrialsRequest) (*SuggestTrialsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SuggestTrials not implemented")
@@ -522,6 +562,42 @@ func _StudyService_CancelStudy_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(StudyServiceServer).CancelStudy(ctx, req.(*CancelStudyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StudyService_RunStudy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RunStudyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StudyServiceServer).RunStudy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StudyService_RunStudy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StudyServiceServer).RunStudy(ctx, req.(*RunStudyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StudyService_ListEvaluators_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEvaluatorsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StudyServiceServer).ListEvaluators(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StudyService_ListEvaluators_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StudyServiceServer).ListEvaluators(ctx, req.(*ListEvaluatorsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -740,6 +816,14 @@ var StudyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelStudy",
 			Handler:    _StudyService_CancelStudy_Handler,
+		},
+		{
+			MethodName: "RunStudy",
+			Handler:    _StudyService_RunStudy_Handler,
+		},
+		{
+			MethodName: "ListEvaluators",
+			Handler:    _StudyService_ListEvaluators_Handler,
 		},
 		{
 			MethodName: "SuggestTrials",

@@ -1,0 +1,99 @@
+package evaluator
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// The limits of what a command prints.
+const (
+	maxLine  = 1 << 20 // bytes of a line of its standard output
+	maxError = 512     // bytes of the end of its standard error that are kept
+)
+
+// run runs the command: a line of JSON is its input, each line of its output is a step. When the context ends it
+// is killed with all that it started.
+func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error {
+	in, err := protojson.Marshal(req)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var errs tail
+	cmd := exec.CommandContext(ctx, e.Command[0], e.Command[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = e.Directory, bytes.NewReader(append(in, '\n')), &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // for output held open by what the command leaves running
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	steps := make(chan error, 1)
+	go func() {
+		err := read(r, step)
+		_ = r.CloseWithError(err) // what is printed after an error ends the command
+		if err != nil {
+			cancel()
+		}
+		steps <- err
+	}()
+	err = cmd.Wait()
+	_ = w.Close()
+	if said := <-steps; said != nil {
+		return said
+	}
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	return nil
+}
+
+// read reads steps, one on a line.
+func read(r io.Reader, step func(*pb.EvaluateResponse) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var one pb.EvaluateResponse
+		if err := protojson.Unmarshal(lines.Bytes(), &one); err != nil {
+			return fmt.Errorf("line %d of its output: %w", n, err)
+		}
+		if err := step(&one); err != nil {
+			return fmt.Errorf("line %d of its output: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("line %d of its output: %w", n+1, err)
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	p = p[max(0, n-maxError):]
+	t.Next(max(0, t.Len()+len(p)-maxError))
+	t.Buffer.Write(p)
+	return n, nil
+}

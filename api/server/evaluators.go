@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/study"
+)
+
+// Evaluator measures configurations for studies that the service runs.
+type Evaluator interface {
+	// Serves and Parallel are as of studies.Evaluator.
+	Serves(scheduler string) bool
+	Parallel() int
+	// Describe is what callers may know of it.
+	Describe() (kind string, deadline time.Duration)
+	// Evaluate measures a configuration. Each step goes to step, the last one is the result.
+	Evaluate(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error
+}
+
+// measurer is an Evaluator in the words of package studies.
+type measurer struct{ Evaluator }
+
+// Measurers are evaluators as studies.Options has them.
+func Measurers(all map[string]Evaluator) map[string]studies.Evaluator {
+	out := map[string]studies.Evaluator{}
+	for id, e := range all {
+		out[id] = measurer{e}
+	}
+	return out
+}
+
+// Evaluate implements studies.Evaluator.
+func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State, t *study.Trial,
+	report func(study.Measurement) error) (study.Complete, error) {
+	req := &pb.EvaluateRequest{Trial: nameOfTrial(scheduler, s.ID, t.ID), MetricId: s.Spec.Metric,
+		Seed: s.Spec.Seed, Parameters: map[string]*structpb.Value{}}
+	if s.Run != nil {
+		req.Workload = s.Run.Workload
+	}
+	for _, id := range t.Config.IDs() {
+		p, _ := s.Space.Param(id)
+		req.Parameters[id] = valueToProto(&p, t.Config.Get(id))
+	}
+	var out study.Complete
+	reason := func(field, text string) string {
+		if text == "" {
+			text = "the evaluator gives no reason in " + field
+		}
+		for utf8.RuneCountInString(text) > longestText {
+			text = string([]rune(text)[:longestText])
+		}
+		return text
+	}
+	err := m.Evaluator.Evaluate(ctx, req, func(r *pb.EvaluateResponse) error {
+		switch x := r.GetStep().(type) {
+		case *pb.EvaluateResponse_Measurement:
+			one, err := measurement("measurement", x.Measurement, &s.Spec, false)
+			if err != nil {
+				return err
+			}
+			return report(*one)
+		case *pb.EvaluateResponse_FinalMeasurement:
+			var err error
+			if out.Final, err = measurement("final_measurement", x.FinalMeasurement, &s.Spec, true); err != nil {
+				out.Failure = reason("failure", err.Error())
+			}
+		case *pb.EvaluateResponse_InfeasibleReason:
+			out.Infeasible = reason("infeasible_reason", x.InfeasibleReason)
+		case *pb.EvaluateResponse_Failure:
+			out.Failure = reason("failure", x.Failure)
+		}
+		return nil
+	})
+	if bad := (violations)(nil); errors.As(err, &bad) || errors.Is(err, study.ErrState) || errors.Is(err, study.ErrLimit) {
+		return study.Complete{Failure: reason("failure", err.Error())}, nil
+	}
+	return out, err
+}
+
+var workloadID = regexp.MustCompile(`^[a-z0-9._-]{0,63}$`)
+
+// RunStudy lets an evaluator measure the trials of a study.
+func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Study, error) {
+	scheduler, id, err := parseStudy("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	var v violations
+	if err := CheckID(req.GetEvaluator()); err != nil {
+		v.add("evaluator", "%v; ListEvaluators has the ids", err)
+	}
+	if !workloadID.MatchString(req.GetWorkload()) {
+		v.add("workload", "%.80q is not at most 63 of a-z, 0-9, '-', '_' and '.'", req.GetWorkload())
+	}
+	r := study.Run{Evaluator: req.GetEvaluator(), Workload: req.GetWorkload(), Parallel: int(req.GetParallelTrials())}
+	if r.Parallel == 0 {
+		r.Parallel = 1
+	}
+	if r.Parallel < 0 || r.Parallel > study.MaxCount {
+		v.add("parallel_trials", "%d is not from 1 to %d", r.Parallel, study.MaxCount)
+	}
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Run(ctx, scheduler, id, r)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.studyToProto(scheduler, &state), nil
+}
+
+// ListEvaluators lists what the configuration of the service names.
+func (s *Server) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest) (*pb.ListEvaluatorsResponse, error) {
+	scheduler := ""
+	if req.GetParent() != "" {
+		var err error
+		if scheduler, err = parseScheduler("parent", req.GetParent()); err != nil {
+			return nil, s.statusOf(err)
+		}
+		if _, _, err := s.service.Scheduler(scheduler); err != nil {
+			return nil, s.statusOf(err)
+		}
+	}
+	out := &pb.ListEvaluatorsResponse{}
+	for _, id := range s.studies.Evaluators(scheduler) {
+		e := s.evaluators[id]
+		kind, deadline := e.Describe()
+		out.Evaluators = append(out.Evaluators, &pb.Evaluator{EvaluatorId: id, Kind: kind,
+			Deadline: durationpb.New(deadline), ParallelTrials: int32(e.Parallel())})
+	}
+	return out, nil
+}
+
+// runToProto is what measures the trials of a study.
+func (s *Server) runToProto(scheduler string, st *study.State) *pb.StudyRun {
+	if st.Run == nil {
+		return nil
+	}
+	return &pb.StudyRun{Evaluator: st.Run.Evaluator, Workload: st.Run.Workload,
+		ParallelTrials: int32(st.Run.Parallel), StartTime: timestamppb.New(st.Run.Since),
+		Problem: s.studies.Problem(scheduler, st)}
+}

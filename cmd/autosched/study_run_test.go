@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestStudyRun: the service measures the trials of a study by a command that its configuration names, goes on after a
+// restart, and tells callers neither commands nor addresses.
+func TestStudyRun(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	script := write("measure.sh", `read -r line
+n=$(echo "$line" | sed 's/.*"batch": *\([0-9]*\).*/\1/')
+if [ "$n" -gt 60 ]; then echo '{"infeasibleReason":"too large"}'; exit; fi
+echo "{\"measurement\":{\"stepCount\":\"1\",\"metrics\":{\"p95_wait\":$((n + 50))}}}"
+echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
+`)
+	file := write("evaluators.yaml", "evaluators:\n  - {id: testbed, command: [sh, "+script+"], parallel-trials: 2}\n"+
+		"  - {id: other, address: '127.0.0.1:1', schedulers: [theirs]}\n")
+	space := write("space.yaml", `parameters:
+  - {id: batch, kind: int, min_value: 1, max_value: 64, default_value: 2}
+  - {id: order, kind: categorical, categories: [fifo, las], default_value: fifo}
+`)
+	data := filepath.Join(dir, "data")
+	address, stop := startServe(t, data, "--evaluators", file)
+	run := func(want string, args ...string) string {
+		t.Helper()
+		code, out, errs := command(append(args, "--server", address)...)
+		if !strings.Contains(out+errs, want) || (code != 0) != (strings.HasPrefix(want, "autosched: ")) {
+			t.Errorf("%s: exit %d: %s%s", strings.Join(args, " "), code, out, errs)
+		}
+		return out
+	}
+	run("", "scheduler", "register", "--space", space, "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
+		"--gpus-per-node", "8")
+	run("", "study", "create", "mine/first", "--budget", "12", "--sampler", "sobol")
+	if out := run("testbed", "study", "evaluators"); !strings.Contains(out, "command") ||
+		!strings.Contains(out, "service") || strings.Contains(out, "measure.sh") || strings.Contains(out, "127.0.0.1") {
+		t.Errorf("evaluators: %s", out)
+	}
+	run("autosched: ", "study", "run", "mine/first", "--evaluator", "none")
+	run("autosched: ", "study", "run", "mine/first", "--evaluator", "other")
+	run("autosched: ", "study", "run", "mine/first", "--evaluator", "testbed", "--workload", "../x")
+	run("autosched: ", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
+	run("(completed)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
+	run("p95_wait=11", "study", "best", "mine/first")
+	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
+	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
+		"--evaluator", "testbed", "--parallel", "2", "--workload", "monday")
+	stop()
+	address, stop = startServe(t, data)
+	run(`nothing is measured: evaluator "testbed" is not configured`, "study", "get", "mine/second")
+	stop()
+	address, _ = startServe(t, data, "--evaluators", file)
+	before := run("", "study", "get", "mine/second")
+	eventually(t, func() string {
+		if now := run("", "study", "get", "mine/second"); now != before {
+			return "it goes on"
+		}
+		return ""
+	}, "it goes on")
+	run("mine/second is cancelled", "study", "cancel", "mine/second")
+}
+
+// TestEvaluatorsFile: what is wrong with the file is named with its line before the service starts.
+func TestEvaluatorsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "e.yaml")
+	if err := os.WriteFile(file, []byte("evaluators:\n  - id: a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range []string{"--check-config", "--check-config=false"} {
+		code, _, errs := command("serve", "--dir", t.TempDir(), "--evaluators", file, check)
+		if code == 0 || !strings.Contains(errs, "--evaluators: "+file+": line 2: evaluators[0]: command and address") {
+			t.Errorf("exit %d: %s", code, errs)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package studies_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/study"
+)
+
+// bench is an evaluator that measures what a function says.
+type bench struct {
+	parallel int
+	measure  func(ctx context.Context, t *study.Trial, report func(study.Measurement) error) (study.Complete, error)
+
+	mu       sync.Mutex
+	now, top int                  // evaluations at a time
+	begun    map[string]int       // by study and trial
+	studies  map[string]time.Time // when each had its first
+}
+
+func (b *bench) Serves(scheduler string) bool { return scheduler == "s" }
+func (b *bench) Parallel() int                { return b.parallel }
+
+func (b *bench) Evaluate(ctx context.Context, scheduler string, s *study.State, t *study.Trial,
+	report func(study.Measurement) error) (study.Complete, error) {
+	b.mu.Lock()
+	if b.begun == nil {
+		b.begun, b.studies = map[string]int{}, map[string]time.Time{}
+	}
+	b.begun[fmt.Sprintf("%s/%d", s.ID, t.ID)]++
+	if _, ok := b.studies[s.ID]; !ok {
+		b.studies[s.ID] = time.Now()
+	}
+	b.now++
+	b.top = max(b.top, b.now)
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.now--
+		b.mu.Unlock()
+	}()
+	return b.measure(ctx, t, report)
+}
+
+// begins is how often evaluations began, of how many trials.
+func (b *bench) begins() (n, trials int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.begun {
+		n += k
+	}
+	return n, len(b.begun)
+}
+
+// with begins a house with an evaluator, whose study has a budget.
+func with(t *testing.T, b *bench, budget int) *house {
+	t.Helper()
+	h := newHouse(t, study.Spec{Algorithm: "sobol", Budget: budget, Lease: time.Hour})
+	h.close()
+	h.evaluators = map[string]studies.Evaluator{"bench": b}
+	h.open()
+	return h
+}
+
+func (h *house) run(study_ string, parallel int) {
+	h.t.Helper()
+	ctx := audit.NewContext(h.t.Context(), audit.Origin{Actor: "ann", Verb: "RunStudy"})
+	if _, err := h.Run(ctx, "s", study_, study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// until waits until a study is as wanted.
+func (h *house) until(what string, ok func(s *study.State) bool) study.State {
+	h.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		s, err := h.Study("s", "first")
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if ok(&s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("%s: %s, %v, run %+v, %q", what, s.Phase, s.Count(), s.Run, h.Problem("s", &s))
+		}
+	}
+}
+
+func completed(s *study.State) bool { return s.Phase == study.Completed }
+
+// An evaluator measures the budget of a study, several trials at a time; the audit log says who asked for it.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	b := &bench{parallel: 3, measure: func(_ context.Context, t *study.Trial, report func(study.Measurement) error) (
+		study.Complete, error) {
+		switch t.ID {
+		case 2:
+			return study.Complete{Failure: "no node"}, nil
+		case 3:
+			return study.Complete{Infeasible: "too large"}, nil
+		case 4:
+			return study.Complete{Final: &study.Measurement{Metrics: map[string]float64{"other": 1}}}, nil
+		}
+		if err := report(study.Measurement{Step: 1, Metrics: map[string]float64{"wait": 50}}); err != nil {
+			return study.Complete{}, err
+		}
+		time.Sleep(2 * time.Millisecond)
+		return study.Complete{Final: waited(float64(t.ID))}, nil
+	}}
+	h := with(t, b, 20)
+	for _, c := range []struct{ evaluator, says string }{
+		{"none", `evaluator "none" is not configured: there are bench: `},
+		{"", `evaluator "" is not configured: there are bench: `},
+	} {
+		if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: c.evaluator, Parallel: 1}); !errors.Is(err,
+			controller.ErrNotFound) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v", c.evaluator, err)
+		}
+	}
+	h.run("first", 2)
+	s := h.until("complete", completed)
+	n := s.Count()
+	if n[study.Succeeded] != 17 || n[study.Failed] != 2 || n[study.Infeasible] != 1 || len(s.Trials) != 20 {
+		t.Errorf("%v", n)
+	}
+	if why := s.Trial(4).Reason; why != `the metric of the study, "wait", is missing` {
+		t.Errorf("trial 4: %s", why)
+	}
+	if one := s.Trial(1); len(one.Measurements) != 1 || one.Client != "evaluator/bench" {
+		t.Errorf("trial 1: %+v", one)
+	}
+	if begins, _ := b.begins(); begins != 20 || b.top != 2 {
+		t.Errorf("%d evaluations, up to %d at a time", begins, b.top)
+	}
+	log := ""
+	if err := h.store.Audit(0, false, func(line []byte) bool { log += string(line); return true }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"ann"`, `"RunStudy"`, `studies/first.run`, `bench x 2 monday`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the audit log lacks %s: %s", want, log)
+		}
+	}
+}
+
+// A restart goes on with the trials that were being measured: none is lost or made anew.
+func TestRunGoesOn(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	b := &bench{parallel: 4, measure: func(ctx context.Context, t *study.Trial, _ func(study.Measurement) error) (
+		study.Complete, error) {
+		if t.ID > 5 {
+			select {
+			case <-hold:
+			case <-ctx.Done():
+				return study.Complete{}, ctx.Err()
+			}
+		}
+		return study.Complete{Final: waited(float64(t.ID))}, nil
+	}}
+	h := with(t, b, 12)
+	h.run("first", 4)
+	h.until("half", func(s *study.State) bool { return s.Count()[study.Running] == 4 && s.Ended == 5 })
+	h.close()
+	h.open()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if begins, trials := b.begins(); begins == 13 && trials == 9 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d evaluations of %d trials", begins, trials)
+		}
+	}
+	close(hold)
+	s := h.until("complete", completed)
+	if s.Count()[study.Succeeded] != 12 || len(s.Trials) != 12 || b.top > 4 {
+		t.Errorf("%v, %d at a time", s.Count(), b.top)
+	}
+	h.close()
+	h.evaluators = nil
+	h.open()
+	if s, _ := h.Study("s", "first"); h.Problem("s", &s) != "" {
+		t.Errorf("a complete study has the problem %q", h.Problem("s", &s))
+	}
+}
+
+// Pause lets what is measured end, cancel ends it, and what is to stop counts with its last measurement.
+func TestRunStops(t *testing.T) {
+	t.Parallel()
+	cut := make(chan int64, 10)
+	b := &bench{parallel: 2, measure: func(ctx context.Context, t *study.Trial, report func(study.Measurement) error) (
+		study.Complete, error) {
+		if t.ID%2 == 1 {
+			if err := report(study.Measurement{Step: 1, Metrics: map[string]float64{"wait": 7}}); err != nil {
+				return study.Complete{}, err
+			}
+		}
+		<-ctx.Done()
+		cut <- t.ID
+		return study.Complete{}, ctx.Err()
+	}}
+	h := with(t, b, 12)
+	h.run("first", 2)
+	two := func(s *study.State) bool {
+		return s.Count()[study.Running] == 2 && len(s.Trials[0].Measurements) == 1
+	}
+	h.until("two run", two)
+	if _, err := h.Operate(t.Context(), "s", "first", study.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.Do(t.Context(), "s", "first", 1, study.Stop{Trial: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s := h.until("one is stopped", func(s *study.State) bool { return s.Trials[0].State == study.Succeeded })
+	if v := s.Trials[0].Final.Metrics["wait"]; v != 7 || <-cut != 1 || s.Count()[study.Running] != 1 {
+		t.Errorf("trial 1 has %v: %v", v, s.Count())
+	}
+	if _, err := h.Operate(t.Context(), "s", "first", study.Cancel{}); err != nil {
+		t.Fatal(err)
+	}
+	s = h.until("cancelled", func(s *study.State) bool { return !s.Trials[1].State.Open() })
+	if one := s.Trials[1]; one.State != study.Failed || !strings.Contains(one.Reason, "before anything was measured") {
+		t.Errorf("trial 2 is %s: %s", one.State, one.Reason)
+	}
+	if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: "bench", Parallel: 1}); !errors.Is(err,
+		study.ErrState) {
+		t.Errorf("a cancelled study runs: %v", err)
+	}
+}
+
+// An evaluator that is not available costs no trial, and says why; two studies share an evaluator.
+func TestRunWaitsForEvaluator(t *testing.T) {
+	t.Parallel()
+	down, tries := true, 0
+	b := &bench{parallel: 1}
+	b.measure = func(_ context.Context, t *study.Trial, _ func(study.Measurement) error) (study.Complete, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if tries++; down {
+			return study.Complete{}, errors.New("connection refused")
+		}
+		return study.Complete{Final: waited(float64(t.ID))}, nil
+	}
+	h := with(t, b, 4)
+	if _, err := h.Create(t.Context(), "s", study.Record{ID: "second", Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+		Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	h.run("first", 1)
+	h.until("a problem", func(s *study.State) bool {
+		return strings.Contains(h.Problem("s", s), "connection refused")
+	})
+	h.run("second", 1)
+	b.mu.Lock()
+	down = false
+	b.mu.Unlock()
+	h.until("both complete", func(s *study.State) bool {
+		other, err := h.Study("s", "second")
+		return err == nil && completed(s) && completed(&other) && h.Problem("s", s) == ""
+	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if tries < 9 || b.top != 1 || len(b.studies) != 2 {
+		t.Errorf("%d tries, %d at a time, %d studies", tries, b.top, len(b.studies))
+	}
+}
