@@ -70,10 +70,11 @@ func with(t *testing.T, b *bench, budget int) *house {
 	return h
 }
 
-func (h *house) run(study_ string, parallel int) {
+func (h *house) run(id string, parallel int) {
 	h.t.Helper()
 	ctx := audit.NewContext(h.t.Context(), audit.Origin{Actor: "ann", Verb: "RunStudy"})
-	if _, err := h.Run(ctx, "s", study_, study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}); err != nil {
+	r := study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}
+	if _, err := h.Run(ctx, "s", id, r); err != nil {
 		h.t.Fatal(err)
 	}
 }

@@ -79,7 +79,8 @@ func (*evaluator) Evaluate(req *pb.EvaluateRequest, stream grpc.ServerStreamingS
 		waiting = waiting[:0]
 		if done := n * parts / jobs; done > (n-batch)*parts/jobs && n < jobs {
 			so := &pb.Measurement{StepCount: int64(n), Metrics: map[string]float64{req.GetMetricId(): p95(waits)}}
-			if err := stream.Send(&pb.EvaluateResponse{Step: &pb.EvaluateResponse_Measurement{Measurement: so}}); err != nil {
+			err := stream.Send(&pb.EvaluateResponse{Step: &pb.EvaluateResponse_Measurement{Measurement: so}})
+			if err != nil {
 				return err // the trial is to stop
 			}
 		}
