@@ -218,7 +218,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, req *pb.EvaluateRequest, step 
 	case err == nil && result != nil:
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case within.Err() != nil:
+	case within.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		err = late
 	case errors.Is(err, ErrUnavailable):
 		return err
@@ -256,6 +256,8 @@ func (e *Evaluator) call(ctx context.Context, req *pb.EvaluateRequest, step func
 	case s.Code() == codes.Unavailable || s.Code() == codes.Unauthenticated || s.Code() == codes.PermissionDenied ||
 		s.Code() == codes.Unimplemented:
 		return fmt.Errorf("%w: %s: %s", ErrUnavailable, s.Code(), s.Message())
+	case s.Code() == codes.DeadlineExceeded:
+		return context.DeadlineExceeded
 	default:
 		return fmt.Errorf("%s: %s", s.Code(), s.Message())
 	}

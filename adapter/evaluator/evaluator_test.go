@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -174,11 +175,11 @@ func TestCommandIsMissing(t *testing.T) {
 
 type service struct {
 	pb.UnimplementedEvaluatorServiceServer
-	serve func(*pb.EvaluateRequest, grpc.ServerStreamingServer[pb.EvaluateResponse]) error
+	serve atomic.Pointer[func(*pb.EvaluateRequest, grpc.ServerStreamingServer[pb.EvaluateResponse]) error]
 }
 
 func (s *service) Evaluate(r *pb.EvaluateRequest, to grpc.ServerStreamingServer[pb.EvaluateResponse]) error {
-	return s.serve(r, to)
+	return (*s.serve.Load())(r, to)
 }
 
 func TestService(t *testing.T) {
@@ -225,7 +226,7 @@ func TestService(t *testing.T) {
 		{"no result", "failure it ended without a result", nil,
 			func(*pb.EvaluateRequest, grpc.ServerStreamingServer[pb.EvaluateResponse]) error { return nil }},
 	} {
-		s.serve = c.serve
+		s.serve.Store(&c.serve)
 		if e.Deadline = time.Minute; c.name == "the deadline" {
 			e.Deadline = 300 * time.Millisecond
 		}

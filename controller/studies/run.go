@@ -326,7 +326,7 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 func (r *runs) complete(m *managed, e study.Complete) {
 	_, t, err := r.s.Do(context.WithoutCancel(r.ctx), m.scheduler, m.id, e.Trial, e)
 	switch {
-	case errors.Is(err, study.ErrState) || errors.Is(err, controller.ErrNotFound) || errors.Is(err, controller.ErrDeleted):
+	case errors.Is(err, study.ErrState), errors.Is(err, controller.ErrNotFound), errors.Is(err, controller.ErrDeleted):
 	case err != nil:
 		r.s.o.Log.Error("trial not completed", "scheduler", m.scheduler, "study", m.id, "trial", e.Trial, "err", err)
 	case t.State == study.Failed:
