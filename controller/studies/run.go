@@ -121,7 +121,8 @@ type evaluation struct {
 func (s *Service) newRuns() *runs {
 	r := &runs{s: s, wake: make(chan struct{}, 1), busy: map[evaluation]context.CancelFunc{},
 		failing: map[evaluation]string{}}
-	r.ctx, r.leave = context.WithCancel(context.Background())
+	origin := audit.NewContext(context.Background(), audit.Origin{Actor: "evaluator", Verb: "RunStudy"})
+	r.ctx, r.leave = context.WithCancel(origin)
 	return r
 }
 
