@@ -117,7 +117,8 @@ func parse(text []byte) ([]*Evaluator, error) {
 func (e *Evaluator) check() error {
 	switch {
 	case !idForm.MatchString(e.ID):
-		return fmt.Errorf("id: %q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", e.ID)
+		return fmt.Errorf("id: %q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'",
+			e.ID)
 	case (len(e.Command) == 0) == (e.Address == ""):
 		return errors.New("command and address: want one of them")
 	case len(e.Command) > 0 && e.Command[0] == "":
@@ -185,7 +186,8 @@ func (e *Evaluator) Describe() (kind string, deadline time.Duration) {
 // Evaluate measures a configuration. Each step goes to step, the last one is a result; an error of step ends the
 // evaluation and is returned. ErrUnavailable is wrapped if nothing can be measured now. What goes wrong with
 // this configuration, the deadline included, is a result, too: a failure.
-func (e *Evaluator) Evaluate(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error {
+func (e *Evaluator) Evaluate(ctx context.Context, req *pb.EvaluateRequest,
+	step func(*pb.EvaluateResponse) error) error {
 	late := fmt.Errorf("not done within %v", e.Deadline)
 	within, cancel := context.WithTimeoutCause(ctx, e.Deadline, late)
 	defer cancel()

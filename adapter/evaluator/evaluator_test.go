@@ -50,7 +50,8 @@ func TestRead(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "e.yaml")
-	text := "evaluators:\n  - {id: a, command: [a, b]}\n  - {id: b, address: '127.0.0.1:1', deadline: 30s, parallel-trials: 4, schedulers: [x]}\n"
+	text := "evaluators:\n  - {id: a, command: [a, b]}\n" +
+		"  - {id: b, address: '127.0.0.1:1', deadline: 30s, parallel-trials: 4, schedulers: [x]}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +99,8 @@ func TestCommand(t *testing.T) {
 		{"a result", final, "final map[wait:12]", 0},
 		{"what was measured so far", `echo '{"measurement":{"stepCount":"2","metrics":{"wait":20}}}'; echo; ` + final,
 			"2:map[wait:20] final map[wait:12]", 0},
-		{"the request", `read line; n=$(echo "$line" | sed 's/.*"n": *\([0-9]*\).*/\1/'); echo "{\"finalMeasurement\":{\"metrics\":{\"wait\":$n}}}"`,
-			"final map[wait:7]", 0},
+		{"the request", `read line; n=$(echo "$line" | sed 's/.*"n": *\([0-9]*\).*/\1/')
+			echo "{\"finalMeasurement\":{\"metrics\":{\"wait\":$n}}}"`, "final map[wait:7]", 0},
 		{"infeasible", `echo '{"infeasibleReason":"too large"}'`, "infeasible too large", 0},
 		{"no result", `:`, "failure it ended without a result", 0},
 		{"no JSON", `echo; echo hello`, "failure line 2 of its output: ", 0},
@@ -193,7 +194,7 @@ func TestService(t *testing.T) {
 	pb.RegisterEvaluatorServiceServer(server, &s)
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
-	e := &Evaluator{ID: "a", Endpoint: client.Endpoint{Address: listener.Addr().String()}, Deadline: 300 * time.Millisecond}
+	e := &Evaluator{ID: "a", Endpoint: client.Endpoint{Address: listener.Addr().String()}}
 	if err := errors.Join(e.check(), e.Open()); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,8 @@ func TestService(t *testing.T) {
 			func(r *pb.EvaluateRequest, to grpc.ServerStreamingServer[pb.EvaluateResponse]) error {
 				_ = to.Send(&pb.EvaluateResponse{Step: &pb.EvaluateResponse_Measurement{Measurement: measured(9)}})
 				v := r.GetParameters()["n"].GetNumberValue()
-				return to.Send(&pb.EvaluateResponse{Step: &pb.EvaluateResponse_FinalMeasurement{FinalMeasurement: measured(v)}})
+				final := &pb.EvaluateResponse_FinalMeasurement{FinalMeasurement: measured(v)}
+				return to.Send(&pb.EvaluateResponse{Step: final})
 			}},
 		{"a failure", "failure Internal: out of nodes", nil,
 			func(*pb.EvaluateRequest, grpc.ServerStreamingServer[pb.EvaluateResponse]) error {

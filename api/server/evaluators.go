@@ -81,7 +81,8 @@ func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State
 		}
 		return nil
 	})
-	if bad := (violations)(nil); errors.As(err, &bad) || errors.Is(err, study.ErrState) || errors.Is(err, study.ErrLimit) {
+	if bad := (violations)(nil); errors.As(err, &bad) || errors.Is(err, study.ErrState) ||
+		errors.Is(err, study.ErrLimit) {
 		return study.Complete{Failure: reason("failure", err.Error())}, nil
 	}
 	return out, err

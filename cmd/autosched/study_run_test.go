@@ -8,7 +8,7 @@ import (
 )
 
 // TestStudyRun: the service measures the trials of a study by a command that its configuration names, goes on after a
-// restart, and tells callers neither commands nor addresses.
+// restart, and shows callers neither commands nor addresses.
 func TestStudyRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
