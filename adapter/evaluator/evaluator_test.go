@@ -107,7 +107,7 @@ func TestCommand(t *testing.T) {
 		{"an unknown field", `echo '{"result":1}'`, "failure line 1 of its output: ", 0},
 		{"an empty step", `echo '{}'`, "failure line 1 of its output: a step says nothing", 0},
 
-		{"more after the result", final + ";" + final, "failure line 2 of its output: there is more after the result", 0},
+		{"more after the result", final + ";" + final, "failure line 2 of its output: there is more", 0},
 		{"exit status", `echo no node is free >&2; exit 3`, "failure exit status 3: no node is free", 0},
 		{"a result and exit status", final + `; exit 1`, "failure exit status 1", 0},
 		{"a long line", `head -c 2000000 /dev/zero | tr '\0' 'x'`, "failure line 1 of its output: ", 0},
