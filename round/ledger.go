@@ -44,7 +44,7 @@ func Past(l *workload.Ledger, at time.Duration) *simulator.Past {
 	for i := range ended {
 		f := &ended[i]
 		out[i] = simulator.EndedJob{Submit: f.Submit, End: f.End, Key: f.Key, Tenant: f.Tenant, GPUs: f.GPUs.Whole(),
-			RunTime: f.RunTime + f.Lost}
+			RunTime: f.RunTime + f.Lost, User: f.User, Requested: f.Requested}
 	}
 	return simulator.NewPast(out)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/autosched/autosched/schedulers/optimus"
 	"github.com/autosched/autosched/schedulers/pollux"
 	"github.com/autosched/autosched/schedulers/pooling"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/themis"
 	"github.com/autosched/autosched/space"
 )
@@ -25,6 +26,7 @@ var (
 	optimusSpace = must(space.New(optimus.Space(), nil))
 	polluxSpace  = must(space.New(pollux.Space(), nil))
 	poolingSpace = must(space.New(pooling.Space(), nil))
+	slurmSpace   = must(space.New(slurm.Space(), slurm.Rules()))
 	themisSpace  = must(space.New(themis.Space(), nil))
 
 	astraeaPresets = []Preset{preset(astraeaSpace, "short-leases", "lease_term=600", "queues=20")}
@@ -57,6 +59,23 @@ var (
 		preset(polluxSpace, "wide-fair", "interval=2m", "fairness=-6", "noise_scale=20", "max_scale=16"),
 	}
 	poolingPresets = []Preset{preset(poolingSpace, "reclaim-at-once", "grace=0")}
+	// Small jobs first, by nodes and CPUs or by GPUs, or what sites have; each with backfill as often as by
+	// default and three times as often.
+	slurmPresets = []Preset{
+		preset(slurmSpace, "small-bf10", append(slurmSmall, slurmOften)...),
+		preset(slurmSpace, "small", slurmSmall...),
+		preset(slurmSpace, "few-gpus-bf10", append(slurmFewGPUs, slurmOften)...),
+		preset(slurmSpace, "few-gpus", slurmFewGPUs...),
+		preset(slurmSpace, "site-bf10", append(slurmSite, slurmOften)...),
+		preset(slurmSpace, "site", slurmSite...),
+		preset(slurmSpace, "default-bf10", slurmOften),
+	}
+	slurmOften = "SchedulerParameters.bf_interval=10"
+	slurmSmall = []string{"PriorityFavorSmall=true", "PriorityWeightJobSize=10000", "PriorityWeightAge=1000"}
+	// Age keeps wide jobs from waiting without end.
+	slurmFewGPUs = []string{"PriorityWeightTRES.gpu=60000", "PriorityWeightTRES.gpu.negative=true",
+		"PriorityFavorSmall=true", "PriorityWeightJobSize=60000", "PriorityWeightAge=6000"}
+	slurmSite = []string{"PriorityWeightFairshare=10000", "PriorityWeightQOS=3000", "PriorityWeightAge=2000"}
 	// Long leases are for sweeps of equal jobs.
 	themisPresets = []Preset{
 		preset(themisSpace, "relaxed", "consolidation_threshold=.1"),

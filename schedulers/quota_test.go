@@ -106,8 +106,8 @@ func TestPriorityWithinAQuota(t *testing.T) {
 // noPreemptions are the policies that stop no job, and noTurns those that stop
 // none for a shorter one of the same tenant.
 var (
-	noPreemptions = []string{"fifo", "optimus", "pollux", "sjf"}
-	noTurns       = []string{"fifo", "lucid", "pooling", "sjf"}
+	noPreemptions = []string{"fifo", "optimus", "pollux", "sjf", "slurm"}
+	noTurns       = []string{"fifo", "lucid", "pooling", "sjf", "slurm"}
 )
 
 // TestProtectedJobsRunOn: under every policy no job is stopped more often than it

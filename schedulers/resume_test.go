@@ -165,7 +165,7 @@ func (l *live) past(c trial) *simulator.Past {
 	out := make([]simulator.EndedJob, len(ended))
 	for i, f := range ended {
 		out[i] = simulator.EndedJob{Submit: f.Submit, End: f.End, Key: f.Key, Tenant: f.Tenant, GPUs: f.GPUs.Whole(),
-			RunTime: f.RunTime + f.Lost}
+			RunTime: f.RunTime + f.Lost, User: f.User, Requested: f.Requested}
 	}
 	return simulator.NewPast(out)
 }
@@ -518,6 +518,12 @@ func (p *everyRound) Reset(s *simulator.View, plan *simulator.Plan) {
 func (p *everyRound) Quantum(j simulator.ID) {
 	if q, ok := p.Policy.(simulator.Quantumed); ok {
 		q.Quantum(j)
+	}
+}
+
+func (p *everyRound) Freed(j simulator.ID) {
+	if f, ok := p.Policy.(simulator.Freed); ok {
+		f.Freed(j)
 	}
 }
 

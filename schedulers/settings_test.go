@@ -14,7 +14,9 @@ import (
 
 // together are settings that others need.
 var together = map[string][]string{"chronus": {"slo_share=0.5"},
-	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"}}
+	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"},
+	"slurm": {"SchedulerParameters.bf_min_age_reserve=86400", "SchedulerParameters.bf_interval=300",
+		"PriorityWeightTRES.gpu=1000000"}}
 
 // TestEverySettingMatters: every parameter of a scheduler has an effect. On
 // some workload, from the default or a preset, some value of it changes the
@@ -46,7 +48,7 @@ func TestEverySettingMatters(t *testing.T) {
 
 func matters(t *testing.T, s *schedulers.Scheduler, id string, bases []space.Config) bool {
 	for _, base := range bases {
-		for _, load := range []int{3, 1} {
+		for _, load := range []int{3, 1, 30} {
 			plain := settled(t, s, base, load)
 			for _, at := range []float64{0, .3, .5, .7, .9, 1} {
 				x := s.Space.Encode(base)
@@ -85,6 +87,7 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 		}
 		if i%5 == 0 {
 			j.Deadline = j.Submit + 3*j.Duration
+			j.Requested = workload.Request{QOS: "high"}.Shared()
 		}
 		jobs = append(jobs, j)
 	}
@@ -95,7 +98,8 @@ func settled(t *testing.T, s *schedulers.Scheduler, config space.Config, load in
 	c := trial{scheduler: s, config: config, w: w,
 		cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 4, GPUsPerNode: 4}},
 			VCs: []workload.VC{{Tenant: "w", GPUs: 4, Weight: 1}, {Tenant: "x", GPUs: 2, Weight: 8},
-				{Tenant: "y", GPUs: 8, Weight: 1}}}}
+				{Tenant: "y", GPUs: 8, Weight: 1}},
+			Site: workload.Site{QOS: []workload.QOS{{Name: "high", Priority: 1}}}}}
 	c.opts = simulator.Options{Models: &models, Quota: simulator.QuotaBorrow,
 		Estimate: func(j *workload.Job) time.Duration {
 			return j.Duration + time.Hour

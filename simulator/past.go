@@ -8,14 +8,18 @@ import (
 	"sort"
 	"sync"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // EndedJob is what a scheduler knows of a job that has ended.
 type EndedJob struct {
 	Submit, End time.Duration
 	Key, Tenant string
+	User        string
 	GPUs        int           // whole ones
 	RunTime     time.Duration // held GPUs, restarts included
+	workload.Requested
 }
 
 // Past is what a scheduler remembers of the jobs that ended before a run began. It
@@ -56,7 +60,9 @@ func NewPast(jobs []EndedJob) *Past {
 	p.digest = sync.OnceValue(func() string {
 		h := sha256.New()
 		for i := range jobs {
-			fmt.Fprintf(h, "%+v\n", jobs[i])
+			j := jobs[i]
+			j.Requested = workload.Requested{} // the address of what it asks for
+			fmt.Fprintf(h, "%+v %+v\n", j, jobs[i].Request())
 		}
 		return hex.EncodeToString(h.Sum(nil))
 	})

@@ -45,37 +45,46 @@ func (v *View) NodeFree(node int) int {
 	return int(v.place.free[node])
 }
 
-// FreeNodes is a bitmap, in the memory of dst, of the nodes that have the GPUs, CPUs and memory free for a
-// job's share of a node (JobShape): node n is bit n%64 of word n/64.
-func (v *View) FreeNodes(dst []uint64, id ID) []uint64 { return v.nodesFor(dst, id, false) }
+// NodeTotal is the number of nodes, those that take no jobs included.
+func (v *View) NodeTotal() int { return len(v.place.free) }
 
-// FitNodes is FreeNodes if nothing ran.
-func (v *View) FitNodes(dst []uint64, id ID) []uint64 { return v.nodesFor(dst, id, true) }
+// NodeOpen reports whether a node takes jobs.
+func (v *View) NodeOpen(node int) bool { return v.place.status[node] == up }
 
-func (v *View) nodesFor(dst []uint64, id ID, empty bool) []uint64 {
+// NodeGroup is the index of a node's group. The nodes of a group are consecutive.
+func (v *View) NodeGroup(node int) int { return v.place.group(node) }
+
+// NodeHolds is the number of GPUs of a node that the job could hold if nothing else ran there, 0 where it may
+// not run.
+func (v *View) NodeHolds(node int, id ID) int {
+	where, group := v.where(&v.jobs[id]), v.place.group(node)
+	if !v.place.grouped(group, where) {
+		return 0
+	}
+	return v.place.sizes(where, group)
+}
+
+// FreeNodes is a bitmap, in the memory of dst, of the nodes that have a number of GPUs free for a job, with the
+// CPUs and memory that go with them: node n is bit n%64 of word n/64.
+func (v *View) FreeNodes(dst []uint64, id ID, gpus int) []uint64 {
 	p, j := &v.place, &v.jobs[id]
-	_, each := v.JobShape(id)
 	dst = resized(dst, (len(p.free)+63)/64)
 	clear(dst)
 	x := &p.constraints[v.where(j)]
 	for _, g := range x.groups {
-		if p.groups[g].holds(x.need) < each {
+		if p.groups[g].holds(x.need) < gpus {
 			continue
 		}
 		c := &p.cells[int(j.pool)*len(p.groups)+int(g)]
-		least := each
-		if empty {
-			least = 0
-		}
-		for f := least; f <= c.perNode; f++ {
+		for f := gpus; f <= c.perNode; f++ {
 			for w, word := range c.level[f].words {
 				setBits(dst, c.first+64*w, word)
 			}
 		}
 	}
-	if p.rationed() && !empty && x.need != (need{}) {
+	if p.rationed() && x.need != (need{}) {
 		for n := range p.free {
-			if dst[n/64]&(1<<(n%64)) != 0 && p.room(n, x.need) < each {
+			if dst[n/64]&(1<<(n%64)) != 0 && p.room(n, x.need) < gpus {
 				dst[n/64] &^= 1 << (n % 64)
 			}
 		}

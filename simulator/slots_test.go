@@ -103,14 +103,14 @@ func TestStartAt(t *testing.T) {
 	var got []any
 	p := &script{manual: true, at: steps{0: func(v *simulator.View, p *simulator.Plan) {
 		got = append(got, p.StartAt(0, []workload.NodeGPUs{{Node: 1, GPUs: 2}}),
-			v.FreeNodes(nil, 1)[0], v.FitNodes(nil, 1)[0], v.NodeFree(1),
+			v.FreeNodes(nil, 1, 3)[0], v.NodeHolds(1, 1), v.NodeGroup(3), v.NodeTotal(), v.NodeOpen(1), v.NodeFree(1),
 			p.StartAt(1, []workload.NodeGPUs{{Node: 1, GPUs: 3}, {Node: 2, GPUs: 3}}),
 			p.StartAt(1, []workload.NodeGPUs{{Node: 2, GPUs: 3}, {Node: 2, GPUs: 3}}),
 			p.StartAt(1, []workload.NodeGPUs{{Node: 2, GPUs: 3}, {Node: 3, GPUs: 3}}),
 			v.Placement(nil, 1))
 	}}}
 	run(t, workload.Uniform(4, 4), w, p, simulator.Options{})
-	want := []any{true, uint64(0b1101), uint64(0b1111), 2, false, false, true,
+	want := []any{true, uint64(0b1101), 4, 0, 4, true, 2, false, false, true,
 		[]workload.NodeGPUs{{Node: 2, GPUs: 3}, {Node: 3, GPUs: 3}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -174,7 +174,7 @@ func TestShapes(t *testing.T) {
 			}
 			nodes, each := sim.JobShape(id)
 			in := [2]int{} // nodes with room, by group
-			for n, bits := 0, sim.FreeNodes(nil, id); n < c.Nodes(); n++ {
+			for n, bits := 0, sim.FreeNodes(nil, id, each); n < c.Nodes(); n++ {
 				if bits[n/64]&(1<<(n%64)) != 0 {
 					in[c.GroupOf(n)]++
 					if sim.NodeFree(n) < each {

@@ -14,6 +14,8 @@ type Cluster struct {
 	// VCs are quotas of GPUs by tenant. Empty means one pool for all: a trace's
 	// tenant column does not by itself split the cluster.
 	VCs []VC `json:"vcs,omitempty"`
+	// Site is what schedulers like Slurm need to know besides.
+	Site Site `json:"site,omitzero"`
 }
 
 // NodeGroup is a number of equal nodes. Fields that are zero are unknown: any
@@ -195,6 +197,9 @@ func (c Cluster) GroupOf(node int) int {
 // Validate refuses clusters without GPUs or too large to count. A group may be
 // empty, as when all its nodes are down, but not all groups.
 func (c Cluster) Validate() error {
+	if err := c.Site.validate(); err != nil {
+		return fmt.Errorf("cluster: site: %w", err)
+	}
 	nodes := 0
 	for i := range c.Groups {
 		if err := c.Groups[i].validate(); err != nil {

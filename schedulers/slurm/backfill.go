@@ -1,0 +1,276 @@
+package slurm
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// table is what a backfill cycle has reserved: for each stretch of time the nodes that are not.
+// node_space in src/plugins/sched/backfill/backfill.c.
+type table struct {
+	words      int
+	begin, end []time.Duration
+	after      []int32 // the next row in order of time, -1 for none
+	open       set     // by row
+	resolution time.Duration
+}
+
+func (t *table) row(i int32) set { return t.open[int(i)*t.words : (int(i)+1)*t.words] }
+
+// reset makes one row, up to the end of the window, without reservations.
+func (t *table) reset(now, window, resolution time.Duration, all set) {
+	t.words, t.resolution = len(all), resolution
+	t.begin, t.end = append(t.begin[:0], t.round(now)), append(t.end[:0], t.round(now+window))
+	t.after = append(t.after[:0], -1)
+	t.open = append(t.open[:0], all...)
+}
+
+// round rounds down to the resolution.
+func (t *table) round(at time.Duration) time.Duration {
+	return clock{0, t.resolution, long}.last(at)
+}
+
+// usable removes the nodes that are reserved at some time from an instant to another. later is the end
+// of the first row behind the first instant after which other nodes are open, 0 for none.
+func (t *table) usable(nodes set, from, to time.Duration) (later time.Duration, ok bool) {
+	for i := int32(0); i >= 0; i = t.after[i] {
+		if n := t.after[i]; !ok && n >= 0 && t.end[i] > from && !t.row(n).within(t.row(i)) {
+			later, ok = t.end[i], true
+		}
+		if t.begin[i] > to {
+			break
+		}
+		if t.end[i] > from {
+			nodes.and(t.row(i))
+		}
+	}
+	return later, ok
+}
+
+// reserved reports whether some of the nodes are reserved in a stretch of time.
+// _test_resv_overlap.
+func (t *table) reserved(nodes set, from, to time.Duration) bool {
+	for i := int32(0); i >= 0 && t.begin[i] < to; i = t.after[i] {
+		if t.end[i] > from && !nodes.within(t.row(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// reserve takes whole nodes for a stretch of time, in steps of the resolution and at least one.
+// _add_reservation.
+func (t *table) reserve(nodes set, from, to time.Duration) {
+	from, to = t.round(from), t.round(to)
+	to = max(to, from+t.resolution)
+	for i := int32(0); i >= 0; i = t.after[i] {
+		if t.end[i] <= from {
+			continue
+		}
+		if t.begin[i] >= to {
+			return
+		}
+		if t.begin[i] < from {
+			t.split(i, from)
+			continue
+		}
+		if t.end[i] > to {
+			t.split(i, to)
+		}
+		t.row(i).minus(nodes)
+	}
+}
+
+// split cuts a row in two at an instant.
+func (t *table) split(i int32, at time.Duration) {
+	n := int32(len(t.begin))
+	t.begin, t.end, t.after = append(t.begin, at), append(t.end, t.end[i]), append(t.after, t.after[i])
+	t.open = append(t.open, t.row(i)...)
+	t.end[i], t.after[i] = at, n
+}
+
+// busy is a running job and when it ends by its time limit.
+type busy struct {
+	id   simulator.ID
+	ends time.Duration
+	at   []workload.NodeGPUs
+}
+
+// soon is an order of running jobs: by the end of their limits.
+func soon(a, b busy) int {
+	switch {
+	case a.ends != b.ends && a.ends < b.ends:
+		return -1
+	case a.ends != b.ends:
+		return 1
+	}
+	return int(a.id - b.id)
+}
+
+const (
+	free   = -1      // a node has enough GPUs now
+	closed = 1 << 30 // it never has
+)
+
+// future is which nodes get free when the running jobs reach their limits.
+type future struct {
+	running []busy
+	free    []int32           // by node: GPUs
+	onNode  [][]place         // by node: the running jobs on it, in order of their end
+	columns map[int32][]int32 // by GPUs per node
+	spare   [][]int32
+	known   bool // onNode and columns are those of running
+}
+
+type place struct{ job, gpus int32 }
+
+func (f *future) changed() { f.known = false }
+
+func (f *future) index() {
+	if f.known {
+		return
+	}
+	f.known = true
+	if f.columns == nil {
+		f.columns = map[int32][]int32{}
+	}
+	for _, c := range f.columns {
+		f.spare = append(f.spare, c)
+	}
+	clear(f.columns)
+	for len(f.onNode) < len(f.free) {
+		f.onNode = append(f.onNode, nil)
+	}
+	for n := range f.onNode {
+		f.onNode[n] = f.onNode[n][:0]
+	}
+	for i := range f.running {
+		for _, a := range f.running[i].at {
+			f.onNode[a.Node] = append(f.onNode[a.Node], place{int32(i), int32(a.GPUs)})
+		}
+	}
+}
+
+// column is, by node, the last of the running jobs whose end it takes until a number of GPUs is
+// free: free or closed if none does.
+func (f *future) column(each int32) []int32 {
+	f.index()
+	if c, ok := f.columns[each]; ok {
+		return c
+	}
+	var c []int32
+	if n := len(f.spare); n > 0 {
+		c, f.spare = f.spare[n-1][:0], f.spare[:n-1]
+	}
+	for n, gpus := range f.free {
+		last := int32(closed)
+		if gpus >= each {
+			last = free
+		}
+		for _, p := range f.onNode[n] {
+			if last != closed {
+				break
+			}
+			if gpus += p.gpus; gpus >= each {
+				last = p.job
+			}
+		}
+		c = append(c, last)
+	}
+	f.columns[each] = c
+	return c
+}
+
+// when returns the running job after whose end a number of nodes have GPUs free each: the last of
+// a group of jobs that end close in time and that are removed together. Jobs that have none of
+// the nodes do not count. ok is false if the nodes are never free.
+// _will_run_test in src/plugins/select/cons_tres/job_test.c.
+func (f *future) when(nodes set, count, each int32) (last int32, ok bool) {
+	column := f.column(each)
+	need := nth(nodes, column, count)
+	if need == closed {
+		return 0, false
+	}
+	k := f.nextOn(nodes, 0)
+	if k < 0 {
+		return 0, false
+	}
+	const step = 30 * time.Second
+	base, window := clock{0, step, long}.last(f.running[k].ends)+step, step
+	for {
+		limit := base + window
+		// The group ends with the first job, behind which comes one that ends after the limit.
+		behind := sort.Search(len(f.running), func(i int) bool { return f.running[i].ends > limit })
+		end := f.nextOn(nodes, max(k, behind-1))
+		if end < 0 || end == len(f.running)-1 {
+			break
+		}
+		if int32(end) >= need {
+			return int32(end), true
+		}
+		if k = f.nextOn(nodes, end+1); k < 0 {
+			break
+		}
+		for window *= 2; base+window < f.running[k].ends; {
+			window *= 2
+		}
+	}
+	for i := len(f.running) - 1; ; i-- {
+		if f.on(i, nodes) {
+			return int32(i), true
+		}
+	}
+}
+
+// nextOn is the first running job from one on that has one of the nodes, or -1.
+func (f *future) nextOn(nodes set, from int) int {
+	for i := from; i < len(f.running); i++ {
+		if f.on(i, nodes) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f *future) on(i int, nodes set) bool {
+	for _, a := range f.running[i].at {
+		if nodes.has(a.Node) {
+			return true
+		}
+	}
+	return false
+}
+
+// nth is the count-th least value of a column among nodes, closed if there are fewer.
+func nth(nodes set, column []int32, count int32) int32 {
+	least := make([]int32, 0, 8) // sorted
+	for n := nodes.next(0); n >= 0; n = nodes.next(n + 1) {
+		v := column[n]
+		if int32(len(least)) == count {
+			if v >= least[count-1] {
+				continue
+			}
+			least = least[:count-1]
+		}
+		i, _ := slices.BinarySearch(least, v)
+		least = slices.Insert(least, i, v)
+	}
+	if int32(len(least)) < count {
+		return closed
+	}
+	return least[count-1]
+}
+
+// until keeps the nodes that are free once running jobs up to one have ended.
+func (f *future) until(nodes set, last, each int32) {
+	column := f.column(each)
+	for n := nodes.next(0); n >= 0; n = nodes.next(n + 1) {
+		if column[n] > last {
+			nodes.remove(n)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package slurm
+
+import "math/bits"
+
+// set is a set of nodes: bit n%64 of word n/64.
+type set []uint64
+
+func (s set) has(n int) bool { return s[n>>6]&(1<<(n&63)) != 0 }
+func (s set) add(n int)      { s[n>>6] |= 1 << (n & 63) }
+func (s set) remove(n int)   { s[n>>6] &^= 1 << (n & 63) }
+
+func (s set) count() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// and keeps what is in another set too.
+func (s set) and(o set) {
+	for i, w := range o {
+		s[i] &= w
+	}
+}
+
+// minus removes the members of another set.
+func (s set) minus(o set) {
+	for i, w := range o {
+		s[i] &^= w
+	}
+}
+
+// within reports whether another set has all members.
+func (s set) within(o set) bool {
+	for i, w := range s {
+		if w&^o[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// next is the least member that is at least n, or -1.
+func (s set) next(n int) int {
+	w := n >> 6
+	if w >= len(s) {
+		return -1
+	}
+	x := s[w] >> (n & 63) << (n & 63)
+	for x == 0 {
+		if w++; w == len(s) {
+			return -1
+		}
+		x = s[w]
+	}
+	return w<<6 + bits.TrailingZeros64(x)
+}
+
+// run is a number of consecutive nodes.
+type run struct{ first, nodes int }
+
+// nextRun is the first run at or behind a node; of no nodes if there is none.
+func (s set) nextRun(n int) run {
+	first := s.next(n)
+	if first < 0 {
+		return run{}
+	}
+	w, x := first>>6, ^s[first>>6]>>(first&63)<<(first&63)
+	for x == 0 {
+		if w++; w == len(s) {
+			return run{first, len(s)<<6 - first}
+		}
+		x = ^s[w]
+	}
+	return run{first, w<<6 + bits.TrailingZeros64(x) - first}
+}
+
+// choose appends n of the nodes, which must have as many: the first of the shortest run that
+// suffices; if none does, the longest run, then again for the rest.
+// _eval_nodes_consec in src/plugins/select/cons_tres/job_test.c. The scratch is overwritten.
+func (s set) choose(dst []int32, n int, scratch set) []int32 {
+	scratch = append(scratch[:0], s...)
+	for n > 0 {
+		best := run{}
+		for r := scratch.nextRun(0); r.nodes > 0; r = scratch.nextRun(r.first + r.nodes) {
+			enough, was := r.nodes >= n, best.nodes >= n
+			if best.nodes == 0 || enough && (!was || r.nodes < best.nodes) || !enough && !was && r.nodes > best.nodes {
+				best = r
+			}
+		}
+		if best.nodes == 0 {
+			panic("slurm: a job has too few nodes")
+		}
+		k := min(n, best.nodes)
+		for i := best.first; i < best.first+k; i++ {
+			dst = append(dst, int32(i))
+			scratch.remove(i)
+		}
+		n -= k
+	}
+	return dst
+}

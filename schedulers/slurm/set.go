@@ -1,0 +1,248 @@
+package slurm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Set sets what a line of slurm.conf about scheduling says. Keys and options are those of slurm.conf(5). An error
+// names what this model does not simulate, or a value that Slurm would not accept.
+func (s *Settings) Set(key, value string) error {
+	var err error
+	switch key = strings.ToLower(key); key {
+	case "prioritytype":
+		s.Basic, err = oneOf(value, "priority/multifactor", "priority/basic")
+	case "priorityweightage":
+		err = whole(&s.PriorityWeightAge, value, 0, math.MaxUint32)
+	case "priorityweightfairshare":
+		err = whole(&s.PriorityWeightFairshare, value, 0, math.MaxUint32)
+	case "priorityweightjobsize":
+		err = whole(&s.PriorityWeightJobSize, value, 0, math.MaxUint32)
+	case "priorityweightpartition":
+		err = whole(&s.PriorityWeightPartition, value, 0, math.MaxUint32)
+	case "priorityweightqos":
+		err = whole(&s.PriorityWeightQOS, value, 0, math.MaxUint32)
+	case "priorityweightassoc":
+		err = whole(&s.PriorityWeightAssoc, value, 0, math.MaxUint32)
+	case "priorityweighttres":
+		err = s.setTRES(value)
+	case "priorityfavorsmall":
+		s.PriorityFavorSmall, err = oneOf(strings.ToLower(value), "no", "yes")
+	case "prioritymaxage":
+		s.PriorityMaxAge, err = span(value)
+	case "prioritydecayhalflife":
+		s.PriorityDecayHalfLife, err = span(value)
+	case "prioritycalcperiod":
+		if s.PriorityCalcPeriod, err = span(value); err == nil && s.PriorityCalcPeriod < time.Minute {
+			err = fmt.Errorf("%s is less than a minute", value)
+		}
+	case "fairsharedampeningfactor":
+		err = whole(&s.FairShareDampening, value, 1, math.MaxUint16)
+	case "priorityusageresetperiod":
+		_, err = oneOf(strings.ToLower(value), "none", "none")
+	case "priorityflags":
+		err = s.setFlags(value)
+	case "schedulerparameters":
+		for option := range strings.SplitSeq(value, ",") {
+			if err = s.setOption(option); err != nil {
+				break
+			}
+		}
+	case "preempttype":
+		s.PreemptQOS, err = oneOf(value, "preempt/none", "preempt/qos")
+	case "preemptmode":
+		_, err = oneOf(strings.ToLower(value), "off", "requeue")
+	case "jobrequeue":
+		_, err = oneOf(value, "1", "1")
+	case "schedulertype":
+		_, err = oneOf(value, "sched/backfill", "sched/backfill")
+	case "selecttype":
+		_, err = oneOf(value, "select/cons_tres", "select/cons_tres")
+	case "selecttypeparameters":
+		for name := range strings.SplitSeq(value, ",") {
+			if _, err = oneOf(strings.ToLower(name), "cr_core", "cr_core_memory"); err != nil {
+				break
+			}
+		}
+	default:
+		return fmt.Errorf("slurm.conf: %s: the model of Slurm does not know it", key)
+	}
+	if err != nil {
+		return fmt.Errorf("slurm.conf: %s: %w", key, err)
+	}
+	return nil
+}
+
+// setTRES sets weights such as GRES/gpu=1000,CPU=10.
+func (s *Settings) setTRES(value string) error {
+	for term := range strings.SplitSeq(value, ",") {
+		name, weight, _ := strings.Cut(term, "=")
+		to := map[string]*int64{"gres/gpu": &s.PriorityWeightGPU, "cpu": &s.PriorityWeightCPU,
+			"node": &s.PriorityWeightNode}[strings.ToLower(name)]
+		if to == nil {
+			return fmt.Errorf("%q is not simulated, want GRES/gpu, CPU or Node", name)
+		}
+		if err := whole(to, weight, -math.MaxUint32, math.MaxUint32); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) setFlags(value string) error {
+	s.NoFairTree = false
+	for name := range strings.SplitSeq(value, ",") {
+		switch strings.ToUpper(name) {
+		case "NO_FAIR_TREE":
+			s.NoFairTree = true
+		case "FAIR_TREE", "CALCULATE_RUNNING", "NONE", "":
+		default:
+			return fmt.Errorf("%q is not simulated, want NO_FAIR_TREE", name)
+		}
+	}
+	return nil
+}
+
+// light are the options that bound what a cycle costs the controller, or that concern what is not simulated.
+var light = []string{"bf_max_time", "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "bf_continue",
+	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "assoc_limit_stop", "bf_one_resv_per_job"}
+
+// setOption sets an option of SchedulerParameters.
+func (s *Settings) setOption(option string) error {
+	name, value, given := strings.Cut(option, "=")
+	const any = math.MaxInt32
+	count := func(to *int, low, high int64) error {
+		n := int64(*to)
+		err := whole(&n, value, low, high)
+		*to = int(n)
+		return err
+	}
+	period := func(to *time.Duration, unit time.Duration, low, high int64) error {
+		n := int64(*to / unit)
+		err := whole(&n, value, low, high)
+		*to = time.Duration(n) * unit
+		return err
+	}
+	// interval also takes -1, for never.
+	interval := func(to *time.Duration, high int64) error {
+		if value == "-1" {
+			*to = 0
+			return nil
+		}
+		return period(to, time.Second, 1, high)
+	}
+	var err error
+	switch name {
+	case "bf_interval":
+		err = interval(&s.BFInterval, 10800)
+	case "bf_window":
+		err = period(&s.BFWindow, time.Minute, 1, 43200)
+	case "bf_resolution":
+		err = period(&s.BFResolution, time.Second, 1, 3600)
+	case "bf_max_job_test":
+		err = count(&s.BFMaxJobTest, 1, 1e6)
+	case "bf_max_job_start":
+		err = count(&s.BFMaxJobStart, 0, 1e4)
+	case "bf_max_job_user":
+		err = count(&s.BFMaxJobUser, 0, 1e6)
+	case "bf_max_job_part":
+		err = count(&s.BFMaxJobPart, 0, 1e6)
+	case "bf_max_job_user_part":
+		err = count(&s.BFMaxJobUserPart, 0, 1e6)
+	case "bf_max_job_assoc":
+		err = count(&s.BFMaxJobAssoc, 0, 1e6)
+	case "bf_min_age_reserve":
+		err = period(&s.BFMinAgeReserve, time.Second, 0, 2592000)
+	case "bf_min_prio_reserve":
+		err = whole(&s.BFMinPrioReserve, value, 0, math.MaxUint32)
+	case "bf_job_part_count_reserve":
+		err = count(&s.BFJobPartCountResv, 0, 1e5)
+	case "bf_node_space_size":
+		err = count(&s.BFNodeSpaceSize, 2, 2e6)
+	case "sched_interval":
+		err = interval(&s.SchedInterval, any)
+	case "default_queue_depth":
+		err = count(&s.DefaultQueueDepth, 0, any)
+	case "partition_job_depth":
+		err = count(&s.PartitionJobDepth, 0, any)
+	case "sched_max_job_start":
+		err = count(&s.SchedMaxJobStart, 0, any)
+	case "batch_sched_delay":
+		err = period(&s.BatchSchedDelay, time.Second, 0, any)
+	case "defer":
+		s.Defer = true
+	case "preempt_youngest_first":
+		s.PreemptYoungestFirst = true
+	default:
+		if slices.Contains(light, name) {
+			return nil
+		}
+		return fmt.Errorf("option %q is not simulated", name)
+	}
+	if err == nil && given && (name == "defer" || name == "preempt_youngest_first") {
+		err = fmt.Errorf("takes no value")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// oneOf reports which of two values it is.
+func oneOf(value, no, yes string) (bool, error) {
+	switch value {
+	case no:
+		return false, nil
+	case yes:
+		return true, nil
+	case "":
+		return false, fmt.Errorf("is empty")
+	}
+	if no == yes {
+		return false, fmt.Errorf("%q is not simulated, want %s", value, no)
+	}
+	return false, fmt.Errorf("%q is not simulated, want %s or %s", value, no, yes)
+}
+
+func whole(to *int64, value string, low, high int64) error {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < low || n > high {
+		return fmt.Errorf("%q is not a whole number from %d to %d", value, low, high)
+	}
+	*to = n
+	return nil
+}
+
+// span reads a time as slurm.conf has it: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+// days-hours:minutes or days-hours:minutes:seconds. It is rounded up to whole minutes.
+func span(value string) (time.Duration, error) {
+	bad := fmt.Errorf("%q is not a time, want for example 7-00:00:00 or minutes", value)
+	days, rest, dashed := strings.Cut(value, "-")
+	units := [][]time.Duration{{time.Minute}, {time.Minute, time.Second}, {time.Hour, time.Minute, time.Second}}
+	if dashed {
+		units = [][]time.Duration{{time.Hour}, {time.Hour, time.Minute}, {time.Hour, time.Minute, time.Second}}
+	} else {
+		days, rest = "0", value
+	}
+	parts := strings.Split(rest, ":")
+	if len(parts) > len(units) {
+		return 0, bad
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, bad
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 24)
+		if err != nil {
+			return 0, bad
+		}
+		d += time.Duration(n) * units[len(parts)-1][i]
+	}
+	return (d + time.Minute - 1).Truncate(time.Minute), nil
+}

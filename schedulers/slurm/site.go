@@ -1,0 +1,127 @@
+package slurm
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// unlimited is the time limit of a job without one.
+const unlimited = 365 * 24 * time.Hour
+
+// partition is a workload.Partition with what the jobs of a run need of it.
+type partition struct {
+	workload.Partition
+	size   size
+	factor float64 // JobFactor over the largest
+}
+
+// site is a workload.Site with what the jobs of a run need of it.
+type site struct {
+	qos        []workload.QOS
+	best       int64 // priority of all QOS
+	partitions []partition
+	size       size // of the cluster
+}
+
+func (s *site) reset(from *workload.Site, c workload.Cluster) {
+	s.qos, s.partitions, s.best = s.qos[:0], s.partitions[:0], 0
+	s.size = sizeOf(c, "")
+	for _, q := range from.QOS {
+		s.qos = append(s.qos, q)
+		s.best = max(s.best, q.Priority)
+	}
+	factor := int64(0)
+	for _, p := range from.Partitions {
+		factor = max(factor, p.JobFactor)
+	}
+	for _, p := range from.Partitions {
+		s.partitions = append(s.partitions, partition{Partition: p, size: sizeOf(c, p.Name),
+			factor: share(float64(p.JobFactor), float64(factor))})
+	}
+}
+
+// sizeOf counts the nodes that take jobs of a partition; of all, if no node is known to. Where the CPUs of a node
+// are not known, each has one.
+func sizeOf(c workload.Cluster, partition string) size {
+	s := size{rationed: true}
+	for _, g := range c.Groups {
+		if partition != "" && !slices.Contains(strings.Split(g.Partition, ","), partition) {
+			continue
+		}
+		s.nodes += float64(g.Nodes)
+		s.cpus += float64(g.Nodes * g.CPUs)
+		s.gpus += float64(g.Nodes * g.GPUsPerNode)
+		s.rationed = s.rationed && g.CPUs > 0
+	}
+	if s.nodes == 0 && partition != "" {
+		return sizeOf(c, "")
+	}
+	if !s.rationed {
+		s.cpus = s.nodes
+	}
+	return s
+}
+
+// partition is the index of a partition; one that the site does not describe has no settings.
+func (s *site) partition(name string, c workload.Cluster) int32 {
+	for i := range s.partitions {
+		if s.partitions[i].Name == name {
+			return int32(i)
+		}
+	}
+	s.partitions = append(s.partitions, partition{Partition: workload.Partition{Name: name}, size: sizeOf(c, name)})
+	return int32(len(s.partitions) - 1)
+}
+
+// qosOf is the index of a QOS; one that the site does not describe has priority 0.
+func (s *site) qosOf(name string) int32 {
+	for i := range s.qos {
+		if s.qos[i].Name == name {
+			return int32(i)
+		}
+	}
+	s.qos = append(s.qos, workload.QOS{Name: name})
+	return int32(len(s.qos) - 1)
+}
+
+// mayPreempt reports whether jobs of one QOS may take the place of those of another.
+func (s *site) mayPreempt(a, b int32) bool { return slices.Contains(s.qos[a].Preempt, s.qos[b].Name) }
+
+// limit is the time limit of a job: what it asks for, what was estimated for it, or what its
+// partition gives it.
+func (p *partition) limit(v *simulator.View, j simulator.ID, r workload.Request) time.Duration {
+	if r.TimeLimit > 0 {
+		return r.TimeLimit
+	}
+	if d, ok := v.JobEstimate(j); ok {
+		return max(d, time.Second)
+	}
+	switch {
+	case p.DefaultMinutes > 0:
+		return time.Duration(p.DefaultMinutes) * time.Minute
+	case p.MaxMinutes > 0:
+		return time.Duration(p.MaxMinutes) * time.Minute
+	}
+	return unlimited
+}
+
+// billing is what a second of a job is charged: without weights its CPUs; if it asks for none, one on each
+// node, or as many as GPUs.
+func (p *partition) billing(r workload.Request, gpus int) int64 {
+	cpus := float64(gpus)
+	switch {
+	case r.MilliCPUs > 0 && p.size.rationed:
+		cpus = float64(r.MilliCPUs) / 1000
+	case r.NodeCount > 0:
+		cpus = float64(r.NodeCount)
+	}
+	if p.BillingCPU == 0 && p.BillingGPU == 0 {
+		return int64(math.Ceil(cpus))
+	}
+	return int64(math.Ceil(p.BillingCPU*cpus + p.BillingGPU*float64(gpus)))
+}

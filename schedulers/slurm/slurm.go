@@ -1,0 +1,427 @@
+// Package slurm is slurmctld's scheduling: a main scheduler that starts jobs in order of
+// priority until one does not fit, and a backfill scheduler that comes at intervals and starts
+// jobs further behind if they delay no reservation of one before them. Reservations take whole nodes
+// for as long as the time limits say. Priorities are multifactor, and as old as the last
+// calculation. It follows Slurm 22.05; each rule names the source that it is from.
+//
+// Clocks strike at multiples of their intervals (Phases), not an interval after the last cycle,
+// so that a run that resumes from what is observed of a cluster goes on as the cluster does. A change of
+// weights takes effect at once, not at the next PriorityCalcPeriod; that of the half-life as if it had always
+// been in force. A job that is not known to have a time limit has its estimated run time
+// (simulator.Options.Estimate), or runs without end to those who plan. GPUs, and whether CPUs
+// and memory are free now, decide where a job fits; plans of the future count GPUs alone.
+//
+// Left out are licenses, advance reservations, topology, federations, limits of QOS and
+// associations, job arrays' throttles, and the time that cycles take.
+package slurm
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// New makes the policy of a configuration of Space. What it does not set is as the cluster's site says
+// (workload.Site), or Slurm's default. Without accounts, shares are the weights of virtual clusters.
+func New(c space.Config) simulator.Policy { return &policy{config: &c} }
+
+// NewPolicy makes the policy of settings, whatever those of the cluster's site.
+func NewPolicy(s Settings) simulator.Policy { return &policy{set: s} }
+
+type policy struct {
+	set            Settings
+	config         *space.Config // what set is made of, nil if it is given
+	backfill, full clock
+
+	v    *simulator.View
+	plan *simulator.Plan
+	site site
+	usage
+	jobs     []job
+	queue    []entry // the waiting jobs in order
+	unsorted bool
+	future   future
+	all      set // nodes that take jobs
+	kinds    map[kindKey]int32
+	uids     map[string]int32
+	kind     []kind
+
+	ticked    time.Duration // the last calculation of priorities
+	submitted time.Duration // the last or next main cycle that submissions caused
+	freed     time.Duration // when GPUs of a job that ended got free last
+	changed   time.Duration // when a job came, started or ended last
+	planned   time.Duration // the last plan
+	observed  simulator.ID  // jobs below it were active when the run or the policy began
+	restored  bool
+	arrivals  []time.Duration // scratch of restore
+
+	cycle
+}
+
+// job is what the policy keeps of an active job.
+type job struct {
+	submit, eligible time.Duration
+	limit            time.Duration
+	user, qos, part  int32 // user is the association of a user and an account
+	uid              int32 // of the user alone
+	kind             int32
+	priority         int64
+	cpus             float64
+	waits            bool
+	held             bool // may not start before eligible, and has not been queued again
+}
+
+// entry is a waiting job in the queue.
+type entry struct {
+	tier, priority int64
+	submit         time.Duration
+	id             simulator.ID
+}
+
+// compare is the order of the queue, but for preemption.
+// sort_job_queue2 in src/slurmctld/job_scheduler.c.
+func (e entry) compare(o entry) int {
+	return cmp.Or(cmp.Compare(o.tier, e.tier), cmp.Compare(o.priority, e.priority),
+		cmp.Compare(e.submit, o.submit), cmp.Compare(e.id, o.id))
+}
+
+// kindKey is what jobs that fit on the same nodes have in common.
+type kindKey struct{ constraint, gpus, members, nodes int32 }
+
+// kind is how jobs of a kind are laid out: in each group of nodes that they may run on, a number of nodes
+// with equal GPUs.
+type kind struct {
+	gpus   int32
+	shapes []shape
+}
+
+type shape struct {
+	nodes, each int32
+	fits        set // nodes of the group
+	free        set // those with room now, as of round
+	round       int
+}
+
+func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
+	p.v, p.plan = v, plan
+	c := v.Cluster()
+	if p.config != nil {
+		s := Defaults()
+		for key, value := range c.Site.Settings {
+			// The controller refuses a site that does not pass; what is left has no effect here.
+			_ = s.Set(key, value)
+		}
+		p.set = s.With(*p.config)
+	}
+	p.backfill = newClock(p.set.Phases.Backfill, p.set.BFInterval)
+	p.full = newClock(p.set.Phases.Full, p.set.SchedInterval)
+	p.site.reset(&c.Site, c)
+	accounts := c.Site.Accounts
+	if len(accounts) == 0 {
+		for _, vc := range c.VCs {
+			shares := vc.Weight
+			if shares == 0 {
+				shares = float64(vc.GPUs)
+			}
+			accounts = append(accounts, workload.Account{Name: vc.Tenant, Shares: shares})
+		}
+	}
+	p.usage.reset(&p.set, accounts)
+	p.jobs, p.queue, p.unsorted = p.jobs[:0], p.queue[:0], false
+	if p.kinds == nil {
+		p.kinds, p.uids = map[kindKey]int32{}, map[string]int32{}
+	}
+	clear(p.kinds)
+	clear(p.uids)
+	p.kind = p.kind[:0]
+	p.resetNodes()
+	p.ticked, p.submitted, p.freed, p.changed, p.planned = long, long, long, long, long
+	p.observed = v.Submitted()
+	p.restored = p.observed == 0
+}
+
+// resetNodes learns the nodes. Where GPUs are only counted they are one node.
+func (p *policy) resetNodes() {
+	nodes := 1
+	if p.v.HasNodes() {
+		nodes = p.v.NodeTotal()
+	}
+	p.all = make(set, (nodes+63)/64)
+	p.future.running = p.future.running[:0]
+	p.future.free = longer(p.future.free[:0], nodes)
+	p.future.changed()
+	for n := range nodes {
+		if !p.v.HasNodes() || p.v.NodeOpen(n) {
+			p.all.add(n)
+		}
+	}
+	p.countFree()
+}
+
+// countFree counts the free GPUs of all nodes.
+func (p *policy) countFree() {
+	for n := range p.future.free {
+		if !p.v.HasNodes() {
+			p.future.free[n] = int32(p.v.Free())
+		} else {
+			p.future.free[n] = int32(p.v.NodeFree(n))
+		}
+	}
+	p.future.changed()
+	p.round++
+}
+
+func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
+	p.jobs = longer(p.jobs, int(j)+1)
+	x := &p.jobs[j]
+	r := p.v.JobRequest(j)
+	*x = job{submit: p.v.JobSubmit(j), eligible: p.v.JobEligible(j), waits: !p.v.JobRunning(j)}
+	x.part, x.qos = p.site.partition(r.Partition, p.v.Cluster()), p.site.qosOf(r.QOS)
+	x.limit = p.site.partitions[x.part].limit(p.v, j, r)
+	x.kind = p.kindOf(j, r)
+	x.cpus = p.cpus(r, &p.kind[x.kind])
+	if j < p.observed {
+		p.plan.WakeAt(p.v.Now() + 1) // to restore what the run before knew
+		return
+	}
+	p.restore()
+	p.tick()
+	x.user, x.uid = p.belongs(account(r, p.v.JobTenantName(j)), p.v.JobUser(j))
+	p.arrive(j)
+	p.submit(x.submit)
+}
+
+// belongs is the association of a user in an account, and the number of the user.
+func (p *policy) belongs(in, user string) (association, uid int32) {
+	association = p.of(in, user)
+	if user == "" {
+		user = "account " + in // that of an account's jobs
+	}
+	uid, ok := p.uids[user]
+	if !ok {
+		uid = int32(len(p.uids))
+		p.uids[user] = uid
+	}
+	return association, uid
+}
+
+// account is the account of a job: its tenant, if it asks for none.
+func account(r workload.Request, tenant string) string {
+	if r.Account != "" {
+		return r.Account
+	}
+	return tenant
+}
+
+// cpus are the CPUs of a job, one on each node if it asks for none.
+func (p *policy) cpus(r workload.Request, k *kind) float64 {
+	if r.MilliCPUs > 0 && p.site.size.rationed {
+		return float64(r.MilliCPUs) / 1000
+	}
+	if len(k.shapes) == 0 {
+		return 1
+	}
+	return float64(k.shapes[0].nodes)
+}
+
+// arrive puts a job into the queue.
+func (p *policy) arrive(j simulator.ID) {
+	p.rank(j)
+	x := &p.jobs[j]
+	e := entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j}
+	i := sort.Search(len(p.queue), func(i int) bool { return e.compare(p.queue[i]) < 0 })
+	p.queue = slices.Insert(p.queue, i, e)
+	p.unsorted = p.unsorted || p.set.PreemptQOS
+	p.changed = max(p.changed, p.v.Now())
+}
+
+// submit sets the main cycle that a submission causes: at once, or a delay after the last.
+// schedule in src/slurmctld/job_scheduler.c with batch_sched_delay.
+func (p *policy) submit(at time.Duration) {
+	if at > p.submitted {
+		p.submitted = max(at, p.submitted+p.set.BatchSchedDelay)
+	}
+}
+
+// rank calculates the priority of a waiting job.
+func (p *policy) rank(j simulator.ID) {
+	x := &p.jobs[j]
+	r := p.v.JobRequest(j)
+	part, k := &p.site.partitions[x.part], &p.kind[x.kind]
+	f := factors{fairshare: p.factor(x.user, &p.set), partition: part.factor, cpus: x.cpus, gpus: float64(k.gpus),
+		qos: share(float64(p.site.qos[x.qos].Priority), float64(p.site.best)), nice: int64(r.Nice)}
+	if len(k.shapes) > 0 {
+		f.nodes = float64(k.shapes[0].nodes)
+	}
+	if since := p.v.JobSince(j); p.ticked > since { // the age of a requeued job begins anew
+		f.age = p.ticked - since
+	}
+	x.priority = p.set.priority(f, p.site.size, part.size)
+}
+
+// tick calculates the priorities of waiting jobs, if it is time.
+// _decay_thread in priority_multifactor.c.
+func (p *policy) tick() {
+	at := p.clock.last(p.v.Now())
+	if at == p.ticked || p.set.Basic {
+		return
+	}
+	p.ticked = at
+	p.advance(at)
+	if len(p.queue) == 0 {
+		return
+	}
+	p.changed = max(p.changed, at)
+	for i := range p.queue {
+		e := &p.queue[i]
+		p.rank(e.id)
+		if priority := p.jobs[e.id].priority; priority != e.priority {
+			e.priority, p.unsorted = priority, true
+		}
+	}
+}
+
+// sort brings the queue into order: a job whose QOS may preempt another's comes before it.
+func (p *policy) sort() {
+	if !p.unsorted {
+		return
+	}
+	p.unsorted = false
+	slices.SortFunc(p.queue, entry.compare)
+	if !p.set.PreemptQOS {
+		return
+	}
+	for i := 1; i < len(p.queue); i++ {
+		e := p.queue[i]
+		to := slices.IndexFunc(p.queue[:i], func(o entry) bool {
+			return o.tier == e.tier && p.site.mayPreempt(p.jobs[e.id].qos, p.jobs[o.id].qos)
+		})
+		if to >= 0 {
+			copy(p.queue[to+1:i+1], p.queue[to:i])
+			p.queue[to] = e
+		}
+	}
+}
+
+// kindOf is the index of a job's kind.
+func (p *policy) kindOf(j simulator.ID, r workload.Request) int32 {
+	key := kindKey{int32(p.v.JobConstraint(j)), int32(p.v.JobDemand(j)), int32(p.v.JobMembers(j)), r.NodeCount}
+	if i, ok := p.kinds[key]; ok {
+		return i
+	}
+	k := kind{gpus: key.gpus}
+	if !p.v.HasNodes() {
+		k.shapes = []shape{{nodes: 1, each: key.gpus, fits: p.all}}
+	} else {
+		k.shapes = p.shapesOf(j, key)
+	}
+	i := int32(len(p.kind))
+	p.kind, p.kinds[key] = append(p.kind, k), i
+	return i
+}
+
+// shapesOf lays a job out on each group of nodes that it fits: on the nodes it asks for, or on as few as it
+// needs.
+func (p *policy) shapesOf(j simulator.ID, key kindKey) []shape {
+	var out []shape
+	nodes := len(p.future.free)
+	for first := 0; first < nodes; {
+		group := p.v.NodeGroup(first)
+		of := shape{fits: make(set, len(p.all)), free: make(set, len(p.all))}
+		n := first
+		for ; n < nodes && p.v.NodeGroup(n) == group; n++ {
+			if p.all.has(n) {
+				of.fits.add(n)
+			}
+		}
+		holds := int32(p.v.NodeHolds(first, j))
+		first = n
+		if holds == 0 {
+			continue
+		}
+		member := key.gpus / key.members
+		switch {
+		case key.nodes > 0:
+			of.nodes, of.each = key.nodes*key.members, member/key.nodes
+		case member <= holds:
+			of.each = min(key.gpus, holds/member*member)
+			of.nodes = (key.gpus + of.each - 1) / of.each
+		default:
+			perMember := (member + holds - 1) / holds
+			of.each = (member + perMember - 1) / perMember
+			of.nodes = (key.gpus + of.each - 1) / of.each
+		}
+		if of.each <= holds && of.fits.count() >= int(of.nodes) {
+			out = append(out, of)
+		}
+	}
+	return out
+}
+
+// Finish implements simulator.Policy.
+func (p *policy) Finish(j simulator.ID) {
+	p.restore()
+	p.changed = p.v.Now()
+	p.ends(int32(j), p.v.Now())
+}
+
+// Freed implements simulator.Freed: the main scheduler looks at the queue.
+func (p *policy) Freed(j simulator.ID) {
+	p.restore()
+	p.leave(j)
+	p.changed = p.v.Now()
+	if p.set.Defer {
+		p.submit(p.v.Now())
+	} else {
+		p.freed = p.v.Now()
+	}
+}
+
+// enter counts a job among the running, on the nodes where it is.
+func (p *policy) enter(j simulator.ID) {
+	x := &p.jobs[j]
+	x.waits = false
+	b := busy{id: j, ends: p.v.JobSince(j) + x.limit}
+	if at, ok := p.v.JobLimitAt(j); ok {
+		b.ends = at
+	}
+	i, _ := slices.BinarySearchFunc(p.future.running, b, soon)
+	var at []workload.NodeGPUs
+	if n := len(p.future.running); n < cap(p.future.running) {
+		at = p.future.running[:n+1][n].at[:0] // memory of one that left
+	}
+	if b.at = p.v.Placement(at, j); !p.v.HasNodes() {
+		b.at = append(b.at, workload.NodeGPUs{GPUs: p.v.JobHeld(j)})
+	}
+	p.future.running = slices.Insert(p.future.running, i, b)
+	p.future.changed()
+	p.round++
+	billing := p.site.partitions[x.part].billing(p.v.JobRequest(j), p.v.JobDemand(j))
+	p.starts(spell{int32(j), x.user, billing, p.v.JobSince(j), never})
+}
+
+// leave removes a job from the running ones.
+func (p *policy) leave(j simulator.ID) {
+	i := slices.IndexFunc(p.future.running, func(b busy) bool { return b.id == j })
+	if i < 0 { // it had ended when the policy began
+		p.countFree()
+		return
+	}
+	b := p.future.running[i]
+	for _, a := range b.at {
+		if p.all.has(a.Node) {
+			p.future.free[a.Node] += int32(a.GPUs)
+		}
+	}
+	n := len(p.future.running)
+	copy(p.future.running[i:], p.future.running[i+1:])
+	p.future.running[n-1] = b // its memory
+	p.future.running = p.future.running[:n-1]
+	p.future.changed()
+	p.round++
+}

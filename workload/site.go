@@ -1,0 +1,69 @@
+package workload
+
+import "fmt"
+
+// Site is what a cluster's scheduler knows of users, qualities of service and partitions besides its
+// configuration, in Slurm's terms.
+type Site struct {
+	QOS        []QOS       `json:"qos,omitempty"`
+	Accounts   []Account   `json:"accounts,omitempty"`
+	Partitions []Partition `json:"partitions,omitempty"`
+	// Settings are the lines of the scheduler's configuration that are not tuned, by their keys.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// QOS is a quality of service, by its name in Request.QOS.
+type QOS struct {
+	Name     string   `json:"name"`
+	Priority int64    `json:"priority"`
+	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
+}
+
+// Account is an account among those of Parent (empty: the root), or with User set that user's association in it.
+type Account struct {
+	Name   string  `json:"name"`
+	Parent string  `json:"parent,omitempty"`
+	User   string  `json:"user,omitempty"`
+	Shares float64 `json:"shares"`
+}
+
+// Partition is a set of nodes, those of the groups that name it.
+type Partition struct {
+	Name         string `json:"name"`
+	PriorityTier int64  `json:"priority_tier,omitempty"` // the jobs of a higher one come first
+	JobFactor    int64  `json:"priority_job_factor,omitempty"`
+	// DefaultMinutes and MaxMinutes are time limits; 0 is none.
+	DefaultMinutes int64 `json:"default_minutes,omitempty"`
+	MaxMinutes     int64 `json:"max_minutes,omitempty"`
+	// BillingCPU and BillingGPU are TRESBillingWeights; both 0 charge CPUs.
+	BillingCPU float64 `json:"billing_cpu,omitempty"`
+	BillingGPU float64 `json:"billing_gpu,omitempty"`
+}
+
+// validate names the first field that no scheduler can use.
+func (s *Site) validate() error {
+	for i, q := range s.QOS {
+		if q.Name == "" {
+			return fmt.Errorf("qos %d: name: is empty", i)
+		}
+	}
+	for i, a := range s.Accounts {
+		if a.Shares < 0 {
+			return fmt.Errorf("account %d (%q, user %q): shares: %g is negative", i, a.Name, a.User, a.Shares)
+		}
+		if a.Name == "" && a.User == "" {
+			return fmt.Errorf("account %d: name: is empty", i)
+		}
+	}
+	for i, p := range s.Partitions {
+		switch {
+		case p.Name == "":
+			return fmt.Errorf("partition %d: name: is empty", i)
+		case p.DefaultMinutes < 0 || p.MaxMinutes < 0:
+			return fmt.Errorf("partition %q: default_minutes, max_minutes: is negative", p.Name)
+		case p.BillingCPU < 0 || p.BillingGPU < 0:
+			return fmt.Errorf("partition %q: billing_cpu, billing_gpu: is negative", p.Name)
+		}
+	}
+	return nil
+}
