@@ -1,0 +1,62 @@
+#!/bin/sh
+# A real Slurm with emulated nodes, from nothing to configured by the service, in two minutes: needs root, Go, and
+# Debian's packages slurmctld slurmd slurm-client slurmdbd munge mariadb-server.
+set -eu
+autosched=${AUTOSCHED:-bin/autosched}
+dir=$(mktemp -d)
+server=127.0.0.1:7451
+pids=
+trap 'kill $pids 2>/dev/null; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
+
+go build -o "$dir/slurmcluster" ./examples/slurmcluster
+"$dir/slurmcluster" --nodes 4 --include 'PriorityWeightAge=1000;PriorityWeightTRES=GRES/gpu=1;SchedulerParameters=bf_interval=5,bf_continue' \
+	>"$dir/slurm.conf.path" &
+pids=$!
+until [ -s "$dir/slurm.conf.path" ]; do sleep 0.5; kill -0 "$pids"; done
+SLURM_CONF=$(cat "$dir/slurm.conf.path")
+export SLURM_CONF
+slurm=$(dirname "$SLURM_CONF")
+"$autosched" slurm doctor --log "$slurm/slurmctld.log"
+
+"$autosched" serve --dir "$dir/data" --listen "$server" 2>"$dir/serve.log" &
+pids="$pids $!"
+until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
+cat >"$dir/space.yaml" <<'END'
+parameters:
+- {id: PriorityWeightAge, kind: int, min_value: 0, max_value: 100000, default_value: 1000}
+- {id: PriorityWeightTRES.gpu, kind: int, min_value: 0, max_value: 100000, default_value: 1}
+- {id: PriorityWeightTRES.gpu.negative, kind: bool, default_value: false}
+- {id: SchedulerParameters.bf_interval, kind: int, min_value: 1, max_value: 300, default_value: 5}
+END
+"$autosched" scheduler register --server "$server" --space "$dir/space.yaml" --id prod --objective mean_wait --nodes 4 --gpus-per-node 8
+"$autosched" slurm run --server "$server" --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+pids="$pids $!"
+
+in_force() { scontrol show config | grep "^$1 .*= $2"; }
+until in_force PriorityWeightTRES 'GRES/gpu=1$'; do sleep 1; done
+
+# 24 jobs of 1 to 32 GPUs, and how long they waited.
+workload() {
+	for n in 1 2 3 4 5 6; do
+		for gpus in 8 1 4 2; do
+			sbatch --parsable --uid=games -A vc1 -N 1 --mem=100 --gres=gpu:$gpus -t 2 -o /dev/null --chdir=/ "$slurm/job.sh" 6 >/dev/null
+		done
+	done
+	until [ -z "$(squeue -h)" ]; do sleep 1; done
+	sleep 2
+	sacct -X -n -P -S "$1" --format=Submit,Start | awk -F'|' -v what="$2" '{ n++; s += $2 - $1 } END { printf "%s: %d jobs waited %.1f s on average\n", what, n, s / n }'
+}
+SLURM_TIME_FORMAT=%s
+export SLURM_TIME_FORMAT
+workload "now-1minutes" "as it was"
+
+"$autosched" config pin prod --server "$server" --reason 'jobs of few GPUs first, and backfill every second' \
+	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true --set SchedulerParameters.bf_interval=1
+until in_force PriorityWeightTRES 'GRES/gpu=-60000$'; do sleep 1; done
+sleep 2
+began=$(date +%s)
+workload "uts$began" "configured"
+
+"$autosched" scheduler get prod --server "$server" | sed -n 1,8p
+"$autosched" slurm rollback
+cat "$dir/run.log"
