@@ -311,6 +311,9 @@ func finishSacct(in *input) error {
 				hex := j.name
 				j.Key = in.own(hex[:])
 			}
+			if j.rows > 1 && j.TimeLimit > 0 && !in.opts.RequeueRestarts {
+				j.TimeLimit = max(j.TimeLimit, j.Duration) // it counts from each start, the duration is of all
+			}
 			j.Requested = j.Request.Shared()
 			in.addOnce(&j.Job)
 		}

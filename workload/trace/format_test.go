@@ -424,6 +424,23 @@ func TestOpenSeveralFiles(t *testing.T) {
 
 // Sacct rows of one id but another name are another job, and rows may come in
 // any order.
+// TestSacctLimitsOfRequeuedJobs: a time limit counts from each start, so that it does not end a job that ran for
+// longer in several.
+func TestSacctLimitsOfRequeuedJobs(t *testing.T) {
+	const text = "JobIDRaw|JobName|User|Account|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocTRES\n" +
+		"7|n|u|a|PREEMPTED|1700000000|1700000000|1700000000|1700000500|500|10|gres/gpu=4\n" +
+		"7|n|u|a|COMPLETED|1700000500|1700000500|1700000700|1700001200|500|10|gres/gpu=4\n"
+	for restarts, want := range map[bool]time.Duration{false: 1000 * time.Second, true: 10 * time.Minute} {
+		w, _, err := Read(strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: restarts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Jobs()[0].Request().TimeLimit; w.Len() != 1 || got != want {
+			t.Errorf("restarts %v: %v, want %v", restarts, got, want)
+		}
+	}
+}
+
 func TestSacctIDs(t *testing.T) {
 	const head = "JobIDRaw|User|JobName|State|Submit|Start|End|ElapsedRaw|AllocTRES\n"
 	rows := []string{
