@@ -283,6 +283,9 @@ func (g *Goal) Metric() string {
 	return ""
 }
 
+// Seconds reports whether the objective is a time, in seconds.
+func (g *Goal) Seconds() bool { return metrics[g.Metric()].unit == "s" }
+
 // relative reports whether the incumbent's metrics are needed.
 func (g *Goal) relative() bool {
 	return len(g.Terms) > 1 || slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Factor > 0 })

@@ -61,7 +61,11 @@ configuration of a round that adopted nothing, too.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return printExplanation(w, got) })
+				words, err := c.amounts(ctx, name)
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printExplanation(w, got, words) })
 			})
 		},
 	}
@@ -71,7 +75,7 @@ configuration of a round that adopted nothing, too.`,
 	return cmd
 }
 
-func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse) error {
+func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *amounts) error {
 	fmt.Fprintln(out, e.GetSummary())
 	if e.GetFrom() == nil {
 		return nil
@@ -82,27 +86,22 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse) error {
 		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(e.GetRatioLow()), shortNumber(e.GetRatioHigh()))
 	}
 	fmt.Fprintln(w, ", above 1 is better")
-	fmt.Fprintf(w, "objective\t%s, %s before\n", outlookText(e.GetTo()), outlookText(e.GetFrom()))
+	fmt.Fprintf(w, "objective\t%s, %s before\n", words.outlook(e.GetTo()), words.outlook(e.GetFrom()))
 	for _, l := range e.GetLimits() {
 		fmt.Fprintf(w, "limit\tit %s\n", l)
 	}
 	for _, p := range e.GetParameterContributions() {
-		fmt.Fprintf(w, "%s\t%s to %s: objective %s", p.GetParameterId(), valueText(p.GetFrom()), valueText(p.GetTo()),
-			withSign(p.GetDeltaObjective()))
+		id, delta := p.GetParameterId(), p.GetDeltaObjective()
+		fmt.Fprintf(w, "%s\t%s to %s: objective %s", id, words.value(id, p.GetFrom()), words.value(id, p.GetTo()),
+			plusSign(words.number(words.seconds, delta), delta))
 		for _, key := range sortedKeys(p.GetDeltaMetrics()) {
-			fmt.Fprintf(w, ", %s %s", key, withSign(p.GetDeltaMetrics()[key]))
+			delta := p.GetDeltaMetrics()[key]
+			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))
 		}
 		for _, c := range p.GetAdapted() {
-			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), valueText(c.GetTo()), c.GetConstraintId())
+			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), words.value(c.GetParameterId(), c.GetTo()), c.GetConstraintId())
 		}
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
-}
-
-func withSign(x float64) string {
-	if x > 0 {
-		return "+" + shortNumber(x)
-	}
-	return shortNumber(x)
 }

@@ -76,7 +76,7 @@ func TestReplay(t *testing.T) {
 	}
 	schema(call(newRoundsCmd(), "show", "s", "--json"), "round/v1")
 	if text := call(newConfigCmd(), "explain", "s", "--revision", published[2]); !regexp.MustCompile(
-		`(?s)^Revision .*\nratio .*\nobjective .*: objective [-+0-9]`).MatchString(text) {
+		`(?s)^Revision .*\nratio .*\nobjective +\d+ (?:s|min|h|d)\b.*: objective [-+0-9]`).MatchString(text) {
 		t.Errorf("config explain:\n%s", text)
 	}
 	submitNow(t, address, "s")
@@ -93,7 +93,7 @@ func TestReplay(t *testing.T) {
 	schema(call(newOperationsCmd(), "get", id[1], "--json"), "operation/v1")
 	schema(call(newWhatIfCmd(), "s", "--set", "queues=1", "--json"), "what-if/v1")
 	if text := call(newWhatIfCmd(), "s", "--set", "queues=1"); !regexp.MustCompile(
-		`(?s)^simulated .*\nratio .*\nobjective .*\navg_queue_s .*\nqueues +1, `).MatchString(text) {
+		`(?s)^simulated .*\nratio .*\nobjective +\d+ (?:s|min|h|d)\b.*\navg_queue_s +\S+ (?:s|min|h|d)\b.*\nqueues +1, `).MatchString(text) {
 		t.Errorf("what-if:\n%s", text)
 	}
 	if text := call(newConfigCmd(), "validate", "s", "--set", "queues=99"); !strings.Contains(text,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 // addSets is the flag of values that a command is about.
@@ -65,7 +69,11 @@ Values that are not named are as in what runs. Nothing changes.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return printWhatIf(w, got) })
+				words, err := c.amounts(ctx, name)
+				if err != nil {
+					return err
+				}
+				return f.show(cmd, got, func(w io.Writer) error { return printWhatIf(w, got, words) })
 			})
 		},
 	}
@@ -74,7 +82,7 @@ Values that are not named are as in what runs. Nothing changes.`,
 	return cmd
 }
 
-func printWhatIf(out io.Writer, r *pb.WhatIfResponse) error {
+func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	running := "the defaults"
 	if n := r.GetIncumbentRevision(); n > 0 {
@@ -90,26 +98,76 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse) error {
 	for _, l := range r.GetLimits() {
 		fmt.Fprintf(w, "limit\tit %s\n", l)
 	}
-	fmt.Fprintf(w, "objective\t%s, %s with %s\n", outlookText(r.GetCandidate()), outlookText(r.GetIncumbent()), running)
+	fmt.Fprintf(w, "objective\t%s, %s with %s\n", words.outlook(r.GetCandidate()), words.outlook(r.GetIncumbent()), running)
 	before, after := r.GetIncumbent(), r.GetCandidate()
 	for _, key := range sortedKeys(after.GetMetrics()) {
-		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, shortNumber(after.GetMetrics()[key]),
-			shortNumber(before.GetMetrics()[key]), running)
+		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, words.metric(key, after.GetMetrics()[key]),
+			words.metric(key, before.GetMetrics()[key]), running)
 	}
 	for _, id := range sortedKeys(after.GetParameters()) {
-		if a, b := valueText(before.GetParameters()[id]), valueText(after.GetParameters()[id]); a != b {
+		if a, b := words.value(id, before.GetParameters()[id]), words.value(id, after.GetParameters()[id]); a != b {
 			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
 		}
 	}
 	return w.Flush()
 }
 
-// outlookText is a mean objective, or that there is none.
-func outlookText(o *pb.Outlook) string {
+// amounts says how numbers of a scheduler print: times as such.
+type amounts struct {
+	seconds bool // its objective is a time
+	space   *space.Space
+}
+
+func (c *client) amounts(ctx context.Context, scheduler string) (*amounts, error) {
+	s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+	if err != nil {
+		return nil, err
+	}
+	a := &amounts{}
+	if goal, err := round.ParseGoal(s.GetSpec().GetObjective().GetMetricId()); err == nil {
+		a.seconds = goal.Seconds()
+	}
+	a.space, err = server.SpaceOf(s.GetSpec())
+	return a, err
+}
+
+// outlook is a mean objective, or that there is none.
+func (a *amounts) outlook(o *pb.Outlook) string {
 	if len(o.GetObjectives()) == 0 {
 		return "does not end"
 	}
-	return shortNumber(o.GetObjective())
+	return a.number(a.seconds, o.GetObjective())
+}
+
+func (a *amounts) number(seconds bool, x float64) string {
+	if seconds {
+		return units.Duration(x)
+	}
+	return shortNumber(x)
+}
+
+// metric is one of an outlook; those in seconds end in _s.
+func (a *amounts) metric(key string, x float64) string {
+	return a.number(strings.HasSuffix(key, "_s"), x)
+}
+
+// plusSign is a difference with its sign.
+func plusSign(text string, x float64) string {
+	if x > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// value is that of a parameter, as flags take it.
+func (a *amounts) value(id string, v *structpb.Value) string {
+	n, number := v.GetKind().(*structpb.Value_NumberValue)
+	if p, ok := a.space.Param(id); ok && number && p.Kind == space.KindDuration {
+		if text, exact := units.Span(n.NumberValue); exact {
+			return text
+		}
+	}
+	return valueText(v)
 }
 
 func newConfigValidateCmd(f *clientFlags) *cobra.Command {
