@@ -99,7 +99,8 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))
 		}
 		for _, c := range p.GetAdapted() {
-			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), words.value(c.GetParameterId(), c.GetTo()), c.GetConstraintId())
+			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), words.value(c.GetParameterId(), c.GetTo()),
+				c.GetConstraintId())
 		}
 		fmt.Fprintln(w)
 	}

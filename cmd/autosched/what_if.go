@@ -98,7 +98,8 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 	for _, l := range r.GetLimits() {
 		fmt.Fprintf(w, "limit\tit %s\n", l)
 	}
-	fmt.Fprintf(w, "objective\t%s, %s with %s\n", words.outlook(r.GetCandidate()), words.outlook(r.GetIncumbent()), running)
+	fmt.Fprintf(w, "objective\t%s, %s with %s\n", words.outlook(r.GetCandidate()), words.outlook(r.GetIncumbent()),
+		running)
 	before, after := r.GetIncumbent(), r.GetCandidate()
 	for _, key := range sortedKeys(after.GetMetrics()) {
 		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, words.metric(key, after.GetMetrics()[key]),
