@@ -112,6 +112,8 @@ var methodRules = map[string]rule{
 	pb.StudyService_CheckTrialEarlyStoppingState_FullMethodName: {roles: operatorRoles, own: "name"},
 	pb.StudyService_RenewTrialLease_FullMethodName:              {roles: operatorRoles, own: "name"},
 	pb.StudyService_ProposeTrial_FullMethodName:                 {roles: operatorRoles, own: "name"},
+	pb.StudyService_ListOptimalTrials_FullMethodName:            {roles: readerRoles, own: "parent"},
+	pb.StudyService_EstimateStudy_FullMethodName:                {roles: readerRoles, own: "name"},
 
 	healthpb.Health_Check_FullMethodName:                                   {open: true},
 	healthpb.Health_Watch_FullMethodName:                                   {open: true},

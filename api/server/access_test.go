@@ -231,6 +231,8 @@ method                                                    none viewer operator a
 /autosched.v1.StudyService/CheckTrialEarlyStoppingState    -    -      *        *     *   -
 /autosched.v1.StudyService/RenewTrialLease                 -    -      *        *     *   -
 /autosched.v1.StudyService/ProposeTrial                    -    -      *        *     *   -
+/autosched.v1.StudyService/ListOptimalTrials               -    *      *        *     *   -
+/autosched.v1.StudyService/EstimateStudy                   -    *      *        *     *   -
 /grpc.health.v1.Health/Check                               *    *      *        *     *   *
 /grpc.health.v1.Health/List                                *    *      *        *     *   *
 /grpc.health.v1.Health/Watch                               *    *      *        *     *   *

@@ -33,6 +33,7 @@ Studies are named SCHEDULER/STUDY.`,
 	f.add(cmd)
 	cmd.AddCommand(newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
 		newStudyRunCmd(&f), newStudyEvaluatorsCmd(&f),
+		newStudyOptimalCmd(&f), newStudyEstimateCmd(&f),
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
 			"Trials that clients hold go on and can be completed; clients that ask get only those.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {

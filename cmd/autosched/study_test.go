@@ -136,3 +136,38 @@ func TestStudyImport(t *testing.T) {
 		}
 	}
 }
+
+// TestStudyOptimalAndEstimate: the front of two metrics, and what is left with and without a duration.
+func TestStudyOptimalAndEstimate(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	path := filepath.Join(t.TempDir(), "space.yaml")
+	text := "parameters:\n  - {id: x, kind: int, min_value: 0, max_value: 99, default_value: 1}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		line, want string
+		code       int
+	}{
+		{"scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --space " + path, "mine", 0},
+		{"study create mine/first --budget 40 --sampler random", "0 of 40", 0},
+		{"study optimal mine/first", "no trial with these metrics has succeeded yet", 0},
+		{"study estimate mine/first", "40 trials left; no trial has succeeded yet: --trial-time", 0},
+		{"study estimate mine/first --trial-time 3m --parallel 4", "40 trials left of 3m0s: 30m0s, or 2h0m0s of measuring", 0},
+		{"trial add mine/first --set x=1 wait=9 use=8", "trial 1", 0},
+		{"trial add mine/first --set x=2 wait=4 use=3", "trial 2", 0},
+		{"trial add mine/first --set x=3 wait=5 use=2", "trial 3", 0},
+		{"study optimal mine/first", `^trial 2: x=2 -> use=3 wait=4\n$`, 0},
+		{"study optimal mine/first --metrics wait,use:max", `^trial 1: .*\ntrial 2: .*\n$`, 0},
+		{"study optimal mine/first --metrics wait:most", `--metrics: "wait:most" is not METRIC`, 2},
+		{"study optimal mine/first --metrics ,wait", `objectives\[0\]\.metric_id`, 1},
+		{"study estimate mine/first --trial-time -1s", "trial_duration: -1s is not above 0", 1},
+		{"study estimate mine/first --parallel 1001", "parallel_trials: 1001 is not from 1 to 1000", 1},
+		{"study estimate mine/none", `study "none" of scheduler "mine"`, 1},
+	} {
+		code, out, errs := command(append(strings.Fields(c.line), "--server", address)...)
+		if code != c.code || !regexp.MustCompile(c.want).MatchString(out+errs) {
+			t.Errorf("%s: exit %d, %s%s, want %d, %s", c.line, code, out, errs, c.code, c.want)
+		}
+	}
+}

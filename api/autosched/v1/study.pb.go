@@ -2320,6 +2320,305 @@ func (x *ProposeTrialRequest) GetName() string {
 	return ""
 }
 
+type ListOptimalTrialsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}/studies/{study}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// At most 32; the metric of the study if empty. Trials that did not measure all of them are left out.
+	Objectives    []*ListOptimalTrialsRequest_Objective `protobuf:"bytes,2,rep,name=objectives,proto3" json:"objectives,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOptimalTrialsRequest) Reset() {
+	*x = ListOptimalTrialsRequest{}
+	mi := &file_autosched_v1_study_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOptimalTrialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOptimalTrialsRequest) ProtoMessage() {}
+
+func (x *ListOptimalTrialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOptimalTrialsRequest.ProtoReflect.Descriptor instead.
+func (*ListOptimalTrialsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListOptimalTrialsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *ListOptimalTrialsRequest) GetObjectives() []*ListOptimalTrialsRequest_Objective {
+	if x != nil {
+		return x.Objectives
+	}
+	return nil
+}
+
+type ListOptimalTrialsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order of name.
+	OptimalTrials []*Trial `protobuf:"bytes,1,rep,name=optimal_trials,json=optimalTrials,proto3" json:"optimal_trials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOptimalTrialsResponse) Reset() {
+	*x = ListOptimalTrialsResponse{}
+	mi := &file_autosched_v1_study_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOptimalTrialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOptimalTrialsResponse) ProtoMessage() {}
+
+func (x *ListOptimalTrialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOptimalTrialsResponse.ProtoReflect.Descriptor instead.
+func (*ListOptimalTrialsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ListOptimalTrialsResponse) GetOptimalTrials() []*Trial {
+	if x != nil {
+		return x.OptimalTrials
+	}
+	return nil
+}
+
+type EstimateStudyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How long a trial takes; the mean of those that succeeded if unset.
+	TrialDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=trial_duration,json=trialDuration,proto3" json:"trial_duration,omitempty"`
+	// Trials that are measured at a time: 1 to 1000, default 1.
+	ParallelTrials int32 `protobuf:"varint,3,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *EstimateStudyRequest) Reset() {
+	*x = EstimateStudyRequest{}
+	mi := &file_autosched_v1_study_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EstimateStudyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EstimateStudyRequest) ProtoMessage() {}
+
+func (x *EstimateStudyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EstimateStudyRequest.ProtoReflect.Descriptor instead.
+func (*EstimateStudyRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *EstimateStudyRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EstimateStudyRequest) GetTrialDuration() *durationpb.Duration {
+	if x != nil {
+		return x.TrialDuration
+	}
+	return nil
+}
+
+func (x *EstimateStudyRequest) GetParallelTrials() int32 {
+	if x != nil {
+		return x.ParallelTrials
+	}
+	return 0
+}
+
+// StudyEstimate is what a study has left, if no lease expires.
+type StudyEstimate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Trials to measure, those under way included: what is left of the budget, or of the space if it is smaller.
+	RemainingTrials int32 `protobuf:"varint,1,opt,name=remaining_trials,json=remainingTrials,proto3" json:"remaining_trials,omitempty"`
+	// How long a trial takes. Unset if no trial has succeeded and the request names none: then what follows is, too.
+	TrialDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=trial_duration,json=trialDuration,proto3" json:"trial_duration,omitempty"`
+	// How many trials that is the mean of, 0 if the request named it.
+	MeasuredTrials int32 `protobuf:"varint,3,opt,name=measured_trials,json=measuredTrials,proto3" json:"measured_trials,omitempty"`
+	// All trials together: what they cost.
+	TotalTrialDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=total_trial_duration,json=totalTrialDuration,proto3" json:"total_trial_duration,omitempty"`
+	// From now until the last one ends.
+	RemainingDuration *durationpb.Duration `protobuf:"bytes,5,opt,name=remaining_duration,json=remainingDuration,proto3" json:"remaining_duration,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *StudyEstimate) Reset() {
+	*x = StudyEstimate{}
+	mi := &file_autosched_v1_study_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StudyEstimate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StudyEstimate) ProtoMessage() {}
+
+func (x *StudyEstimate) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StudyEstimate.ProtoReflect.Descriptor instead.
+func (*StudyEstimate) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *StudyEstimate) GetRemainingTrials() int32 {
+	if x != nil {
+		return x.RemainingTrials
+	}
+	return 0
+}
+
+func (x *StudyEstimate) GetTrialDuration() *durationpb.Duration {
+	if x != nil {
+		return x.TrialDuration
+	}
+	return nil
+}
+
+func (x *StudyEstimate) GetMeasuredTrials() int32 {
+	if x != nil {
+		return x.MeasuredTrials
+	}
+	return 0
+}
+
+func (x *StudyEstimate) GetTotalTrialDuration() *durationpb.Duration {
+	if x != nil {
+		return x.TotalTrialDuration
+	}
+	return nil
+}
+
+func (x *StudyEstimate) GetRemainingDuration() *durationpb.Duration {
+	if x != nil {
+		return x.RemainingDuration
+	}
+	return nil
+}
+
+// A metric of the final measurements.
+type ListOptimalTrialsRequest_Objective struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its name.
+	MetricId string `protobuf:"bytes,1,opt,name=metric_id,json=metricId,proto3" json:"metric_id,omitempty"`
+	// Minimised by default.
+	Goal          StudySpec_Goal `protobuf:"varint,2,opt,name=goal,proto3,enum=autosched.v1.StudySpec_Goal" json:"goal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOptimalTrialsRequest_Objective) Reset() {
+	*x = ListOptimalTrialsRequest_Objective{}
+	mi := &file_autosched_v1_study_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOptimalTrialsRequest_Objective) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOptimalTrialsRequest_Objective) ProtoMessage() {}
+
+func (x *ListOptimalTrialsRequest_Objective) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOptimalTrialsRequest_Objective.ProtoReflect.Descriptor instead.
+func (*ListOptimalTrialsRequest_Objective) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{31, 0}
+}
+
+func (x *ListOptimalTrialsRequest_Objective) GetMetricId() string {
+	if x != nil {
+		return x.MetricId
+	}
+	return ""
+}
+
+func (x *ListOptimalTrialsRequest_Objective) GetGoal() StudySpec_Goal {
+	if x != nil {
+		return x.Goal
+	}
+	return StudySpec_GOAL_UNSPECIFIED
+}
+
 var File_autosched_v1_study_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_study_proto_rawDesc = "" +
@@ -2524,7 +2823,27 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x16RenewTrialLeaseRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
 	"\x13ProposeTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name2\xd7\v\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xe0\x01\n" +
+	"\x18ListOptimalTrialsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12P\n" +
+	"\n" +
+	"objectives\x18\x02 \x03(\v20.autosched.v1.ListOptimalTrialsRequest.ObjectiveR\n" +
+	"objectives\x1aZ\n" +
+	"\tObjective\x12\x1b\n" +
+	"\tmetric_id\x18\x01 \x01(\tR\bmetricId\x120\n" +
+	"\x04goal\x18\x02 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalR\x04goal\"W\n" +
+	"\x19ListOptimalTrialsResponse\x12:\n" +
+	"\x0eoptimal_trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\roptimalTrials\"\x95\x01\n" +
+	"\x14EstimateStudyRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
+	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +
+	"\x0fparallel_trials\x18\x03 \x01(\x05R\x0eparallelTrials\"\xbc\x02\n" +
+	"\rStudyEstimate\x12)\n" +
+	"\x10remaining_trials\x18\x01 \x01(\x05R\x0fremainingTrials\x12@\n" +
+	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +
+	"\x0fmeasured_trials\x18\x03 \x01(\x05R\x0emeasuredTrials\x12K\n" +
+	"\x14total_trial_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x12totalTrialDuration\x12H\n" +
+	"\x12remaining_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x11remainingDuration2\x8f\r\n" +
 	"\fStudyService\x12D\n" +
 	"\vCreateStudy\x12 .autosched.v1.CreateStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
 	"\bGetStudy\x12\x1d.autosched.v1.GetStudyRequest\x1a\x13.autosched.v1.Study\x12R\n" +
@@ -2546,7 +2865,9 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\tStopTrial\x12\x1e.autosched.v1.StopTrialRequest\x1a\x13.autosched.v1.Trial\x12\x85\x01\n" +
 	"\x1cCheckTrialEarlyStoppingState\x121.autosched.v1.CheckTrialEarlyStoppingStateRequest\x1a2.autosched.v1.CheckTrialEarlyStoppingStateResponse\x12L\n" +
 	"\x0fRenewTrialLease\x12$.autosched.v1.RenewTrialLeaseRequest\x1a\x13.autosched.v1.Trial\x12N\n" +
-	"\fProposeTrial\x12!.autosched.v1.ProposeTrialRequest\x1a\x1b.autosched.v1.ConfigurationB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\fProposeTrial\x12!.autosched.v1.ProposeTrialRequest\x1a\x1b.autosched.v1.Configuration\x12d\n" +
+	"\x11ListOptimalTrials\x12&.autosched.v1.ListOptimalTrialsRequest\x1a'.autosched.v1.ListOptimalTrialsResponse\x12P\n" +
+	"\rEstimateStudy\x12\".autosched.v1.EstimateStudyRequest\x1a\x1b.autosched.v1.StudyEstimateB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_study_proto_rawDescOnce sync.Once
@@ -2561,7 +2882,7 @@ func file_autosched_v1_study_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_study_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_autosched_v1_study_proto_goTypes = []any{
 	(Study_State)(0),                             // 0: autosched.v1.Study.State
 	(StudySpec_Goal)(0),                          // 1: autosched.v1.StudySpec.Goal
@@ -2598,99 +2919,115 @@ var file_autosched_v1_study_proto_goTypes = []any{
 	(*CheckTrialEarlyStoppingStateResponse)(nil), // 32: autosched.v1.CheckTrialEarlyStoppingStateResponse
 	(*RenewTrialLeaseRequest)(nil),               // 33: autosched.v1.RenewTrialLeaseRequest
 	(*ProposeTrialRequest)(nil),                  // 34: autosched.v1.ProposeTrialRequest
-	nil,                                          // 35: autosched.v1.Study.TrialCountsEntry
-	nil,                                          // 36: autosched.v1.Measurement.MetricsEntry
-	nil,                                          // 37: autosched.v1.Trial.ParametersEntry
-	nil,                                          // 38: autosched.v1.Trial.SuggestedParametersEntry
-	(*timestamppb.Timestamp)(nil),                // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 40: google.protobuf.Duration
-	(*ParameterSpec)(nil),                        // 41: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),                 // 42: autosched.v1.DependencyConstraint
-	(*structpb.Value)(nil),                       // 43: google.protobuf.Value
-	(*emptypb.Empty)(nil),                        // 44: google.protobuf.Empty
-	(*Configuration)(nil),                        // 45: autosched.v1.Configuration
+	(*ListOptimalTrialsRequest)(nil),             // 35: autosched.v1.ListOptimalTrialsRequest
+	(*ListOptimalTrialsResponse)(nil),            // 36: autosched.v1.ListOptimalTrialsResponse
+	(*EstimateStudyRequest)(nil),                 // 37: autosched.v1.EstimateStudyRequest
+	(*StudyEstimate)(nil),                        // 38: autosched.v1.StudyEstimate
+	nil,                                          // 39: autosched.v1.Study.TrialCountsEntry
+	nil,                                          // 40: autosched.v1.Measurement.MetricsEntry
+	nil,                                          // 41: autosched.v1.Trial.ParametersEntry
+	nil,                                          // 42: autosched.v1.Trial.SuggestedParametersEntry
+	(*ListOptimalTrialsRequest_Objective)(nil),   // 43: autosched.v1.ListOptimalTrialsRequest.Objective
+	(*timestamppb.Timestamp)(nil),                // 44: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 45: google.protobuf.Duration
+	(*ParameterSpec)(nil),                        // 46: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),                 // 47: autosched.v1.DependencyConstraint
+	(*structpb.Value)(nil),                       // 48: google.protobuf.Value
+	(*emptypb.Empty)(nil),                        // 49: google.protobuf.Empty
+	(*Configuration)(nil),                        // 50: autosched.v1.Configuration
 }
 var file_autosched_v1_study_proto_depIdxs = []int32{
 	6,  // 0: autosched.v1.Study.spec:type_name -> autosched.v1.StudySpec
 	0,  // 1: autosched.v1.Study.state:type_name -> autosched.v1.Study.State
-	39, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
-	39, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
-	35, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
+	44, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
+	44, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
+	39, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
 	8,  // 5: autosched.v1.Study.best_trial:type_name -> autosched.v1.Trial
 	5,  // 6: autosched.v1.Study.run:type_name -> autosched.v1.StudyRun
-	39, // 7: autosched.v1.StudyRun.start_time:type_name -> google.protobuf.Timestamp
+	44, // 7: autosched.v1.StudyRun.start_time:type_name -> google.protobuf.Timestamp
 	1,  // 8: autosched.v1.StudySpec.goal:type_name -> autosched.v1.StudySpec.Goal
-	40, // 9: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
+	45, // 9: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
 	2,  // 10: autosched.v1.StudySpec.causal_model:type_name -> autosched.v1.StudySpec.CausalModel
-	41, // 11: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
-	42, // 12: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	40, // 13: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
-	36, // 14: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
+	46, // 11: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
+	47, // 12: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	45, // 13: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
+	40, // 14: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
 	3,  // 15: autosched.v1.Trial.state:type_name -> autosched.v1.Trial.State
-	37, // 16: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
-	39, // 17: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
-	39, // 18: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
-	39, // 19: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
-	39, // 20: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
+	41, // 16: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
+	44, // 17: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
+	44, // 18: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
+	44, // 19: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
+	44, // 20: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
 	7,  // 21: autosched.v1.Trial.measurements:type_name -> autosched.v1.Measurement
 	7,  // 22: autosched.v1.Trial.final_measurement:type_name -> autosched.v1.Measurement
 	9,  // 23: autosched.v1.Trial.prediction:type_name -> autosched.v1.Prediction
-	38, // 24: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
+	42, // 24: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
 	4,  // 25: autosched.v1.CreateStudyRequest.study:type_name -> autosched.v1.Study
 	4,  // 26: autosched.v1.ListStudiesResponse.studies:type_name -> autosched.v1.Study
 	21, // 27: autosched.v1.ListEvaluatorsResponse.evaluators:type_name -> autosched.v1.Evaluator
-	40, // 28: autosched.v1.Evaluator.deadline:type_name -> google.protobuf.Duration
+	45, // 28: autosched.v1.Evaluator.deadline:type_name -> google.protobuf.Duration
 	8,  // 29: autosched.v1.SuggestTrialsResponse.trials:type_name -> autosched.v1.Trial
-	40, // 30: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
+	45, // 30: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
 	8,  // 31: autosched.v1.CreateTrialRequest.trial:type_name -> autosched.v1.Trial
 	8,  // 32: autosched.v1.ListTrialsResponse.trials:type_name -> autosched.v1.Trial
 	7,  // 33: autosched.v1.AddTrialMeasurementRequest.measurement:type_name -> autosched.v1.Measurement
 	7,  // 34: autosched.v1.CompleteTrialRequest.final_measurement:type_name -> autosched.v1.Measurement
-	43, // 35: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
-	43, // 36: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
-	10, // 37: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
-	11, // 38: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
-	12, // 39: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
-	14, // 40: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
-	15, // 41: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
-	16, // 42: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
-	17, // 43: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
-	18, // 44: autosched.v1.StudyService.RunStudy:input_type -> autosched.v1.RunStudyRequest
-	19, // 45: autosched.v1.StudyService.ListEvaluators:input_type -> autosched.v1.ListEvaluatorsRequest
-	22, // 46: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
-	24, // 47: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
-	25, // 48: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
-	26, // 49: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
-	28, // 50: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
-	29, // 51: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
-	30, // 52: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
-	31, // 53: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
-	33, // 54: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
-	34, // 55: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
-	4,  // 56: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
-	4,  // 57: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
-	13, // 58: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
-	44, // 59: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
-	4,  // 60: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
-	4,  // 61: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
-	4,  // 62: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
-	4,  // 63: autosched.v1.StudyService.RunStudy:output_type -> autosched.v1.Study
-	20, // 64: autosched.v1.StudyService.ListEvaluators:output_type -> autosched.v1.ListEvaluatorsResponse
-	23, // 65: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
-	8,  // 66: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
-	8,  // 67: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
-	27, // 68: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
-	8,  // 69: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
-	8,  // 70: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
-	8,  // 71: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
-	32, // 72: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
-	8,  // 73: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
-	45, // 74: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
-	56, // [56:75] is the sub-list for method output_type
-	37, // [37:56] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	43, // 35: autosched.v1.ListOptimalTrialsRequest.objectives:type_name -> autosched.v1.ListOptimalTrialsRequest.Objective
+	8,  // 36: autosched.v1.ListOptimalTrialsResponse.optimal_trials:type_name -> autosched.v1.Trial
+	45, // 37: autosched.v1.EstimateStudyRequest.trial_duration:type_name -> google.protobuf.Duration
+	45, // 38: autosched.v1.StudyEstimate.trial_duration:type_name -> google.protobuf.Duration
+	45, // 39: autosched.v1.StudyEstimate.total_trial_duration:type_name -> google.protobuf.Duration
+	45, // 40: autosched.v1.StudyEstimate.remaining_duration:type_name -> google.protobuf.Duration
+	48, // 41: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
+	48, // 42: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 43: autosched.v1.ListOptimalTrialsRequest.Objective.goal:type_name -> autosched.v1.StudySpec.Goal
+	10, // 44: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
+	11, // 45: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
+	12, // 46: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
+	14, // 47: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
+	15, // 48: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
+	16, // 49: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
+	17, // 50: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
+	18, // 51: autosched.v1.StudyService.RunStudy:input_type -> autosched.v1.RunStudyRequest
+	19, // 52: autosched.v1.StudyService.ListEvaluators:input_type -> autosched.v1.ListEvaluatorsRequest
+	22, // 53: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
+	24, // 54: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
+	25, // 55: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
+	26, // 56: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
+	28, // 57: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
+	29, // 58: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
+	30, // 59: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
+	31, // 60: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
+	33, // 61: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
+	34, // 62: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
+	35, // 63: autosched.v1.StudyService.ListOptimalTrials:input_type -> autosched.v1.ListOptimalTrialsRequest
+	37, // 64: autosched.v1.StudyService.EstimateStudy:input_type -> autosched.v1.EstimateStudyRequest
+	4,  // 65: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
+	4,  // 66: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
+	13, // 67: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
+	49, // 68: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
+	4,  // 69: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
+	4,  // 70: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
+	4,  // 71: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
+	4,  // 72: autosched.v1.StudyService.RunStudy:output_type -> autosched.v1.Study
+	20, // 73: autosched.v1.StudyService.ListEvaluators:output_type -> autosched.v1.ListEvaluatorsResponse
+	23, // 74: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
+	8,  // 75: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
+	8,  // 76: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
+	27, // 77: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
+	8,  // 78: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
+	8,  // 79: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
+	8,  // 80: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
+	32, // 81: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
+	8,  // 82: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
+	50, // 83: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
+	36, // 84: autosched.v1.StudyService.ListOptimalTrials:output_type -> autosched.v1.ListOptimalTrialsResponse
+	38, // 85: autosched.v1.StudyService.EstimateStudy:output_type -> autosched.v1.StudyEstimate
+	65, // [65:86] is the sub-list for method output_type
+	44, // [44:65] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_study_proto_init() }
@@ -2711,7 +3048,7 @@ func file_autosched_v1_study_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_study_proto_rawDesc), len(file_autosched_v1_study_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,6 +38,8 @@ const (
 	StudyService_CheckTrialEarlyStoppingState_FullMethodName = "/autosched.v1.StudyService/CheckTrialEarlyStoppingState"
 	StudyService_RenewTrialLease_FullMethodName              = "/autosched.v1.StudyService/RenewTrialLease"
 	StudyService_ProposeTrial_FullMethodName                 = "/autosched.v1.StudyService/ProposeTrial"
+	StudyService_ListOptimalTrials_FullMethodName            = "/autosched.v1.StudyService/ListOptimalTrials"
+	StudyService_EstimateStudy_FullMethodName                = "/autosched.v1.StudyService/EstimateStudy"
 )
 
 // StudyServiceClient is the client API for StudyService service.
@@ -96,6 +98,11 @@ type StudyServiceClient interface {
 	// ProposeTrial proposes the configuration of a trial to its scheduler, as PROPOSED: an operator approves
 	// or rejects it as what a round found.
 	ProposeTrial(ctx context.Context, in *ProposeTrialRequest, opts ...grpc.CallOption) (*Configuration, error)
+	// ListOptimalTrials returns the trials that succeeded and to which no other is better in one metric and
+	// no worse in the others, the first one first.
+	ListOptimalTrials(ctx context.Context, in *ListOptimalTrialsRequest, opts ...grpc.CallOption) (*ListOptimalTrialsResponse, error)
+	// EstimateStudy says how many trials a study has left, and how long they take.
+	EstimateStudy(ctx context.Context, in *EstimateStudyRequest, opts ...grpc.CallOption) (*StudyEstimate, error)
 }
 
 type studyServiceClient struct {
@@ -296,6 +303,26 @@ func (c *studyServiceClient) ProposeTrial(ctx context.Context, in *ProposeTrialR
 	return out, nil
 }
 
+func (c *studyServiceClient) ListOptimalTrials(ctx context.Context, in *ListOptimalTrialsRequest, opts ...grpc.CallOption) (*ListOptimalTrialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOptimalTrialsResponse)
+	err := c.cc.Invoke(ctx, StudyService_ListOptimalTrials_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *studyServiceClient) EstimateStudy(ctx context.Context, in *EstimateStudyRequest, opts ...grpc.CallOption) (*StudyEstimate, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StudyEstimate)
+	err := c.cc.Invoke(ctx, StudyService_EstimateStudy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // StudyServiceServer is the server API for StudyService service.
 // All implementations must embed UnimplementedStudyServiceServer
 // for forward compatibility.
@@ -352,6 +379,11 @@ type StudyServiceServer interface {
 	// ProposeTrial proposes the configuration of a trial to its scheduler, as PROPOSED: an operator approves
 	// or rejects it as what a round found.
 	ProposeTrial(context.Context, *ProposeTrialRequest) (*Configuration, error)
+	// ListOptimalTrials returns the trials that succeeded and to which no other is better in one metric and
+	// no worse in the others, the first one first.
+	ListOptimalTrials(context.Context, *ListOptimalTrialsRequest) (*ListOptimalTrialsResponse, error)
+	// EstimateStudy says how many trials a study has left, and how long they take.
+	EstimateStudy(context.Context, *EstimateStudyRequest) (*StudyEstimate, error)
 	mustEmbedUnimplementedStudyServiceServer()
 }
 
@@ -418,6 +450,12 @@ func (UnimplementedStudyServiceServer) RenewTrialLease(context.Context, *RenewTr
 }
 func (UnimplementedStudyServiceServer) ProposeTrial(context.Context, *ProposeTrialRequest) (*Configuration, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProposeTrial not implemented")
+}
+func (UnimplementedStudyServiceServer) ListOptimalTrials(context.Context, *ListOptimalTrialsRequest) (*ListOptimalTrialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOptimalTrials not implemented")
+}
+func (UnimplementedStudyServiceServer) EstimateStudy(context.Context, *EstimateStudyRequest) (*StudyEstimate, error) {
+	return nil, status.Error(codes.Unimplemented, "method EstimateStudy not implemented")
 }
 func (UnimplementedStudyServiceServer) mustEmbedUnimplementedStudyServiceServer() {}
 func (UnimplementedStudyServiceServer) testEmbeddedByValue()                      {}
@@ -782,6 +820,42 @@ func _StudyService_ProposeTrial_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StudyService_ListOptimalTrials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListOptimalTrialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StudyServiceServer).ListOptimalTrials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StudyService_ListOptimalTrials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StudyServiceServer).ListOptimalTrials(ctx, req.(*ListOptimalTrialsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _StudyService_EstimateStudy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EstimateStudyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StudyServiceServer).EstimateStudy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StudyService_EstimateStudy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StudyServiceServer).EstimateStudy(ctx, req.(*EstimateStudyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // StudyService_ServiceDesc is the grpc.ServiceDesc for StudyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -864,6 +938,14 @@ var StudyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ProposeTrial",
 			Handler:    _StudyService_ProposeTrial_Handler,
+		},
+		{
+			MethodName: "ListOptimalTrials",
+			Handler:    _StudyService_ListOptimalTrials_Handler,
+		},
+		{
+			MethodName: "EstimateStudy",
+			Handler:    _StudyService_EstimateStudy_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
