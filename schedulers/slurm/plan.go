@@ -407,6 +407,9 @@ func (p *policy) lastToStart() int {
 // beyondLimits counts a job, and reports whether there are more of its user, partition or both than a cycle
 // considers.
 func (p *policy) beyondLimits(x *job) bool {
+	if p.set.BFMaxJobPart+p.set.BFMaxJobUserPart+p.set.BFMaxJobUser+p.set.BFMaxJobAssoc == 0 {
+		return false
+	}
 	const user, part, association, both = -1, -2, -3, 0
 	for _, c := range [...]struct {
 		most int

@@ -85,5 +85,8 @@ func Rules() []space.Rule {
 		while("half_life", decayHalfLife, weightFairshare),
 		while("favor_small", favorSmall, weightJobSize),
 		while("negative", weightGPUNegative, weightGPU),
+		{ID: "jobs_of_user", Description: "a user has at most as many jobs tried as a cycle tries",
+			Linear: &space.Linear{Terms: []space.Term{{Param: bfMaxJobUser, Coefficient: 1},
+				{Param: bfMaxJobTest, Coefficient: -1}}, Max: 0}},
 	}
 }

@@ -1,0 +1,256 @@
+package slurm
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// TestPriority is what squeue showed of jobs of a recording: 30,000 by size favouring small, 3,000 by fair share,
+// 1,000 by GPUs, on 16 nodes of 64 CPUs and 8 GPUs.
+func TestPriority(t *testing.T) {
+	s := Defaults()
+	s.PriorityWeightJobSize, s.PriorityFavorSmall = 30000, true
+	s.PriorityWeightFairshare, s.PriorityWeightGPU = 3000, 1000
+	all := size{nodes: 16, cpus: 1024, gpus: 128}
+	for _, tt := range []struct {
+		f    factors
+		want int64
+	}{
+		{factors{fairshare: 2. / 18, nodes: 1, cpus: 1, gpus: 1}, 29388},
+		{factors{fairshare: 1, nodes: 1, cpus: 1, gpus: 1}, 32055},
+		{factors{fairshare: 1, nodes: 1, cpus: 1, gpus: 2}, 32063},
+		{factors{fairshare: 1, nodes: 4, cpus: 4, gpus: 32}, 29441},
+		{factors{fairshare: 1, nodes: 1, cpus: 1, gpus: 1, nice: 40000}, 1},
+	} {
+		if got := s.priority(tt.f, all, all); got != tt.want {
+			t.Errorf("%+v: priority %d, want %d", tt.f, got, tt.want)
+		}
+	}
+	s.PriorityWeightAge, s.PriorityMaxAge = 1000, time.Hour
+	old := s.priority(factors{age: 90 * time.Minute, nodes: 1, cpus: 1}, all, all)
+	if half := s.priority(factors{age: 30 * time.Minute, nodes: 1, cpus: 1}, all, all); old-half != 500 {
+		t.Errorf("half the age is %d less than all of it, want 500", old-half)
+	}
+}
+
+// recordingAccounts is the tree of the recordings.
+func recordingAccounts() []workload.Account {
+	out := []workload.Account{{User: "root", Shares: 1}}
+	for i, shares := range []float64{10, 20, 10, 5, 5, 5, 5, 5} {
+		vc := "vc" + string(rune('1'+i))
+		out = append(out, workload.Account{Name: vc, Shares: shares},
+			workload.Account{Name: vc, User: vc + "a", Shares: 1},
+			workload.Account{Name: vc, User: vc + "b", Shares: 1})
+	}
+	return append(out, workload.Account{Name: "vc1", User: "root", Shares: 1})
+}
+
+// TestFairTree: without usage all users are first. Then accounts that used more of what they are owed come last,
+// and within them users; root of an account that is used comes first in it.
+func TestFairTree(t *testing.T) {
+	var s shares
+	s.reset(recordingAccounts())
+	s.fairTree()
+	for i := range s.tree {
+		if a := &s.tree[i]; a.user != "" && (a.rank != 18 || a.factor != 1) {
+			t.Fatalf("user %s of %s has rank %d of %d before any usage", a.user, a.name, a.rank, s.users)
+		}
+	}
+	// As recorded: 32 GPUs in vc2, less in vc1, where one user has used less.
+	s.charge(s.of("vc2", "vc2a"), 8e10)
+	s.charge(s.of("vc2", "vc2b"), 4e10)
+	s.charge(s.of("vc1", "vc1a"), 1e10)
+	s.charge(s.of("vc1", "vc1b"), 3e10)
+	s.tick(1)
+	s.fairTree()
+	got := map[string]int32{}
+	for i := range s.tree {
+		if a := &s.tree[i]; a.user != "" {
+			got[a.name+" "+a.user] = a.rank
+		}
+	}
+	want := map[string]int32{"vc2 vc2a": 1, "vc2 vc2b": 2, "vc1 vc1b": 3, "vc1 vc1a": 4, "vc1 root": 5, " root": 18}
+	for user, rank := range want {
+		if got[user] != rank {
+			t.Errorf("user %q has rank %d, want %d", user, got[user], rank)
+		}
+	}
+}
+
+// TestClassic: 2^-(usage/shares), where an account's users share what it used.
+func TestClassic(t *testing.T) {
+	var s shares
+	s.reset([]workload.Account{{Name: "a", Shares: 1}, {Name: "b", Shares: 3}, {Name: "a", User: "x", Shares: 1},
+		{Name: "b", User: "y", Shares: 1}})
+	s.charge(s.of("a", "x"), 1e9)
+	s.charge(s.of("b", "y"), 3e9)
+	s.tick(1)
+	s.classic(1)
+	for _, user := range [][2]string{{"a", "x"}, {"b", "y"}} {
+		if f := s.tree[s.index[user]].factor; math.Abs(f-.5) > 1e-12 {
+			t.Errorf("%v has used its share and has factor %g, want 0.5", user, f)
+		}
+	}
+}
+
+// TestUsage: what was used decays, and half of it is gone after the half-life.
+func TestUsage(t *testing.T) {
+	s := Defaults()
+	s.PriorityWeightFairshare, s.PriorityDecayHalfLife, s.PriorityCalcPeriod = 1, time.Hour, time.Minute
+	var u usage
+	u.reset(&s, nil)
+	x := u.of("a", "x")
+	u.starts(spell{job: 0, user: x, billing: 2, from: 0, to: never})
+	u.ends(0, 30*time.Second)
+	u.advance(time.Minute)
+	if got := u.tree[x].usage; math.Abs(got-60) > .5 {
+		t.Errorf("usage is %g after a minute, want 60 less a half-minute's decay", got)
+	}
+	u.advance(61 * time.Minute)
+	if got := u.tree[x].usage; math.Abs(got-30) > .3 {
+		t.Errorf("usage is %g an hour later, want half of 60", got)
+	}
+}
+
+func setOf(nodes ...int) set {
+	s := make(set, 2)
+	for _, n := range nodes {
+		s.add(n)
+	}
+	return s
+}
+
+// TestChoose: the first nodes of the shortest run that suffices, or the longest runs first.
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		nodes set
+		n     int
+		want  []int32
+	}{
+		{setOf(0, 1, 2, 4, 6, 7), 1, []int32{4}},
+		{setOf(0, 1, 2, 4, 6, 7), 2, []int32{6, 7}},
+		{setOf(0, 1, 2, 4, 6, 7), 4, []int32{0, 1, 2, 4}},
+		{setOf(0, 1, 2, 4, 6, 7), 5, []int32{0, 1, 2, 6, 7}},
+		{setOf(62, 63, 64, 65, 70, 71, 72), 4, []int32{62, 63, 64, 65}},
+		{setOf(126, 127), 2, []int32{126, 127}},
+	} {
+		if got := tt.nodes.choose(nil, tt.n, nil); !slices.Equal(got, tt.want) {
+			t.Errorf("%d of %b: %v, want %v", tt.n, tt.nodes, got, tt.want)
+		}
+	}
+}
+
+// TestTable compares the table with a list of reservations.
+func TestTable(t *testing.T) {
+	type resv struct {
+		nodes    set
+		from, to time.Duration
+	}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var tb table
+		all := setOf(0, 1, 2, 3, 4, 5, 6, 7)
+		tb.reset(0, 100*time.Second, 10*time.Second, all)
+		var list []resv
+		for range 10 {
+			x := resv{setOf(r.IntN(8), r.IntN(8)), time.Duration(r.IntN(90)) * time.Second, 0}
+			x.to = x.from + time.Duration(r.IntN(50))*time.Second
+			tb.reserve(x.nodes, x.from, x.to)
+			x.from = x.from.Truncate(10 * time.Second)
+			x.to = max(x.to.Truncate(10*time.Second), x.from+10*time.Second)
+			list = append(list, x)
+		}
+		for range 20 {
+			from := time.Duration(r.IntN(90)) * time.Second
+			to := min(from+time.Duration(1+r.IntN(40))*time.Second, 99*time.Second)
+			got := slices.Clone(all)
+			tb.usable(got, from, to)
+			want := slices.Clone(all)
+			for _, x := range list {
+				if x.to > from && x.from <= to {
+					want.minus(x.nodes)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("seed %d: usable from %v to %v: %b, want %b", seed, from, to, got, want)
+			}
+		}
+	}
+}
+
+// TestWhen: running jobs that end close in time are removed together, and those elsewhere do not count.
+func TestWhen(t *testing.T) {
+	f := future{free: make([]int32, 4)}
+	for i, ends := range []time.Duration{65, 100, 110, 400} {
+		f.running = append(f.running, busy{id: simulator.ID(i), ends: ends * time.Second,
+			at: []workload.NodeGPUs{{Node: i, GPUs: 8}}})
+	}
+	for _, tt := range []struct {
+		nodes       set
+		count, each int32
+		want        int32
+		ok          bool
+	}{
+		{setOf(0, 1, 2, 3), 1, 8, 2, true}, // up to 90 + 30 s
+		{setOf(0, 1, 2, 3), 4, 8, 3, true},
+		{setOf(1, 3), 1, 1, 3, true}, // the job after one that does not count is removed in any case
+		{setOf(3), 1, 8, 3, true},
+		{setOf(0, 1), 3, 8, 0, false},
+		{setOf(0), 1, 9, 0, false},
+	} {
+		if got, ok := f.when(tt.nodes, tt.count, tt.each); ok != tt.ok || ok && got != tt.want {
+			t.Errorf("%d of %b with %d GPUs: job %d, %v, want %d, %v", tt.count, tt.nodes, tt.each, got, ok,
+				tt.want, tt.ok)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	c := newClock(7, 10)
+	for _, tt := range [][3]time.Duration{{6, long, 7}, {7, 7, 7}, {8, 7, 17}, {17, 17, 17}} {
+		if last, next := c.last(tt[0]), c.next(tt[0]); last != tt[1] || next != tt[2] {
+			t.Errorf("at %d: last %d, next %d, want %v", tt[0], last, next, tt)
+		}
+	}
+	if c = newClock(0, 10); c.last(-1) != -10 || c.next(-1) != 0 {
+		t.Errorf("before 0: last %d, next %d", c.last(-1), c.next(-1))
+	}
+}
+
+// TestSet: settings are read, and what is not simulated or out of range is refused by name.
+func TestSet(t *testing.T) {
+	got := Defaults()
+	for _, line := range []string{"PriorityType=priority/basic", "PriorityWeightTRES=GRES/gpu=-60000,CPU=5",
+		"PriorityMaxAge=0-00:05:30", "PriorityDecayHalfLife=14-0", "PriorityCalcPeriod=2", "PriorityFlags=NO_FAIR_TREE",
+		"SchedulerParameters=bf_interval=-1,bf_max_job_user=3,defer,bf_continue", "PreemptType=preempt/qos"} {
+		key, value, _ := strings.Cut(line, "=")
+		if err := got.Set(key, value); err != nil {
+			t.Error(err)
+		}
+	}
+	want := Defaults()
+	want.Basic, want.PriorityWeightGPU, want.PriorityWeightCPU, want.PriorityMaxAge = true, -60000, 5, 6*time.Minute
+	want.PriorityDecayHalfLife, want.PriorityCalcPeriod = 14*24*time.Hour, 2*time.Minute
+	want.NoFairTree, want.BFInterval, want.BFMaxJobUser, want.Defer, want.PreemptQOS = true, 0, 3, true, true
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	for line, names := range map[string]string{"Epilog=x": "epilog", "SchedulerParameters=bf_busy_nodes": "bf_busy_nodes",
+		"SchedulerParameters=bf_interval=0": "bf_interval", "SchedulerParameters=defer=no": "defer",
+		"PriorityFlags=MAX_TRES": "MAX_TRES", "PriorityWeightAge=-1": "-1", "PriorityMaxAge=soon": "soon",
+		"PriorityWeightTRES=GRES/foo=3": "GRES/foo", "PreemptMode=SUSPEND,GANG": "suspend,gang"} {
+		key, value, _ := strings.Cut(line, "=")
+		if err := got.Set(key, value); err == nil || !strings.Contains(err.Error(), names) {
+			t.Errorf("%s: %v, want an error that names %s", line, err, names)
+		}
+	}
+}
