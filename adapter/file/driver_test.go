@@ -253,7 +253,8 @@ func TestChangedFile(t *testing.T) {
 	if err := os.Remove(s.file); err != nil {
 		t.Fatal(err)
 	}
-	look(d, pb.Acknowledgement_FAILED, "cannot be read")
+	look(d, pb.Acknowledgement_FAILED, "cannot be read: read back: ")
+	look(d, 0, "") // which is reported once
 	s.apply(d, 4, 1, "changed by someone else")
 	write(3, "")
 	look(d, pb.Acknowledgement_APPLIED, "")

@@ -139,7 +139,7 @@ func (d *Driver) look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 		return nil, look{}
 	}
 	ack := &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}
-	if !maps.EqualFunc(now.values, last.Sent, space.Value.Equal) {
+	if now.fault == "" && !maps.EqualFunc(now.values, last.Sent, space.Value.Equal) {
 		ack.State, ack.Error = pb.Acknowledgement_PARTIALLY_APPLIED, now.news(d.o.Path).Error()
 		if ack.EffectiveParameters, err = adapter.ToProto(now.values); err != nil {
 			now.fault = err.Error()
