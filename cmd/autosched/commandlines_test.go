@@ -163,7 +163,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 		}
 	})
 	// Of other programs.
-	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2"} {
+	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
+		"chdir"} {
 		flags[name] = true
 	}
 	calls := regexp.MustCompile(`(?m)^    (?:make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
