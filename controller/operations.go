@@ -162,6 +162,13 @@ func (s *Service) keepOperation(ctx context.Context, m *managed, o Operation) (k
 	return kept, err
 }
 
+// of is an operation as it is now.
+func (o *operations) of(r *running) Operation {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return r.Operation
+}
+
 func (o *operations) find(id string) (*running, Operation, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,9 +201,9 @@ func (s *Service) TriggerRound(ctx context.Context, id string) (Operation, error
 		m.triggered = nil
 		return Operation{}, err
 	}
+	asked := r.Operation // it may end at once
 	s.operations.add(r)
 	s.o.Log.InfoContext(ctx, "round triggered", "scheduler", id, "operation", r.ID)
-	asked := r.Operation // it may end at once
 	s.startRound(m)
 	return asked, nil
 }
@@ -272,7 +279,7 @@ func (s *Service) endTriggered(m *managed, r *running, err error, sequence int64
 	if s.ctx.Err() != nil {
 		return func() {} // ErrInterrupted after the restart
 	}
-	ended := s.keepEnd(s.ctx, m, r.ended(s.now(), err, sequence, outcome))
+	ended := s.keepEnd(s.ctx, m, s.operations.of(r).ended(s.now(), err, sequence, outcome))
 	return func() {
 		m.triggered = nil
 		s.operations.end(r, &ended)
