@@ -16,6 +16,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -247,19 +248,13 @@ func goldenSlurm(t *testing.T) {
 // readSettings reads lines of slurm.conf.
 func readSettings(t testing.TB, file string) slurm.Settings {
 	t.Helper()
-	data, err := os.ReadFile(file)
+	c, err := conf.Read(file, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := slurm.Defaults()
-	for line := range strings.Lines(string(data)) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if !ok {
-			continue
-		}
-		if err := s.Set(key, value); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+	if err := c.Apply(&s); err != nil {
+		t.Fatal(err)
 	}
 	return s
 }

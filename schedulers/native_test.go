@@ -20,6 +20,9 @@ func TestNativeGolden(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		path := filepath.Join(s.Name, "testdata", "native.yaml")
+		if s.Name == "slurm" {
+			path = filepath.Join(s.Name, "testdata", "native.conf")
+		}
 		if *update {
 			if err := os.WriteFile(path, text, 0o644); err != nil {
 				t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/schedulers/pooling"
 	"github.com/autosched/autosched/schedulers/sjf"
 	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/schedulers/srtf"
 	"github.com/autosched/autosched/schedulers/themis"
 	"github.com/autosched/autosched/schedulers/tiresias"
@@ -83,7 +84,8 @@ var All = []*Scheduler{
 	{Name: "sjf", Title: "shortest job first, by true durations",
 		Space: must(space.New(sjf.Space(), nil)), New: sjf.New, Clairvoyant: true},
 	{Name: "slurm", Title: "Slurm's multifactor priorities with backfill by time limits",
-		Paper: "Yoo et al., SLURM, JSSPP 2003", Space: slurmSpace, New: slurm.New, Presets: slurmPresets},
+		Paper: "Yoo et al., SLURM, JSSPP 2003", Space: slurmSpace, New: slurm.New, Presets: slurmPresets,
+		Native: &conf.Form{}},
 	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations",
 		Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
 	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",

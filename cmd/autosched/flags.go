@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -26,6 +29,7 @@ type replayFlags struct {
 	how       readFlags
 	from, to  string
 	cluster   workload.Cluster
+	described string // file of the cluster
 	scheduler string
 	round     time.Duration
 	placement string
@@ -51,6 +55,9 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 			"36h (default: the trace's first)")
 	f.cluster = workload.Uniform(0, 0)
 	f.given = fl.Changed
+	fl.StringVar(&f.described, "cluster", "",
+		"JSON file of nodes, virtual clusters and the scheduler's site, as 'autosched slurm init' writes it, instead of "+
+			"--nodes and --gpus-per-node")
 	fl.IntVar(&f.cluster.Groups[0].Nodes, "nodes", 0, "nodes of the cluster (default: as the history shows)")
 	fl.IntVar(&f.cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0,
 		fmt.Sprintf("GPUs of a node (default: as the history shows, else %d)", capacity.DefaultGPUsPerNode))
@@ -97,6 +104,9 @@ type replayInput struct {
 func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, error) {
 	if f.trace == "" {
 		return nil, usageError{fmt.Errorf(`--trace is missing: name a trace file, "sample" or "sample-shifts"`)}
+	}
+	if err := f.readCluster(); err != nil {
+		return nil, err
 	}
 	if err := f.checkCluster(); err != nil {
 		return nil, err
@@ -163,6 +173,29 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	return in, nil
 }
 
+// readCluster reads --cluster.
+func (f *replayFlags) readCluster() error {
+	if f.described == "" {
+		return nil
+	}
+	if f.given("nodes") || f.given("gpus-per-node") {
+		return usageError{errors.New("--cluster and --nodes, --gpus-per-node exclude each other")}
+	}
+	text, err := os.ReadFile(f.described)
+	if err != nil {
+		return fmt.Errorf("--cluster: %w", err)
+	}
+	var c workload.Cluster
+	if err := json.Unmarshal(text, &c); err != nil {
+		return fmt.Errorf("--cluster: %s: %w", f.described, err)
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("--cluster: %s: %w", f.described, err)
+	}
+	f.cluster = c
+	return nil
+}
+
 // checkCluster checks the size of the cluster as far as flags or a scenario give it.
 func (f *replayFlags) checkCluster() error {
 	c, g := workload.Uniform(1, 1), f.cluster.Groups[0]
@@ -192,6 +225,9 @@ func (f *replayFlags) open(ctx context.Context, notes io.Writer, in *replayInput
 	}
 	if err != nil {
 		return err
+	}
+	if f.described != "" {
+		return nil
 	}
 	found, err := capacity.Infer(in.trace, e)
 	switch {
@@ -323,11 +359,12 @@ func openTrace(ctx context.Context, notes io.Writer, path string, how readFlags)
 	return w, report, nil
 }
 
-// configFlag is --set, --preset and --config.
+// configFlag is --set, --preset, --config and --slurm-conf.
 type configFlag struct {
 	set    []string
 	preset string
 	file   string
+	slurm  string // slurm.conf
 }
 
 func (f *configFlag) add(cmd *cobra.Command) {
@@ -337,16 +374,27 @@ func (f *configFlag) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.file, "config", "",
 		"start from the configuration in this YAML or JSON file: values by parameter, or what --json prints; of "+
 			"evaluate or compare FILE:NAME, such as report.json:autosched")
+	cmd.Flags().StringVar(&f.slurm, "slurm-conf", "",
+		"start from the settings of this slurm.conf, or of what scontrol show config printed, with --scheduler slurm")
 }
 
 // given reports whether any of the flags is.
-func (f *configFlag) given() bool { return len(f.set) > 0 || f.preset != "" || f.file != "" }
+func (f *configFlag) given() bool {
+	return len(f.set) > 0 || f.preset != "" || f.file != "" || f.slurm != ""
+}
 
 func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	base := s.Space.Default()
 	switch {
-	case f.preset != "" && f.file != "":
-		return base, usageError{errors.New("--config and --preset exclude each other: start from one")}
+	case f.preset != "" && f.file != "" || f.slurm != "" && f.preset+f.file != "":
+		return base, usageError{errors.New("--config, --preset and --slurm-conf exclude each other: start from one")}
+	case f.slurm != "" && s.Name != "slurm":
+		return base, usageError{fmt.Errorf("--slurm-conf: the scheduler is %s: give --scheduler slurm", s.Name)}
+	case f.slurm != "":
+		var err error
+		if base, err = readSlurmConf(f.slurm); err != nil {
+			return base, fmt.Errorf("--slurm-conf: %w", err)
+		}
 	case f.file != "":
 		var err error
 		if base, err = readConfig(f.file, s); err != nil {
@@ -372,6 +420,25 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 		return c, usageError{fmt.Errorf("--set: %w", err)}
 	}
 	return c, nil
+}
+
+// readSlurmConf reads the settings of a slurm.conf, or of what scontrol show config printed.
+func readSlurmConf(path string) (space.Config, error) {
+	c, err := conf.Read(path, os.ReadFile)
+	if err != nil {
+		text, e := os.ReadFile(path)
+		if e != nil || !bytes.HasPrefix(text, []byte("Configuration data")) {
+			return space.Config{}, err
+		}
+		if c, err = conf.ReadShown(path, text); err != nil {
+			return space.Config{}, err
+		}
+	}
+	config, notes, err := c.Current()
+	if err == nil && len(notes) > 0 {
+		err = fmt.Errorf("%s: %s", path, notes[0])
+	}
+	return config, err
 }
 
 // readConfig reads a configuration, which may omit parameters but break no rule. Results

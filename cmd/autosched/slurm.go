@@ -32,7 +32,7 @@ func newSlurmCmd() *cobra.Command {
 		Long: `Tunes a Slurm cluster beside its slurmctld: reads events from accounting, and puts configurations in force
 through one file that slurm.conf includes. See docs/slurm.md.`,
 	}
-	cmd.AddCommand(newSlurmRunCmd(), newSlurmApplyCmd(), newSlurmRollbackCmd(), newSlurmDoctorCmd())
+	cmd.AddCommand(newSlurmInitCmd(), newSlurmRunCmd(), newSlurmApplyCmd(), newSlurmRollbackCmd(), newSlurmDoctorCmd())
 	return cmd
 }
 

@@ -117,11 +117,11 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestReadShown(t *testing.T) {
-	text, err := os.ReadFile("testdata/shown.txt")
+	text, err := os.ReadFile("testdata/config.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := conf.ReadShown("shown.txt", text)
+	c, err := conf.ReadShown("config.txt", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestReadShown(t *testing.T) {
 	for id, want := range (space.Values{"PriorityMaxAge": space.Num(86400), "PriorityCalcPeriod": space.Num(300),
 		"PriorityWeightAge": space.Num(1000), "PriorityWeightFairshare": space.Num(0),
 		"PriorityFavorSmall": space.Bool(false), "PriorityWeightTRES.gpu": space.Num(500),
-		"PriorityWeightTRES.gpu.negative": space.Bool(true), "SchedulerParameters.bf_interval": space.Num(2),
+		"PriorityWeightTRES.gpu.negative": space.Bool(true), "SchedulerParameters.bf_interval": space.Num(20),
 		"SchedulerParameters.bf_continue": space.Bool(true)}) {
 		if got := values[id]; !got.Equal(want) {
 			t.Errorf("%s is %v, want %v", id, got, want)

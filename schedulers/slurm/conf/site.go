@@ -1,0 +1,475 @@
+package conf
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Shown is what Slurm's commands print of a cluster: scontrol show config, partition and node, and, with bars between
+// the columns, sacctmgr show qos and assoc. The last two are empty where there is no slurmdbd.
+type Shown struct{ Config, Partitions, Nodes, QOS, Associations []byte }
+
+// Commands print what [Shown] has, by the names of its files.
+var Commands = []struct {
+	File string
+	Args []string
+}{
+	{"config.txt", []string{"scontrol", "show", "config"}},
+	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
+	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
+	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos", "format=Name,Priority,Preempt"}},
+	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc", "format=Cluster,Account,ParentName,User,Share"}},
+}
+
+// Site is a cluster as its scheduler is simulated.
+type Site struct {
+	Config  *Config
+	Cluster workload.Cluster
+	// Current is what runs, of the parameters of package slurm.
+	Current space.Config
+	// Notes say what is not simulated or not as it is, for people.
+	Notes []string
+}
+
+// tunedSpace is what is tuned of Slurm.
+var tunedSpace = func() *space.Space {
+	s, err := space.New(slurm.Space(), slurm.Rules())
+	if err != nil {
+		panic("conf: " + err.Error())
+	}
+	return s
+}()
+
+// Tuned are the ids of the parameters of package slurm.
+func Tuned() []string {
+	var ids []string
+	for _, p := range slurm.Space() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// Tuned are the parameters that can be tuned here: those of package slurm, without the weight of GPUs where accounting
+// does not count them, as slurmctld ends over it.
+func (c *Config) Tuned() []string {
+	counted := c.Get("AccountingStorageTRES")
+	lacks := counted != "" && !slices.ContainsFunc(strings.Split(counted, ","),
+		func(t string) bool { return strings.EqualFold(t, "gres/gpu") })
+	return slices.DeleteFunc(Tuned(), func(id string) bool { return lacks && strings.HasPrefix(id, WeightTRES) })
+}
+
+// Site reads what the commands printed. Errors name the file.
+func (s Shown) Site() (*Site, error) {
+	c, err := ReadShown("config.txt", s.Config)
+	if err != nil {
+		return nil, err
+	}
+	out := &Site{Config: c}
+	if out.Current, out.Notes, err = c.Current(); err != nil {
+		return nil, err
+	}
+	settings, notes := c.Fixed()
+	out.Notes = append(out.Notes, notes...)
+	out.Cluster.Site.Settings = settings
+	if err := out.partitions(s.Partitions); err != nil {
+		return nil, err
+	}
+	out.limits()
+	if err := out.nodes(s.Nodes); err != nil {
+		return nil, err
+	}
+	if err := out.qos(s.QOS); err != nil {
+		return nil, err
+	}
+	if err := out.accounts(s.Associations); err != nil {
+		return nil, err
+	}
+	if err := out.Cluster.Validate(); err != nil {
+		return nil, fmt.Errorf("nodes.txt: %w", err)
+	}
+	return out, nil
+}
+
+// limits notes a backfill that does not see the end of long jobs.
+func (s *Site) limits() {
+	window, longest := s.Current.Get(SchedulerParameters+".bf_window").Float(), int64(0)
+	for _, p := range s.Cluster.Site.Partitions {
+		longest = max(longest, p.MaxMinutes)
+	}
+	if float64(longest) > window {
+		s.note("bf_window is %.0f minutes, and jobs may run for %d: wide jobs may starve behind longer ones", window, longest)
+	}
+}
+
+func (s *Site) note(format string, args ...any) {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+}
+
+// Current is the configuration in force. Values outside the space are brought to its nearest, and noted.
+func (c *Config) Current() (space.Config, []string, error) {
+	values, err := c.Values(Tuned())
+	if err != nil {
+		return space.Config{}, nil, err
+	}
+	config, changes := tunedSpace.Project(values)
+	var notes []string
+	for _, x := range changes {
+		if !x.To.IsZero() && !x.From.IsZero() {
+			notes = append(notes, fmt.Sprintf("%s is %s in slurm.conf, which is not in the range tuned here: %s is simulated",
+				x.Param, x.From, x.To))
+		}
+	}
+	if len(c.Tuned()) < len(Tuned()) {
+		notes = append(notes, "AccountingStorageTRES lacks gres/gpu, and jobs cannot be ordered by their GPUs: add it in "+
+			"slurm.conf and restart slurmctld and slurmdbd")
+	}
+	if t := c.Get("PriorityType"); t != "" && t != "priority/multifactor" {
+		notes = append(notes, fmt.Sprintf("PriorityType is %s, and weights have no effect: set priority/multifactor in "+
+			"slurm.conf and restart slurmctld", t))
+	}
+	return config, notes, nil
+}
+
+// fixed are the keys about scheduling that are not tuned.
+var fixed = []string{"PriorityType", "PriorityCalcPeriod", "PriorityWeightPartition", "PriorityWeightAssoc",
+	"FairShareDampeningFactor", "PriorityUsageResetPeriod", "PriorityFlags", "PreemptType", "PreemptMode", "JobRequeue",
+	"SchedulerType", "SelectType", "SelectTypeParameters"}
+
+// Fixed are the settings in force that are not tuned, as far as they are simulated, by key, with notes about the
+// others.
+func (c *Config) Fixed() (settings map[string]string, notes []string) {
+	settings = map[string]string{}
+	add := func(key, value string) bool {
+		s := slurm.Defaults()
+		if err := s.Set(key, value); err != nil {
+			notes = append(notes, fmt.Sprintf("not simulated: %v", err))
+			return false
+		}
+		return true
+	}
+	for _, key := range fixed {
+		if value := c.Get(key); value != "" && add(key, value) {
+			settings[key] = value
+		}
+	}
+	for key, items := range c.Site(Tuned()) {
+		items = slices.DeleteFunc(items, func(item string) bool { return !add(key, item) })
+		if len(items) > 0 {
+			settings[key] = strings.Join(items, ",")
+		}
+	}
+	return settings, notes
+}
+
+// Apply sets what the configuration says about scheduling. An error names the line that is not simulated.
+func (c *Config) Apply(s *slurm.Settings) error {
+	for _, l := range c.Lines {
+		if counts, _ := c.Find(l.Key); counts != l || l.Value == "" || !schedules(l.Key) {
+			continue
+		}
+		if err := s.Set(l.Key, l.Value); err != nil {
+			return fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
+		}
+	}
+	return nil
+}
+
+// schedules reports whether a key is about scheduling.
+func schedules(key string) bool {
+	key = strings.ToLower(key)
+	return key == "jobrequeue" || key == "fairsharedampeningfactor" ||
+		slices.ContainsFunc([]string{"priority", "preempt", "schedulerparameters", "schedulertype", "selecttype"},
+			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// records reads what scontrol shows: records that begin with a key in the first column, the fields of which have
+// blanks between. A value may have blanks, too.
+func readRecords(text []byte, first string) []Record {
+	var out []Record
+	last := ""
+	for l := range bytes.Lines(text) {
+		for i, field := range strings.Fields(string(l)) {
+			key, value, ok := strings.Cut(field, "=")
+			key = strings.ToLower(key)
+			switch {
+			case ok && i == 0 && key == first:
+				out = append(out, Record{})
+			case len(out) == 0:
+				continue
+			case !ok:
+				out[len(out)-1][last] += " " + field
+				continue
+			}
+			if value == null {
+				value = ""
+			}
+			out[len(out)-1][key], last = value, key
+		}
+	}
+	return out
+}
+
+// readTable reads a table with bars between the columns. Columns are by name in lower case.
+func readTable(file string, text []byte, required ...string) ([]Record, error) {
+	var header []string
+	var out []Record
+	number := 0
+	for l := range bytes.Lines(text) {
+		number++
+		fields := strings.Split(strings.TrimRight(string(l), "\r\n"), "|")
+		if header == nil {
+			for _, name := range fields {
+				header = append(header, strings.ToLower(strings.ReplaceAll(name, " ", "")))
+			}
+			for _, name := range required {
+				if !slices.Contains(header, name) {
+					return nil, fmt.Errorf("%s:1: there is no column %s: print it with sacctmgr -P", file, name)
+				}
+			}
+			continue
+		}
+		if len(fields) != len(header) {
+			return nil, fmt.Errorf("%s:%d: has %d columns, and the first line %d", file, number, len(fields), len(header))
+		}
+		r := Record{}
+		for i, name := range header {
+			r[name] = fields[i]
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// minutes reads a time limit; UNLIMITED, INFINITE and NONE are none.
+func minutes(text string) (int64, error) {
+	switch strings.ToUpper(text) {
+	case "", "UNLIMITED", "INFINITE", "NONE", "N/A":
+		return 0, nil
+	}
+	d, err := ParseSpan(text)
+	return int64(math.Ceil(d.Minutes())), err
+}
+
+func (s *Site) partitions(text []byte) error {
+	for _, r := range readRecords(text, "partitionname") {
+		p := workload.Partition{Name: r["partitionname"]}
+		fail := func(key string, err error) error {
+			return fmt.Errorf("partitions.txt: partition %s: %s: %q: %w", p.Name, key, r[key], err)
+		}
+		var err error
+		if p.DefaultMinutes, err = minutes(r["defaulttime"]); err != nil {
+			return fail("defaulttime", err)
+		}
+		if p.MaxMinutes, err = minutes(r["maxtime"]); err != nil {
+			return fail("maxtime", err)
+		}
+		for key, to := range map[string]*int64{"prioritytier": &p.PriorityTier, "priorityjobfactor": &p.JobFactor} {
+			if r[key] == "" {
+				continue
+			}
+			if *to, err = strconv.ParseInt(r[key], 10, 64); err != nil {
+				return fail(key, err)
+			}
+		}
+		for item := range strings.SplitSeq(r["tresbillingweights"], ",") {
+			name, value, _ := strings.Cut(item, "=")
+			to := map[string]*float64{"cpu": &p.BillingCPU, "gres/gpu": &p.BillingGPU}[strings.ToLower(name)]
+			if to == nil {
+				if item != "" {
+					s.note("partition %s: TRESBillingWeights %s is not simulated", p.Name, item)
+				}
+				continue
+			}
+			if *to, err = strconv.ParseFloat(value, 64); err != nil {
+				return fail("tresbillingweights", err)
+			}
+		}
+		s.Cluster.Site.Partitions = append(s.Cluster.Site.Partitions, p)
+	}
+	if len(s.Cluster.Site.Partitions) == 0 {
+		return fmt.Errorf("partitions.txt: has no partition: write the output of scontrol show partition into it")
+	}
+	return nil
+}
+
+func (s *Site) nodes(text []byte) error {
+	type key struct {
+		model, partitions string
+		gpus, cpus        int
+		memory            int64
+	}
+	at := map[key]int{}
+	bare, down := 0, 0
+	for _, r := range readRecords(text, "nodename") {
+		name := r["nodename"]
+		k := key{partitions: r["partitions"]}
+		var err error
+		if k.model, k.gpus, err = gpusOf(r["gres"]); err != nil {
+			return fmt.Errorf("nodes.txt: node %s: Gres: %w", name, err)
+		}
+		state := strings.ToUpper(r["state"])
+		switch {
+		case strings.Contains(state, "FUTURE"):
+			continue
+		case k.gpus == 0:
+			bare++
+			continue
+		case strings.Contains(state, "DOWN") || strings.Contains(state, "DRAIN"):
+			down++
+		}
+		if k.cpus, err = strconv.Atoi(r["cputot"]); err != nil {
+			return fmt.Errorf("nodes.txt: node %s: CPUTot: %w", name, err)
+		}
+		megabytes, err := strconv.ParseInt(r["realmemory"], 10, 40)
+		if err != nil {
+			return fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
+		}
+		k.memory = megabytes << 20
+		i, there := at[k]
+		if !there {
+			i = len(s.Cluster.Groups)
+			at[k] = i
+			s.Cluster.Groups = append(s.Cluster.Groups, workload.NodeGroup{Name: name, GPUsPerNode: k.gpus,
+				GPUModel: k.model, Partition: k.partitions, CPUs: k.cpus, Memory: k.memory})
+		}
+		s.Cluster.Groups[i].Nodes++
+	}
+	if len(s.Cluster.Groups) == 0 {
+		return fmt.Errorf("nodes.txt: has no node with GPUs: write the output of scontrol show node into it")
+	}
+	if bare > 0 {
+		s.note("%d nodes without GPUs are left out; the job size factor counts them on the real cluster", bare)
+	}
+	if down > 0 {
+		s.note("%d nodes are down or drained now, and are counted", down)
+	}
+	return nil
+}
+
+// gpusOf reads Gres, such as gpu:a100:8(S:0-1),shard:32. Without one type there is no model.
+func gpusOf(text string) (model string, gpus int, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		item, _, _ = strings.Cut(item, "(")
+		fields := strings.Split(item, ":")
+		if fields[0] != "gpu" {
+			continue
+		}
+		n, err := strconv.Atoi(fields[len(fields)-1])
+		switch {
+		case len(fields) == 1:
+			n = 1
+		case err != nil || n < 0 || n > workload.MaxGPUsPerNode:
+			return "", 0, fmt.Errorf("%q is not a number of GPUs such as gpu:8 or gpu:a100:8", item)
+		}
+		of := ""
+		if len(fields) == 3 {
+			of = fields[1]
+		}
+		if gpus > 0 && of != model {
+			of = ""
+		}
+		model, gpus = of, gpus+n
+	}
+	return model, gpus, nil
+}
+
+func (s *Site) qos(text []byte) error {
+	rows, err := readTable("qos.txt", text, "name", "priority")
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		q := workload.QOS{Name: r["name"]}
+		if q.Priority, err = strconv.ParseInt(r["priority"], 10, 64); err != nil {
+			return fmt.Errorf("qos.txt: %s: Priority: %w", q.Name, err)
+		}
+		for of := range strings.SplitSeq(r["preempt"], ",") {
+			if of != "" {
+				q.Preempt = append(q.Preempt, of)
+			}
+		}
+		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)
+	}
+	return nil
+}
+
+// accounts reads associations. The account root is the root of accounts.
+func (s *Site) accounts(text []byte) error {
+	rows, err := readTable("assoc.txt", text, "cluster", "account", "user", "share")
+	if err != nil {
+		return err
+	}
+	parents := 0
+	name := func(account string) string {
+		if account == "root" {
+			return ""
+		}
+		return account
+	}
+	for _, r := range rows {
+		if !strings.EqualFold(r["cluster"], s.Config.Get("ClusterName")) || r["partition"] != "" {
+			continue
+		}
+		a := workload.Account{Name: name(r["account"]), Parent: name(r["parentname"]), User: r["user"]}
+		if a.Name == "" && a.User == "" {
+			continue
+		}
+		if a.User != "" {
+			a.Parent = ""
+		}
+		if a.Shares, err = strconv.ParseFloat(r["share"], 64); err != nil {
+			if r["share"] != "parent" {
+				return fmt.Errorf("assoc.txt: account %s, user %q: Share: %w", a.Name, a.User, err)
+			}
+			a.Shares = 1
+			parents++
+		}
+		s.Cluster.Site.Accounts = append(s.Cluster.Site.Accounts, a)
+	}
+	if parents > 0 {
+		s.note("%d associations have Fairshare=parent, which is not simulated: they have a share of 1", parents)
+	}
+	return nil
+}
+
+// Owned is the file that puts in force what is in force already, for AutoSched to change: the settings that are tuned,
+// with the site's own options.
+func (c *Config) Owned() ([]byte, error) {
+	tuned := c.Tuned()
+	values, err := c.Values(tuned)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(values, func(id string, v space.Value) bool {
+		of, sign := strings.CutSuffix(id, Negative)
+		return sign && values[of].Float() == 0 || id == "PriorityDecayHalfLife" && v.Float() == 0
+	})
+	form := &Form{Tuned: tuned, Site: c.Site(tuned)}
+	return form.Render(values)
+}
+
+// Elsewhere are the lines outside one file that set keys which tuned parameters need.
+func (c *Config) Elsewhere(include string) []Line {
+	keys := map[string]bool{}
+	for _, id := range Tuned() {
+		key, _, _ := strings.Cut(id, ".")
+		keys[strings.ToLower(key)] = true
+	}
+	var out []Line
+	for _, l := range c.Lines {
+		if keys[strings.ToLower(l.Key)] && filepath.Clean(l.File) != filepath.Clean(include) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

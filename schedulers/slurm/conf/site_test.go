@@ -1,0 +1,123 @@
+package conf_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+)
+
+// shown is what a real slurmctld's commands printed, but for nodes, QOS and associations of further kinds.
+func shown(t testing.TB) conf.Shown {
+	t.Helper()
+	var s conf.Shown
+	for i, to := range []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations} {
+		var err error
+		if *to, err = os.ReadFile(filepath.Join("testdata", conf.Commands[i].File)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func TestSite(t *testing.T) {
+	s, err := shown(t).Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(struct {
+		Cluster any
+		Current any
+		Notes   []string
+	}{s.Cluster, s.Current, s.Notes}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/site.json")
+	if err != nil || strings.TrimSpace(string(want)) != string(got) {
+		t.Errorf("(%v) it is\n%s", err, got)
+	}
+	owned, err := s.Config.Owned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := append(s.Config.Site(conf.Tuned())[conf.SchedulerParameters], "CPU=3")
+	if found := conf.Check(owned, site, s.Config.Get("AccountingStorageTRES")); len(found) > 0 {
+		t.Errorf("%v\n%s", found, owned)
+	}
+	// What is owned says what is in force already.
+	again, err := conf.Read("/c", files(map[string]string{"/c": string(owned)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := again.Current()
+	if err != nil || !config.Equal(s.Current) {
+		t.Errorf("%v (%v), want %v", config, err, s.Current)
+	}
+}
+
+func TestSiteFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*conf.Shown)
+		want   string
+	}{
+		"no settings":  {func(s *conf.Shown) { s.Config = nil }, "config.txt: has no line"},
+		"no partition": {func(s *conf.Shown) { s.Partitions = nil }, "partitions.txt: has no partition"},
+		"no nodes":     {func(s *conf.Shown) { s.Nodes = nil }, "nodes.txt: has no node with GPUs"},
+		"GPUs":         {func(s *conf.Shown) { s.Nodes = []byte("NodeName=a Gres=gpu:x CPUTot=1\n") }, "node a: Gres"},
+		"memory":       {func(s *conf.Shown) { s.Nodes = []byte("NodeName=a Gres=gpu:1 CPUTot=1\n") }, "RealMemory"},
+		"limit":        {func(s *conf.Shown) { s.Partitions = []byte("PartitionName=p MaxTime=x\n") }, "partition p: maxtime"},
+		"columns":      {func(s *conf.Shown) { s.QOS = []byte("Name|Prio\n") }, "qos.txt:1: there is no column priority"},
+		"cells":        {func(s *conf.Shown) { s.QOS = []byte("Name|Priority\na\n") }, "qos.txt:2: has 1 columns"},
+		"priority":     {func(s *conf.Shown) { s.QOS = []byte("Name|Priority\na|b\n") }, "qos.txt: a: Priority"},
+		"share":        {func(s *conf.Shown) { s.Associations = []byte("Cluster|Account|User|Share\nemulated|a||x\n") }, "Share"},
+		"setting in force": {func(s *conf.Shown) {
+			s.Config = []byte("ClusterName=a\nSchedulerParameters=bf_interval=0\n")
+		}, "config.txt:2: SchedulerParameters.bf_interval"},
+	} {
+		s := shown(t)
+		c.change(&s)
+		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	c, err := conf.Read("/c", files(map[string]string{"/c": "ClusterName=a\nPriorityWeightAge=3\n" +
+		"SchedulerParameters=bf_interval=7,defer\nPrioritytype=priority/basic\nPriorityWeightAge=4\n" +
+		"schedulerparameters=bf_interval=8\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := slurm.Defaults()
+	if err := c.Apply(&s); err != nil {
+		t.Fatal(err)
+	}
+	if s.PriorityWeightAge != 4 || s.BFInterval.Seconds() != 8 || s.Defer || !s.Basic {
+		t.Errorf("%+v", s)
+	}
+	if c, err = conf.Read("/c", files(map[string]string{"/c": "\nPriorityFlags=MYSTERY\n"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(&s); err == nil || !strings.Contains(err.Error(), "/c:2: slurm.conf: priorityflags") {
+		t.Error(err)
+	}
+}
+
+// FuzzSite: listings are read or refused.
+func FuzzSite(f *testing.F) {
+	s := shown(f)
+	f.Add(string(s.Partitions), string(s.Nodes), string(s.QOS), string(s.Associations))
+	f.Fuzz(func(t *testing.T, partitions, nodes, qos, associations string) {
+		s := conf.Shown{Config: s.Config, Partitions: []byte(partitions), Nodes: []byte(nodes), QOS: []byte(qos),
+			Associations: []byte(associations)}
+		if site, err := s.Site(); err == nil && site.Cluster.Validate() != nil {
+			t.Fatal("the cluster is not valid")
+		}
+	})
+}
