@@ -65,6 +65,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trace synth", "--days 1 --jobs 20 --nodes 2 --out " + file("s.csv", ""), "written-trace", false},
 		{"trace export", "--id x --dir " + recorded + " --out " + file("e.jsonl", ""), "exported-events", false},
 		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
+		{"slurm init", "--saved " + listings + " --out " + filepath.Join(dir, "site"), "slurm-init", false},
 		{"simulate", small, "simulation", false},
 		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""),
 			"futures", false},

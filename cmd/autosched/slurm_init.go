@@ -50,7 +50,7 @@ func newSlurmInitCmd() *cobra.Command {
   autosched.conf   the file that slurm.conf is to include: it changes nothing yet
 
 Then it names the lines that have to move, and what is not simulated. It changes nothing of Slurm, and any
-user who may run these commands may run it:
+account that may run these commands may run it:
 
 ` + commands.String() + `
 With --saved it reads their output from files of these names in a folder, and slurm.conf if it is there. Without
@@ -178,7 +178,8 @@ func (r *slurmInit) lines(include string, must bool) error {
 	case must:
 		return fmt.Errorf("--slurm-conf: %w", err)
 	default:
-		r.Notes = append(r.Notes, fmt.Sprintf("slurm.conf was not read, so which lines have to move is not known: %v", err))
+		r.Notes = append(r.Notes, fmt.Sprintf("slurm.conf was not read, and which lines have to move is not known: %v",
+			err))
 		return nil
 	}
 	r.read = true
@@ -209,7 +210,7 @@ func (o *slurmInitOptions) write(r *slurmInit, site *conf.Site, owned []byte) er
 	registration, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
 		Name: "schedulers/" + id,
 		Spec: &pb.SchedulerSpec{SchedulerType: "slurm", Mode: pb.SchedulerSpec_RECOMMEND,
-			Cluster:    &pb.Cluster{Nodes: int32(site.Cluster.Nodes()), GpusPerNode: int32(site.Cluster.GPUsPerNode())},
+			Cluster: &pb.Cluster{Nodes: int32(site.Cluster.Nodes()), GpusPerNode: int32(site.Cluster.GPUsPerNode())},
 			Parameters: slices.DeleteFunc(server.Parameters(site.Current), func(p *pb.ParameterSpec) bool {
 				return !slices.Contains(site.Config.Tuned(), p.GetParameterId())
 			})},

@@ -107,7 +107,8 @@ func (s *Site) limits() {
 		longest = max(longest, p.MaxMinutes)
 	}
 	if float64(longest) > window {
-		s.note("bf_window is %.0f minutes, and jobs may run for %d: wide jobs may starve behind longer ones", window, longest)
+		s.note("bf_window is %.0f minutes, and jobs may run for %d: wide jobs may starve behind longer ones", window,
+			longest)
 	}
 }
 
@@ -239,7 +240,8 @@ func readTable(file string, text []byte, required ...string) ([]Record, error) {
 			continue
 		}
 		if len(fields) != len(header) {
-			return nil, fmt.Errorf("%s:%d: has %d columns, and the first line %d", file, number, len(fields), len(header))
+			return nil, fmt.Errorf("%s:%d: has %d columns, and the first line %d", file, number, len(fields),
+				len(header))
 		}
 		r := Record{}
 		for i, name := range header {

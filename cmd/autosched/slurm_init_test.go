@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/adapter/slurm/slurmtest"
+)
+
+// listings is a folder with what Slurm's commands printed.
+const listings = "../../schedulers/slurm/conf/testdata"
+
+func TestSlurmInit(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "slurm.conf")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ClusterName=emulated\nPriorityWeightAge=1000\nSchedulerParameters=bf_interval=20\nMailProg=/bin/true\n")
+	site := filepath.Join(dir, "site")
+	code, out, errs := command("slurm", "init", "--saved", listings, "--slurm-conf", file, "--out", site, "--json")
+	var r slurmInit
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("%d %v: %s", code, err, errs)
+	}
+	if len(r.Move) != 2 || r.Move[0] != file+":2: PriorityWeightAge" || r.Move[1] != file+":3: SchedulerParameters" {
+		t.Errorf("lines to move are %q", r.Move)
+	}
+	if r.Present || r.Include != "include /etc/slurm/autosched/autosched.conf" || len(r.Files) != 4 {
+		t.Errorf("%+v", r)
+	}
+	write("ClusterName=emulated\ninclude " + filepath.Join(site, "autosched.conf") + "\n")
+	code, out, errs = command("slurm", "init", "--saved", listings, "--slurm-conf", file, "--out", site,
+		"--include", filepath.Join(site, "autosched.conf"))
+	if code != 0 || !strings.Contains(out, "includes it already") || strings.Contains(out, "take out") {
+		t.Errorf("%d %s\n%s", code, errs, out)
+	}
+	// What is written is what the other commands take, and the file in force says the same as current.yaml.
+	cluster, current := filepath.Join(site, "cluster.json"), filepath.Join(site, "current.yaml")
+	simulate := func(args ...string) string {
+		code, out, errs := command(append([]string{"simulate", "--trace", "sample", "--cluster", cluster, "--scheduler",
+			"slurm", "--to", "6h", "--skip-wider", "--json"}, args...)...)
+		if code != 0 {
+			t.Fatalf("%v: %d %s", args, code, errs)
+		}
+		var r struct{ Configuration, Metrics any }
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := json.Marshal(r)
+		return string(text)
+	}
+	a, b := simulate("--config", current), simulate("--slurm-conf", filepath.Join(listings, "config.txt"))
+	if c := simulate("--slurm-conf", filepath.Join(site, "autosched.conf")); a != b || a != c {
+		t.Errorf("%s\n%s\n%s", a, b, c)
+	}
+	code, _, errs = command("scheduler", "validate", filepath.Join(site, "scheduler.json"))
+	if code != 0 {
+		t.Errorf("the registration: %d %s", code, errs)
+	}
+}
+
+func TestSlurmInitRefuses(t *testing.T) {
+	empty := t.TempDir()
+	bad := filepath.Join(empty, "slurm.conf")
+	if err := os.WriteFile(bad, []byte("ClusterName=a\n\nSchedulerParameters=bf_interval=1d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster := filepath.Join(empty, "cluster.json")
+	if err := os.WriteFile(cluster, []byte(`{"groups":[{"nodes":-1,"gpus_per_node":8}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	simulate := []string{"simulate", "--trace", "sample"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"slurm", "init", "--saved", empty, "--out", empty}, "write into it what scontrol show config prints"},
+		{[]string{"slurm", "init", "--saved", listings, "--slurm-conf", empty + "/none", "--out", empty}, "--slurm-conf"},
+		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--nodes", "4"), "slurm.conf:3: SchedulerParameters.bf_interval"},
+		{append(simulate, "--slurm-conf", bad, "--nodes", "4"), "give --scheduler slurm"},
+		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--preset", "small", "--nodes", "4"), "exclude each other"},
+		{append(simulate, "--cluster", cluster), "cluster.json"},
+		{append(simulate, "--cluster", cluster, "--nodes", "4"), "exclude each other"},
+		{append(simulate, "--cluster", empty+"/none"), "--cluster"},
+	} {
+		if code, _, errs := command(c.args...); code == 0 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: %d %s, want %q", c.args, code, errs, c.want)
+		}
+	}
+}
+
+// TestSlurmInitLive reads a real slurmctld.
+func TestSlurmInitLive(t *testing.T) {
+	slurmtest.Require(t)
+	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: 2, Include: "PriorityWeightAge=1000\n",
+		Accounts: []slurmtest.Account{{Name: "vc1", Share: 3, Users: []string{"games"}}},
+		QOS:      map[string]int{"high": 9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	code, out, errs := command("slurm", "init", "--slurm-conf", c.Conf(), "--include", c.Include(),
+		"--out", t.TempDir())
+	if code != 0 || !strings.Contains(out, "2 nodes x 8 GPUs") || !strings.Contains(out, "includes it already") {
+		t.Errorf("%d %s\n%s", code, errs, out)
+	}
+}
