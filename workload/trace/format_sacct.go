@@ -28,7 +28,7 @@ func sacctBy(tenant string) Format {
 		sep:      '|',
 		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
 		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", tenant, "JobName",
-			"Partition", "TimelimitRaw", "Timelimit", "JobID", "NodeList"},
+			"Partition", "TimelimitRaw", "Timelimit", "JobID", "NodeList", "QOS", "Account", "NNodes"},
 		begin: func(in *input, has func(string) bool) {
 			in.wallClock = !in.hasZero
 			if in.state == nil {
@@ -50,7 +50,7 @@ func sacctBy(tenant string) Format {
 
 // SacctCommand prints what sacctFormat reads.
 const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State," +
-	"Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NodeList"
+	"Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList"
 
 // hintSacct recognises output of sacct that is no table with bars, or lacks columns.
 func hintSacct(header []byte) string {
@@ -108,6 +108,8 @@ type sacctRow struct {
 	leader         []byte // of a heterogeneous job
 	offset         int32
 	nodes          string
+	qos, accounted string // accounted is the account, whatever the tenant
+	count          int32  // of nodes
 }
 
 // sacct reads a row. It is not ok where r has a fault or leaves the row out.
@@ -156,6 +158,10 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	}
 	row.name = workload.NameKey(r.value(10), r.value(12))
 	row.user, row.account, row.partition = r.text(10), r.text(11), r.text(13)
+	row.qos, row.accounted = r.text(18), r.text(19)
+	if n, reason := parseDecimal(r.value(20), 0); reason == "" && n > 0 && n <= workload.MaxPlaces {
+		row.count = int32(n)
+	}
 	if row.limit = r.timeLimit(14, time.Minute); absent(r.value(14)) {
 		row.limit = r.timeLimit(15, 0)
 	}
@@ -216,6 +222,10 @@ func foldSacct(r *csvRow) {
 	if at >= j.latest || j.rows == 1 {
 		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
 		j.Partition, j.TimeLimit, j.Nodes = row.partition, row.limit, cmp.Or(row.nodes, j.Nodes)
+		j.QOS, j.Account = row.qos, row.accounted
+		if row.count > 0 {
+			j.NodeCount = row.count
+		}
 		if row.tres.gpus > 0 || j.GPUs == 0 {
 			j.ask(&row.tres)
 		}
@@ -314,6 +324,9 @@ func finishSacct(in *input) error {
 			if j.rows > 1 && j.TimeLimit > 0 && !in.opts.RequeueRestarts {
 				j.TimeLimit = max(j.TimeLimit, j.Duration) // it counts from each start, the duration is of all
 			}
+			if j.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(j.NodeCount)) != 0 {
+				j.NodeCount = 0 // nodes with unequal shares
+			}
 			j.Requested = j.Request.Shared()
 			in.addOnce(&j.Job)
 		}
@@ -370,6 +383,15 @@ func (j *sacctJob) join(c *sacctJob) {
 		j.Nodes = ""
 	default:
 		j.Nodes += "," + c.Nodes
+	}
+	switch { // nodes with equal shares
+	case c.GPUs == 0:
+	case j.GPUs == 0:
+		j.NodeCount = c.NodeCount
+	case int64(j.GPUs)*int64(c.NodeCount) == int64(c.GPUs)*int64(j.NodeCount):
+		j.NodeCount += c.NodeCount
+	default:
+		j.NodeCount = 0
 	}
 	j.GPUs, j.MilliCPUs, j.Memory = j.GPUs+c.GPUs, j.MilliCPUs+c.MilliCPUs, j.Memory+c.Memory
 	j.Submit, j.first, j.Duration = max(j.Submit, c.Submit), max(j.first, c.first), max(j.Duration, c.Duration)
