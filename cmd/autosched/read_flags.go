@@ -26,9 +26,9 @@ func (f *readFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.zone, "timezone", "",
 		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
-	fl.BoolVar(&f.requeueRestarts, "requeue-restarts", false,
-		"a job that Slurm requeued began anew: its last start is its run time (default: starts add up, as those of jobs "+
-			"that checkpoint)")
+	fl.BoolVar(&f.requeueRestarts, "requeue-restarts", true,
+		"a job that Slurm requeued began anew: its last start is its run time; =false: starts add up, as those of jobs "+
+			"that checkpoint")
 }
 
 // apply checks the flags and adds them to the options of a reader.

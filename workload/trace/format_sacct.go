@@ -108,7 +108,7 @@ type sacctRow struct {
 	leader         []byte // of a heterogeneous job
 	offset         int32
 	nodes          string
-	qos, accounted string // accounted is the account, whatever the tenant
+	qos, accounted string // accounted is the account if it is not the tenant
 	count          int32  // of nodes
 }
 
@@ -158,7 +158,9 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	}
 	row.name = workload.NameKey(r.value(10), r.value(12))
 	row.user, row.account, row.partition = r.text(10), r.text(11), r.text(13)
-	row.qos, row.accounted = r.text(18), r.text(19)
+	if row.qos = r.text(18); r.text(19) != row.account {
+		row.accounted = r.text(19)
+	}
 	if n, reason := parseDecimal(r.value(20), 0); reason == "" && n > 0 && n <= workload.MaxPlaces {
 		row.count = int32(n)
 	}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -67,10 +68,13 @@ func (t *table) title() string {
 	if t.sep != 0 {
 		sep = string(t.sep)
 	}
-	names := t.names()
-	for i, name := range names {
+	var names []string
+	for _, name := range t.names() {
 		if !t.exact {
-			names[i], _, _ = strings.Cut(name, "/")
+			name, _, _ = strings.Cut(name, "/")
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, sep)

@@ -24,6 +24,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"sacct_kinds":    {"sacct_kinds.psv", Options{Shards: 4}},
 		"sacct_by_qos":   {"sacct_kinds.psv", Options{Shards: 4, Columns: columns("tenant=QOS")}},
+		"sacct_recorded": {"sacct_recorded.psv", Options{RequeueRestarts: true}},
 		"sacct_requeued": {"sacct_kinds.psv", Options{RequeueRestarts: true}},
 		"events":         {"events.jsonl", Options{}},
 		"foreign": {"foreign.csv", Options{Columns: columns("submit=created,start=admitted,end=finished,gpus=n_gpu,id=job," +
