@@ -66,8 +66,9 @@ func TestFormatsPublishedRows(t *testing.T) {
 		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
 			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
 			Status: workload.Completed, HasWait: true, Nodes: "g27",
-			Requested: workload.Request{Partition: "train", QOS: "normal", NodeCount: 1, TimeLimit: 10 * time.Minute, MilliCPUs: 2000,
-				Memory: 1 << 30}.Shared()}},
+			Requested: workload.Request{Partition: "train", QOS: "normal", NodeCount: 1, TimeLimit: 10 * time.Minute,
+				MilliCPUs: 2000,
+				Memory:    1 << 30}.Shared()}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
 			w, r, err := Open(c.path, Options{Strict: true})
