@@ -82,9 +82,11 @@ func TestSlurmInitRefuses(t *testing.T) {
 	}{
 		{[]string{"slurm", "init", "--saved", empty, "--out", empty}, "write into it what scontrol show config prints"},
 		{[]string{"slurm", "init", "--saved", listings, "--slurm-conf", empty + "/none", "--out", empty}, "--slurm-conf"},
-		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--nodes", "4"), "slurm.conf:3: SchedulerParameters.bf_interval"},
+		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--nodes", "4"),
+			"slurm.conf:3: SchedulerParameters.bf_interval"},
 		{append(simulate, "--slurm-conf", bad, "--nodes", "4"), "give --scheduler slurm"},
-		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--preset", "small", "--nodes", "4"), "exclude each other"},
+		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--preset", "small", "--nodes", "4"),
+			"exclude each other"},
 		{append(simulate, "--cluster", cluster), "cluster.json"},
 		{append(simulate, "--cluster", cluster, "--nodes", "4"), "exclude each other"},
 		{append(simulate, "--cluster", empty+"/none"), "--cluster"},
