@@ -167,7 +167,8 @@ func (r *slurmInit) lines(include string, must bool) error {
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) && path != r.conf {
 			if path != include {
-				r.Notes = append(r.Notes, fmt.Sprintf("%s includes %s, which is not there: it was not read", r.conf, path))
+				r.Notes = append(r.Notes, fmt.Sprintf("%s includes %s, which is not there: it was not read",
+					r.conf, path))
 			}
 			return nil, nil
 		}
