@@ -125,7 +125,7 @@ func (o *slurmInitOptions) run(ctx context.Context) (*slurmInit, error) {
 	}
 	if found := conf.Check(owned, slices.Concat(site.Config.Site(conf.Tuned())[conf.SchedulerParameters],
 		site.Config.Site(conf.Tuned())[conf.WeightTRES]), site.Config.Get("AccountingStorageTRES")); len(found) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("the settings that run cannot go into the file as they are: %v", found[0]))
+		r.Notes = append(r.Notes, fmt.Sprintf("the settings that run cannot go into the file: %v", found[0]))
 	}
 	return r, o.write(r, site, owned)
 }
