@@ -51,7 +51,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "other")
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "testbed", "--workload", "../x")
 	run("autosched: ", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
-	run("(completed)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
+	run("(COMPLETED)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
 	run("p95_wait=11", "study", "best", "mine/first")
 	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
 	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
@@ -68,7 +68,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 		}
 		return ""
 	}, "it goes on")
-	run("mine/second is cancelled", "study", "cancel", "mine/second")
+	run("mine/second is CANCELLED", "study", "cancel", "mine/second")
 }
 
 // TestEvaluatorsFile: what is wrong with the file is named with its line before the service starts.
