@@ -103,10 +103,13 @@ type Report struct {
 	MeasuredShare float64  `json:"measured_share"`
 	Tenants       []Tenant `json:"tenants"`
 	// Hourly has the means of hours.
-	Hourly      []Hour   `json:"hourly"`
-	Notes       []string `json:"notes,omitempty"`
-	Version     int      `json:"assumptions_version"`
-	Assumptions []Row    `json:"assumptions"`
+	Hourly []Hour   `json:"hourly"`
+	Notes  []string `json:"notes,omitempty"`
+	// Prices and Intensities are the files that took the constants' place.
+	Prices      string `json:"prices,omitempty"`
+	Intensities string `json:"intensities,omitempty"`
+	Version     int    `json:"assumptions_version"`
+	Assumptions []Row  `json:"assumptions"`
 
 	ByJob []JobAmount `json:"-"` // in the order of Input.Jobs
 }
@@ -146,6 +149,14 @@ func Account(in *Input) (*Report, error) {
 	}
 	r := &Report{From: a.clock(in.From), To: a.clock(in.To), Version: in.Assumptions.Version,
 		Assumptions: in.Assumptions.Rows(in.Cluster)}
+	replaced := func(s *Series, constant string) string {
+		if s == nil {
+			return ""
+		}
+		r.Assumptions = slices.DeleteFunc(r.Assumptions, func(x Row) bool { return x.Name == constant })
+		return s.Name
+	}
+	r.Prices, r.Intensities = replaced(in.Prices, "price"), replaced(in.Intensities, "intensity")
 	r.Notes = a.notes(beyond)
 	if in.Measured != nil {
 		a.measure(levels, r)

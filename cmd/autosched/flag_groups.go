@@ -25,6 +25,8 @@ var flagGroups = []struct {
 		"presets", "row", "preset",
 		"config", "slurm-conf", "set", "set-at",
 		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
+	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "measured", "facility-meter",
+		"until"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "min-ratio", "min-gain", "change-price",
 		"dwell", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
 		"canary", "wave-share", "soak-time"}},
@@ -57,6 +59,7 @@ const fewFlags = 8
 // there.
 var elsewhere = []struct{ flag, beside, title string }{
 	{"tiers", "data", "Workload"}, // an input where it is no output
+	{"until", "reason", "Service"},
 	{"group", "data", "Workload"}, // a column
 	{"mode", "id", "Service"},     // of a registration, not of tiers
 	{"mode", "display-name", "Service"},

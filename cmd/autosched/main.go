@@ -62,6 +62,7 @@ Slurm's sacct, public traces and other tables ('autosched trace --help'):
   autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
   autosched compare --trace sample --schedulers tiresias,themis,lucid --out comparison
   autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
+  autosched energy report --trace sample --scheduler tiresias
 
 Forecast the workload, and learn why a configuration is better:
   autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
@@ -104,6 +105,7 @@ func newRootCmd() *cobra.Command {
 		newTuneCmd(),
 		newPlanCmd(),
 		newEvaluateCmd(),
+		newEnergyCmd(),
 		newComparisonCmd(),
 		newServeCmd(),
 		newCertsCmd(),

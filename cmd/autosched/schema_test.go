@@ -73,6 +73,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"evaluate", tuning + " --methods default,preset", "evaluation", false},
 		{"compare", small + " --schedulers fifo,tiresias", "comparison", false},
 		{"fidelity", small, "fidelity", false},
+		{"energy report", small + " --scheduler fifo", "energy-report", false},
 		{"plan", small, "plan", false},
 		{"models show", "", "models", false},
 		{"models learn", "--events " + runs + " --out " + file("m.json", ""), "learned-models", false},

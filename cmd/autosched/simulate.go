@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -20,6 +21,8 @@ type simulateOptions struct {
 	changes   changesFlag
 	record    recordFlags
 	estimates estimatesFlag
+	tariff    tariffFlags
+	energy    bool
 
 	start space.Config // after check
 }
@@ -77,6 +80,9 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 	o.changes.add(cmd)
 	o.record.add(cmd)
 	o.estimates.add(cmd)
+	o.tariff.add(cmd)
+	cmd.Flags().BoolVar(&o.energy, "energy", false,
+		"report energy, cost and CO2, too, as energy report does; --power, --prices and --carbon imply it")
 	return cmd
 }
 
@@ -99,6 +105,10 @@ func (o *simulateOptions) check() error {
 // run simulates and writes the files that flags name. Notes and progress go to
 // notes.
 func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateReport, error) {
+	tariff, err := o.tariff.read()
+	if err != nil {
+		return nil, err
+	}
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -126,6 +136,15 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	defer recorder.abort() // unless it ends
 	cluster := o.replay.cluster
+	var spells *energy.Recorder
+	if o.energy || o.tariff.given() {
+		meter, err := tariff.meter(cluster, in.trace.Zero())
+		if err != nil {
+			return nil, err
+		}
+		spells = &energy.Recorder{Meter: meter}
+		in.options.Meter = spells
+	}
 	began := time.Now()
 	if err := sim.Start(cluster, w, in.scheduler.New(o.start), in.options); err != nil {
 		return nil, err
@@ -147,6 +166,17 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 		Summary: sim.Summarize(), NodeEvents: in.nodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
+	if spells == nil {
+		return r, nil
+	}
+	r.Energy, err = tariff.account(&energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(),
+		From: in.from, To: sim.Now(), Jobs: energyJobs(&sim), Spells: spells.Spells})
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range r.Energy.Notes {
+		fmt.Fprintf(notes, "note: %s\n", note)
+	}
 	return r, nil
 }
 
@@ -169,4 +199,5 @@ type simulateReport struct {
 	Delays     []simulator.Delay        `json:"queue_causes"`
 	Tenants    []simulator.TenantReport `json:"tenants"`
 	Compliance float64                  `json:"fair_share_compliance"`
+	Energy     *energy.Report           `json:"energy,omitempty"`
 }

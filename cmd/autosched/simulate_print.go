@@ -52,6 +52,16 @@ func (r *simulateReport) print(w io.Writer) error {
 	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
 	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
+	if e := r.Energy; e != nil {
+		row("energy", "%s kWh (%s to %s), of it idle %s", number3(e.Cluster.Energy.Middle),
+			number3(e.Cluster.Energy.Low),
+			number3(e.Cluster.Energy.High), number3(e.Idle.Energy.Middle))
+		row("cost of energy", "$ %s (%s to %s)", number3(e.Cluster.Cost.Middle), number3(e.Cluster.Cost.Low),
+			number3(e.Cluster.Cost.High))
+		row("CO2", "%s kg (%s to %s)", number3(e.Cluster.CO2.Middle), number3(e.Cluster.CO2.Low),
+			number3(e.Cluster.CO2.High))
+		row("SCI of a GPU-hour, EDP", "%s kg, %s kWh h", number3(e.SCI.GPUHour.Middle), number3(e.EDP.Middle))
+	}
 	if err := t.Flush(); err != nil || len(r.Tenants) < 2 {
 		return err
 	}

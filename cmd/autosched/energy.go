@@ -1,0 +1,311 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// tariffFlags name the constants and series by which power becomes energy, cost and carbon.
+type tariffFlags struct{ power, prices, carbon, grid, zone string }
+
+func (f *tariffFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.power, "power", "", "YAML file of power, cost and carbon constants; what it omits keeps its built-in value")
+	fl.StringVar(&f.prices, "prices", "",
+		"CSV file of ts,price_per_mwh: electricity prices in $/MWh, each from an instant on (default: a constant)")
+	fl.StringVar(&f.carbon, "carbon", "",
+		"CSV file of ts,zone,g_per_kwh: carbon intensities, each from an instant on (default: a constant)")
+	fl.StringVar(&f.grid, "carbon-zone", "", "zone of --carbon, if the file has several")
+	fl.StringVar(&f.zone, "tariff-timezone", "UTC",
+		"zone of instants without an offset in --prices and --carbon, such as Europe/Berlin")
+}
+
+// given reports whether any of the flags is.
+func (f *tariffFlags) given() bool { return f.power != "" || f.prices != "" || f.carbon != "" }
+
+// tariff is what the files hold.
+type tariff struct {
+	assumptions         *energy.Assumptions
+	prices, intensities *energy.Series
+	zone                *time.Location
+}
+
+// readTariff reads a file, which may be compressed, and whose name the reader's errors have.
+func readTariff[T any](path string, read func(io.Reader) (*T, error)) (*T, error) {
+	in, err := atomicfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return read(in)
+}
+
+func (f *tariffFlags) read() (*tariff, error) {
+	t := &tariff{assumptions: energy.Default()}
+	var err error
+	if t.zone, err = trace.ParseZone(f.zone); err != nil {
+		return nil, usageError{fmt.Errorf("--tariff-timezone: %w", err)}
+	}
+	if f.grid != "" && f.carbon == "" {
+		return nil, usageError{errors.New("--carbon-zone: is a zone of --carbon, which is missing")}
+	}
+	if f.power != "" {
+		if t.assumptions, err = readTariff(f.power, func(r io.Reader) (*energy.Assumptions, error) {
+			return energy.Read(r, f.power)
+		}); err != nil {
+			return nil, fmt.Errorf("--power: %w", err)
+		}
+	}
+	if f.prices != "" {
+		if t.prices, err = readTariff(f.prices, func(r io.Reader) (*energy.Series, error) {
+			return energy.ReadPrices(r, f.prices, t.zone)
+		}); err != nil {
+			return nil, fmt.Errorf("--prices: %w", err)
+		}
+	}
+	if f.carbon != "" {
+		if t.intensities, err = readTariff(f.carbon, func(r io.Reader) (*energy.Series, error) {
+			return energy.ReadIntensities(r, f.carbon, f.grid, t.zone)
+		}); err != nil {
+			return nil, fmt.Errorf("--carbon: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// meter measures what jobs draw on a cluster.
+func (t *tariff) meter(c workload.Cluster, zero time.Time) (*energy.Meter, error) {
+	return energy.NewMeter(t.assumptions, c, zero, t.prices, t.intensities)
+}
+
+// account is the report of a timeline.
+func (t *tariff) account(in *energy.Input) (*energy.Report, error) {
+	in.Assumptions, in.Prices, in.Intensities = t.assumptions, t.prices, t.intensities
+	return energy.Account(in)
+}
+
+// energyJobs are the jobs of a simulation.
+func energyJobs(sim *simulator.Sim) []energy.Job {
+	var out []energy.Job
+	for id := range simulator.ID(sim.Len()) {
+		j := sim.Spec(id)
+		end, ended := sim.JobEnded(id)
+		out = append(out, energy.Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: end,
+			Ended: ended && j.Status != workload.Running})
+	}
+	return out
+}
+
+func newEnergyCmd() *cobra.Command {
+	cmd := &cobra.Command{Use: "energy", Short: "Report the energy, cost and carbon of a cluster's jobs"}
+	cmd.AddCommand(newEnergyReportCmd())
+	return cmd
+}
+
+// energyReportOptions are the flags of energy report.
+type energyReportOptions struct {
+	replay   replayFlags
+	config   configFlag
+	tariff   tariffFlags
+	measured string
+	facility bool
+	until    string
+	plot     string
+	jobs     string
+	top      int
+
+	simulated bool
+	start     space.Config // after check
+}
+
+func newEnergyReportCmd() *cobra.Command {
+	var o energyReportOptions
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Report the energy, cost and carbon of a trace as recorded or simulated",
+		Long: `Reports the energy at the facility's meter, what it costs and its CO2, of jobs, tenants,
+idle nodes and the cluster. Without --scheduler and a configuration the jobs ran when the
+trace says; with them they are simulated on a cluster that starts empty.
+
+A GPU draws its idle power, more with a context, and up to its limit by utilisation; a
+node adds its parts; PUE makes it the facility's. All constants are built in with their
+sources, are printed, and --power replaces them. low and high take every constant at its
+end. --measured has the power that was measured, which takes the model's place.
+
+Jobs have the power of the GPUs that they hold with their share of the node; idle is
+the rest. SCI is the emissions with those of making the hardware, by unit of work; EDP
+the energy times the mean JCT. On nodes that are always on, another order of the same jobs
+changes next to nothing: compare over the same horizon (--until).`,
+		Example: `  autosched energy report --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
+  autosched energy report --trace sample --nodes 20 --scheduler fifo --set backfill=true --power examples/energy/power.yaml \
+      --prices examples/energy/prices.csv --carbon examples/energy/carbon.csv --plot energy.html
+  autosched energy report --trace sacct.psv --power power.yaml --prices prices.csv --carbon carbon.csv --carbon-zone DE`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.simulated = cmd.Flags().Changed("scheduler") || o.config.given()
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return show(cmd.OutOrStdout(), o.replay.json, "energy-report/v1", r,
+				func(w io.Writer) error { return r.print(w, o.top) })
+		},
+	}
+	o.replay.add(cmd)
+	o.replay.addTo(cmd)
+	o.replay.addNodeEvents(cmd)
+	o.config.add(cmd)
+	o.tariff.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.measured, "measured", "",
+		"CSV file of ts,watts: the measured power of all nodes, which takes the model's place")
+	fl.BoolVar(&o.facility, "facility-meter", false, "--measured is the facility's meter: PUE does not count again")
+	fl.StringVar(&o.until, "until", "", "count idle nodes until this instant, if it is after the last end (as --to)")
+	fl.StringVar(&o.plot, "plot", "", "draw power, price, carbon and tenants into this .png, .svg or .html file")
+	fl.StringVar(&o.jobs, "jobs-out", "", "write energy, cost and CO2 of every job to this CSV file (.gz: compressed)")
+	fl.IntVar(&o.top, "top", 15, "tenants to print, most energy first")
+	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *energyReportOptions) check() error {
+	if err := cmp.Or(checkPlot(o.plot, ".png", ".svg", ".html"), checkInstant("until", o.until)); err != nil {
+		return err
+	}
+	switch {
+	case o.facility && o.measured == "":
+		return usageError{errors.New("--facility-meter: is said of --measured, which is missing")}
+	case o.top < 1:
+		return usageError{fmt.Errorf("--top: %d is not positive", o.top)}
+	}
+	var err error
+	_, o.start, err = o.replay.configured(&o.config)
+	return err
+}
+
+// run computes the report and writes the files that flags name.
+func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energyReport, error) {
+	t, err := o.tariff.read()
+	if err != nil {
+		return nil, err
+	}
+	var measured *energy.Measured
+	if o.measured != "" {
+		if measured, err = readTariff(o.measured, func(r io.Reader) (*energy.Measured, error) {
+			return energy.ReadMeasured(r, o.measured, t.zone)
+		}); err != nil {
+			return nil, fmt.Errorf("--measured: %w", err)
+		}
+		measured.Facility = o.facility
+	}
+	in, err := o.replay.load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	w := in.trace.Window(in.from, in.to)
+	if w.Len() == 0 {
+		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.trace.Name())
+	}
+	x := &energy.Input{Cluster: o.replay.cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(), From: in.from,
+		Measured: measured}
+	if o.until != "" {
+		if x.To, err = trace.ParseInstant(in.trace, o.until); err != nil {
+			return nil, usageError{fmt.Errorf("--until: %w", err)}
+		}
+	}
+	r := &energyReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Size: o.replay.cluster.String()}
+	if o.simulated {
+		r.Scheduler, r.Configuration = in.scheduler.Name, &o.start
+		if err := o.simulate(ctx, t, in, w, x); err != nil {
+			return nil, err
+		}
+	} else if x.Jobs, x.Spells, err = energy.Recorded(w); err != nil {
+		return nil, fmt.Errorf("%s: %w", in.trace.Name(), err)
+	}
+	for _, s := range x.Spells {
+		x.From, x.To = min(x.From, s.From), max(x.To, s.To)
+	}
+	if r.Report, err = t.account(x); err != nil {
+		return nil, err
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(notes, "note: %s\n", note)
+	}
+	if o.jobs != "" {
+		if err := writeFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
+			return nil, err
+		}
+	}
+	if o.plot != "" {
+		return r, writePlot(o.plot, r.page())
+	}
+	return r, nil
+}
+
+// simulate fills the jobs and spells of a simulation in.
+func (o *energyReportOptions) simulate(ctx context.Context, t *tariff, in *replayInput, w *workload.Workload,
+	x *energy.Input) error {
+	meter, err := t.meter(o.replay.cluster, in.trace.Zero())
+	if err != nil {
+		return err
+	}
+	rec := &energy.Recorder{Meter: meter}
+	in.options.Meter, in.options.Past = rec, replay.Past(in.trace, o.replay.cluster, in.from)
+	var sim simulator.Sim
+	if err := sim.Start(o.replay.cluster, w, in.scheduler.New(o.start), in.options); err != nil {
+		return err
+	}
+	if err := sim.Run(ctx); err != nil {
+		return err
+	}
+	x.Jobs, x.Spells, x.To = energyJobs(&sim), rec.Spells, max(x.To, sim.Now())
+	return nil
+}
+
+// energyReport is the result of energy report.
+type energyReport struct {
+	Trace         string        `json:"trace"`
+	Synthetic     bool          `json:"synthetic"`
+	Size          string        `json:"cluster_size"`
+	Scheduler     string        `json:"scheduler,omitempty"` // that was simulated
+	Configuration *space.Config `json:"configuration,omitempty"`
+	*energy.Report
+}
+
+// writeJobs writes a row per job, in order of submission.
+func (r *energyReport) writeJobs(out io.Writer) error {
+	w := csv.NewWriter(out)
+	w.Write([]string{"job_id", "tenant", "gpu_hours", "energy_kwh_low", "energy_kwh", "energy_kwh_high", "cost_usd_low",
+		"cost_usd", "cost_usd_high", "co2_kg_low", "co2_kg", "co2_kg_high"})
+	for i := range r.ByJob {
+		x := &r.ByJob[i]
+		row := []string{x.ID, x.Tenant, strconv.FormatFloat(x.GPUHours, 'g', 8, 64)}
+		for _, b := range []energy.Band{x.Energy, x.Cost, x.CO2} {
+			for _, v := range []float64{b.Low, b.Middle, b.High} {
+				row = append(row, strconv.FormatFloat(v, 'g', 8, 64))
+			}
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/energy"
+)
+
+// energyArgs replay two days of the built-in trace with the prices of the example.
+func energyArgs(command string, more ...string) []string {
+	args := append(strings.Fields(command), "--trace", "sample", "--to", "2017-10-11T00:00:00Z", "--nodes", "16",
+		"--scheduler", "fifo", "--power", "../../examples/energy/power.yaml", "--prices", "../../examples/energy/prices.csv",
+		"--carbon", "../../examples/energy/carbon.csv")
+	return append(args, more...)
+}
+
+func reported(t *testing.T, args ...string) *energy.Report {
+	t.Helper()
+	code, out, errs := command(append(args, "--json")...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var r struct{ Energy json.RawMessage }
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Energy != nil {
+		out = string(r.Energy)
+	}
+	var report energy.Report
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	return &report
+}
+
+// TestEnergyReport: simulate and energy report agree, the parts add up, twice the price is
+// twice the cost, and --until adds idle nodes alone. Files hold a row for each job and the
+// figures.
+func TestEnergyReport(t *testing.T) {
+	dir := t.TempDir()
+	jobs, page := filepath.Join(dir, "jobs.csv"), filepath.Join(dir, "e.html")
+	r := reported(t, energyArgs("energy report", "--jobs-out", jobs, "--plot", page)...)
+	if s := reported(t, energyArgs("simulate")...); s.Cluster != r.Cluster || s.EDP != r.EDP {
+		t.Errorf("simulate: %+v, energy report: %+v", s.Cluster, r.Cluster)
+	}
+	d := r.Jobs.Energy.Middle + r.Idle.Energy.Middle - r.Cluster.Energy.Middle
+	if math.Abs(d) > 1e-6 ||
+		len(r.Tenants) < 2 {
+		t.Errorf("jobs and idle differ from the cluster by %v kWh", d)
+	}
+	longer := reported(t, energyArgs("energy report", "--until", "2017-12-01")...)
+	if longer.Jobs != r.Jobs || longer.Idle.Energy.Middle <= r.Idle.Energy.Middle {
+		t.Errorf("until later: jobs %+v, idle %+v", longer.Jobs, longer.Idle)
+	}
+	twice := filepath.Join(dir, "twice.csv")
+	flat := "ts,price_per_mwh\n2017-10-09T00:00:00Z,"
+	for _, price := range []string{"50", "100"} {
+		if err := os.WriteFile(twice, []byte(flat+price+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r = reported(t, energyArgs("energy report", "--prices", twice)...)
+		if want := r.Cluster.Energy.Middle / 1000 * map[string]float64{"50": 50, "100": 100}[price]; math.Abs(
+			r.Cluster.Cost.Middle-want) > 1e-9*want {
+			t.Errorf("price %s: cost %v, want %v", price, r.Cluster.Cost.Middle, want)
+		}
+	}
+	rows, err := os.ReadFile(jobs)
+	if err != nil || strings.Count(string(rows), "\n") < 100 {
+		t.Errorf("%d rows, %v", strings.Count(string(rows), "\n"), err)
+	}
+	if html, err := os.ReadFile(page); err != nil || strings.Count(string(html), "<figure>") != 4 {
+		t.Errorf("the page has %d figures, %v", strings.Count(string(html), "<figure>"), err)
+	}
+}
+
+// TestEnergyOfARecordedTrace: jobs run when the trace says; one without starts is refused.
+func TestEnergyOfARecordedTrace(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	trace := file("t.csv", "id,created,started,ended,n\na,0,1800,5400,4\nb,0,0,3600,4\n")
+	args := []string{"energy", "report", "--trace", trace, "--columns",
+		"id=id,submit=created,start=started,end=ended,gpus=n", "--nodes", "1", "--gpus-per-node", "8"}
+	r := reported(t, args...)
+	if r.GPUHours != 8 || r.Capacity != 12 || r.Ended != 2 || r.AvgJCT != 4500 {
+		t.Errorf("%+v", r)
+	}
+	measured := file("m.csv", "ts,watts\n0,1000\n1800,1000\n3600,1000\n5400,1000\n")
+	if r = reported(t, append(args, "--measured", measured, "--facility-meter")...); math.Abs(
+		r.Cluster.Energy.High-1.5) > 1e-9 || r.MeasuredShare != 1 {
+		t.Errorf("%+v, measured in %v", r.Cluster, r.MeasuredShare)
+	}
+	for text, want := range map[string]string{
+		"--trace sample":                      "no start times: name a scheduler",
+		"--trace sample --power nope.yaml":    "--power: open nope.yaml",
+		"--trace sample --facility-meter":     "--facility-meter",
+		"--trace sample --carbon-zone DE":     "--carbon-zone",
+		"--trace sample --prices " + measured: "--prices: " + measured + ": 1: want the columns ts and price_per_mwh",
+	} {
+		if code, _, errs := command(append([]string{"energy", "report"}, strings.Fields(text)...)...); code == 0 ||
+			!strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s", text, code, errs)
+		}
+	}
+}
