@@ -54,7 +54,7 @@ func newOperationsCmd() *cobra.Command {
 		Use:   "operations",
 		Short: "Show and cancel what goes on in the service after its answer, such as triggered rounds",
 		Long: `Operations are what callers asked for and takes longer than an answer. The service keeps the
-newest 1000 until it restarts.`,
+newest 1000, and through a restart the newest 20 of each scheduler.`,
 	}
 	f.add(cmd)
 	one := func(use, short, long string, call func(context.Context, *client, string) (*pb.Operation,

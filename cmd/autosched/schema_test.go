@@ -121,6 +121,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trial list", "x/s" + registered, "trials", false},
 		{"study get", "x/s" + registered, "study", false},
 		{"study best", "x/s" + registered, "trial", false},
+		{"study optimal", "x/s" + registered, "optimal-trials", false},
+		{"study estimate", "x/s --trial-time 1s" + registered, "study-estimate", false},
 		{"study evaluators", registered, "evaluators", false},
 		{"study run", "x/s --evaluator testbed" + registered, "study", false},
 		{"study export", "x/s --out " + dir + "/s.jsonl" + registered, "study-export", false},

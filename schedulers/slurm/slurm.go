@@ -17,6 +17,7 @@ package slurm
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -112,9 +113,8 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	c := v.Cluster()
 	if p.config != nil {
 		s := Defaults()
-		for key, value := range c.Site.Settings {
-			// The controller refuses a site that does not pass; what is left has no effect here.
-			_ = s.Set(key, value)
+		for _, key := range slices.Sorted(maps.Keys(c.Site.Settings)) {
+			_ = s.Set(key, c.Site.Settings[key]) // what is not simulated has no effect
 		}
 		p.set = s.With(*p.config)
 	}
