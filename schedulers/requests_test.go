@@ -40,3 +40,18 @@ func demanding(t *rapid.T, c trial) *workload.Workload {
 	}
 	return w
 }
+
+// keeping is a workload whose preemptions lose no progress.
+func keeping(t *rapid.T, w *workload.Workload) *workload.Workload {
+	jobs := slices.Clone(w.Jobs())
+	for i := range jobs {
+		r := jobs[i].Request()
+		r.Requeue, r.HoldOff = workload.RequeueUnknown, 0
+		jobs[i].Requested = r.Shared()
+	}
+	out, err := workload.New(w.Name(), w.Zero(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -52,7 +52,7 @@ held GPU-time within 5 % of its weighted max-min fair share. --json has all
 metrics of each tenant too; docs/simulator.md says what each means.
 
 Schedulers know no run times unless --estimates gives them: with exact, those of a
-perfect predictor. Of them chronus, lucid, optimus, themis and, with
+perfect predictor. Of them chronus, lucid, optimus, slurm, themis and, with
 policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 		Example: `  autosched simulate --trace sample --nodes 20 --gpus-per-node 8 --scheduler fifo --set backfill=true
   autosched simulate --trace jobs.csv.gz --nodes 100 --gpus-per-node 8 --scheduler tiresias \
