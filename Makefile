@@ -75,7 +75,7 @@ test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
 .PHONY: check
-check: format vet staticcheck generated test race python demo ## Run everything that a change must pass.
+check: format vet staticcheck generated test race nvml python demo ## Run everything that a change must pass.
 
 .PHONY: long
 long: ## Run the tests with their largest inputs.
@@ -173,6 +173,18 @@ race: ## Run the tests under the race detector (needs gcc).
 		echo "race: SKIPPED, the race detector needs gcc and there is none"; \
 	fi
 
+# NVML's binding needs cgo; its mock of eight GPUs needs no driver.
+.PHONY: nvml
+nvml: ## Run the tests of the GPU collector with its driver (needs gcc).
+	@if command -v gcc >/dev/null 2>&1; then \
+		CGO_ENABLED=1 $(GO) vet -tags nvml ./telemetry/... && \
+		CGO_ENABLED=1 $(GO) test -tags nvml $(TEST_FLAGS) ./telemetry/...; \
+	elif [ -n "$(CI)" ]; then \
+		echo "nvml: gcc is missing"; exit 1; \
+	else \
+		echo "nvml: SKIPPED, NVML needs cgo, and there is no gcc"; \
+	fi
+
 # `go test -fuzz` takes one target of one package at a time. A run that times
 # out while it shuts down, without a failing input, proves nothing and is
 # tried once more.
@@ -194,6 +206,17 @@ fuzz: ## Run every fuzz target for a minute (FUZZTIME).
 
 # Compared with a copy rather than by git, so that work in progress can be
 # checked too.
+# What configurations are worth on a real slurmctld: docs/slurm-model.md has the tables. A run that was ended resumes.
+PAY_TRACE ?= $(or $(AUTOSCHED_SHARED),../shared)/traces/philly/jobs.csv.gz
+PAY_OUT   ?= out/slurmpay.jsonl
+PAY_FLAGS ?=
+
+.PHONY: slurm-pay
+slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated clusters (root; two hours; resumes).
+	@mkdir -p $(dir $(PAY_OUT))
+	$(GO) run ./examples/slurmpay --trace $(PAY_TRACE) --out $(PAY_OUT) $(PAY_FLAGS)
+	$(GO) run ./examples/slurmpay --out $(PAY_OUT) --report
+
 .PHONY: generated
 generated: ## Check that the generated code is up to date (needs protoc).
 	@if command -v protoc >/dev/null 2>&1; then \

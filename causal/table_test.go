@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestReadCSV(t *testing.T) {
@@ -35,6 +37,7 @@ func TestReadCSV(t *testing.T) {
 }
 
 func TestReadCSVErrors(t *testing.T) {
+	testshared.Full(t)
 	long := "id\n"
 	for i := range maxLevels + 1 {
 		long += "job" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26) + "\n"

@@ -51,6 +51,10 @@ type ingestCall struct {
 	err    error
 }
 
+// OnEvents has f called with events of a scheduler once they are stored, in their order, with times since its Zero. f
+// must neither change nor keep the slice, nor wait. It is set before events come in.
+func (s *Service) OnEvents(f func(id string, events []workload.Event)) { s.taken = f }
+
 // Ingest stores events and returns when they are durable. Times in events are
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones
 // reported, without holding up the others. Concurrent callers share a commit, in the
@@ -185,6 +189,9 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 				s.o.Log.Warn("a snapshot without jobs: all that were active are taken for gone", "scheduler", m.id,
 					"event", e.ID)
 			}
+		}
+		if s.taken != nil {
+			s.taken(m.id, b.fresh)
 		}
 		late := m.lateFor(b.fresh)
 		m.append(b.fresh, cursor, late)

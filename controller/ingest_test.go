@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -231,6 +232,7 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 }
 
 func TestRememberedEventsAreBounded(t *testing.T) {
+	testshared.Full(t)
 	h := start(t, keep)
 	h.register("s", controller.Auto)
 	for i := range 60 {

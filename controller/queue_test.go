@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 )
 
 // A scheduler whose round does not end does not keep others from theirs, and its round ends at its
 // limit: what runs is kept, and the round counts as decided.
 func TestHogAndVictim(t *testing.T) {
+	testshared.Full(t)
 	var hogs atomic.Int64
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		if len(in.State.Cluster.Groups) > 0 && in.Budget != 1 { // the victim

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -19,6 +20,7 @@ import (
 // history. What is sent again is a duplicate or late by the same rule. Rounds whose events are
 // there are repeated, those before are refused by name.
 func TestOldEventsAreDropped(t *testing.T) {
+	testshared.Full(t)
 	const days, day = 70, 24 * time.Hour
 	ctx := context.Background()
 	keep := func(_ context.Context, in round.Input) (round.Decision, error) {

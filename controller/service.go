@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Options of a Service.
@@ -80,6 +81,7 @@ type Service struct {
 	schedulers map[string]*managed
 	requests   map[string]Request
 	forget     []func(id string) // of purged schedulers; guarded by creating
+	taken      func(id string, events []workload.Event)
 }
 
 // NewService loads what the store holds and continues from there: it serves the

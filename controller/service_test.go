@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
@@ -529,6 +530,7 @@ func TestRepeatedAcknowledgementChangesNothing(t *testing.T) {
 }
 
 func TestNothingOutsideTheSpaceIsPublished(t *testing.T) {
+	testshared.Full(t)
 	other, err := space.New([]space.Param{{ID: "queues",
 		Kind: space.KindInt, Min: 1, Max: 1000, Default: space.Int(500)}}, nil)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -120,6 +121,8 @@ func (a *Assumptions) check() error {
 			least = 1
 		case "lifetime":
 			least = .01
+		case "wake_time":
+			least = .001
 		}
 		switch {
 		case !(c.Low <= c.Middle && c.Middle <= c.High):
@@ -127,6 +130,8 @@ func (a *Assumptions) check() error {
 				c.High)
 		case c.Low < least || c.High > largest:
 			return fmt.Errorf("constants: %s: %g to %g is not from %g to %g", key, c.Low, c.High, least, largest)
+		case key == "wake_time" && c.High > 86400:
+			return fmt.Errorf("constants: wake_time: %g s is more than a day", c.High)
 		case key == "utilization" && c.High > 1:
 			return fmt.Errorf("constants: utilization: %g is above 1", c.High)
 		case c.Source == "":
@@ -172,6 +177,11 @@ func (a *Assumptions) model(name string) (GPU, error) {
 	return a.GPUs[found], nil
 }
 
+// WakeTime is how long a node takes to wake, at the middle.
+func (a *Assumptions) WakeTime() time.Duration {
+	return time.Duration(a.constant("wake_time", 1) * float64(time.Second))
+}
+
 func (a *Assumptions) constant(name string, k int) float64 {
 	b := a.Constants[name].Band
 	return *b.at(k)
@@ -209,8 +219,8 @@ func (a *Assumptions) Rows(c workload.Cluster) []Row {
 
 // watts is the power that a GPU of a node group stands for, by band, before PUE: with its
 // share of the node while it is free, and above that while a job holds it alone, or half
-// of it.
-type watts struct{ base, alone, half [bands]float64 }
+// of it. asleep is that of a node, waking what it draws more while it wakes.
+type watts struct{ base, alone, half, asleep, waking [bands]float64 }
 
 // wattsOf is the power of the GPUs of a group. A CPU is as busy as the node's GPUs are on average.
 func (a *Assumptions) wattsOf(g *workload.NodeGroup) (watts, error) {
@@ -228,6 +238,7 @@ func (a *Assumptions) wattsOf(g *workload.NodeGroup) (watts, error) {
 			held := math.Min(gpu.Max, gpu.Idle+c("context"))
 			return factor * (held - gpu.Idle + (gpu.Max-held)*u + c("cpus")*(c("cpu_max")-c("cpu_idle"))*u/n)
 		}
+		w.asleep[k], w.waking[k] = factor*c("asleep"), factor*c("waking")
 		w.alone[k], w.half[k] = active(u), active(math.Min(1, 2*u))/2
 	}
 	return w, nil

@@ -47,8 +47,25 @@ func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 			}
 		}
 	}
-	x := m.a.amount([bands]float64{0, active, 0}, s.From, s.To)
-	return simulator.Draw{Energy: x.Energy.Middle, Cost: x.Cost.Middle, CO2: x.CO2.Middle}
+	var d simulator.Draw
+	d.Energy, d.Cost, d.CO2 = m.a.used(1, active, s.From, s.To)
+	return d
+}
+
+// Awake is what a node draws while it is awake above a sleeping one, waking until an instant. The GPUs of jobs
+// add to it. The Meter is a simulator.NodeMeter.
+func (m *Meter) Awake(node int, from, to, woken time.Duration) (d simulator.Draw) {
+	group := 0
+	if m.a.group != nil {
+		group = m.a.group[node]
+	}
+	w, gpus := &m.a.watts[group], m.a.in.Cluster.Groups[group].GPUsPerNode
+	d.Energy, d.Cost, d.CO2 = m.a.used(1, w.base[1]*float64(gpus)-w.asleep[1], from, to)
+	if end := min(woken, to); end > from {
+		e, cost, co2 := m.a.used(1, w.waking[1], from, end)
+		d.Energy, d.Cost, d.CO2 = d.Energy+e, d.Cost+cost, d.CO2+co2
+	}
+	return d
 }
 
 // Digest identifies everything that Draw depends on.
@@ -60,10 +77,7 @@ func (m *Meter) Digest() string {
 		if s == nil {
 			continue
 		}
-		fmt.Fprintln(h, len(s.at))
-		for i, t := range s.at {
-			fmt.Fprintln(h, t.UnixNano(), s.values[i])
-		}
+		s.digest(h)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -37,6 +38,7 @@ type Input struct {
 	From, To    time.Duration // the nodes are on in between
 	Jobs        []Job
 	Spells      []Spell
+	Naps        []simulator.Nap // of nodes that sleep
 	// Prices in $/MWh and Intensities in g/kWh; nil means the constants.
 	Prices, Intensities *Series
 	// Measured is the power of the cluster, nil if it was not measured.
@@ -88,6 +90,8 @@ type Report struct {
 	Jobs        Amount  `json:"jobs"`
 	Idle        Amount  `json:"idle"`
 	CapitalCost Band    `json:"capital_usd"` // GPU-hours held times gpu_hour_price
+	// Slept says what the sleep of nodes saved; absent where none slept.
+	Slept *Slept `json:"slept,omitempty"`
 	// Embodied emissions of the cluster over the timeline, in kg.
 	Embodied Band `json:"embodied_co2_kg"`
 	// SCI is the software carbon intensity in kg: operation and embodied, by unit.
@@ -114,6 +118,15 @@ type Report struct {
 	ByJob []JobAmount `json:"-"` // in the order of Input.Jobs
 }
 
+// Slept is the sleep of nodes.
+type Slept struct {
+	NodeHours float64 `json:"node_hours"`
+	Share     float64 `json:"share"` // of the node-hours of the timeline
+	WakeUps   int     `json:"wake_ups"`
+	// Saved is what the nodes would have drawn more had they been idle, waking counted.
+	Saved Amount `json:"saved"`
+}
+
 // Hour is the cluster in an hour, or less at the end.
 type Hour struct {
 	At        time.Time `json:"at"`
@@ -137,6 +150,10 @@ type account struct {
 // Account computes the report of a timeline.
 func Account(in *Input) (*Report, error) {
 	a := &account{in: in}
+	if len(in.Naps) > 0 && len(in.Cluster.Groups) > 1 &&
+		slices.ContainsFunc(in.Spells, func(s Spell) bool { return len(s.At) == 0 }) {
+		return nil, errors.New("energy: nodes sleep, but where jobs ran is not known")
+	}
 	if in.To <= in.From {
 		return nil, fmt.Errorf("energy: the timeline ends at %v, which is not after %v", in.To, in.From)
 	}
@@ -176,6 +193,7 @@ func Account(in *Input) (*Report, error) {
 		r.Idle.add(&x)
 		r.Capacity += l.gpus * (l.to - l.from).Hours()
 	}
+	a.slept(r)
 	r.Cluster = r.Jobs
 	r.Cluster.add(&r.Idle)
 	a.derive(r)
@@ -199,6 +217,7 @@ func (a *account) groups() error {
 		}
 		a.watts = append(a.watts, w)
 		share := float64(g.Nodes*g.GPUsPerNode) / total
+		mean.asleep, mean.waking = w.asleep, w.waking // the same for all groups
 		for k := range bands {
 			mean.base[k] += w.base[k] * share
 			mean.alone[k] += w.alone[k] * share
@@ -234,11 +253,12 @@ type level struct {
 	busy     float64        // GPUs held
 }
 
-// change is one of held half GPUs, by whether they are shared, or of GPUs that are up.
+// change is one of held half GPUs, by whether they are shared, of GPUs that are up, or of nodes that sleep or wake.
 type change struct {
 	at                time.Duration
 	group             int
 	alone, half, gpus int
+	asleep, waking    int
 }
 
 // levels are the parts of the timeline in order. beyond is the GPU-time held beyond what
@@ -261,9 +281,10 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 			}
 			c.at = s.From
 			changes = append(changes, c)
-			changes = append(changes, change{s.To, group, -c.alone, -c.half, 0})
+			changes = append(changes, change{at: s.To, group: group, alone: -c.alone, half: -c.half})
 		})
 	}
+	changes = append(changes, a.napping()...)
 	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
 	now := make([]change, len(a.watts))
 	at := in.From
@@ -277,19 +298,21 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 		l := level{from: at, to: to}
 		for g := range now {
 			held := float64(now[g].alone) + float64(now[g].half)/2
-			free := float64(now[g].gpus) - held
+			off := float64(now[g].asleep * a.in.Cluster.Groups[g].GPUsPerNode)
+			free := float64(now[g].gpus) - held - off
 			if free < 0 {
 				beyond += time.Duration(-free * float64(to-at))
 				free = 0
 			}
+			asleep, waking := float64(now[g].asleep), float64(now[g].waking)
 			if at < in.From || at >= in.To {
-				free = 0 // the time outside counts for jobs alone
+				free, off, asleep, waking = 0, 0, 0, 0 // the time outside counts for jobs alone
 			}
-			l.gpus += held + free
+			l.gpus += held + free + off
 			l.busy += held
 			for k := range bands {
 				w := &a.watts[g]
-				l.free[k] += w.base[k] * free
+				l.free[k] += w.base[k]*free + w.asleep[k]*asleep + w.waking[k]*waking
 				l.held[k] += (w.base[k]+w.alone[k])*float64(now[g].alone) + (w.base[k]/2+w.half[k])*float64(now[g].half)
 			}
 		}
@@ -305,6 +328,7 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 		emit(c.at)
 		n := &now[c.group]
 		n.alone, n.half, n.gpus = n.alone+c.alone, n.half+c.half, n.gpus+c.gpus
+		n.asleep, n.waking = n.asleep+c.asleep, n.waking+c.waking
 	}
 	for _, b := range bounds {
 		emit(b)
@@ -355,6 +379,14 @@ func (a *account) amount(w [bands]float64, from, to time.Duration) (out Amount) 
 	if to <= from {
 		return out
 	}
+	for k := range bands {
+		*out.Energy.at(k), *out.Cost.at(k), *out.CO2.at(k) = a.used(k, w[k], from, to)
+	}
+	return out
+}
+
+// used is what watts use over a time, at place k of the band: kWh, $ and kg of CO2.
+func (a *account) used(k int, watts float64, from, to time.Duration) (e, cost, co2 float64) {
 	t0, t1 := a.clock(from), a.clock(to)
 	over := func(s *Series) float64 {
 		if s == nil {
@@ -363,21 +395,18 @@ func (a *account) amount(w [bands]float64, from, to time.Duration) (out Amount) 
 		return s.Over(t0, t1)
 	}
 	c := a.in.Assumptions.constant
-	for k := range bands {
-		kw := w[k] / 1000
-		if !a.metered {
-			kw *= c("pue", k)
-		}
-		e := kw * over(a.weights[k])
-		*out.Energy.at(k) = e
-		if *out.Cost.at(k) = e * c("price", k) / 1000; a.in.Prices != nil {
-			*out.Cost.at(k) = kw * over(a.prices[k]) / 1000
-		}
-		if *out.CO2.at(k) = e * c("intensity", k) / 1000; a.in.Intensities != nil {
-			*out.CO2.at(k) = kw * over(a.carbon[k]) / 1000
-		}
+	kw := watts / 1000
+	if !a.metered {
+		kw *= c("pue", k)
 	}
-	return out
+	e = kw * over(a.weights[k])
+	if cost = e * c("price", k) / 1000; a.in.Prices != nil {
+		cost = kw * over(a.prices[k]) / 1000
+	}
+	if co2 = e * c("intensity", k) / 1000; a.in.Intensities != nil {
+		co2 = kw * over(a.carbon[k]) / 1000
+	}
+	return e, cost, co2
 }
 
 // jobs adds up what jobs and tenants use.

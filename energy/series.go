@@ -65,6 +65,35 @@ func (s *Series) At(t time.Time) float64 {
 	return s.values[max(0, sort.Search(len(s.at), func(i int) bool { return s.at[i].After(t) })-1)]
 }
 
+// step is a time with one value.
+type step struct {
+	from  time.Time
+	span  time.Duration
+	value float64
+}
+
+// steps are the parts of a span that is not empty, in order.
+func (s *Series) steps(from, to time.Time) (out []step) {
+	for at := from; at.Before(to); {
+		i := sort.Search(len(s.at), func(i int) bool { return s.at[i].After(at) })
+		end := to
+		if i < len(s.at) && s.at[i].Before(to) {
+			end = s.at[i]
+		}
+		out = append(out, step{at, end.Sub(at), s.values[max(0, i-1)]})
+		at = end
+	}
+	return out
+}
+
+// digest writes what identifies the series.
+func (s *Series) digest(w io.Writer) {
+	fmt.Fprintln(w, len(s.at))
+	for i, t := range s.at {
+		fmt.Fprintln(w, t.UnixNano(), s.values[i])
+	}
+}
+
 // Gaps are the parts of a span for which the file has no value of their own.
 func (s *Series) Gaps(from, to time.Time) []Span {
 	var out []Span

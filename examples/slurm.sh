@@ -1,5 +1,5 @@
 #!/bin/sh
-# A real Slurm with emulated nodes, from nothing to configured by the service, in two minutes: needs root, Go, and
+# A real Slurm with emulated nodes, from nothing to tuned, offline and by the service, in two minutes: needs root, Go, and
 # Debian's packages slurmctld slurmd slurm-client slurmdbd munge mariadb-server.
 set -eu
 autosched=${AUTOSCHED:-bin/autosched}
@@ -18,22 +18,7 @@ export SLURM_CONF
 slurm=$(dirname "$SLURM_CONF")
 "$autosched" slurm doctor --log "$slurm/slurmctld.log"
 
-"$autosched" serve --dir "$dir/data" --listen "$server" 2>"$dir/serve.log" &
-pids="$pids $!"
-until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
-cat >"$dir/space.yaml" <<'END'
-parameters:
-- {id: PriorityWeightAge, kind: int, min_value: 0, max_value: 100000, default_value: 1000}
-- {id: PriorityWeightTRES.gpu, kind: int, min_value: 0, max_value: 100000, default_value: 1}
-- {id: PriorityWeightTRES.gpu.negative, kind: bool, default_value: false}
-- {id: SchedulerParameters.bf_interval, kind: int, min_value: 1, max_value: 300, default_value: 5}
-END
-"$autosched" scheduler register --server "$server" --space "$dir/space.yaml" --id prod --objective mean_wait --nodes 4 --gpus-per-node 8
-"$autosched" slurm run --server "$server" --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
-pids="$pids $!"
-
 in_force() { scontrol show config | grep "^$1 .*= $2"; }
-until in_force PriorityWeightTRES 'GRES/gpu=1$'; do sleep 1; done
 
 # 24 jobs of 1 to 32 GPUs, and how long they waited.
 workload() {
@@ -48,7 +33,39 @@ workload() {
 }
 SLURM_TIME_FORMAT=%s
 export SLURM_TIME_FORMAT
-workload "now-1minutes" "as it was"
+began=$(date +%s)
+workload "uts$began" "as it was"
+
+echo
+echo "1. Offline: what would have been better for these jobs, as a patch, and in force by hand."
+"$autosched" slurm init --out "$dir/site" >/dev/null
+sacct -X -a -D -P -S "uts$began" --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList >"$dir/sacct.psv"
+"$autosched" tune --trace "$dir/sacct.psv" --site "$dir/site" --at "$(date -u -d "@$began" +%Y-%m-%dT%H:%M:%SZ)" --horizon 5m --truth \
+	--objective avg_queue --ignore-fidelity --top 3 --conf-out "$dir/tuned.conf"
+"$autosched" slurm apply "$dir/tuned.conf" --log "$slurm/slurmctld.log"
+sleep 2
+began=$(date +%s)
+workload "uts$began" "tuned"
+"$autosched" slurm rollback --original
+rm -rf "$slurm/autosched/.autosched"
+
+echo
+echo "2. Live: the service, the adapter beside slurmctld, and values that an operator pins."
+"$autosched" serve --dir "$dir/data" --listen "$server" 2>"$dir/serve.log" &
+pids="$pids $!"
+until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
+cat >"$dir/space.yaml" <<'END'
+parameters:
+- {id: PriorityWeightAge, kind: int, min_value: 0, max_value: 100000, default_value: 1000}
+- {id: PriorityWeightTRES.gpu, kind: int, min_value: 0, max_value: 100000, default_value: 1}
+- {id: PriorityWeightTRES.gpu.negative, kind: bool, default_value: false}
+- {id: SchedulerParameters.bf_interval, kind: int, min_value: 1, max_value: 300, default_value: 5}
+END
+"$autosched" scheduler register --server "$server" --space "$dir/space.yaml" --id prod --objective mean_wait --nodes 4 --gpus-per-node 8
+"$autosched" slurm run --server "$server" --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+pids="$pids $!"
+
+until in_force PriorityWeightTRES 'GRES/gpu=1$'; do sleep 1; done
 
 "$autosched" config pin prod --server "$server" --reason 'jobs of few GPUs first, and backfill every second' \
 	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true --set SchedulerParameters.bf_interval=1

@@ -40,7 +40,7 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 		return nil, nil
 	}
 	second := own.after(mid)
-	base, err := first.run(ctx, in.Scheduler, in.Config)
+	base, err := first.run(ctx, in.policy())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 		if n == out.Nodes || !ok {
 			continue
 		}
-		got, err := changed.run(ctx, in.Scheduler, in.Config)
+		got, err := changed.run(ctx, in.policy())
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (in *Input) calibrate(ctx context.Context, r *Report, own *run) (*Calibrati
 	test := *r
 	out.Before = second.delay()
 	if changed, ok := in.withNodes(out.Nodes); ok && out.Changed {
-		got, err := changed.run(ctx, in.Scheduler, in.Config)
+		got, err := changed.run(ctx, in.policy())
 		if err != nil {
 			return nil, err
 		}

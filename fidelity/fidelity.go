@@ -27,6 +27,16 @@ type Input struct {
 	Simulate  simulator.Options
 	// Recorded is the name of the scheduler that ran the history, Unknown or Scheduler's.
 	Recorded string
+	// closest is the member of the ensemble that is compared, nil before.
+	closest simulator.Policy
+}
+
+// policy is the simulated scheduler.
+func (in *Input) policy() simulator.Policy {
+	if in.closest != nil {
+		return in.closest
+	}
+	return in.Scheduler.New(in.Config)
 }
 
 // Unknown is Input.Recorded where the history does not say, Other that of a scheduler
@@ -71,7 +81,9 @@ type Report struct {
 	Queue  float64   `json:"simulated_queue_s"`
 	JCT    Agreement `json:"jct"`
 	Groups []Group   `json:"groups"`
-	Causes []Cause   `json:"causes"`
+	// Ensemble is absent where what is not known of the recorded scheduler does not matter.
+	Ensemble *Ensemble `json:"ensemble,omitempty"`
+	Causes   []Cause   `json:"causes"`
 	// Orders are simulated schedulers, the one that describes the recorded delays best
 	// first. Empty of Quick where the grade does not call for it.
 	Orders      []Order      `json:"orders,omitempty"`
@@ -115,15 +127,18 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 	if r.few() {
 		return r, nil
 	}
-	own, err := in.run(ctx, in.Scheduler, in.Config)
+	own, err := in.run(ctx, in.policy())
 	if err != nil {
 		return nil, err
 	}
 	rec := recordOf(in)
 	r.PeakGPUs, r.MeanGPUs = float64(rec.peak())/1000, rec.used.mean(in.From, in.To)/1000
-	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
-	r.Queue = own.queue()
-	r.grade()
+	r.compare(in, own)
+	if r.Grade != Describes && r.Recorded == r.Scheduler {
+		if own, err = in.ensemble(ctx, r, own); err != nil {
+			return nil, err
+		}
+	}
 	best := own
 	if full || r.Refused || r.outOfProportion(r.Queue) {
 		if r.Orders, best, err = in.orders(ctx, own); err != nil {
@@ -146,6 +161,13 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 	return r, nil
 }
 
+// compare sets the agreement of a run, and grades it.
+func (r *Report) compare(in *Input, own *run) {
+	r.Delay, r.JCT, r.Groups = own.delay(), own.jct(), own.groups(in.Trace)
+	r.Queue = own.queue()
+	r.grade()
+}
+
 // warmUp is the part of the window after From that is not compared: the simulated cluster
 // starts empty, the recorded one did not.
 func (in *Input) warmUp() time.Duration { return min((in.To-in.From)/10, 24*time.Hour) }
@@ -164,13 +186,13 @@ type run struct {
 	free  steps  // GPUs of the simulated cluster, in thousandths
 }
 
-// run simulates the window under a scheduler.
-func (in *Input) run(ctx context.Context, s *schedulers.Scheduler, c space.Config) (*run, error) {
+// run simulates the window under a policy.
+func (in *Input) run(ctx context.Context, p simulator.Policy) (*run, error) {
 	var sim simulator.Sim
 	out := &run{}
 	o := in.Simulate
 	o.Observer = func(e simulator.Event) { out.free.set(e.Time, 1000*int64(sim.Free())) }
-	if err := sim.Start(in.Cluster, in.Trace.Window(in.From, in.To), s.New(c), o); err != nil {
+	if err := sim.Start(in.Cluster, in.Trace.Window(in.From, in.To), p, o); err != nil {
 		return nil, err
 	}
 	if err := sim.Run(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -142,6 +143,7 @@ func TestExact(t *testing.T) {
 // TestPlantedCause makes histories that differ from what is simulated in one respect, which
 // the report names.
 func TestPlantedCause(t *testing.T) {
+	testshared.Full(t)
 	backfill, with := fifo(t, "true")
 	_, without := fifo(t, "false")
 	sjf, shortest := scheduler(t, "sjf", "backfill=true")

@@ -63,7 +63,7 @@ func (in *Input) orders(ctx context.Context, own *run) ([]Order, *run, error) {
 		if s == in.Scheduler && c.Hash() == in.Config.Hash() {
 			continue
 		}
-		r, err := in.run(ctx, s, c)
+		r, err := in.run(ctx, s.New(c))
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}

@@ -61,7 +61,7 @@ func (in *Input) outages(ctx context.Context, rec *record, own, best *run) (*Out
 	}
 	without := *in
 	without.Simulate.Nodes = out.Events
-	got, err := without.run(ctx, in.Scheduler, in.Config)
+	got, err := without.run(ctx, in.policy())
 	if err != nil {
 		return nil, err
 	}

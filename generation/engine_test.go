@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -70,6 +71,7 @@ func engine(t testing.TB, method string) *generation.Engine {
 var engineMethods = []string{"", "repeat", "last-hour", "paper", "knn/history"}
 
 func TestEngineFutures(t *testing.T) {
+	testshared.Full(t)
 	for _, m := range engineMethods {
 		t.Run(m, func(t *testing.T) {
 			_, r := moment(t, 40*time.Hour, 5, 1)
@@ -125,6 +127,7 @@ func TestEngineMovesDeadlines(t *testing.T) {
 // TestEngineForgetsNothingAndRemembersNothing: an engine that has made futures
 // before, at other instants, makes the same as a fresh one.
 func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
+	testshared.Full(t)
 	all := sample(t)
 	var some []workload.Job
 	for i, j := range all.Jobs() {
@@ -156,6 +159,7 @@ func TestEngineForgetsNothingAndRemembersNothing(t *testing.T) {
 // TestEngineKeepsBatchesTogether: jobs that come again in a batch have the
 // durations they had.
 func TestEngineKeepsBatchesTogether(t *testing.T) {
+	testshared.Full(t)
 	_, r := moment(t, 60*time.Hour, 8, 2)
 	ran := map[string]time.Duration{}
 	for _, rec := range r.Records {

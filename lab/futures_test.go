@@ -4,9 +4,12 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestDrawFutures(t *testing.T) {
+	testshared.Full(t)
 	w := sample(t).Trace
 	first, _ := w.Span()
 	o := FuturesOptions{At: first + 36*time.Hour, Horizon: time.Hour, Count: 3, Seed: 1}

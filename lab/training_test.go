@@ -130,6 +130,7 @@ func TestForesee(t *testing.T) {
 }
 
 func TestTrainRefuses(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t)
 	for name, c := range map[string]struct {
 		t    TrainingOptions

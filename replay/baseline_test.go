@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -11,6 +12,7 @@ import (
 // TestCurrentIsTheBaseline: the configuration that the user runs is the first row and 1 of
 // every ratio; guards compare with it, and tuning begins with it in force.
 func TestCurrentIsTheBaseline(t *testing.T) {
+	testshared.Full(t)
 	o := sample(t, "default", "preset", "random-preset", "autosched")
 	s, err := schedulers.Find("fifo")
 	if err != nil {

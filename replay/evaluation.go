@@ -44,7 +44,7 @@ func Prepare(o Options) (*Evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e, round.CheckObjective(e.Options.Goal.Objective())
+	return e, round.CheckObjective(e.Options.Goal.Objective(), o.Simulate.Meter != nil)
 }
 
 func prepare(o Options) (*Evaluation, error) {
@@ -372,6 +372,10 @@ func (e *Evaluation) measure(out *Outcome, sim *simulator.Sim) {
 	out.AvgJCT, out.P50JCT, out.P95JCT, out.P99JCT, out.AvgQueue = s.AvgJCT, s.P50JCT, s.P95JCT, s.P99JCT, s.AvgQueue
 	out.Preemptions, out.FTFLe1, out.P95Rho, out.MaxRho = s.Preemptions, s.FTFLe1, s.P95Rho, s.MaxRho
 	out.Utilization = sim.Summarize().Utilization
+	if e.Options.Simulate.Meter != nil {
+		d := sim.Drawn()
+		out.Energy, out.Cost, out.CO2, out.EDP = d.Energy, d.Cost, d.CO2, d.Energy*s.AvgJCT/3600
+	}
 	e.measureGuarded(out, counted)
 	out.JCTs = make([]float64, len(counted))
 	for i := range counted {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -379,6 +380,7 @@ func TestFlashCrowdIsNotToBlame(t *testing.T) {
 // TestReplayGoesBack: what a method adopts is watched, taken back and parked, and the
 // rounds after that are distrusted.
 func TestReplayGoesBack(t *testing.T) {
+	testshared.Full(t)
 	e := onTrial(t, small(t), "tiresias")
 	sp := e.Options.Scheduler.Space
 	slow, err := sp.Parse(sp.Default(), []string{"queues=1", "queue_thresholds="})

@@ -43,6 +43,7 @@ func TestRoundMeasuresNodeEvents(t *testing.T) {
 
 // TestForecastsKnowNodes: in a round's futures, nodes are as the state has them.
 func TestForecastsKnowNodes(t *testing.T) {
+	testshared.Full(t)
 	o := withNodeEvents(t)
 	e, err := prepare(o)
 	if err != nil {
@@ -78,6 +79,7 @@ func TestForecastsKnowNodes(t *testing.T) {
 }
 
 func TestEveryMethodRunsWithNodeEvents(t *testing.T) {
+	testshared.Full(t)
 	o := withNodeEvents(t)
 	o.To, o.Budget = o.From+4*time.Hour, 6
 	r := evaluate(t, o)

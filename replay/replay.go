@@ -76,6 +76,8 @@ type Step struct {
 
 // Report is an evaluation's result.
 type Report struct {
+	// Change is what Answer recommends to a site whose settings are described, absent if nothing.
+	Change      *SettingsChange  `json:"settings_change,omitempty"`
 	Trace       string           `json:"trace"`
 	Digest      string           `json:"digest"`
 	Synthetic   bool             `json:"synthetic"`
@@ -163,7 +165,13 @@ type Outcome struct {
 	FTFLe1      float64    `json:"ftf_le_1"`
 	P95Rho      float64    `json:"p95_rho"`
 	MaxRho      float64    `json:"max_rho"`
-	Rounds      int        `json:"rounds"`
+	// Energy, Cost and CO2 are what Options.Simulate.Meter measured of the whole replay; EDP is the energy times
+	// the average JCT in hours.
+	Energy float64 `json:"energy_kwh,omitempty"`
+	Cost   float64 `json:"cost_usd,omitempty"`
+	CO2    float64 `json:"co2_kg,omitempty"`
+	EDP    float64 `json:"edp_kwh_h,omitempty"`
+	Rounds int     `json:"rounds"`
 	// Urgent are the Rounds between rounds, after a burst (round.Burst).
 	Urgent  int `json:"urgent,omitempty"`
 	Changes int `json:"changes"`

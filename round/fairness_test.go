@@ -99,7 +99,7 @@ func TestFormatMetric(t *testing.T) {
 		}
 	}
 	for _, o := range round.Objectives {
-		if err := round.CheckObjective(o); err != nil {
+		if err := round.CheckObjective(o, false); err != nil {
 			t.Error(err)
 		}
 	}

@@ -97,7 +97,9 @@ func floorScenarios(t *testing.T, s *schedulers.Scheduler, r *rand.Rand, seed ui
 // checkFloors measures every metric that can be an objective.
 func checkFloors(t *testing.T, what string, s *schedulers.Scheduler, x []Scenario, candidates []space.Config) {
 	t.Helper()
-	scorer, err := NewScorer(&Problem{Scheduler: s, Cluster: x[0].State.Cluster, Goal: Minimise(Metrics()[0])}, x)
+	p := &Problem{Scheduler: s, Cluster: x[0].State.Cluster, Goal: Minimise(Metrics()[0])}
+	p.Options.Meter = tariff{before: 1, after: 1}
+	scorer, err := NewScorer(p, x)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,6 +166,9 @@ func (sc *Scorer) Add(name string) error {
 	case slices.Contains(sc.others, metric):
 		return fmt.Errorf("front: %s is named twice", metric)
 	}
+	if Metered(metric) && sc.options.Meter == nil {
+		return fmt.Errorf("front: %s: %w", metric, ErrNoMeter)
+	}
 	sc.others = append(sc.others, metric)
 	return nil
 }

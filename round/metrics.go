@@ -27,27 +27,33 @@ type metric struct {
 	unit  string // s, % (a share) or none
 	// tenants has a value for each tenant.
 	tenants bool
+	// whole is a metric of a run instead of a statistic of jobs: of, floor and to are nil.
+	whole func(*player) float64
 }
 
 // metrics by name. Queue is the total queueing delay; short_avg_jct
 // is the mean JCT of the jobs that run for less than ShortRun, 0 if none does; deadline_misses is the share of
 // jobs with a deadline that end after it, 0 if none has one.
 var metrics = map[string]metric{
-	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false},
-	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false},
-	"p95_jct":          {jct, jctFloor, quantile(.95), "s", false},
-	"p99_jct":          {jct, jctFloor, quantile(.99), "s", false},
-	"ftf":              {rho, noFloor, unfair, "%", false},
-	"p95_rho":          {rho, noFloor, quantile(.95), "", false},
-	"max_rho":          {rho, noFloor, slices.Max[[]float64], "", false},
-	"avg_queue":        {queue, queueFloor, stats.Mean, "s", false},
-	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false},
-	"short_avg_jct":    {shortJCT, shortFloor, shareKnown, "s", false},
-	missesMetric:       {late, lateFloor, shareKnown, "%", false},
-	"tenant_avg_jct":   {jct, jctFloor, stats.Mean, "s", true},
-	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true},
-	"tenant_avg_queue": {queue, queueFloor, stats.Mean, "s", true},
-	"tenant_p95_queue": {queue, queueFloor, quantile(.95), "s", true},
+	"avg_jct":          {jct, jctFloor, stats.Mean, "s", false, nil},
+	"p50_jct":          {jct, jctFloor, quantile(.5), "s", false, nil},
+	"p95_jct":          {jct, jctFloor, quantile(.95), "s", false, nil},
+	"p99_jct":          {jct, jctFloor, quantile(.99), "s", false, nil},
+	"ftf":              {rho, noFloor, unfair, "%", false, nil},
+	"p95_rho":          {rho, noFloor, quantile(.95), "", false, nil},
+	"max_rho":          {rho, noFloor, slices.Max[[]float64], "", false, nil},
+	"avg_queue":        {queue, queueFloor, stats.Mean, "s", false, nil},
+	"p95_queue":        {queue, queueFloor, quantile(.95), "s", false, nil},
+	"short_avg_jct":    {shortJCT, shortFloor, shareKnown, "s", false, nil},
+	missesMetric:       {late, lateFloor, shareKnown, "%", false, nil},
+	"tenant_avg_jct":   {jct, jctFloor, stats.Mean, "s", true, nil},
+	"tenant_p95_jct":   {jct, jctFloor, quantile(.95), "s", true, nil},
+	"tenant_avg_queue": {queue, queueFloor, stats.Mean, "s", true, nil},
+	"tenant_p95_queue": {queue, queueFloor, quantile(.95), "s", true, nil},
+	"energy":           drawn("kWh", func(d simulator.Draw, _ float64) float64 { return d.Energy }),
+	"cost":             drawn("$", func(d simulator.Draw, _ float64) float64 { return d.Cost }),
+	"co2":              drawn("kg", func(d simulator.Draw, _ float64) float64 { return d.CO2 }),
+	"edp":              drawn("kWh h", func(d simulator.Draw, hours float64) float64 { return d.Energy * hours }),
 }
 
 // Metrics are the names of the metrics of goals.
@@ -156,17 +162,19 @@ func FormatMetric(name string, v float64) string {
 		return fmt.Sprintf("%.2f %%", 100*v)
 	case m.unit == "":
 		return fmt.Sprintf("%.3f", v)
+	case m.whole != nil:
+		return fmt.Sprintf("%.2f %s", v, m.unit)
 	}
 	return fmt.Sprintf("%.0f s", v)
 }
 
-// Unit of a metric's values: s, %, for shares between 0 and 1, or "".
+// Unit of a metric's values: s, %, for shares between 0 and 1, that of energy, cost and CO2, or "".
 func Unit(metric string) string { return metrics[metric].unit }
 
 // PerTenant reports whether a metric has a value for each tenant.
 func PerTenant(metric string) bool { return metrics[metric].tenants }
 
-// MetricValue returns the value of a job that a metric is a statistic of.
+// MetricValue returns the value of a job that a metric, which is not Metered, is a statistic of.
 func MetricValue(metric string, o *simulator.Outcome) float64 { return metrics[metric].of(o) }
 
 // Statistic returns a metric of its jobs' values, which it may sort.
@@ -175,7 +183,7 @@ func Statistic(metric string, values []float64) float64 { return metrics[metric]
 // Format formats a value of the goal's objective.
 func (g *Goal) Format(v float64) string { return FormatMetric(g.Metric(), v) }
 
-// Unit of the objective's values: s, share (of the jobs), or ratio, which rho and
+// Unit of the objective's values: s, share (of the jobs), kWh, $, kg, kWh h, or ratio, which rho and
 // weighted sums are.
 func (g *Goal) Unit() string {
 	m, ok := metrics[g.Metric()]
@@ -188,10 +196,14 @@ func (g *Goal) Unit() string {
 	return m.unit
 }
 
-// CheckObjective refuses what is not in Objectives.
-func CheckObjective(name string) error {
-	if !slices.Contains(Objectives, name) {
-		return fmt.Errorf("objective: %q is not known; there are %s", name, strings.Join(Objectives, ", "))
+// CheckObjective refuses what is not in Objectives or, for a run with a meter, in EnergyObjectives.
+func CheckObjective(name string, metered bool) error {
+	known := Objectives
+	if metered {
+		known = slices.Concat(known, EnergyObjectives)
+	}
+	if !slices.Contains(known, name) {
+		return fmt.Errorf("objective: %q is not known; there are %s", name, strings.Join(known, ", "))
 	}
 	return nil
 }
@@ -207,6 +219,10 @@ type metricValues struct {
 func (v *metricValues) add(m *metric, p *player, x *Scenario) {
 	if m.tenants {
 		v.byTenant = append(v.byTenant, p.byTenant(m, x))
+		return
+	}
+	if m.whole != nil {
+		v.all, v.floors = append(v.all, m.whole(p)), append(v.floors, 0)
 		return
 	}
 	v.all = append(v.all, m.to(p.each(m.of)))

@@ -41,6 +41,10 @@ func Label(metric string) string {
 		return "share of jobs with rho above 1"
 	case missesMetric:
 		return "share of missed deadlines"
+	case "co2":
+		return "CO2"
+	case "edp":
+		return "energy-delay product"
 	case "short_avg_jct":
 		return "average JCT of short jobs"
 	}
@@ -61,8 +65,10 @@ func (g *Goal) Title() string {
 		return Label(name) + " (s)"
 	case "%":
 		return Label(name) + " (from 0 to 1)"
+	case "":
+		return Label(name)
 	}
-	return Label(name)
+	return fmt.Sprintf("%s (%s)", Label(name), metrics[name].unit)
 }
 
 // value formats a value of rank k for people.

@@ -101,6 +101,7 @@ func TestDecideByTheRule(t *testing.T) {
 // TestDecidePools: rounds in which the incumbent was better outweigh one in which it is not,
 // unless they are left out or pursued another goal.
 func TestDecidePools(t *testing.T) {
+	testshared.Full(t)
 	in := portfolioAt(t, 11, "2")
 	_, h := decided(t, in)
 	mine := h.Evidence[in.Incumbent.Hash()]
@@ -131,6 +132,7 @@ func TestDecidePools(t *testing.T) {
 // TestInsuredOnceADay: a day's replay and stress are measured once, for new configurations on
 // demand, and each part can be left out.
 func TestInsuredOnceADay(t *testing.T) {
+	testshared.Full(t)
 	in := portfolioAt(t, 12, "2")
 	_, first := decided(t, in)
 	x := &first.Insurance

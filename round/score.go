@@ -76,6 +76,9 @@ func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 	if err := p.Goal.check(); err != nil {
 		return nil, err
 	}
+	if p.Goal.Metered() != "" && p.Options.Meter == nil {
+		return nil, fmt.Errorf("objective %s: %w", p.Goal, ErrNoMeter)
+	}
 	sc := &Scorer{scheduler: p.Scheduler, cluster: p.Cluster, goal: p.Goal, options: p.Options}
 	sc.options.Observer, sc.options.Nodes = nil, nil
 	for _, x := range scenarios {
@@ -183,6 +186,9 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 		for _, name := range wanted {
 			m := metrics[name]
 			f.values[name].add(&m, p, x)
+			if err := f.values[name].positive(name); err != nil {
+				return f, err
+			}
 		}
 		for k := range p.out {
 			n := float64(p.out[k].Members)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -15,6 +16,7 @@ import (
 // TestInertSettingsAreInert: whatever their values, nothing changes, and where
 // something does change they are not named.
 func TestInertSettingsAreInert(t *testing.T) {
+	testshared.Full(t)
 	for _, s := range schedulers.All {
 		if s.Inert == nil {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -205,6 +206,7 @@ func TestProtectionByHand(t *testing.T) {
 // of its long one in time, as if there were no other tenant, under every policy
 // but noTurns; whatever the other tenant has waiting.
 func TestTenantsTakeTurns(t *testing.T) {
+	testshared.Full(t)
 	vcs := []workload.VC{{Tenant: "a", GPUs: 4}, {Tenant: "b", GPUs: 4}}
 	o := simulator.Options{Quota: simulator.QuotaStrict, Peer: simulator.Peer{NoRestartCost: true},
 		Estimate: func(j *workload.Job) time.Duration {

@@ -7,6 +7,7 @@ package schedulers
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/schedulers/astraea"
 	"github.com/autosched/autosched/schedulers/chronus"
@@ -48,6 +49,9 @@ type Scheduler struct {
 	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
 	// means none.
 	Inert func(deadlines, estimates bool) []string
+	// Members makes simulations that differ in what is not known of a recorded run of the scheduler, such as when its
+	// cycles came. Delays that are many times the scale do not depend on it. Nil means that nothing is unknown.
+	Members func(space.Config) (members []simulator.Member, scale time.Duration)
 }
 
 // Preset is a named configuration.
@@ -85,7 +89,7 @@ var All = []*Scheduler{
 		Space: must(space.New(sjf.Space(), nil)), New: sjf.New, Clairvoyant: true},
 	{Name: "slurm", Title: "Slurm's multifactor priorities with backfill by time limits",
 		Paper: "Yoo et al., SLURM, JSSPP 2003", Space: slurmSpace, New: slurm.New, Presets: slurmPresets,
-		Native: &conf.Form{}},
+		Native: &conf.Form{}, Members: slurm.Members},
 	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations",
 		Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
 	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",
@@ -113,8 +117,11 @@ func (s *Scheduler) Form() native.Form {
 	return &native.Options{Comment: s.Name + ": the parameters by their ids"}
 }
 
-// Find returns the scheduler of a name. The error lists the known names.
+// Find returns the scheduler of a name, which may have suffixes (SleepSuffix). The error lists the known names.
 func Find(name string) (*Scheduler, error) {
+	if s := variantOf(name); s != nil {
+		return s, nil
+	}
 	for _, s := range All {
 		if s.Name == name {
 			return s, nil

@@ -72,28 +72,35 @@ func BenchmarkSlurmRound(b *testing.B) {
 	b.ReportMetric(float64(arrivals.Len()), "arrivals")
 }
 
-// BenchmarkSlurmWeek is a week of 100,000 jobs at a load of 0.8.
+// BenchmarkSlurmWeek is a week of 100,000 jobs at a load of 0.8, with hundreds of jobs waiting at its peaks.
 func BenchmarkSlurmWeek(b *testing.B) {
-	c := workload.Uniform(200, 8)
+	c := workload.Uniform(128, 8)
 	w, err := synth.Generate(synth.Options{Days: 7, Jobs: 100_000, Seed: 1, Cluster: c})
 	if err != nil {
 		b.Fatal(err)
 	}
-	work := 0.0
-	for _, j := range w.Jobs() {
+	// Run times are scaled to the load, which keeps the widths and the arrivals.
+	jobs, work := slices.Clone(w.Jobs()), 0.0
+	for _, j := range jobs {
 		work += j.Duration.Hours() * float64(j.GPUs.Whole())
 	}
-	c = workload.Uniform(int(work/(.8*24*7)/8)+1, 8)
+	for i := range jobs {
+		scaled := time.Duration(float64(jobs[i].Duration) * .8 * 24 * 7 * float64(c.TotalGPUs()) / work)
+		jobs[i].Duration = max(time.Second, scaled.Round(time.Second))
+	}
+	if w, err = workload.New(w.Name(), w.Zero(), jobs); err != nil {
+		b.Fatal(err)
+	}
 	w = limited(b, w)
 	s, err := schedulers.Find("slurm")
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, config := range map[string]string{"default": "", "small": "PriorityFavorSmall=true"} {
+	for i, name := range []string{"default", s.Presets[0].Name, s.Presets[2].Name, s.Presets[4].Name} {
 		b.Run(name, func(b *testing.B) {
 			set := s.Space.Default()
-			if config != "" {
-				set = s.Presets[1].Config
+			if i > 0 {
+				set = s.Presets[2*(i-1)].Config
 			}
 			most := 0
 			bench(b, func() {
@@ -107,7 +114,6 @@ func BenchmarkSlurmWeek(b *testing.B) {
 					b.Fatal(err)
 				}
 			})
-			b.ReportMetric(float64(c.Nodes()), "nodes")
 			b.ReportMetric(float64(most), "most-pending")
 		})
 	}

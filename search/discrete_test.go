@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/space"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -92,6 +93,7 @@ func costOf(s *space.Space) Evaluator {
 // A discrete space is measured whole before a study ends, no configuration
 // twice, and the study says why it ended.
 func TestDiscreteSpacesAreExhausted(t *testing.T) {
+	testshared.Full(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSpace(t, true)
 		all, complete := s.Enumerate(300)

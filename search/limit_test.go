@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/space"
 	"pgregory.net/rapid"
 )
@@ -45,6 +46,7 @@ func limited(ctx context.Context, c space.Config) (Measurement, error) {
 // TestWinnersKeepToLimits: for any sampler the winner keeps the limit, and is as good as
 // in the space without the infeasible configurations.
 func TestWinnersKeepToLimits(t *testing.T) {
+	testshared.Full(t)
 	s := ladder(t)
 	for _, method := range samplerNames() {
 		r, err := Tune(context.Background(), Options{Space: s, Evaluate: limited, Method: method, Budget: 50, Seed: 7})
@@ -117,6 +119,7 @@ func TestFront(t *testing.T) {
 // TestFrontIsSpread: a search for a front covers more of it than a search for the least
 // of one objective.
 func TestFrontIsSpread(t *testing.T) {
+	testshared.Full(t)
 	s, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)},
 		{ID: "y", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.1)}}, nil)
 	if err != nil {

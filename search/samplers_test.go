@@ -103,6 +103,7 @@ func TestModelsMoveOnFromRejections(t *testing.T) {
 }
 
 func TestAutoSaysWhy(t *testing.T) {
+	testshared.Full(t)
 	many := make([]space.Param, 100)
 	for i := range many {
 		many[i] = space.Param{ID: fmt.Sprintf("p%d", i), Kind: space.KindFloat, Max: 1, Default: space.Num(0)}

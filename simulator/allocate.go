@@ -29,6 +29,9 @@ func (s *Sim) allocate(id ID, g int) bool {
 	if len(s.nodes) == 0 {
 		return false
 	}
+	if s.sleeps() {
+		s.preferAwake(s.nodes)
+	}
 	s.occupy(id, s.nodes)
 	return true
 }
@@ -60,7 +63,11 @@ func (s *Sim) allocateMembers(id ID) bool {
 	}
 	copy(s.place.full, s.full) // nothing has changed
 	if ok {
-		s.occupy(id, merged(s.nodes))
+		at := merged(s.nodes)
+		if s.sleeps() {
+			s.preferAwake(at)
+		}
+		s.occupy(id, at)
 	}
 	return ok
 }
@@ -82,6 +89,9 @@ func merged(at []workload.NodeGPUs) []workload.NodeGPUs {
 func (s *Sim) occupy(id ID, at []workload.NodeGPUs) {
 	j := &s.jobs[id]
 	j.held = 0
+	if s.sleeps() {
+		s.rouse(at)
+	}
 	for _, n := range at {
 		s.place.take(n.Node, n.GPUs)
 		j.held += int32(n.GPUs)

@@ -53,11 +53,14 @@ func (s *Sim) markRunning(id ID) {
 	if j.starts == 0 {
 		j.first = s.now
 	}
+	if s.sleeps() {
+		j.ready = s.awakeFor(id)
+	}
 	kind := workload.Started
 	if j.starts > 0 {
 		kind = workload.Resumed
 		if !j.anew {
-			j.ready = s.now + s.resumeCost(int(j.held/j.members))
+			j.ready += s.resumeCost(int(j.held / j.members))
 		}
 	}
 	j.starts++
@@ -93,6 +96,9 @@ func (s *Sim) release(id ID) {
 		}
 	default:
 		s.place.give(int(j.node), int(j.held))
+	}
+	if s.sleeps() {
+		s.vacantAll(j)
 	}
 }
 
@@ -140,6 +146,10 @@ func (s *Sim) retake(j *job) {
 			return
 		}
 		s.place.take(int(j.node), int(j.held))
+	}
+	if s.sleeps() {
+		s.nodes = s.placementOf(s.nodes[:0], j)
+		s.rouse(s.nodes)
 	}
 	s.charge(j)
 	s.reserve(j, 1)

@@ -115,10 +115,13 @@ func (s *Sim) processEvents(t time.Duration) error {
 		if err := s.count(id); err != nil {
 			return err
 		}
-		if j.phase != running { // its hold-off is over, or its epilog
-			if j.phase == done {
+		if j.phase != running { // its hold-off, its deferral or its epilog is over
+			switch {
+			case j.phase == done:
 				s.free(id)
-			} else {
+			case j.aside:
+				s.enter(id)
+			default:
 				s.unhold(id)
 				readmit = s.holds == nil
 			}
@@ -172,13 +175,12 @@ func (s *Sim) arrive() error {
 	if err := s.count(id); err != nil {
 		return err
 	}
-	s.countActive(j, 1)
-	s.countWaiting(id, 1)
 	if len(s.jobs) == s.total {
 		s.metrics.lastSubmit(s)
 	}
-	s.policy.Admit(id, Seen{})
-	s.jobs[id].firstPool = int8(s.jobs[id].pool)
+	if !s.postpone(id) {
+		s.enter(id)
+	}
 	s.notify(workload.Submitted, id)
 	return nil
 }

@@ -26,6 +26,18 @@ type Spell struct {
 // Draw is energy in kWh, its cost in $ and its emissions in kg of CO2.
 type Draw struct{ Energy, Cost, CO2 float64 }
 
+// Drawn is what Options.Meter measured so far in this run: of all jobs and, where nodes sleep and it is a
+// NodeMeter, of nodes while they are awake.
+func (s *Sim) Drawn() (sum Draw) {
+	for i := range s.drawn {
+		sum.add(s.drawn[i])
+	}
+	sum.add(s.drawnByNodes())
+	return sum
+}
+
+func (d *Draw) add(x Draw) { d.Energy, d.Cost, d.CO2 = d.Energy+x.Energy, d.Cost+x.Cost, d.CO2+x.CO2 }
+
 // meter measures the spell of a running job since it was last settled.
 func (s *Sim) meter(id ID, j *job) {
 	if s.opts.Meter == nil || s.now <= j.mark {
@@ -36,6 +48,5 @@ func (s *Sim) meter(id ID, j *job) {
 	}
 	s.metered = s.placementOf(s.metered[:0], j)
 	x := s.opts.Meter.Draw(Spell{Job: id, At: s.metered, GPUs: int(j.held), Shared: j.shares, From: j.mark, To: s.now})
-	d := &s.drawn[id]
-	d.Energy, d.Cost, d.CO2 = d.Energy+x.Energy, d.Cost+x.Cost, d.CO2+x.CO2
+	s.drawn[id].add(x)
 }

@@ -98,6 +98,9 @@ func (s *Sim) changeNode(e *workload.NodeEvent) {
 			}
 		}
 	}
+	if s.sleeps() {
+		s.sleepChanged(e.Node)
+	}
 	if s.opts.Observer != nil {
 		s.opts.Observer(Event{Kind: e.Kind, Time: s.now, Job: -1, Node: e.Node})
 	}

@@ -40,6 +40,10 @@ type Options struct {
 	Nodes []workload.NodeEvent
 	// Epilog is how long the GPUs of a job that ended stay taken.
 	Epilog time.Duration
+	// Wake is how long a node takes to wake that sleeps (Sleeper); 0 is DefaultWake.
+	Wake time.Duration
+	// Deferral says which jobs are deferred (Deferrer); nil defers none.
+	Deferral Deferral
 	// Peer reproduces what other simulators do differently.
 	Peer Peer
 	// Meter measures what jobs draw (Outcome.Draw); nil measures nothing.
@@ -71,6 +75,12 @@ func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	fmt.Fprintln(h, o.Models.Digest(gpus))
 	if o.Epilog > 0 {
 		fmt.Fprintln(h, "epilog", int64(o.Epilog))
+	}
+	if o.Deferral != nil {
+		fmt.Fprintln(h, "deferral", o.Deferral.Digest())
+	}
+	if o.Wake > 0 {
+		fmt.Fprintln(h, "wake", int64(o.Wake))
 	}
 	if len(o.Nodes) > 0 {
 		fmt.Fprintln(h, o.Nodes)

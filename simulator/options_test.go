@@ -18,6 +18,7 @@ func TestOptionsDigest(t *testing.T) {
 		"Estimate": func(o *Options) {
 			o.Estimate = func(j *workload.Job) time.Duration { return j.Duration + 1 }
 		},
+		"Deferral": func(o *Options) { o.Deferral = hourly(0) },
 		"Meter":    func(o *Options) { o.Meter = counter{} },
 		"Past":     func(o *Options) { o.Past = NewPast([]EndedJob{{End: 1}}) },
 		"Nodes":    func(o *Options) { o.Nodes = []workload.NodeEvent{{Kind: workload.NodeDown}} },

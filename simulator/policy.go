@@ -26,6 +26,12 @@ type Policy interface {
 	Plan(p *Plan)
 }
 
+// Member is a simulation of what is not known of a recorded scheduler: its policy, and Options.Epilog.
+type Member struct {
+	Policy
+	Epilog time.Duration
+}
+
 // Quantumed is a policy that sets quanta and is called when they are over.
 type Quantumed interface {
 	// Quantum reports that the instant set for a running job has come.

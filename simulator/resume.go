@@ -100,6 +100,9 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 		// over the GPUs asked for, and as many jobs as now were active then.
 		j.work += max(0, a.Attained/time.Duration(j.gpus)-a.Lost)
 		j.load = s.load - float64(crowd)*(s.now-a.Submit).Seconds()
+		if a.Starts == 0 && s.postpone(ID(i)) {
+			continue
+		}
 		s.countActive(j, 1)
 		s.countWaiting(ID(i), 1)
 	}
@@ -157,6 +160,9 @@ func (s *Sim) restoreOthers() {
 // admitObserved admits the observed jobs to the policy.
 func (s *Sim) admitObserved() {
 	for i := range s.state.Jobs {
+		if s.jobs[i].aside {
+			continue
+		}
 		a := &s.state.Jobs[i]
 		seen := Seen{LevelAttained: a.LevelAttained, HasLevel: a.HasLevel, LeaseUntil: a.LeaseUntil}
 		if a.Running && seen.HasLevel {
@@ -323,6 +329,8 @@ func (r *records) copyFrom(src *records) {
 	r.classes.copyFrom(&src.classes)
 	r.loads.copyFrom(&src.loads)
 	r.drawn = append(r.drawn[:0], src.drawn...)
+	r.sleep.copyFrom(&src.sleep)
+	r.deferral = src.deferral
 }
 
 // handover is what a policy reports about a job to the next.
@@ -335,7 +343,7 @@ type handover struct {
 // other settings. By itself it starts and stops nothing: the new policy decides
 // when something happens next or, on a grid, in the next round.
 func (s *Sim) Reconfigure(p Policy) {
-	s.readmit(p)
+	s.readmit(s.unwrapped(p))
 	s.planNextRound()
 }
 
@@ -345,7 +353,7 @@ func (s *Sim) readmit(p Policy) {
 	s.deferred = true
 	for i := range s.jobs {
 		j := &s.jobs[i]
-		if j.phase != pending && j.phase != running {
+		if j.phase != pending && j.phase != running || j.aside {
 			continue
 		}
 		t := handover{id: ID(i)}

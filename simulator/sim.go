@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -64,6 +65,7 @@ type job struct {
 	killed    bool          // it ends, or ended, at its limit
 	anew      bool          // the last preemption lost its progress
 	asks      bool          // has a request
+	aside     bool          // the policy does not know it yet (postpone)
 	firstPool int8          // View.JobFirstPool
 	where     uint16        // index in placer.constraints
 }
@@ -126,6 +128,8 @@ type records struct {
 	classes   lottery
 	loads     lottery
 	drawn     []Draw // by job, as far as Options.Meter measured; empty without it
+	sleep     sleep
+	deferral  deferral
 }
 
 // buffers are memory that means nothing to another simulation: scratch, and what
@@ -198,6 +202,12 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 	if opts.Epilog < 0 {
 		return fmt.Errorf("simulate: epilog: %v is negative", opts.Epilog)
 	}
+	if opts.Wake < 0 {
+		return fmt.Errorf("simulate: wake: %v is negative", opts.Wake)
+	}
+	if sleeps(p) && opts.Placement == Count {
+		return errors.New("simulate: sleep: placement by counts knows no nodes: use another placement")
+	}
 	if opts.Placement == Count && len(c.Groups) > 1 {
 		return fmt.Errorf("simulate: placement by counts takes a cluster of one group of nodes, this is %v", c)
 	}
@@ -247,10 +257,12 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		return err
 	}
 	s.kinds.reset()
+	s.beginSleep()
+	s.deferral = deferral{}
 	if err := s.beginNodes(); err != nil {
 		return err
 	}
-	s.use(p)
+	s.use(s.unwrapped(p))
 	if n > 0 {
 		s.restore(left)
 		s.planNextRound() // a decision may have been due between rounds

@@ -95,7 +95,11 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if was.multi >= 0 {
 		s.spare = append(s.spare, was.multi)
 	}
-	j.since, j.ready = s.now, s.now+s.restartCost(gpus)
+	j.since, j.ready = s.now, s.now
+	if s.sleeps() {
+		j.ready = s.awakeFor(id)
+	}
+	j.ready += s.restartCost(gpus)
 	s.scheduleEnd(id)
 	s.notify(workload.Resized, id)
 	return true

@@ -1,8 +1,11 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -59,13 +62,35 @@ func Uniform(nodes, gpusPerNode int) Cluster {
 // UnmarshalJSON also reads a cluster of one group that gives its size as nodes and
 // gpus_per_node beside the quotas, as records without groups do.
 func (c *Cluster) UnmarshalJSON(data []byte) error {
+	return c.decode(json.NewDecoder(bytes.NewReader(data)))
+}
+
+// ParseCluster reads a cluster that people may have written: fields that it does not have, and text behind it, are
+// errors.
+func ParseCluster(text []byte) (Cluster, error) {
+	var c Cluster
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := c.decode(d); err != nil {
+		return c, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("cluster: there is more behind its last brace: name one cluster")
+	}
+	return c, c.Validate()
+}
+
+func (c *Cluster) decode(d *json.Decoder) error {
 	type plain Cluster
 	var v struct {
 		plain
 		Nodes       int `json:"nodes"`
 		GPUsPerNode int `json:"gpus_per_node"`
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
+	if err := d.Decode(&v); err != nil {
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return fmt.Errorf("cluster: there is no field %s: take it out, or mend its name", name)
+		}
 		return err
 	}
 	*c = Cluster(v.plain)

@@ -25,6 +25,28 @@ func TestClusterValidate(t *testing.T) {
 	}
 }
 
+func TestParseCluster(t *testing.T) {
+	for _, tt := range []struct{ text, fails string }{
+		{`{"groups": [{"nodes": 2, "gpus_per_node": 8}], "site": {"settings": {"PriorityType": "priority/basic"}}}`, ""},
+		{`{"nodes": 2, "gpus_per_node": 8} `, ""},
+		{`{"groups": [{"nodes": 2, "gpus_per_nodes": 8}]}`, `no field "gpus_per_nodes"`},
+		{`{"nodes": 2, "gpus_per_node": 8, "sites": {}}`, `no field "sites"`},
+		{`{"nodes": 2, "gpus_per_node": 8, "site": {"qos": [{"name": "a", "preempts": []}]}}`, `no field "preempts"`},
+		{`{"nodes": 2, "gpus_per_node": 8} {}`, "behind its last brace"},
+		{`{"nodes": 2, "gpus_per_node": 0}`, "gpus per node: 0"},
+		{`{"nodes": "2"}`, "nodes"},
+		{`{"nodes": 2`, "unexpected EOF"},
+	} {
+		c, err := ParseCluster([]byte(tt.text))
+		switch {
+		case (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails):
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.fails)
+		case err == nil && c.TotalGPUs() != 16:
+			t.Errorf("%s: %d GPUs", tt.text, c.TotalGPUs())
+		}
+	}
+}
+
 func TestClusterOfGroups(t *testing.T) {
 	c := Cluster{Groups: []NodeGroup{{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {GPUsPerNode: 16},
 		{Nodes: 3, GPUsPerNode: 4}}}

@@ -6,11 +6,14 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // A ledger of what remains of the events before a cut, and of all later ones, answers as one of all
 // events does: jobs that are open across the cut, nodes, and jobs that only snapshots show, too.
 func TestRemainderIsEnough(t *testing.T) {
+	testshared.Full(t)
 	const hours, cut = 200, 100
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -115,6 +115,15 @@ var methodRules = map[string]rule{
 	pb.StudyService_ListOptimalTrials_FullMethodName:            {roles: readerRoles, own: "parent"},
 	pb.StudyService_EstimateStudy_FullMethodName:                {roles: readerRoles, own: "name"},
 
+	pb.TelemetryService_IngestTelemetry_FullMethodName: {roles: adminRoles, own: "parent"},
+	pb.TelemetryService_ListTelemetry_FullMethodName:   {roles: readerRoles, own: "parent"},
+
+	pb.FindingService_ListFindings_FullMethodName:       {roles: readerRoles, own: "parent"},
+	pb.FindingService_GetFinding_FullMethodName:         {roles: readerRoles, own: "name"},
+	pb.FindingService_AcknowledgeFinding_FullMethodName: {roles: operatorRoles},
+	pb.FindingService_SnoozeFinding_FullMethodName:      {roles: operatorRoles},
+	pb.FindingService_MarkFalsePositive_FullMethodName:  {roles: operatorRoles},
+
 	healthpb.Health_Check_FullMethodName:                                   {open: true},
 	healthpb.Health_Watch_FullMethodName:                                   {open: true},
 	healthpb.Health_List_FullMethodName:                                    {open: true},

@@ -233,6 +233,13 @@ method                                                    none viewer operator a
 /autosched.v1.StudyService/ProposeTrial                    -    -      *        *     *   -
 /autosched.v1.StudyService/ListOptimalTrials               -    *      *        *     *   -
 /autosched.v1.StudyService/EstimateStudy                   -    *      *        *     *   -
+/autosched.v1.TelemetryService/IngestTelemetry             -    -      -        *     *   -
+/autosched.v1.TelemetryService/ListTelemetry               -    *      *        *     *   -
+/autosched.v1.FindingService/ListFindings                  -    *      *        *     *   -
+/autosched.v1.FindingService/GetFinding                    -    *      *        *     *   -
+/autosched.v1.FindingService/AcknowledgeFinding            -    -      *        *     -   -
+/autosched.v1.FindingService/SnoozeFinding                 -    -      *        *     -   -
+/autosched.v1.FindingService/MarkFalsePositive             -    -      *        *     -   -
 /grpc.health.v1.Health/Check                               *    *      *        *     *   *
 /grpc.health.v1.Health/List                                *    *      *        *     *   *
 /grpc.health.v1.Health/Watch                               *    *      *        *     *   *

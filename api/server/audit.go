@@ -44,32 +44,24 @@ func (s *Server) ListAuditRecords(_ context.Context,
 			return nil, s.statusOf(err)
 		}
 	}
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	of := "audit/" + req.GetResource()
-	t, err := parseToken("page_token", req.GetPageToken(), of)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	all, err := s.service.AuditLog(t.Revision, req.GetResource(), size)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	if id := strings.TrimPrefix(req.GetResource(), schedulersPrefix); len(all) == 0 && t.Revision == 0 && id != "" {
-		if _, _, err := s.service.Scheduler(id); err != nil { // not even its end is recorded
-			return nil, s.statusOf(err)
+	some := func(after token, n int) ([]*pb.AuditRecord, error) {
+		all, err := s.service.AuditLog(after.Revision, req.GetResource(), n)
+		if err != nil {
+			return nil, err
 		}
+		if id := strings.TrimPrefix(req.GetResource(), schedulersPrefix); len(all) == 0 && after.Revision == 0 && id != "" {
+			if _, _, err := s.service.Scheduler(id); err != nil { // not even its end is recorded
+				return nil, err
+			}
+		}
+		return mapped(all, auditRecordToProto), nil
 	}
-	out := &pb.ListAuditRecordsResponse{}
-	for i := range all {
-		out.AuditRecords = append(out.AuditRecords, auditRecordToProto(&all[i]))
+	place := func(x *pb.AuditRecord) token { return token{Revision: x.GetSequence()} }
+	page, next, err := list[*pb.AuditRecord]{of: "audit/" + req.GetResource(), some: some, place: place}.page(req)
+	if err != nil {
+		return nil, s.statusOf(err)
 	}
-	if n := len(all); n == size && all[n-1].Sequence > 1 {
-		out.NextPageToken = token{Of: of, Revision: all[n-1].Sequence}.String()
-	}
-	return out, nil
+	return &pb.ListAuditRecordsResponse{AuditRecords: page, NextPageToken: next}, nil
 }
 
 func auditRecordToProto(r *controller.AuditRecord) *pb.AuditRecord {

@@ -273,26 +273,16 @@ func (s *Server) ListConfigurations(_ context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
+	some := func(after token, n int) ([]*pb.Configuration, error) {
+		all, err := s.service.Configurations(id, after.Revision, n)
+		return mapped(all, func(c **rollout.Configuration) *pb.Configuration { return s.configuration(*c) }), err
+	}
+	place := func(x *pb.Configuration) token { return token{Revision: x.GetRevision()} }
+	page, next, err := list[*pb.Configuration]{of: req.GetParent(), some: some, place: place}.page(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	t, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	all, err := s.service.Configurations(id, t.Revision, size)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	out := &pb.ListConfigurationsResponse{}
-	for _, c := range all {
-		out.Configurations = append(out.Configurations, s.configuration(c))
-	}
-	if n := len(all); n == size && all[n-1].Revision > 1 {
-		out.NextPageToken = token{Of: req.GetParent(), Revision: all[n-1].Revision}.String()
-	}
-	return out, nil
+	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, nil
 }
 
 // etag identifies a revision: the values behind a poll change only with it.

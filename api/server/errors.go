@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	codepb "google.golang.org/genproto/googleapis/rpc/code"
@@ -19,6 +20,8 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/rollout"
@@ -66,8 +69,14 @@ var reasons = []struct {
 	{controller.ErrBusy, codes.ResourceExhausted, "TOO_MANY_QUESTIONS"},
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{samples.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
+	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
 	{store.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
+	{findings.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{findings.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{findings.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{context.Canceled, codes.Canceled, "CANCELED"},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -196,10 +197,13 @@ func (s *Server) ExplainConfiguration(ctx context.Context,
 	return out, s.statusOf(err)
 }
 
+// sentence ends a reason with one full stop.
+func sentence(reason string) string { return strings.TrimSuffix(reason, ".") + "." }
+
 func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfigurationResponse, error) {
 	out := &pb.ExplainConfigurationResponse{}
 	if c := e.Configuration; c != nil {
-		out.Summary = fmt.Sprintf("Revision %d is %s: %s.", c.Revision, c.State, c.Reason)
+		out.Summary = fmt.Sprintf("Revision %d is %s: %s", c.Revision, c.State, sentence(c.Reason))
 	}
 	if e.Round == nil {
 		return out, nil
@@ -210,8 +214,8 @@ func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfig
 	}
 	out.Round, out.Adopt, out.Reason = r.GetName(), r.GetAdopt(), r.GetReason()
 	if out.Summary == "" {
-		out.Summary = fmt.Sprintf("Round %d: %s.", e.Round.Sequence, cmp.Or(r.GetOutcome(), r.GetError(),
-			r.GetReason()))
+		out.Summary = fmt.Sprintf("Round %d: %s", e.Round.Sequence,
+			sentence(cmp.Or(r.GetOutcome(), r.GetError(), r.GetReason())))
 	}
 	for _, c := range r.GetCandidates() {
 		if !maps.EqualFunc(c.GetParameters(), r.GetParameters(), func(a,

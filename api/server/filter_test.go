@@ -60,7 +60,8 @@ func TestFilterSchedulers(t *testing.T) {
 			1)
 		return err
 	})
-	for _, bad := range []string{"state", "state = ", "uid = 1", "state:ACTIVE", "state = ACTIVE OR state = PAUSED",
+	for _, bad := range []string{"state", "state = ", "no = 1", "labels = x", "spec = x", "spec.parameters = x", "state = NO", "create_time > yesterday",
+		"display_name.x = 1", "state = ACTIVE AND ", "state = ACTIVE state = PAUSED", "state:ACTIVE", "state = ACTIVE OR state = PAUSED",
 		fmt.Sprint("state = ", strings.Repeat("x", longestFilter))} {
 		refuses(t, codes.InvalidArgument, "filter", func() error { _, _, err := list(bad, "", 0); return err })
 	}

@@ -30,6 +30,7 @@ type metrics struct {
 	events   *prometheus.CounterVec // by scheduler and result
 	acks     *prometheus.CounterVec // by scheduler and state
 	restored *prometheus.CounterVec // by scheduler
+	samples  *prometheus.CounterVec // by scheduler and result
 }
 
 func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
@@ -60,11 +61,15 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 			Name: "autosched_operator_rollbacks_total", Help: "Rollbacks by operators since the service started.",
 		}, []string{"scheduler"}),
 	}
+	m.samples = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_telemetry_samples_total",
+		Help: "Samples of GPUs received, by result: stored, those sent before among them, or rejected.",
+	}, []string{"scheduler", "result"})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
 		Help: "1, with the version of the program as labels.", ConstLabels: build})
 	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, info, service,
+		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, info, service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

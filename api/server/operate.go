@@ -38,6 +38,7 @@ var updates = []struct {
 	{clusterPath, func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
 	{clusterPath + ".nodes", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
 	{clusterPath + ".gpus_per_node", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
+	{clusterPath + ".description", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
 	{"spec.mode", func(to, from *controller.Scheduler) { to.Mode = from.Mode }},
 	{"spec.objective", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
 	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
@@ -110,14 +111,7 @@ func (s *Server) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequ
 	}
 	spec, paths := req.GetScheduler().GetSpec(), req.GetUpdateMask().GetPaths()
 	if names(clusterPath) {
-		asked := &pb.Cluster{Nodes: spec.GetCluster().GetNodes(), GpusPerNode: spec.GetCluster().GetGpusPerNode()}
-		if whole := slices.Contains(paths, clusterPath); !whole && !slices.Contains(paths, clusterPath+".nodes") {
-			asked.Nodes = int32(c.Cluster.Nodes())
-		} else if !whole && !slices.Contains(paths, clusterPath+".gpus_per_node") {
-			asked.GpusPerNode = int32(c.Cluster.GPUsPerNode())
-		}
-		checkCluster(asked, found)
-		to.Cluster = workload.Uniform(int(asked.Nodes), int(asked.GpusPerNode))
+		to.Cluster = recluster(c.Cluster, spec.GetCluster(), paths, found)
 	}
 	if !names(parametersPath) && !names(constraintsPath) {
 		return
@@ -158,6 +152,36 @@ func (s *Server) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequ
 		}
 	}
 	*found = append(*found, wrong...)
+}
+
+// recluster is the cluster that a mask asks for.
+func recluster(c workload.Cluster, asked *pb.Cluster, paths []string, found *violations) workload.Cluster {
+	if slices.Contains(paths, clusterPath) {
+		return clusterFromProto(asked, found)
+	}
+	if slices.Contains(paths, clusterPath+".description") {
+		if asked.GetDescription() == nil {
+			asked = &pb.Cluster{Nodes: int32(c.Nodes()), GpusPerNode: int32(c.GPUsPerNode())}
+		} else {
+			asked = &pb.Cluster{Description: asked.GetDescription()}
+		}
+		return clusterFromProto(asked, found)
+	}
+	if len(c.Groups) != 1 {
+		found.add(clusterField+"nodes", "the cluster has %d kinds of nodes: change its description", len(c.Groups))
+		return c
+	}
+	whole := &pb.Cluster{Nodes: int32(c.Nodes()), GpusPerNode: int32(c.GPUsPerNode())}
+	if slices.Contains(paths, clusterPath+".nodes") {
+		whole.Nodes = asked.GetNodes()
+	}
+	if slices.Contains(paths, clusterPath+".gpus_per_node") {
+		whole.GpusPerNode = asked.GetGpusPerNode()
+	}
+	size := clusterFromProto(whole, found).Groups[0]
+	c.Groups = slices.Clone(c.Groups)
+	c.Groups[0].Nodes, c.Groups[0].GPUsPerNode = size.Nodes, size.GPUsPerNode
+	return c
 }
 
 // UpdateScheduler changes what is tuned of a scheduler, and how.
@@ -371,31 +395,22 @@ func (s *Server) ListSchedulerRevisions(_ context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	of := req.GetParent() + "@"
-	t, err := parseToken("page_token", req.GetPageToken(), of)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
 	c, _, err := s.service.Scheduler(id)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	all, err := s.service.Revisions(id, t.Revision, size)
+	some := func(after token, n int) ([]*pb.SchedulerRevision, error) {
+		all, err := s.service.Revisions(id, after.Revision, n)
+		return mapped(all, func(r *controller.SchedulerRevision) *pb.SchedulerRevision {
+			return schedulerRevisionToProto(&c, r)
+		}), err
+	}
+	place := func(x *pb.SchedulerRevision) token { return token{Revision: x.GetRevision()} }
+	page, next, err := list[*pb.SchedulerRevision]{of: req.GetParent() + "@", some: some, place: place}.page(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	out := &pb.ListSchedulerRevisionsResponse{}
-	for i := range all {
-		out.SchedulerRevisions = append(out.SchedulerRevisions, schedulerRevisionToProto(&c, &all[i]))
-	}
-	if n := len(all); n == size && all[n-1].Number > 1 {
-		out.NextPageToken = token{Of: of, Revision: all[n-1].Number}.String()
-	}
-	return out, nil
+	return &pb.ListSchedulerRevisionsResponse{SchedulerRevisions: page, NextPageToken: next}, nil
 }
 
 func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRevision) *pb.SchedulerRevision {
@@ -405,7 +420,7 @@ func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRe
 		return out
 	}
 	out.CreateTime, out.Objective = timestamppb.New(r.Created), objectiveToProto(r.Objective)
-	out.Cluster = &pb.Cluster{Nodes: int32(r.Cluster.Nodes()), GpusPerNode: int32(r.Cluster.GPUsPerNode())}
+	out.Cluster = ClusterToProto(r.Cluster)
 	for _, p := range r.Space.Params() {
 		out.Parameters = append(out.Parameters, paramToProto(&p))
 	}
@@ -475,33 +490,41 @@ func (s *Server) ListParkedConfigurations(_ context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
+	parks, err := s.service.Parked(id)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	t, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
-	if err != nil {
-		return nil, s.statusOf(err)
+	all := mapped(parks, func(p *rollout.Park) *pb.ParkedConfiguration { return parkToProto(id, p) })
+	place := func(x *pb.ParkedConfiguration) token {
+		return token{After: x.GetContentHash() + " " + x.GetActor(), Revision: x.GetCreateTime().AsTime().UnixNano()}
 	}
-	all, err := s.service.Parked(id)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	out := &pb.ListParkedConfigurationsResponse{}
-	from := min(t.Revision, int64(len(all))) // a park that ended since moves the others up
-	for i := range all[from:min(from+int64(size), int64(len(all)))] {
-		p := &all[from:][i]
-		one := &pb.ParkedConfiguration{Configuration: configurationName(id, p.Revision), ContentHash: p.Hash,
-			Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since)}
-		if !p.Until.IsZero() {
-			one.ExpireTime = timestamppb.New(p.Until)
+	some := func(after token, n int) ([]*pb.ParkedConfiguration, error) {
+		rest := all
+		if after.After != "" {
+			after = token{After: after.After, Revision: after.Revision}
+			at := slices.IndexFunc(all, func(x *pb.ParkedConfiguration) bool { return place(x) == after })
+			if at < 0 {
+				return nil, errGone
+			}
+			rest = all[at+1:]
 		}
-		out.ParkedConfigurations = append(out.ParkedConfigurations, one)
+		return rest[:min(n, len(rest))], nil
 	}
-	if next := from + int64(size); next < int64(len(all)) {
-		out.NextPageToken = token{Of: req.GetParent(), Revision: next}.String()
+	page, next, err := list[*pb.ParkedConfiguration]{of: req.GetParent() + "/parked", some: some,
+		place: place}.page(req)
+	if err != nil {
+		return nil, s.statusOf(err)
 	}
-	return out, nil
+	return &pb.ListParkedConfigurationsResponse{ParkedConfigurations: page, NextPageToken: next}, nil
+}
+
+func parkToProto(id string, p *rollout.Park) *pb.ParkedConfiguration {
+	out := &pb.ParkedConfiguration{Configuration: configurationName(id, p.Revision), ContentHash: p.Hash,
+		Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since)}
+	if !p.Until.IsZero() {
+		out.ExpireTime = timestamppb.New(p.Until)
+	}
+	return out
 }
 
 // ForgetInstance drops an instance that is gone.

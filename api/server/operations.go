@@ -99,27 +99,35 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 			return nil, s.statusOf(err)
 		}
 	}
-	size, err := pageSize(req.GetPageSize())
+	some := func(after token, n int) ([]*pb.Operation, error) {
+		all := operationsAfter(s.service.Operations(scheduler), after)
+		return mapped(all[:min(n, len(all))], s.operation), nil
+	}
+	place := func(x *pb.Operation) token {
+		return token{After: strings.TrimPrefix(x.GetName(), operationsPrefix),
+			Revision: x.GetCreateTime().AsTime().UnixNano()}
+	}
+	page, next, err := list[*pb.Operation]{of: operationsPrefix + scheduler, some: some, place: place}.page(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	of := operationsPrefix + scheduler
-	t, err := parseToken("page_token", req.GetPageToken(), of)
-	if err != nil {
-		return nil, s.statusOf(err)
+	return &pb.ListOperationsResponse{Operations: page, NextPageToken: next}, nil
+}
+
+// operationsAfter are those that follow a place, newest first. The place of one that is forgotten is that of the
+// time at which it was asked for.
+func operationsAfter(all []controller.Operation, after token) []controller.Operation {
+	if after.After == "" {
+		return all
 	}
-	all := s.service.Operations(scheduler)
-	if t.After != "" {
-		all = all[slices.IndexFunc(all, func(o controller.Operation) bool { return o.ID == t.After })+1:]
+	if at := slices.IndexFunc(all, func(o controller.Operation) bool { return o.ID == after.After }); at >= 0 {
+		return all[at+1:]
 	}
-	out := &pb.ListOperationsResponse{}
-	for i := range all[:min(len(all), size)] {
-		out.Operations = append(out.Operations, s.operation(&all[i]))
+	at := slices.IndexFunc(all, func(o controller.Operation) bool { return o.Created.UnixNano() < after.Revision })
+	if at < 0 {
+		return nil
 	}
-	if len(all) > size {
-		out.NextPageToken = token{Of: of, After: all[size-1].ID}.String()
-	}
-	return out, nil
+	return all[at:]
 }
 
 func (s *Server) operation(o *controller.Operation) *pb.Operation {

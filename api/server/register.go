@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,8 +16,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -55,7 +58,6 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	sched, spec := req.GetScheduler(), req.GetScheduler().GetSpec()
 	reg := controller.Registration{
 		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
-		Cluster: workload.Uniform(int(spec.GetCluster().GetNodes()), int(spec.GetCluster().GetGpusPerNode())),
 	}
 	if err := CheckID(reg.ID); err != nil {
 		v.add("scheduler_id", "%v", err)
@@ -66,7 +68,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	checkDisplayName(reg.DisplayName, &v)
 	reg.Labels, reg.Annotations = labelsFromProto(sched, &v)
 	reg.Mode = modeFromProto(spec, &v)
-	checkCluster(spec.GetCluster(), &v)
+	reg.Cluster = clusterFromProto(spec.GetCluster(), &v)
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
 	checkCost(&reg.Policy, &v)
 	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
@@ -155,13 +157,60 @@ func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *violations) ([]spa
 	return merged, allRules
 }
 
-func checkCluster(c *pb.Cluster, v *violations) {
-	if n := c.GetNodes(); n <= 0 || n > 1_000_000 {
-		v.add("scheduler.spec.cluster.nodes", "%d is not from 1 to 1,000,000", n)
+// maxClusterText bounds the description of a cluster, in bytes of JSON.
+const maxClusterText = 1 << 20
+
+const clusterField = "scheduler.spec.cluster."
+
+// clusterFromProto reads a cluster, and finds what is wrong with it.
+func clusterFromProto(c *pb.Cluster, v *violations) workload.Cluster {
+	if c.GetDescription() == nil {
+		if n := c.GetNodes(); n <= 0 || n > workload.MaxNodes {
+			v.add(clusterField+"nodes", "%d is not from 1 to 1,000,000", n)
+		}
+		if n := c.GetGpusPerNode(); n <= 0 || n > workload.MaxGPUsPerNode {
+			v.add(clusterField+"gpus_per_node", "%d is not from 1 to 1024", n)
+		}
+		return workload.Uniform(int(c.GetNodes()), int(c.GetGpusPerNode()))
 	}
-	if n := c.GetGpusPerNode(); n <= 0 || n > 1024 {
-		v.add("scheduler.spec.cluster.gpus_per_node", "%d is not from 1 to 1024", n)
+	const field = clusterField + "description"
+	text, err := protojson.Marshal(c.GetDescription())
+	if len(text) > maxClusterText {
+		v.add(field, "has %d bytes of JSON, more than %d", len(text), maxClusterText)
+		return workload.Cluster{}
 	}
+	var out workload.Cluster
+	if err == nil {
+		out, err = workload.ParseCluster(text)
+	}
+	if err != nil {
+		v.add(field, "%v", err)
+		return out
+	}
+	if n := int(c.GetNodes()); n != 0 && n != out.Nodes() {
+		v.add(clusterField+"nodes", "%d is not the %d of the description", n, out.Nodes())
+	}
+	if n := int(c.GetGpusPerNode()); n != 0 && n != out.GPUsPerNode() {
+		v.add(clusterField+"gpus_per_node", "%d is not the %d of the description", n, out.GPUsPerNode())
+	}
+	return out
+}
+
+// ClusterToProto has a description if the cluster is more than equal nodes.
+func ClusterToProto(c workload.Cluster) *pb.Cluster {
+	out := &pb.Cluster{Nodes: int32(c.Nodes()), GpusPerNode: int32(c.GPUsPerNode())}
+	if reflect.DeepEqual(c, workload.Uniform(c.Nodes(), c.GPUsPerNode())) {
+		return out
+	}
+	text, err := json.Marshal(c)
+	if err == nil {
+		out.Description = &structpb.Struct{}
+		err = protojson.Unmarshal(text, out.Description)
+	}
+	if err != nil {
+		panic("server: a cluster does not marshal: " + err.Error())
+	}
+	return out
 }
 
 // The bounds of labels and annotations.
@@ -243,11 +292,17 @@ func objectiveFromProto(spec *pb.SchedulerSpec, v *violations) string {
 		if err != nil {
 			v.add("scheduler.spec.objective.goal", "%v", err)
 		}
+		if g.Metered() != "" {
+			v.add("scheduler.spec.objective.goal", "%s: %v", g.Metered(), round.ErrNoMeter)
+		}
 		return g.String()
 	}
 	metric, err := round.ParseMetric(spec.GetObjective().GetMetricId())
 	if err != nil {
 		v.add("scheduler.spec.objective.metric_id", "%v", err)
+	}
+	if round.Metered(metric) {
+		v.add("scheduler.spec.objective.metric_id", "%s: %v", metric, round.ErrNoMeter)
 	}
 	return metric
 }
@@ -361,7 +416,7 @@ func schedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
 		Objective:     objectiveToProto(c.Objective),
-		Cluster:       &pb.Cluster{Nodes: int32(c.Cluster.Nodes()), GpusPerNode: int32(c.Cluster.GPUsPerNode())},
+		Cluster:       ClusterToProto(c.Cluster),
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{
 			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: settings.MinRatio,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,31 +59,27 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	of := req.GetParent() + roundsSegment
-	t, err := parseToken("page_token", req.GetPageToken(), of)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	all, err := s.service.Rounds(id, t.Revision, size)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	out := &pb.ListRoundsResponse{}
-	for _, r := range all {
-		one, err := roundToProto(id, r, false)
-		if err != nil {
-			return nil, s.statusOf(err)
+	some := func(after token, n int) (out []*pb.Round, err error) {
+		if after.Revision == 1 {
+			return nil, nil
 		}
-		out.Rounds = append(out.Rounds, one)
+		all, err := s.service.Rounds(id, after.Revision, n)
+		for _, r := range all {
+			one, bad := roundToProto(id, r, false)
+			out, err = append(out, one), errors.Join(err, bad)
+		}
+		return out, err
 	}
-	if n := len(all); n == size && all[n-1].Sequence > 1 {
-		out.NextPageToken = token{Of: of, Revision: all[n-1].Sequence}.String()
+	place := func(x *pb.Round) token {
+		_, sequence, _ := parseRound("name", x.GetName()) // of roundName
+		return token{Revision: sequence}
 	}
-	return out, nil
+	page, next, err := list[*pb.Round]{of: req.GetParent() + roundsSegment, some: some, place: place,
+		lacks: []string{"candidates", "settings"}}.page(req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.ListRoundsResponse{Rounds: page, NextPageToken: next}, nil
 }
 
 // roundToProto has candidates and settings only if the whole is asked for.

@@ -33,6 +33,8 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
 )
@@ -41,6 +43,9 @@ import (
 type Options struct {
 	Service *controller.Service // required
 	Studies *studies.Service    // its studies; StudyService is not served if nil
+	Samples *samples.Store      // its telemetry; TelemetryService is not served if nil
+	// Findings look for patterns, and are started; FindingService is not served if nil.
+	Findings *findings.Keeper
 	// Evaluators are those of Studies, by id.
 	Evaluators map[string]Evaluator
 	Builtins   []controller.Builtin // what can be registered
@@ -78,9 +83,14 @@ type Server struct {
 	pb.UnimplementedExplanationServiceServer
 	pb.UnimplementedOperationServiceServer
 	pb.UnimplementedStudyServiceServer
+	pb.UnimplementedTelemetryServiceServer
+	pb.UnimplementedFindingServiceServer
 
 	service    *controller.Service
 	studies    *studies.Service
+	samples    *samples.Store
+	findings   *findings.Keeper
+	now        func() time.Time
 	evaluators map[string]Evaluator
 	builtins   []controller.Builtin
 	simulated  controller.Simulation
@@ -128,7 +138,9 @@ func New(o Options) *Server {
 		o.Limits.Message = defaultMessage
 	}
 	s := &Server{
-		service: o.Service, studies: o.Studies, evaluators: o.Evaluators, builtins: o.Builtins, simulated: o.Simulation,
+		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, now: o.Now,
+		evaluators: o.Evaluators,
+		builtins:   o.Builtins, simulated: o.Simulation,
 		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
@@ -168,8 +180,18 @@ func New(o Options) *Server {
 	s.metrics.registry.MustRegister(s.quota.refusals)
 	s.service.OnPurge(func(id string) {
 		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
-			s.metrics.restored.MetricVec} {
+			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec} {
 			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+		}
+		if s.samples != nil {
+			if err := s.samples.Forget(id); err != nil {
+				s.log.Error("the telemetry of a purged scheduler is left", "scheduler", id, "err", err)
+			}
+		}
+		if s.findings != nil {
+			if err := s.findings.Forget(id); err != nil {
+				s.log.Error("the findings of a purged scheduler are left", "scheduler", id, "err", err)
+			}
 		}
 		s.quota.forget(id)
 	})
@@ -183,6 +205,17 @@ func New(o Options) *Server {
 	if s.studies != nil {
 		pb.RegisterStudyServiceServer(s.grpc, s)
 		s.health.SetServingStatus(pb.StudyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	}
+	if s.samples != nil {
+		pb.RegisterTelemetryServiceServer(s.grpc, s)
+		s.health.SetServingStatus(pb.TelemetryService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	}
+	if s.findings != nil {
+		pb.RegisterFindingServiceServer(s.grpc, s)
+		s.health.SetServingStatus(pb.FindingService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+		s.metrics.registry.MustRegister(s.findings)
+		s.service.OnEvents(s.findings.Events)
+		s.findings.Start(&watched{s.service, s.store, s.samples})
 	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)

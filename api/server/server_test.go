@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +27,11 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
@@ -106,6 +110,11 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
+	if so.Samples, err = samples.Open(filepath.Join(dir, "telemetry"), samples.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = so.Samples.Close() })
+	so.Findings = findings.Open(findings.Options{Dir: filepath.Join(dir, "findings"), Now: so.Now})
 	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
@@ -129,6 +138,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
+		so.Findings.Close()
 		so.Studies.Close()
 		service.Close()
 		_ = conn.Close()
@@ -647,6 +657,7 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 
 // However much is wrong with a request, the answer fits into the trailers of every client.
 func TestErrorsAreSmall(t *testing.T) {
+	testshared.Full(t)
 	var bad violations
 	for i := range 100_000 {
 		bad.add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))

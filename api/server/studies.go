@@ -163,29 +163,21 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
+	some := func(after token, n int) ([]*pb.Study, error) {
+		all, err := s.studies.Studies(scheduler, after.After, n)
+		return mapped(all, func(x *study.State) *pb.Study {
+			one := s.studyToProto(scheduler, x)
+			one.Spec.Parameters, one.Spec.Constraints = nil, nil
+			return one
+		}), err
 	}
 	of := schedulerName(scheduler) + "/studies"
-	page, err := parseToken("page_token", req.GetPageToken(), of)
+	place := func(x *pb.Study) token { return token{After: strings.TrimPrefix(x.GetName(), of+"/")} }
+	page, next, err := list[*pb.Study]{of: of, some: some, place: place, lacks: []string{"best_trial"}}.page(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	all, err := s.studies.Studies(scheduler, page.After, size+1)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	out := &pb.ListStudiesResponse{}
-	for i := range all[:min(size, len(all))] {
-		one := s.studyToProto(scheduler, &all[i])
-		one.Spec.Parameters, one.Spec.Constraints = nil, nil
-		out.Studies = append(out.Studies, one)
-	}
-	if len(all) > size {
-		out.NextPageToken = token{Of: of, After: all[size-1].ID}.String()
-	}
-	return out, nil
+	return &pb.ListStudiesResponse{Studies: page, NextPageToken: next}, nil
 }
 
 // DeleteStudy removes a study.

@@ -109,27 +109,25 @@ func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.L
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	page, err := parseToken("page_token", req.GetPageToken(), req.GetParent())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	out := &pb.ListTrialsResponse{}
-	rest := state.Trials[min(int(page.Revision), len(state.Trials)):]
-	for _, t := range rest[:min(size, len(rest))] {
-		out.Trials = append(out.Trials, trialToProto(scheduler, &state, t))
+	some := func(after token, n int) ([]*pb.Trial, error) {
+		rest := state.Trials[min(int(after.Revision), len(state.Trials)):]
+		return mapped(rest[:min(n, len(rest))], func(t **study.Trial) *pb.Trial {
+			return trialToProto(scheduler, &state, *t)
+		}), nil
 	}
-	if len(rest) > size {
-		out.NextPageToken = token{Of: req.GetParent(), Revision: rest[size-1].ID}.String()
+	place := func(x *pb.Trial) token {
+		_, _, number, _ := parseTrial("name", x.GetName()) // of nameOfTrial
+		return token{Revision: number}
 	}
-	return out, nil
+	page, next, err := list[*pb.Trial]{of: req.GetParent(), some: some, place: place}.page(req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.ListTrialsResponse{Trials: page, NextPageToken: next}, nil
 }
 
 // AddTrialMeasurement reports what a trial has measured so far.

@@ -72,42 +72,28 @@ func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
 
 // ListSchedulers lists schedulers in order of name.
 func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest) (*pb.ListSchedulersResponse, error) {
-	size, err := pageSize(req.GetPageSize())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	terms, err := parseFilter(req.GetFilter())
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	of := "schedulers"
-	if req.GetFilter() != "" {
-		of += "?" + req.GetFilter() // a token is of one list
-	}
-	t, err := parseToken("page_token", req.GetPageToken(), of)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	out := &pb.ListSchedulersResponse{}
-	for _, id := range s.service.Schedulers(t.After, math.MaxInt) {
-		one, err := s.scheduler(id)
-		if status.Code(err) == codes.NotFound {
-			continue // purged meanwhile
-		} else if err != nil {
-			return nil, err
-		}
-		if fits, err := matches(one, terms); err != nil {
-			return nil, s.statusOf(err)
-		} else if fits && (one.GetState() != pb.Scheduler_DELETED || req.GetShowDeleted()) {
-			if len(out.Schedulers) == size {
-				last := out.Schedulers[size-1].GetName()
-				out.NextPageToken = token{Of: of, After: strings.TrimPrefix(last, schedulersPrefix)}.String()
-				break
+	some := func(after token, n int) (out []*pb.Scheduler, err error) {
+		for _, id := range s.service.Schedulers(after.After, math.MaxInt) {
+			one, err := s.scheduler(id)
+			if status.Code(err) == codes.NotFound {
+				continue // purged meanwhile
+			} else if err != nil {
+				return nil, err
 			}
-			out.Schedulers = append(out.Schedulers, one)
+			if one.GetState() != pb.Scheduler_DELETED || req.GetShowDeleted() {
+				if out = append(out, one); len(out) == n {
+					break
+				}
+			}
 		}
+		return out, nil
 	}
-	return out, nil
+	place := func(x *pb.Scheduler) token { return token{After: strings.TrimPrefix(x.GetName(), schedulersPrefix)} }
+	page, next, err := list[*pb.Scheduler]{of: "schedulers", some: some, place: place}.page(req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.ListSchedulersResponse{Schedulers: page, NextPageToken: next}, nil
 }
 
 // maxBatch bounds the events of one request.

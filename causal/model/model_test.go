@@ -100,6 +100,7 @@ func row(t *causal.Table, r int) Point {
 // TestHoldOut checks the target errors for a model along the true graph: means over 20
 // random hold-outs of 30 %.
 func TestHoldOut(t *testing.T) {
+	testshared.Full(t)
 	splits := 20
 	if testing.Short() {
 		splits = 4
@@ -185,6 +186,7 @@ func linear(t testing.TB, table *causal.Table, s Structure) *Model {
 // TestLinearSEM compares with ordinary least squares from a reference implementation:
 // predictions of the first rows, means under do() and ranges.
 func TestLinearSEM(t *testing.T) {
+	testshared.Full(t)
 	var golden map[string]struct {
 		First map[string][]float64 `json:"first10_predictions"`
 		Do    map[string]struct {

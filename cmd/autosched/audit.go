@@ -40,6 +40,7 @@ const auditPage = 1000
 func newAuditListCmd() *cobra.Command {
 	var f clientFlags
 	var limit int32
+	var l listFlags
 	cmd := &cobra.Command{
 		Use:   "list [SCHEDULER]",
 		Short: "List who changed what, newest first",
@@ -54,7 +55,7 @@ and why, the revision that was offered before and after, and the fields that dif
 			if limit < 1 || limit > auditPage {
 				return usageError{fmt.Errorf("--limit: %d is not from 1 to %d", limit, auditPage)}
 			}
-			req := &pb.ListAuditRecordsRequest{PageSize: limit}
+			req := &pb.ListAuditRecordsRequest{PageSize: limit, Filter: l.filter}
 			if len(args) == 1 {
 				req.Resource, _ = schedulerArg(args)
 			}
@@ -69,6 +70,7 @@ and why, the revision that was offered before and after, and the fields that dif
 	}
 	f.add(cmd)
 	cmd.Flags().Int32Var(&limit, "limit", 20, "records to show")
+	l.add(cmd, "actor = alice AND verb != AcknowledgeConfiguration", "")
 	return cmd
 }
 

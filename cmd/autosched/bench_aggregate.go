@@ -84,7 +84,7 @@ func (o *benchAggregateOptions) check() error {
 			return usageError{fmt.Errorf("--sizes: %d is below 2: nothing would be grouped", v)}
 		}
 	}
-	if err := round.CheckObjective(o.objective); err != nil {
+	if err := round.CheckObjective(o.objective, false); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
 	if o.horizon <= 0 {

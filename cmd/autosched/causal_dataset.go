@@ -49,7 +49,7 @@ func (f *trainingFlags) check() error {
 	if f.tune.settings.Workers < 0 {
 		return usageError{fmt.Errorf("--workers: %d is negative", f.tune.settings.Workers)}
 	}
-	if err := round.CheckObjective(f.tune.objective); err != nil {
+	if err := round.CheckObjective(f.tune.objective, false); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
 	var err error

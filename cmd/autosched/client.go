@@ -44,14 +44,16 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 
 // client is a connection to the service.
 type client struct {
-	tuning  pb.TuningServiceClient
-	config  pb.ConfigurationServiceClient
-	upkeep  pb.MaintenanceServiceClient
-	audit   pb.AuditServiceClient
-	rounds  pb.RoundServiceClient
-	ask     pb.ExplanationServiceClient
-	studies pb.StudyServiceClient
-	work    pb.OperationServiceClient
+	tuning   pb.TuningServiceClient
+	config   pb.ConfigurationServiceClient
+	upkeep   pb.MaintenanceServiceClient
+	audit    pb.AuditServiceClient
+	rounds   pb.RoundServiceClient
+	ask      pb.ExplanationServiceClient
+	studies  pb.StudyServiceClient
+	work     pb.OperationServiceClient
+	samples  pb.TelemetryServiceClient
+	findings pb.FindingServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -76,7 +78,8 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 		&client{pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn),
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
 			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
-			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn)}))
+			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn), pb.NewTelemetryServiceClient(conn),
+			pb.NewFindingServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

@@ -29,6 +29,7 @@ type comparisonOptions struct {
 	current    configFlag
 	fidelity   fidelityFlags
 	estimates  estimatesFlag
+	site       siteFlag
 	schedulers string
 	presets    bool
 	texts      []string // of --row
@@ -73,6 +74,7 @@ same command continues, and one with more rows or windows simulates only what is
 		Example: `  autosched compare --trace sample --schedulers tiresias,themis,lucid
   autosched compare --trace sample --scheduler tiresias --set queues=2 --set queue_thresholds=7200 --schedulers themis \
       --windows 2017-10-09..2017-10-10,2017-10-10..2017-10-12 --out comparison
+  autosched compare --trace sacct.psv --site site --row mine=slurm:mine.yaml
   autosched compare --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config mine.yaml \
       --row tiresias:ladder-7200x6 --row long=tiresias:queues=3,queue_thresholds=3250,7200 --json`,
 		Args: noArgs,
@@ -85,7 +87,9 @@ same command continues, and one with more rows or windows simulates only what is
 				return err
 			}
 			return show(cmd.OutOrStdout(), o.replay.json, report.ComparisonSchema, r,
-				func(w io.Writer) error { return printRows(w, r, o.out) })
+				func(w io.Writer) error {
+					return errors.Join(printRows(w, r, o.out), o.site.printChange(w, r.Change))
+				})
 		},
 	}
 	o.given = cmd.Flags().Changed
@@ -95,6 +99,7 @@ same command continues, and one with more rows or windows simulates only what is
 	o.current.add(cmd)
 	o.estimates.add(cmd)
 	o.fidelity.add(cmd)
+	o.site.addOut(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
 	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
@@ -111,6 +116,9 @@ same command continues, and one with more rows or windows simulates only what is
 
 // check checks all that needs no trace, and reads the rows.
 func (o *comparisonOptions) check() error {
+	if err := o.site.use(&o.replay, &o.current, &o.fidelity.recordedFlag); err != nil {
+		return err
+	}
 	if err := cmp.Or(o.estimates.check(), o.fidelity.check()); err != nil {
 		return err
 	}
@@ -264,6 +272,9 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 		for i := range r.Windows {
 			r.Windows[i].Fidelity = graded[i]
 		}
+	}
+	if best := report.Best(r); err == nil && best > 0 && o.rows[best].Scheduler.Name == "slurm" {
+		r.Change, err = o.site.change(ctx, in, &o.replay, o.rows[0].Config, o.rows[best].Config)
 	}
 	if err == nil && o.out != "" {
 		err = report.WriteComparison(r, o.out)

@@ -159,16 +159,18 @@ func values() map[string]complete {
 
 		"evaluate methods": listOf(methods...),
 
-		"serve log-format":   oneOf("text", "json"),
-		"serve log-level":    oneOf(logLevels...),
-		"certs scheduler":    cobra.NoFileCompletions,
-		"compare schedulers": listOf(schedulers.Names()...),
-		"compare row":        completeRow,
-		"forecast methods":   listOf(append(forecastNames(), "all")...),
-		"predict methods":    listOf(append(methodNames(), "all")...),
-		"bench samplers":     listOf(append(samplerNames(), "all")...),
-		"bench objectives":   listOf(append(objectives.Names(), "all")...),
-		"bench searches":     listOf(searchNames()...),
+		"serve log-format":    oneOf("text", "json"),
+		"serve log-level":     oneOf(logLevels...),
+		"certs scheduler":     cobra.NoFileCompletions,
+		"compare schedulers":  listOf(schedulers.Names()...),
+		"compare row":         completeRow,
+		"forecast methods":    listOf(append(forecastNames(), "all")...),
+		"predict methods":     listOf(append(methodNames(), "all")...),
+		"bench samplers":      listOf(append(samplerNames(), "all")...),
+		"bench objectives":    listOf(append(objectives.Names(), "all")...),
+		"bench searches":      listOf(searchNames()...),
+		"telemetry scheduler": cobra.NoFileCompletions,
+		"telemetry format":    oneOf(telemetryFormatNames()...),
 	}
 }
 

@@ -194,6 +194,7 @@ func valuesLine(values map[string]*structpb.Value, s *pb.Scheduler) string {
 
 func newConfigListCmd(f *clientFlags) *cobra.Command {
 	var limit int32
+	var l listFlags
 	cmd := &cobra.Command{
 		ValidArgsFunction: registered(f),
 		Use:               "list SCHEDULER",
@@ -211,7 +212,7 @@ N' shows the reason for one.`,
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.config.ListConfigurations(ctx,
-					&pb.ListConfigurationsRequest{Parent: name, PageSize: limit})
+					&pb.ListConfigurationsRequest{Parent: name, PageSize: limit, Filter: l.filter, OrderBy: l.orderBy})
 				if err != nil {
 					return err
 				}
@@ -226,5 +227,6 @@ N' shows the reason for one.`,
 		},
 	}
 	cmd.Flags().Int32Var(&limit, "limit", 20, "revisions to show")
+	l.add(cmd, "state = PROPOSED", "evidence.controllable_ratio desc")
 	return cmd
 }

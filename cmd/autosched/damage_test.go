@@ -24,6 +24,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestDamagedServices damages a file of a service, its store, certificates and roles, and starts it
@@ -31,6 +32,7 @@ import (
 // serves is what was written, and it runs until it is stopped. AUTOSCHED_DAMAGED is the number of
 // services.
 func TestDamagedServices(t *testing.T) {
+	testshared.Full(t)
 	services := 60
 	if testing.Short() {
 		services = 20

@@ -270,6 +270,7 @@ func TestEvaluateAnswers(t *testing.T) {
 }
 
 func TestTuneJSON(t *testing.T) {
+	testshared.Full(t)
 	args := []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--gpus-per-node",
 		"8", "--set", "queues=1", "--budget", "12", "--json"}
 	code, out, errs := command(args...)

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -22,7 +23,12 @@ import (
 )
 
 // tariffFlags name the constants and series by which power becomes energy, cost and carbon.
-type tariffFlags struct{ power, prices, carbon, grid, zone string }
+type tariffFlags struct {
+	power, prices, carbon, grid, zone, by string
+	deferrable                            []string
+
+	marks energy.Marks // of deferrable, after check
+}
 
 func (f *tariffFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
@@ -34,6 +40,58 @@ func (f *tariffFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.grid, "carbon-zone", "", "zone of --carbon, if the file has several")
 	fl.StringVar(&f.zone, "tariff-timezone", "UTC",
 		"zone of instants without an offset in --prices and --carbon, such as Europe/Berlin")
+}
+
+// addDeferrable adds the flags of jobs that wait for cheap hours.
+func (f *tariffFlags) addDeferrable(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.deferrable, "deferrable", nil,
+		"jobs that may wait for cheap hours, repeatable: user=, tenant=, model=, key= or partition= and a value, or a "+
+			"share of the jobs such as 0.3; for schedulers with "+schedulers.DeferSuffix)
+	fl.StringVar(&f.by, "defer-by", "", "what deferrable jobs wait for: price or carbon (default: price with --prices)")
+	_ = cmd.RegisterFlagCompletionFunc("defer-by", oneOf("price", "carbon"))
+}
+
+// check checks what needs no file, for the scheduler of a name.
+func (f *tariffFlags) check(scheduler string) error {
+	f.marks = nil
+	for _, text := range f.deferrable {
+		m, err := energy.ParseMark(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--deferrable: %w", err)}
+		}
+		f.marks = append(f.marks, m)
+	}
+	defers := schedulers.Defers(scheduler)
+	switch {
+	case defers && len(f.marks) == 0:
+		return usageError{fmt.Errorf("--deferrable is missing: %s defers jobs, so name those that may wait, such as 0.3 or "+
+			"tenant=batch", scheduler)}
+	case !defers && (len(f.marks) > 0 || f.by != ""):
+		return usageError{fmt.Errorf("--deferrable and --defer-by are for schedulers that defer jobs: --scheduler %s%s",
+			scheduler, schedulers.DeferSuffix)}
+	case f.by != "" && f.by != "price" && f.by != "carbon":
+		return usageError{fmt.Errorf("--defer-by: %q is neither price nor carbon", f.by)}
+	case f.by == "price" && f.prices == "", f.by == "carbon" && f.carbon == "":
+		return usageError{fmt.Errorf("--defer-by %s: --%s is missing", f.by,
+			map[string]string{"price": "prices", "carbon": "carbon"}[f.by])}
+	}
+	return nil
+}
+
+// deferral is what deferrable jobs wait for; nil if none are.
+func (f *tariffFlags) deferral(t *tariff, zero time.Time, notes io.Writer) (simulator.Deferral, error) {
+	if len(f.marks) == 0 {
+		return nil, nil
+	}
+	series := t.prices
+	if f.by == "carbon" || series == nil && f.by == "" {
+		series = t.intensities
+	}
+	if series == nil {
+		fmt.Fprintln(notes, "note: prices and carbon intensities are constant: no job is deferred")
+	}
+	return energy.NewDeferral(f.marks, series, zero)
 }
 
 // given reports whether any of the flags is.
@@ -94,6 +152,26 @@ func (t *tariff) meter(c workload.Cluster, zero time.Time) (*energy.Meter, error
 	return energy.NewMeter(t.assumptions, c, zero, t.prices, t.intensities)
 }
 
+// measure makes runs count what jobs draw; a nil tariff leaves them as they are.
+func (f *tariffFlags) measure(t *tariff, in *replayInput, c workload.Cluster, notes io.Writer) error {
+	if t == nil {
+		return nil
+	}
+	meter, err := t.meter(c, in.trace.Zero())
+	if err != nil {
+		return err
+	}
+	in.options.Meter = meter
+	return f.operate(t, in, notes)
+}
+
+// operate sets what nodes that sleep and jobs that are deferred need.
+func (f *tariffFlags) operate(t *tariff, in *replayInput, notes io.Writer) (err error) {
+	in.options.Wake = t.assumptions.WakeTime()
+	in.options.Deferral, err = f.deferral(t, in.trace.Zero(), notes)
+	return err
+}
+
 // account is the report of a timeline.
 func (t *tariff) account(in *energy.Input) (*energy.Report, error) {
 	in.Assumptions, in.Prices, in.Intensities = t.assumptions, t.prices, t.intensities
@@ -114,7 +192,7 @@ func energyJobs(sim *simulator.Sim) []energy.Job {
 
 func newEnergyCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "energy", Short: "Report the energy, cost and carbon of a cluster's jobs"}
-	cmd.AddCommand(newEnergyReportCmd())
+	cmd.AddCommand(newEnergyReportCmd(), newEnergySleepCmd())
 	return cmd
 }
 
@@ -175,6 +253,7 @@ changes next to nothing: compare over the same horizon (--until).`,
 	o.replay.addNodeEvents(cmd)
 	o.config.add(cmd)
 	o.tariff.add(cmd)
+	o.tariff.addDeferrable(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.measured, "measured", "",
 		"CSV file of ts,watts: the measured power of all nodes, which takes the model's place")
@@ -189,6 +268,9 @@ changes next to nothing: compare over the same horizon (--until).`,
 // check checks all that needs no trace.
 func (o *energyReportOptions) check() error {
 	if err := cmp.Or(checkPlot(o.plot, ".png", ".svg", ".html"), checkInstant("until", o.until)); err != nil {
+		return err
+	}
+	if err := o.tariff.check(o.replay.scheduler); err != nil {
 		return err
 	}
 	switch {
@@ -235,7 +317,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	r := &energyReport{Trace: in.trace.Name(), Synthetic: in.trace.Synthetic(), Size: o.replay.cluster.String()}
 	if o.simulated {
 		r.Scheduler, r.Configuration = in.scheduler.Name, &o.start
-		if err := o.simulate(ctx, t, in, w, x); err != nil {
+		if r.Sleep, r.Deferred, err = o.simulate(ctx, notes, t, in, w, x); err != nil {
 			return nil, err
 		}
 	} else if x.Jobs, x.Spells, err = energy.Recorded(w); err != nil {
@@ -261,24 +343,27 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	return r, nil
 }
 
-// simulate fills the jobs and spells of a simulation in.
-func (o *energyReportOptions) simulate(ctx context.Context, t *tariff, in *replayInput, w *workload.Workload,
-	x *energy.Input) error {
+// simulate fills the jobs and spells of a simulation in, and says how nodes slept and jobs were deferred.
+func (o *energyReportOptions) simulate(ctx context.Context, notes io.Writer, t *tariff, in *replayInput,
+	w *workload.Workload, x *energy.Input) (*simulator.Sleep, *simulator.Deferred, error) {
 	meter, err := t.meter(o.replay.cluster, in.trace.Zero())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	rec := &energy.Recorder{Meter: meter}
 	in.options.Meter, in.options.Past = rec, replay.Past(in.trace, o.replay.cluster, in.from)
+	if err := o.tariff.operate(t, in, notes); err != nil {
+		return nil, nil, err
+	}
 	var sim simulator.Sim
 	if err := sim.Start(o.replay.cluster, w, in.scheduler.New(o.start), in.options); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := sim.Run(ctx); err != nil {
-		return err
+		return nil, nil, err
 	}
-	x.Jobs, x.Spells, x.To = energyJobs(&sim), rec.Spells, max(x.To, sim.Now())
-	return nil
+	x.Jobs, x.Spells, x.Naps, x.To = energyJobs(&sim), rec.Spells, sim.Naps(), max(x.To, sim.Now())
+	return sim.Sleep(), sim.Deferred(), nil
 }
 
 // energyReport is the result of energy report.
@@ -288,6 +373,9 @@ type energyReport struct {
 	Size          string        `json:"cluster_size"`
 	Scheduler     string        `json:"scheduler,omitempty"` // that was simulated
 	Configuration *space.Config `json:"configuration,omitempty"`
+	// Sleep is absent where nodes do not sleep, Deferred where jobs are not deferred.
+	Sleep    *simulator.Sleep    `json:"sleep,omitempty"`
+	Deferred *simulator.Deferred `json:"deferred,omitempty"`
 	*energy.Report
 }
 

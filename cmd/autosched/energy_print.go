@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/chart"
+	"github.com/autosched/autosched/simulator"
 )
 
 func (r *energyReport) print(w io.Writer, top int) error {
@@ -23,6 +24,12 @@ func (r *energyReport) print(w io.Writer, top int) error {
 	fmt.Fprintln(w)
 	if err := printAmounts(w, r.Report); err != nil {
 		return err
+	}
+	if r.Sleep != nil && r.Slept != nil {
+		fmt.Fprintf(w, "nodes sleep %.1f %% of the time: %s\n", 100*r.Slept.Share, sleepText(r.Sleep))
+	}
+	if r.Deferred != nil {
+		fmt.Fprintf(w, "deferred: %s\n", deferredText(r.Deferred))
 	}
 	if len(r.Tenants) > 1 {
 		fmt.Fprintln(w)
@@ -55,6 +62,9 @@ func printAmounts(w io.Writer, r *energy.Report) error {
 	}{{"cluster", &r.Cluster}, {"jobs", &r.Jobs}, {"idle", &r.Idle}} {
 		row("energy of "+x.of, "kWh", x.Energy)
 	}
+	if r.Slept != nil {
+		row("saved by sleep", "kWh", r.Slept.Saved.Energy)
+	}
 	row("cost of the cluster", "$", r.Cluster.Cost)
 	row("cost of jobs", "$", r.Jobs.Cost)
 	row("CO2 of the cluster", "kg", r.Cluster.CO2)
@@ -74,6 +84,17 @@ func printAmounts(w io.Writer, r *energy.Report) error {
 	_, err := fmt.Fprintf(w, "%.0f of %.0f GPU-hours held; %d jobs ended, mean JCT %.0f s; power measured in %.0f %% "+
 		"of the time\n", r.GPUHours, r.Capacity, r.Ended, r.AvgJCT, 100*r.MeasuredShare)
 	return err
+}
+
+// sleepText says what sleep costs jobs.
+func sleepText(s *simulator.Sleep) string {
+	return fmt.Sprintf("%d wake-ups, %d jobs wait for nodes to wake, %.0f s on average and %.0f s at most", s.Wakes,
+		s.Delayed, s.MeanDelay, s.MaxDelay)
+}
+
+// deferredText says how long jobs wait for cheap hours.
+func deferredText(d *simulator.Deferred) string {
+	return fmt.Sprintf("%d jobs, %.0f s on average and %.0f s at most", d.Jobs, d.MeanDelay, d.MaxDelay)
 }
 
 // number3 has three digits behind the point where they matter.

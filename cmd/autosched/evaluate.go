@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/replay/report"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
 
@@ -31,6 +32,7 @@ type evaluateOptions struct {
 	current   configFlag
 	methods   string
 	subjectTo []string
+	tariff    tariffFlags
 	goal      round.Goal // after check
 	scenario  string
 	out       string
@@ -41,6 +43,7 @@ type evaluateOptions struct {
 	jobs      int
 
 	fidelity fidelityFlags
+	site     siteFlag
 	given    func(flag string) bool
 	compared []string     // methods, after check; nil for all
 	held     space.Config // what the user runs, after check; zero if not given
@@ -93,6 +96,7 @@ seeds computes only what is new. Results of other inputs are computed again.`,
       --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
   autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
   autosched evaluate --trace jobs.csv.gz --nodes 40 --scheduler tiresias --config mine.yaml --out report
+  autosched evaluate --trace sacct.psv --site site --out report --conf-out tuned.conf
   autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -104,7 +108,9 @@ seeds computes only what is new. Results of other inputs are computed again.`,
 				return err
 			}
 			return show(cmd.OutOrStdout(), o.replay.json, report.Schema, report.JSON(r),
-				func(w io.Writer) error { return printEvaluation(w, r, o.out) })
+				func(w io.Writer) error {
+					return errors.Join(printEvaluation(w, r, o.out), o.site.printChange(w, r.Change))
+				})
 		},
 	}
 	o.add(cmd)
@@ -119,7 +125,10 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.current.add(cmd)
 	o.round.add(cmd)
 	o.fidelity.add(cmd)
+	o.site.addOut(cmd)
 	addSubjectTo(cmd, &o.subjectTo)
+	o.tariff.add(cmd)
+	o.tariff.addDeferrable(cmd)
 	addAdoption(cmd, &o.round.settings)
 	o.limits = rollout.DefaultLimits()
 	addLimits(cmd, &o.limits)
@@ -145,6 +154,9 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 
 // check checks all that needs no trace, and reads the scenario.
 func (o *evaluateOptions) check() error {
+	if err := o.site.use(&o.replay, &o.current, &o.fidelity.recordedFlag); err != nil {
+		return err
+	}
 	if o.scenario != "" {
 		s, err := readScenario(o.scenario)
 		if err != nil {
@@ -158,7 +170,13 @@ func (o *evaluateOptions) check() error {
 		return err
 	}
 	o.round.objective = o.goal.Objective()
-	if err := cmp.Or(o.round.check(), o.fidelity.check()); err != nil {
+	if err := o.tariff.check(o.replay.scheduler); err != nil {
+		return err
+	}
+	if err := round.CheckObjective(o.round.objective, true); err != nil {
+		return usageError{fmt.Errorf("--%w", err)}
+	}
+	if err := cmp.Or(o.round.checkSettings(), o.fidelity.check()); err != nil {
 		return err
 	}
 	if o.current.given() {
@@ -197,8 +215,19 @@ func (o *evaluateOptions) check() error {
 // run evaluates, and writes the report if a folder is named. Notes and progress
 // go to notes.
 func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Report, error) {
+	var tariff *tariff
+	var err error
+	if o.goal.Metered() != "" || o.tariff.given() || schedulers.Sleeps(o.replay.scheduler) ||
+		schedulers.Defers(o.replay.scheduler) {
+		if tariff, err = o.tariff.read(); err != nil {
+			return nil, err
+		}
+	}
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.tariff.measure(tariff, in, o.replay.cluster, notes); err != nil {
 		return nil, err
 	}
 	if note := o.of.differs(o.replay.trace); note != "" {
@@ -234,10 +263,27 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if r != nil {
 		r.Fidelity = graded
 	}
+	if err == nil {
+		r.Change, err = o.change(ctx, in, r)
+	}
 	if err == nil && o.out != "" {
 		err = report.Write(r, o.out)
 	}
 	return r, err
+}
+
+// change is the change of the site's settings that the answer recommends.
+func (o *evaluateOptions) change(ctx context.Context, in *replayInput, r *replay.Report) (*replay.SettingsChange,
+	error) {
+	to := report.AnswerOf(r).Configuration
+	if to == "" || o.site.dir == "" {
+		return nil, nil
+	}
+	config, err := in.scheduler.Space.Parse(in.scheduler.Space.Default(), strings.Fields(to))
+	if err != nil {
+		return nil, err
+	}
+	return o.site.change(ctx, in, &o.replay, o.held, config)
 }
 
 // stepText describes the step of a method.
@@ -293,6 +339,9 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
 		r.Baseline.Method, plural(len(r.Seeds), "seed"))
+	if err := printDrawn(w, r); err != nil {
+		return err
+	}
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
 			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards.Broken))
@@ -308,6 +357,28 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		fmt.Fprintf(w, "The report is %s/report.html.\n", strings.TrimRight(out, "/"))
 	}
 	return nil
+}
+
+// printDrawn prints what the jobs drew, if that was measured.
+func printDrawn(w io.Writer, r *replay.Report) error {
+	if len(r.Methods) == 0 || r.Methods[0].Energy == 0 {
+		return nil
+	}
+	above := "jobs draw above idle nodes, which are on whatever the configuration"
+	if schedulers.Sleeps(r.Scheduler) {
+		above = "jobs and nodes draw above sleeping nodes"
+	}
+	fmt.Fprintf(w, "\nWhat %s:\n", above)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
+	for _, m := range r.Methods {
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", m.Method, m.Energy, m.Cost, m.CO2, m.EDP)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
 }
 
 // printAnswer prints whether to change the settings, to what, and how.
@@ -329,9 +400,13 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\nThis is %s. Flags of simulate, tune and evaluate:\n  %s\n", a.Once.Method, a.Flags)
+		fmt.Fprintf(w, "\nThis is %s.", a.Once.Method)
+		if r.Change == nil {
+			fmt.Fprintf(w, " Flags of simulate, tune and evaluate:\n  %s", a.Flags)
+		}
+		fmt.Fprintln(w)
 	}
-	if a.Register != "" {
+	if a.Register != "" && r.Change == nil {
 		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
 	}
 	return nil

@@ -76,6 +76,7 @@ type fidelityOptions struct {
 	replay   replayFlags
 	config   configFlag
 	recorded recordedFlag
+	site     siteFlag
 	runs     string
 	models   string // to write
 	events   string // to write
@@ -108,6 +109,7 @@ Grades: "describes", "describes roughly", "does not describe", and "not comparab
 evaluate show the grade, and end with an error where the simulation does not describe
 the history. docs/fidelity.md has the limits and the reasons for them.`,
 		Example: `  autosched fidelity --trace sacct.psv --scheduler fifo --set backfill=true --recorded-scheduler fifo
+  autosched fidelity --trace sacct.psv --site site
   autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
       --recorded-scheduler tiresias --runs data --models-out models.json`,
 		Args: noArgs,
@@ -127,6 +129,7 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 	o.replay.addNodeEvents(cmd)
 	o.config.add(cmd)
 	o.recorded.add(cmd)
+	o.site.add(cmd)
 	cmd.Flags().StringVar(&o.runs, "runs", "",
 		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched models learn' takes")
 	cmd.Flags().StringVar(&o.models, "models-out", "",
@@ -138,6 +141,9 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 
 // check checks all that needs no trace.
 func (o *fidelityOptions) check() error {
+	if err := o.site.use(&o.replay, &o.config, &o.recorded); err != nil {
+		return err
+	}
 	if err := o.recorded.check(); err != nil {
 		return err
 	}

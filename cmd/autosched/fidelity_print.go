@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/units"
 )
 
 func (r *fidelityReport) print(w io.Writer) error {
@@ -42,6 +43,10 @@ func (r *fidelityReport) print(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if e := r.Ensemble; e != nil {
+		fmt.Fprintf(w, "\nWhen the scheduler's cycles came is not recorded. Of %d simulations that differ in it, jobs wait %s to %s on\n"+
+			"average; the closest one is compared.\n", e.Members, units.Duration(e.Least), units.Duration(e.Greatest))
 	}
 	if len(r.Causes) > 0 {
 		fmt.Fprintln(w, "\nWhat explains the difference:")

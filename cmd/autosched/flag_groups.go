@@ -16,17 +16,20 @@ var flagGroups = []struct {
 }{
 	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
 		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
-		"data", "graph", "base", "a", "b", "job", "history-from", "seed"}},
+		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "waste", "seed", "labels"}},
+	{"Telemetry", []string{"telemetry", "queue", "iterations", "pods", "messages", "period", "node", "gpu", "resolution", "pid-map", "scrape",
+		"buffer", "rounds"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price"}},
 	{"Reading", []string{"format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
 		"shift"}},
-	{"Cluster", []string{"cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
+	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
 		"move-quota", "group"}},
 	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label", "annotation", "spec",
 		"presets", "row", "preset",
 		"config", "slurm-conf", "set", "set-at",
 		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
-	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "measured", "facility-meter",
-		"until"}},
+	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable", "defer-by",
+		"measured", "facility-meter", "until", "node-log", "sleep-after", "spare-nodes"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "min-ratio", "min-gain", "change-price",
 		"dwell", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
 		"canary", "wave-share", "soak-time"}},
@@ -38,8 +41,9 @@ var flagGroups = []struct {
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
-	{"Service", []string{"server", "listen", "operations", "agents", "evaluators", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
-		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit"}},
+	{"Service", []string{"server", "listen", "operations", "agents", "evaluators", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
+		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only", "all", "until", "reason", "limit",
+		"filter", "order-by"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse", "agent",
 		"one-life", "slurm-conf", "include", "reconfigure", "restart", "history", "requeue-resumes", "dry-run",
 		"original"}},
@@ -48,7 +52,7 @@ var flagGroups = []struct {
 		"limit-requests", "limit-message"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
-	{"Output", []string{"models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
+	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
 		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help"}},
 }
 
@@ -58,12 +62,14 @@ const fewFlags = 8
 // elsewhere are flags that mean something else beside another flag, with their heading
 // there.
 var elsewhere = []struct{ flag, beside, title string }{
-	{"tiers", "data", "Workload"}, // an input where it is no output
+	{"tiers", "data", "Workload"},      // an input where it is no output
+	{"test", "prevalence", "Workload"}, // a trace
 	{"until", "reason", "Service"},
 	{"group", "data", "Workload"}, // a column
 	{"mode", "id", "Service"},     // of a registration, not of tiers
 	{"mode", "display-name", "Service"},
 	{"jobs", "profile", "Workload"}, // their number
+	{"interval", "pid-map", "Telemetry"},
 	{"config", "check-config", "Service"},
 	{"config", "dir", "Service"},
 	{"from", "dir", "Service"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +40,8 @@ type replayFlags struct {
 	models    modelsFlag
 	protect   protectFlags
 	given     func(flag string) bool
-	changing  bool // the command replays node events
+	changing  bool                  // the command replays node events
+	narrowed  *schedulers.Scheduler // of --site, nil without
 	// generate makes the trace instead of reading it.
 	generate func(context.Context) (*workload.Workload, error)
 }
@@ -61,7 +61,10 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.cluster.Groups[0].Nodes, "nodes", 0, "nodes of the cluster (default: as the history shows)")
 	fl.IntVar(&f.cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0,
 		fmt.Sprintf("GPUs of a node (default: as the history shows, else %d)", capacity.DefaultGPUsPerNode))
-	fl.StringVar(&f.scheduler, "scheduler", "tiresias", "scheduler: "+strings.Join(schedulers.Names(), ", "))
+	fl.StringVar(&f.scheduler, "scheduler", "tiresias",
+		"scheduler: "+strings.Join(schedulers.Names(), ", ")+"; after the name, "+
+			schedulers.DeferSuffix+" lets deferrable jobs wait for cheap hours, "+schedulers.SleepSuffix+
+			" nodes without jobs sleep")
 	fl.DurationVar(&f.round, "round", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
 	fl.StringVar(&f.placement, "placement", "fewest",
 		"how gangs are placed: fewest (nodes), whole (all but the last node empty), count (only count GPUs)")
@@ -113,7 +116,7 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	}
 	in := &replayInput{}
 	var err error
-	if in.scheduler, err = schedulers.Find(f.scheduler); err != nil {
+	if in.scheduler, err = f.find(); err != nil {
 		return nil, usageError{err}
 	}
 	if err := f.how.apply(&trace.Options{}); err != nil {
@@ -185,11 +188,8 @@ func (f *replayFlags) readCluster() error {
 	if err != nil {
 		return fmt.Errorf("--cluster: %w", err)
 	}
-	var c workload.Cluster
-	if err := json.Unmarshal(text, &c); err != nil {
-		return fmt.Errorf("--cluster: %s: %w", f.described, err)
-	}
-	if err := c.Validate(); err != nil {
+	c, err := workload.ParseCluster(text)
+	if err != nil {
 		return fmt.Errorf("--cluster: %s: %w", f.described, err)
 	}
 	f.cluster = c
@@ -274,9 +274,17 @@ func window(w *workload.Workload, fromText, toText string) (from, to time.Durati
 	return from, to, nil
 }
 
+// find is the scheduler that the flags name.
+func (f *replayFlags) find() (*schedulers.Scheduler, error) {
+	if f.narrowed != nil {
+		return f.narrowed, nil
+	}
+	return schedulers.Find(f.scheduler)
+}
+
 // configured are the scheduler and the configuration that the flags name.
 func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Config, error) {
-	s, err := schedulers.Find(f.scheduler)
+	s, err := f.find()
 	if err != nil {
 		return nil, space.Config{}, usageError{err}
 	}

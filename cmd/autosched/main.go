@@ -106,6 +106,8 @@ func newRootCmd() *cobra.Command {
 		newPlanCmd(),
 		newEvaluateCmd(),
 		newEnergyCmd(),
+		newTelemetryCmd(),
+		newPatternsCmd(), newFindingsCmd(), newRecommendCmd(),
 		newComparisonCmd(),
 		newServeCmd(),
 		newCertsCmd(),

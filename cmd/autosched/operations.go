@@ -81,6 +81,7 @@ newest 1000, and through a restart the newest 20 of each scheduler.`,
 		}
 	}
 	var scheduler string
+	var l listFlags
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List operations, newest first",
@@ -88,7 +89,7 @@ newest 1000, and through a restart the newest 20 of each scheduler.`,
 		Example: "  autosched operations list\n  autosched operations list --scheduler tiresias",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req := &pb.ListOperationsRequest{PageSize: 1000}
+			req := &pb.ListOperationsRequest{PageSize: 1000, Filter: l.filter, OrderBy: l.orderBy}
 			if scheduler != "" {
 				req.Scheduler = "schedulers/" + strings.TrimPrefix(scheduler, "schedulers/")
 			}
@@ -102,6 +103,7 @@ newest 1000, and through a restart the newest 20 of each scheduler.`,
 		},
 	}
 	list.Flags().StringVar(&scheduler, "scheduler", "", "only those about this scheduler")
+	l.add(list, "done = false", "end_time desc")
 	cmd.AddCommand(list,
 		one("get", "Show an operation", "Shows whether an operation is under way, failed or is done, and what it led to: the outcome of\n"+
 			"the round that was decided.",

@@ -93,6 +93,9 @@ func (o *planOptions) check() error {
 		if err != nil {
 			return usageError{fmt.Errorf("--subject-to: %w", err)}
 		}
+		if round.Metered(c.Metric) {
+			return usageError{fmt.Errorf("--subject-to: %s: %w", c, round.ErrNoMeter)}
+		}
 		if c.Factor != 0 && round.PerTenant(c.Metric) {
 			return usageError{fmt.Errorf("--subject-to: %s is of tenants: give a number, as in %s<=1h", c, c.Metric)}
 		}

@@ -37,6 +37,7 @@ decided. 'autosched replay' decides one again.`,
 
 func newRoundsListCmd(f *clientFlags) *cobra.Command {
 	var limit int32
+	var l listFlags
 	cmd := &cobra.Command{
 		Use:   "list SCHEDULER",
 		Short: "List a scheduler's rounds, newest first",
@@ -49,7 +50,8 @@ any, what it searched and what it decided.`,
 				return usageError{fmt.Errorf("--limit: %d is not from 1 to 1000", limit)}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit})
+				got, err := c.rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit,
+					Filter: l.filter, OrderBy: l.orderBy})
 				if err != nil {
 					return err
 				}
@@ -58,6 +60,7 @@ any, what it searched and what it decided.`,
 		},
 	}
 	cmd.Flags().Int32Var(&limit, "limit", 20, "rounds to show")
+	l.add(cmd, "adopt = true AND controllable_ratio > 1.1", "duration desc")
 	return cmd
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 func newSchedulerCmd() *cobra.Command {
@@ -53,6 +54,7 @@ type registerFlags struct {
 	current      configFlag
 	id           string
 	nodes        int32
+	cluster      string // file of its description
 	gpusPerNode  int32
 	mode         string
 	objective    string
@@ -102,6 +104,7 @@ to the scheduler.`,
 		Example: `  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8
   autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8 --set starve_limit=8h --mode auto
   autosched scheduler register prod.yaml --validate-only
+  autosched scheduler register --builtin slurm --cluster site/cluster.json --config site/current.yaml
   autosched scheduler register --space space.yaml --id mine --objective p95_wait --nodes 10 --gpus-per-node 8
   autosched scheduler get prod --json | autosched scheduler register - --id prod-2`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -139,6 +142,8 @@ func (r *registerFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("builtin", "space")
 	r.current.add(cmd)
 	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
+	fl.StringVar(&r.cluster, "cluster", "",
+		"JSON file of nodes, accounts and settings that are not tuned, as 'autosched slurm init' writes it")
 	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
 	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
 	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
@@ -200,14 +205,25 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	if spec.Cluster == nil {
 		spec.Cluster = &pb.Cluster{}
 	}
+	if r.cluster != "" {
+		text, err := os.ReadFile(r.cluster)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--cluster: %w", err)}
+		}
+		c, err := workload.ParseCluster(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--cluster: %s: %w", r.cluster, err)}
+		}
+		spec.Cluster = server.ClusterToProto(c)
+	}
 	if r.nodes != 0 {
 		spec.Cluster.Nodes = r.nodes
 	}
 	if r.gpusPerNode != 0 {
 		spec.Cluster.GpusPerNode = r.gpusPerNode
 	}
-	if len(args) == 0 && (r.nodes == 0 || r.gpusPerNode == 0) {
-		return nil, usageError{errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node")}
+	if len(args) == 0 && r.cluster == "" && (r.nodes == 0 || r.gpusPerNode == 0) {
+		return nil, usageError{errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node, or --cluster")}
 	}
 	if mode, err := modeOf(r.mode); err != nil {
 		return nil, err
@@ -356,7 +372,7 @@ of its latest event, and the decision of the last tuning round.`,
 
 func newSchedulerListCmd(f *clientFlags) *cobra.Command {
 	var withDeleted bool
-	var filter string
+	var l listFlags
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the registered schedulers",
@@ -366,7 +382,7 @@ their cluster and the number of ingested events.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				all, err := c.schedulers(ctx, withDeleted, filter)
+				all, err := c.schedulers(ctx, withDeleted, l)
 				if err != nil {
 					return err
 				}
@@ -374,17 +390,17 @@ their cluster and the number of ingested events.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&filter, "filter", "", "only those that match, such as 'state = ACTIVE AND labels.team = research'")
+	l.add(cmd, "state = ACTIVE AND labels.team = research", "create_time desc")
 	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
 	return cmd
 }
 
 // schedulers lists all registered schedulers.
-func (c *client) schedulers(ctx context.Context, withDeleted bool, filter string) (*pb.ListSchedulersResponse, error) {
+func (c *client) schedulers(ctx context.Context, withDeleted bool, l listFlags) (*pb.ListSchedulersResponse, error) {
 	all := &pb.ListSchedulersResponse{}
 	for page := ""; ; {
 		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
-			ShowDeleted: withDeleted, Filter: filter})
+			ShowDeleted: withDeleted, Filter: l.filter, OrderBy: l.orderBy})
 		if err != nil {
 			return nil, err
 		}

@@ -86,3 +86,26 @@ rules:
 		t.Errorf("registered again: %v\n%s", err, printed.String())
 	}
 }
+
+// TestRegisterCluster: the description of a cluster is registered whole.
+func TestRegisterCluster(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "cluster.json")
+	call := func(text string) (string, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err := runClient(t.Context(), newSchedulerCmd(), "", &out, "register", "--builtin", "slurm", "--id", "prod", "--cluster",
+			file, "--json", "--server", address)
+		return out.String(), err
+	}
+	if _, err := call(`{"nodez": 1}`); err == nil || !strings.Contains(err.Error(), "nodez") {
+		t.Errorf("an unknown field: %v", err)
+	}
+	out, err := call(`{"groups": [{"nodes": 2, "gpus_per_node": 8, "partition": "a"}, {"nodes": 1, "gpus_per_node": 4}],
+		"site": {"accounts": [{"name": "vc1", "shares": 3}]}}`)
+	if err != nil || !strings.Contains(out, `"vc1"`) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -74,7 +74,21 @@ func TestJSONHasASchema(t *testing.T) {
 		{"compare", small + " --schedulers fifo,tiresias", "comparison", false},
 		{"fidelity", small, "fidelity", false},
 		{"energy report", small + " --scheduler fifo", "energy-report", false},
+		{"energy sleep", "--node-log " + file("n.csv", "time,active,total\n0,5,10\n600,8,10\n"), "energy-sleep", false},
+		{"telemetry validate", file("q.csv", "time,queue,pending,pending_gpus,free_gpus,total_gpus\n1700000000,,0,0,1,8\n"),
+			"telemetry-validation", false},
 		{"plan", small, "plan", false},
+		{"patterns scan", "--trace " + jobs + " --nodes 2", "patterns-scan", false},
+		{"patterns rules", "", "pattern-rules", false},
+		{"patterns lint", file("rules.yaml", "version: 1\nrules: [{id: x, group_by: [job], action: a, words: w, "+
+			"set: {match: [{event: job.ended}]}}]\n"), "pattern-lint", false},
+		{"patterns test", "", "pattern-tests", false},
+		{"patterns import", file("cre.yaml", "rules: [{cre: {id: C}, rule: {set: {match: [x]}}}]\n") + " --out " +
+			file("imported.yaml", ""), "pattern-import", false},
+		{"patterns export", "crash_loop --out " + file("exported.yaml", ""), "pattern-export", false},
+		{"recommend", "--trace " + jobs + " --nodes 2", "recommendations", false},
+		{"bench recommend", "--trace sample --windows 2 --days 1 --nodes 4 --waste 10", "recommend-benchmark", false},
+		{"bench patterns", "--trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false},
 		{"models show", "", "models", false},
 		{"models learn", "--events " + runs + " --out " + file("m.json", ""), "learned-models", false},
 		{"scheduler spaces", "", "spaces", false},
@@ -84,6 +98,11 @@ func TestJSONHasASchema(t *testing.T) {
 		{"scheduler register", "--builtin fifo --id x --nodes 2 --gpus-per-node 8" + registered, "scheduler", false},
 		{"scheduler get", "x" + registered, "scheduler", false},
 		{"scheduler list", registered, "schedulers", false},
+		{"telemetry import", "x " + file("gpus.csv", "time,node,gpu,utilization_percent\n1700000000,n1,0,97\n") +
+			registered, "telemetry-import", false},
+		{"telemetry show", "x" + registered, "telemetry", false},
+		{"telemetry export", "x --out " + dir + "/exported.csv" + registered, "telemetry-export", false},
+		{"findings list", "x" + registered, "findings", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
 		{"scheduler pause", "x" + registered, "scheduler", false},
@@ -202,5 +221,7 @@ var covered = map[string]bool{"config watch": true, "config approve": true, "con
 	"config reject": true, "config unpark": true, "emulate": true,
 	"rounds show": true, "replay": true, "what-if": true, "rounds trigger": true, "operations get": true, "operations wait": true,
 	"operations cancel": true, // TestReplay has theirs
-	"conformance":       true, // TestConformance
+	"findings show":     true, "findings ack": true, "findings snooze": true,
+	"findings false-positive": true, // TestFindingsInTheService
+	"conformance":             true, // TestConformance
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,8 @@ import (
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
+	kept "github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/round"
@@ -50,6 +53,7 @@ type serveOptions struct {
 	access     serveAccess
 	agents     string // file of agents
 	evaluators string // file of evaluators
+	webhook    string // for notices of findings
 	keepRounds int
 	retain     time.Duration
 	decide     round.DecideFunc // nil for the product's
@@ -73,8 +77,8 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
-and audit log, rounds.db, and one events-YYYYMMDD.db a day. One process opens it at a
-time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
+and audit log, rounds.db, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
+folder telemetry. One process opens it at a time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
 still needed of them.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
@@ -156,6 +160,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
 	fl.StringVar(&o.evaluators, "evaluators", "",
 		"YAML file of what measures the trials of studies: commands and services (docs/studies.md)")
+	fl.StringVar(&o.webhook, "findings-webhook", "",
+		"URL to post findings to as JSON when they open and close (docs/patterns.md)")
 	o.traces.add(cmd)
 	o.protect.add(cmd)
 	o.access.add(cmd)
@@ -244,6 +250,9 @@ func (o *serveOptions) check() error {
 		return usageError{fmt.Errorf("--log-format: %q is neither text nor json", o.logFormat)}
 	case !slices.Contains(logLevels, o.logLevel):
 		return usageError{fmt.Errorf("--log-level: %q is not debug, info, warn or error", o.logLevel)}
+	}
+	if err := kept.CheckURL(o.webhook); o.webhook != "" && err != nil {
+		return usageError{fmt.Errorf("--findings-webhook: %w", err)}
 	}
 	if _, err := o.protect.protection(); err != nil {
 		return err
@@ -395,6 +404,21 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer so.Studies.Close()
+	if so.Samples, err = samples.Open(filepath.Join(o.dir, "telemetry"), samples.Options{Log: log}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, so.Samples.Close()) }()
+	ko := kept.Options{Dir: filepath.Join(o.dir, "findings"), Log: log}
+	var hook *kept.Webhook
+	if o.webhook != "" {
+		if hook, err = kept.NewWebhook(o.webhook, log); err != nil {
+			return err
+		}
+		defer hook.Close()
+		ko.Notify = hook.Notify
+	}
+	so.Findings = kept.Open(ko)
+	defer so.Findings.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err
@@ -410,6 +434,9 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		}
 	}
 	s := server.New(so)
+	if hook != nil {
+		s.Measure(hook)
+	}
 	stopPush, err := pushTo(ctx, agents, s, log)
 	if err != nil {
 		return err

@@ -81,6 +81,7 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 	o.record.add(cmd)
 	o.estimates.add(cmd)
 	o.tariff.add(cmd)
+	o.tariff.addDeferrable(cmd)
 	cmd.Flags().BoolVar(&o.energy, "energy", false,
 		"report energy, cost and CO2, too, as energy report does; --power, --prices and --carbon imply it")
 	return cmd
@@ -92,6 +93,9 @@ func (o *simulateOptions) check() error {
 		return err
 	}
 	if err := o.estimates.check(); err != nil {
+		return err
+	}
+	if err := o.tariff.check(o.replay.scheduler); err != nil {
 		return err
 	}
 	scheduler, config, err := o.replay.configured(&o.config)
@@ -136,6 +140,9 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	defer recorder.abort() // unless it ends
 	cluster := o.replay.cluster
+	if err := o.tariff.operate(tariff, in, notes); err != nil {
+		return nil, err
+	}
 	var spells *energy.Recorder
 	if o.energy || o.tariff.given() {
 		meter, err := tariff.meter(cluster, in.trace.Zero())
@@ -166,11 +173,12 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 		Summary: sim.Summarize(), NodeEvents: in.nodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
+	r.Sleep, r.Deferred = sim.Sleep(), sim.Deferred()
 	if spells == nil {
 		return r, nil
 	}
 	r.Energy, err = tariff.account(&energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(),
-		From: in.from, To: sim.Now(), Jobs: energyJobs(&sim), Spells: spells.Spells})
+		From: in.from, To: sim.Now(), Jobs: energyJobs(&sim), Spells: spells.Spells, Naps: sim.Naps()})
 	if err != nil {
 		return nil, err
 	}
@@ -199,5 +207,8 @@ type simulateReport struct {
 	Delays     []simulator.Delay        `json:"queue_causes"`
 	Tenants    []simulator.TenantReport `json:"tenants"`
 	Compliance float64                  `json:"fair_share_compliance"`
-	Energy     *energy.Report           `json:"energy,omitempty"`
+	// Sleep is absent where nodes do not sleep, Deferred where jobs are not deferred.
+	Sleep    *simulator.Sleep    `json:"sleep,omitempty"`
+	Deferred *simulator.Deferred `json:"deferred,omitempty"`
+	Energy   *energy.Report      `json:"energy,omitempty"`
 }

@@ -52,6 +52,12 @@ func (r *simulateReport) print(w io.Writer) error {
 	}
 	row("fair-share compliance", "%.1f %% of tenants and hours", 100*r.Compliance)
 	row("simulated in", "%.1f ms, %d events", 1000*r.Wall, r.Events)
+	if r.Sleep != nil {
+		row("sleep", "%.0f node-hours; %s", r.Sleep.NodeHours, sleepText(r.Sleep))
+	}
+	if r.Deferred != nil {
+		row("deferred", "%s", deferredText(r.Deferred))
+	}
 	if e := r.Energy; e != nil {
 		row("energy", "%s kWh (%s to %s), of it idle %s", number3(e.Cluster.Energy.Middle),
 			number3(e.Cluster.Energy.Low),

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -21,6 +22,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // slurmInitOptions are the flags of slurm init.
@@ -30,6 +32,7 @@ type slurmInitOptions struct {
 	include string
 	out     string
 	id      string
+	zone    string
 	json    bool
 }
 
@@ -39,14 +42,16 @@ func newSlurmInitCmd() *cobra.Command {
 	for _, c := range conf.Commands {
 		fmt.Fprintf(&commands, "  %s >%s\n", strings.Join(c.Args, " "), c.File)
 	}
+	fmt.Fprintf(&commands, "  %s >%s\n", strings.Join(conf.EventCommand.Args, " "), conf.EventCommand.File)
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Describe a Slurm cluster from what its commands print",
 		Long: `Reads the settings, partitions, nodes, QOS and associations of a Slurm cluster, and writes into a folder
 
   cluster.json     the cluster, for --cluster
+  node-events.csv  when nodes were down or drained, for --node-events
   current.yaml     the settings that run, for --config
-  scheduler.json   the registration, for 'autosched scheduler register'
+  scheduler.json   the registration, for 'autosched scheduler register': what is tuned, in which ranges
   autosched.conf   the file that slurm.conf is to include: it changes nothing yet
 
 Then it names the lines that have to move, and what is not simulated. It changes nothing of Slurm, and any
@@ -54,10 +59,11 @@ account that may run these commands may run it:
 
 ` + commands.String() + `
 With --saved it reads their output from files of these names in a folder, and slurm.conf if it is there. Without
-slurmdbd leave qos.txt and assoc.txt empty. See docs/slurm.md.`,
+slurmdbd leave qos.txt and assoc.txt empty; events.txt may be missing. --site of fidelity, tune, evaluate and compare
+takes the folder. See docs/slurm.md.`,
 		Example: `  autosched slurm init --out site
   autosched slurm init --saved listings --slurm-conf listings/slurm.conf --out site
-  autosched fidelity --trace sacct.psv --cluster site/cluster.json --scheduler slurm --config site/current.yaml`,
+  autosched fidelity --trace sacct.psv --site site`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := o.run(cmd.Context())
@@ -75,6 +81,8 @@ slurmdbd leave qos.txt and assoc.txt empty. See docs/slurm.md.`,
 		"where the file will lie that slurm.conf includes (default: autosched/autosched.conf beside slurm.conf)")
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
 	fl.StringVar(&o.id, "id", "", "id of the scheduler in the service (default: the name of the cluster)")
+	fl.StringVar(&o.zone, "timezone", "",
+		"zone whose clock saved events show, such as Europe/Berlin, as for the jobs (default: their times are labelled UTC)")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
@@ -95,15 +103,20 @@ type slurmInit struct {
 }
 
 func (o *slurmInitOptions) run(ctx context.Context) (*slurmInit, error) {
-	shown, err := o.shown(ctx)
+	shown, notes, err := o.shown(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if o.zone != "" {
+		if shown.Zone, err = trace.ParseZone(o.zone); err != nil {
+			return nil, usageError{fmt.Errorf("--timezone: %w", err)}
+		}
 	}
 	site, err := shown.Site()
 	if err != nil {
 		return nil, err
 	}
-	r := &slurmInit{Cluster: site.Cluster.String(), Move: []string{}, Notes: site.Notes, out: o.out}
+	r := &slurmInit{Cluster: site.Cluster.String(), Move: []string{}, Notes: append(site.Notes, notes...), out: o.out}
 	r.conf = o.conf
 	if r.conf == "" {
 		r.conf = site.Config.Get("SLURM_CONF")
@@ -135,30 +148,41 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// shown reads what the commands print.
-func (o *slurmInitOptions) shown(ctx context.Context) (conf.Shown, error) {
-	var s conf.Shown
+// shown reads what the commands print. Events may be missing.
+func (o *slurmInitOptions) shown(ctx context.Context) (s conf.Shown, notes []string, err error) {
 	run := slurm.Commands{Conf: o.conf}
 	for i, to := range []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations} {
 		c := conf.Commands[i]
 		if o.saved != "" {
 			text, err := os.ReadFile(filepath.Join(o.saved, c.File))
 			if errors.Is(err, fs.ErrNotExist) {
-				return s, fmt.Errorf("--saved: %w: write into it what %s prints", err, strings.Join(c.Args, " "))
+				return s, nil, fmt.Errorf("--saved: %w: write into it what %s prints", err, strings.Join(c.Args, " "))
 			}
 			if err != nil {
-				return s, fmt.Errorf("--saved: %w", err)
+				return s, nil, fmt.Errorf("--saved: %w", err)
 			}
 			*to = text
 			continue
 		}
 		text, err := run.Run(ctx, c.Args[0], c.Args[1:]...)
 		if err != nil {
-			return s, fmt.Errorf("%w; run it where Slurm's commands work, or name their output with --saved", err)
+			return s, nil, fmt.Errorf("%w; run it where Slurm's commands work, or name their output with --saved", err)
 		}
 		*to = []byte(text)
 	}
-	return s, nil
+	c := conf.EventCommand
+	if o.saved != "" {
+		s.Events, err = os.ReadFile(filepath.Join(o.saved, c.File))
+	} else {
+		var text string
+		text, err = run.Run(ctx, c.Args[0], c.Args[1:]...)
+		s.Events = []byte(text)
+	}
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("when nodes were down or drained is not known, and they are taken to be up: %v",
+			err))
+	}
+	return s, notes, nil
 }
 
 // lines looks at slurm.conf, which must be there only if it was named.
@@ -200,7 +224,10 @@ func (o *slurmInitOptions) write(r *slurmInit, site *conf.Site, owned []byte) er
 	if err != nil {
 		return err
 	}
-	var current bytes.Buffer
+	var current, events bytes.Buffer
+	if _, err := trace.WriteNodeEvents(&events, time.Unix(0, 0).UTC(), site.Cluster, site.Outages); err != nil {
+		return err
+	}
 	for _, id := range site.Current.IDs() {
 		fmt.Fprintf(&current, "%s: %s\n", id, yamlText(site.Current.Get(id)))
 	}
@@ -208,11 +235,15 @@ func (o *slurmInitOptions) write(r *slurmInit, site *conf.Site, owned []byte) er
 	if id == "" {
 		id = strings.ToLower(site.Config.Get("ClusterName"))
 	}
+	narrowed, err := site.Narrowed()
+	if err != nil {
+		return err
+	}
 	registration, err := protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
 		Name: "schedulers/" + id,
 		Spec: &pb.SchedulerSpec{SchedulerType: "slurm", Mode: pb.SchedulerSpec_RECOMMEND,
-			Cluster: &pb.Cluster{Nodes: int32(site.Cluster.Nodes()), GpusPerNode: int32(site.Cluster.GPUsPerNode())},
-			Parameters: slices.DeleteFunc(server.Parameters(site.Current), func(p *pb.ParameterSpec) bool {
+			Cluster: server.ClusterToProto(site.Cluster),
+			Parameters: slices.DeleteFunc(server.Parameters(narrowed), func(p *pb.ParameterSpec) bool {
 				return !slices.Contains(site.Config.Tuned(), p.GetParameterId())
 			})},
 	})
@@ -222,8 +253,8 @@ func (o *slurmInitOptions) write(r *slurmInit, site *conf.Site, owned []byte) er
 	for _, f := range []struct {
 		name string
 		text []byte
-	}{{"cluster.json", cluster}, {"current.yaml", current.Bytes()}, {"scheduler.json", registration},
-		{"autosched.conf", owned}} {
+	}{{siteCluster, cluster}, {siteCurrent, current.Bytes()}, {siteScheduler, registration},
+		{siteNodeEvents, events.Bytes()}, {siteSettings, owned}} {
 		path := filepath.Join(o.out, f.name)
 		r.Files = append(r.Files, path)
 		if err := writeFile(path, "--out", func(w io.Writer) error {
@@ -269,7 +300,6 @@ func (r *slurmInit) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
-	_, err := fmt.Fprintf(w, "\nNext: autosched fidelity --trace sacct.psv --cluster %s --scheduler slurm --config %s\n",
-		filepath.Join(r.out, "cluster.json"), filepath.Join(r.out, "current.yaml"))
+	_, err := fmt.Fprintf(w, "\nNext: autosched fidelity --trace sacct.psv --site %s\n", r.out)
 	return err
 }

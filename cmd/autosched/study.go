@@ -144,7 +144,8 @@ proposes where half of the trials take a second or more.`,
 }
 
 func newStudyListCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	var l listFlags
+	cmd := &cobra.Command{
 		Use:               "list SCHEDULER",
 		Short:             "List the studies of a scheduler",
 		Long:              "Prints the studies of a scheduler: their states, how much of the budget is used, and the trials by state.",
@@ -155,7 +156,7 @@ func newStudyListCmd(f *clientFlags) *cobra.Command {
 				all := &pb.ListStudiesResponse{}
 				for page := ""; ; {
 					got, err := c.studies.ListStudies(ctx, &pb.ListStudiesRequest{Parent: name, PageSize: 1000,
-						PageToken: page})
+						PageToken: page, Filter: l.filter, OrderBy: l.orderBy})
 					if err != nil {
 						return err
 					}
@@ -177,6 +178,8 @@ func newStudyListCmd(f *clientFlags) *cobra.Command {
 			})
 		},
 	}
+	l.add(cmd, "state = ACTIVE", "update_time desc")
+	return cmd
 }
 
 func metricText(s *pb.StudySpec) string { return s.GetMetricId() + ", " + enumWord(s.GetGoal()) + "d" }

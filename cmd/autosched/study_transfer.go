@@ -37,7 +37,7 @@ Trial, to standard output or a file. 'autosched study import' reads it.`,
 				if err != nil {
 					return err
 				}
-				all, err := c.trials(ctx, name)
+				all, err := c.trials(ctx, name, listFlags{})
 				if err != nil {
 					return err
 				}
@@ -119,7 +119,7 @@ that the study has already.`,
 
 // addTrials adds those trials to a study that it does not have, and returns their number.
 func (c *client) addTrials(ctx context.Context, study string, trials []*pb.Trial) (n int, err error) {
-	have, err := c.trials(ctx, study)
+	have, err := c.trials(ctx, study, listFlags{})
 	if err != nil {
 		return 0, err
 	}

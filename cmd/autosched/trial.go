@@ -209,10 +209,11 @@ sampler avoids both.`,
 }
 
 // trials lists all trials of a study.
-func (c *client) trials(ctx context.Context, name string) (*pb.ListTrialsResponse, error) {
+func (c *client) trials(ctx context.Context, name string, l listFlags) (*pb.ListTrialsResponse, error) {
 	all := &pb.ListTrialsResponse{}
 	for page := ""; ; {
-		got, err := c.studies.ListTrials(ctx, &pb.ListTrialsRequest{Parent: name, PageSize: 1000, PageToken: page})
+		got, err := c.studies.ListTrials(ctx, &pb.ListTrialsRequest{Parent: name, PageSize: 1000, PageToken: page,
+			Filter: l.filter, OrderBy: l.orderBy})
 		if err != nil {
 			return nil, err
 		}
@@ -224,14 +225,15 @@ func (c *client) trials(ctx context.Context, name string) (*pb.ListTrialsRespons
 }
 
 func newTrialListCmd(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	var l listFlags
+	cmd := &cobra.Command{
 		Use:     "list SCHEDULER/STUDY",
 		Short:   "List the trials of a study",
 		Long:    "Prints all trials of a study: their states, who measured them, their configurations and what was measured.",
 		Example: "  autosched trial list mine/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
-				all, err := c.trials(ctx, name)
+				all, err := c.trials(ctx, name, l)
 				if err != nil {
 					return err
 				}
@@ -252,6 +254,8 @@ func newTrialListCmd(f *clientFlags) *cobra.Command {
 			})
 		},
 	}
+	l.add(cmd, "state = SUCCEEDED AND final_measurement.metrics.jct < 900", "end_time desc")
+	return cmd
 }
 
 func newTrialAddCmd(f *clientFlags) *cobra.Command {

@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload/trace"
@@ -24,8 +25,10 @@ type tuneOptions struct {
 	round    tuneFlags
 	config   configFlag
 	goal     goalFlags
+	tariff   tariffFlags
 	study    studyFlags
 	fidelity fidelityFlags
+	site     siteFlag
 	at       string
 	sampler  string
 	truth    bool
@@ -74,9 +77,12 @@ better in how many futures. The best trial is the one with the lowest posterior 
 of the objective, which may not be the row listed first.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
+  autosched tune --trace sacct.psv --site site --conf-out tuned.conf
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --subject-to 'p99_jct<=1.1*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --pareto avg_jct,p99_jct --plot front.html
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --objective cost --prices examples/energy/prices.csv \
+      --subject-to 'avg_jct<=1.05*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --time 300ms
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
@@ -95,7 +101,9 @@ of the objective, which may not be the row listed first.`,
 				}
 			}
 			return show(cmd.OutOrStdout(), o.replay.json, "tuning/v1", r,
-				func(w io.Writer) error { return r.print(w, o.top) })
+				func(w io.Writer) error {
+					return errors.Join(r.print(w, o.top), o.site.printChange(w, r.Change))
+				})
 		},
 	}
 	o.add(cmd)
@@ -110,10 +118,13 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.study.add(cmd)
 	o.config.add(cmd)
 	o.goal.add(cmd)
+	o.tariff.add(cmd)
+	o.tariff.addDeferrable(cmd)
 	o.fidelity.add(cmd)
+	o.site.addOut(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
-		"since it such as 36h (required)")
+		"since it such as 36h (required; with --site by default the last submission)")
 	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
 		"what suggests configurations after the portfolio: "+strings.Join(samplerNames(), ", "))
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
@@ -129,10 +140,20 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 
 // check checks all that needs no trace.
 func (o *tuneOptions) check() error {
+	if err := o.site.use(&o.replay, &o.config, &o.fidelity.recordedFlag); err != nil {
+		return err
+	}
 	if err := checkList(o.given, "pareto", o.goal.pareto); err != nil {
 		return err
 	}
 	if err := o.goal.parse(o.round.objective); err != nil {
+		return err
+	}
+	if o.tariff.given() && !o.measures() {
+		return usageError{errors.New("--power, --prices and --carbon change nothing: no objective, constraint or --pareto " +
+			"counts " + strings.Join(round.EnergyObjectives, ", "))}
+	}
+	if err := o.tariff.check(o.replay.scheduler); err != nil {
 		return err
 	}
 	if err := o.round.checkSettings(); err != nil {
@@ -145,7 +166,7 @@ func (o *tuneOptions) check() error {
 		return err
 	}
 	switch {
-	case o.replay.trace != "" && o.at == "":
+	case o.replay.trace != "" && o.at == "" && o.site.dir == "":
 		return usageError{errors.New("--at is missing: the instant to tune at, RFC 3339 or seconds")}
 	case o.top < 1:
 		return usageError{fmt.Errorf("--top: %d is not positive", o.top)}
@@ -167,6 +188,11 @@ func (o *tuneOptions) check() error {
 	return nil
 }
 
+// measures reports whether power, prices or sleep matter.
+func (o *tuneOptions) measures() bool {
+	return o.goal.metered() || schedulers.Sleeps(o.replay.scheduler) || schedulers.Defers(o.replay.scheduler)
+}
+
 // run searches. Notes and progress go to notes.
 func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, error) {
 	study, err := o.study.open(o.incumbent.Space())
@@ -174,8 +200,17 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		return nil, err
 	}
 	defer study.close()
+	var tariff *tariff
+	if o.measures() {
+		if tariff, err = o.tariff.read(); err != nil {
+			return nil, err
+		}
+	}
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.tariff.measure(tariff, in, o.replay.cluster, notes); err != nil {
 		return nil, err
 	}
 	at, err := o.instant(in)
@@ -224,11 +259,19 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
 	r.Fidelity = graded
 	r.describe(&got, &o.goal)
+	if r.Adopt {
+		if r.Change, err = o.site.change(ctx, in, &o.replay, o.incumbent, got.Config); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
 }
 
 // instant is --at on the trace.
 func (o *tuneOptions) instant(in *replayInput) (time.Duration, error) {
+	if o.at == "" {
+		return in.to - 1, nil
+	}
 	at, err := trace.ParseInstant(in.trace, o.at)
 	switch {
 	case err != nil:

@@ -78,7 +78,7 @@ const mostFutures = 1000
 
 // check refuses what is not one of round.Objectives, too.
 func (t *tuneFlags) check() error {
-	if err := round.CheckObjective(t.objective); err != nil {
+	if err := round.CheckObjective(t.objective, false); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
 	return t.checkSettings()

@@ -57,6 +57,11 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 		"two or more metrics: search for, and show, the configurations that no other beats in all of them")
 }
 
+// metered reports whether energy counts.
+func (f *goalFlags) metered() bool {
+	return f.goal.Metered() != "" || slices.ContainsFunc(f.pareto, round.Metered)
+}
+
 // parse checks the flags and makes the goal.
 func (f *goalFlags) parse(objective string) error {
 	g, err := parseGoal(objective, f.subjectTo)

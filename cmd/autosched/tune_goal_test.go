@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -111,6 +113,31 @@ func TestTunePareto(t *testing.T) {
 	}
 }
 
+// TestTuneEnergy: cost is that of the prices, which the bound on delays limits; a front has energy.
+func TestTuneEnergy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	prices := func(usd string) string {
+		path := filepath.Join(t.TempDir(), "prices.csv")
+		text := "ts,price_per_mwh\n2017-10-10T00:00:00Z," + usd + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := []string{"--objective", "cost", "--subject-to", "avg_jct<=1.05*incumbent", "--budget", "10"}
+	once := tuneGoal(t, append(args, "--prices", prices("50"))...)
+	twice := tuneGoal(t, append(args, "--prices", prices("100"))...)
+	if a, b := once.Trials[0].Objective, twice.Trials[0].Objective; once.Unit != "$" || math.Abs(b-2*a) > 1e-9*a {
+		t.Errorf("%v %s, at twice the price %v", a, once.Unit, b)
+	}
+	if r := tuneGoal(t, "--pareto", "energy,avg_jct", "--budget", "10"); len(r.Front) < 2 ||
+		r.Trials[0].Metrics["energy"] <= 0 {
+		t.Errorf("front %v, metrics %v", r.Front, r.Trials[0].Metrics)
+	}
+}
+
 func TestTuneWeighted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -133,6 +160,7 @@ func TestTuneGoalMisuse(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--objective=jct", `--objective: "jct" is not known`},
 		{"--subject-to=p99_jct<1", `--subject-to: constraint "p99_jct<1": want METRIC<=BOUND`},
+		{"--prices=p.csv", "--power, --prices and --carbon change nothing"},
 		{"--pareto=avg_jct", "--pareto: [avg_jct]: want two metrics or more"},
 		{"--pareto=avg_jct,avg_jct", "--pareto: avg_jct is named twice"},
 		{"--pareto=avg_jct,2*p99_jct+ftf", `--pareto: "2*p99_jct+ftf" is not known; there are avg_jct, avg_queue, `},
@@ -181,8 +209,26 @@ func TestTuneTableBoundsRatios(t *testing.T) {
 	}
 }
 
+// evaluate compares methods by what they draw.
+func TestEvaluateEnergy(t *testing.T) {
+	testshared.Full(t)
+	code, out, errs := command("evaluate", "--trace", "sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "12",
+		"--methods", "default,fixed-oracle", "--budget", "6", "--interval", "3h", "--seeds", "1", "--json", "--objective",
+		"energy")
+	var r replay.Report
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("exit %d: %v: %s", code, err, errs)
+	}
+	base, best := r.Methods[0], r.Methods[1]
+	if r.Objective != "energy" || !(best.Energy > 0 && best.Energy <= base.Energy) ||
+		math.Abs(base.EDP-base.Energy*base.AvgJCT/3600) > 1e-9*base.EDP || base.Cost <= 0 || base.CO2 <= 0 {
+		t.Errorf("%s: %v kWh, in hindsight %v", r.Objective, base.Energy, best.Energy)
+	}
+}
+
 // evaluate takes the constraints of tune, as a flag or in the goal.
 func TestEvaluateSubjectTo(t *testing.T) {
+	testshared.Full(t)
 	args := []string{"evaluate", "--trace", "sample", "--to", "2017-10-09T12:00:00Z", "--nodes", "12", "--methods",
 		"default,fixed-oracle,autosched", "--budget", "6", "--futures", "2", "--interval", "3h", "--seeds", "1", "--json"}
 	var texts []string

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -48,9 +49,11 @@ type tuneReport struct {
 	found      space.Config    // that Best simplifies
 	// Inert are parameters that make no difference here: all trials have them as the
 	// incumbent has.
-	Inert  []string    `json:"inert,omitempty"`
-	Wall   float64     `json:"wall_s"`
-	Trials []tuneTrial `json:"trials"`
+	Inert []string `json:"inert,omitempty"`
+	// Change is that of a Slurm site's settings, absent without --site and where nothing is adopted.
+	Change *replay.SettingsChange `json:"settings_change,omitempty"`
+	Wall   float64                `json:"wall_s"`
+	Trials []tuneTrial            `json:"trials"`
 	// Metrics are those that --pareto names, Front the steps of the trials that no
 	// other beats in all of them.
 	Metrics []string `json:"pareto,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/search"
 )
 
@@ -22,6 +23,7 @@ func withoutWall(out string) string {
 
 // TestTuneResumeWithInertParameters: the record is of the scheduler's whole space.
 func TestTuneResumeWithInertParameters(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	path, half := filepath.Join(dir, "trials.jsonl"), filepath.Join(dir, "half.jsonl")
 	run := func(more ...string) string {
@@ -289,6 +291,7 @@ func TestTuneInterrupted(t *testing.T) {
 }
 
 func TestTuneTime(t *testing.T) {
+	testshared.Full(t)
 	code, out, errs := command("tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20",
 		"--futures", "1", "--time", "1ns", "--json")
 	if code != 0 {

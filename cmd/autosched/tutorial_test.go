@@ -247,6 +247,7 @@ func runPage(t *testing.T, name string, atLeast int) string {
 // TestPhillyFortnight: from the public trace to the decision that the guides quote, with its grade. Its
 // file has no waits.
 func TestPhillyFortnight(t *testing.T) {
+	testshared.Full(t)
 	const decision = "Change once, if what gets worse is acceptable: set backfill=true (average JCT 5 h 12 min -> " +
 		"3 h 57 min, 24.2 % shorter, 95 % interval 9.1 to 38.3 %); worse: p95 queueing delay of tenant 7f04ca 9 h 55 min, was 8 h 36 min"
 	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides.md"))

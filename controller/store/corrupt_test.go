@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -23,6 +24,7 @@ import (
 // read must be what was written, and nothing may end the process. AUTOSCHED_DAMAGED is the number
 // of stores.
 func TestDamagedStores(t *testing.T) {
+	testshared.Full(t)
 	stores := 200
 	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_DAMAGED")); err == nil {
 		stores = n

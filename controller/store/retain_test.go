@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -65,6 +66,7 @@ func remaining(t *testing.T, r *Store) map[string]bool {
 // After a crash at any step of a drop the store opens, has all that is needed, takes events, and
 // the next drop leaves what one without a crash does.
 func TestDropsSurviveACrash(t *testing.T) {
+	testshared.Full(t)
 	ctx := context.Background()
 	dir := t.TempDir()
 	r, now, keep := retained(t, dir)

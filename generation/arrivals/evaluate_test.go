@@ -123,6 +123,7 @@ func references(t *testing.T, window string) ([]reference, []periodicReference) 
 // one future, so that all figures can be compared, within their rounding. The
 // neighbours are compared by their mean, which 100 futures draw with an error.
 func TestReference(t *testing.T) {
+	testshared.Full(t)
 	for _, w := range []struct {
 		name, from, to string
 		history        func(testing.TB) *arrivals.History

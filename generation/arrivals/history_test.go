@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -77,6 +78,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // TestHistoryBeginsSeldomAnew: the begin of a long history stays where it is for
 // weeks, before and after 1970.
 func TestHistoryBeginsSeldomAnew(t *testing.T) {
+	testshared.Full(t)
 	for _, zero := range []time.Time{{}, time.Unix(0, 0), time.Date(2020, 1, 1, 12, 0, 0, 0, time.UTC)} {
 		begins := map[time.Duration]bool{}
 		for d := range 10 * moveDays {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -116,6 +117,7 @@ func TestFuturesAreWhole(t *testing.T) {
 // TestNothingAfterTheInstantEnters: a forecast is the same whatever comes, and
 // whatever jobs turn out to take.
 func TestNothingAfterTheInstantEnters(t *testing.T) {
+	testshared.Full(t)
 	jobs, other := busy(1, 12), busy(1, 12)
 	at := 9*day + 10*time.Hour + 7*time.Minute
 	kept := 0
@@ -141,6 +143,7 @@ func TestNothingAfterTheInstantEnters(t *testing.T) {
 // TestForecastersAreFunctions: of the history, the number and the seed. What was
 // forecast before does not matter, nor does another history in between.
 func TestForecastersAreFunctions(t *testing.T) {
+	testshared.Full(t)
 	h := mustHistory(t, time.Time{}, busy(1, 6), 6*day)
 	another := mustHistory(t, time.Time{}, busy(2, 6), 6*day)
 	for _, method := range names() {

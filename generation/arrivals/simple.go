@@ -5,7 +5,9 @@ import "context"
 // lastHour repeats the last hour.
 type lastHour struct {
 	perHour int
-	part    bool // also where history is shorter
+	// part: of less than an hour since the first job it repeats that, but for a quarter of an hour at least, so
+	// that a burst at the begin does not go on and on.
+	part bool
 }
 
 func newLastHour(_ []string, perHour, _ int) (source, error) { return lastHour{perHour, false}, nil }
@@ -18,7 +20,12 @@ func (s lastHour) draws(h *History) ([]draw, error) {
 	if h.bins() < s.perHour && !(s.part && h.HasJobs()) {
 		return nil, nil
 	}
-	return []draw{{edge: h.bins() - s.perHour, weight: 1, span: s.perHour}}, nil
+	span := s.perHour
+	if s.part && len(h.jobs) > 0 {
+		first := int((h.jobs[0].Submit - h.start) / h.bin)
+		span = min(max(h.bins()-first, s.perHour/4), s.perHour)
+	}
+	return []draw{{edge: h.bins() - span, weight: 1, span: span}}, nil
 }
 
 // neighboursOf is how many places knn draws from: 10 to 50 forecast about

@@ -59,6 +59,7 @@ var (
 )
 
 func TestModelFile(t *testing.T) {
+	testshared.Full(t)
 	history, m := example(t)
 	if s := m.Scores["arrival"]; s.Accuracy < .9 || s.N == 0 {
 		t.Errorf("the tenant tells the class, and the accuracy is %.2f of %d", s.Accuracy, s.N)
@@ -221,6 +222,7 @@ func TestRefitLearnsNewWays(t *testing.T) {
 }
 
 func TestPredictor(t *testing.T) {
+	testshared.Full(t)
 	whole := sweeps(36, 2*time.Minute, 90*time.Minute, 15*time.Minute)
 	early := Known(whole, 30*time.Minute)
 	cold, err := NewPredictor(zero, nil).At(early, nil, 30*time.Minute)

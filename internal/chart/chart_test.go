@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 var nan, inf = math.NaN(), math.Inf(1)
@@ -128,6 +130,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestPNG(t *testing.T) {
+	testshared.Full(t)
 	var b bytes.Buffer
 	if err := sample().Write(&b, "x.png"); err != nil {
 		t.Fatal(err)

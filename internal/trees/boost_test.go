@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -538,6 +540,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestContinue(t *testing.T) {
+	testshared.Full(t)
 	x, y := noisy(61, 1500, 5, 0.1, classesOf)
 	o := BoostOptions{Objective: Softmax, Classes: 3, Rounds: 10, RowSample: 0.7, Seed: 5}
 	m := boost(t, x, y, nil, o)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -240,6 +242,7 @@ func (e endless) Read(p []byte) (int, error) {
 }
 
 func TestTooLong(t *testing.T) {
+	testshared.Full(t)
 	if _, err := Load(endless{"tree\n"}); err == nil || !strings.Contains(err.Error(), "MiB") {
 		t.Errorf("an endless file: %v", err)
 	}

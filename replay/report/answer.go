@@ -25,6 +25,8 @@ type Answer struct {
 	// with the service; empty if nothing gains, or the cluster has several kinds of nodes.
 	Flags    string `json:"flags,omitempty"`
 	Register string `json:"register,omitempty"`
+	// Configuration is what Flags name, whole.
+	Configuration string `json:"configuration,omitempty"`
 }
 
 // Change of a parameter. An empty value is that of a parameter without effect.
@@ -58,7 +60,8 @@ func (r *document) apply(a *Answer) {
 	set := r.flags(r.Baseline.Configuration)
 	switch {
 	case a.Once.gains():
-		set = r.flags(a.Once.of.Configuration)
+		a.Configuration = a.Once.of.Configuration
+		set = r.flags(a.Configuration)
 		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
 	case a.Tuning.Finding != Better:
 		return

@@ -49,6 +49,30 @@ func Overall(c *replay.Comparison) []replay.Result {
 	return c.Windows[0].Results
 }
 
+// Best is the row whose average JCT is shorter than the first's beyond chance, and the shortest of all; 0 if there is
+// none, and before a comparison has ended.
+func Best(c *replay.Comparison) int {
+	if c == nil || len(c.Windows) == 0 {
+		return 0
+	}
+	results := Overall(c)
+	if at := least(results); at > 0 && results[at].Low > 1 {
+		return at
+	}
+	return 0
+}
+
+// least is the row behind the first with the lowest average JCT, 0 if there is none.
+func least(results []replay.Result) int {
+	at := min(1, len(results)-1)
+	for i := range results {
+		if i > 0 && results[i].AvgJCT < results[at].AvgJCT {
+			at = i
+		}
+	}
+	return at
+}
+
 // BestRow says which row has the lowest average JCT, and whether that may be chance. The
 // text has the figures, and is empty where the title has.
 func BestRow(c *replay.Comparison) (title, text string) {
@@ -57,12 +81,7 @@ func BestRow(c *replay.Comparison) (title, text string) {
 	if len(results) == 1 {
 		return fmt.Sprintf("%s: average JCT %s", base.Row, units.Duration(base.AvgJCT)), ""
 	}
-	at := 1
-	for i := range results {
-		if i > 0 && results[i].AvgJCT < results[at].AvgJCT {
-			at = i
-		}
-	}
+	at := least(results)
 	best := &results[at]
 	if best.Ratio <= 1 {
 		return fmt.Sprintf("No row has a shorter average JCT than %s (%s)", base.Row, units.Duration(base.AvgJCT)), ""

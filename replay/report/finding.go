@@ -140,6 +140,14 @@ func (r *document) valueOf(m *replay.Outcome) float64 {
 		return m.P95Rho
 	case "max_rho":
 		return m.MaxRho
+	case "energy":
+		return m.Energy
+	case "cost":
+		return m.Cost
+	case "co2":
+		return m.CO2
+	case "edp":
+		return m.EDP
 	}
 	return m.AvgJCT
 }
@@ -178,7 +186,7 @@ func (r *document) luck(a, b *replay.Method) (lo, hi float64, luck bool) {
 
 // figure is a method's value in words.
 func (r *document) figure(m *replay.Method) string {
-	if strings.HasSuffix(r.Objective, "rho") || r.Objective == "ftf" {
+	if !r.overJobs() {
 		return round.FormatMetric(r.Objective, r.value(m))
 	}
 	return units.Duration(r.value(m))
@@ -192,6 +200,8 @@ func (r *document) objective() string {
 		return "p95 of rho"
 	case "max_rho":
 		return "peak rho"
+	case "energy", "cost", "co2", "edp":
+		return round.Label(r.Objective)
 	}
 	if q, ok := strings.CutSuffix(r.Objective, "_jct"); ok && q != "avg" {
 		return q + " JCT"

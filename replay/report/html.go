@@ -305,6 +305,9 @@ func (p *page) table() {
 			p.Rows[i].Cells = append(p.Rows[i].Cells, cells[i])
 		}
 	}
+	if len(r.Methods) > 0 && r.Methods[0].Energy > 0 {
+		p.drawn()
+	}
 	lo, hi := 1., 1.05
 	for i := range r.Methods {
 		lo, hi = min(lo, r.Methods[i].Ratio), max(hi, r.Methods[i].Ratio)
@@ -323,6 +326,29 @@ func (p *page) table() {
 		row.Rest = []string{spread, fmt.Sprintf("%.1f", 100*m.Utilization), fmt.Sprintf("%.1f", 100*m.FTFLe1),
 			units.Count(m.Preemptions), units.Count(m.Rounds), units.Count(m.Changes),
 			units.Count(m.Evaluations)}
+	}
+}
+
+// drawn adds what jobs drew to the table of methods.
+func (p *page) drawn() {
+	for _, c := range []struct {
+		name, unit string
+		of         func(*replay.Method) float64
+	}{
+		{"energy", "kWh", func(m *replay.Method) float64 { return m.Energy }},
+		{"cost", "$", func(m *replay.Method) float64 { return m.Cost }},
+		{"CO2", "kg", func(m *replay.Method) float64 { return m.CO2 }},
+	} {
+		p.Columns = append(p.Columns, column{c.name, c.unit, "of what the configuration decides"})
+		best := math.Inf(1)
+		for i := range p.document.Methods {
+			best = min(best, c.of(&p.document.Methods[i]))
+		}
+		for i := range p.document.Methods {
+			v := c.of(&p.document.Methods[i])
+			text := strconv.FormatFloat(v, 'f', 1, 64)
+			p.Rows[i].Cells = append(p.Rows[i].Cells, cell{text, v == best && len(p.Rows) > 1})
+		}
 	}
 }
 

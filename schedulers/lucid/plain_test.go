@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -83,6 +84,7 @@ func (p plain) search(x head) simulator.ID {
 
 // What is remembered of searches for places and partners changes no decision.
 func TestMemoryChangesNothing(t *testing.T) {
+	testshared.Full(t)
 	s, err := space.New(Space(), nil)
 	if err != nil {
 		t.Fatal(err)

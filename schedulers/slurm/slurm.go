@@ -37,6 +37,7 @@ func NewPolicy(s Settings) simulator.Policy { return &policy{set: s} }
 type policy struct {
 	set            Settings
 	config         *space.Config // what set is made of, nil if it is given
+	shares         *phaseShares  // of Members, else nil
 	backfill, full clock
 
 	v    *simulator.View
@@ -117,6 +118,9 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 			_ = s.Set(key, c.Site.Settings[key]) // what is not simulated has no effect
 		}
 		p.set = s.With(*p.config)
+	}
+	if p.shares != nil {
+		p.set.Phases = p.shares.phases(&p.set)
 	}
 	p.backfill = newClock(p.set.Phases.Backfill, p.set.BFInterval)
 	p.full = newClock(p.set.Phases.Full, p.set.SchedInterval)

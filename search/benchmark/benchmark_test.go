@@ -31,6 +31,7 @@ func run(t *testing.T, objective, sampler string, budget, seeds int) Figures {
 // The default sampler must reach these at 40 evaluations over 20 seeds: tenths
 // of what existing samplers reach where those are good.
 func TestDefaultReachesItsNumbers(t *testing.T) {
+	testshared.Full(t)
 	for objective, most := range map[string]float64{"quad2": 0.001, "quad5": 0.0278, "cat4": 0.02, "jctnoisy": 300} {
 		if testing.Short() && objective != "quad2" {
 			continue

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // best is, by objective, the configuration of the lowest cost, as space.Parse reads it.
@@ -53,6 +55,7 @@ func init() {
 }
 
 func TestOptima(t *testing.T) {
+	testshared.Full(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range All {
 		o := &All[i]

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/causal/model"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
@@ -122,6 +123,7 @@ func TestPrunerSavesMeasurements(t *testing.T) {
 
 // TestPrunerNarrows: parameters without an effect are fixed after a while.
 func TestPrunerNarrows(t *testing.T) {
+	testshared.Full(t)
 	p := New(wide(t), []string{"load"}, nil, Options{Seed: 1, Delta: .05})
 	pruned(t, p, 1, 60, 1, nil)
 	r, w := pruned(t, p, 1.5, 40, 2, nil)
@@ -221,6 +223,7 @@ func endings(scopes []Scoped) map[string]int {
 
 // TestScopeExpires: a narrowing ends after its rounds, and records its evidence.
 func TestScopeExpires(t *testing.T) {
+	testshared.Full(t)
 	scopes := narrowed(t, Options{TTL: 3, Release: 1e-9, Patience: 1000}, nil)
 	for _, s := range scopes {
 		if s.Expires != s.Set+3 || s.Why == Expired && s.Ended != s.Expires || s.Why != "" && s.Why != Expired {
@@ -237,6 +240,7 @@ func TestScopeExpires(t *testing.T) {
 
 // TestScopeIsReleased: at random before its time.
 func TestScopeIsReleased(t *testing.T) {
+	testshared.Full(t)
 	always := endings(narrowed(t, Options{TTL: 5, Release: 1, Patience: 1000}, nil))
 	if always[Released] == 0 || always[Expired] > 0 {
 		t.Errorf("released each round, but %v", always)
@@ -249,6 +253,7 @@ func TestScopeIsReleased(t *testing.T) {
 
 // TestScopeIsReleasedWhereStuck: all narrowings end when no better trial is found.
 func TestScopeIsReleasedWhereStuck(t *testing.T) {
+	testshared.Full(t)
 	got := narrowed(t, Options{TTL: 10, Release: 1e-9, Patience: 3}, nil)
 	if endings(got)[Stale] == 0 {
 		t.Errorf("%+v", got)
@@ -279,6 +284,7 @@ func TestScopeEndsOnDrift(t *testing.T) {
 // TestScopeObeysRules: if a value that the model would fix breaks a rule of the space,
 // the configuration is projected onto the rule.
 func TestScopeObeysRules(t *testing.T) {
+	testshared.Full(t)
 	free := wide(t)
 	s, err := space.New(free.Params(), []space.Rule{{ID: "safety", Forbidden: &space.Forbidden{All: []space.Condition{
 		{Param: "mode", Op: "==", Value: space.Text("good")}, {Param: "idle3", Op: "==", Value: space.Bool(false)}}}}})

@@ -223,6 +223,7 @@ func TestDescribePeriods(t *testing.T) {
 
 // A trace of many years must not take long, whatever its number of days.
 func TestDescribeLongSpans(t *testing.T) {
+	testshared.Full(t)
 	const day = 24 * time.Hour
 	for _, days := range []time.Duration{1999, 36_000} { // a prime; nearly a century
 		s := Describe(arrivals(t, []time.Duration{0, 5 * day, days * day}), nil)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/autosched/autosched/internal/lines"
 )
 
 // Columns say what the columns of a table of no known format mean.
@@ -197,7 +199,7 @@ func separatorOf(header []byte) byte {
 // guess names the columns of a header that look like a field's, in the order of
 // ColumnFields.
 func guess(header []byte) Columns {
-	fields, reason := splitCSV(bytes.Clone(header), separatorOf(header), nil)
+	fields, reason := lines.Split(bytes.Clone(header), separatorOf(header), nil)
 	if reason != "" || len(fields) < 2 {
 		return nil
 	}

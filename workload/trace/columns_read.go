@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -20,10 +21,10 @@ func foreign(cs Columns) (Format, error) {
 		return Format{}, fmt.Errorf("%w %s; fields are %s", errColumns, missing, fieldNames())
 	}
 	f := Format{Name: "columns"}
-	tableOf := func(head []byte) *table { return foreignTable(cs, separatorOf(headerLine(head))) }
+	tableOf := func(head []byte) *table { return foreignTable(cs, separatorOf(lines.Header(head))) }
 	f.detect = func(head []byte) bool { return tableOf(head).matches(head) }
 	f.read = func(in *input) error {
-		head, err := in.source.peek()
+		head, err := in.source.Peek()
 		if err != nil {
 			return err
 		}

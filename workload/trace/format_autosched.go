@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -79,7 +80,7 @@ func (in *input) comment(line string) error {
 		case "zero":
 			t, err := time.Parse(time.RFC3339, value)
 			if err != nil {
-				return fmt.Errorf("%w: zero=%s is not an RFC 3339 time", ErrFormat, excerpt([]byte(value)))
+				return fmt.Errorf("%w: zero=%s is not an RFC 3339 time", ErrFormat, lines.Excerpt([]byte(value)))
 			}
 			if first {
 				in.zero, in.hasZero = t.UTC(), true
@@ -97,7 +98,7 @@ func (in *input) comment(line string) error {
 		err = c.Validate()
 	}
 	if err != nil {
-		return fmt.Errorf("%w: cluster=%s: %w", ErrFormat, excerpt([]byte(cluster)), err)
+		return fmt.Errorf("%w: cluster=%s: %w", ErrFormat, lines.Excerpt([]byte(cluster)), err)
 	}
 	in.nodes = map[string]bool{} // lists of machines are of the same cluster
 	in.report.Machines, in.report.Declared = c.Groups, true
@@ -171,7 +172,8 @@ func WriteCSV(w io.Writer, wl *workload.Workload, machines ...workload.NodeGroup
 		}
 		line = append(line, '\n')
 		if len(line)-1 > DefaultMaxLine {
-			return fmt.Errorf("trace: job %s: its row is longer than %d bytes", excerpt([]byte(j.ID)), DefaultMaxLine)
+			return fmt.Errorf("trace: job %s: its row is longer than %d bytes", lines.Excerpt([]byte(j.ID)),
+				DefaultMaxLine)
 		}
 		if _, err := bw.Write(line); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -21,7 +22,7 @@ var eventsFormat = Format{
 	Name: "events", About: "events of the service's API, one in JSON to a line, as simulate --events-out writes them",
 	Header: `{"eventId":"1","kind":"SUBMITTED","schedulerTime":"2026-01-01T00:00:00Z","job":{"jobId":"a","milliGpus":1000}}`,
 	detect: func(head []byte) bool {
-		line := headerLine(head)
+		line := lines.Header(head)
 		return bytes.HasPrefix(line, []byte("{")) && bytes.Contains(line, []byte(`"eventId"`)) &&
 			bytes.Contains(line, []byte(`"schedulerTime"`))
 	},

@@ -51,7 +51,7 @@ type phillyAttempt struct {
 
 func readPhillyJSON(in *input) error {
 	in.wallClock = !in.hasZero
-	s := jsonElements{in: in, text: in.source.text, line: 1}
+	s := jsonElements{in: in, text: in.source.Text, line: 1}
 	for {
 		if in.strict != nil {
 			return in.strict

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/autosched/autosched/internal/lines"
 )
 
 // Format is a way to write a trace down. To add one, write a file that holds
@@ -83,7 +85,7 @@ func (t *table) title() string {
 // matches reports whether a text begins with the table's header, or with a row of
 // a table that has none.
 func (t *table) matches(head []byte) bool {
-	fields, reason := t.split(bytes.Clone(headerLine(head)), nil)
+	fields, reason := t.split(bytes.Clone(lines.Header(head)), nil)
 	if reason != "" {
 		return false
 	}

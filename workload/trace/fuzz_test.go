@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -93,7 +94,7 @@ func FuzzColumns(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, columns string, in []byte) {
-		guess(headerLine(in))
+		guess(lines.Header(in))
 		cs, err := ParseColumns(columns)
 		if err != nil {
 			return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -15,7 +16,7 @@ import (
 type input struct {
 	opts   Options
 	report *Report
-	source *source // of the file being read
+	source *lines.Reader // of the file being read
 	format *Format
 	file   string // the report's name of the file being read
 	raw    int64  // bytes of the files read before, as they are
@@ -117,10 +118,10 @@ func (in *input) read(t *traceFile, folder bool) (err error) {
 	}
 	defer f.Close()
 	in.file, in.line = t.name, 0
-	if in.source, err = newSource(f, in); err != nil {
+	if in.source, err = lines.New(f, in.limits()); err != nil {
 		return err
 	}
-	defer in.source.close()
+	defer in.source.Close()
 	read, err := in.detect(folder)
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func (in *input) read(t *traceFile, folder bool) (err error) {
 		in.report.Ignored = append(in.report.Ignored, t.name)
 		in.report.Files = slices.DeleteFunc(in.report.Files, func(name string) bool { return name == t.name })
 	} else {
-		if c := in.source.compression; c != "" && in.report.Compression == "" {
+		if c := in.source.Compression; c != "" && in.report.Compression == "" {
 			in.report.Compressed, in.report.Compression = true, c
 		}
 		if err := read(in); err != nil {
@@ -138,10 +139,10 @@ func (in *input) read(t *traceFile, folder bool) (err error) {
 	}
 	done := in.source
 	in.source = nil
-	in.raw += done.raw.n
-	in.out += done.out
+	in.raw += done.In()
+	in.out += done.Out()
 	if read == nil && in.total > 0 { // what is not read is not work to be done
-		in.total -= max(0, t.size-done.raw.n)
+		in.total -= max(0, t.size-done.In())
 	}
 	in.progress()
 	return nil
@@ -151,7 +152,7 @@ func (in *input) read(t *traceFile, folder bool) (err error) {
 // that recognises the first lines. All files of a trace have one format, but for
 // lists of machines. Without an error it is nil for a file to be left out.
 func (in *input) detect(folder bool) (func(*input) error, error) {
-	head, err := in.source.peek()
+	head, err := in.source.Peek()
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +200,11 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
 	var want strings.Builder
-	header := headerLine(head)
+	header := lines.Header(head)
 	for _, f := range Formats {
 		if f.hint != nil {
 			if hint := f.hint(header); hint != "" {
-				return nil, fmt.Errorf("%w: it begins with %s: %s", ErrFormat, excerpt(header), hint)
+				return nil, fmt.Errorf("%w: it begins with %s: %s", ErrFormat, lines.Excerpt(header), hint)
 			}
 		}
 		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
@@ -213,7 +214,7 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		columns = "if it is a table, say what its columns mean with --columns"
 	}
 	return nil, fmt.Errorf("%w: it begins with %s; a trace of a known format has one of these headers:%s\n%s",
-		ErrFormat, excerpt(header), want.String(), columns)
+		ErrFormat, lines.Excerpt(header), want.String(), columns)
 }
 
 // detectColumns is detect where Options.Columns say what the columns mean.
@@ -225,9 +226,9 @@ func (in *input) detectColumns(head []byte, folder bool) (func(*input) error, er
 			return f.withTenant != nil && f.detect(head) && (in.opts.Format == "" || in.opts.Format == f.Name)
 		})
 		if known >= 0 && len(cs) == 1 && cs[0].Field == "tenant" {
-			if !bytes.Contains([]byte("|"+string(headerLine(head))+"|"), []byte("|"+cs[0].Name+"|")) {
+			if !bytes.Contains([]byte("|"+string(lines.Header(head))+"|"), []byte("|"+cs[0].Name+"|")) {
 				return nil, fmt.Errorf("%w: the header lacks %s; it is %s", ErrFormat, cs[0].Name,
-					excerpt(headerLine(head)))
+					lines.Excerpt(lines.Header(head)))
 			}
 			f = Formats[known].withTenant(cs[0].Name)
 			in.report.Columns = cs
@@ -277,7 +278,7 @@ func (in *input) next() ([]byte, error) {
 		if in.strict != nil {
 			return nil, in.strict
 		}
-		line, long, err := in.source.line()
+		line, long, err := in.source.Line()
 		if err == io.EOF {
 			return nil, nil
 		}
@@ -313,7 +314,7 @@ func (in *input) rejectRow(x Rejection, value []byte) {
 		return
 	}
 	if in.opts.Strict || len(in.report.First) < in.opts.KeepRejected {
-		x.Value = excerpt(value)
+		x.Value = lines.Excerpt(value)
 	}
 	in.report.reject(x, in.opts.KeepRejected)
 	if in.opts.Strict {
@@ -367,8 +368,15 @@ func (in *input) expected() int {
 	if in.source == nil || in.total == 0 {
 		return 0
 	}
-	rows := float64(in.report.Rows) * float64(in.total) / float64(max(1, in.raw+in.source.raw.n))
+	rows := float64(in.report.Rows) * float64(in.total) / float64(max(1, in.raw+in.source.In()))
 	return min(in.opts.MaxRows, int(1.05*rows))
+}
+
+// limits are those of the file to be read.
+func (in *input) limits() lines.Options {
+	o := &in.opts
+	return lines.Options{Context: o.Context, MaxLine: o.MaxLine, MaxBytes: o.MaxBytes, Before: in.out,
+		MaxRatio: o.MaxRatio, Progress: in.progress}
 }
 
 func (in *input) progress() {
@@ -377,7 +385,7 @@ func (in *input) progress() {
 	}
 	p := Progress{Bytes: in.raw, Total: in.total, Rows: in.report.Rows}
 	if in.source != nil {
-		p.Bytes += in.source.raw.n
+		p.Bytes += in.source.In()
 	}
 	in.opts.Progress(p)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -21,7 +22,7 @@ var (
 	// ErrRejected is for a rejected row where Options.Strict forbids it.
 	ErrRejected = errors.New("rejected row")
 	// ErrLimit is for input beyond one of the limits of Options.
-	ErrLimit = errors.New("limit exceeded")
+	ErrLimit = lines.ErrLimit
 )
 
 // Defaults of Options. The largest public trace is PAI 2020 with 7.5 million
@@ -158,7 +159,7 @@ func (in *input) trace(t traceFiles) (*workload.Workload, *Report, error) {
 	in.report.Jobs = in.taken
 	in.report.Bytes = in.out
 	if in.source != nil {
-		in.report.Bytes += in.source.out
+		in.report.Bytes += in.source.Out()
 		in.progress()
 	}
 	if err != nil {

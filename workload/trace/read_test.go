@@ -167,7 +167,7 @@ func TestReadRejectsRows(t *testing.T) {
 		if f.File != "t.csv" || f.Line != 3 || f.Field != c.field || f.Reason != c.reason || f.Value == "" {
 			t.Errorf("%q: %+v, want %s: %s", c.row, f, c.field, c.reason)
 		}
-		if !reflect.DeepEqual(r.Reasons, []RejectionCount{{c.field, c.reason, 1}}) {
+		if !reflect.DeepEqual(r.Reasons, []RejectionCount{{Field: c.field, Reason: c.reason, Rows: 1}}) {
 			t.Errorf("%q: %+v", c.row, r.Reasons)
 		}
 		if _, _, err := Read(strings.NewReader(text), "t.csv", Options{MaxLine: 256, Strict: true}); !errors.Is(err,

@@ -1,11 +1,9 @@
 package trace
 
 import (
-	"fmt"
-	"strconv"
 	"time"
-	"unicode/utf8"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -53,28 +51,10 @@ type Report struct {
 }
 
 // Rejection is one row that could not be used.
-type Rejection struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"`          // from 1, the header included
-	Row    int    `json:"row,omitempty"` // of a JSON array, from 1
-	Field  string `json:"field"`
-	Reason string `json:"reason"`
-	Value  string `json:"value"` // quoted, at most 40 characters
-}
-
-func (r Rejection) String() string {
-	if r.Row > 0 {
-		return fmt.Sprintf("%s:%d: job %d: %s: %s: %s", r.File, r.Line, r.Row, r.Field, r.Value, r.Reason)
-	}
-	return fmt.Sprintf("%s:%d: %s: %s: %s", r.File, r.Line, r.Field, r.Value, r.Reason)
-}
+type Rejection = lines.Rejection
 
 // RejectionCount is how many rows were rejected for one reason.
-type RejectionCount struct {
-	Field  string `json:"field"`
-	Reason string `json:"reason"`
-	Rows   int    `json:"rows"`
-}
+type RejectionCount = lines.RejectionCount
 
 // ReasonCount is how many jobs were left out for one reason.
 type ReasonCount struct {
@@ -83,17 +63,9 @@ type ReasonCount struct {
 }
 
 func (r *Report) reject(x Rejection, keep int) {
-	r.Rejected++
-	if len(r.First) < keep {
-		r.First = append(r.First, x)
-	}
-	for i := range r.Reasons {
-		if c := &r.Reasons[i]; c.Field == x.Field && c.Reason == x.Reason {
-			c.Rows++
-			return
-		}
-	}
-	r.Reasons = append(r.Reasons, RejectionCount{Field: x.Field, Reason: x.Reason, Rows: 1})
+	all := lines.Rejections{Rejected: r.Rejected, First: r.First, Reasons: r.Reasons}
+	all.Add(x, keep)
+	r.Rejected, r.First, r.Reasons = all.Rejected, all.First, all.Reasons
 }
 
 // Why jobs are left out. They are fixed sentences, so that they can be counted.
@@ -113,18 +85,4 @@ func (r *Report) leaveOut(reason string) {
 		}
 	}
 	r.LeftOutReasons = append(r.LeftOutReasons, ReasonCount{Reason: reason, Jobs: 1})
-}
-
-// excerpt quotes the beginning of what was read, safe to print.
-func excerpt(b []byte) string {
-	const most = 40
-	if utf8.RuneCount(b[:min(len(b), 4*most)]) <= most {
-		return strconv.Quote(string(b))
-	}
-	n := 0
-	for i := 0; i < most; i++ {
-		_, size := utf8.DecodeRune(b[n:])
-		n += size
-	}
-	return strconv.Quote(string(b[:n])) + "..."
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -151,7 +152,7 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 			}
 			if r.column[i] < 0 && i < len(t.required) {
 				return nil, fmt.Errorf("%w: line %d: the header lacks %s; it is %s",
-					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "), excerpt(line))
+					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "), lines.Excerpt(line))
 			}
 			if c := r.column[i]; c >= 0 {
 				r.names[i] = string(bytes.TrimSpace(fields[c])) // as this file has it
@@ -166,7 +167,7 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 
 func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string) {
 	if t.sep == 0 {
-		return splitCSV(line, cmp.Or(t.quoted, ','), dst)
+		return lines.Split(line, cmp.Or(t.quoted, ','), dst)
 	}
 	for {
 		i := bytes.IndexByte(line, t.sep)
@@ -174,45 +175,6 @@ func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string
 			return append(dst, line), ""
 		}
 		dst, line = append(dst, line[:i]), line[i+1:]
-	}
-}
-
-// splitCSV cuts a line at a separator, as RFC 4180 does at commas but for line breaks
-// in quotes. It changes the line where quotes are doubled. The fields are parts of
-// the line, appended to dst; reason is not empty if the quotes make no sense.
-func splitCSV(line []byte, sep byte, dst [][]byte) (fields [][]byte, reason string) {
-	for {
-		if len(line) == 0 || line[0] != '"' {
-			i := bytes.IndexByte(line, sep)
-			if i < 0 {
-				return append(dst, line), ""
-			}
-			dst, line = append(dst, line[:i]), line[i+1:]
-			continue
-		}
-		field, i, n := line[1:], 0, 0
-		for {
-			if i >= len(field) {
-				return dst, "has a quote that is not closed"
-			}
-			if field[i] == '"' {
-				if i+1 >= len(field) || field[i+1] != '"' {
-					break
-				}
-				i++
-			}
-			field[n] = field[i]
-			n++
-			i++
-		}
-		dst, line = append(dst, field[:n]), field[i+1:]
-		if len(line) == 0 {
-			return dst, ""
-		}
-		if line[0] != sep {
-			return dst, "has text after a closing quote"
-		}
-		line = line[1:]
 	}
 }
 
@@ -231,7 +193,7 @@ func (ts tables) of(head []byte) *table {
 }
 
 func (ts tables) read(in *input) error {
-	head, err := in.source.peek()
+	head, err := in.source.Peek()
 	if err != nil {
 		return err
 	}
@@ -242,7 +204,7 @@ func (ts tables) read(in *input) error {
 			want.WriteString("\n  " + t.title())
 		}
 		return fmt.Errorf("%w: it begins with %s; its tables are:%s",
-			ErrFormat, excerpt(headerLine(head)), want.String())
+			ErrFormat, lines.Excerpt(lines.Header(head)), want.String())
 	}
 	return t.read(in)
 }

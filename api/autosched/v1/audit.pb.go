@@ -182,7 +182,9 @@ type ListAuditRecordsRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only those of this scheduler, schedulers/{scheduler}; all if empty.
-	Resource      string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Only those that match, a subset of AIP-160: docs/service.md.
+	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,6 +236,13 @@ func (x *ListAuditRecordsRequest) GetPageToken() string {
 func (x *ListAuditRecordsRequest) GetResource() string {
 	if x != nil {
 		return x.Resource
+	}
+	return ""
+}
+
+func (x *ListAuditRecordsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
 	}
 	return ""
 }
@@ -381,12 +390,13 @@ const file_autosched_v1_audit_proto_rawDesc = "" +
 	"\x05Field\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\tR\x05after\"q\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\x89\x01\n" +
 	"\x17ListAuditRecordsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1a\n" +
-	"\bresource\x18\x03 \x01(\tR\bresource\"\x82\x01\n" +
+	"\bresource\x18\x03 \x01(\tR\bresource\x12\x16\n" +
+	"\x06filter\x18\x04 \x01(\tR\x06filter\"\x82\x01\n" +
 	"\x18ListAuditRecordsResponse\x12>\n" +
 	"\raudit_records\x18\x01 \x03(\v2\x19.autosched.v1.AuditRecordR\fauditRecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2q\n" +

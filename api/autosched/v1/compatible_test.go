@@ -19,12 +19,16 @@ var update = flag.Bool("update", false, "add what is new to testdata/surface.txt
 const surfaceFile = "testdata/surface.txt"
 
 // surface has a line for everything that callers depend on: methods, fields with their numbers and
-// types, values of enums.
+// types, values of enums, and numbers that had a meaning once and must not get another.
 func surface() (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	enums := func(all protoreflect.EnumDescriptors) {
 		for i := range all.Len() {
 			e := all.Get(i)
+			for k := range e.ReservedRanges().Len() { // an enum's ends are inclusive
+				r := e.ReservedRanges().Get(k)
+				add("reserved %s %d to %d", e.FullName(), r[0], r[1])
+			}
 			for k := range e.Values().Len() {
 				v := e.Values().Get(k)
 				add("enum %s %d %s", e.FullName(), v.Number(), v.Name())
@@ -36,6 +40,10 @@ func surface() (lines []string) {
 		for i := range all.Len() {
 			m := all.Get(i)
 			add("message %s", m.FullName())
+			for k := range m.ReservedRanges().Len() { // a message's ends are exclusive
+				r := m.ReservedRanges().Get(k)
+				add("reserved %s %d to %d", m.FullName(), r[0], r[1]-1)
+			}
 			for k := range m.Fields().Len() {
 				f := m.Fields().Get(k)
 				add("field %s %d %s %s", m.FullName(), f.Number(), f.Name(), typeOf(f))

@@ -1783,7 +1783,10 @@ type ListParkedConfigurationsRequest struct {
 	// At most 1000; 50 if 0.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From an earlier response.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that match, a subset of AIP-160, and in which order, as AIP-132 has it: docs/service.md.
+	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1835,6 +1838,20 @@ func (x *ListParkedConfigurationsRequest) GetPageSize() int32 {
 func (x *ListParkedConfigurationsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListParkedConfigurationsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListParkedConfigurationsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
 	}
 	return ""
 }
@@ -2214,7 +2231,10 @@ type ListConfigurationsRequest struct {
 	// At most 1000; 50 if 0.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From an earlier response.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that match, a subset of AIP-160, and in which order, as AIP-132 has it: docs/service.md.
+	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2266,6 +2286,20 @@ func (x *ListConfigurationsRequest) GetPageSize() int32 {
 func (x *ListConfigurationsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListConfigurationsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListConfigurationsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
 	}
 	return ""
 }
@@ -2570,12 +2604,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
 	"\x1aUnparkConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"u\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa8\x01\n" +
 	"\x1fListParkedConfigurationsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\xa2\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
+	"\border_by\x18\x05 \x01(\tR\aorderBy\"\xa2\x01\n" +
 	" ListParkedConfigurationsResponse\x12V\n" +
 	"\x15parked_configurations\x18\x01 \x03(\v2!.autosched.v1.ParkedConfigurationR\x14parkedConfigurations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa7\x02\n" +
@@ -2601,12 +2637,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x04park\x18\x03 \x01(\bR\x04park\x12#\n" +
 	"\rfrom_revision\x18\x04 \x01(\x03R\ffromRevision\"-\n" +
 	"\x17GetConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"o\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa2\x01\n" +
 	"\x19ListConfigurationsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\x89\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
+	"\border_by\x18\x05 \x01(\tR\aorderBy\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcf\n" +

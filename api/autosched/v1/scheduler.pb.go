@@ -1116,13 +1116,16 @@ func (x *Simulation) GetModels() *structpb.Struct {
 	return nil
 }
 
-// Cluster is equal nodes of equal GPUs.
+// Cluster is equal nodes of equal GPUs, or what a description says.
 type Cluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required.
+	// Required without a description; if both are there, they agree.
 	Nodes int32 `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Required.
-	GpusPerNode   int32 `protobuf:"varint,2,opt,name=gpus_per_node,json=gpusPerNode,proto3" json:"gpus_per_node,omitempty"`
+	// Required without a description. Of the largest nodes, if both are there.
+	GpusPerNode int32 `protobuf:"varint,2,opt,name=gpus_per_node,json=gpusPerNode,proto3" json:"gpus_per_node,omitempty"`
+	// Nodes by kind, partitions, QOS, accounts with their shares, and settings that are not tuned,
+	// in the format of --cluster files, as "autosched slurm init" writes it. Rounds simulate it.
+	Description   *structpb.Struct `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1169,6 +1172,13 @@ func (x *Cluster) GetGpusPerNode() int32 {
 		return x.GpusPerNode
 	}
 	return 0
+}
+
+func (x *Cluster) GetDescription() *structpb.Struct {
+	if x != nil {
+		return x.Description
+	}
+	return nil
 }
 
 // ObjectiveSpec says what a tuning round improves.
@@ -2198,7 +2208,10 @@ type ListSchedulerRevisionsRequest struct {
 	// At most 1000; 50 if 0.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From an earlier response.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those that match, a subset of AIP-160, and in which order, as AIP-132 has it: docs/service.md.
+	Filter        string `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2250,6 +2263,20 @@ func (x *ListSchedulerRevisionsRequest) GetPageSize() int32 {
 func (x *ListSchedulerRevisionsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListSchedulerRevisionsRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListSchedulerRevisionsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
 	}
 	return ""
 }
@@ -2316,10 +2343,9 @@ type ListSchedulersRequest struct {
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// List deleted schedulers, too.
 	ShowDeleted bool `protobuf:"varint,70,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
-	// Only those that match, a subset of AIP-160: comparisons by = or != with AND between them, such
-	// as 'state = ACTIVE AND labels.team = "research"', or labels.team:* for those that have it.
-	// Fields are display_name, state, spec.mode, spec.scheduler_type and labels.
+	// Only those that match, a subset of AIP-160, and in which order, as AIP-132 has it: docs/service.md.
 	Filter        string `protobuf:"bytes,71,opt,name=filter,proto3" json:"filter,omitempty"`
+	OrderBy       string `protobuf:"bytes,72,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2378,6 +2404,13 @@ func (x *ListSchedulersRequest) GetShowDeleted() bool {
 func (x *ListSchedulersRequest) GetFilter() string {
 	if x != nil {
 		return x.Filter
+	}
+	return ""
+}
+
+func (x *ListSchedulersRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
 	}
 	return ""
 }
@@ -2782,10 +2815,11 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"Simulation\x12'\n" +
 	"\x0fmax_preemptions\x18\x01 \x01(\x05R\x0emaxPreemptions\x122\n" +
 	"\amin_run\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06minRun\x12/\n" +
-	"\x06models\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x06models\"C\n" +
+	"\x06models\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x06models\"~\n" +
 	"\aCluster\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x12\"\n" +
-	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\"L\n" +
+	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\x129\n" +
+	"\vdescription\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vdescription\"L\n" +
 	"\rObjectiveSpec\x12\x1d\n" +
 	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
 	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
@@ -2859,21 +2893,24 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x13GetSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"1\n" +
 	"\x1bGetSchedulerRevisionRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"s\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa6\x01\n" +
 	"\x1dListSchedulerRevisionsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"\x9a\x01\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
+	"\border_by\x18\x05 \x01(\tR\aorderBy\"\x9a\x01\n" +
 	"\x1eListSchedulerRevisionsResponse\x12P\n" +
 	"\x13scheduler_revisions\x18\x01 \x03(\v2\x1f.autosched.v1.SchedulerRevisionR\x12schedulerRevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8e\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa9\x01\n" +
 	"\x15ListSchedulersRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12!\n" +
 	"\fshow_deleted\x18F \x01(\bR\vshowDeleted\x12\x16\n" +
-	"\x06filter\x18G \x01(\tR\x06filter\"y\n" +
+	"\x06filter\x18G \x01(\tR\x06filter\x12\x19\n" +
+	"\border_by\x18H \x01(\tR\aorderBy\"y\n" +
 	"\x16ListSchedulersResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
@@ -3012,57 +3049,58 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	10, // 34: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
 	43, // 35: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
 	44, // 36: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	43, // 37: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	43, // 38: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	43, // 39: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	43, // 40: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	43, // 41: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	43, // 42: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	14, // 43: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	43, // 44: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	43, // 45: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 46: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 47: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	45, // 48: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	37, // 49: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 50: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 51: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	5,  // 52: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
-	3,  // 53: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	46, // 54: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	33, // 55: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	47, // 56: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	15, // 57: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	25, // 58: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	29, // 59: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	16, // 60: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	26, // 61: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	27, // 62: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	17, // 63: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	18, // 64: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	19, // 65: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	20, // 66: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 67: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	23, // 68: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	31, // 69: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 70: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 71: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	30, // 72: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 73: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	5,  // 74: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	28, // 75: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 76: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 77: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 78: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 79: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 80: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	24, // 81: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	32, // 82: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	70, // [70:83] is the sub-list for method output_type
-	57, // [57:70] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	44, // 37: autosched.v1.Cluster.description:type_name -> google.protobuf.Struct
+	43, // 38: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	43, // 39: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	43, // 40: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	43, // 41: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	43, // 42: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	43, // 43: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	14, // 44: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	43, // 45: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	43, // 46: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 47: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 48: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	45, // 49: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	37, // 50: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 51: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 52: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	5,  // 53: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 54: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	46, // 55: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	33, // 56: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	47, // 57: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 58: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 59: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 60: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 61: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 62: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 63: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 64: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 65: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 66: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 67: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 68: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 69: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 70: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 71: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 72: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 73: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 74: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 75: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 76: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 77: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 78: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 79: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 80: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 81: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 82: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 83: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }

@@ -2,13 +2,14 @@ package conf
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
@@ -16,8 +17,12 @@ import (
 )
 
 // Shown is what Slurm's commands print of a cluster: scontrol show config, partition and node, and, with bars between
-// the columns, sacctmgr show qos and assoc. The last two are empty where there is no slurmdbd.
-type Shown struct{ Config, Partitions, Nodes, QOS, Associations []byte }
+// the columns, sacctmgr show qos, assoc and event. The last three are empty where there is no slurmdbd.
+type Shown struct {
+	Config, Partitions, Nodes, QOS, Associations, Events []byte
+	// Zone is that of the times of events that name none; nil is UTC.
+	Zone *time.Location
+}
 
 // Commands print what [Shown] has, by the names of its files.
 var Commands = []struct {
@@ -37,6 +42,9 @@ type Site struct {
 	Cluster workload.Cluster
 	// Current is what runs, of the parameters of package slurm.
 	Current space.Config
+	// Outages are when nodes went down, were drained and came back, in order of time. Nodes are named by their numbers,
+	// and times count from 1970.
+	Outages []workload.Event
 	// Notes say what is not simulated or not as it is, for people.
 	Notes []string
 }
@@ -85,7 +93,11 @@ func (s Shown) Site() (*Site, error) {
 		return nil, err
 	}
 	out.limits()
-	if err := out.nodes(s.Nodes); err != nil {
+	number, err := out.nodes(s.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	if err := out.events(s.Events, number, cmp.Or(s.Zone, time.UTC)); err != nil {
 		return nil, err
 	}
 	if err := out.qos(s.QOS); err != nil {
@@ -100,16 +112,50 @@ func (s Shown) Site() (*Site, error) {
 	return out, nil
 }
 
-// limits notes a backfill that does not see the end of long jobs.
-func (s *Site) limits() {
-	window, longest := s.Current.Get(SchedulerParameters+".bf_window").Float(), int64(0)
+// longest is the longest time limit of a partition that has one, in minutes.
+func (s *Site) longest() float64 {
+	longest := int64(0)
 	for _, p := range s.Cluster.Site.Partitions {
 		longest = max(longest, p.MaxMinutes)
 	}
-	if float64(longest) > window {
-		s.note("bf_window is %.0f minutes, and jobs may run for %d: wide jobs may starve behind longer ones", window,
-			longest)
+	return float64(longest)
+}
+
+// limits notes a backfill that does not see the end of long jobs.
+func (s *Site) limits() {
+	if window := s.Current.Get(SchedulerParameters + ".bf_window").Float(); s.longest() > window {
+		s.note("bf_window is %.0f minutes, and jobs may run for %.0f: wide jobs may starve behind longer ones", window,
+			s.longest())
 	}
+}
+
+// leastInterval is the shortest pause between backfill cycles that is tried, in seconds: simulated cycles take no time,
+// real ones load slurmctld.
+const leastInterval = 10
+
+// Narrowed is what runs, in the space as the site narrows it: backfill sees the end of the longest jobs and does not
+// come more often than every ten seconds, unless it does so now.
+func (s *Site) Narrowed() (space.Config, error) {
+	least := map[string]float64{SchedulerParameters + ".bf_window": s.longest(),
+		SchedulerParameters + ".bf_interval": leastInterval}
+	params := slurm.Space()
+	for i := range params {
+		p := &params[i]
+		if low, ok := least[p.ID]; ok {
+			now := s.Current.Get(p.ID)
+			p.Min, p.Default = max(p.Min, min(low, now.Float())), now
+		}
+	}
+	narrow, err := space.New(params, slurm.Rules())
+	if err != nil {
+		return s.Current, err
+	}
+	values := space.Values{}
+	for _, id := range s.Current.IDs() {
+		values[id] = s.Current.Get(id)
+	}
+	config, _ := narrow.Project(values)
+	return config, nil
 }
 
 func (s *Site) note(format string, args ...any) {
@@ -304,20 +350,21 @@ func (s *Site) partitions(text []byte) error {
 	return nil
 }
 
-func (s *Site) nodes(text []byte) error {
+// nodes reads the nodes, and returns their numbers by name.
+func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	type key struct {
 		model, partitions string
 		gpus, cpus        int
 		memory            int64
 	}
 	at := map[key]int{}
+	var names [][]string // by group
 	bare, down := 0, 0
 	for _, r := range readRecords(text, "nodename") {
 		name := r["nodename"]
 		k := key{partitions: r["partitions"]}
-		var err error
 		if k.model, k.gpus, err = gpusOf(r["gres"]); err != nil {
-			return fmt.Errorf("nodes.txt: node %s: Gres: %w", name, err)
+			return nil, fmt.Errorf("nodes.txt: node %s: Gres: %w", name, err)
 		}
 		state := strings.ToUpper(r["state"])
 		switch {
@@ -330,36 +377,50 @@ func (s *Site) nodes(text []byte) error {
 			down++
 		}
 		if k.cpus, err = strconv.Atoi(r["cputot"]); err != nil {
-			return fmt.Errorf("nodes.txt: node %s: CPUTot: %w", name, err)
+			return nil, fmt.Errorf("nodes.txt: node %s: CPUTot: %w", name, err)
 		}
 		megabytes, err := strconv.ParseInt(r["realmemory"], 10, 40)
 		if err != nil {
-			return fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
+			return nil, fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
 		}
 		k.memory = megabytes << 20
 		i, there := at[k]
 		if !there {
 			i = len(s.Cluster.Groups)
 			at[k] = i
+			names = append(names, nil)
 			s.Cluster.Groups = append(s.Cluster.Groups, workload.NodeGroup{Name: name, GPUsPerNode: k.gpus,
 				GPUModel: k.model, Partition: k.partitions, CPUs: k.cpus, Memory: k.memory})
 		}
 		s.Cluster.Groups[i].Nodes++
+		names[i] = append(names[i], name)
 	}
 	if len(s.Cluster.Groups) == 0 {
-		return fmt.Errorf("nodes.txt: has no node with GPUs: write the output of scontrol show node into it")
+		return nil, fmt.Errorf("nodes.txt: has no node with GPUs: write the output of scontrol show node into it")
 	}
 	if bare > 0 {
 		s.note("%d nodes without GPUs are left out; the job size factor counts them on the real cluster", bare)
 	}
 	if down > 0 {
-		s.note("%d nodes are down or drained now, and are counted", down)
+		s.note("%d nodes are down or drained now: they are counted, and out in the times of %s", down,
+			EventCommand.File)
 	}
-	return nil
+	n := 0
+	number = map[string]int{}
+	for _, group := range names {
+		for _, name := range group {
+			number[name] = n
+			n++
+		}
+	}
+	return number, nil
 }
 
-// gpusOf reads Gres, such as gpu:a100:8(S:0-1),shard:32. Without one type there is no model.
+// gpusOf reads Gres, such as gpu:a100:8(S:0-1),shard:32. Without one type there is no model. MIG instances count as the
+// GPUs that their slices make, as they do in jobs.
 func gpusOf(text string) (model string, gpus int, err error) {
+	const whole = 28 // a seventh and a quarter of it are whole
+	slices := int64(0)
 	for item := range strings.SplitSeq(text, ",") {
 		item, _, _ = strings.Cut(item, "(")
 		fields := strings.Split(item, ":")
@@ -377,10 +438,18 @@ func gpusOf(text string) (model string, gpus int, err error) {
 		if len(fields) == 3 {
 			of = fields[1]
 		}
+		if mig, parts := workload.MIGSlices([]byte(of)); mig > 0 {
+			slices += int64(n) * mig * whole / parts
+			continue
+		}
 		if gpus > 0 && of != model {
 			of = ""
 		}
 		model, gpus = of, gpus+n
+	}
+	if slices > 0 {
+		gpus, model = gpus+int((slices+whole/2)/whole), ""
+		gpus = max(gpus, 1)
 	}
 	return model, gpus, nil
 }
@@ -446,19 +515,7 @@ func (s *Site) accounts(text []byte) error {
 
 // Owned is the file that puts in force what is in force already, for AutoSched to change: the settings that are tuned,
 // with the site's own options.
-func (c *Config) Owned() ([]byte, error) {
-	tuned := c.Tuned()
-	values, err := c.Values(tuned)
-	if err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(values, func(id string, v space.Value) bool {
-		of, sign := strings.CutSuffix(id, Negative)
-		return sign && values[of].Float() == 0 || id == "PriorityDecayHalfLife" && v.Float() == 0
-	})
-	form := &Form{Tuned: tuned, Site: c.Site(tuned)}
-	return form.Render(values)
-}
+func (c *Config) Owned() ([]byte, error) { return c.owned(c.Tuned(), nil) }
 
 // Elsewhere are the lines outside one file that set keys which tuned parameters need.
 func (c *Config) Elsewhere(include string) []Line {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/workload"
 )
 
 // shown is what a real slurmctld's commands printed, but for nodes, QOS and associations of further kinds.
@@ -83,6 +84,30 @@ func TestSiteFaults(t *testing.T) {
 		c.change(&s)
 		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestGres: MIG instances are the GPUs that their slices make, and shards are of GPUs that are counted already.
+func TestGres(t *testing.T) {
+	for gres, want := range map[string]workload.NodeGroup{
+		"gpu:8(S:0-1)":                         {GPUsPerNode: 8},
+		"gpu:a100:4,shard:32":                  {GPUsPerNode: 4, GPUModel: "a100"},
+		"gpu:a100:2,gpu:v100:2":                {GPUsPerNode: 4},
+		"gpu:a100_1g.5gb:14":                   {GPUsPerNode: 2},
+		"gpu:1g.10gb:2":                        {GPUsPerNode: 1},
+		"gpu:a30_2g.12gb:4(S:0)":               {GPUsPerNode: 2},
+		"gpu:a100:2,gpu:nvidia_a100_3g.20gb:2": {GPUsPerNode: 3},
+	} {
+		s := shown(t)
+		s.Nodes = []byte("NodeName=a Gres=" + gres + " CPUTot=1 RealMemory=1 State=IDLE\n")
+		site, err := s.Site()
+		if err != nil {
+			t.Errorf("%s: %v", gres, err)
+			continue
+		}
+		if g := site.Cluster.Groups[0]; g.GPUsPerNode != want.GPUsPerNode || g.GPUModel != want.GPUModel {
+			t.Errorf("%s: %+v, want %+v", gres, g, want)
 		}
 	}
 }

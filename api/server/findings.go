@@ -1,0 +1,250 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+const (
+	findingsSegment = "/findings/"
+	maxSnooze       = 365 * 24 * time.Hour
+)
+
+// watched is what findings are made of: what the service has stored.
+type watched struct {
+	service *controller.Service
+	store   *store.Store
+	samples *samples.Store
+}
+
+// Schedulers implements findings.Source, as the methods below do.
+func (w *watched) Schedulers() []string {
+	var all []string
+	for after := ""; ; after = all[len(all)-1] {
+		page := w.service.Schedulers(after, maxPage)
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+	}
+}
+
+func (w *watched) Scheduler(id string) (findings.Scheduler, error) {
+	c, _, err := w.service.Scheduler(id)
+	return findings.Scheduler{Zero: c.Zero, Cluster: c.Cluster,
+		Version: fmt.Sprint(c.UID, " ", c.Revision, " ", c.ClockSet, " ", c.Zero.UnixNano())}, err
+}
+
+func (w *watched) Events(ctx context.Context, id string, f func(workload.Event) error) error {
+	select {
+	case <-w.service.Rebuilt():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c, _, err := w.service.Scheduler(id)
+	if err != nil || w.store == nil {
+		return err
+	}
+	_, err = controller.ReadEvents(ctx, w.store, &c, f) // the service reports damage
+	return err
+}
+
+func (w *watched) Sampled(id string) (time.Duration, error) {
+	if w.samples == nil {
+		return 0, nil
+	}
+	return w.samples.Newest(id)
+}
+
+func (w *watched) Samples(ctx context.Context, id string, from, to time.Duration,
+	f func(*telemetry.GPUSample) error) error {
+	if w.samples == nil {
+		return nil
+	}
+	return w.samples.Read(ctx, id, samples.Query{From: from, To: to}, f)
+}
+
+// findingID is what the service names findings.
+var findingID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// findingsOf is the id of a scheduler that there is.
+func (s *Server) findingsOf(field, parent string) (string, error) {
+	id, err := parseScheduler(field, parent)
+	if err != nil {
+		return "", err
+	}
+	if s.findings == nil {
+		return "", status.Error(codes.Unimplemented, "the service does not look for findings")
+	}
+	_, _, err = s.service.Scheduler(id)
+	return id, err
+}
+
+// findingOf reads schedulers/{scheduler}/findings/{finding}.
+func (s *Server) findingOf(name string) (scheduler, id string, err error) {
+	parent, id, _ := strings.Cut(name, findingsSegment)
+	if !findingID.MatchString(id) {
+		return "", "", invalid("name", "%q is not of the form schedulers/{scheduler}/findings/{finding}", name)
+	}
+	scheduler, err = s.findingsOf("name", parent)
+	return scheduler, id, err
+}
+
+// ListFindings lists findings. Its tokens are the last one listed.
+func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
+	id, err := s.findingsOf("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if _, known := pb.Finding_State_name[int32(req.GetState())]; !known {
+		return nil, s.statusOf(invalid("state", "%d is not known", req.GetState()))
+	}
+	of := "findings/" + id
+	t, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	all, rules, more := s.findings.List(id, findings.Query{Open: req.GetState() == pb.Finding_OPEN,
+		Closed: req.GetState() == pb.Finding_CLOSED, Rule: req.GetRule(), Kind: req.GetEntityKind(),
+		Entity: req.GetEntity(), Limit: size, AfterID: t.After, AfterOpened: time.Unix(0, t.Revision)})
+	out := &pb.ListFindingsResponse{}
+	for _, f := range all {
+		out.Findings = append(out.Findings, findingToProto(id, f))
+	}
+	if more {
+		last := all[len(all)-1]
+		out.NextPageToken = token{Of: of, After: last.ID, Revision: last.Opened.UnixNano()}.String()
+	}
+	for i := range rules {
+		r := &rules[i]
+		one := &pb.ListFindingsResponse_RuleSummary{Rule: r.Rule, TotalCount: int64(r.Total),
+			OpenCount: int64(r.Open), AcknowledgedCount: int64(r.Acknowledged),
+			FalsePositiveCount: int64(r.FalsePositives),
+			WastedGpuHours:     r.Wasted}
+		if share, known := r.Precision(); known {
+			one.Precision = &share
+		}
+		out.Rules = append(out.Rules, one)
+	}
+	return out, nil
+}
+
+// GetFinding returns a finding.
+func (s *Server) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.Finding, error) {
+	return s.change(req.GetName(), s.findings.Get)
+}
+
+// change calls f with a finding's scheduler and id.
+func (s *Server) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding, error) {
+	scheduler, id, err := s.findingOf(name)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	got, err := f(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return findingToProto(scheduler, got), nil
+}
+
+// checkReason bounds what a caller says.
+func checkReason(text string) error {
+	var c converter
+	if c.text("reason", text); c.first != nil {
+		return invalid(c.first.field, "%s", c.first.why)
+	}
+	return nil
+}
+
+// AcknowledgeFinding says that a finding is true and seen to.
+func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFindingRequest) (*pb.Finding, error) {
+	if err := checkReason(req.GetReason()); err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
+		return s.findings.Acknowledge(scheduler, id, access.FromContext(ctx).Name, req.GetReason())
+	})
+}
+
+// SnoozeFinding makes a finding silent for a while.
+func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest) (*pb.Finding, error) {
+	now := s.now()
+	var c converter
+	until := time.Unix(0, int64(c.time("until_time", req.GetUntilTime())))
+	switch {
+	case req.GetUntilTime() == nil:
+		c.add("until_time", "is required")
+	case !until.After(now):
+		c.add("until_time", "is not after the service's clock, "+now.UTC().Format(time.RFC3339))
+	case until.Sub(now) > maxSnooze:
+		c.add("until_time", "is more than a year ahead of the service's clock")
+	}
+	c.text("reason", req.GetReason())
+	if c.first != nil {
+		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
+	}
+	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
+		return s.findings.Snooze(scheduler, id, access.FromContext(ctx).Name, req.GetReason(), until)
+	})
+}
+
+// MarkFalsePositive says that a finding is wrong.
+func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiveRequest) (*pb.Finding, error) {
+	if strings.TrimSpace(req.GetReason()) == "" {
+		return nil, s.statusOf(invalid("reason", "is required: say why the finding is wrong"))
+	}
+	if err := checkReason(req.GetReason()); err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
+		return s.findings.MarkFalsePositive(scheduler, id, access.FromContext(ctx).Name, req.GetReason())
+	})
+}
+
+func findingToProto(scheduler string, f *findings.Finding) *pb.Finding {
+	out := &pb.Finding{Name: schedulerName(scheduler) + findingsSegment + f.ID, Rule: f.Rule, EntityKind: f.Entity.Kind,
+		Entity: f.Entity.Name, JobId: f.Job, State: pb.Finding_OPEN, BeginTime: timestamppb.New(f.Began),
+		OpenTime: timestamppb.New(f.Opened), UpdateTime: timestamppb.New(f.Updated), Confidence: f.Confidence,
+		WastedGpuHours: f.WastedGPUHours, Affected: f.Affected, Action: f.Action, Words: f.Words, Lost: f.Lost,
+		Acknowledged: markToProto(f.Acknowledged), Snoozed: markToProto(f.Snoozed),
+		FalsePositive: markToProto(f.FalsePositive)}
+	if !f.Open {
+		out.State, out.CloseTime = pb.Finding_CLOSED, timestamppb.New(f.Closed)
+	}
+	for _, e := range f.Evidence {
+		out.Evidence = append(out.Evidence, &pb.Finding_Evidence{What: e.What, Value: e.Value, Threshold: e.Threshold,
+			Unit: e.Unit, StartTime: timestamppb.New(e.From), EndTime: timestamppb.New(e.To)})
+	}
+	return out
+}
+
+func markToProto(m *findings.Mark) *pb.Finding_Mark {
+	if m == nil {
+		return nil
+	}
+	out := &pb.Finding_Mark{Actor: m.By, CreateTime: timestamppb.New(m.At), Reason: m.Reason}
+	if !m.Until.IsZero() {
+		out.UntilTime = timestamppb.New(m.Until)
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+)
+
+// TestEveryKindIsCompared: each comparison of each kind of field.
+func TestEveryKindIsCompared(t *testing.T) {
+	at := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
+	c := &pb.Configuration{Revision: 7, State: pb.Configuration_PUBLISHED, Reason: `found "it"`,
+		CreateTime: timestamppb.New(at), Evidence: &pb.TuningEvidence{Seed: 1 << 63, ControllableRatio: 1.25},
+		Parameters: map[string]*structpb.Value{"n": structpb.NewNumberValue(4), "on": structpb.NewBoolValue(true),
+			"kind": structpb.NewStringValue("las")}}
+	for filter, want := range map[string]bool{
+		"revision = 7":                               true,
+		"revision >= 8":                              false,
+		"revision < 10":                              true,
+		"state = PUBLISHED AND revision != 6":        true,
+		"state != PUBLISHED":                         false,
+		`create_time > "2026-01-31T08:59:59Z"`:       true,
+		`create_time <= "2026-01-31T09:00:00+01:00"`: false,
+		"update_time:*":                              false,
+		`update_time < "2030-01-01T00:00:00Z"`:       false,
+		"evidence.seed = 9223372036854775808":        true,
+		"evidence.controllable_ratio > 1.2":          true,
+		"evidence.scheduler_time:*":                  false,
+		"acknowledgement.state = APPLIED":            false,
+		"acknowledgement.state != APPLIED":           true,
+		"parameters.n > 3":                           true,
+		"parameters.n = las":                         false,
+		"parameters.on = true":                       true,
+		"parameters.kind = las":                      true,
+		"parameters.none:*":                          false,
+		"parameters.none != 3":                       true,
+		"evidence.details.trials > 1":                false,
+		`reason = "a AND b"`:                         false,
+		`reason != "a AND b" AND revision = 7`:       true,
+		"scheduler_revision = 0":                     true,
+		"scheduler_revision:*":                       false,
+		"epoch.counter < 1":                          false,
+	} {
+		terms, err := parseFilter(filter, c.ProtoReflect().Descriptor(), nil)
+		if err != nil {
+			t.Errorf("%s: %v", filter, err)
+			continue
+		}
+		if got := !slices.ContainsFunc(terms, func(one term) bool { return !one.holds(c) }); got != want {
+			t.Errorf("%s: %v", filter, got)
+		}
+	}
+	terms, err := parseFilter("duration >= 1m30s", (&pb.Round{}).ProtoReflect().Descriptor(), nil)
+	long := &pb.Round{Duration: durationpb.New(2 * time.Minute)}
+	if err != nil || !terms[0].holds(long) || terms[0].holds(&pb.Round{}) {
+		t.Error("a duration is not compared", err)
+	}
+	if _, err := parseFilter("evidence:*", c.ProtoReflect().Descriptor(), nil); err == nil ||
+		!strings.Contains(err.Error(), "want a field of it") {
+		t.Error("a message is compared", err)
+	}
+	if _, err := parseFilter("candidates:*", (&pb.Round{}).ProtoReflect().Descriptor(), nil); err == nil {
+		t.Error("a repeated field is compared")
+	}
+	if _, err := parseFilter("best_trial.reason:*", (&pb.Study{}).ProtoReflect().Descriptor(),
+		[]string{"best_trial"}); err == nil {
+		t.Error("a field that the list leaves out is compared")
+	}
+}
+
+// TestPagesAreTheList: whatever the filter, the order and the size of pages, the pages are the whole list.
+func TestPagesAreTheList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []*pb.Configuration
+		for i := range rapid.Int64Range(0, 30).Draw(t, "n") {
+			all = append(all, &pb.Configuration{Revision: 30 - i,
+				State: pb.Configuration_State(rapid.SampledFrom([]int32{1, 3, 4}).Draw(t, "state"))})
+		}
+		l := list[*pb.Configuration]{of: "x",
+			some: func(after token, n int) ([]*pb.Configuration, error) {
+				from := 0
+				if after.Revision > 0 {
+					from = int(31 - after.Revision)
+				}
+				return all[from:min(from+n, len(all))], nil
+			},
+			place: func(c *pb.Configuration) token { return token{Revision: c.GetRevision()} }}
+		req := &pb.ListConfigurationsRequest{PageSize: int32(rapid.IntRange(1, 12).Draw(t, "size")),
+			Filter:  rapid.SampledFrom([]string{"", "state = PROPOSED", "state != PROPOSED"}).Draw(t, "filter"),
+			OrderBy: rapid.SampledFrom([]string{"", "state", "state desc, revision"}).Draw(t, "order")}
+		want := slices.Clone(all)
+		if req.GetFilter() != "" {
+			want = slices.DeleteFunc(want, func(c *pb.Configuration) bool {
+				return (c.GetState() == pb.Configuration_PROPOSED) != (req.GetFilter() == "state = PROPOSED")
+			})
+		}
+		name := func(c *pb.Configuration) string { return c.GetState().String() }
+		switch req.GetOrderBy() {
+		case "state":
+			slices.SortStableFunc(want, func(a, b *pb.Configuration) int { return strings.Compare(name(a), name(b)) })
+		case "state desc, revision":
+			slices.Reverse(want)
+			slices.SortStableFunc(want, func(a, b *pb.Configuration) int { return strings.Compare(name(b), name(a)) })
+		}
+		var got []*pb.Configuration
+		for {
+			page, next, err := l.page(req)
+			if err != nil || len(page) > int(req.GetPageSize()) {
+				t.Fatal(len(page), err)
+			}
+			got = append(got, page...)
+			if req.PageToken = next; next == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+}
+
+// TestOperationsAfter: a token whose operation is forgotten goes on with what is older.
+func TestOperationsAfter(t *testing.T) {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	all := []controller.Operation{{ID: "d", Created: at(4)}, {ID: "b", Created: at(2)}, {ID: "a", Created: at(1)}}
+	for _, c := range []struct {
+		after token
+		want  string
+	}{
+		{token{}, "dba"},
+		{token{After: "d", Revision: at(4).UnixNano()}, "ba"},
+		{token{After: "c", Revision: at(3).UnixNano()}, "ba"},
+		{token{After: "z", Revision: at(0).UnixNano()}, ""},
+	} {
+		got := ""
+		for _, o := range operationsAfter(all, c.after) {
+			got += o.ID
+		}
+		if got != c.want {
+			t.Errorf("%+v: %q, want %q", c.after, got, c.want)
+		}
+	}
+}
+
+func TestOrderSchedulers(t *testing.T) {
+	f := serve(t, nil)
+	for i, id := range []string{"a", "b", "c"} {
+		f.create(id, []pb.SchedulerSpec_Mode{pb.SchedulerSpec_RECOMMEND, pb.SchedulerSpec_AUTO}[i%2])
+	}
+	ask := func(order, token string, size int32) (string, string, error) {
+		got, err := f.tuning.ListSchedulers(background(t), &pb.ListSchedulersRequest{OrderBy: order, PageToken: token,
+			PageSize: size})
+		var ids []string
+		for _, s := range got.GetSchedulers() {
+			ids = append(ids, strings.TrimPrefix(s.GetName(), schedulersPrefix))
+		}
+		return strings.Join(ids, " "), got.GetNextPageToken(), err
+	}
+	if got, _, err := ask("spec.mode, name desc", "", 0); err != nil || got != "b c a" {
+		t.Errorf("%q, %v", got, err)
+	}
+	first, next, err := ask("name desc", "", 2)
+	if err != nil || first != "c b" || next == "" {
+		t.Errorf("%q, %q, %v", first, next, err)
+	}
+	if got, end, err := ask("name desc", next, 2); err != nil || got != "a" || end != "" {
+		t.Errorf("%q, %q, %v", got, end, err)
+	}
+	gone := token{Of: "schedulers?&name desc", After: "purged"}.String()
+	for order, token := range map[string]string{"name": next, "name desc": gone} {
+		refuses(t, codes.InvalidArgument, "page_token", func() error { _, _, err := ask(order, token, 2); return err })
+	}
+	for _, bad := range []string{"name descending", "spec", "labels", "no", "name,", strings.Repeat("x", 1001)} {
+		refuses(t, codes.InvalidArgument, "order_by", func() error { _, _, err := ask(bad, "", 0); return err })
+	}
+}
+
+// TestEveryListIsFiltered: a list without filter and order is one that says so here.
+func TestEveryListIsFiltered(t *testing.T) {
+	without := map[protoreflect.Name]string{
+		"ListTelemetryRequest":     "it has fields of its own for what is asked for, and an order by time",
+		"ListEvaluatorsRequest":    "it has no pages",
+		"ListOptimalTrialsRequest": "it has no pages",
+	}
+	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto,
+		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_operation_proto,
+		pb.File_autosched_v1_round_proto, pb.File_autosched_v1_study_proto, pb.File_autosched_v1_audit_proto,
+		pb.File_autosched_v1_telemetry_proto} {
+		for i := range file.Messages().Len() {
+			m := file.Messages().Get(i)
+			if name := string(m.Name()); !strings.HasPrefix(name, "List") || !strings.HasSuffix(name, "Request") {
+				continue
+			}
+			has := m.Fields().ByName("filter") != nil &&
+				(m.Fields().ByName("order_by") != nil || m.Name() == "ListAuditRecordsRequest") // of its length
+			if has == (without[m.Name()] != "") {
+				t.Errorf("%s: filter and order_by are %v", m.Name(), has)
+			}
+		}
+	}
+}
+
+// FuzzFilter: no text of a filter or an order panics, nor does what it compares.
+func FuzzFilter(f *testing.F) {
+	for _, text := range []string{"revision >= 7 AND state = PUBLISHED", "parameters.a:*", `reason = "x"`,
+		"evidence.controllable_ratio < NaN", "create_time desc, name"} {
+		f.Add(text)
+	}
+	elements := []proto.Message{&pb.Configuration{}, &pb.Configuration{Revision: 1,
+		Parameters: map[string]*structpb.Value{"a": nil, "b": structpb.NewNullValue()}}}
+	of := elements[0].ProtoReflect().Descriptor()
+	f.Fuzz(func(t *testing.T, text string) {
+		if terms, err := parseFilter(text, of, nil); err == nil {
+			for _, one := range terms {
+				for _, x := range elements {
+					one.holds(x)
+				}
+			}
+		}
+		if keys, err := parseOrder(text, of, nil); err == nil && byKeys(keys, elements[0], elements[0]) != 0 {
+			t.Fatalf("%q: an element is not equal to itself", text)
+		}
+	})
+}

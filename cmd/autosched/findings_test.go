@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// TestFindingsInTheService: a job that never uses its GPUs is found, people judge the finding, it is the same one
+// after a restart, closes when the job ends, and a webhook receives what is not snoozed.
+func TestFindingsInTheService(t *testing.T) {
+	dir := t.TempDir()
+	posts := make(chan string, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var n struct {
+			Event, Scheduler, Rule string
+			Entity                 struct{ Kind, Name string }
+		}
+		if err := json.Unmarshal(body, &n); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+		posts <- strings.Join([]string{n.Event, n.Scheduler, n.Rule, n.Entity.Kind, n.Entity.Name}, " ")
+	}))
+	defer hook.Close()
+	address, stop := startServe(t, dir, "--findings-webhook", hook.URL)
+	must := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		root := newRootCmd()
+		if err := runClient(t.Context(), root, "", &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+	must("scheduler", "register", "--builtin", "fifo", "--nodes", "2", "--gpus-per-node", "8", "--id", "prod")
+	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
+	send := func(kind pb.Event_Kind, at time.Duration, job *pb.JobDetails) {
+		t.Helper()
+		flags := connectFlags{server: address}
+		conn, err := flags.dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		stream, err := pb.NewTuningServiceClient(conn).IngestEvents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := &pb.Event{EventId: kind.String(), Kind: kind, SchedulerTime: timestamppb.New(began.Add(at)), Job: job}
+		err = stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/prod", Events: []*pb.Event{event}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 1 {
+			t.Fatalf("%v %v", got, err)
+		}
+		_ = stream.CloseSend()
+		_, _ = stream.Recv()
+	}
+	files := 0
+	sample := func(job string, from, to time.Duration, busy int) {
+		t.Helper()
+		var text strings.Builder
+		text.WriteString("time,node,gpu,utilization_percent,job\n")
+		for at := from; at < to; at += 30 * time.Second {
+			fmt.Fprintf(&text, "%s,n1,0,%d,%s\n", began.Add(at).Format(time.RFC3339), busy, job)
+		}
+		files++
+		path := filepath.Join(dir, fmt.Sprintf("gpus-%d.csv", files))
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		must("telemetry", "import", "prod", path)
+	}
+	listed := func(want string) string {
+		t.Helper()
+		out := ""
+		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			out = must("findings", "list", "prod", "--rule", "idle_allocation")
+			if regexp.MustCompile(want).MatchString(out) {
+				return out
+			}
+		}
+		t.Fatalf("want %s:\n%s", want, out)
+		return ""
+	}
+	send(pb.Event_SUBMITTED, 0, &pb.JobDetails{JobId: "7", Tenant: "vision", MilliGpus: 1000})
+	send(pb.Event_STARTED, time.Minute, &pb.JobDetails{JobId: "7"})
+	sample("7", time.Minute, 3*time.Hour, 0)
+	out := listed(`(?m)^[0-9a-f]{16} .*idle_allocation +job/7 +open `)
+	id := "prod/" + regexp.MustCompile(`(?m)^[0-9a-f]{16}`).FindString(out)
+	if out := must("findings", "show", id); !strings.Contains(out, "evidence") || !strings.Contains(out, "vision") {
+		t.Errorf("%s", out)
+	}
+	if out := must("findings", "false-positive", id, "--reason", "by design"); !strings.Contains(out, "by design") {
+		t.Errorf("%s", out)
+	}
+	out = must("findings", "ack", id, "--reason", "asked", "--json")
+	if !strings.HasPrefix(strings.ReplaceAll(out, " ", ""), "{\n\"schema\":\"autosched.finding/v1\"") {
+		t.Errorf("%s", out)
+	}
+	stop()
+	address, stop = startServe(t, dir, "--findings-webhook", hook.URL)
+	listed(`(?m)^` + id[5:] + ` .* open, acknowledged `)
+	sample("7", 3*time.Hour, 3*time.Hour+10*time.Minute, 0)
+	if out := listed(`idle_allocation +1 +1 .* 1 +0 +1.00`); strings.Count(out, "job/7") != 1 {
+		t.Errorf("%s", out)
+	}
+	out = must("findings", "list", "prod", "--state", "closed", "--entity", "job/7")
+	if !strings.Contains(out, "no findings") {
+		t.Errorf("%s", out)
+	}
+	must("findings", "snooze", id, "--until", time.Now().Add(time.Hour).Format(time.RFC3339))
+	listed(`open, snoozed, acknowledged`)
+	stop()
+	address, _ = startServe(t, dir)
+	send(pb.Event_FINISHED, 4*time.Hour, &pb.JobDetails{JobId: "7", EndStatus: pb.JobDetails_COMPLETED})
+	sample("", 4*time.Hour, 4*time.Hour+20*time.Minute, 0)
+	if out := listed(`(?m)^` + id[5:] + ` .* closed, acknowledged `); strings.Count(out, "job/7") != 1 {
+		t.Errorf("%s", out)
+	}
+	select {
+	case got := <-posts:
+		if got != "opened prod idle_allocation job 7" {
+			t.Errorf("posted %q", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("nothing is posted")
+	}
+	if len(posts) > 0 {
+		t.Errorf("posted %q, too", <-posts)
+	}
+	for _, args := range []string{"list prod --state x", "list prod --limit 0", "list prod --entity 7", "show 7",
+		"snooze " + id + " --until tomorrow", "false-positive " + id, "show prod/0000000000000000", "show prod/x",
+		"snooze " + id + " --until 2001-01-01T00:00:00Z", "list none"} {
+		if err := runClient(t.Context(), newFindingsCmd(), "", io.Discard, append(strings.Fields(args), "--server",
+			address)...); err == nil {
+			t.Errorf("%s: no error", args)
+		}
+	}
+}

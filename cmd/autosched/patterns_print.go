@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/workload"
+)
+
+// patternsScan is the result of patterns scan.
+type patternsScan struct {
+	Trace     string `json:"trace,omitempty"`
+	Synthetic bool   `json:"synthetic,omitempty"`
+	Size      string `json:"cluster_size"`
+	Jobs      int    `json:"jobs"`
+	Samples   int    `json:"samples"`
+	// Findings are in order of wasted GPU-hours, most first.
+	Findings []patternsFinding `json:"findings"`
+	Wasted   float64           `json:"wasted_gpu_hours"`
+	Cost     float64           `json:"cost,omitempty"`
+	// Waits are the hours that jobs which ended had waited, by inferred cause, and Bottlenecks the
+	// number of jobs of each class.
+	Waits       map[string]float64 `json:"wait_hours"`
+	Bottlenecks map[string]int     `json:"bottlenecks"`
+	// Rules are those that were applied, Examined those whose inputs there were, and Notes say what
+	// could not be examined.
+	Rules    []string `json:"rules"`
+	Examined []string `json:"examined"`
+	Notes    []string `json:"notes"`
+
+	zero    time.Time
+	kept    map[string]int
+	reports []*patterns.JobReport
+}
+
+// patternsFinding is a finding with clock times.
+type patternsFinding struct {
+	Rule           string             `json:"rule"`
+	Entity         patterns.Entity    `json:"entity"`
+	Job            string             `json:"job,omitempty"`
+	Began          time.Time          `json:"began"`
+	Opened         time.Time          `json:"opened"`
+	Closed         time.Time          `json:"closed"`
+	Open           bool               `json:"open"`
+	Confidence     float64            `json:"confidence"`
+	WastedGPUHours float64            `json:"wasted_gpu_hours"`
+	Cost           float64            `json:"cost,omitempty"`
+	Affected       []string           `json:"affected,omitempty"`
+	Evidence       []patternsEvidence `json:"evidence"`
+	Action         string             `json:"action"`
+	Words          string             `json:"words"`
+}
+
+type patternsEvidence struct {
+	What      string    `json:"what"`
+	Value     float64   `json:"value"`
+	Threshold float64   `json:"threshold"`
+	Unit      string    `json:"unit,omitempty"`
+	From      time.Time `json:"from"`
+	To        time.Time `json:"to"`
+}
+
+// add keeps a finding as it was last reported.
+func (r *patternsScan) add(f *patterns.Finding) {
+	at := func(d time.Duration) time.Time { return r.zero.Add(d).UTC() }
+	x := patternsFinding{Rule: f.Rule, Entity: f.Entity, Job: f.Job, Began: at(f.Began), Opened: at(f.Opened),
+		Closed: at(f.Closed), Open: f.Open, Confidence: f.Confidence, WastedGPUHours: f.WastedGPUHours, Cost: f.Cost,
+		Affected: slices.Clone(f.Affected), Action: f.Action, Words: f.Words, Evidence: []patternsEvidence{}}
+	for _, e := range f.Evidence {
+		x.Evidence = append(x.Evidence, patternsEvidence{e.What, e.Value, e.Threshold, e.Unit, at(e.From), at(e.To)})
+	}
+	key := f.Rule + "\x00" + f.Entity.String() + "\x00" + strconv.FormatInt(int64(f.Opened), 10)
+	if i, ok := r.kept[key]; ok {
+		r.Findings[i] = x
+		return
+	}
+	r.kept[key] = len(r.Findings)
+	r.Findings = append(r.Findings, x)
+}
+
+func (r *patternsScan) job(j *patterns.JobReport) {
+	for cause, d := range j.Waits {
+		r.Waits[cause] += d.Hours()
+	}
+	r.Bottlenecks[j.Bottleneck]++
+	r.reports = append(r.reports, j)
+}
+
+// finish ranks the findings.
+func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, least float64) {
+	r.Findings = slices.DeleteFunc(r.Findings, func(f patternsFinding) bool { return f.Confidence < least })
+	slices.SortStableFunc(r.Findings, func(a, b patternsFinding) int {
+		return cmp.Or(cmp.Compare(b.WastedGPUHours, a.WastedGPUHours), cmp.Compare(b.Confidence, a.Confidence),
+			a.Opened.Compare(b.Opened))
+	})
+	for i := range r.Findings {
+		r.Wasted += r.Findings[i].WastedGPUHours
+		r.Cost += r.Findings[i].Cost
+	}
+	if r.Findings == nil {
+		r.Findings = []patternsFinding{}
+	}
+	for i := range rules.Rules {
+		r.Rules = append(r.Rules, rules.Rules[i].ID)
+	}
+	r.Examined, r.Notes = append([]string{}, s.Examined()...), append([]string{}, s.Notes()...)
+}
+
+func (r *patternsScan) print(w io.Writer, top int) error {
+	what := fmt.Sprintf("%s samples", units.Count(r.Samples))
+	if r.Trace != "" {
+		what = fmt.Sprintf("%s%s: %s jobs, %s", r.Trace, label(r.Synthetic), units.Count(r.Jobs), what)
+	}
+	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
+	if len(r.Findings) == 0 {
+		verdict := "Nothing is wrong"
+		if len(r.Examined) < len(r.Rules) {
+			verdict = "Nothing was found"
+		}
+		fmt.Fprintf(w, "%s: %d of %d rules had what they need, and none holds.\n", verdict, len(r.Examined),
+			len(r.Rules))
+	} else {
+		fmt.Fprintf(w, "%s, %.1f GPU-hours wasted", findings(len(r.Findings)), r.Wasted)
+		if r.Cost > 0 {
+			fmt.Fprintf(w, ", at a cost of %.2f", r.Cost)
+		}
+		fmt.Fprintln(w, "; they may overlap.")
+	}
+	for i := range r.Findings[:min(top, len(r.Findings))] {
+		r.Findings[i].print(w, i+1)
+	}
+	if n := len(r.Findings) - top; n > 0 {
+		fmt.Fprintf(w, "\n... and %d more (--top)\n", n)
+	}
+	r.printWaits(w)
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(w, "\nNot examined:")
+		for _, n := range r.Notes {
+			fmt.Fprintf(w, "  %s\n", n)
+		}
+	}
+	return nil
+}
+
+func findings(n int) string {
+	if n == 1 {
+		return "1 finding"
+	}
+	return units.Count(n) + " findings"
+}
+
+func (f *patternsFinding) print(w io.Writer, n int) {
+	until := f.Closed.Format(time.RFC3339)
+	if f.Open {
+		until = "now"
+	}
+	fmt.Fprintf(w, "\n%d. %s, %s: %.1f GPU-hours", n, f.Rule, f.Entity, f.WastedGPUHours)
+	if f.Cost > 0 {
+		fmt.Fprintf(w, ", cost %.2f", f.Cost)
+	}
+	fmt.Fprintf(w, ", confidence %.2f\n   since %s, found at %s, until %s\n", f.Confidence,
+		f.Began.Format(time.RFC3339),
+		f.Opened.Format(time.RFC3339), until)
+	for _, line := range wrap(f.Words, 110) {
+		fmt.Fprintf(w, "   %s\n", line)
+	}
+	for _, e := range f.Evidence {
+		unit := ""
+		if e.Unit != "" {
+			unit = " " + e.Unit
+		}
+		fmt.Fprintf(w, "   - %s: %s, threshold %s%s\n", e.What, number3(e.Value), number3(e.Threshold), unit)
+	}
+	if len(f.Affected) > 0 {
+		fmt.Fprintf(w, "   affected: %s\n", strings.Join(f.Affected, ", "))
+	}
+}
+
+// printWaits prints why jobs waited and what limited them.
+func (r *patternsScan) printWaits(w io.Writer) {
+	total := 0.
+	for _, h := range r.Waits {
+		total += h
+	}
+	if total > 0 {
+		var parts []string
+		causes := slices.Collect(maps.Keys(r.Waits))
+		slices.SortFunc(causes, func(a, b string) int {
+			return cmp.Or(cmp.Compare(r.Waits[b], r.Waits[a]), cmp.Compare(a, b))
+		})
+		for _, c := range causes {
+			parts = append(parts, fmt.Sprintf("%s %s", strings.ReplaceAll(c, "_", " "),
+				units.Percent(r.Waits[c]/total)))
+		}
+		fmt.Fprintf(w, "\nWhy jobs waited (%s in all), inferred from events: %s\n", units.Duration(3600*total), strings.Join(parts, ", "))
+	}
+	var classes []string
+	for _, c := range sortedKeys(r.Bottlenecks) {
+		if c != "cannot_tell" {
+			classes = append(classes, fmt.Sprintf("%s %d", strings.ReplaceAll(c, "_", " "), r.Bottlenecks[c]))
+		}
+	}
+	if len(classes) > 0 {
+		fmt.Fprintf(w, "What limited jobs: %s; cannot tell %d\n",
+			strings.Join(classes, ", "), r.Bottlenecks["cannot_tell"])
+	}
+}
+
+// writeJobs writes a row for each job that ended.
+func (r *patternsScan) writeJobs(out io.Writer) error {
+	w := csv.NewWriter(out)
+	head := []string{"job_id", "bottleneck", "stability"}
+	causes := sortedKeys(r.Waits)
+	for _, c := range causes {
+		head = append(head, "wait_"+c+"_s")
+	}
+	w.Write(head)
+	for _, j := range r.reports {
+		row := []string{j.Job, j.Bottleneck, j.Stability}
+		for _, c := range causes {
+			row = append(row, strconv.FormatFloat(j.Waits[c].Seconds(), 'f', -1, 64))
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// readRows reads a CSV file with a header, and calls each with the fields of a row by column.
+func readRows(path, flag string, columns []string, each func(map[string]string) error) error {
+	in, err := atomicfile.Open(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	defer in.Close()
+	c := csv.NewReader(in)
+	head, err := c.Read()
+	if err != nil {
+		return fmt.Errorf("--%s: %s: want the header %s: %w", flag, path, strings.Join(columns, ","), err)
+	}
+	for _, name := range columns {
+		if !slices.Contains(head, name) {
+			return fmt.Errorf("--%s: %s: the header lacks %s; want %s", flag, path, name, strings.Join(columns, ","))
+		}
+	}
+	for {
+		fields, err := c.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("--%s: %s: %w", flag, path, err)
+		}
+		row := make(map[string]string, len(head))
+		for i, name := range head {
+			row[name] = fields[i]
+		}
+		line, _ := c.FieldPos(0)
+		if err := each(row); err != nil {
+			return fmt.Errorf("--%s: %s: line %d: %w", flag, path, line, err)
+		}
+	}
+}
+
+// readLabels reads the labels of jobs.
+func readLabels(path string) (func(*workload.Job) []string, error) {
+	labels := map[string][]string{}
+	err := readRows(path, "labels", []string{"job_id", "label"}, func(row map[string]string) error {
+		if row["job_id"] == "" || row["label"] == "" {
+			return fmt.Errorf("job_id, label: are empty")
+		}
+		labels[row["job_id"]] = append(labels[row["job_id"]], row["label"])
+		return nil
+	})
+	return func(j *workload.Job) []string { return labels[j.ID] }, err
+}
+
+// readMessages reads lines of logs in order of time.
+func readMessages(path string) (out []patterns.Message, err error) {
+	err = readRows(path, "messages", []string{"time", "job", "message"}, func(row map[string]string) error {
+		at, err := time.Parse(time.RFC3339, row["time"])
+		if err != nil {
+			return fmt.Errorf("time: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", row["time"])
+		}
+		out = append(out, patterns.Message{Time: time.Duration(at.UnixNano()), Job: row["job"], Node: row["node"],
+			Source: row["source"], Text: row["message"]})
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b patterns.Message) int { return cmp.Compare(a.Time, b.Time) })
+	return out, err
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/space"
+)
+
+// Files of the folder that slurm init writes.
+const (
+	siteCluster    = "cluster.json"
+	siteCurrent    = "current.yaml"
+	siteScheduler  = "scheduler.json"
+	siteSettings   = "autosched.conf"
+	siteNodeEvents = "node-events.csv"
+)
+
+// siteFlag is --site: a Slurm cluster as slurm init described it.
+type siteFlag struct {
+	dir string
+	out string // of the file of settings
+}
+
+func (f *siteFlag) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "site", "",
+		"folder that 'autosched slurm init' wrote: in place of --cluster, --scheduler slurm, --config with the settings "+
+			"in force, --recorded-scheduler slurm, and --node-events if it has them")
+}
+
+// addOut adds the file of settings, for commands that recommend some.
+func (f *siteFlag) addOut(cmd *cobra.Command) {
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.out, "conf-out", "",
+		"write the recommended settings to this file, for 'autosched slurm apply'; needs --site")
+}
+
+// use fills in what the folder says, unless flags do.
+func (f *siteFlag) use(r *replayFlags, config *configFlag, recorded *recordedFlag) error {
+	switch {
+	case f.dir == "" && f.out != "":
+		return usageError{errors.New("--conf-out: the settings are lines of slurm.conf: describe the cluster with --site")}
+	case f.dir == "":
+		return nil
+	case r.given("scheduler") && r.scheduler != "slurm":
+		return usageError{fmt.Errorf("--site: describes a cluster under slurm, and --scheduler is %s", r.scheduler)}
+	case r.given("cluster") || r.given("nodes") || r.given("gpus-per-node"):
+		return usageError{errors.New("--site and --cluster, --nodes, --gpus-per-node exclude each other")}
+	}
+	for _, name := range []string{siteCluster, siteCurrent, siteScheduler, siteSettings} {
+		if path := filepath.Join(f.dir, name); !exists(path) {
+			return usageError{fmt.Errorf("--site: %s is missing: name the folder that 'autosched slurm init --out' wrote",
+				path)}
+		}
+	}
+	r.scheduler, r.described = "slurm", filepath.Join(f.dir, siteCluster)
+	if config.file == "" && config.preset == "" && config.slurm == "" {
+		config.file = filepath.Join(f.dir, siteCurrent)
+	}
+	if !r.given("recorded-scheduler") {
+		recorded.name = "slurm"
+	}
+	if events := filepath.Join(f.dir, siteNodeEvents); r.changing && r.nodes == "" && exists(events) {
+		r.nodes = events
+	}
+	var err error
+	r.narrowed, err = narrowedSlurm(filepath.Join(f.dir, siteScheduler))
+	return err
+}
+
+// narrowedSlurm is the scheduler with the parameters and ranges of a registration. Its defaults are Slurm's, or the
+// nearest in range.
+func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--site: %w", err)
+	}
+	registered, err := loadSpace(text, path)
+	if err != nil {
+		return nil, listViolations(path, err)
+	}
+	s, err := schedulers.Find("slurm")
+	if err != nil {
+		return nil, err
+	}
+	params := registered.Params()
+	for i := range params {
+		p := &params[i]
+		d, ok := s.Space.Param(p.ID)
+		if v := d.Default.Float(); ok && (v >= p.Min && v <= p.Max || p.Min == d.Min && p.Max == d.Max) {
+			p.Default = d.Default
+		}
+	}
+	out := *s
+	if out.Space, err = space.New(params, registered.Rules()); err != nil {
+		return nil, listViolations(path, err)
+	}
+	out.Presets = nil
+	for _, p := range s.Presets {
+		values := space.Values{}
+		for _, id := range p.Config.IDs() {
+			values[id] = p.Config.Get(id)
+		}
+		config, _ := out.Space.Project(values)
+		out.Presets = append(out.Presets, schedulers.Preset{Name: p.Name, Config: config})
+	}
+	return &out, nil
+}
+
+// change describes a change of the site's settings, and writes the file if one is named; nil without a site, and
+// where the configurations are equal. Which jobs wait longer is simulated on all that the trace has from --from to
+// --to.
+func (f *siteFlag) change(ctx context.Context, in *replayInput, r *replayFlags, before, after space.Config) (
+	*replay.SettingsChange, error) {
+	if f.dir == "" || before.Equal(after) {
+		return nil, nil
+	}
+	file := filepath.Join(f.dir, siteSettings)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--site: %w", err)
+	}
+	to := cmp.Or(f.out, "tuned.conf")
+	patch, err := conf.NewPatch(file, text, after, to)
+	if err != nil {
+		return nil, fmt.Errorf("--site: %w", err)
+	}
+	clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
+	out := &replay.SettingsChange{From: clock(in.from), To: clock(in.to), Text: string(patch.Text), Patch: patch.Diff,
+		Commands: []string{"autosched slurm apply " + to + " --dry-run", "autosched slurm apply " + to,
+			"autosched slurm rollback"}}
+	s, err := r.find()
+	if err != nil {
+		return nil, err
+	}
+	out.Waits, err = replay.CompareWaits(ctx, replay.CompareOptions{Trace: in.trace, Cluster: r.cluster,
+		Windows: []replay.Window{{Name: "history", From: in.from, To: in.to}},
+		Rows: []replay.Row{{Name: "current", Scheduler: s, Config: before},
+			{Name: "recommended", Scheduler: s, Config: after}},
+		Seed: r.seed, Simulate: in.options})
+	if err != nil {
+		return nil, err
+	}
+	if f.out != "" {
+		err = writeFile(f.out, "--conf-out", func(w io.Writer) error {
+			_, err := w.Write(patch.Text)
+			return err
+		})
+	}
+	return out, err
+}
+
+// printChange prints a change of settings: which jobs wait longer, the patch, and what applies it.
+func (f *siteFlag) printChange(w io.Writer, c *replay.SettingsChange) error {
+	if c == nil && f.out != "" {
+		_, err := fmt.Fprintf(w, "\nNo other settings are recommended: %s is not written.\n", f.out)
+		return err
+	}
+	if c == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\nWhich jobs wait longer: all jobs from %s to %s,\nsimulated with the settings in force and with these. "+
+		"slower is how many have\na JCT more than 1 %% longer, most by how much the wait of one grows.\n\n",
+		c.From, c.To)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
+	left := 0
+	for _, g := range shownWaits(c.Waits, &left) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t\n", strings.TrimSpace(g.By+" "+g.Name), g.Jobs,
+			units.Duration(g.Before.Mean), units.Duration(g.After.Mean), units.Duration(g.Before.P95),
+			units.Duration(g.After.P95), g.Slower, units.Duration(g.Worst))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "... %d more accounts, which lose less or gain; --json has all\n", left)
+	}
+	if c.Patch == "" {
+		_, err := fmt.Fprintf(w, "\n%s says this already.\n", filepath.Join(f.dir, siteSettings))
+		return err
+	}
+	fmt.Fprintf(w, "\nThe change of the file that slurm.conf includes:\n\n%s\n", c.Patch)
+	if f.out == "" {
+		fmt.Fprintln(w, "With --conf-out tuned.conf the file is written. "+
+			"Where Slurm runs, check it, put it in force, and take it back:")
+	} else {
+		fmt.Fprintf(w, "%s is written. Where Slurm runs, check it, put it in force, and take it back:\n", f.out)
+	}
+	for _, command := range c.Commands {
+		fmt.Fprintf(w, "  %s\n", command)
+	}
+	return nil
+}
+
+// shownAccounts is how many accounts are printed.
+const shownAccounts = 12
+
+// shownWaits are the groups to print: of many accounts those whose jobs lose most time in all, in order of name.
+func shownWaits(all []replay.WaitGroup, left *int) []replay.WaitGroup {
+	var accounts []replay.WaitGroup
+	for _, g := range all {
+		if g.By == "account" {
+			accounts = append(accounts, g)
+		}
+	}
+	if len(accounts) <= shownAccounts {
+		return all
+	}
+	*left = len(accounts) - shownAccounts
+	lost := func(g replay.WaitGroup) float64 { return float64(g.Jobs) * (g.After.Mean - g.Before.Mean) }
+	slices.SortStableFunc(accounts, func(a, b replay.WaitGroup) int { return cmp.Compare(lost(b), lost(a)) })
+	kept := map[string]bool{}
+	for _, g := range accounts[:shownAccounts] {
+		kept[g.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(g replay.WaitGroup) bool {
+		return g.By == "account" && !kept[g.Name]
+	})
+}

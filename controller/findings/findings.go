@@ -1,0 +1,404 @@
+// Package findings watches the schedulers of the service for patterns: it feeds the events and samples of each to a
+// patterns.Scanner and keeps what that finds, with what people say of it, in a file for each scheduler. Records are
+// taken in without waiting: those for which there is no room are counted and left out.
+package findings
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+// Errors, which come wrapped.
+var (
+	ErrNotFound = errors.New("there is no such finding")
+	ErrState    = errors.New("the finding does not allow it")
+	ErrClosed   = errors.New("the findings are closed")
+)
+
+// Bounds of what is kept of a scheduler.
+const (
+	maxClosed = 1000   // the newest
+	maxOpen   = 5000   // further ones are counted as not kept
+	maxQueue  = 200000 // records that wait
+)
+
+// Evidence is a number that a finding rests on, measured from From to To.
+type Evidence struct {
+	What      string    `json:"what"`
+	Value     float64   `json:"value"`
+	Threshold float64   `json:"threshold"`
+	Unit      string    `json:"unit,omitempty"`
+	From      time.Time `json:"from"`
+	To        time.Time `json:"to"`
+}
+
+// Mark is what a person said of a finding.
+type Mark struct {
+	By     string    `json:"by,omitempty"` // empty where callers are not identified
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // of a snooze
+}
+
+// Finding is a patterns.Finding with a name, instants and marks.
+type Finding struct {
+	ID         string          `json:"id"`
+	Rule       string          `json:"rule"`
+	Entity     patterns.Entity `json:"entity"`
+	Job        string          `json:"job,omitempty"`
+	Open       bool            `json:"open"`
+	Began      time.Time       `json:"began"`
+	Opened     time.Time       `json:"opened"`
+	Closed     time.Time       `json:"closed,omitzero"` // zero while it is open
+	Updated    time.Time       `json:"updated"`         // until when its numbers reach
+	Confidence float64         `json:"confidence"`
+	// WastedGPUHours are those until Updated; Affected and Words are of the opening.
+	WastedGPUHours float64    `json:"wasted_gpu_hours"`
+	Affected       []string   `json:"affected,omitempty"`
+	Evidence       []Evidence `json:"evidence"`
+	Action         string     `json:"action"`
+	Words          string     `json:"words"`
+	// Lost says that it was closed because the scan after a restart did not find it again.
+	Lost bool `json:"lost,omitempty"`
+
+	Acknowledged  *Mark `json:"acknowledged,omitempty"`
+	Snoozed       *Mark `json:"snoozed,omitempty"`
+	FalsePositive *Mark `json:"false_positive,omitempty"`
+
+	carried float64 // wasted GPU-hours that the scan since the restart does not count
+}
+
+// Silent reports whether the finding is left out of notices and of the metric of open ones at an instant.
+func (f *Finding) Silent(now time.Time) bool {
+	return f.FalsePositive != nil || f.Snoozed != nil && now.Before(f.Snoozed.Until)
+}
+
+// clone copies a finding. Marks are replaced, never changed.
+func (f *Finding) clone() *Finding {
+	c := *f
+	c.Affected, c.Evidence = slices.Clone(f.Affected), slices.Clone(f.Evidence)
+	return &c
+}
+
+// Rule counts the findings of a rule, those that are no longer kept among them.
+type Rule struct {
+	Rule  string `json:"rule"`
+	Total int    `json:"total"`
+	// Acknowledged were said to be true, FalsePositives to be wrong.
+	Acknowledged   int `json:"acknowledged"`
+	FalsePositives int `json:"false_positives"`
+	// Open are those that hold, and Wasted the GPU-hours that they wasted, without false positives.
+	Open   int     `json:"-"`
+	Wasted float64 `json:"-"`
+	Loud   int     `json:"-"` // open, and not silent
+}
+
+// Precision is the share of true ones among those judged, if any was.
+func (r *Rule) Precision() (share float64, known bool) {
+	n := r.Acknowledged + r.FalsePositives
+	return float64(r.Acknowledged) / float64(max(n, 1)), n > 0
+}
+
+// Scheduler is what a scan needs to know of a scheduler.
+type Scheduler struct {
+	Zero    time.Time // of its events' times; the zero time before the first
+	Cluster workload.Cluster
+	// Version changes when the events stored or the hardware are no longer what they were.
+	Version string
+}
+
+// Source is what the service has stored.
+type Source interface {
+	Schedulers() []string
+	Scheduler(id string) (Scheduler, error)
+	// Events calls f with the events of a scheduler, in about the order of time since its Zero.
+	Events(ctx context.Context, id string, f func(workload.Event) error) error
+	// Sampled is the end of the last hour that has samples, since the Unix epoch; 0 for none.
+	Sampled(id string) (time.Duration, error)
+	Samples(ctx context.Context, id string, from, to time.Duration, f func(*telemetry.GPUSample) error) error
+}
+
+// Notice is that a finding opened or closed.
+type Notice struct {
+	Event     string `json:"event"` // opened or closed
+	Scheduler string `json:"scheduler"`
+	Finding
+}
+
+// Options of a Keeper. Dir is required.
+type Options struct {
+	Dir    string
+	Rules  *patterns.RuleSet            // the built-in ones if nil
+	Notify func(*Notice)                // receives findings that are not silent, in order; must not block
+	Log    *slog.Logger                 // nothing is logged if nil
+	Now    func() time.Time             // for marks; time.Now if nil
+	write  func(string, *content) error // of tests
+}
+
+// Keeper keeps the findings of all schedulers. It is safe for concurrent use.
+type Keeper struct {
+	o       Options
+	source  Source
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	reading sync.Mutex // one scan of what is stored at a time
+
+	mu      sync.Mutex
+	closed  bool
+	watches map[string]*watch
+}
+
+// Open opens a directory, which is made once something is found. Nothing is examined before Start.
+func Open(o Options) *Keeper {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Rules == nil {
+		o.Rules = patterns.Builtin()
+	}
+	if o.write == nil {
+		o.write = write
+	}
+	k := &Keeper{o: o, watches: map[string]*watch{}}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	return k
+}
+
+// Start begins to examine what is stored, and what comes in from now on.
+func (k *Keeper) Start(s Source) {
+	k.mu.Lock()
+	k.source = s
+	k.mu.Unlock()
+	for _, id := range s.Schedulers() {
+		if w := k.watch(id); w != nil {
+			w.wakeUp()
+		}
+	}
+}
+
+// Close waits until nothing is examined any more.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.stop()
+	k.wg.Wait()
+}
+
+// watch returns that of a scheduler, and starts it. It is nil if the keeper is closed or not started.
+func (k *Keeper) watch(id string) *watch {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.source == nil {
+		return nil
+	}
+	if w := k.watches[id]; w != nil {
+		return w
+	}
+	w := &watch{keeper: k, id: id, list: list{open: map[key]*Finding{}, rules: map[string]*Rule{}},
+		wake: make(chan struct{}, 1), counts: map[string]int64{}}
+	w.ctx, w.stop = context.WithCancel(k.ctx)
+	w.ended = make(chan struct{})
+	if err := w.load(k.path(id)); err != nil {
+		k.o.Log.Error("the findings of a scheduler cannot be read, and are set aside", "scheduler", id, "err", err)
+		if err := os.Rename(k.path(id), k.path(id)+".damaged"); err != nil {
+			k.o.Log.Error("the findings are not set aside", "scheduler", id, "err", err)
+		}
+	}
+	k.watches[id] = w
+	k.wg.Go(w.run)
+	return w
+}
+
+func (k *Keeper) path(id string) string { return filepath.Join(k.o.Dir, id+".json") }
+
+// Events takes in events of a scheduler that are stored. Their times are since its Zero.
+func (k *Keeper) Events(id string, events []workload.Event) {
+	if w := k.watch(id); w != nil {
+		w.enqueue(slices.Clone(events), nil)
+	}
+}
+
+// Samples takes in samples of a scheduler that are stored, and keeps the slice.
+func (k *Keeper) Samples(id string, samples []telemetry.GPUSample) {
+	if w := k.watch(id); w != nil {
+		w.enqueue(nil, samples)
+	}
+}
+
+// Forget drops the findings of a scheduler that is gone.
+func (k *Keeper) Forget(id string) error {
+	k.mu.Lock()
+	w := k.watches[id]
+	delete(k.watches, id)
+	k.mu.Unlock()
+	if w != nil {
+		w.stop()
+		<-w.ended
+	}
+	if err := os.Remove(k.path(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Query says which findings to list.
+type Query struct {
+	Open, Closed       bool   // only these; all if neither or both
+	Rule, Entity, Kind string // only these, all if empty
+	AfterOpened        time.Time
+	AfterID            string // those after one, in the order of List
+	Limit              int
+}
+
+// List returns findings, the latest opened first, and counts of those of each rule.
+func (k *Keeper) List(id string, q Query) (out []*Finding, rules []Rule, more bool) {
+	w := k.watch(id)
+	if w == nil {
+		return nil, nil, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.Clone(w.closed)
+	for _, f := range w.open {
+		all = append(all, f)
+	}
+	slices.SortFunc(all, order)
+	after := &Finding{ID: q.AfterID, Opened: q.AfterOpened}
+	for _, f := range all {
+		switch {
+		case q.Open != q.Closed && f.Open != q.Open, q.Rule != "" && f.Rule != q.Rule,
+			q.Entity != "" && f.Entity.Name != q.Entity, q.Kind != "" && f.Entity.Kind != q.Kind,
+			q.AfterID != "" && order(f, after) <= 0:
+			continue
+		}
+		if len(out) == q.Limit {
+			more = true
+			break
+		}
+		out = append(out, f.clone())
+	}
+	return out, w.summaries(k.o.Now()), more
+}
+
+// order is the latest opened first.
+func order(a, b *Finding) int { return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(a.ID, b.ID)) }
+
+// Get returns a finding.
+func (k *Keeper) Get(scheduler, id string) (*Finding, error) {
+	w := k.watch(scheduler)
+	if w == nil {
+		return nil, ErrClosed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, err := w.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return f.clone(), nil
+}
+
+// Acknowledge says that a finding is true and seen to.
+func (k *Keeper) Acknowledge(scheduler, id, by, reason string) (*Finding, error) {
+	return k.mark(scheduler, id, func(f *Finding, r *Rule) error {
+		if f.Acknowledged == nil {
+			r.Acknowledged++
+		}
+		if f.FalsePositive != nil {
+			r.FalsePositives--
+		}
+		f.Acknowledged, f.FalsePositive = &Mark{By: by, At: k.now(), Reason: reason}, nil
+		return nil
+	})
+}
+
+// Snooze makes an open finding silent until an instant, and those of its rule and entity that open before.
+func (k *Keeper) Snooze(scheduler, id, by, reason string, until time.Time) (*Finding, error) {
+	return k.mark(scheduler, id, func(f *Finding, _ *Rule) error {
+		if !f.Open {
+			return fmt.Errorf("%w: %s is closed: only open ones are snoozed", ErrState, id)
+		}
+		f.Snoozed = &Mark{By: by, At: k.now(), Reason: reason, Until: until.UTC()}
+		return nil
+	})
+}
+
+// MarkFalsePositive says that a finding is wrong, and why.
+func (k *Keeper) MarkFalsePositive(scheduler, id, by, reason string) (*Finding, error) {
+	return k.mark(scheduler, id, func(f *Finding, r *Rule) error {
+		if f.FalsePositive == nil {
+			r.FalsePositives++
+		}
+		if f.Acknowledged != nil {
+			r.Acknowledged--
+		}
+		f.Acknowledged, f.FalsePositive = nil, &Mark{By: by, At: k.now(), Reason: reason}
+		return nil
+	})
+}
+
+func (k *Keeper) now() time.Time { return k.o.Now().UTC() }
+
+// mark changes a finding and stores it. If it cannot be stored, nothing is changed.
+func (k *Keeper) mark(scheduler, id string, change func(*Finding, *Rule) error) (*Finding, error) {
+	w := k.watch(scheduler)
+	if w == nil {
+		return nil, ErrClosed
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, err := w.find(id)
+	if err != nil {
+		return nil, err
+	}
+	rule := w.rule(f.Rule)
+	wasFinding, wasRule := *f, *rule
+	if err := change(f, rule); err != nil {
+		return nil, err
+	}
+	if err := w.save(); err != nil {
+		*f, *rule = wasFinding, wasRule
+		return nil, err
+	}
+	return f.clone(), nil
+}
+
+// idOf names a finding by what it is, so that the same one has the same name after a restart.
+func idOf(f *Finding) string {
+	h := sha256.New()
+	for _, text := range []string{f.Rule, f.Entity.Kind, f.Entity.Name} {
+		h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		h.Write([]byte(text))
+	}
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(f.Opened.UnixNano())))
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// write replaces a file.
+func write(path string, c *content) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, c.encode)
+}

@@ -1,0 +1,172 @@
+package findings
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+)
+
+// key is what a finding is about. There is one open finding of it at most.
+type key struct {
+	rule   string
+	entity patterns.Entity
+}
+
+func (f *Finding) key() key { return key{f.Rule, f.Entity} }
+
+// list are the findings of a scheduler.
+type list struct {
+	open   map[key]*Finding
+	closed []*Finding // in order of closing
+	rules  map[string]*Rule
+}
+
+// content is that of a file.
+type content struct {
+	Version  int        `json:"version"`
+	Rules    []Rule     `json:"rules"`
+	Findings []*Finding `json:"findings"` // the closed ones in order of closing, then the open ones
+}
+
+const version = 1
+
+func (c *content) encode(out io.Writer) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", " ")
+	return e.Encode(c)
+}
+
+// load reads a file, if there is one.
+func (l *list) load(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var c content
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err == nil && c.Version != version {
+		err = fmt.Errorf("%s: version: %d is not %d", path, c.Version, version)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range c.Rules {
+		l.rules[c.Rules[i].Rule] = &c.Rules[i]
+	}
+	for _, f := range c.Findings {
+		switch {
+		case f == nil:
+		case f.Open:
+			l.open[f.key()] = f
+		default:
+			l.closed = append(l.closed, f)
+		}
+	}
+	return nil
+}
+
+// content is what a file has of the list.
+func (l *list) content() *content {
+	c := &content{Version: version, Findings: slices.Clone(l.closed)}
+	for _, name := range slices.Sorted(maps.Keys(l.rules)) {
+		c.Rules = append(c.Rules, *l.rules[name])
+	}
+	c.Findings = append(c.Findings, slices.SortedFunc(maps.Values(l.open), order)...)
+	return c
+}
+
+func (l *list) rule(name string) *Rule {
+	r := l.rules[name]
+	if r == nil {
+		r = &Rule{Rule: name}
+		l.rules[name] = r
+	}
+	return r
+}
+
+func (l *list) find(id string) (*Finding, error) {
+	for _, f := range l.open {
+		if f.ID == id {
+			return f, nil
+		}
+	}
+	for _, f := range l.closed {
+		if f.ID == id {
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("finding %q: %w", id, ErrNotFound)
+}
+
+// summaries are those of the rules that found something, by name.
+func (l *list) summaries(now time.Time) []Rule {
+	all := map[string]*Rule{}
+	for name, r := range l.rules {
+		all[name] = new(*r)
+	}
+	for _, f := range slices.SortedFunc(maps.Values(l.open), order) { // sums do not depend on the map
+		if f.FalsePositive != nil {
+			continue
+		}
+		r := all[f.Rule]
+		r.Open++
+		r.Wasted += f.WastedGPUHours
+		if !f.Silent(now) {
+			r.Loud++
+		}
+	}
+	var out []Rule
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		out = append(out, *all[name])
+	}
+	return out
+}
+
+// add takes in a finding that opened. One that the scan after a restart did not find is that again. It reports
+// false if there is no room.
+func (l *list) add(f *Finding, now time.Time) bool {
+	if len(l.open) >= maxOpen {
+		return false
+	}
+	for i := len(l.closed) - 1; i >= 0; i-- {
+		c := l.closed[i]
+		if c.key() != f.key() {
+			continue
+		}
+		if c.Snoozed != nil && now.Before(c.Snoozed.Until) {
+			f.Snoozed = c.Snoozed
+		}
+		if c.Lost {
+			f.ID, f.Began, f.Opened, f.Words, f.Affected = c.ID, c.Began, c.Opened, c.Words, c.Affected
+			f.Acknowledged, f.FalsePositive = c.Acknowledged, c.FalsePositive
+			f.WastedGPUHours = max(f.WastedGPUHours, c.WastedGPUHours)
+			l.closed = slices.Delete(l.closed, i, i+1)
+			l.open[f.key()] = f
+			return true
+		}
+		break
+	}
+	l.open[f.key()] = f
+	l.rule(f.Rule).Total++
+	return true
+}
+
+// close moves a finding to the closed ones, of which the newest are kept.
+func (l *list) close(f *Finding, at time.Time) {
+	f.Open, f.Closed, f.Updated = false, at, at
+	delete(l.open, f.key())
+	l.closed = append(l.closed, f)
+	if n := len(l.closed) - maxClosed; n > 0 {
+		l.closed = slices.Delete(l.closed, 0, n)
+	}
+}

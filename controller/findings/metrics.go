@@ -1,0 +1,58 @@
+package findings
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var (
+	openDesc = prometheus.NewDesc("autosched_findings_open",
+		"Findings that hold, without those that are snoozed or false positives.", []string{"scheduler", "rule"}, nil)
+	totalDesc = prometheus.NewDesc("autosched_findings_total", "Findings that opened, since the scheduler was registered.",
+		[]string{"scheduler", "rule"}, nil)
+	wastedDesc = prometheus.NewDesc("autosched_findings_wasted_gpu_hours",
+		"GPU-hours that findings which hold have wasted so far, without false positives.",
+		[]string{"scheduler", "rule"}, nil)
+	judgedDesc = prometheus.NewDesc("autosched_findings_judged",
+		"Findings that people judged: true ones, which were acknowledged, and false positives.",
+		[]string{"scheduler", "rule", "judgement"}, nil)
+	recordsDesc = prometheus.NewDesc("autosched_findings_records_total",
+		"Events and samples taken in for patterns since the service started, by result: examined, or left out as late, "+
+			"ahead of the clock, or dropped for want of room; unkept are findings beyond the most that are kept.",
+		[]string{"scheduler", "result"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (k *Keeper) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{openDesc, totalDesc, wastedDesc, judgedDesc, recordsDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (k *Keeper) Collect(out chan<- prometheus.Metric) {
+	k.mu.Lock()
+	watches := maps.Clone(k.watches)
+	k.mu.Unlock()
+	gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
+	for _, id := range slices.Sorted(maps.Keys(watches)) {
+		w := watches[id]
+		w.mu.Lock()
+		rules := w.summaries(k.o.Now())
+		w.mu.Unlock()
+		for _, r := range rules {
+			out <- prometheus.MustNewConstMetric(openDesc, gauge, float64(r.Loud), id, r.Rule)
+			out <- prometheus.MustNewConstMetric(totalDesc, counter, float64(r.Total), id, r.Rule)
+			out <- prometheus.MustNewConstMetric(wastedDesc, gauge, r.Wasted, id, r.Rule)
+			out <- prometheus.MustNewConstMetric(judgedDesc, gauge, float64(r.Acknowledged), id, r.Rule, "true")
+			out <- prometheus.MustNewConstMetric(judgedDesc, gauge, float64(r.FalsePositives), id, r.Rule, "false")
+		}
+		w.in.Lock()
+		for _, what := range []string{examined, late, tooEarly, dropped, unkept} {
+			out <- prometheus.MustNewConstMetric(recordsDesc, counter, float64(w.counts[what]), id, what)
+		}
+		w.in.Unlock()
+	}
+}

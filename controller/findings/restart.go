@@ -1,0 +1,247 @@
+package findings
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+const (
+	// pastEvents is how far back events are read, longer than the longest window of the built-in rules, and
+	// pastSamples the samples.
+	pastEvents  = 8 * 24 * time.Hour
+	pastSamples = 6 * time.Hour
+	// maxEvents are read; if there are more, those of a shorter time.
+	maxEvents = 300_000
+)
+
+// restart makes a scanner, gives it what is stored, and continues the open findings: those that it does not find again
+// are closed.
+func (w *watch) restart(of Scheduler, period time.Duration) {
+	k := w.keeper
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	w.in.Lock()
+	w.lost = false // what is stored has them
+	w.in.Unlock()
+	w.scanned = k.o.Now()
+	old := map[key]*patterns.Finding{}
+	s, err := w.read(of, period, old)
+	if w.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		k.o.Log.Error("what is stored is not examined for patterns", "scheduler", w.id, "err", err)
+		if w.scan, err = w.begin(of, period, w.found); err != nil {
+			k.o.Log.Error("nothing is examined for patterns", "scheduler", w.id, "err", err)
+			w.scan = nil
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := k.now()
+	for _, f := range slices.SortedFunc(maps.Values(w.open), order) {
+		found := old[f.key()]
+		switch {
+		case found != nil && found.Open:
+			f.carried = max(0, f.WastedGPUHours-found.WastedGPUHours)
+			s.update(f, found)
+		case found != nil && s.zero.Add(found.Closed).After(f.Opened):
+			s.update(f, found)
+			w.list.close(f, s.zero.Add(found.Closed))
+			w.tell("closed", f, now)
+			w.dirty = true
+		default:
+			f.Lost = true
+			w.list.close(f, f.Updated)
+			w.dirty = true
+		}
+	}
+	for _, f := range s.Open() {
+		if w.open[key{f.Rule, f.Entity}] == nil {
+			one := s.convert(f)
+			if w.add(one, now) {
+				w.tell("opened", one, now)
+				w.dirty = true
+			} else {
+				w.count(unkept, 1)
+			}
+		}
+	}
+}
+
+// begin makes the scanner.
+func (w *watch) begin(of Scheduler, period time.Duration, found func(*patterns.Finding)) (*scan, error) {
+	s := &scan{of: of, zero: of.Zero, period: cmp.Or(period, 15*time.Second), guessed: period == 0}
+	if s.zero.IsZero() {
+		s.zero = time.Unix(0, 0).UTC()
+	}
+	s.base = time.Duration(s.zero.UnixNano())
+	var err error
+	s.Scanner, err = patterns.New(patterns.Options{Zero: s.zero, Cluster: of.Cluster, Rules: w.keeper.o.Rules,
+		Period: s.period, OnFinding: found})
+	w.scan = s // found needs it
+	return s, err
+}
+
+// read makes a scanner and gives it what is stored; old becomes the last finding of each rule and entity.
+func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.Finding) (*scan, error) {
+	source := w.keeper.source
+	p := past{jobs: map[string][]workload.Event{}, nodes: map[string]workload.Event{}, span: pastEvents}
+	err := source.Events(w.ctx, w.id, func(e workload.Event) error {
+		p.add(e)
+		return w.ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	sampled, err := source.Sampled(w.id)
+	if err != nil {
+		return nil, err
+	}
+	events := p.events()
+	latest := time.Duration(w.scanned.UnixNano())
+	if len(events) > 0 {
+		last := time.Duration(of.Zero.UnixNano()) + p.latest
+		latest, sampled = max(latest, last), max(sampled, last)
+	}
+	latest += ahead
+	from := min(sampled, latest) - pastSamples
+	if period == 0 {
+		var g gaps
+		enough := errors.New("enough")
+		err := source.Samples(w.ctx, w.id, from, latest, func(x *telemetry.GPUSample) error {
+			if g.add(x); len(g.all) >= enoughGaps {
+				return enough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, enough) {
+			return nil, err
+		}
+		period = g.period()
+	}
+	reading := true
+	s, err := w.begin(of, period, func(f *patterns.Finding) {
+		if !reading {
+			w.found(f)
+			return
+		}
+		old[key{f.Rule, f.Entity}] = f.Clone()
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.known = make(map[string]bool, len(events))
+	for i := range events {
+		s.known[events[i].ID] = true
+	}
+	next := 0
+	until := func(at time.Duration) {
+		for ; next < len(events) && events[next].Time < at; next++ {
+			s.hold(record{at: events[next].Time, event: &events[next]})
+		}
+	}
+	var rows []telemetry.GPUSample
+	hour := time.Duration(-1)
+	flush := func() {
+		slices.SortStableFunc(rows, func(a, b telemetry.GPUSample) int { return cmp.Compare(a.Time, b.Time) })
+		for i := range rows {
+			at := rows[i].Time - s.base
+			until(at)
+			s.hold(record{at: at, sample: new(rows[i])})
+			if s.newest-hold >= s.bound+time.Minute {
+				w.flush()
+			}
+		}
+		rows = rows[:0]
+	}
+	err = source.Samples(w.ctx, w.id, from, latest, func(x *telemetry.GPUSample) error {
+		if x.Time/time.Hour != hour {
+			flush()
+			hour = x.Time / time.Hour
+		}
+		rows = append(rows, *x)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	flush()
+	until(workload.MaxSubmit + 1)
+	w.flush()
+	reading = false
+	return s, w.ctx.Err()
+}
+
+// past are stored events: those of a span before the latest, all of jobs that are active, and the last of each node.
+type past struct {
+	jobs   map[string][]workload.Event
+	nodes  map[string]workload.Event
+	other  []workload.Event
+	n      int
+	latest time.Duration
+	span   time.Duration
+}
+
+func (p *past) add(e workload.Event) {
+	if p.n == 0 || e.Time > p.latest {
+		p.latest = e.Time
+	}
+	p.n += 1 + len(e.Active)
+	if e.Kind.OfNode() {
+		p.nodes[e.Node] = e
+	}
+	if e.Kind.OfJob() {
+		p.jobs[e.Job.ID] = append(p.jobs[e.Job.ID], e)
+	} else {
+		p.other = append(p.other, e)
+	}
+	for p.n > 2*maxEvents && p.span > time.Hour {
+		if p.prune(); p.n > maxEvents {
+			p.span /= 2
+		}
+	}
+}
+
+// prune drops what is over since before the span.
+func (p *past) prune() {
+	from := p.latest - p.span
+	p.other = slices.DeleteFunc(p.other, func(e workload.Event) bool { return e.Time < from })
+	p.n = len(p.other)
+	for i := range p.other {
+		p.n += len(p.other[i].Active)
+	}
+	for id, events := range p.jobs {
+		if last := events[len(events)-1]; last.Kind == workload.Finished && last.Time < from {
+			delete(p.jobs, id)
+			continue
+		}
+		p.n += len(events)
+	}
+}
+
+// events are what is left, in order of time.
+func (p *past) events() []workload.Event {
+	p.prune()
+	out := slices.Clone(p.other)
+	for _, e := range p.nodes {
+		if e.Time < p.latest-p.span {
+			out = append(out, e)
+		}
+	}
+	for _, events := range p.jobs {
+		out = append(out, events...)
+	}
+	slices.SortStableFunc(out, func(a, b workload.Event) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}

@@ -1,0 +1,331 @@
+package findings
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+const (
+	// hold is for how long records wait for earlier ones, in their own time.
+	hold = 2 * time.Minute
+	// ahead is how far samples may be ahead of the service's clock and of the latest event.
+	ahead = 10 * time.Minute
+	// enoughGaps show the period of samples.
+	enoughGaps = 50
+	// again is the least time between two scans of what is stored because records were dropped.
+	again = time.Hour
+)
+
+// The results that counts has.
+const (
+	examined = "examined"
+	late     = "late"    // samples that came after later ones were examined
+	tooEarly = "ahead"   // samples
+	dropped  = "dropped" // there was no room
+	unkept   = "unkept"  // findings, for which there was no room
+)
+
+// record is an event or a sample. Its time is since the scan's zero.
+type record struct {
+	at     time.Duration
+	event  *workload.Event
+	sample *telemetry.GPUSample
+}
+
+// watch examines the records of a scheduler, in a goroutine of its own.
+type watch struct {
+	keeper *Keeper
+	id     string
+	ctx    context.Context
+	stop   context.CancelFunc
+	ended  chan struct{}
+	wake   chan struct{}
+
+	// What waits has a lock of its own, so that taking it in does not wait for a disk.
+	in      sync.Mutex
+	events  []workload.Event
+	samples []telemetry.GPUSample
+	lost    bool // events were dropped since the last scan of what is stored
+	counts  map[string]int64
+
+	mu sync.Mutex // taken before in
+	list
+
+	// Those below are the goroutine's.
+	scan    *scan
+	scanned time.Time // when what is stored was read, by the service's clock
+	dirty   bool      // w.mu
+}
+
+// scan is a scanner with what it was made for.
+type scan struct {
+	*patterns.Scanner
+	of     Scheduler
+	zero   time.Time
+	base   time.Duration // zero since the Unix epoch
+	period time.Duration
+	// guessed says that the period is not that of samples yet.
+	guessed bool
+	held    []record
+	newest  time.Duration
+	event   time.Duration // the latest
+	bound   time.Duration // what is before was given to the scanner
+	begun   bool
+	gaps    gaps
+	known   map[string]bool // ids of events that were read from the store
+}
+
+func (w *watch) wakeUp() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// enqueue adds records to those that wait, or drops them.
+func (w *watch) enqueue(events []workload.Event, samples []telemetry.GPUSample) {
+	w.in.Lock()
+	if n := len(events) + len(samples); len(w.events)+len(w.samples)+n > maxQueue {
+		w.counts[dropped] += int64(n)
+		w.lost = w.lost || len(events) > 0
+	} else {
+		w.events, w.samples = append(w.events, events...), append(w.samples, samples...)
+	}
+	w.in.Unlock()
+	w.wakeUp()
+}
+
+// run examines what comes in until the watch is stopped.
+func (w *watch) run() {
+	defer close(w.ended)
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.wake:
+		}
+		w.examine()
+	}
+}
+
+// examine examines what waits.
+func (w *watch) examine() {
+	k := w.keeper
+	of, err := k.source.Scheduler(w.id)
+	if err != nil { // it is quarantined or gone
+		events, samples, _ := w.take()
+		w.count(dropped, len(events)+len(samples))
+		return
+	}
+	w.in.Lock()
+	lost := w.lost && k.o.Now().Sub(w.scanned) >= again
+	w.in.Unlock()
+	if w.scan == nil || w.scan.of.Version != of.Version || lost {
+		w.restart(of, 0)
+	}
+	if w.ctx.Err() != nil || w.scan == nil {
+		return
+	}
+	events, samples, now := w.take()
+	s := w.scan
+	for i := range events {
+		if !s.known[events[i].ID] {
+			s.hold(record{at: events[i].Time, event: &events[i]})
+		}
+	}
+	if now.Sub(w.scanned) > time.Minute {
+		s.known = nil // what was read when the scan began does not come in any more
+	}
+	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead
+	was, early := 0, 0
+	for i := range samples {
+		switch r := (record{at: samples[i].Time - s.base, sample: &samples[i]}); {
+		case s.begun && r.at < s.bound:
+			was++
+		case r.at > latest:
+			early++
+		default:
+			s.hold(r)
+		}
+	}
+	w.count(late, was)
+	w.count(tooEarly, early)
+	w.count(examined, len(events)+len(samples)-was-early)
+	w.flush()
+	if period := s.gaps.period(); s.guessed && period != 0 && period != s.period {
+		w.restart(of, period)
+	}
+	w.store()
+}
+
+// take takes what waits.
+func (w *watch) take() ([]workload.Event, []telemetry.GPUSample, time.Time) {
+	w.in.Lock()
+	defer w.in.Unlock()
+	events, samples := w.events, w.samples
+	w.events, w.samples = nil, nil
+	return events, samples, w.keeper.o.Now()
+}
+
+func (w *watch) count(what string, n int) {
+	w.in.Lock()
+	defer w.in.Unlock()
+	w.counts[what] += int64(n)
+}
+
+// hold keeps a record until it is old enough to be examined.
+func (s *scan) hold(r record) {
+	if r.event != nil {
+		s.event = max(s.event, r.at)
+		r.at = max(r.at, s.bound) // one that comes late counts from when it came
+	} else if s.guessed {
+		s.gaps.add(r.sample)
+	}
+	if !s.begun {
+		s.begun, s.newest, s.bound = true, r.at, r.at-hold
+	}
+	s.newest = max(s.newest, r.at)
+	s.held = append(s.held, r)
+}
+
+// flush gives the scanner what is old enough, in order of time.
+func (w *watch) flush() {
+	s := w.scan
+	bound := s.newest - hold
+	if !s.begun || bound <= s.bound {
+		return
+	}
+	slices.SortStableFunc(s.held, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+	n, _ := slices.BinarySearchFunc(s.held, bound,
+		func(r record, at time.Duration) int { return cmp.Compare(r.at, at) })
+	for _, r := range s.held[:n] {
+		w.give(r)
+	}
+	s.held = append([]record(nil), s.held[n:]...)
+	s.bound = bound
+	if err := s.Advance(bound); err != nil {
+		w.keeper.o.Log.Error("the scan does not go on", "scheduler", w.id, "err", err)
+	}
+}
+
+// give gives a record to the scanner. What it refuses is logged: it was checked before it was stored.
+func (w *watch) give(r record) {
+	var err error
+	if r.event != nil {
+		e := *r.event
+		e.Time = r.at
+		err = w.scan.Event(&e)
+	} else {
+		err = w.scan.GPU(r.sample)
+	}
+	if err != nil {
+		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)
+	}
+}
+
+// found takes in what the scanner reports of new records.
+func (w *watch) found(f *patterns.Finding) {
+	k := w.keeper
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dirty = true
+	now := k.now()
+	old := w.open[key{f.Rule, f.Entity}]
+	switch {
+	case old == nil && f.Open:
+		one := w.scan.convert(f)
+		if !w.add(one, now) {
+			w.count(unkept, 1)
+			return
+		}
+		w.tell("opened", one, now)
+	case old != nil:
+		w.scan.update(old, f)
+		if !f.Open {
+			w.list.close(old, w.scan.zero.Add(f.Closed))
+			w.tell("closed", old, now)
+		}
+	}
+}
+
+// tell hands a finding on, unless it is silent.
+func (w *watch) tell(event string, f *Finding, now time.Time) {
+	if w.keeper.o.Notify != nil && !f.Silent(now) {
+		w.keeper.o.Notify(&Notice{Event: event, Scheduler: w.id, Finding: *f.clone()})
+	}
+}
+
+// convert makes a finding of what the scanner reports.
+func (s *scan) convert(f *patterns.Finding) *Finding {
+	out := &Finding{Rule: f.Rule, Entity: f.Entity, Open: true, Began: s.zero.Add(f.Began),
+		Opened: s.zero.Add(f.Opened)}
+	s.update(out, f)
+	out.Affected, out.Words, out.ID = slices.Clone(f.Affected), f.Words, idOf(out)
+	return out
+}
+
+// update brings the numbers of a finding up to date. When it began and opened stays.
+func (s *scan) update(f *Finding, from *patterns.Finding) {
+	f.Job, f.Confidence, f.Action = from.Job, from.Confidence, from.Action
+	f.Updated = s.zero.Add(from.Closed)
+	f.WastedGPUHours = max(f.WastedGPUHours, f.carried+from.WastedGPUHours)
+	f.Evidence = nil
+	for _, e := range from.Evidence {
+		f.Evidence = append(f.Evidence, Evidence{e.What, e.Value, e.Threshold, e.Unit, s.zero.Add(e.From),
+			s.zero.Add(e.To)})
+	}
+}
+
+// save writes the findings. w.mu is held.
+func (w *watch) save() error { return w.keeper.o.write(w.keeper.path(w.id), w.content()) }
+
+// store writes the findings if they changed. If that fails, it is tried again with the next records.
+func (w *watch) store() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.dirty {
+		return
+	}
+	if err := w.save(); err != nil {
+		w.keeper.o.Log.Error("findings are not stored", "scheduler", w.id, "err", err)
+		return
+	}
+	w.dirty = false
+}
+
+// gaps are the times between samples of GPUs.
+type gaps struct {
+	last map[telemetry.GPU]time.Duration
+	all  []time.Duration
+}
+
+func (g *gaps) add(s *telemetry.GPUSample) {
+	if len(g.all) >= enoughGaps {
+		return
+	}
+	if g.last == nil {
+		g.last = map[telemetry.GPU]time.Duration{}
+	}
+	if was, ok := g.last[s.GPU]; ok && s.Time > was {
+		g.all = append(g.all, s.Time-was)
+	}
+	g.last[s.GPU] = s.Time
+}
+
+// period is the usual time between two samples, in whole multiples of 15 s as their times jitter; 0 if it is not known.
+func (g *gaps) period() time.Duration {
+	if len(g.all) < enoughGaps {
+		return 0
+	}
+	g.last = nil
+	slices.Sort(g.all)
+	const grid = 15 * time.Second
+	return min(time.Hour, max(grid, (g.all[len(g.all)/2]+grid-time.Second)/grid*grid))
+}

@@ -1,0 +1,194 @@
+package findings
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	maxNotices  = 1000 // that wait
+	maxAttempts = 10
+	firstWait   = time.Second
+	longestWait = 2 * time.Minute
+	postTimeout = 10 * time.Second
+)
+
+var webhookDesc = prometheus.NewDesc("autosched_findings_webhook_total",
+	"Notices of findings since the service started, by result: sent, refused by the receiver, given up after repeats, "+
+		"or dropped for want of room; repeated counts posts that are tried again.", []string{"result"}, nil)
+
+// Webhook posts notices as JSON to a URL, one after the other, in order. A post that fails is repeated with growing
+// waits, ten times in all. It is safe for concurrent use.
+type Webhook struct {
+	url    string
+	client *http.Client
+	log    *slog.Logger
+	// wait waits before a repetition, unless the context ends.
+	wait   func(context.Context, time.Duration) error
+	queue  chan *Notice
+	ctx    context.Context
+	stop   context.CancelFunc
+	ended  chan struct{}
+	mu     sync.Mutex
+	counts map[string]int64
+}
+
+// CheckURL says what is wrong with the address of a webhook.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("is not a URL") // the error would repeat what may be secret
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("is not an http or https URL with a host")
+	}
+	return nil
+}
+
+// NewWebhook starts a webhook. The URL may be secret: it is not logged.
+func NewWebhook(address string, log *slog.Logger) (*Webhook, error) {
+	if err := CheckURL(address); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	return newWebhook(address, log, func(ctx context.Context, d time.Duration) error {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}), nil
+}
+
+func newWebhook(address string, log *slog.Logger, wait func(context.Context, time.Duration) error) *Webhook {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	// A connection is not shared with the rest of the process, so that Close ends it.
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	h := &Webhook{url: address, client: &http.Client{Timeout: postTimeout, Transport: transport}, log: log, wait: wait,
+		queue: make(chan *Notice, maxNotices), ended: make(chan struct{}), counts: map[string]int64{}}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	go h.run()
+	return h
+}
+
+// Notify has a notice posted. It does not wait: if there is no room, the notice is dropped and counted.
+func (h *Webhook) Notify(n *Notice) {
+	select {
+	case h.queue <- n:
+	default:
+		h.count("dropped")
+	}
+}
+
+// Close ends the post under way. Notices that wait are lost.
+func (h *Webhook) Close() {
+	h.stop()
+	<-h.ended
+	h.client.CloseIdleConnections()
+}
+
+func (h *Webhook) count(what string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[what]++
+}
+
+func (h *Webhook) run() {
+	defer close(h.ended)
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case n := <-h.queue:
+			h.deliver(n)
+		}
+	}
+}
+
+// deliver posts a notice until it is taken, refused, or tried often enough.
+func (h *Webhook) deliver(n *Notice) {
+	body, err := json.Marshal(n)
+	if err != nil {
+		h.log.Error("a notice of a finding has no JSON", "finding", n.ID, "err", err)
+		return
+	}
+	pause := firstWait
+	for attempt := 1; ; attempt++ {
+		again, err := h.post(n, body)
+		switch {
+		case err == nil:
+			h.count("sent")
+			return
+		case h.ctx.Err() != nil:
+			return
+		case !again:
+			h.count("refused")
+			h.log.Error("the webhook refuses a notice", "scheduler", n.Scheduler, "finding", n.ID, "err", err)
+			return
+		case attempt == maxAttempts:
+			h.count("given_up")
+			h.log.Error("the webhook does not take a notice", "scheduler", n.Scheduler, "finding", n.ID,
+				"attempts", attempt, "err", err)
+			return
+		}
+		h.count("repeated")
+		if h.wait(h.ctx, pause) != nil {
+			return
+		}
+		pause = min(2*pause, longestWait)
+	}
+}
+
+// post posts once. Again says that it may succeed later.
+func (h *Webhook) post(n *Notice, body []byte) (again bool, err error) {
+	req, err := http.NewRequestWithContext(h.ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	if err != nil {
+		return false, errors.New("the URL is not one")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", n.Scheduler+"/"+n.ID+"/"+n.Event)
+	got, err := h.client.Do(req)
+	if err != nil {
+		var with *url.Error
+		if errors.As(err, &with) {
+			err = with.Err // without the URL
+		}
+		return true, err
+	}
+	defer got.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(got.Body, 64<<10)) // for the next post
+	switch code := got.StatusCode; {
+	case code/100 == 2:
+		return false, nil
+	case code/100 == 5, code == http.StatusRequestTimeout, code == http.StatusTooManyRequests:
+		return true, errors.New(got.Status)
+	}
+	return false, errors.New(got.Status)
+}
+
+// Describe implements prometheus.Collector.
+func (h *Webhook) Describe(out chan<- *prometheus.Desc) { out <- webhookDesc }
+
+// Collect implements prometheus.Collector.
+func (h *Webhook) Collect(out chan<- prometheus.Metric) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, what := range []string{"sent", "repeated", "refused", "given_up", "dropped"} {
+		out <- prometheus.MustNewConstMetric(webhookDesc, prometheus.CounterValue, float64(h.counts[what]), what)
+	}
+}

@@ -1,0 +1,110 @@
+package findings
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+)
+
+func notice(name string) *Notice {
+	return &Notice{Event: "opened", Scheduler: "prod", Finding: Finding{ID: name, Rule: "r",
+		Entity: patterns.Entity{Kind: "job", Name: name}, Opened: zero}}
+}
+
+// TestWebhook: notices come in order, those that fail for a while are repeated with growing waits, and those that are
+// refused are not.
+func TestWebhook(t *testing.T) {
+	type post struct{ key, entity string }
+	posts := make(chan post, 100)
+	codes := map[string][]int{"a": {503, 429, 200}, "b": {400}, "c": {204}, "d": slices.Repeat([]int{500}, maxAttempts)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var n Notice
+		if err := json.Unmarshal(body, &n); err != nil || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %v", body, err)
+		}
+		w.WriteHeader(codes[n.ID][0]) // one request at a time
+		codes[n.ID] = codes[n.ID][1:]
+		posts <- post{r.Header.Get("Idempotency-Key"), n.Entity.String()}
+	}))
+	defer server.Close()
+	waits := make(chan time.Duration, 100)
+	var log bytes.Buffer
+	h := newWebhook(server.URL+"/secret", slog.New(slog.NewTextHandler(&log, nil)),
+		func(_ context.Context, d time.Duration) error {
+			waits <- d
+			return nil
+		})
+	for _, name := range []string{"a", "b", "c", "d"} {
+		h.Notify(notice(name))
+	}
+	for _, want := range strings.Fields("a a a b c" + strings.Repeat(" d", maxAttempts)) {
+		select {
+		case got := <-posts:
+			if got.key != "prod/"+want+"/opened" || got.entity != "job/"+want {
+				t.Fatalf("%v, want %s", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no post of %s", want)
+		}
+	}
+	count := func(what string) int64 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.counts[what]
+	}
+	for until := time.Now().Add(20 * time.Second); count("given_up") == 0 && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	h.Close()
+	want := map[string]int64{"sent": 2, "repeated": 2 + maxAttempts - 1, "refused": 1, "given_up": 1}
+	for what, n := range want {
+		if got := count(what); got != n {
+			t.Errorf("%s: %d, want %d", what, got, n)
+		}
+	}
+	if a, b := <-waits, <-waits; a != firstWait || b != 2*firstWait {
+		t.Errorf("waits of %v and %v", a, b)
+	}
+	if strings.Contains(log.String(), "secret") || !strings.Contains(log.String(), "400") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// TestWebhookAway: without a receiver nothing waits but the webhook: what does not fit is counted, and Close ends it.
+func TestWebhookAway(t *testing.T) {
+	blocked := make(chan struct{})
+	h := newWebhook("http://127.0.0.1:1/secret", nil, func(ctx context.Context, _ time.Duration) error {
+		close(blocked)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	h.Notify(notice("a"))
+	<-blocked
+	for range maxNotices + 3 {
+		h.Notify(notice("b"))
+	}
+	h.Close()
+	if h.counts["dropped"] != 3 || h.counts["sent"] != 0 {
+		t.Errorf("%v", h.counts)
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for text, good := range map[string]bool{"https://hooks.example.com/x?y": true, "http://h:1": true, "": false,
+		"ftp://h": false, "http://": false, "hooks.example.com": false, "http://h:x": false} {
+		if err := CheckURL(text); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package patterns
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+const enumerations = `rules:
+  - metadata: {id: a, kind: rules}
+    cre:
+      id: EX-1
+      severity: 1
+      title: A queue is full
+      mitigation: |
+        Restart it.
+        Then look.
+      tags: [queue]
+    rule:
+      sequence:
+        window: 10s
+        event: {source: log.queue}
+        correlations: [hostname]
+        order:
+          - regex: full(.+)now
+          - {value: refused, count: 2}
+        negate:
+          - SIGTERM
+          - {value: planned, window: 5s, slide: -2s, anchor: 1, absolute: true}
+  - cre: {id: EX-2}
+    rule:
+      set:
+        event: {source: log.queue}
+        match: [{jq: .a == 1}]
+  - cre: {id: EX-3}
+    rule:
+      sequence:
+        window: 1m
+        order: [inner, other]
+terms:
+  inner: {set: {match: [x]}}
+`
+
+func TestReadCRE(t *testing.T) {
+	set, lost, err := ReadCRE(strings.NewReader(enumerations), "cre.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `version: 1
+rules:
+  - id: EX-1
+    title: A queue is full
+    group_by: [node]
+    sequence:
+      window: 10s
+      source: log.queue
+      order:
+        - event: message
+          regex: full(.+)now
+        - event: message
+          value: refused
+          count: 2
+      negate:
+        - event: message
+          value: SIGTERM
+        - event: message
+          value: planned
+          window: 5s
+          slide: -2s
+          anchor: 1
+          absolute: true
+    quiet: 5m
+    action: mitigate
+    words: Restart it. Then look.
+`
+	var got bytes.Buffer
+	if err := set.Write(&got); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != want {
+		t.Errorf("read\n%s\nwant\n%s", got.String(), want)
+	}
+	if text := strings.Join(lost, "\n"); text != "EX-1: not kept: tags, metadata\n"+
+		"rule 2 (EX-2) is left out: term 1: jq: matches no line of a log\n"+
+		"rule 3 (EX-3) is left out: term 1: inner: matches nested in others are not supported" {
+		t.Errorf("lost:\n%s", text)
+	}
+
+	// It finds what it describes.
+	s := newScan(t, Options{Rules: set})
+	for i, text := range []string{"full and now", "refused", "refused"} {
+		at := hour + time.Duration(i)*time.Second
+		s.must(s.Message(&Message{Time: at, Node: "n1", Source: "log.queue", Text: text}))
+	}
+	s.must(s.Advance(2 * hour)) // a negative term may come for 3 s
+	if got := s.close(); !strings.HasPrefix(got, "EX-1 node/n1") {
+		t.Errorf("found %q", got)
+	}
+}
+
+func TestWriteCRE(t *testing.T) {
+	set := Builtin()
+	var out bytes.Buffer
+	lost, err := WriteCRE(&out, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"schema 0.1.1", "id: crash_loop", "window: 1h0m0s", "count: 3",
+		`jq: .kind == "FINISHED" and (.job.endStatus == "FAILED")`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s lacks %q", out.String(), want)
+		}
+	}
+	text := strings.Join(lost, "\n")
+	for _, want := range []string{"hoarding is left out: derive", "straggler is left out: detect",
+		"crash_loop: not kept: group_by user, group_by key, ran_below, until and quiet, waste"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lost %q lacks %q", text, want)
+		}
+	}
+	// A rule on lines of logs comes back as it was.
+	read, _, err := ReadCRE(strings.NewReader(enumerations), "cre.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if _, err := WriteCRE(&out, read); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := ReadCRE(&out, "again")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b bytes.Buffer
+	if err := read.Write(&a); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if a.String() != b.String() {
+		t.Errorf("written and read again:\n%s\nwas\n%s", b.String(), a.String())
+	}
+}
+
+func FuzzReadCRE(f *testing.F) {
+	f.Add(enumerations)
+	f.Fuzz(func(t *testing.T, text string) {
+		set, _, err := ReadCRE(strings.NewReader(text), "fuzz")
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := set.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadRules(&b, "again"); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+	})
+}

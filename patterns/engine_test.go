@@ -1,0 +1,318 @@
+package patterns
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+// custom reads rules of a test.
+func custom(t *testing.T, text string) *RuleSet {
+	t.Helper()
+	set, err := ReadRules(strings.NewReader("version: 1\nrules:\n"+text), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+const hour24 = 24 * hour
+
+// messages scans lines of one job at given seconds.
+func messages(t *testing.T, rules *RuleSet, lines ...any) string {
+	s := newScan(t, Options{Rules: rules})
+	s.submit(0, "j", "t", 1)
+	for i := 0; i < len(lines); i += 2 {
+		at := time.Duration(lines[i].(int)) * time.Second
+		s.must(s.Message(&Message{Time: at, Job: "j", Text: lines[i+1].(string)}))
+	}
+	s.must(s.Advance(hour24))
+	return s.close()
+}
+
+func TestSequenceAndSet(t *testing.T) {
+	rule := func(match string) *RuleSet {
+		return custom(t, "  - {id: r, group_by: [job], action: a, words: w, quiet: 1m, "+match+"}\n")
+	}
+	line := func(v string) string { return "{event: message, value: " + v + "}" }
+	seq := rule("sequence: {window: 10s, order: [" + line("one") + ", " + line("two") + "]}")
+	set := rule("set: {window: 10s, match: [" + line("one") + ", {event: message, regex: 'tw.', count: 2}]}")
+	now := rule("sequence: {window: 10s, order: [" + line("one") + ", " + line("two") + "], negate: [" + line("no") + "]}")
+	later := rule("set: {match: [" + line("one") + "], negate: [{event: message, value: no, window: 30s}]}")
+	before := rule("set: {match: [" + line("one") + "], negate: [{event: message, value: no, window: 10s, slide: -9s}]}")
+	for _, c := range []struct {
+		name  string
+		rules *RuleSet
+		lines []any
+		want  bool
+	}{
+		{"in order", seq, []any{1, "one", 11, "two"}, true},
+		{"too late", seq, []any{1, "one", 12, "two"}, false},
+		{"the wrong order", seq, []any{1, "two", 2, "one"}, false},
+		{"the last beginning counts", seq, []any{1, "one", 9, "one", 15, "two"}, true},
+		{"a set in any order", set, []any{1, "two", 2, "two", 3, "one"}, true},
+		{"a set with a term once", set, []any{2, "two", 3, "one"}, false},
+		{"a set too wide", set, []any{1, "two", 5, "two", 13, "one"}, false},
+		{"negative within", now, []any{1, "one", 2, "no", 3, "two"}, false},
+		{"negative before", now, []any{0, "no", 1, "one", 3, "two"}, true},
+		{"negative after", now, []any{1, "one", 3, "two", 4, "no"}, true},
+		{"a negative term to come", later, []any{1, "one", 20, "no"}, false},
+		{"a negative term too late", later, []any{1, "one", 40, "no"}, true},
+		{"a negative term shortly before", before, []any{1, "no", 8, "one"}, false},
+		{"a negative term long before", before, []any{1, "no", 20, "one"}, true},
+	} {
+		if got := messages(t, c.rules, c.lines...); (got != "") != c.want {
+			t.Errorf("%s: found %q, want a finding %t", c.name, got, c.want)
+		}
+	}
+}
+
+// Records may come out of order within the watermark: what is found is the same.
+func TestOrderWithinTheWatermark(t *testing.T) {
+	testshared.Full(t)
+	type sent struct {
+		at   time.Duration
+		send func(*scan)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		busy := rapid.SliceOfN(rapid.Float64Range(0, .2), 8, 8).Draw(rt, "busy")
+		late := rapid.SliceOfN(rapid.IntRange(0, 29), 64, 64).Draw(rt, "late")
+		var records []sent
+		add := func(at time.Duration, send func(*scan)) { records = append(records, sent{at, send}) }
+		add(0, func(s *scan) { s.submit(0, "1", "a", 2) })
+		add(time.Second, func(s *scan) { s.start(time.Second, "1", "0", 2) })
+		add(minute, func(s *scan) { s.submit(minute, "2", "b", 1) })
+		for at := time.Duration(0); at < 2*hour; at += 30 * time.Second {
+			add(at, func(s *scan) {
+				s.sampled(at, at+15*time.Second, "0", 2, func(at time.Duration, g int) float64 {
+					return busy[int(at/(15*time.Minute))%len(busy)] * float64(g)
+				})
+			})
+		}
+		run := func(records []sent) string {
+			s := newScan(t, Options{Cluster: workload.Uniform(1, 2), Period: 30 * time.Second})
+			for _, r := range records {
+				r.send(s)
+			}
+			s.must(s.Advance(3 * hour))
+			if notes := s.Notes(); strings.Contains(strings.Join(notes, " "), "later than") {
+				rt.Fatalf("records are too late: %q", notes)
+			}
+			return s.close()
+		}
+		want := run(records)
+		type arrived struct {
+			at time.Duration
+			sent
+		}
+		var shuffled []arrived
+		for i, r := range records {
+			shuffled = append(shuffled, arrived{r.at + time.Duration(late[i%len(late)])*time.Second, r})
+		}
+		slices.SortStableFunc(shuffled, func(a, b arrived) int { return int(a.at - b.at) })
+		records = records[:0]
+		for _, r := range shuffled {
+			records = append(records, r.sent)
+		}
+		if got := run(records); got != want {
+			rt.Fatalf("in order:\n%sout of order:\n%s", want, got)
+		}
+	})
+}
+
+// What is beyond the cap is reported.
+func TestCap(t *testing.T) {
+	rules := custom(t, "  - {id: r, group_by: [job], action: a, words: w, set: {match: [{event: job.submitted}]}}\n")
+	s := newScan(t, Options{Rules: rules, Cap: 2})
+	for _, id := range []string{"1", "2", "3"} {
+		s.submit(0, id, "t", 1)
+	}
+	if got := s.close(); strings.Count(got, "\n") != 2 {
+		t.Errorf("found %q", got)
+	}
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "r: the cap was hit: 1 records") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// A record that is too late is counted, and changes nothing.
+func TestLateRecords(t *testing.T) {
+	s := newScan(t, Options{})
+	s.submit(hour, "1", "t", 1)
+	s.submit(2*hour, "2", "t", 1)
+	s.submit(hour, "3", "t", 1)
+	s.close()
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "1 records were later than 30s") {
+		t.Errorf("notes %q", notes)
+	}
+	if err := s.Advance(3 * hour); err == nil {
+		t.Error("a closed scanner advances")
+	}
+}
+
+func TestHostileRecords(t *testing.T) {
+	s := newScan(t, Options{Cluster: workload.Uniform(1, 8)})
+	if err := s.Event(&workload.Event{Kind: workload.Started}); err == nil {
+		t.Error("an event without a job is accepted")
+	}
+	if err := s.Advance(math.MaxInt64); err == nil {
+		t.Error("a time beyond a hundred years is accepted")
+	}
+	if err := s.Event(&workload.Event{Kind: workload.Heartbeat, Time: math.MaxInt64}); err == nil {
+		t.Error("an event beyond a hundred years is accepted")
+	}
+	// Out of order of their sense: an end without a start, starts twice, a size of nothing.
+	s.end(0, "x", workload.Failed)
+	s.start(minute, "y", "9", 8)
+	s.start(minute, "y", "8", 8)
+	s.must(s.Event(&workload.Event{Kind: workload.Resized, Time: 2 * minute, Job: workload.Job{ID: "y"}}))
+	s.must(s.Event(&workload.Event{Kind: workload.Preempted, Time: 3 * minute, Job: workload.Job{ID: "y"}}))
+	s.must(s.Event(&workload.Event{Kind: workload.NodeDown, Time: 3 * minute, Node: "unknown"}))
+	s.must(s.GPU(&telemetry.GPUSample{GPU: telemetry.GPU{Node: "9", Instance: -1}, Time: 4 * minute,
+		Known: telemetry.Utilization, Utilization: math.NaN()}))
+	s.must(s.GPU(&telemetry.GPUSample{Lost: true}))
+	s.must(s.Event(&workload.Event{Kind: workload.Heartbeat, Time: 50 * 365 * hour24}))
+	s.close()
+}
+
+// What cannot be measured is unknown: neither idle nor used.
+func TestImplausibleSamples(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(-1), -1, 101} {
+		s := newScan(t, Options{Cluster: workload.Uniform(1, 1)})
+		s.submit(0, "1", "a", 1)
+		s.start(0, "1", "0", 1)
+		s.sampled(0, 2*hour, "0", 1, func(time.Duration, int) float64 { return v / 100 })
+		if got := s.close(); got != "" {
+			t.Errorf("a utilisation of %g %%: found %q", v, got)
+		}
+	}
+}
+
+// Samples are a job's only where that is certain.
+func TestJoin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		gpus   int // of the job, of 8
+		named  bool
+		assign bool
+		want   bool
+	}{
+		{"the whole node", 8, false, false, true},
+		{"part of the node", 4, false, false, false},
+		{"part of the node, named by the samples", 4, true, false, true},
+		{"part of the node, assigned", 4, false, true, true},
+	} {
+		s := newScan(t, Options{Cluster: workload.Uniform(1, 8)})
+		s.submit(0, "1", "a", c.gpus)
+		s.start(0, "1", "0", c.gpus)
+		if c.assign {
+			a := &Assignment{Job: "1"}
+			for g := range c.gpus {
+				a.GPUs = append(a.GPUs, telemetry.GPU{Node: "0", Index: g, Instance: -1})
+			}
+			s.must(s.Assign(0, a))
+		}
+		for at := time.Duration(0); at < 2*hour; at += 15 * time.Second {
+			for g := range c.gpus {
+				x := &telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Index: g, Instance: -1}, Time: at,
+					Known: telemetry.Utilization}
+				if c.named {
+					x.Job = "1"
+				}
+				s.must(s.GPU(x))
+			}
+		}
+		if got := s.close(); (got != "") != c.want {
+			t.Errorf("%s: found %q, want a finding %t", c.name, got, c.want)
+		}
+	}
+}
+
+// Why jobs wait.
+func TestWaits(t *testing.T) {
+	s := newScan(t, Options{Cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}},
+		VCs: []workload.VC{{Tenant: "a", GPUs: 8}, {Tenant: "b", GPUs: 4}}}})
+	s.submit(0, "left", "a", 2)
+	s.start(0, "left", "0", 2)
+	s.submit(0, "right", "a", 2)
+	s.start(0, "right", "1", 2)
+	s.submit(0, "gang", "a", 4)  // free by count, not by place
+	s.submit(0, "quota", "b", 6) // beyond its tenant's
+	s.end(hour, "left", workload.Completed)
+	s.start(hour, "gang", "0", 4)
+	s.submit(hour, "wide", "c", 4) // 2 are free
+	s.end(2*hour, "gang", workload.Completed)
+	s.end(2*hour, "right", workload.Completed)
+	s.start(2*hour, "wide", "0", 4)
+	s.end(3*hour, "wide", workload.Completed)
+	s.end(3*hour, "quota", workload.Cancelled)
+	s.close()
+	want := map[string]string{"gang": "fragmentation", "wide": "capacity", "quota": "quota"}
+	for _, r := range s.jobs {
+		cause := want[r.Job]
+		if cause == "" {
+			continue
+		}
+		delete(want, r.Job)
+		if d := r.Waits[cause]; d < 55*minute || len(r.Waits) > 2 {
+			t.Errorf("%s waited %v, want %s", r.Job, r.Waits, cause)
+		}
+		if r.Bottleneck != "cannot_tell" {
+			t.Errorf("%s without samples has the bottleneck %s", r.Job, r.Bottleneck)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no reports of %v", want)
+	}
+}
+
+func TestBottlenecks(t *testing.T) {
+	run := func(busy, memory float64) string {
+		s := newScan(t, Options{Cluster: workload.Uniform(1, 1), Rules: custom(t, "  - {id: r, group_by: [job], action: a, "+
+			"words: w, set: {match: [{event: job.resized}]}}\n")})
+		s.submit(0, "1", "a", 1)
+		s.start(0, "1", "0", 1)
+		for at := time.Duration(0); at < hour; at += 15 * time.Second {
+			s.must(s.GPU(&telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Instance: -1}, Time: at, Utilization: busy,
+				Known:      telemetry.Utilization | telemetry.MemoryUsed | telemetry.MemoryTotal,
+				MemoryUsed: 1000 * memory, MemoryTotal: 1000}))
+		}
+		s.end(hour, "1", workload.Completed)
+		s.close()
+		return s.jobs[0].Bottleneck
+	}
+	for _, c := range []struct {
+		busy, memory float64
+		want         string
+	}{{95, .95, "memory_bound"}, {5, .1, "compute_underused"}, {95, .5, "cannot_tell"}, {50, .5, "cannot_tell"}} {
+		if got := run(c.busy, c.memory); got != c.want {
+			t.Errorf("busy %g %%, memory %g: %s, want %s", c.busy, c.memory, got, c.want)
+		}
+	}
+}
+
+func TestMannKendall(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{
+		// By hand: S = 6, variance 8.67, z = 1.70.
+		{[]float64{1, 2, 3, 4}, .0447},
+		{[]float64{4, 3, 2, 1}, 1},
+		{[]float64{1, 1, 1, 1}, 1},
+		// S = 13, variance 26.3 with two ties, z = 2.34.
+		{[]float64{1, 2, 2, 3, 3, 4}, .0097},
+	} {
+		if got := mannKendall(c.x); math.Abs(got-c.want) > .0005 {
+			t.Errorf("%v: p %.4f, want %.4f", c.x, got, c.want)
+		}
+	}
+}

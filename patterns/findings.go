@@ -1,0 +1,352 @@
+package patterns
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// open is a finding that holds, with what counts its waste.
+type open struct {
+	Finding
+	entity  *entity // of a derived condition, nil otherwise
+	counted time.Duration
+	matched time.Duration // last
+	updated time.Duration
+	rate    float64 // GPUs wasted at the moment, of a detector
+	marks   map[time.Duration]bool
+}
+
+// ruleState is a rule's state of an entity with derived conditions.
+type ruleState struct {
+	active []condState
+}
+
+type condState struct {
+	on    bool
+	since time.Duration // when it began to hold, or entered
+	holds bool
+	trust float64
+}
+
+// matched opens a finding, or notes that an open one was matched again.
+func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
+	if o := r.open[e]; o != nil {
+		o.matched = f.at
+		s.countRuns(r, o, marks)
+		return
+	}
+	o := &open{Finding: Finding{Rule: r.rule.ID, Entity: e, Opened: f.at, Began: marks[0].at, Confidence: .9,
+		Action: r.rule.Action}, counted: f.at, matched: f.at}
+	for i, m := range marks {
+		o.Began = min(o.Began, m.at)
+		if f.entity == nil {
+			t := r.rule.match().terms()[r.steps[i]]
+			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: m.at, To: m.at})
+		}
+	}
+	words, action := r.rule.Words, r.rule.Action
+	if f.entity != nil {
+		o.entity, o.Confidence = f.entity, 0
+		s.derivedEvidence(r, o)
+		v := s.viewOf(r, f.entity, nil)
+		for i := range r.rule.Variants {
+			if x := &r.rule.Variants[i]; v.judge(&x.When) == yes {
+				words, action = x.Words, x.Action
+				o.Evidence, _ = v.evidence(&x.When, o.Evidence, 1)
+				break
+			}
+		}
+	} else if f.job != nil && e.Kind == "job" {
+		o.Job = f.job.name
+	}
+	o.Action = action
+	s.countRuns(r, o, marks)
+	s.firstWaste(r, o)
+	s.affected(r, o)
+	o.Words = s.say(words, o)
+	s.begin(r, o)
+}
+
+// what names a term for people.
+func (t *Term) what() string {
+	switch {
+	case t.Derived != "":
+		return t.Derived
+	case t.Event == "message":
+		return "message " + strconv.Quote(t.Value+t.Regex)
+	case t.RanBelow > 0:
+		return fmt.Sprintf("%s %s within %v of its start", t.Event, strings.Join(t.Status, " or "), t.RanBelow)
+	case len(t.Status) > 0:
+		return t.Event + " " + strings.Join(t.Status, " or ")
+	}
+	return t.Event
+}
+
+// begin adds a finding to the open ones.
+func (s *Scanner) begin(r *compiled, o *open) {
+	if len(r.open) >= s.o.Cap {
+		s.over(r.rule.ID)
+		return
+	}
+	o.Open, o.Closed, o.updated = true, max(o.Opened, o.Began), o.Opened
+	r.open[o.Entity] = o
+	r.opened = append(r.opened, o)
+	s.emit(o)
+}
+
+func (s *Scanner) emit(o *open) {
+	o.Cost = o.WastedGPUHours * s.o.Price
+	if s.o.OnFinding != nil {
+		s.o.OnFinding(&o.Finding)
+	}
+}
+
+// derivedEvidence fills in what the derived conditions that hold rest on. Confidence never falls.
+func (s *Scanner) derivedEvidence(r *compiled, o *open) {
+	margin, trust := 1., 1.
+	o.Evidence = nil
+	if st := s.state(r, o.entity); st != nil {
+		for i := range r.rule.Derive {
+			if !st.active[i].on {
+				continue
+			}
+			d := &r.rule.Derive[i]
+			v := s.viewOf(r, o.entity, d)
+			if v.judge(&d.Condition) == yes {
+				o.Evidence, margin = v.evidence(&d.Condition, o.Evidence, margin)
+			}
+			trust = min(trust, v.trust, st.active[i].trust)
+		}
+	}
+	o.Confidence = max(o.Confidence, math.Round(1000*trust*(.6+.4*min(1, margin)))/1000)
+	for _, e := range o.Evidence {
+		o.Began = min(o.Began, e.From)
+	}
+	if j := s.jobs[o.entity.name]; o.entity.kind == "job" && j != nil {
+		o.Job = j.name
+		if j.running {
+			o.Began = max(o.Began, j.start)
+		}
+	}
+	if g := s.unit(o.entity); g != nil && g.job != nil {
+		o.Job = g.job.name
+		o.Began = max(o.Began, g.job.start)
+	}
+}
+
+// renew brings the evidence up to date, where the conditions still hold.
+func (s *Scanner) renew(r *compiled, o *open) {
+	was, began := o.Evidence, o.Began
+	s.derivedEvidence(r, o)
+	if len(o.Evidence) < len(was) {
+		o.Evidence = was
+	}
+	o.Began = began
+}
+
+// wasteRate is the number of GPUs that an open finding wastes now, where it is known.
+func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
+	if r.rule.Waste == "" || o.entity == nil {
+		return o.rate, r.rule.Detect != ""
+	}
+	switch o.entity.kind {
+	case "job":
+		j := s.jobs[o.entity.name]
+		if j == nil || !j.running {
+			return 0, false
+		}
+		if s.now-j.seen > 5*time.Minute+2*s.o.Period && j.samples > 0 {
+			return 0, false // not measured: not known to be wasted
+		}
+		if r.rule.Waste == "unused" {
+			n, known := s.freed(r, j)
+			return float64(n), known
+		}
+		return float64(j.gpus), r.rule.Waste == "held"
+	case "gpu":
+		return 1, r.rule.Waste == "held"
+	case "partition", "queue":
+		if p := s.pools[o.entity.name]; p != nil {
+			n, known := p.free()
+			return float64(min(n, p.pendingGPUs())), known
+		}
+	case "tenant":
+		if t := s.tenants[o.entity.name]; t != nil {
+			return float64(max(0, t.quota-t.held)), true
+		}
+	}
+	return 0, false
+}
+
+// firstWaste counts what was wasted before a finding opened.
+func (s *Scanner) firstWaste(r *compiled, o *open) {
+	if rate, known := s.wasteRate(r, o); known {
+		o.WastedGPUHours += rate * (o.Opened - o.Began).Hours()
+	}
+}
+
+// countRuns adds what matched jobs ran, once for each.
+func (s *Scanner) countRuns(r *compiled, o *open, marks []mark) {
+	if r.rule.Waste != "runs" {
+		return
+	}
+	if o.marks == nil {
+		o.marks = map[time.Duration]bool{}
+	}
+	for _, m := range marks {
+		if !o.marks[m.at] {
+			o.marks[m.at] = true
+			o.WastedGPUHours += m.gpuHours
+		}
+	}
+}
+
+// count adds the waste since the last count.
+func (s *Scanner) count(r *compiled, o *open) {
+	if rate, known := s.wasteRate(r, o); known && s.now > o.counted {
+		o.WastedGPUHours += rate * (s.now - o.counted).Hours()
+	}
+	o.counted = max(o.counted, s.now)
+	o.Closed = max(o.Closed, s.now)
+}
+
+// closeFinding ends the open finding of an entity.
+func (s *Scanner) closeFinding(r *compiled, e Entity, at time.Duration) {
+	o := r.open[e]
+	if o == nil {
+		return
+	}
+	if rate, known := s.wasteRate(r, o); known && at > o.counted {
+		o.WastedGPUHours += rate * (at - o.counted).Hours()
+	}
+	o.Open, o.Closed = false, max(at, o.Opened)
+	delete(r.open, e)
+	if i := slices.Index(r.opened, o); i >= 0 {
+		r.opened = slices.Delete(r.opened, i, i+1)
+	}
+	s.emit(o)
+}
+
+// closeJob ends the findings about a job, its GPUs and its workers.
+func (s *Scanner) closeJob(j *job, at time.Duration) {
+	s.passRows(j)
+	for _, r := range s.rules {
+		switch r.kind {
+		case "job":
+			s.closeFinding(r, Entity{"job", j.name}, at)
+			if r.detector == nil {
+				delete(r.matchers, Entity{"job", j.name})
+			}
+		case "worker", "gpu":
+			for i := len(r.opened) - 1; i >= 0; i-- {
+				if r.opened[i].Job == j.name {
+					s.closeFinding(r, r.opened[i].Entity, at)
+				}
+			}
+		}
+		if r.detector != nil {
+			r.detector.jobEnded(s, j, at)
+		}
+	}
+	j.states = nil
+	j.clear()
+}
+
+// confirm raises the confidence of a job's open findings.
+func (s *Scanner) confirm(r *compiled, f *fact) {
+	for _, o := range r.opened {
+		if o.Job == f.job.name && o.Confidence < .95 {
+			o.Confidence = .95
+			what := f.name
+			if f.text != "" {
+				what = "message " + strconv.Quote(clip(f.text))
+			}
+			o.Evidence = append(o.Evidence, Evidence{What: what, Value: 1, Threshold: 1, From: f.at, To: f.at})
+			s.emit(o)
+		}
+	}
+}
+
+func clip(text string) string {
+	const most = 120
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return text
+}
+
+// affected lists up to five jobs of other tenants that wait, for findings of held GPUs.
+func (s *Scanner) affected(r *compiled, o *open) {
+	if r.rule.Waste != "unused" && r.rule.Waste != "free" {
+		return
+	}
+	own := ""
+	if j := s.jobs[o.Job]; j != nil {
+		own = j.tenant
+	}
+	var list []*job
+	for _, j := range s.pending.list {
+		if o.Job == "" || j.tenant != own {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *job) int { return a.seq - b.seq })
+	for _, j := range list[:min(5, len(list))] {
+		o.Affected = append(o.Affected, "job/"+j.name)
+	}
+}
+
+// say fills the numbers of a finding into its words: {entity}, {job}, {gpus}, {freed}, {keep}, {wasted},
+// {hours}, {tenant}.
+func (s *Scanner) say(words string, o *open) string {
+	if !strings.Contains(words, "{") {
+		return words
+	}
+	gpus, tenant, freed := 0, "", 0
+	if j := s.jobs[o.Job]; j != nil {
+		gpus, tenant = j.gpus, j.tenant
+		for _, r := range s.rules {
+			if r.rule.ID == o.Rule && r.rule.RightSize.Busy > 0 {
+				freed, _ = s.freed(r, j)
+			}
+		}
+	}
+	if tenant == "" {
+		words = strings.ReplaceAll(words, " of {tenant}", "")
+	}
+	return strings.NewReplacer("{entity}", o.Entity.Name, "{job}", o.Job, "{gpus}", gpuText(gpus),
+		"{tenant}", tenant, "{freed}", strconv.Itoa(freed), "{keep}", gpuText(max(1, gpus-freed)),
+		"{wasted}", strconv.FormatFloat(o.WastedGPUHours, 'f', 1, 64),
+		"{hours}", strconv.FormatFloat((o.Opened-o.Began).Hours(), 'f', 1, 64)).Replace(words)
+}
+
+func gpuText(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return strconv.Itoa(n) + " GPUs"
+}
+
+// attend counts waste, closes findings that were not matched again, and reports the others once
+// an hour.
+func (s *Scanner) attend(r *compiled) {
+	for i := len(r.opened) - 1; i >= 0; i-- {
+		o := r.opened[i]
+		if q := time.Duration(r.rule.Quiet); q > 0 && s.now-o.matched > q {
+			s.closeFinding(r, o.Entity, o.matched+q)
+			continue
+		}
+		s.count(r, o)
+		if s.now-o.updated >= time.Hour {
+			o.updated = s.now
+			if o.entity != nil {
+				s.renew(r, o)
+			}
+			s.emit(o)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+// Package patterns finds what wastes a cluster: jobs that hold GPUs and do not use them,
+// queues that grow by themselves, nodes that slow a gang down. A Scanner reads events and
+// telemetry once, in about the order of their times, and reports a Finding for every rule
+// and entity for as long as the rule holds. Rules are data; the built-in ones are Builtin.
+package patterns
+
+import (
+	"time"
+
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+// Options of a scan. The zero value of all but Zero and Cluster is a default.
+type Options struct {
+	// Zero is the wall-clock time of instant 0 of Event.Time. Samples have times since the
+	// Unix epoch; those of findings are since Zero.
+	Zero time.Time
+	// Cluster is the hardware. Without groups it is unknown, and so is what is free: rules
+	// that need it find nothing, and Notes says so.
+	Cluster workload.Cluster
+	// Nodes are the names that placements and samples give the nodes, by number; without
+	// them a node's name is its number.
+	Nodes []string
+	// Rules are those to apply, Builtin by default.
+	Rules *RuleSet
+	// Period is the time between two samples of a GPU, 15 s by default. Records may be late
+	// by two periods, but at least by 30 s; later ones are counted and left out.
+	Period time.Duration
+	// Price is that of a GPU-hour; without it findings have no cost.
+	Price float64
+	// Labels are those of a job that rules name, such as interactive and hoard-ok; nil: none.
+	Labels func(*workload.Job) []string
+	// Cap bounds the entities that a rule keeps state of at once, 50,000 by default. What is
+	// beyond it is not examined, which Notes reports.
+	Cap int
+	// OnFinding receives a finding when it opens, when its evidence is updated (at most once
+	// an hour) and when it closes. The finding is valid during the call; Clone keeps it.
+	OnFinding func(*Finding)
+	// OnJob receives, when a job has ended, the class of its bottleneck and why it waited.
+	OnJob func(*JobReport)
+}
+
+// Entity is what a rule holds for. Kind is that of its last group_by: job, tenant, user, key,
+// queue, node, partition, gpu, worker, config_version or cluster. Name has the values of all, with
+// slashes between them: 123, u1/train.sh (of user, key), n1:0 (a GPU), 123/6 (of job, worker).
+type Entity struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+func (e Entity) String() string { return e.Kind + "/" + e.Name }
+
+// Evidence is a number that a finding rests on.
+type Evidence struct {
+	What      string  `json:"what"`
+	Value     float64 `json:"value"`
+	Threshold float64 `json:"threshold"`
+	Unit      string  `json:"unit,omitempty"`
+	// From and To are the span that it was measured over, since Options.Zero.
+	From time.Duration `json:"from_ns"`
+	To   time.Duration `json:"to_ns"`
+}
+
+// Finding says that a rule holds for an entity.
+type Finding struct {
+	Rule   string `json:"rule"`
+	Entity Entity `json:"entity"`
+	Job    string `json:"job,omitempty"` // that the entity is, or is part of
+	// Began is when the waste began as far as the evidence reaches, Opened when the rule
+	// first held, Closed when it no longer did, all since Options.Zero. Open says that it
+	// holds, and then Closed is the instant until which that is known.
+	Began  time.Duration `json:"began_ns"`
+	Opened time.Duration `json:"opened_ns"`
+	Closed time.Duration `json:"closed_ns"`
+	Open   bool          `json:"open"`
+	// Confidence is from 0 to 1: how much of the evidence was measured, and how far beyond the
+	// thresholds it lies. It is not a calibrated probability.
+	Confidence     float64 `json:"confidence"`
+	WastedGPUHours float64 `json:"wasted_gpu_hours"`
+	Cost           float64 `json:"cost,omitempty"` // WastedGPUHours x Options.Price
+	// Affected are the jobs or tenants that pay for it besides the entity.
+	Affected []string   `json:"affected,omitempty"`
+	Evidence []Evidence `json:"evidence"`
+	// Action names what to do, Words says it to a person.
+	Action string `json:"action"`
+	Words  string `json:"words"`
+}
+
+// Clone copies a finding.
+func (f *Finding) Clone() *Finding {
+	c := *f
+	c.Affected = append([]string(nil), f.Affected...)
+	c.Evidence = append([]Evidence(nil), f.Evidence...)
+	return &c
+}
+
+// Message is a line of a log, or a reason that a job ended, such as OUT_OF_MEMORY.
+type Message struct {
+	Time   time.Duration // since the Unix epoch
+	Source string        // what wrote it, as rules name it; empty if unknown
+	Job    string
+	Node   string
+	Text   string
+}
+
+// Guardrail is a measurement of what a configuration must not worsen, over the hour before
+// Time, with the interval in which it was forecast.
+type Guardrail struct {
+	Time      time.Duration // since the Unix epoch
+	Revision  string        // the configuration in force
+	Name      string
+	Value     float64
+	Low, High float64
+	// DemandOutside says that the demand itself left its own forecast interval.
+	DemandOutside bool
+}
+
+// Assignment says which GPUs of a node a job holds from its start on. Without it, samples that
+// do not name their job are joined to jobs only where a node's GPUs are all one job's.
+type Assignment struct {
+	Job  string
+	GPUs []telemetry.GPU
+}

@@ -1,0 +1,131 @@
+package conf
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/autosched/autosched/space"
+)
+
+// Patch is a change of the file that slurm.conf includes.
+type Patch struct {
+	// Text is the file after the change, whole.
+	Text []byte
+	// Diff are the lines that change, and those that do not, as patch reads them; empty if none does.
+	Diff string
+}
+
+// NewPatch changes a file that AutoSched owns, such as slurm init writes, so that a configuration of package slurm is
+// in force. Parameters without effect keep their values. to is the name of the file after the change, for the diff.
+func NewPatch(file string, text []byte, config space.Config, to string) (*Patch, error) {
+	c, err := Read(file, func(path string) ([]byte, error) {
+		if path != file {
+			return nil, fmt.Errorf("%s: include lines belong into slurm.conf", path)
+		}
+		return text, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	tuned := slices.DeleteFunc(Tuned(), func(id string) bool {
+		key, _, _ := strings.Cut(id, ".")
+		_, there := c.Find(key)
+		return !there
+	})
+	now, _, err := c.Current()
+	if err != nil {
+		return nil, err
+	}
+	changed := space.Values{}
+	for _, id := range config.IDs() {
+		want := config.Get(id)
+		if want.Equal(now.Get(id)) {
+			continue
+		}
+		if changed[id] = want; !slices.Contains(tuned, id) && (now.Has(id) || c.differs(id, want)) {
+			return nil, fmt.Errorf("%s: is %s in the configuration, and %s does not set it: run slurm init again, which "+
+				"says why if it cannot be set here", id, want, file)
+		}
+	}
+	after, err := c.owned(tuned, changed)
+	if err != nil {
+		return nil, err
+	}
+	return &Patch{Text: after, Diff: diff(file, to, text, after)}, nil
+}
+
+// differs reports whether a parameter that has no effect now has another value in force.
+func (c *Config) differs(id string, want space.Value) bool {
+	values, err := c.Values([]string{id})
+	return err != nil || !values[id].Equal(want)
+}
+
+// owned renders the settings in force with others in their place.
+func (c *Config) owned(tuned []string, changed space.Values) ([]byte, error) {
+	values, err := c.Values(tuned)
+	if err != nil {
+		return nil, err
+	}
+	for id, v := range changed {
+		if slices.Contains(tuned, id) {
+			values[id] = v
+		}
+	}
+	maps.DeleteFunc(values, func(id string, v space.Value) bool {
+		of, sign := strings.CutSuffix(id, Negative)
+		return sign && values[of].Float() == 0 || id == "PriorityDecayHalfLife" && v.Float() == 0
+	})
+	form := &Form{Tuned: tuned, Site: c.Site(tuned)}
+	return form.Render(values)
+}
+
+// diff is a unified diff of two texts of few lines in one hunk, empty if they are equal.
+func diff(from, to string, a, b []byte) string {
+	if bytes.Equal(a, b) {
+		return ""
+	}
+	x, y := slices.Collect(bytes.Lines(a)), slices.Collect(bytes.Lines(b))
+	// same[i][j] is how many lines the rests from i and j have in common, in order.
+	same := make([][]int, len(x)+1)
+	for i := range same {
+		same[i] = make([]int, len(y)+1)
+	}
+	for i := len(x) - 1; i >= 0; i-- {
+		for j := len(y) - 1; j >= 0; j-- {
+			if same[i][j] = max(same[i+1][j], same[i][j+1]); bytes.Equal(x[i], y[j]) {
+				same[i][j] = same[i+1][j+1] + 1
+			}
+		}
+	}
+	var out strings.Builder
+	span := func(n int) string {
+		if n == 0 {
+			return "0,0"
+		}
+		return fmt.Sprintf("1,%d", n)
+	}
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", from, to, span(len(x)), span(len(y)))
+	line := func(sign byte, text []byte) {
+		out.WriteByte(sign)
+		if out.Write(text); !bytes.HasSuffix(text, []byte("\n")) {
+			out.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
+	for i, j := 0, 0; i < len(x) || j < len(y); {
+		switch {
+		case i < len(x) && j < len(y) && bytes.Equal(x[i], y[j]):
+			line(' ', x[i])
+			i, j = i+1, j+1
+		case j == len(y) || i < len(x) && same[i+1][j] >= same[i][j+1]:
+			line('-', x[i])
+			i++
+		default:
+			line('+', y[j])
+			j++
+		}
+	}
+	return out.String()
+}

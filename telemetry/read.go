@@ -1,0 +1,306 @@
+package telemetry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/internal/lines"
+)
+
+// Errors a reader can end with. The error returned wraps one of them and says where and
+// why.
+var (
+	// ErrFormat is for input that is no telemetry in a known format.
+	ErrFormat = errors.New("not telemetry in a known format")
+	// ErrLimit is for more GPUs at a time than are kept.
+	ErrLimit = lines.ErrLimit
+)
+
+// Options says how to read telemetry. The zero value is good for any file.
+type Options struct {
+	// Context ends the reading early; the error wraps its cause. Default: never.
+	Context context.Context
+	// Format is the name of the format, as in Formats. Default: as the content says.
+	Format string
+	// At is when a scrape whose lines have no times was made, since the Unix epoch.
+	At time.Duration
+	// Node is the node of GPUs of which the input names none.
+	Node string
+	// Xids are the last errors of GPUs in the scrapes before, which DCGM repeats; they are
+	// kept up to date. Default: those of the input alone.
+	Xids map[GPU]int
+	// KeepRejected is how many rejected rows are named; all are counted. Default: 20.
+	KeepRejected int
+}
+
+// Visit gets the records of a file in the order of its rows. A record is valid until
+// the function returns; an error ends the reading. A kind without a function is refused.
+type Visit struct {
+	GPU       func(*GPUSample) error
+	Queue     func(*QueueSample) error
+	Iteration func(*Iteration) error
+}
+
+// Stats is what was read.
+type Stats struct {
+	File        string `json:"file"`
+	Format      string `json:"format"`
+	Kind        Kind   `json:"kind"`
+	Compression string `json:"compression,omitempty"` // "gzip" or "zstd"
+	Bytes       int64  `json:"bytes"`                 // after decompression
+	// Rows are those with data; of a scrape, the lines of known metrics.
+	Rows    int `json:"rows"`
+	Samples int `json:"samples"` // records given to Visit
+	// Absent is the number of values that the rows say they lack.
+	Absent  int      `json:"absent"`
+	Ignored []string `json:"ignored_columns,omitempty"`
+	// Rejections are rows or, where a row has a value for each GPU, values.
+	lines.Rejections
+}
+
+const (
+	// maxLine holds a row of Acme's 2,400 GPUs many times.
+	maxLine      = 1 << 20
+	keepRejected = 20
+)
+
+// Read reads the GPU samples of a file, plain, gzip or zstd, in any known format. name is
+// the file's, for the statistics and for formats whose file names mean something. The
+// memory needed depends on the number of GPUs alone. The statistics hold what was read
+// until an error.
+func Read(r io.Reader, name string, opts Options, each func(*GPUSample) error) (*Stats, error) {
+	return ReadAll(r, name, opts, Visit{GPU: each})
+}
+
+// ReadAll is Read for records of any kind.
+func ReadAll(r io.Reader, name string, opts Options, visit Visit) (*Stats, error) {
+	if opts.Context == nil {
+		opts.Context = context.Background()
+	}
+	opts.KeepRejected = cmp.Or(opts.KeepRejected, keepRejected)
+	in := &input{opts: opts, visit: visit, texts: map[string]string{}, stats: &Stats{File: name}}
+	err := in.run(r)
+	if in.source != nil {
+		in.stats.Bytes = in.source.Out()
+		in.source.Close()
+	}
+	if err != nil {
+		return in.stats, fmt.Errorf("telemetry %s: %w", name, err)
+	}
+	return in.stats, nil
+}
+
+// input is what a format reads from: lines in, records and rejections out.
+type input struct {
+	opts   Options
+	visit  Visit
+	stats  *Stats
+	source *lines.Reader
+	line   int // number of the line last read, from 1
+	fields [][]byte
+	texts  map[string]string // names recur: equal ones share memory
+
+	clock  []byte // the instant last read, and what it means
+	clocks time.Duration
+}
+
+func (in *input) run(r io.Reader) error {
+	var err error
+	if in.source, err = lines.New(r, lines.Options{Context: in.opts.Context, MaxLine: maxLine}); err != nil {
+		return err
+	}
+	in.stats.Compression = in.source.Compression
+	head, err := in.source.Peek()
+	if err != nil {
+		return err
+	}
+	f, err := formatFor(head, in.opts.Format)
+	if err != nil {
+		return err
+	}
+	in.stats.Format, in.stats.Kind = f.Name, f.Kind
+	if f.Kind == GPUs && in.visit.GPU == nil || f.Kind == Queues && in.visit.Queue == nil ||
+		f.Kind == Iterations && in.visit.Iteration == nil {
+		return fmt.Errorf("%w: it holds %s, which are not what is asked for", ErrFormat, f.Kind)
+	}
+	return f.read(in)
+}
+
+// next returns the next line, nil at the end. Lines that are too long are rejected here.
+func (in *input) next() ([]byte, error) {
+	for {
+		line, long, err := in.source.Line()
+		if err == io.EOF {
+			return nil, nil
+		}
+		in.line++
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", in.line, err)
+		}
+		if !long {
+			return line, nil
+		}
+		in.stats.Rows++
+		in.reject("line", "is longer than the limit", line)
+	}
+}
+
+func (in *input) reject(field, reason string, value []byte) {
+	x := lines.Rejection{File: in.stats.File, Line: in.line, Field: field, Reason: reason}
+	if len(in.stats.First) < in.opts.KeepRejected {
+		x.Value = lines.Excerpt(value)
+	}
+	in.stats.Add(x, in.opts.KeepRejected)
+}
+
+func (in *input) gpu(s *GPUSample) error {
+	in.stats.Samples++
+	return in.visit.GPU(s)
+}
+
+// maxTexts bounds the names that are shared: those of nodes, jobs and GPUs.
+const maxTexts = 1 << 20
+
+func (in *input) text(b []byte) string {
+	if s, ok := in.texts[string(b)]; ok {
+		return s
+	}
+	if len(in.texts) >= maxTexts {
+		clear(in.texts)
+	}
+	s := string(b)
+	in.texts[s] = s
+	return s
+}
+
+// Why values are rejected.
+const (
+	isEmpty    = "is empty"
+	notNumber  = "is not a number"
+	notWhole   = "is not a whole number"
+	outOfRange = "is out of range"
+	noClock    = "is neither seconds since 1970 nor a time with its zone"
+)
+
+// maxTime is the latest instant: 200 years after 1970.
+const maxTime = 200 * 365 * 24 * time.Hour
+
+// instant reads seconds since the Unix epoch, or a time with its zone.
+func (in *input) instant(b []byte) (time.Duration, string) {
+	if len(b) > 0 && bytes.Equal(b, in.clock) {
+		return in.clocks, ""
+	}
+	at, reason := instant(b)
+	if reason == "" {
+		in.clock, in.clocks = append(in.clock[:0], b...), at
+	}
+	return at, reason
+}
+
+// The layouts of times; a T in place of the blank is read too.
+var layouts = []string{"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05 MST"}
+
+// Zones that Philly's files name; no other abbreviation is unambiguous.
+var zones = map[string]time.Duration{"UTC": 0, "PST": -8 * time.Hour, "PDT": -7 * time.Hour}
+
+func instant(b []byte) (time.Duration, string) {
+	if len(b) == 0 {
+		return 0, isEmpty
+	}
+	if at, ok := seconds(b); ok {
+		if at > maxTime {
+			return 0, outOfRange
+		}
+		return at, ""
+	}
+	s := string(b)
+	if len(s) > 10 && s[10] == 'T' {
+		s = s[:10] + " " + s[11:]
+	}
+	for i, layout := range layouts {
+		t, err := time.Parse(layout, s)
+		if err != nil {
+			continue
+		}
+		if i == 1 {
+			name, _ := t.Zone()
+			offset, known := zones[name]
+			if !known {
+				return 0, noClock
+			}
+			t = time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC).
+				Add(-offset)
+		}
+		if t.Unix() < 0 || t.Unix() > int64(maxTime/time.Second) {
+			return 0, outOfRange
+		}
+		return time.Duration(t.UnixNano()), ""
+	}
+	return 0, noClock
+}
+
+// seconds reads a decimal number of seconds exactly, to the nanosecond.
+func seconds(b []byte) (time.Duration, bool) {
+	var n, unit int64 = 0, int64(time.Second)
+	point, digits := false, 0
+	for _, c := range b {
+		switch {
+		case c == '.' && !point:
+			point = true
+		case c >= '0' && c <= '9':
+			digits++
+			if point {
+				unit /= 10
+				n += int64(c-'0') * unit
+				continue
+			}
+			if n > int64(maxTime)/10 { // beyond the range, which the caller reports
+				return math.MaxInt64, true
+			}
+			n = n*10 + int64(c-'0')*int64(time.Second)
+		default:
+			return 0, false
+		}
+	}
+	return time.Duration(n), digits > 0
+}
+
+// number reads a decimal number. NaN and infinities are none.
+func number(b []byte) (float64, string) {
+	v, err := strconv.ParseFloat(string(b), 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), math.IsInf(v, 0):
+		return 0, outOfRange
+	case err != nil || math.IsNaN(v):
+		return 0, notNumber
+	}
+	return v, ""
+}
+
+// whole reads a number from 0 to a bound.
+func whole(b []byte, most int) (int, string) {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, notWhole
+		}
+		if n = n*10 + int(c-'0'); n > most {
+			return 0, outOfRange
+		}
+	}
+	if len(b) == 0 {
+		return 0, isEmpty
+	}
+	return n, ""
+}
+
+// trimmed is a header's field as its column is called.
+func trimmed(b []byte) string { return strings.TrimSpace(string(b)) }

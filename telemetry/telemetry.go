@@ -1,0 +1,107 @@
+// Package telemetry has the records of what GPUs, queues and training loops measure,
+// in the names and units of NVML and DCGM. A quantity that was not measured is
+// unknown, which is neither zero nor idle.
+package telemetry
+
+import "time"
+
+// Field is a set of the quantities of a GPUSample.
+type Field uint32
+
+// The quantities of a GPUSample.
+const (
+	Utilization Field = 1 << iota
+	SMActive
+	MemoryUsed
+	MemoryTotal
+	Power
+	Energy
+	Temperature
+	SMClock
+	ApplicationClock
+	Throttle
+	Xid
+	Processes
+)
+
+// Throttle reasons are bits of NVML's nvmlClocksEventReasons.
+const (
+	ThrottleIdle              = 0x1
+	ThrottleApplicationClocks = 0x2
+	ThrottleSoftwarePower     = 0x4
+	ThrottleHardware          = 0x8
+	ThrottleSoftwareThermal   = 0x20
+	ThrottleHardwareThermal   = 0x40
+	ThrottlePowerBrake        = 0x80
+)
+
+// GPU identifies a GPU, or an instance of one, of a cluster.
+type GPU struct {
+	Node  string
+	Index int
+	// Instance is the id of a MIG instance, -1 for the whole GPU.
+	Instance int
+}
+
+// GPUSample is a reading of a GPU.
+type GPUSample struct {
+	GPU
+	UUID string
+	Time time.Duration // since the Unix epoch
+	// Known says which of the quantities were measured; the others are zero.
+	Known            Field
+	Utilization      float64 // percent of the time in which a kernel ran, 0 to 100
+	SMActive         float64 // mean share of SMs with a warp, 0 to 1
+	MemoryUsed       float64 // MiB
+	MemoryTotal      float64 // MiB
+	Power            float64 // W
+	Energy           float64 // J since the driver was loaded
+	Temperature      float64 // degrees Celsius
+	SMClock          float64 // MHz
+	ApplicationClock float64 // MHz
+	Throttle         uint64  // the reasons in force, a set of Throttle bits
+	Xid              int     // the last Xid error since the sample before, 0 for none
+	Processes        int     // processes with a context on the GPU
+	// Job is the job that the processes belong to, empty where it is not known; samples
+	// are then joined to jobs by node, GPU and time.
+	Job string
+	// Lost says that the GPU did not answer: nothing else of it is known, but perhaps the
+	// Xid error.
+	Lost bool
+}
+
+// Has reports whether every quantity of f was measured.
+func (s *GPUSample) Has(f Field) bool { return s.Known&f == f }
+
+// Busy is the share of the GPU in use, 0 to 1: SMActive where it was measured, else
+// Utilization. It is false where neither was.
+func (s *GPUSample) Busy() (float64, bool) {
+	switch {
+	case s.Has(SMActive):
+		return s.SMActive, true
+	case s.Has(Utilization):
+		return s.Utilization / 100, true
+	}
+	return 0, false
+}
+
+// QueueSample is a reading of a queue of jobs.
+type QueueSample struct {
+	Queue string        // partition or virtual cluster, empty for the whole cluster
+	Time  time.Duration // since the Unix epoch
+	// Pending is the number of jobs that wait, PendingGPUs what they ask for.
+	Pending     int
+	PendingGPUs int
+	// FreeGPUs is the number of GPUs that no job holds, TotalGPUs of those in service.
+	FreeGPUs  int
+	TotalGPUs int
+}
+
+// Iteration is a training step of a worker of a job.
+type Iteration struct {
+	Job    string
+	Worker int
+	Step   int
+	Took   time.Duration
+	Time   time.Duration // end of the step since the Unix epoch, 0 where it is not known
+}
