@@ -236,10 +236,17 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Why jobs wait.
+// Why jobs wait. A queue that names no nodes of the cluster has all of them.
 func TestWaits(t *testing.T) {
+	for _, queue := range []string{"", "gpu"} {
+		t.Run(queue, func(t *testing.T) { testWaits(t, queue) })
+	}
+}
+
+func testWaits(t *testing.T, queue string) {
 	s := newScan(t, Options{Cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4}},
 		VCs: []workload.VC{{Tenant: "a", GPUs: 8}, {Tenant: "b", GPUs: 4}}}})
+	s.queue = queue
 	s.submit(0, "left", "a", 2)
 	s.start(0, "left", "0", 2)
 	s.submit(0, "right", "a", 2)

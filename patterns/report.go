@@ -35,8 +35,9 @@ const (
 var causeNames = [causes]string{"quota", "fragmentation", "priority", "capacity", "head_of_line", "limits",
 	"cannot_tell"}
 
-// attribute adds the time since the last tick to the causes for which the requests of a pool wait.
-func (s *Scanner) attribute(p *pool, free int, known bool) {
+// attribute adds the time since the last tick to the causes for which the requests of a pool wait. A
+// queue without nodes of its own has those of the cluster.
+func (s *Scanner) attribute(p *pool) {
 	dt := min(tick, s.now-p.attributed)
 	if p.attributed == 0 {
 		dt = tick
@@ -45,7 +46,12 @@ func (s *Scanner) attribute(p *pool, free int, known bool) {
 	if len(p.pending) == 0 {
 		return
 	}
-	placeable := !p.hasSample && p.unplaced == 0 && len(p.nodes) > 0
+	on := p
+	if len(p.nodes) == 0 && !p.hasSample {
+		on = s.pools[whole]
+	}
+	free, known := on.free()
+	placeable := !on.hasSample && on.unplaced == 0 && len(on.nodes) > 0
 	blocked := false // a request that does not fit
 	for n := range p.pending {
 		blocked = blocked || n.gpus > free
@@ -61,11 +67,11 @@ func (s *Scanner) attribute(p *pool, free int, known bool) {
 		case t != nil && t.quota > 0 && t.held+n.gpus > t.quota:
 			cause = waitQuota
 		case !known:
-		case n.gpus > free && p.started >= n.gpus:
+		case n.gpus > free && on.started >= n.gpus:
 			cause = waitPriority
 		case n.gpus > free:
 			cause = waitCapacity
-		case placeable && p.fits(n.gpus, 1) == 0:
+		case placeable && on.fits(n.gpus, 1) == 0:
 			cause = waitFragmentation
 		case blocked:
 			cause = waitHeadOfLine

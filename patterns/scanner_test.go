@@ -23,6 +23,7 @@ import (
 type scan struct {
 	*Scanner
 	t     *testing.T
+	queue string     // of the jobs that are submitted
 	found []*Finding // as they were last reported, in order of opening
 	jobs  []*JobReport
 }
@@ -77,7 +78,8 @@ func (s *scan) close() string {
 
 func (s *scan) submit(at time.Duration, id, tenant string, gpus int) {
 	s.must(s.Event(&workload.Event{ID: id + "s", Kind: workload.Submitted, Time: at,
-		Job: workload.Job{ID: id, Tenant: tenant, User: tenant, Key: "k" + tenant, GPUs: workload.GPUs(gpus)}}))
+		Job: workload.Job{ID: id, Tenant: tenant, User: tenant, Key: "k" + tenant, GPUs: workload.GPUs(gpus),
+			Requested: workload.Request{Partition: s.queue}.Shared()}}))
 }
 
 func (s *scan) start(at time.Duration, id, node string, gpus int) {

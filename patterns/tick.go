@@ -241,7 +241,7 @@ func (s *Scanner) sampleQueues() {
 			p.hasSample = false
 		}
 		free, known := p.free()
-		s.attribute(p, free, known)
+		s.attribute(p)
 		if known {
 			s.put(&p.part, s.slots.partitionFree, s.now, float64(free))
 			if c := p.capacity(); c > 0 {
@@ -253,6 +253,8 @@ func (s *Scanner) sampleQueues() {
 			s.put(&p.entity, s.slots.pendingGPUs, s.now, float64(p.pendingGPUs()))
 		}
 		p.served += float64(p.held) * tick.Hours()
+	}
+	for _, p := range s.pools {
 		p.started = 0
 	}
 	for _, vc := range s.o.Cluster.VCs {
