@@ -13,6 +13,8 @@ type Builtin struct {
 	Name   string
 	Params []space.Param
 	Rules  []space.Rule
+	// Site, if set, returns the widest range of a parameter that a site may add.
+	Site func(id string) (space.Param, bool)
 }
 
 // Narrow replaces built-in parameters by narrower ones and adds rules. Fields
@@ -22,8 +24,15 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 	var v space.Violations
 	merged := slices.Clone(b.Params)
 	for i, p := range params {
-		at := slices.IndexFunc(b.Params, func(q space.Param) bool { return q.ID == p.ID })
+		at := slices.IndexFunc(merged, func(q space.Param) bool { return q.ID == p.ID })
 		field := fmt.Sprintf("parameters[%d]", i)
+		if at < 0 && b.Site != nil {
+			if outer, may := b.Site(p.ID); may {
+				v = append(v, beyond(&outer, &p, field)...)
+				merged = append(merged, inherit(&outer, p))
+				continue
+			}
+		}
 		if at < 0 {
 			ids := make([]string, len(b.Params))
 			for k := range b.Params {

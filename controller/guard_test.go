@@ -119,6 +119,19 @@ func TestNarrowKeepsWhatIsBuiltIn(t *testing.T) {
 		n.Description != "d" || !n.Default.Equal(space.Int(5)) {
 		t.Errorf("narrowed to %+v", n)
 	}
+	b.Site = func(id string) (space.Param, bool) {
+		return space.Param{ID: id, Kind: space.KindInt, Max: 5, Unit: "u"}, id == "site.s"
+	}
+	params, _, v = b.Narrow([]space.Param{{ID: "site.s", Kind: space.KindInt, Max: 4},
+		{ID: "site.s", Kind: space.KindInt}, {ID: "other"}}, nil)
+	if len(params) != 3 || params[2].Max != 4 || params[2].Unit != "u" || len(v) != 2 ||
+		v[0].Field != "parameters[1].id" {
+		t.Error(params, v)
+	}
+	if _, _, v = b.Narrow([]space.Param{{ID: "site.s", Kind: space.KindInt, Max: 6}}, nil); len(v) != 1 {
+		t.Error("a site's parameter is beyond its range:", v)
+	}
+	b.Site = nil
 	if b.Params[0].Max != 9 {
 		t.Error("the built-in changed")
 	}

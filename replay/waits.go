@@ -20,6 +20,8 @@ type SettingsChange struct {
 	Text     string   `json:"text"`
 	Patch    string   `json:"patch"`
 	Commands []string `json:"commands"`
+	// QOS are what Commands do besides: sacctmgr's, where priorities of QOS change.
+	QOS []string `json:"qos,omitempty"`
 }
 
 // WaitGroup is how long jobs with a width, account or partition in common wait before a change of settings and after.

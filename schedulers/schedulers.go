@@ -45,6 +45,8 @@ type Scheduler struct {
 	Clairvoyant bool
 	// Native is the scheduler's configuration file. Nil means one with the names of the parameters.
 	Native native.Form
+	// SiteParam returns the widest range of a parameter that a site may add to Space; nil if none may.
+	SiteParam func(id string) (space.Param, bool)
 	// Inert returns the numeric parameters without effect, by whether some jobs have
 	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
 	// means none.
@@ -89,7 +91,7 @@ var All = []*Scheduler{
 		Space: must(space.New(sjf.Space(), nil)), New: sjf.New, Clairvoyant: true},
 	{Name: "slurm", Title: "Slurm's multifactor priorities with backfill by time limits",
 		Paper: "Yoo et al., SLURM, JSSPP 2003", Space: slurmSpace, New: slurm.New, Presets: slurmPresets,
-		Native: &conf.Form{}, Members: slurm.Members},
+		Native: &conf.Form{}, Members: slurm.Members, SiteParam: slurm.SiteParam},
 	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations",
 		Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
 	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",

@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/adapter"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 )
@@ -24,37 +25,52 @@ func tunedBy(text []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(conf.Tunable(), func(id string) bool {
+	ids := slices.DeleteFunc(conf.Tunable(), func(id string) bool {
 		key, _, _ := strings.Cut(id, ".")
 		return !slices.ContainsFunc(all, func(l conf.Line) bool { return strings.EqualFold(l.Key, key) })
-	}), nil
+	})
+	for _, l := range all {
+		if _, is := slurm.QOSOf(l.Key); is {
+			ids = append(ids, l.Key)
+		}
+	}
+	return ids, nil
 }
 
-// Examine checks a file as an application does, without changing anything: names, ranges, and Slurm's own parser.
-func (o Options) Examine(ctx context.Context, text []byte) (values space.Values, err error) {
+// Examine checks a file as an application does, without changing anything: names, ranges, and Slurm's own parser. qos
+// are the commands that would set priorities of QOS.
+func (o Options) Examine(ctx context.Context, text []byte) (values space.Values, qos []string, err error) {
 	o = o.Filled()
 	if o.Tuned, err = tunedBy(text); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := newTarget(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config, err := t.config(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.Form.Site = config.Site(o.Tuned)
 	if err := t.examine(ctx, text); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return t.Form.Parse(text)
+	changes, err := t.mayQOS(ctx, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range sortedKeys(changes) {
+		qos = append(qos, strings.Join(conf.SetQOS(name, changes[name]), " "))
+	}
+	values, err = t.Form.Parse(text)
+	return values, qos, err
 }
 
 // Apply puts a file in force as the adapter does, and returns the values in force. An adapter that runs finds the file
 // to be another's, and changes nothing from then on.
 func (o Options) Apply(ctx context.Context, text []byte) (space.Values, error) {
-	values, err := o.Examine(ctx, text)
+	values, _, err := o.Examine(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +118,10 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	if err := place(o.Include, text); err != nil {
 		return nil, err
 	}
-	return text, t.Reload(ctx, o.Include)
+	if err := t.Reload(ctx, o.Include); err != nil {
+		return text, fmt.Errorf("the file is back: %w", err)
+	}
+	return text, nil
 }
 
 func place(path string, text []byte) error {

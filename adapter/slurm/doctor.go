@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -147,39 +146,65 @@ func (e *examination) cycles(ctx context.Context) {
 
 // accounts looks at accounting and rights.
 func (e *examination) accounts(ctx context.Context) {
-	clusters, err := e.Run(ctx, "sacctmgr", "-nP", "show", "cluster", "format=Cluster")
+	n, err := e.clusters(ctx)
 	if err != nil {
 		e.fail("accounting", "start slurmdbd", "%v", err)
 		return
 	}
-	if n := len(strings.Fields(clusters)); n > 1 {
-		e.warn("QOS", "leave QOS untuned",
+	if n > 1 {
+		e.warn("QOS", "leave QOS untuned, or give --allow-qos shared",
 			"%d clusters share this slurmdbd: a change of a QOS is one for all of them", n)
 	} else {
 		e.ok("QOS", "no other cluster shares them")
 	}
-	me, err := user.Current()
+	e.qosState(ctx)
+	me, level, any, err := e.level(ctx, e.config)
 	if err != nil {
 		e.fail("rights", "", "%v", err)
 		return
 	}
-	// An unknown user has no level.
-	level, _ := e.Run(ctx, "sacctmgr", "-nP", "show", "user", me.Username, "format=AdminLevel")
-	slurmUser, _, _ := strings.Cut(e.config.Get("SlurmUser"), "(")
-	level = strings.TrimSpace(level)
 	switch {
-	case me.Uid == "0" || me.Username == slurmUser:
-		e.warn("rights", "run the adapter as an account of its own", "%s may do anything to Slurm", me.Username)
+	case any:
+		e.warn("rights", "run the adapter as an account of its own", "%s may do anything to Slurm", me)
 	case strings.EqualFold(level, "Administrator"):
-		e.ok("rights", "%s may reconfigure slurmctld", me.Username)
+		e.ok("rights", "%s may reconfigure slurmctld, and set QOS", me)
 	default:
-		e.warn("rights", "sacctmgr modify user "+me.Username+" set adminlevel=administrator, or --reconfigure with sudo",
-			"%s may read, and not reconfigure: enough for --mode observe", me.Username)
+		e.warn("rights", "sacctmgr modify user "+me+" set adminlevel=administrator, or --reconfigure with sudo, "+
+			"which does not set QOS", "%s may read, and neither reconfigure nor set QOS: enough for --mode observe", me)
 	}
 	if private := e.config.Get("PrivateData"); strings.Contains(private, "jobs") && !strings.EqualFold(level, "Administrator") &&
-		!strings.EqualFold(level, "Operator") && me.Uid != "0" {
-		e.fail("PrivateData", "sacctmgr modify user "+me.Username+" set adminlevel=operator",
+		!strings.EqualFold(level, "Operator") && !any {
+		e.fail("PrivateData", "sacctmgr modify user "+me+" set adminlevel=operator",
 			"PrivateData=%s hides the jobs of others", private)
+	}
+}
+
+// qosState compares the priorities of QOS with what the include file says.
+func (e *examination) qosState(ctx context.Context) {
+	text, err := os.ReadFile(e.o.Include)
+	if err != nil {
+		return // files says so
+	}
+	said, err := conf.QOSPriorities(text)
+	if err != nil {
+		e.fail("QOS", "correct the line", "%s: %v", e.o.Include, err)
+		return
+	}
+	if len(said) == 0 {
+		return
+	}
+	now, err := e.qos(ctx)
+	if err != nil {
+		e.fail("QOS", "", "%v", err)
+		return
+	}
+	for _, name := range sortedKeys(said) {
+		if v := now[name]; v != said[name] {
+			e.fail("QOS", "set it back, or start the adapter once with --take-over",
+				"the priority of %s is %d, and %s says %d", name, v, e.o.Include, said[name])
+		} else {
+			e.ok("QOS", "the priority of %s, %d, is tuned", name, v)
+		}
 	}
 }
 

@@ -25,10 +25,15 @@ const killedAt = "AUTOSCHED_TEST_KILLED_AT"
 func TestSlurmChild(t *testing.T) {
 	step := os.Getenv(killedAt)
 	if step == "" {
-		t.Skip("run by TestSlurmKilled")
+		t.Skip("run by TestSlurmKilled and TestSlurmQOS")
 	}
 	l := &live{T: t, o: Options{Conf: os.Getenv("TEST_CONF"), Include: os.Getenv("TEST_INCLUDE"),
 		Log: os.Getenv("TEST_LOG"), Tuned: []string{weightAge, interval}}}
+	values := space.Values{weightAge: space.Num(4000), interval: space.Num(3)}
+	if os.Getenv("TEST_QOS") != "" {
+		l.o.Tuned, l.o.AllowQOS = append(l.o.Tuned, qosHigh, qosLow), OwnQOS
+		values[qosHigh], values[qosLow] = space.Int(400), space.Int(30)
+	}
 	d := l.open()
 	d.OnStep(func(at string) {
 		if at == step {
@@ -36,7 +41,7 @@ func TestSlurmChild(t *testing.T) {
 		}
 	})
 	l.revision = 100
-	_, err := d.Apply(t.Context(), l.configuration(space.Values{weightAge: space.Num(4000), interval: space.Num(3)}))
+	_, err := d.Apply(t.Context(), l.configuration(values))
 	fmt.Println("applied", err)
 }
 

@@ -46,7 +46,8 @@ func start(t *testing.T, tuned ...string) *live {
 	}
 	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: 4,
 		Include:  "PriorityWeightAge=1000\nSchedulerParameters=bf_interval=2,bf_continue\n",
-		Accounts: []slurmtest.Account{{Name: "vc1", Users: []string{owner}}}})
+		Accounts: []slurmtest.Account{{Name: "vc1", Users: []string{owner}}},
+		QOS:      map[string]int{"high": 100, "low": 10}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/adapter/file"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
@@ -38,6 +39,8 @@ type Options struct {
 	ReconfigureTimeout time.Duration
 	// TakeOver lets the adapter replace a file that it did not write, once.
 	TakeOver bool
+	// AllowQOS is whose priorities of QOS may be set, OwnQOS or SharedQOS; none if empty.
+	AllowQOS string
 	// whole: other keys of the file may go.
 	whole bool
 }
@@ -97,10 +100,13 @@ func newTarget(o Options) (*Target, error) {
 		if _, known := conf.Find(id); !known {
 			return nil, fmt.Errorf("%s: the adapter cannot set it: take it out of the scheduler's space", id)
 		}
+		if _, is := slurm.QOSOf(id); is && o.AllowQOS == "" {
+			return nil, fmt.Errorf("%s: sacctmgr sets it: give --allow-qos, or leave it out of what is tuned", id)
+		}
 	}
 	return &Target{Commands: Commands{Conf: o.Conf}, Conf: o.Conf, Include: o.Include, Log: o.Log,
 		Restart: o.Restart, Reconfigure: o.Reconfigure, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
-		Form: &conf.Form{Tuned: o.Tuned}}, nil
+		Form: &conf.Form{Tuned: o.Tuned}, AllowQOS: o.AllowQOS}, nil
 }
 
 // site looks at what the site has in force: which items of lists are its own, and whether anything keeps the include
@@ -139,6 +145,14 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 		}); err != nil {
 			return err
 		}
+	}
+	if anew {
+		err = t.adoptQOS(ctx, o.Tuned)
+	} else {
+		err = t.knowsQOS(o.Tuned)
+	}
+	if err != nil {
+		return err
 	}
 	if text, err = os.ReadFile(o.Include); err != nil {
 		return err

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
@@ -36,6 +38,8 @@ type Target struct {
 	Down time.Duration
 	// Fatal is where the digests of files over which slurmctld ended are kept.
 	Fatal string
+	// AllowQOS is whose priorities of QOS may be set, OwnQOS or SharedQOS; none if empty.
+	AllowQOS string
 	// unchecked leaves out the adapter's own check and the stage: for tests of what follows.
 	unchecked bool
 }
@@ -76,6 +80,9 @@ func (t *Target) Check(ctx context.Context, path string) error {
 		return fmt.Errorf("a backfill cycle takes %v of an interval of %v: nothing is changed", d.backfill,
 			wake(config))
 	}
+	if err := t.drifted(ctx, text); err != nil {
+		return err
+	}
 	return t.examine(ctx, text)
 }
 
@@ -92,24 +99,41 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 	for _, p := range conf.Check(text, site, config.Get("AccountingStorageTRES")) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, p)
 	}
+	if _, err := t.mayQOS(ctx, text); err != nil {
+		return err
+	}
 	return t.stage(ctx, t.Conf, t.Include, text)
 }
 
 // Reload implements the file adapter's Target. It has slurmctld read its files, watches it until its backfill has
-// woken, and reads its log.
+// woken, reads its log, and sets the priorities of QOS.
 func (t *Target) Reload(ctx context.Context, path string) error {
 	from := t.logSize()
-	if err := t.Restore(ctx, path); err != nil {
+	if err := t.reconfigure(ctx, path); err != nil {
 		return err
 	}
 	if said := t.complaints(from); said != "" {
 		return fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said)
 	}
-	return nil
+	others, err := t.setQOS(ctx, path)
+	if len(others) > 0 {
+		return fmt.Errorf("%w: %s, which someone else set, and keeps it", file.ErrChanged, strings.Join(others, ", "))
+	}
+	return err
 }
 
-// Restore implements the file adapter's Target: a Reload whatever the log says.
+// Restore implements the file adapter's Target: a Reload whatever the log says. A priority of a QOS that someone else
+// set stays, and is reported when the next configuration is checked.
 func (t *Target) Restore(ctx context.Context, path string) error {
+	if err := t.reconfigure(ctx, path); err != nil {
+		return err
+	}
+	_, err := t.setQOS(ctx, path)
+	return err
+}
+
+// reconfigure has slurmctld read its files, and watches it until its backfill has woken.
+func (t *Target) reconfigure(ctx context.Context, path string) error {
 	before, err := t.config(ctx)
 	if unreadable(err) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
@@ -234,8 +258,22 @@ func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	var priorities map[string]int64
 	var out bytes.Buffer
 	for _, l := range all {
+		if name, is := slurm.QOSOf(l.Key); is {
+			if priorities == nil {
+				if priorities, err = t.qos(ctx); err != nil {
+					return nil, err
+				}
+			}
+			v, there := priorities[name]
+			if !there {
+				return nil, fmt.Errorf("there is no QOS %s any more", name)
+			}
+			fmt.Fprintf(&out, "#%s=%d\n", l.Key, v)
+			continue
+		}
 		v := config.Get(l.Key)
 		if v == "" {
 			return nil, fmt.Errorf("%s: slurmctld has no value", l.Key)
@@ -279,7 +317,7 @@ func (t *Target) complaints(from int64) string {
 		}
 		for _, id := range t.Form.Tuned {
 			key, option, _ := strings.Cut(id, ".")
-			if strings.Contains(l, key) || len(option) > 4 && strings.Contains(l, option) {
+			if key != "QOS" && (strings.Contains(l, key) || len(option) > 4 && strings.Contains(l, option)) {
 				return strings.TrimSpace(l)
 			}
 		}

@@ -157,7 +157,7 @@ func (o *comparisonOptions) check() error {
 		o.rows = append(o.rows, replay.Row{Name: "current", Scheduler: s, Config: current})
 	}
 	for _, text := range o.texts {
-		row, err := parseRow(text)
+		row, err := parseRow(text, o.replay.named)
 		if err != nil {
 			return fmt.Errorf("--row: %w", err)
 		}
@@ -188,7 +188,7 @@ func (o *comparisonOptions) check() error {
 }
 
 // parseRow reads [NAME=]SCHEDULER[:PART,...].
-func parseRow(text string) (replay.Row, error) {
+func parseRow(text string, find func(name string) (*schedulers.Scheduler, error)) (replay.Row, error) {
 	row := replay.Row{Name: text}
 	head, rest, _ := strings.Cut(text, ":")
 	name, of, named := strings.Cut(head, "=")
@@ -198,7 +198,7 @@ func parseRow(text string) (replay.Row, error) {
 		return row, usageError{fmt.Errorf("%q has no name before =", text)}
 	}
 	var err error
-	if row.Scheduler, err = schedulers.Find(of); err != nil {
+	if row.Scheduler, err = find(of); err != nil {
 		return row, usageError{fmt.Errorf("%q is not [NAME=]SCHEDULER[:PART,...]: %w", text, err)}
 	}
 	// A part without = continues the array of the part before it; the first names where

@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // TestCompareIsSimulate: every row has the figures of simulate, whatever the number of
@@ -135,7 +136,7 @@ func TestRow(t *testing.T) {
 		"d=tiresias:" + file + ",starve_limit=8h": "d: priority=service queues=2 queue_thresholds=7200 order=running_first " +
 			"starve_limit=8h",
 	} {
-		row, err := parseRow(text)
+		row, err := parseRow(text, schedulers.Find)
 		if got := row.Name + ": " + row.Config.String(); err != nil || !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
@@ -144,7 +145,7 @@ func TestRow(t *testing.T) {
 		"magic": "magic", "=themis": "no name", "tiresias:magic": "ladder-7200x6", "tiresias:queues=9": "queues",
 		"tiresias:ladder-7200x6,8": `"8" is not`, "tiresias:": `"" is not`, "tiresias:none.yaml": "none.yaml", "": "there are",
 	} {
-		if _, err := parseRow(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseRow(text, schedulers.Find); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one that says %q", text, err, want)
 		}
 	}

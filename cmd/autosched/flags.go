@@ -7,13 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -282,6 +285,22 @@ func (f *replayFlags) find() (*schedulers.Scheduler, error) {
 	return schedulers.Find(f.scheduler)
 }
 
+// named is the scheduler of a name, in its whole ranges, with the parameters that the site adds.
+func (f *replayFlags) named(name string) (*schedulers.Scheduler, error) {
+	s, err := schedulers.Find(name)
+	if err != nil || f.narrowed == nil || s.SiteParam == nil {
+		return s, err
+	}
+	params := s.Space.Params()
+	for _, p := range f.narrowed.Space.Params() {
+		if outer, may := s.SiteParam(p.ID); may {
+			outer.Default = p.Default
+			params = append(params, outer)
+		}
+	}
+	return withSpace(s, params, s.Space.Rules())
+}
+
 // configured are the scheduler and the configuration that the flags name.
 func (f *replayFlags) configured(c *configFlag) (*schedulers.Scheduler, space.Config, error) {
 	s, err := f.find()
@@ -400,7 +419,7 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 		return base, usageError{fmt.Errorf("--slurm-conf: the scheduler is %s: give --scheduler slurm", s.Name)}
 	case f.slurm != "":
 		var err error
-		if base, err = readSlurmConf(f.slurm); err != nil {
+		if base, err = readSlurmConf(f.slurm, s.Space); err != nil {
 			return base, fmt.Errorf("--slurm-conf: %w", err)
 		}
 	case f.file != "":
@@ -430,8 +449,9 @@ func (f *configFlag) config(s *schedulers.Scheduler) (space.Config, error) {
 	return c, nil
 }
 
-// readSlurmConf reads the settings of a slurm.conf, or of what scontrol show config printed.
-func readSlurmConf(path string) (space.Config, error) {
+// readSlurmConf reads the settings of a slurm.conf, or of what scontrol show config printed. Parameters that a site
+// adds are as the file says, or as they are at the site.
+func readSlurmConf(path string, of *space.Space) (space.Config, error) {
 	c, err := conf.Read(path, os.ReadFile)
 	if err != nil {
 		text, e := os.ReadFile(path)
@@ -446,7 +466,25 @@ func readSlurmConf(path string) (space.Config, error) {
 	if err == nil && len(notes) > 0 {
 		err = fmt.Errorf("%s: %s", path, notes[0])
 	}
-	return config, err
+	added := func(p space.Param) bool { return strings.HasPrefix(p.ID, "QOS.") }
+	if err != nil || !slices.ContainsFunc(of.Params(), added) {
+		if err == nil && len(c.QOS()) > 0 {
+			err = fmt.Errorf("%s: %s: is not tuned here: take the line out, as --cluster says it", path, c.QOS()[0])
+		}
+		return config, err
+	}
+	values, err := c.Values(c.QOS())
+	if err != nil {
+		return config, err
+	}
+	maps.Copy(values, native.ValuesOf(config))
+	config, changes := of.Project(values)
+	for _, x := range changes {
+		if !x.From.IsZero() && !x.To.IsZero() {
+			return config, fmt.Errorf("%s: %s is %s, which is not in the range that is tuned", path, x.Param, x.From)
+		}
+	}
+	return config, nil
 }
 
 // readConfig reads a configuration, which may omit parameters but break no rule. Results

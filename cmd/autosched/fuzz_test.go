@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/schedulers"
 )
 
 // FuzzReadScheduler: no file of a registration makes reading it panic.
@@ -26,7 +28,7 @@ func FuzzParseRow(f *testing.F) {
 		if strings.ContainsAny(text, "/.") { // the name of a file
 			return
 		}
-		row, err := parseRow(text)
+		row, err := parseRow(text, schedulers.Find)
 		if err == nil && row.Scheduler == nil {
 			t.Fatalf("%q has no scheduler", text)
 		}

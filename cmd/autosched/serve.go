@@ -479,7 +479,8 @@ func builtins() []controller.Builtin {
 	var out []controller.Builtin
 	for _, s := range schedulers.All {
 		if params := s.Space.Params(); len(params) > 0 && !s.Clairvoyant {
-			out = append(out, controller.Builtin{Name: s.Name, Params: params, Rules: s.Space.Rules()})
+			out = append(out, controller.Builtin{Name: s.Name, Params: params, Rules: s.Space.Rules(),
+				Site: s.SiteParam})
 		}
 	}
 	return out

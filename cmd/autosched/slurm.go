@@ -53,7 +53,16 @@ func (f *siteFlags) addCommands(cmd *cobra.Command) {
 		"command that has slurmctld read its files, such as sudo,scontrol,reconfigure (default: scontrol reconfigure)")
 	fl.StringSliceVar(&f.Restart, "restart", nil,
 		"command that starts slurmctld where it ended over a file, once that is taken back (default: none)")
+	fl.StringVar(&f.AllowQOS, "allow-qos", "", "set priorities of QOS that are tuned, by sacctmgr: own, where no other cluster has "+
+		"the slurmdbd, or shared, for all its clusters (default: none are set)")
 	fl.DurationVar(&f.ReconfigureTimeout, "timeout", time.Minute, "how long a reconfiguration may take")
+}
+
+func (f *siteFlags) checkQOS() error {
+	if !slices.Contains([]string{"", slurm.OwnQOS, slurm.SharedQOS}, f.AllowQOS) {
+		return usageError{fmt.Errorf("--allow-qos: %q is not own or shared", f.AllowQOS)}
+	}
+	return nil
 }
 
 func defaultSlurmConf() string {
@@ -86,6 +95,9 @@ func newSlurmRunCmd() *cobra.Command {
 (sacct, squeue, sacctmgr) and sends it as events. Configurations reach slurmctld through the file --include: checked
 against Slurm's own parser, replaced by rename, reconfigured, watched until the backfill has woken, read back, and taken
 back where anything is wrong. Jobs are left alone.
+
+Priorities of QOS that are tuned are set by sacctmgr after the file, read back and taken back with it, where
+--allow-qos says so.
 
 --mode says how far it goes: observe sends events and changes nothing, recommend puts in force what an operator
 approves, auto what rounds find. recommend and auto set the mode of the registered scheduler.
@@ -141,6 +153,8 @@ func (o *slurmRunOptions) check() error {
 		return usageError{fmt.Errorf("--interval: %v is less than a second", o.interval)}
 	case o.history < 0:
 		return usageError{fmt.Errorf("--history: %v is negative", o.history)}
+	case o.site.checkQOS() != nil:
+		return o.site.checkQOS()
 	case o.site.ReconfigureTimeout <= 0:
 		return usageError{fmt.Errorf("--timeout: %v is not positive", o.site.ReconfigureTimeout)}
 	}
@@ -243,6 +257,8 @@ type applied struct {
 	Include string       `json:"include"`
 	DryRun  bool         `json:"dry_run"`
 	Values  space.Values `json:"values"` // checked, or in force
+	// QOS are the commands that would set priorities of QOS.
+	QOS []string `json:"qos,omitempty"`
 }
 
 func (r *applied) print(w io.Writer) error {
@@ -261,6 +277,10 @@ func (r *applied) print(w io.Writer) error {
 			return err
 		}
 	}
+	if len(r.QOS) > 0 {
+		_, err := fmt.Fprintf(w, "would run\n  %s\n", strings.Join(r.QOS, "\n  "))
+		return err
+	}
 	return nil
 }
 
@@ -272,7 +292,8 @@ func newSlurmApplyCmd() *cobra.Command {
 		Short: "Put a file of settings in force",
 		Long: `Puts lines of slurm.conf in force, such as 'autosched tune' recommends: as the adapter does, with its checks, a
 watch over slurmctld, and the file before taken back if anything is wrong. FILE replaces the include file whole; -
-is standard input. --dry-run checks names, ranges and Slurm's own parser, and changes nothing.
+is standard input. --dry-run checks names, ranges and Slurm's own parser, and changes nothing. Priorities of QOS, lines
+such as #QOS.high.Priority=5, are set by sacctmgr: give --allow-qos, and --dry-run prints the commands.
 
 An adapter that runs reports the change and applies nothing from then on.`,
 		Example: `  autosched slurm apply tuned.conf --dry-run
@@ -284,13 +305,16 @@ An adapter that runs reports the change and applies nothing from then on.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := site.checkQOS(); err != nil {
+				return err
+			}
 			text, err := readText(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
 			}
 			r := &applied{Include: site.Filled().Include, DryRun: dry}
 			if dry {
-				r.Values, err = site.Options.Examine(cmd.Context(), text)
+				r.Values, r.QOS, err = site.Options.Examine(cmd.Context(), text)
 			} else {
 				r.Values, err = site.Options.Apply(cmd.Context(), text)
 			}

@@ -33,6 +33,7 @@ type slurmInitOptions struct {
 	out     string
 	id      string
 	zone    string
+	tuneQOS []string
 	json    bool
 }
 
@@ -83,6 +84,8 @@ takes the folder. See docs/slurm.md.`,
 	fl.StringVar(&o.id, "id", "", "id of the scheduler in the service (default: the name of the cluster)")
 	fl.StringVar(&o.zone, "timezone", "",
 		"zone whose clock saved events show, such as Europe/Berlin, as for the jobs (default: their times are labelled UTC)")
+	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
+		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
@@ -115,6 +118,9 @@ func (o *slurmInitOptions) run(ctx context.Context) (*slurmInit, error) {
 	site, err := shown.Site()
 	if err != nil {
 		return nil, err
+	}
+	if err := site.TuneQOS(o.tuneQOS); err != nil {
+		return nil, usageError{fmt.Errorf("--tune-qos: %w", err)}
 	}
 	r := &slurmInit{Cluster: site.Cluster.String(), Move: []string{}, Notes: append(site.Notes, notes...), out: o.out}
 	r.conf = o.conf

@@ -65,6 +65,50 @@ func TestSlurmInit(t *testing.T) {
 	}
 }
 
+// TestTuneQOS: priorities of QOS that init opens are parameters of the registration, and of what commands simulate at
+// the site.
+func TestTuneQOS(t *testing.T) {
+	dir := t.TempDir()
+	site, tuned := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf")
+	if code, _, errs := command("slurm", "init", "--saved", listings, "--out", site, "--tune-qos", "all"); code != 0 {
+		t.Fatal(errs)
+	}
+	if code, out, errs := command("scheduler", "validate", filepath.Join(site, "scheduler.json")); code != 0 ||
+		!strings.Contains(out, "QOS.high.Priority") {
+		t.Errorf("the registration: %d %s%s", code, out, errs)
+	}
+	text, err := os.ReadFile(filepath.Join(site, "autosched.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tuned, []byte(strings.Replace(string(text), "high.Priority=100", "high.Priority=40", 1)),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The one row is by name, and the other by the file: they are the same configuration.
+	code, out, errs := command("compare", "--trace", export(t, dir), "--site", site, "--ignore-fidelity", "--json",
+		"--slurm-conf", tuned, "--row", "mine=slurm:QOS.high.Priority=40")
+	var r struct {
+		Rows []struct{ Configuration map[string]any }
+	}
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("%d %v: %s", code, err, errs)
+	}
+	for _, row := range r.Rows {
+		if row.Configuration["QOS.high.Priority"] != 40.0 || row.Configuration["QOS.normal.Priority"] != 50.0 {
+			t.Errorf("a row has %v", row.Configuration)
+		}
+	}
+	for args, want := range map[string]string{
+		"simulate --trace sample --nodes 4 --scheduler slurm --slurm-conf " + tuned: "QOS.high.Priority: is not tuned here",
+		"slurm init --saved " + listings + " --tune-qos bulk --out " + dir:          "--tune-qos: there is no QOS \"bulk\"",
+	} {
+		if code, _, errs := command(strings.Fields(args)...); code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%s: %d %s, want %q", args, code, errs, want)
+		}
+	}
+}
+
 func TestSlurmInitRefuses(t *testing.T) {
 	empty := t.TempDir()
 	bad := filepath.Join(empty, "slurm.conf")

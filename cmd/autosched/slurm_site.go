@@ -106,11 +106,21 @@ func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 			p.Default = d.Default
 		}
 	}
-	out := *s
-	if out.Space, err = space.New(params, registered.Rules()); err != nil {
+	out, err := withSpace(s, params, registered.Rules())
+	if err != nil {
 		return nil, listViolations(path, err)
 	}
-	out.Presets = nil
+	return out, nil
+}
+
+// withSpace is a scheduler with other parameters. Its presets have the nearest values.
+func withSpace(s *schedulers.Scheduler, params []space.Param, rules []space.Rule) (*schedulers.Scheduler, error) {
+	of, err := space.New(params, rules)
+	if err != nil {
+		return nil, err
+	}
+	out := *s
+	out.Space, out.Presets = of, nil
 	for _, p := range s.Presets {
 		values := space.Values{}
 		for _, id := range p.Config.IDs() {
@@ -141,9 +151,12 @@ func (f *siteFlag) change(ctx context.Context, in *replayInput, r *replayFlags, 
 		return nil, fmt.Errorf("--site: %w", err)
 	}
 	clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
+	apply := "autosched slurm apply " + to
+	if qos, err := conf.QOSPriorities(patch.Text); err != nil || len(qos) > 0 {
+		apply += " --allow-qos own"
+	}
 	out := &replay.SettingsChange{From: clock(in.from), To: clock(in.to), Text: string(patch.Text), Patch: patch.Diff,
-		Commands: []string{"autosched slurm apply " + to + " --dry-run", "autosched slurm apply " + to,
-			"autosched slurm rollback"}}
+		Commands: []string{apply + " --dry-run", apply, "autosched slurm rollback"}, QOS: patch.QOS}
 	s, err := r.find()
 	if err != nil {
 		return nil, err
@@ -196,6 +209,10 @@ func (f *siteFlag) printChange(w io.Writer, c *replay.SettingsChange) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nThe change of the file that slurm.conf includes:\n\n%s\n", c.Patch)
+	if len(c.QOS) > 0 {
+		fmt.Fprintf(w, "Applied with it, for all clusters of the slurmdbd:\n  %s\n\n",
+			strings.Join(c.QOS, "\n  "))
+	}
 	if f.out == "" {
 		fmt.Fprintln(w, "With --conf-out tuned.conf the file is written. "+
 			"Where Slurm runs, check it, put it in force, and take it back:")

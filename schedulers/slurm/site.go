@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -28,10 +29,14 @@ type site struct {
 	size       size // of the cluster
 }
 
-func (s *site) reset(from *workload.Site, c workload.Cluster) {
+// reset takes a site over, with the priorities of QOS that a configuration has.
+func (s *site) reset(from *workload.Site, c workload.Cluster, config *space.Config) {
 	s.qos, s.partitions, s.best = s.qos[:0], s.partitions[:0], 0
 	s.size = sizeOf(c, "")
 	for _, q := range from.QOS {
+		if id := QOSPriority(q.Name); config != nil && config.Has(id) {
+			q.Priority = int64(config.Get(id).Float())
+		}
 		s.qos = append(s.qos, q)
 		s.best = max(s.best, q.Priority)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// New makes the policy of a configuration of Space. What it does not set is as the cluster's site says
+// New makes the policy of a configuration of Space and SiteParam. What it does not set is as the cluster's site says
 // (workload.Site), or Slurm's default. Without accounts, shares are the weights of virtual clusters.
 func New(c space.Config) simulator.Policy { return &policy{config: &c} }
 
@@ -124,7 +124,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	}
 	p.backfill = newClock(p.set.Phases.Backfill, p.set.BFInterval)
 	p.full = newClock(p.set.Phases.Full, p.set.SchedInterval)
-	p.site.reset(&c.Site, c)
+	p.site.reset(&c.Site, c, p.config)
 	accounts := c.Site.Accounts
 	if len(accounts) == 0 {
 		for _, vc := range c.VCs {

@@ -57,7 +57,7 @@ func Check(text []byte, site []string, tres string) []Problem {
 			checkParameters(l, site, add)
 		case strings.EqualFold(l.Key, WeightTRES):
 			checkTRES(l, site, tres, add)
-		case !known || strings.Contains(l.Key, "."):
+		case !known || strings.Contains(l.Key, ".") && !isQOS(l.Key):
 			add(l, Foreign, "is not a setting that may be tuned: set it in slurm.conf")
 		default:
 			if _, err := s.parse(l.Value); err != nil {

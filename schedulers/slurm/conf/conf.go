@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
 
@@ -79,6 +80,10 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 			}
 			continue
 		}
+		if key, value, _ := strings.Cut(l.text, "="); isQOS(key) {
+			c.Lines = append(c.Lines, Line{path, l.number, key, value})
+			continue
+		}
 		pairs, err := pairsOf(l.text)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", path, l.number, err)
@@ -117,6 +122,7 @@ func logical(text string) []logicalLine {
 	number, continued := 0, false
 	for l := range strings.Lines(text) {
 		number++
+		l, _ = marked(l)
 		l = strings.TrimRight(uncommented(l), " \t\r\n\f\v")
 		more := strings.HasSuffix(l, `\`)
 		l = strings.TrimSuffix(l, `\`)
@@ -128,6 +134,23 @@ func logical(text string) []logicalLine {
 		continued = more
 	}
 	return out
+}
+
+// marked returns the setting of a QOS, which lies behind the sign of a comment: slurm.conf has none of it, and the
+// adapter sets it by sacctmgr.
+func marked(l string) (setting string, is bool) {
+	if setting, is = strings.CutPrefix(l, "#"); is {
+		if key, _, _ := strings.Cut(setting, "="); isQOS(key) {
+			return setting, true
+		}
+	}
+	return l, false
+}
+
+// isQOS reports whether a key is the priority of a QOS.
+func isQOS(key string) bool {
+	_, is := slurm.QOSOf(key)
+	return is
 }
 
 // uncommented cuts a line at the first # that no backslash is before.
@@ -239,6 +262,18 @@ func (c *Config) Get(key string) string {
 	return l.Value
 }
 
+// QOS are the ids of the priorities of QOS that are set.
+func (c *Config) QOS() []string {
+	var ids []string
+	for _, l := range c.Lines {
+		if isQOS(l.Key) {
+			ids = append(ids, l.Key)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // Option returns an option of SchedulerParameters as Slurm finds it: the first place where its name stands, be it
 // within another name. A flag has no value.
 func (c *Config) Option(name string, flag bool) (value string, there bool) {
@@ -287,7 +322,7 @@ func (c *Config) Values(ids []string) (space.Values, error) {
 
 // value is a setting in force, a Weight with its sign.
 func (c *Config) value(s Setting) (space.Value, error) {
-	key, name, listed := strings.Cut(s.ID, ".")
+	key, name, listed := s.split()
 	line, there := c.Find(key)
 	text := line.Value
 	switch {
@@ -297,6 +332,8 @@ func (c *Config) value(s Setting) (space.Value, error) {
 		text, there = option(text, name, s.Kind == Flag)
 	}
 	switch {
+	case !there && isQOS(s.ID):
+		return space.Value{}, fmt.Errorf("%s: the file does not say it", s.ID)
 	case !there || text == "" && s.Kind != Flag:
 		return s.value(s.Default), nil
 	case s.Kind == Flag:

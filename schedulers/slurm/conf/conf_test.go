@@ -201,6 +201,11 @@ func draw(r *rand.Rand) space.Values {
 			values[s.ID+conf.Negative] = space.Bool(r.IntN(2) == 0)
 		}
 	}
+	for _, name := range []string{"normal", "high-1"} {
+		if r.IntN(3) > 0 {
+			values["QOS."+name+".Priority"] = space.Num(float64(r.Int64N(1 << uint(1+r.IntN(31)))))
+		}
+	}
 	test := 500.0
 	if v := values["SchedulerParameters.bf_max_job_test"]; !v.IsZero() {
 		test = v.Float()
@@ -313,6 +318,9 @@ func TestCheck(t *testing.T) {
 		"cut off within a key":  {"PriorityWeig\n", conf.Refused, "Key=value"},
 		"two lines":             {"PriorityWeightAge=5\nPRIORITYWEIGHTAGE=6\n", conf.Refused, "twice"},
 		"include":               {"include /etc/passwd\n", conf.Refused, "Key=value"},
+		"QOS without its #":     {"QOS.high.Priority=5\n", conf.Refused, "behind a #"},
+		"QOS twice":             {"#QOS.high.Priority=5\n#QOS.high.Priority=6\n", conf.Refused, "twice"},
+		"QOS out of range":      {"#QOS.high.Priority=2147483648\n", conf.Refused, "from 0"},
 		"nothing":               {"# nothing\n", conf.Ignored, "sets nothing"},
 	} {
 		found := conf.Check([]byte(c.text), nil, "cpu,mem,gres/gpu")
@@ -322,7 +330,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %s with %q", name, found, c.want, c.says)
 		}
 	}
-	good := "# mine\nPriorityMaxAge=1-0\nPriorityWeightTRES=CPU=3,GRES/gpu=-7\nSchedulerParameters=bf_interval=5,mine=3\n"
+	good := "# mine\n# QOS.high.Priority is the site's\n#QOS.high.Priority=5\nPriorityMaxAge=1-0\nPriorityWeightTRES=CPU=3,GRES/gpu=-7\nSchedulerParameters=bf_interval=5,mine=3\n"
 	if found := conf.Check([]byte(good), []string{"mine=3", "CPU=3"}, "cpu,mem,gres/gpu"); len(found) > 0 {
 		t.Error(found)
 	}

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
 
-// Form is the file that slurm.conf includes last: a key a line, in order of name, below comment lines. It implements
-// native.Form.
+// Form is the file that slurm.conf includes last: a key a line, in order of name, below comment lines. The priority of
+// a QOS is a comment to Slurm, #QOS.name.Priority=5, and set by sacctmgr. It implements native.Form.
 type Form struct {
 	// Tuned are the ids of the parameters that the file may set; all of [Tunable] if nil.
 	Tuned []string
@@ -27,14 +28,15 @@ func (f *Form) tunes(id string) (Setting, bool) {
 	return s, known && (f.Tuned == nil || tunes(f.Tuned, s.ID))
 }
 
-// FormLines returns the lines of an included file that are not comments. Keys may occur once; blanks, quotes and
-// continued lines are refused.
+// FormLines returns the lines of an included file that are not comments, and those of QOS without their #. Keys may
+// occur once; blanks, quotes and continued lines are refused.
 func FormLines(text []byte) ([]Line, error) {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		return nil, fmt.Errorf("the last line is cut off: end it with a newline")
 	}
 	var out []Line
 	for i, l := range strings.Split(string(text), "\n") {
+		l, is := marked(l)
 		if l == "" || l[0] == '#' {
 			continue
 		}
@@ -46,6 +48,9 @@ func FormLines(text []byte) ([]Line, error) {
 			return nil, fmt.Errorf("line %d: %q has a blank, quote, comment or continuation", i+1, l)
 		case slices.ContainsFunc(out, func(o Line) bool { return strings.EqualFold(o.Key, key) }):
 			return nil, fmt.Errorf("line %d: %s is set twice", i+1, key)
+		}
+		if isQOS(key) != is {
+			return nil, fmt.Errorf("line %d: %s: write it behind a #, as it is no setting of slurm.conf", i+1, key)
 		}
 		out = append(out, Line{Number: i + 1, Key: key, Value: value})
 	}
@@ -71,9 +76,12 @@ func (f *Form) Render(values space.Values) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, name, listed := strings.Cut(s.ID, ".")
+		key, name, listed := s.split()
 		item := name + "=" + text
 		switch {
+		case isQOS(key):
+			keys["#"+key] = text
+			continue
 		case !listed:
 			keys[key] = text
 			continue
@@ -185,11 +193,31 @@ func (f *Form) parseList(l Line, values space.Values) error {
 	return nil
 }
 
+// QOSPriorities are the priorities that a file of any hand says, by QOS.
+func QOSPriorities(text []byte) (map[string]int64, error) {
+	out := map[string]int64{}
+	for l := range bytes.Lines(text) {
+		l, is := marked(strings.TrimSpace(string(l)))
+		if !is {
+			continue
+		}
+		key, value, _ := strings.Cut(l, "=")
+		s, _ := Find(key)
+		v, err := s.parse(value)
+		if err != nil {
+			return nil, err
+		}
+		name, _ := slurm.QOSOf(key)
+		out[name] = int64(v.Float())
+	}
+	return out, nil
+}
+
 // Fingerprint identifies the settings of an included file, whatever its comments say.
 func Fingerprint(text []byte) string {
 	h := sha256.New()
 	for l := range bytes.Lines(text) {
-		if l[0] != '#' {
+		if _, is := marked(string(l)); is || l[0] != '#' {
 			h.Write(l)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
 
@@ -16,6 +17,8 @@ type Patch struct {
 	Text []byte
 	// Diff are the lines that change, and those that do not, as patch reads them; empty if none does.
 	Diff string
+	// QOS are the commands that set what changes of the priorities of QOS.
+	QOS []string
 }
 
 // NewPatch changes a file that AutoSched owns, such as slurm init writes, so that a configuration of package slurm is
@@ -30,11 +33,11 @@ func NewPatch(file string, text []byte, config space.Config, to string) (*Patch,
 	if err != nil {
 		return nil, err
 	}
-	tuned := slices.DeleteFunc(Tuned(), func(id string) bool {
+	tuned := append(c.QOS(), slices.DeleteFunc(Tuned(), func(id string) bool {
 		key, _, _ := strings.Cut(id, ".")
 		_, there := c.Find(key)
 		return !there
-	})
+	})...)
 	now, _, err := c.Current()
 	if err != nil {
 		return nil, err
@@ -54,7 +57,23 @@ func NewPatch(file string, text []byte, config space.Config, to string) (*Patch,
 	if err != nil {
 		return nil, err
 	}
-	return &Patch{Text: after, Diff: diff(file, to, text, after)}, nil
+	p := &Patch{Text: after, Diff: diff(file, to, text, after)}
+	before, err := c.Values(c.QOS())
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range c.QOS() {
+		if v, there := changed[id]; there && !v.Equal(before[id]) {
+			name, _ := slurm.QOSOf(id)
+			p.QOS = append(p.QOS, strings.Join(SetQOS(name, int64(v.Float())), " "))
+		}
+	}
+	return p, nil
+}
+
+// SetQOS is the command that sets the priority of a QOS.
+func SetQOS(name string, priority int64) []string {
+	return []string{"sacctmgr", "-i", "modify", "qos", name, "set", fmt.Sprintf("Priority=%d", priority)}
 }
 
 // differs reports whether a parameter that has no effect now has another value in force.

@@ -126,6 +126,52 @@ func TestPatchPutsInForce(t *testing.T) {
 	}
 }
 
+// TestPatchQOS: a priority that the file has changes by a command; one that it does not have is not changed.
+func TestPatchQOS(t *testing.T) {
+	site, err := shown(t).Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := site.TuneQOS([]string{"high", "low"}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := site.Config.Owned()
+	if err != nil || !strings.HasPrefix(string(before), "#QOS.high.Priority=100\n#QOS.low.Priority=0\n") {
+		t.Fatalf("%v\n%s", err, before)
+	}
+	now, err := site.Narrowed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"QOS.high.Priority": "10 to 1000, whole numbers",
+		"QOS.low.Priority": "1 to 100, whole numbers or 0 (none)"} {
+		if p, _ := now.Space().Param(id); p.Range() != want {
+			t.Errorf("%s is %s, want %s", id, p.Range(), want)
+		}
+	}
+	p, err := conf.NewPatch("a", before, now.With("QOS.high.Priority", space.Int(12)), "b")
+	if err != nil || len(p.QOS) != 1 || p.QOS[0] != "sacctmgr -i modify qos high set Priority=12" {
+		t.Fatal(p, err)
+	}
+	if from, to := sides(p.Diff); from != string(before) || to != strings.Replace(from, "=100\n", "=12\n", 1) {
+		t.Errorf("the diff is\n%s", p.Diff)
+	}
+	if p, err := conf.NewPatch("a", before, now, "b"); err != nil || p.Diff != "" || p.QOS != nil {
+		t.Errorf("what is in force is a change: %v %v", p, err)
+	}
+	without := strings.Replace(string(before), "#QOS.low.Priority=0\n", "", 1)
+	if _, err := conf.NewPatch("a", []byte(without), now.With("QOS.low.Priority", space.Int(0)), "b"); err == nil ||
+		!strings.Contains(err.Error(), "QOS.low.Priority: is 0") {
+		t.Errorf("%v, want the QOS named that the file lacks", err)
+	}
+	for names, want := range map[string]string{"none": "no QOS \"none\", only normal, high, low",
+		"high,high": "twice"} {
+		if err := site.TuneQOS(strings.Split(names, ",")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", names, err, want)
+		}
+	}
+}
+
 // sides are the texts before and after a diff.
 func sides(diff string) (from, to string) {
 	for i, l := range strings.SplitAfter(diff, "\n") {

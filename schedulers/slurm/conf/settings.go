@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
 
@@ -98,14 +99,25 @@ var settings = func() []Setting {
 // Settings are the settings that may change while slurmctld runs, in order of ID.
 func Settings() []Setting { return slices.Clone(settings) }
 
-// Find returns the setting of a parameter, in any case, and of the parameter of its sign.
+// Find returns the setting of a parameter, in any case, of the parameter of its sign, and of a QOS.
 func Find(id string) (Setting, bool) {
 	for _, s := range settings {
 		if strings.EqualFold(s.ID, id) || s.Kind == Weight && strings.EqualFold(s.ID+Negative, id) {
 			return s, true
 		}
 	}
+	if outer, is := slurm.SiteParam(id); is {
+		return Setting{ID: id, Max: outer.Max, Danger: "counts for all clusters of a slurmdbd"}, true
+	}
 	return Setting{}, false
+}
+
+// split is the key of slurm.conf, and the option where its value is a list.
+func (s Setting) split() (key, option string, listed bool) {
+	if isQOS(s.ID) {
+		return s.ID, "", false
+	}
+	return strings.Cut(s.ID, ".")
 }
 
 // Tunable returns the ids of the parameters of all settings, signs included.

@@ -67,13 +67,14 @@ func Tuned() []string {
 	return ids
 }
 
-// Tuned are the parameters that can be tuned here: those of package slurm, without the weight of GPUs where accounting
-// does not count them, as slurmctld ends over it.
+// Tuned are the parameters that can be tuned here: the priorities of QOS that are set, and those of package slurm,
+// without the weight of GPUs where accounting does not count them, as slurmctld ends over it.
 func (c *Config) Tuned() []string {
 	counted := c.Get("AccountingStorageTRES")
 	lacks := counted != "" && !slices.ContainsFunc(strings.Split(counted, ","),
 		func(t string) bool { return strings.EqualFold(t, "gres/gpu") })
-	return slices.DeleteFunc(Tuned(), func(id string) bool { return lacks && strings.HasPrefix(id, WeightTRES) })
+	return append(c.QOS(),
+		slices.DeleteFunc(Tuned(), func(id string) bool { return lacks && strings.HasPrefix(id, WeightTRES) })...)
 }
 
 // Site reads what the commands printed. Errors name the file.
@@ -146,6 +147,17 @@ func (s *Site) Narrowed() (space.Config, error) {
 			p.Min, p.Default = max(p.Min, min(low, now.Float())), now
 		}
 	}
+	top := int64(10)
+	for _, q := range s.Cluster.Site.QOS {
+		top = max(top, q.Priority)
+	}
+	for _, id := range s.Config.QOS() {
+		v, err := s.Config.Values([]string{id})
+		if err != nil {
+			return s.Current, err
+		}
+		params = append(params, around(id, v[id].Float(), float64(top)))
+	}
 	narrow, err := space.New(params, slurm.Rules())
 	if err != nil {
 		return s.Current, err
@@ -156,6 +168,46 @@ func (s *Site) Narrowed() (space.Config, error) {
 	}
 	config, _ := narrow.Project(values)
 	return config, nil
+}
+
+// around is the parameter of the priority of a QOS, from a tenth to ten times what it is; one that is 0 is tried up to
+// the largest.
+func around(id string, now, top float64) space.Param {
+	p, _ := slurm.SiteParam(id)
+	p.Default, p.Log = space.Num(now), true
+	if now > 0 {
+		p.Min, p.Max, p.Special = math.Ceil(now/10), min(10*now, p.Max), nil
+	} else {
+		p.Max = min(top, p.Max)
+	}
+	return p
+}
+
+// TuneQOS opens the priorities of QOS to be tuned, of all if that is the name. They are those of the slurmdbd.
+func (s *Site) TuneQOS(names []string) error {
+	var known []string
+	for _, q := range s.Cluster.Site.QOS {
+		known = append(known, q.Name)
+	}
+	if slices.Equal(names, []string{"all"}) {
+		names = known
+	}
+	for i, name := range names {
+		at := slices.Index(known, name)
+		id := slurm.QOSPriority(name)
+		_, legal := slurm.QOSOf(id)
+		switch {
+		case at < 0:
+			return fmt.Errorf("there is no QOS %q, only %s", name, strings.Join(known, ", "))
+		case !legal:
+			return fmt.Errorf("%q cannot be in the name of a parameter: name the QOS to tune, without it", name)
+		case slices.Contains(names[:i], name):
+			return fmt.Errorf("%q is listed twice", name)
+		}
+		s.Config.Lines = append(s.Config.Lines, Line{File: "qos.txt", Number: at + 2, Key: id,
+			Value: strconv.FormatInt(s.Cluster.Site.QOS[at].Priority, 10)})
+	}
+	return nil
 }
 
 func (s *Site) note(format string, args ...any) {
@@ -176,7 +228,7 @@ func (c *Config) Current() (space.Config, []string, error) {
 				x.Param, x.From, x.To))
 		}
 	}
-	if len(c.Tuned()) < len(Tuned()) {
+	if !slices.Contains(c.Tuned(), WeightTRES+".gpu") {
 		notes = append(notes, "AccountingStorageTRES lacks gres/gpu, and jobs cannot be ordered by their GPUs: add it in "+
 			"slurm.conf and restart slurmctld and slurmdbd")
 	}
