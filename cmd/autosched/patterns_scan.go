@@ -56,6 +56,9 @@ wasted GPU-hours first: the numbers that a finding rests on, how sure it is, and
 do. It says when nothing is wrong, and what could not be examined: without samples of
 GPUs no job is idle, it is unknown.
 
+Of a log of events of the API (simulate --events-out) preemptions, resizes, nodes and changes of
+the configuration count as well.
+
 Files of telemetry are any that 'autosched telemetry' reads, in order of time. Samples
 that do not name their job are joined to it by node and time, where the trace has nodes and a
 job holds all GPUs of a node. Why jobs waited is inferred from the state of the
@@ -176,6 +179,7 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	r := &patternsScan{kept: map[string]int{}, Waits: map[string]float64{}, Bottlenecks: map[string]int{}}
 	var events []workload.Event
 	if o.trace != "" {
+		o.how.events = func(e *workload.Event) { events = append(events, *e) }
 		w, report, err := openTrace(ctx, notes, o.trace, o.how)
 		if err != nil {
 			return nil, err
@@ -185,8 +189,13 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 			return nil, err
 		}
 		r.Trace, r.Synthetic, r.Jobs = w.Name(), w.Synthetic(), w.Len()
-		x.Zero, events = w.Zero(), patterns.Events(w)
-		o.place(notes, &x, events, nodeNames(w))
+		if x.Zero = w.Zero(); events == nil {
+			events = patterns.Events(w)
+		} else { // a log of events has more than jobs
+			x.Zero = time.Unix(0, 0).UTC()
+			slices.SortStableFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
+		}
+		o.place(notes, &x, events, nodeNames(w, events))
 		if o.labels != "" {
 			if x.Labels, err = readLabels(o.labels); err != nil {
 				return nil, err
@@ -270,9 +279,22 @@ func (o *patternsScanOptions) place(notes io.Writer, x *patterns.Options, events
 	}
 }
 
-// nodeNames are the names of the nodes that jobs ran on, in order.
-func nodeNames(w *workload.Workload) []string {
+// nodeNames are the names of the nodes that events name and jobs ran on, in order.
+func nodeNames(w *workload.Workload, events []workload.Event) []string {
 	seen := map[string]bool{}
+	var note func(list []workload.Event)
+	note = func(list []workload.Event) {
+		for i := range list {
+			if e := &list[i]; e.Node != "" {
+				seen[e.Node] = true
+			}
+			for _, n := range list[i].Placement {
+				seen[n.Node] = true
+			}
+			note(list[i].Active)
+		}
+	}
+	note(events)
 	lists := map[string]bool{}
 	for i := range w.Jobs() {
 		text := w.Jobs()[i].Nodes

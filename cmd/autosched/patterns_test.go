@@ -32,6 +32,30 @@ func scanFiles(t *testing.T) (trace, gpus string) {
 	return trace, gpus
 }
 
+// TestPatternsScanEvents: a log of events shows what traces of jobs do not, such as preemptions.
+func TestPatternsScanEvents(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events.jsonl")
+	code, _, errs := command("simulate", "--trace", "sample", "--scheduler", "tiresias", "--events-out", log)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	code, out, errs := command("patterns", "scan", "--trace", log, "--json")
+	var r patternsScan
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatal(err, errs)
+	}
+	found := map[string]bool{}
+	for _, f := range r.Findings {
+		found[f.Rule] = true
+		if f.Opened.Year() != 2017 {
+			t.Errorf("%s of %v opened in %v", f.Rule, f.Entity, f.Opened)
+		}
+	}
+	if !found["preemption_thrash"] || !found["fragmentation"] {
+		t.Errorf("found %v", found)
+	}
+}
+
 func TestPatternsScan(t *testing.T) {
 	jobs, gpus := scanFiles(t)
 	args := []string{"patterns", "scan", "--trace", jobs, "--nodes", "1", "--gpus-per-node", "2"}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -16,6 +17,7 @@ type readFlags struct {
 	requeueRestarts bool
 	zone            string
 	columns         string
+	events          func(*workload.Event) // gets those of a log of events
 }
 
 func (f *readFlags) add(cmd *cobra.Command) {
@@ -47,7 +49,7 @@ func (f *readFlags) apply(o *trace.Options) error {
 			return usageError{fmt.Errorf("--timezone: %w", err)}
 		}
 	}
-	o.Shards, o.RequeueRestarts = f.shards, f.requeueRestarts
+	o.Shards, o.RequeueRestarts, o.Events = f.shards, f.requeueRestarts, f.events
 	return nil
 }
 

@@ -159,6 +159,9 @@ func readEvents(in *input) error {
 			in.reject(field, reason, line)
 			continue
 		}
+		if in.opts.Events != nil {
+			in.opts.Events(&e)
+		}
 		if e.Kind.OfJob() {
 			s.submitted[e.Job.ID] = s.submitted[e.Job.ID] || e.Kind == workload.Submitted
 			in.hasKeys = in.hasKeys || e.Job.Key != ""
@@ -166,7 +169,9 @@ func readEvents(in *input) error {
 		}
 		if e.Kind == workload.TakenSnapshot {
 			for i := range e.Active {
-				s.submitted[e.Active[i].Job.ID] = true
+				if e.Active[i].Kind.OfJob() {
+					s.submitted[e.Active[i].Job.ID] = true
+				}
 			}
 			s.ledger.Apply(e)
 		}
@@ -192,18 +197,63 @@ func (x *eventLine) event() (e workload.Event, field, reason string) {
 		field, reason = x.Snapshot.read(&e)
 	case kind.OfJob():
 		field, reason = x.Job.read(&e)
+	case kind.OfNode():
+		field, reason = x.Node.read(&e)
 	}
-	e.Lost = x.Lost
+	e.Placement, e.Lost, e.Revision = shares(x.Placement), x.Lost, x.Revision.String()
+	e.Instance, e.Hash = x.Instance, x.Hash
+	if x.Epoch != nil {
+		e.Epoch.ID = x.Epoch.ID
+		var err error
+		if e.Epoch.Counter, err = strconv.ParseInt(x.Epoch.Counter.String(), 10, 64); err != nil && x.Epoch.Counter != "" {
+			return e, "epoch.counter", "is not a whole number"
+		}
+	}
 	if d := x.HoldUntil; d != nil {
 		if d.Unix() < firstSecond || d.Unix() > lastSecond {
 			return e, "holdUntilTime", badYears
 		}
 		e.HoldUntil = workload.DeadlineAt(time.Duration(d.UnixNano()))
 	}
+	if reason != "" {
+		return e, field, reason
+	}
+	if err := e.Validate(); err != nil {
+		field, reason, _ = strings.Cut(err.Error(), ": ")
+	}
 	return e, field, reason
 }
 
-// read reads the jobs of a snapshot.
+// ParseEvent reads an event of the service's API from a line of JSON, as EventWriter writes it. Its times are since
+// the Unix epoch.
+func ParseEvent(line []byte) (workload.Event, error) {
+	var x eventLine
+	if err := json.Unmarshal(line, &x); err != nil {
+		return workload.Event{}, fmt.Errorf("is not an event of the API in JSON: %w", err)
+	}
+	e, field, reason := x.event()
+	if reason != "" {
+		return e, fmt.Errorf("%s %s", field, reason)
+	}
+	return e, nil
+}
+
+func (n *eventNode) read(e *workload.Event) (field, reason string) {
+	if n == nil || n.ID == "" {
+		return "node.nodeId", isEmpty
+	}
+	e.Node, e.NodeGPUs = n.ID, n.GPUs
+	return "", ""
+}
+
+func shares(list []eventNodeGPUs) (out []workload.NodeShare) {
+	for _, x := range list {
+		out = append(out, workload.NodeShare{Node: x.Node, GPUs: x.GPUs})
+	}
+	return out
+}
+
+// read reads the jobs and nodes of a snapshot.
 func (x *eventSnapshot) read(e *workload.Event) (field, reason string) {
 	if x == nil {
 		return "", ""
@@ -220,11 +270,18 @@ func (x *eventSnapshot) read(e *workload.Event) (field, reason string) {
 		if a.Running {
 			one.Kind = workload.Started
 		}
-		one.Job.Submit = time.Duration(a.Submit.UnixNano())
+		one.Job.Submit, one.Placement = time.Duration(a.Submit.UnixNano()), shares(a.Placement)
 		e.Active = append(e.Active, one)
 	}
-	if err := e.Validate(); err != nil {
-		return "snapshot", err.Error()
+	for i := range x.Nodes {
+		one := workload.Event{Kind: workload.NodeUp}
+		if x.Nodes[i].Draining {
+			one.Kind = workload.NodeDrained
+		}
+		if field, reason := x.Nodes[i].read(&one); reason != "" {
+			return "snapshot." + field, reason
+		}
+		e.Active = append(e.Active, one)
 	}
 	return "", ""
 }

@@ -60,6 +60,9 @@ type Options struct {
 	Zone *time.Location
 	// Progress gets how far the reading is, about once a MiB and at the end.
 	Progress func(Progress)
+	// Events gets each event of a log of events (the format "events"), in its order, with times since the Unix
+	// epoch. It may be nil.
+	Events func(*workload.Event)
 	// KeepRejected is how many rejected rows the report names; all are counted.
 	// Default: DefaultKeep.
 	KeepRejected int

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -101,5 +102,48 @@ func TestWriteAppliedEvents(t *testing.T) {
 	const want = `"configurationRevision":3,"instanceId":"a","contentHash":"h","epoch":{"id":"e","counter":7}`
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("%swant %s", &b, want)
+	}
+}
+
+// An event is the same after it was written and read.
+func TestParseEvent(t *testing.T) {
+	zero := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := time.Duration(zero.UnixNano())
+	job := workload.Job{ID: "a", User: "u", Tenant: "t", Key: "k", GPUs: 2000}
+	for _, e := range []workload.Event{
+		{ID: "1", Kind: workload.Submitted, Time: time.Hour, Job: job},
+		{ID: "2", Kind: workload.Started, Time: time.Hour, Job: job,
+			Placement: []workload.NodeShare{{Node: "n", GPUs: 1}, {Node: "m", GPUs: 1}}},
+		{ID: "3", Kind: workload.Preempted, Job: workload.Job{ID: "a"}, Lost: true},
+		{ID: "4", Kind: workload.Finished, Job: workload.Job{ID: "a", Status: workload.TimedOut}},
+		{ID: "5", Kind: workload.NodeUp, Node: "n", NodeGPUs: 8},
+		{ID: "6", Kind: workload.ConfigApplied, Revision: "3", Instance: "i", Hash: "h",
+			Epoch: workload.Epoch{ID: "e", Counter: 7}},
+		{ID: "7", Kind: workload.TakenSnapshot, Active: []workload.Event{
+			{Kind: workload.NodeDrained, Node: "n", NodeGPUs: 8}}},
+	} {
+		var b bytes.Buffer
+		w, err := NewEventWriter(&b, zero, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		if err := w.Write(&e); err != nil {
+			t.Fatal(err)
+		}
+		e.Time += at
+		if got, err := ParseEvent(b.Bytes()); err != nil || !reflect.DeepEqual(got, e) {
+			t.Errorf("%s is read as %+v, %v", b.Bytes(), got, err)
+		}
+	}
+	for line, want := range map[string]string{
+		"no": "JSON",
+		`{"eventId":"1","kind":"NODE_UP","schedulerTime":"2026-01-01T00:00:00Z"}`: "node.nodeId is empty",
+		`{"eventId":"1","kind":"STARTED","schedulerTime":"2026-01-01T00:00:00Z","job":{"jobId":"a"},` +
+			`"placement":[{"nodeId":"n","gpus":0}]}`: "placement[0].gpus 0 is not",
+	} {
+		if _, err := ParseEvent([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
 	}
 }
