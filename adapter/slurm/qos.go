@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/schedulers/slurm"
@@ -26,6 +25,9 @@ const (
 	OwnQOS    = "own"
 	SharedQOS = "shared"
 )
+
+// errSetByOthers is wrapped by errors about priorities that the adapter did not set, and leaves as they are.
+var errSetByOthers = errors.New("someone else set a priority of a QOS")
 
 // qosNote are the priorities that each QOS may have by the adapter's hand: one, and two while it is set.
 type qosNote map[string][]int64
@@ -143,8 +145,8 @@ func (t *Target) drifted(ctx context.Context, text []byte) error {
 	}
 	for _, name := range sortedKeys(want) {
 		if by := note[name]; !slices.Contains(by, now[name]) {
-			return fmt.Errorf("%w: the priority of QOS %s is %d, and was %v: set it back, or start the adapter once with "+
-				"--take-over", file.ErrChanged, name, now[name], by)
+			return fmt.Errorf("%w: QOS %s has priority %d, and had %v: set it back, or start the adapter once with "+
+				"--take-over", errSetByOthers, name, now[name], by)
 		}
 	}
 	return nil
@@ -232,9 +234,6 @@ func (t *Target) adoptQOS(ctx context.Context, tuned []string) error {
 		note[name] = []int64{v}
 		text = fmt.Appendf(text, "#%s=%d\n", id, v)
 	}
-	if err := t.writeQOSNote(note); err != nil {
-		return err
-	}
 	before, err := os.ReadFile(t.Include)
 	if err != nil {
 		return err
@@ -245,10 +244,12 @@ func (t *Target) adoptQOS(ctx context.Context, tuned []string) error {
 			text = append(text, l...)
 		}
 	}
-	if bytes.Equal(before, text) {
-		return nil
+	if !bytes.Equal(before, text) {
+		if err := place(t.Include, text); err != nil {
+			return err
+		}
 	}
-	return place(t.Include, text)
+	return t.writeQOSNote(note)
 }
 
 // knowsQOS is an error if it is not known what a QOS that is tuned was before.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/adapter"
-	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/space"
 )
 
@@ -83,8 +82,8 @@ func TestSlurmQOS(t *testing.T) {
 		admin("77")
 		d := l.open()
 		defer d.Close()
-		if _, err := d.Apply(t.Context(), l.configuration(values(3000, 300, 20))); !errors.Is(err, file.ErrChanged) ||
-			!strings.Contains(err.Error(), "QOS high is 77") {
+		if _, err := d.Apply(t.Context(), l.configuration(values(3000, 300, 20))); !errors.Is(err, errSetByOthers) ||
+			!strings.Contains(err.Error(), "QOS high has priority 77, and had [200]") {
 			t.Errorf("%v, want the admin's change told", err)
 		}
 		priorities("77 10")

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/autosched/autosched/adapter/file"
 )
 
 // fakeAccounting is a slurmdbd that answers from files: a QOS each.
@@ -139,7 +137,7 @@ func TestQOSEndsInOneState(t *testing.T) {
 			t.Fatalf("%d: from %v to %v with %d of %d changes: in force is %v, want %v", i, before, after, left,
 				changes, now, want)
 		}
-		if err := target.drifted(t.Context(), adopted); errors.Is(err, file.ErrChanged) != admin {
+		if err := target.drifted(t.Context(), adopted); errors.Is(err, errSetByOthers) != admin {
 			t.Errorf("%d: %v is said of an admin's change: %v", i, err, admin)
 		}
 	}

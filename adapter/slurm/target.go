@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
@@ -117,7 +116,7 @@ func (t *Target) Reload(ctx context.Context, path string) error {
 	}
 	others, err := t.setQOS(ctx, path)
 	if len(others) > 0 {
-		return fmt.Errorf("%w: %s, which someone else set, and keeps it", file.ErrChanged, strings.Join(others, ", "))
+		return fmt.Errorf("%w, which stays: %s", errSetByOthers, strings.Join(others, ", "))
 	}
 	return err
 }

@@ -34,7 +34,14 @@ ping) echo "Slurmctld(primary) at host is UP";;
 "show partition -o") echo "PartitionName=p MaxTime=1-00:00:00 TRES=gres/gpu=8 TRESBillingWeights=GRES/gpu=1.0";;
 esac
 `, 0o755)
-	for _, name := range []string{"sprio", "sdiag", "sacctmgr"} {
+	write("bin/sacctmgr", `#!/bin/sh
+case "$*" in
+"-nP show qos"*) echo "normal|0"; echo "high|5";;
+*AdminLevel) echo Administrator;;
+*) echo;;
+esac
+`, 0o755)
+	for _, name := range []string{"sprio", "sdiag"} {
 		write("bin/"+name, "#!/bin/sh\necho\n", 0o755)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
@@ -47,6 +54,7 @@ func TestSlurmCommands(t *testing.T) {
 	conf := fakeSlurm(t)
 	include := filepath.Join(filepath.Dir(conf), "autosched", "autosched.conf")
 	file := filepath.Join(t.TempDir(), "tuned.conf")
+	const qos = "#QOS.high.Priority=7\nPriorityWeightAge=5\nSchedulerParameters=bf_interval=1\n"
 	for _, c := range []struct {
 		text, args string
 		code       int
@@ -55,6 +63,10 @@ func TestSlurmCommands(t *testing.T) {
 		{"PriorityWeightAge=5\nSchedulerParameters=bf_interval=1\n", "apply " + file + " --dry-run", 0, "PriorityWeightAge = 5"},
 		{"PriorityWeightTRES=GRES/foo=5\n", "apply " + file + " --dry-run", 1, "GRES/foo"},
 		{"NodeName=x\n", "apply " + file, 1, "NodeName"},
+		{qos, "apply " + file + " --dry-run", 1, "QOS.high.Priority: sacctmgr sets it: give --allow-qos"},
+		{qos, "apply " + file + " --dry-run --allow-qos own", 0, "sacctmgr -i modify qos high set Priority=7\n"},
+		{qos, "apply " + file + " --allow-qos all", 2, "--allow-qos"},
+		{qos, "run --scheduler x --allow-qos all", 2, "--allow-qos"},
 		{"PriorityWeightAge=5\nSchedulerParameters=bf_interval=1\n", "apply " + file, 0, "in force by " + include},
 		{"", "rollback", 0, "PriorityWeightAge=10"},
 		{"", "doctor", 0, "partition p: GRES/gpu=1.0"},
