@@ -89,7 +89,7 @@ func TestQuotas(t *testing.T) {
 		n         int
 		exhausted bool
 	}{
-		{"events per second", func(l *server.Limits) { l.Events = 1500 }, 2500, true},
+		{"events per second", func(l *server.Limits) { l.Events = 600 }, 2500, true},
 		{"bytes of a request", func(l *server.Limits) { l.Message = 10_000 }, 2500, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
