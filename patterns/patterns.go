@@ -19,8 +19,8 @@ type Options struct {
 	// Cluster is the hardware. Without groups it is unknown, and so is what is free: rules
 	// that need it find nothing, and Notes says so.
 	Cluster workload.Cluster
-	// Nodes are the names that placements and samples give the nodes, by number; without
-	// them a node's name is its number.
+	// Nodes are the names that placements and samples give the nodes, by number. Without
+	// them a node's name is its number, or that of the next record which has a new one.
 	Nodes []string
 	// Rules are those to apply, Builtin by default.
 	Rules *RuleSet

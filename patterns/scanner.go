@@ -51,6 +51,7 @@ type Scanner struct {
 	gpuNames         map[string]*gpu
 	gpuList          []*gpu
 	nodes            map[string]*node
+	numbered         []*node // those of the cluster whose names are not known yet
 	pools            map[string]*pool
 	poolNames        []string
 	two              [2]*pool

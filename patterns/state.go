@@ -78,6 +78,7 @@ type gpu struct {
 
 type node struct {
 	name      string
+	numbered  bool // the name is its number in the cluster, until a record has its own
 	gpus      int
 	held      int
 	up        bool
@@ -202,9 +203,12 @@ func (s *Scanner) setUp() {
 			if i < len(s.o.Nodes) {
 				name = s.o.Nodes[i]
 			}
-			n := &node{name: name, partition: splitNames(group.Partition), idle: s.idlePower(group.GPUModel)}
+			n := &node{name: name, numbered: i >= len(s.o.Nodes), partition: splitNames(group.Partition), idle: s.idlePower(group.GPUModel)}
 			s.nodes[name] = n
 			s.nodeUp(n, group.GPUsPerNode)
+			if n.numbered {
+				s.numbered = append(s.numbered, n)
+			}
 			i++
 		}
 	}
@@ -280,11 +284,27 @@ func (s *Scanner) nodeDown(n *node) {
 }
 
 // nodeOf returns the node of a name, and makes it; its size is then unknown.
-func (s *Scanner) nodeOf(name string) *node {
+func (s *Scanner) nodeOf(name string) *node { return s.nodeSized(name, 0) }
+
+// nodeSized is nodeOf for a node of a size, 0 if that is not known. A name that is new is that of a node of the cluster
+// which has none, if one has that size, or all have one size.
+func (s *Scanner) nodeSized(name string, gpus int) *node {
 	n := s.nodes[name]
-	if n == nil {
-		n = &node{name: name, idle: s.idlePower("")}
-		s.nodes[name] = n
+	switch {
+	case n == nil:
+		first := slices.IndexFunc(s.numbered, func(n *node) bool { return gpus == 0 || n.gpus == gpus })
+		other := func(n *node) bool { return gpus == 0 && n.gpus != s.numbered[first].gpus }
+		if first < 0 || slices.ContainsFunc(s.numbered, other) {
+			n = &node{idle: s.idlePower("")}
+		} else {
+			n = s.numbered[first]
+			delete(s.nodes, n.name)
+		}
+		n.name, s.nodes[name] = name, n
+		fallthrough
+	case n.numbered: // named by its number
+		n.numbered = false
+		s.numbered = slices.DeleteFunc(s.numbered, func(x *node) bool { return x == n })
 	}
 	return n
 }
@@ -533,7 +553,8 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 			s.ended(j, at, e.Job.Status)
 		}
 	case workload.NodeUp:
-		s.nodeUp(s.nodeOf(e.Node), max(e.NodeGPUs, s.nodeOf(e.Node).gpus))
+		n := s.nodeSized(e.Node, e.NodeGPUs)
+		s.nodeUp(n, max(e.NodeGPUs, n.gpus))
 		s.fact(&fact{name: "node.up", at: at, node: e.Node})
 	case workload.NodeDown, workload.NodeDrained:
 		s.nodeDown(s.nodeOf(e.Node))
@@ -639,11 +660,12 @@ func (s *Scanner) snapshot(e *workload.Event, at time.Duration) {
 	if len(e.Active) == 0 {
 		return
 	}
-	active := make(map[string]bool, len(e.Active))
+	active, nodes := make(map[string]bool, len(e.Active)), map[string]bool{}
 	for i := range e.Active {
 		one := e.Active[i]
 		one.Time = e.Time
 		if one.Kind.OfNode() {
+			nodes[one.Node] = true
 			s.event(&one, at)
 			continue
 		}
@@ -653,6 +675,11 @@ func (s *Scanner) snapshot(e *workload.Event, at time.Duration) {
 		s.event(&first, at)
 		if one.Kind == workload.Started {
 			s.event(&one, at)
+		}
+	}
+	for name, n := range s.nodes {
+		if len(nodes) > 0 && !nodes[name] {
+			s.nodeDown(n)
 		}
 	}
 	var gone []*job
