@@ -118,9 +118,11 @@ func (in *input) run(r io.Reader) error {
 		return err
 	}
 	in.stats.Compression = in.source.Compression
-	head, err := in.source.Peek()
-	if err != nil {
-		return err
+	var head []byte
+	if in.opts.Format == "" {
+		if head, err = in.source.Peek(); err != nil {
+			return err
+		}
 	}
 	f, err := formatFor(head, in.opts.Format)
 	if err != nil {

@@ -160,6 +160,21 @@ func readRules(path string, only []string) (*patterns.RuleSet, error) {
 	return kept, nil
 }
 
+// describe reads the file of the cluster, if one is named.
+func (o *patternsScanOptions) describe() error {
+	if o.described == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.described)
+	if err == nil {
+		o.cluster, err = workload.ParseCluster(text)
+	}
+	if err != nil {
+		return fmt.Errorf("--cluster: %s: %w", o.described, err)
+	}
+	return nil
+}
+
 // run scans.
 func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patternsScan, error) {
 	x := patterns.Options{Price: o.price, Period: o.period}
@@ -167,14 +182,8 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	if x.Rules, err = readRules(o.rules, o.only); err != nil {
 		return nil, err
 	}
-	if o.described != "" {
-		text, err := os.ReadFile(o.described)
-		if err == nil {
-			o.cluster, err = workload.ParseCluster(text)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--cluster: %s: %w", o.described, err)
-		}
+	if err := o.describe(); err != nil {
+		return nil, err
 	}
 	r := &patternsScan{kept: map[string]int{}, Waits: map[string]float64{}, Bottlenecks: map[string]int{}}
 	var events []workload.Event

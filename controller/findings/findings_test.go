@@ -32,6 +32,7 @@ type stored struct {
 	events  []workload.Event
 	samples []telemetry.GPUSample
 	bad     error
+	read    func() // once, after the events were read
 }
 
 func (s *stored) Schedulers() []string { return []string{"prod"} }
@@ -47,13 +48,18 @@ func (s *stored) Scheduler(id string) (Scheduler, error) {
 
 func (s *stored) Events(_ context.Context, _ string, f func(workload.Event) error) error {
 	s.lock.Lock()
-	defer s.lock.Unlock()
-	for _, e := range s.events {
+	events, bad, read := s.events, s.bad, s.read
+	s.read = nil
+	s.lock.Unlock()
+	for _, e := range events {
 		if err := f(e); err != nil {
 			return err
 		}
 	}
-	return s.bad
+	if read != nil {
+		read()
+	}
+	return bad
 }
 
 func (s *stored) Sampled(string) (end time.Duration, err error) {
@@ -236,6 +242,20 @@ func TestLife(t *testing.T) {
 			t.Errorf("a closed keeper has %v", rules)
 		}
 	}
+}
+
+// TestEndedWhileRead: a job ends between the reading of events and that of samples.
+func TestEndedWhileRead(t *testing.T) {
+	s := newSite(t)
+	s.idle(3*hour, minute)
+	s.all("idle_allocation job/7 open")
+	s.Keeper.Close()
+	s.stored.read = func() {
+		s.send(job(workload.Finished, 4*hour, "7", ""))
+		s.sample("b", 4*hour, 4*hour+20*minute, minute, 50)
+	}
+	s.start()
+	s.all("idle_allocation job/7 closed 4h0m0s")
 }
 
 // TestEndedWhileDown: a job ended while the service was down, or its events are gone.

@@ -19,6 +19,8 @@ const (
 	pastSamples = 6 * time.Hour
 	// maxEvents are read; if there are more, those of a shorter time.
 	maxEvents = 300_000
+	// attempts to read events and samples that go together.
+	attempts = 3
 )
 
 // restart makes a scanner, gives it what is stored, and continues the open findings: those that it does not find again
@@ -31,8 +33,15 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 	w.lost = false // what is stored has them
 	w.in.Unlock()
 	w.scanned = k.o.Now()
-	old := map[key]*patterns.Finding{}
-	s, err := w.read(of, period, old)
+	var old map[key]*patterns.Finding
+	var s *scan
+	var err error
+	for range attempts {
+		old = map[key]*patterns.Finding{}
+		if s, err = w.read(of, period, old); err != nil || !w.missed(s) {
+			break
+		}
+	}
 	if w.ctx.Err() != nil {
 		return
 	}
@@ -75,6 +84,13 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 			}
 		}
 	}
+}
+
+// missed reports whether events came in after those stored were read that are earlier than the samples read since.
+func (w *watch) missed(s *scan) bool {
+	w.in.Lock()
+	defer w.in.Unlock()
+	return slices.ContainsFunc(w.events, func(e workload.Event) bool { return e.Time < s.bound && !s.known[e.ID] })
 }
 
 // begin makes the scanner.
