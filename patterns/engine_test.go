@@ -287,7 +287,8 @@ func TestNodeNames(t *testing.T) {
 	at := 0
 	event := func(kind workload.EventKind, name string, gpus int) workload.Event {
 		at++
-		return workload.Event{ID: fmt.Sprint(at), Kind: kind, Time: time.Duration(at) * minute, Node: name, NodeGPUs: gpus}
+		return workload.Event{ID: fmt.Sprint(at), Kind: kind, Time: time.Duration(at) * minute, Node: name,
+			NodeGPUs: gpus}
 	}
 	place := func(name string) workload.Event {
 		e := event(workload.Started, "", 0)

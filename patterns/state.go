@@ -203,7 +203,8 @@ func (s *Scanner) setUp() {
 			if i < len(s.o.Nodes) {
 				name = s.o.Nodes[i]
 			}
-			n := &node{name: name, numbered: i >= len(s.o.Nodes), partition: splitNames(group.Partition), idle: s.idlePower(group.GPUModel)}
+			n := &node{name: name, numbered: i >= len(s.o.Nodes), partition: splitNames(group.Partition),
+				idle: s.idlePower(group.GPUModel)}
 			s.nodes[name] = n
 			s.nodeUp(n, group.GPUsPerNode)
 			if n.numbered {

@@ -23,8 +23,8 @@ GPU-hours it wastes, and what to do. docs/patterns.md describes rules and stream
 		Example: `  autosched patterns rules
   autosched patterns scan --trace sample --nodes 20 --gpus-per-node 8`,
 	}
-	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsTestCmd(), newPatternsScanCmd(), newPatternsWatchCmd(),
-		newPatternsImportCmd(), newPatternsExportCmd())
+	cmd.AddCommand(newPatternsRulesCmd(), newPatternsLintCmd(), newPatternsTestCmd(), newPatternsScanCmd(),
+		newPatternsWatchCmd(), newPatternsImportCmd(), newPatternsExportCmd())
 	return cmd
 }
 
