@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -223,7 +224,10 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 				return err
 			}
 			if b := tx.Bucket([]byte(configsBucket)); b != nil {
-				err = b.ForEachBucket(func(id []byte) error {
+				err = ascend(b, configsBucket, func(id, _ []byte) error {
+					if b.Bucket(id) == nil {
+						return nil
+					}
 					is := func(s controller.Saved) bool { return s.Scheduler.ID == string(id) }
 					if !slices.ContainsFunc(saved, is) {
 						why := errors.New("it is missing")
@@ -402,6 +406,22 @@ func getJSON(key, record []byte, v any) error {
 	return json.Unmarshal(payload, v)
 }
 
+// ascend visits the keys of a bucket in order. Damaged pages can lead to each other in a ring: keys that do not ascend
+// are an error.
+func ascend(b *bolt.Bucket, name string, visit func(key, record []byte) error) error {
+	c, last := b.Cursor(), []byte(nil)
+	for k, record := c.First(); k != nil; k, record = c.Next() {
+		if last != nil && bytes.Compare(k, last) <= 0 {
+			return corrupt(name, fmt.Sprintf("%x", k), errors.New("it is out of order"))
+		}
+		last = k
+		if err := visit(k, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eachJSON visits the records of a bucket, or of the one named inside in it, in order. One that
 // is not what was written comes with an error.
 func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, key []byte, err error)) error {
@@ -412,7 +432,7 @@ func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, ke
 	if b == nil {
 		return nil
 	}
-	return b.ForEach(func(k, record []byte) error {
+	return ascend(b, name, func(k, record []byte) error {
 		var v T
 		err := getJSON(k, record, &v)
 		if err != nil {

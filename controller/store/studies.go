@@ -148,13 +148,20 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 			if all == nil {
 				return nil
 			}
-			return all.ForEachBucket(func(scheduler []byte) error {
-				of := all.Bucket(scheduler)
-				return of.ForEachBucket(func(id []byte) error {
+			return ascend(all, studiesBucket, func(scheduler, _ []byte) error {
+				of, inside := all.Bucket(scheduler), studiesBucket+"/"+string(scheduler)
+				if of == nil {
+					return nil
+				}
+				return ascend(of, inside, func(id, _ []byte) error {
+					b := of.Bucket(id)
+					if b == nil {
+						return nil
+					}
 					one := studies.Saved{Scheduler: string(scheduler)}
-					n, first, err := loadStudy(of.Bucket(id), &one.State)
+					n, first, err := loadStudy(b, &one.State)
 					if n > 0 {
-						first = corrupt(studiesBucket+"/"+string(scheduler), string(id), first)
+						first = corrupt(inside, string(id), first)
 						damage = append(damage, controller.Damage{File: configFile, Records: n, Err: first})
 					}
 					if err == nil {
