@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -55,7 +57,8 @@ type Options struct {
 	// Notify is called with what went wrong and is tried again: lost connections, and
 	// events that the service rejected, as *RejectedError. It must not block.
 	Notify func(error)
-	// Random returns numbers from 0 to 1, which spread attempts; those of math/rand if nil.
+	// Random returns numbers from 0 to 1, which spread attempts and tell the events of clients of
+	// one instance apart; those of math/rand if nil.
 	Random func() float64
 }
 
@@ -68,7 +71,9 @@ type Client struct {
 	name    string
 	tuning  pb.TuningServiceClient
 	config  pb.ConfigurationServiceClient
-	running sync.Mutex // held by Run
+	running sync.Mutex   // held by Run
+	token   uint32       // in ids of the client's own events
+	made    atomic.Int64 // their number
 
 	events
 	inForce *pb.Configuration // the last one applied
@@ -102,6 +107,7 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{o: o, name: "schedulers/" + o.Scheduler, tuning: pb.NewTuningServiceClient(o.Conn),
 		config: pb.NewConfigurationServiceClient(o.Conn)}
+	c.token = uint32(o.Random() * math.MaxUint32)
 	c.reapply = make(chan struct{}, 1)
 	c.events = newEvents(o.Buffer, o.Snapshot != nil)
 	return c, nil

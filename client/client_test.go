@@ -331,6 +331,32 @@ func TestRejectedEvents(t *testing.T) {
 	}
 }
 
+// An instance starts again at the instant at which it ended, as the clock is coarse, and has other jobs: its
+// snapshots count, each once.
+func TestRestartAtTheSameInstant(t *testing.T) {
+	s := newService(t, server.DefaultLimits())
+	for life := range 3 {
+		c, stop := s.client(client.Options{Instance: "a", Snapshot: func() *pb.Event {
+			return &pb.Event{Kind: pb.Event_SNAPSHOT, SchedulerTime: timestamppb.New(zero), Snapshot: &pb.Snapshot{
+				Jobs: []*pb.ActiveJob{{SubmitTime: timestamppb.New(zero), Job: &pb.JobDetails{
+					JobId: fmt.Sprint("j", life/2), MilliGpus: 1000, User: "u", Key: "k"}}}}}
+		}})
+		for n := range 2 {
+			eventually(t, "the answer to a snapshot", func() bool {
+				got := c.Counts()
+				return got.Stored+got.Duplicate+got.Rejected == n+1
+			})
+			if n == 0 {
+				c.Resync()
+			}
+		}
+		_ = stop()
+		if got, n := c.Counts(), s.scheduler().GetStatus().GetEventCount(); got.Stored != 2 || int(n) != 2*(life+1) {
+			t.Errorf("client %d: %+v; the service has %d events", life, got, n)
+		}
+	}
+}
+
 // serveFake connects to a server of what is registered.
 func serveFake(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()

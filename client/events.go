@@ -301,7 +301,8 @@ func (c *Client) heartbeat() {
 	c.Offer(&pb.Event{EventId: c.id("heartbeat", now), Kind: pb.Event_HEARTBEAT, SchedulerTime: timestamppb.New(now)})
 }
 
-// id is that of an event of the client's own at an instant.
+// id is that of an event of the client's own at an instant. It is of this client alone: another one of the
+// instance, after a restart at the same instant, may have another snapshot.
 func (c *Client) id(kind string, at time.Time) string {
-	return fmt.Sprintf("%s/%.64s/%d", kind, c.o.Instance, at.UnixNano())
+	return fmt.Sprintf("%s/%.64s/%d/%08x/%d", kind, c.o.Instance, at.UnixNano(), c.token, c.made.Add(1))
 }
