@@ -99,9 +99,6 @@ func meanJCTs(t *testing.T, o Options, at time.Duration, before space.Config, af
 // rounding bounds what nanoseconds lost at the instant of the observation make of a mean.
 const rounding = 1e-9
 
-// inexact bounds the schedulers that remember more than is observed (docs/slurm-model.md).
-var inexact = map[string]float64{"slurm": 1e-3}
-
 // exactly compares a round's measurements with the live simulation, for every
 // scheduler.
 func exactly(t *testing.T, o Options, instants []time.Duration, random int) {
@@ -113,7 +110,7 @@ func exactly(t *testing.T, o Options, instants []time.Duration, random int) {
 			for _, c := range configurations(s, random) {
 				for _, at := range instants {
 					meanJCTs(t, o, at, c, []space.Config{c}, func(_ space.Config, measured, live float64) {
-						if gap := math.Abs(measured/live - 1); gap > max(rounding, inexact[s.Name]) {
+						if gap := math.Abs(measured/live - 1); gap > rounding {
 							t.Errorf("%v at %v: a round measures %.3f s, the live simulation has %.3f s: %.4f %% off",
 								c, at, measured, live, 100*gap)
 						}
@@ -187,7 +184,7 @@ func TestRoundMeasuresChanges(t *testing.T) {
 							return
 						}
 						compared++
-						if gap := math.Abs(measured/live - 1); gap > max(rounding, inexact[s.Name]) {
+						if gap := math.Abs(measured/live - 1); gap > rounding {
 							t.Errorf("%v after %v at %v: a round measures %.3f s, the live simulation has %.3f s: %.4f %% off",
 								after, before, at, measured, live, 100*gap)
 						}

@@ -177,10 +177,6 @@ func (c trial) learnsUnseen() bool {
 		c.config.Get("priority").Text() == "gittins"
 }
 
-// resumesExactly reports whether a future does what its cluster does. The model of Slurm remembers more than is
-// observed (docs/slurm-model.md).
-func (c trial) resumesExactly() bool { return c.scheduler.Name != "slurm" }
-
 func (c trial) id(name string) simulator.ID {
 	return simulator.ID(slices.IndexFunc(c.w.Jobs(), func(j workload.Job) bool { return j.ID == name }))
 }
@@ -359,9 +355,7 @@ func forEachInterrupted(t *testing.T,
 func TestResumeContinues(t *testing.T) {
 	testshared.Full(t)
 	forEachInterrupted(t, func(t *rapid.T, c trial, cluster *live, at time.Duration, scratch *simulator.Sim) {
-		if c.resumesExactly() {
-			resumeContinues(t, c, cluster, at, scratch)
-		}
+		resumeContinues(t, c, cluster, at, scratch)
 	})
 }
 
@@ -370,9 +364,6 @@ func TestResumeContinues(t *testing.T) {
 // This is what makes the scores of a tuning round mean something.
 func TestResumeUnderAnotherConfiguration(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
-		if !c.resumesExactly() {
-			return
-		}
 		part := startLive(t, c)
 		part.runTo(t, at)
 		state, left := part.observe(t, c)

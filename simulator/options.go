@@ -12,7 +12,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "11"
+const Version = "12"
 
 // Options of a run. The zero value is the product's semantics.
 type Options struct {

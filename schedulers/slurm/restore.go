@@ -25,6 +25,7 @@ func (p *policy) restore() {
 		return
 	}
 	p.restored = true
+	p.countFree() // observed jobs get their nodes after Reset
 	now := p.v.Now()
 	p.changed = now
 	comers := p.comers()

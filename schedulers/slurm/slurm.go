@@ -146,7 +146,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	p.resetNodes()
 	p.ticked, p.submitted, p.freed, p.changed, p.planned = long, long, long, long, long
 	p.observed = v.Submitted()
-	p.restored = p.observed == 0
+	p.restored = p.observed == 0 && len(v.Past().Jobs()) == 0
 }
 
 // resetNodes learns the nodes. Where GPUs are only counted they are one node.
