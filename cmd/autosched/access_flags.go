@@ -23,6 +23,12 @@ func (a *serveAccess) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&a.files.Cert, "tls-cert", "", "PEM file of the server's certificate and the chain above it; TLS 1.3 only")
 	fl.StringVar(&a.files.Key, "tls-key", "", "PEM file of the server's private key")
+	a.addCallers(cmd)
+}
+
+// addCallers adds the flags about those who call.
+func (a *serveAccess) addCallers(cmd *cobra.Command) {
+	fl := cmd.Flags()
 	fl.StringVar(&a.files.ClientCA, "client-ca", "", "PEM file of the authorities of client certificates (needs --roles)")
 	fl.StringVar(&a.files.Roles, "roles", "",
 		"YAML file of callers, by certificate or token, and their roles (default: every caller may do anything)")
@@ -62,6 +68,18 @@ func (a *serveAccess) permits(flag string, at net.Addr) error {
 			"give --roles, or --allow-anonymous", flag, at)}
 	}
 	return nil
+}
+
+// permitsAddress is permits before anything is written. The address is checked again once it is open.
+func (a *serveAccess) permitsAddress(flag, address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return usageError{fmt.Errorf("%s: %w", flag, err)}
+	}
+	at, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil // to listen says what is wrong
+	}
+	return a.permits(flag, at)
 }
 
 // listen opens an address that the flag names, if the access to it is permitted.

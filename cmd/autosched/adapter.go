@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +17,9 @@ import (
 
 	"github.com/autosched/autosched/adapter"
 	filedriver "github.com/autosched/autosched/adapter/file"
+	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/schedulers"
 )
 
@@ -41,6 +42,7 @@ type adapterFileOptions struct {
 	config    string
 	checkOnly bool
 	connect   connectFlags
+	access    serveAccess
 	scheduler string
 	instance  string
 	form      string
@@ -67,7 +69,9 @@ by commas on the command line. {file} stands for the file. No shell is involved.
 in force in the words of the file; without it that is what the file says.
 
 With --listen the service calls the adapter, as 'autosched serve --agents' names it, and the adapter needs
-neither --scheduler nor a connection to the service, but --form.
+neither --scheduler nor a connection to the service, but --form. --tls-cert and --tls-key are then the adapter's own,
+and --client-ca and --roles say who may call: role operator or admin. On an address other than loopback it starts
+with these only, as serve does.
 
 --config FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more
 than the file.`,
@@ -84,6 +88,9 @@ than the file.`,
 				return err
 			}
 			if o.checkOnly {
+				if err := o.access.readable(); err != nil {
+					return err
+				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
@@ -91,6 +98,9 @@ than the file.`,
 		},
 	}
 	o.connect.add(cmd)
+	cmd.PersistentFlags().Lookup("tls-cert").Usage = "PEM file of the client certificate that says who calls; with " +
+		"--listen of the adapter's own and the chain above it"
+	o.access.addCallers(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
 	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags and settings, and do not start")
@@ -101,7 +111,7 @@ than the file.`,
 		"directory of the previous file and of notes (default: hidden, beside --file)")
 	fl.StringVar(&o.form, "form", "", "words of the file: the name of a built-in scheduler, or parameters for their ids "+
 		"(default: of the registered scheduler)")
-	fl.StringVar(&o.listen, "listen", "", "be called by the service at this loopback address instead of calling it "+
+	fl.StringVar(&o.listen, "listen", "", "be called by the service at this address, host:port, instead of calling it "+
 		"(serve --agents)")
 	fl.StringSliceVar(&o.driver.Check, "check", nil, "command that fails if the scheduler would not take the file")
 	fl.StringSliceVar(&o.driver.Reload, "reload", nil, "command that has the scheduler read the file")
@@ -137,7 +147,21 @@ func (o *adapterFileOptions) check() error {
 			return usageError{fmt.Errorf("--%s: the program is missing", c.flag)}
 		}
 	}
-	return o.connect.check()
+	if o.listen == "" {
+		if o.access != (serveAccess{}) {
+			return usageError{errors.New("--client-ca, --roles, --allow-plaintext, --allow-anonymous: need --listen")}
+		}
+		return o.connect.check()
+	}
+	if o.connect.ca != "" || o.connect.token != "" {
+		return usageError{errors.New("--tls-ca, --token-file: do not go with --listen: the adapter calls no one; " +
+			"--client-ca and --roles say who calls it")}
+	}
+	o.access.files.Cert, o.access.files.Key = o.connect.cert, o.connect.key
+	if err := o.access.check(); err != nil {
+		return err
+	}
+	return o.access.permitsAddress("--listen", o.listen)
 }
 
 // run adapts until the context ends.
@@ -190,29 +214,21 @@ func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configu
 		return fmt.Errorf("--%w", err)
 	}
 	defer driver.Close()
-	l, err := loopbackListener(o.listen)
+	files, err := access.Open(o.access.files, access.Options{Log: log})
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer()
+	defer files.Close()
+	l, err := o.access.listen("--listen", o.listen)
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer(server.AgentOptions(files)...)
 	pb.RegisterSchedulerAgentServer(s, &filedriver.Agent{Driver: driver, Applied: applied})
 	stop := context.AfterFunc(ctx, s.GracefulStop)
 	defer stop()
 	log.Info("listening", "address", l.Addr())
 	return s.Serve(l)
-}
-
-// loopbackListener listens where only callers of this machine connect, who are not identified.
-func loopbackListener(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		return nil, errors.Join(l.Close(),
-			usageError{fmt.Errorf("--listen: %v is not a loopback address, and no caller is identified", l.Addr())})
-	}
-	return l, nil
 }
 
 // registeredType waits until the scheduler is registered, and returns its type.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -12,11 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -277,5 +282,101 @@ func TestAdapters(t *testing.T) {
 		t.Run(kinds[i]+" push", func(t *testing.T) {
 			adapt(t, kinds[i]+"-push", fmt.Sprintf("listen: %s\nform: %s\n", calls[kinds[i]], kinds[i]))
 		})
+	}
+}
+
+// TestAdapterListens: an adapter that is called takes calls by TLS of those who may configure schedulers, and
+// does not start unencrypted, or open to every caller, beyond this machine.
+func TestAdapterListens(t *testing.T) {
+	dir := t.TempDir()
+	pki, options, calls := filepath.Join(dir, "pki"), filepath.Join(dir, "options.yaml"), freeAddress(t)
+	if code, _, errs := command("certs", pki); code != 0 {
+		t.Fatal(errs)
+	}
+	of := func(name string) string { return filepath.Join(pki, name) }
+	adapter := []string{"adapter", "file", "--form", "tiresias", "--file", options}
+	pair := []string{"--tls-cert", of("server.pem"), "--tls-key", of("server.key")}
+	for more, want := range map[string]string{
+		"--listen 0.0.0.0:0":                              "connections would not be encrypted",
+		"--listen 0.0.0.0:0 --allow-plaintext":            "every caller could change everything",
+		"--listen 0.0.0.0:0 " + strings.Join(pair, " "):   "every caller could change everything",
+		"--listen here":                                   "--listen: address here: missing port",
+		"--listen 127.0.0.1:0 --tls-cert server.pem":      "--tls-cert and --tls-key: one is missing",
+		"--listen 127.0.0.1:0 --client-ca ca.pem":         "--client-ca: needs --tls-cert",
+		"--listen 127.0.0.1:0 --tls-ca ca.pem":            "do not go with --listen",
+		"--scheduler prod --roles roles.yaml":             "need --listen",
+		"--listen 127.0.0.1:0 --tls-cert no --tls-key no": "",
+	} {
+		args := slices.Concat(adapter, []string{"--check-config"}, strings.Fields(more))
+		code, _, errs := command(args...)
+		if wanted := min(2, 1+len(want)); code != wanted || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s", more, code, errs)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() {
+		var out lockedBuffer
+		ended <- run(ctx, slices.Concat(adapter, pair, []string{"--listen", calls, "--client-ca", of("ca.pem"),
+			"--roles", of("roles.yaml")}), &out, &out)
+	}()
+	defer func() {
+		cancel()
+		if code := <-ended; code != 0 {
+			t.Errorf("the adapter ended with %d", code)
+		}
+	}()
+	for _, c := range []struct {
+		endpoint apiclient.Endpoint
+		want     codes.Code
+	}{
+		{apiclient.Endpoint{CA: of("ca.pem"), Cert: of("operator.pem"), Key: of("operator.key")},
+			codes.FailedPrecondition}, // nothing is in force
+		{apiclient.Endpoint{CA: of("ca.pem"), Cert: of("viewer.pem"), Key: of("viewer.key")}, codes.PermissionDenied},
+		{apiclient.Endpoint{CA: of("ca.pem"), TokenFile: of("viewer.token")}, codes.PermissionDenied},
+		{apiclient.Endpoint{CA: of("ca.pem")}, codes.Unauthenticated},
+		{apiclient.Endpoint{}, codes.Unavailable},
+	} {
+		c.endpoint.Address = calls
+		conn, err := c.endpoint.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait := grpc.WaitForReady(c.want != codes.Unavailable)
+		if _, err := pb.NewSchedulerAgentClient(conn).DescribeParameters(t.Context(), &pb.DescribeParametersRequest{},
+			wait); status.Code(err) != c.want {
+			t.Errorf("%+v: %v", c.endpoint, err)
+		}
+		stream, err := pb.NewSchedulerAgentClient(conn).StreamEvents(t.Context(), &pb.StreamEventsRequest{}, wait)
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if want := c.want; status.Code(err) != want && !(want == codes.FailedPrecondition &&
+			status.Code(err) == codes.Unimplemented) {
+			t.Errorf("%+v: events: %v", c.endpoint, err)
+		}
+		_ = conn.Close()
+	}
+	agents := filepath.Join(dir, "agents.yaml")
+	if err := os.WriteFile(agents, fmt.Appendf(nil, "agents:\n- {scheduler: prod, address: '%s', tls-ca: %s, "+
+		"tls-cert: %s, tls-key: %s}\n", calls, of("ca.pem"), of("operator.pem"), of("operator.key")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, address := serveProcess(t, filepath.Join(dir, "data"), "127.0.0.1:0", "--agents", agents)
+	if code, _, errs := command("scheduler", "register", "--server", address, "--id", "prod", "--builtin", "tiresias",
+		"--nodes", "2", "--gpus-per-node", "8"); code != 0 {
+		t.Fatal(errs)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, out, errs := command("scheduler", "get", "prod", "--server", address, "--json")
+		if strings.Contains(out, `"IN_SYNC"`) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not in sync: %s%s", out, errs)
+		}
+	}
+	if text, err := os.ReadFile(options); err != nil || !strings.Contains(string(text), "schedule: dlas-gpu") {
+		t.Errorf("%v, %s", err, text)
 	}
 }

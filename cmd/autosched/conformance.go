@@ -188,6 +188,19 @@ func (o *conformanceOptions) run(ctx context.Context, out, notes io.Writer) erro
 	return nil
 }
 
+// loopbackListener listens where only callers of this machine connect, who are not identified.
+func loopbackListener(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	if at, ok := l.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		return nil, errors.Join(l.Close(),
+			usageError{fmt.Errorf("--listen: %v is not a loopback address, and no caller is identified", l.Addr())})
+	}
+	return l, nil
+}
+
 func printCheck(out io.Writer, r conformance.Result) {
 	fmt.Fprintf(out, "%-8s %s", r.Outcome, r.Check)
 	if r.Reason != "" {

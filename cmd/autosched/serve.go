@@ -263,21 +263,10 @@ func (o *serveOptions) check() error {
 	if err := o.access.check(); err != nil {
 		return err
 	}
-	if _, _, err := net.SplitHostPort(o.listen); err != nil {
-		return usageError{fmt.Errorf("--listen: %w", err)}
+	if err := o.access.permitsAddress("--listen", o.listen); err != nil || o.operations == "" {
+		return err
 	}
-	if _, _, err := net.SplitHostPort(o.operations); o.operations != "" && err != nil {
-		return usageError{fmt.Errorf("--operations: %w", err)}
-	}
-	// Before anything is written; the addresses are checked again once they are open.
-	for _, x := range []struct{ flag, address string }{{"--listen", o.listen}, {"--operations", o.operations}} {
-		if at, err := net.ResolveTCPAddr("tcp", x.address); err == nil && x.address != "" {
-			if err := o.access.permits(x.flag, at); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return o.access.permitsAddress("--operations", o.operations)
 }
 
 // readAgents reads the agents to call; none without a file.
