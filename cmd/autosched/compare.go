@@ -30,6 +30,7 @@ type comparisonOptions struct {
 	fidelity   fidelityFlags
 	estimates  estimatesFlag
 	site       siteFlag
+	answer     answerFlag
 	schedulers string
 	presets    bool
 	texts      []string // of --row
@@ -86,7 +87,12 @@ same command continues, and one with more rows or windows simulates only what is
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, report.ComparisonSchema, r,
+			return o.answer.show(cmd, o.replay.json, report.ComparisonSchema, r,
+				func() (recommendation, error) {
+					best := report.Best(r)
+					title, _ := report.BestRow(r)
+					return recommendation{o.rows[best].Scheduler, o.rows[best].Config, best > 0, title}, nil
+				},
 				func(w io.Writer) error {
 					return errors.Join(printRows(w, r, o.out), o.site.printChange(w, r.Change))
 				})
@@ -100,6 +106,7 @@ same command continues, and one with more rows or windows simulates only what is
 	o.estimates.add(cmd)
 	o.fidelity.add(cmd)
 	o.site.addOut(cmd)
+	o.answer.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
 	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
@@ -119,7 +126,7 @@ func (o *comparisonOptions) check() error {
 	if err := o.site.use(&o.replay, &o.current, &o.fidelity.recordedFlag); err != nil {
 		return err
 	}
-	if err := cmp.Or(o.estimates.check(), o.fidelity.check()); err != nil {
+	if err := cmp.Or(o.estimates.check(), o.fidelity.check(), o.answer.check(o.replay.json)); err != nil {
 		return err
 	}
 	var names []string

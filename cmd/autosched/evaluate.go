@@ -44,6 +44,7 @@ type evaluateOptions struct {
 
 	fidelity fidelityFlags
 	site     siteFlag
+	answer   answerFlag
 	given    func(flag string) bool
 	compared []string     // methods, after check; nil for all
 	held     space.Config // what the user runs, after check; zero if not given
@@ -107,7 +108,8 @@ seeds computes only what is new. Results of other inputs are computed again.`,
 			if err != nil {
 				return err
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, report.Schema, report.JSON(r),
+			return o.answer.show(cmd, o.replay.json, report.Schema, report.JSON(r),
+				func() (recommendation, error) { return o.recommended(r) },
 				func(w io.Writer) error {
 					return errors.Join(printEvaluation(w, r, o.out), o.site.printChange(w, r.Change))
 				})
@@ -126,6 +128,7 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.round.add(cmd)
 	o.fidelity.add(cmd)
 	o.site.addOut(cmd)
+	o.answer.add(cmd)
 	addSubjectTo(cmd, &o.subjectTo)
 	o.tariff.add(cmd)
 	o.tariff.addDeferrable(cmd)
@@ -176,7 +179,7 @@ func (o *evaluateOptions) check() error {
 	if err := round.CheckObjective(o.round.objective, true); err != nil {
 		return usageError{fmt.Errorf("--%w", err)}
 	}
-	if err := cmp.Or(o.round.checkSettings(), o.fidelity.check()); err != nil {
+	if err := cmp.Or(o.round.checkSettings(), o.fidelity.check(), o.answer.check(o.replay.json)); err != nil {
 		return err
 	}
 	if o.current.given() {
@@ -275,15 +278,24 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 // change is the change of the site's settings that the answer recommends.
 func (o *evaluateOptions) change(ctx context.Context, in *replayInput, r *replay.Report) (*replay.SettingsChange,
 	error) {
-	to := report.AnswerOf(r).Configuration
-	if to == "" || o.site.dir == "" {
-		return nil, nil
-	}
-	config, err := in.scheduler.Space.Parse(in.scheduler.Space.Default(), strings.Fields(to))
-	if err != nil {
+	to, err := o.recommended(r)
+	if err != nil || !to.change {
 		return nil, err
 	}
-	return o.site.change(ctx, in, &o.replay, o.held, config)
+	return o.site.change(ctx, in, &o.replay, o.held, to.config)
+}
+
+// recommended is the configuration to change to once, or the one that runs.
+func (o *evaluateOptions) recommended(r *replay.Report) (recommendation, error) {
+	scheduler, err := o.replay.find()
+	if err != nil {
+		return recommendation{}, err
+	}
+	answer := report.AnswerOf(r)
+	to := answer.Configuration
+	config, err := scheduler.Space.Parse(scheduler.Space.Default(),
+		strings.Fields(cmp.Or(to, r.Baseline.Configuration)))
+	return recommendation{scheduler, config, to != "", answer.Once.Text}, err
 }
 
 // stepText describes the step of a method.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type tuneOptions struct {
 	study    studyFlags
 	fidelity fidelityFlags
 	site     siteFlag
+	answer   answerFlag
 	at       string
 	sampler  string
 	truth    bool
@@ -37,7 +39,8 @@ type tuneOptions struct {
 	top      int
 
 	given     func(flag string) bool
-	incumbent space.Config // after check
+	scheduler *schedulers.Scheduler // after check
+	incumbent space.Config          // after check
 }
 
 func newTuneCmd() *cobra.Command {
@@ -78,6 +81,7 @@ of the objective, which may not be the row listed first.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
   autosched tune --trace sacct.psv --site site --conf-out tuned.conf
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --format native > tiresias.yaml
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --subject-to 'p99_jct<=1.1*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --pareto avg_jct,p99_jct --plot front.html
@@ -100,7 +104,13 @@ of the objective, which may not be the row listed first.`,
 					return err
 				}
 			}
-			return show(cmd.OutOrStdout(), o.replay.json, "tuning/v1", r,
+			return o.answer.show(cmd, o.replay.json, "tuning/v1", r,
+				func() (recommendation, error) {
+					if !r.Adopt {
+						return recommendation{o.scheduler, r.Incumbent, false, r.Reason}, nil
+					}
+					return recommendation{o.scheduler, r.Best, true, r.Reason}, nil
+				},
 				func(w io.Writer) error {
 					return errors.Join(r.print(w, o.top), o.site.printChange(w, r.Change))
 				})
@@ -122,6 +132,7 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.tariff.addDeferrable(cmd)
 	o.fidelity.add(cmd)
 	o.site.addOut(cmd)
+	o.answer.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
 		"since it such as 36h (required; with --site by default the last submission)")
@@ -159,7 +170,7 @@ func (o *tuneOptions) check() error {
 	if err := o.round.checkSettings(); err != nil {
 		return err
 	}
-	if err := o.fidelity.check(); err != nil {
+	if err := cmp.Or(o.fidelity.check(), o.answer.check(o.replay.json)); err != nil {
 		return err
 	}
 	if err := checkPlot(o.plot, ".png", ".svg", ".html"); err != nil {
@@ -180,7 +191,7 @@ func (o *tuneOptions) check() error {
 	if err != nil {
 		return err
 	}
-	o.incumbent = incumbent
+	o.scheduler, o.incumbent = scheduler, incumbent
 	if _, err := search.NewSampler(o.sampler,
 		search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
 		return usageError{fmt.Errorf("--sampler: %w", err)}
