@@ -39,7 +39,9 @@ func TestNativeAnswers(t *testing.T) {
 		sameAnswer(t, fifo, "evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false "+
 			"--methods current,fixed-history --fixed-budget 4",
 			func(text []byte) (json.RawMessage, error) {
-				var r struct{ Answer struct{ Configuration string } }
+				var r struct {
+					Answer struct{ Configuration string }
+				}
 				if err := json.Unmarshal(text, &r); err != nil || r.Answer.Configuration != "backfill=true" {
 					t.Fatalf("%v, %+v", err, r)
 				}
