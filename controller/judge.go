@@ -131,7 +131,11 @@ func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout
 	if t.Ended = watch.Over(mark); t.Ended != "" {
 		return &t, nil, nil
 	}
-	t.Verdict, err = watch.Look(ctx, round.JudgeInput{Snapshot: v.at(ledger, mark), Scheduler: v.Type,
+	seen, _, err := s.sees(v, ledger, mark)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Verdict, err = watch.Look(ctx, round.JudgeInput{Snapshot: seen, Scheduler: v.Type,
 		Goal: v.goal, Seed: v.Policy.Seed})
 	t.Next = watch.Next
 	return &t, nil, err
@@ -167,7 +171,11 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 	if m.engine == nil {
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
 	}
-	p, err := round.Predict(ctx, round.Input{Snapshot: v.at(ledger, from), Settings: settings, Scheduler: v.Type,
+	seen, _, err := s.sees(v, ledger, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := round.Predict(ctx, round.Input{Snapshot: seen, Settings: settings, Scheduler: v.Type,
 		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
 		now, before)
 	if err != nil {

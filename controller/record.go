@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
@@ -60,6 +61,8 @@ type RoundInput struct {
 	Type       string         `json:"type"`
 	Objective  string         `json:"objective"`
 	Simulation Simulation     `json:"simulation"`
+	// Tariff is what energy, cost and CO2 were counted by; nil if they were not.
+	Tariff *energy.Tariff `json:"tariff,omitempty"`
 	// SchedulerRevision is the number of the scheduler's; 0 is 1.
 	SchedulerRevision int64             `json:"scheduler_revision,omitempty"`
 	Running           int64             `json:"running"` // the incumbent's revision, 0 for the defaults
@@ -83,6 +86,8 @@ type RoundDecision struct {
 	// Predicted and Before are the objectives of Config and of the incumbent in each future.
 	Predicted []float64 `json:"predicted,omitempty"`
 	Before    []float64 `json:"before,omitempty"`
+	// Energy is what Config draws instead of the incumbent, if it was adopted and that was counted.
+	Energy *round.EnergyChange `json:"energy,omitempty"`
 	// HistoryDigest is the SHA-256 of the experience for the next round, hexadecimal.
 	HistoryDigest string `json:"history_sha256,omitempty"`
 }
@@ -96,12 +101,12 @@ type RoundCandidate struct {
 }
 
 // newRoundInput is what a round on a scheduler's state is decided on.
-func (v *snapshot) newRoundInput(id roundID, in *round.Input) RoundInput {
+func (v *snapshot) newRoundInput(id roundID, in *round.Input, tariff *energy.Tariff) RoundInput {
 	x := RoundInput{Number: id.number, Urgent: id.urgent, At: id.at(), Zero: v.Zero, Settings: in.Settings,
 		Search: in.Settings.Search, Type: v.Type, Objective: v.Objective, Simulation: v.Simulation,
 		SchedulerRevision: v.Revision,
 		Running:           v.basis().Running, Incumbent: json.RawMessage(in.Incumbent.Canonical()),
-		History: v.Experience}
+		History: v.Experience, Tariff: tariff}
 	for _, c := range in.Refused {
 		x.Refused = append(x.Refused, json.RawMessage(c.Canonical()))
 	}
@@ -196,7 +201,7 @@ func appendFields(dst []byte, v reflect.Value) []byte {
 func newRoundDecision(d *round.Decision) *RoundDecision {
 	out := &RoundDecision{Config: json.RawMessage(d.Config.Canonical()), Adopt: d.Adopt, Reason: d.Reason,
 		Ratio: d.Ratio, Interval: d.Interval, Search: d.Search, Why: d.Why, Stats: d.Stats, Predicted: d.Predicted,
-		Before: d.Before}
+		Before: d.Before, Energy: d.Energy}
 	for i, c := range d.Candidates {
 		one := RoundCandidate{Candidate: c}
 		if i < len(d.Measured) {
@@ -250,11 +255,12 @@ func DecodeRound(sequence int64, text []byte, err error) *RoundRecord {
 
 // beginRecord notes what a round is about to be decided on, nil if the context ends meanwhile. m.mu is
 // not held.
-func (s *Service) beginRecord(ctx context.Context, m *managed, v *snapshot, id roundID, in *round.Input) *RoundRecord {
+func (s *Service) beginRecord(ctx context.Context, m *managed, v *snapshot, id roundID, in *round.Input,
+	tariff *energy.Tariff) *RoundRecord {
 	if s.o.KeepRounds < 0 {
 		return nil
 	}
-	r := &RoundRecord{Simulator: simulator.Version, Input: v.newRoundInput(id, in), Decided: s.now()}
+	r := &RoundRecord{Simulator: simulator.Version, Input: v.newRoundInput(id, in, tariff), Decided: s.now()}
 	m.mu.Lock()
 	r.Cursor, r.Events = m.history.cursor, m.history.events-int64(len(m.pending))
 	m.mu.Unlock()

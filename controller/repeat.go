@@ -88,6 +88,9 @@ func restoreInput(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord) (
 	}
 	in.Snapshot = round.Snapshot{State: ledger.State(x.At), Ledger: ledger, Zero: x.Zero,
 		Simulator: x.Simulation.options()}
+	if err := measure(&in.Snapshot, x.Tariff); err != nil {
+		return in, nil, fmt.Errorf("controller: round %d: %w", r.Sequence, err)
+	}
 	if out.Digest, err = x.digest(ctx, &in); err != nil {
 		return in, nil, err
 	}

@@ -314,13 +314,17 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		settings = settings.Distrusted()
 	}
 	err = s.simulate(m, func() error {
+		seen, tariff, err := s.sees(v, ledger, id.at())
+		if err != nil {
+			return err
+		}
 		in := round.Input{
-			Snapshot: v.at(ledger, id.at()), Settings: settings,
+			Snapshot: seen, Settings: settings,
 			Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.engine,
 			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 			History: v.Experience,
 		}
-		record = s.beginRecord(ctx, m, v, id, &in)
+		record = s.beginRecord(ctx, m, v, id, &in, tariff)
 		d, err = s.o.Decide(ctx, in)
 		record.end(s.now(), &d, err)
 		if err == nil && !id.urgent {
@@ -423,6 +427,7 @@ func (v *snapshot) evidence(id roundID, basis rollout.Basis, d *round.Decision) 
 	return &rollout.Evidence{
 		Round: id.number, At: v.Zero.Add(id.at()), Seed: v.Policy.Seed, Ratio: d.Ratio, Incumbent: basis.Running,
 		Interval: d.Interval, Search: d.Search, Why: d.Why, Stats: d.Stats, Candidates: d.Candidates,
+		Energy: d.Energy,
 	}
 }
 

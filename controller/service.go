@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/autosched/autosched/controller/queue"
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -38,6 +39,9 @@ type Options struct {
 	// RoundLimit bounds the time of the turns of a round, which then keeps what runs;
 	// DefaultRoundLimit if 0.
 	RoundLimit time.Duration
+	// Energy is the tariff at present, by which rounds count energy, cost and CO2; nil if there is none. What it
+	// returns is not changed.
+	Energy func() *energy.Tariff
 	// Jitter draws what is added to the wait after a failed round, at least 0 and below its
 	// argument; random if nil.
 	Jitter func(below time.Duration) time.Duration

@@ -138,7 +138,14 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 		if m.engine == nil {
 			m.engine = generation.NewEngine(v.Zero, generation.Method{})
 		}
-		in := round.Input{Snapshot: v.at(ledger, at), Settings: v.settings(s.o.Workers), Scheduler: v.Type,
+		seen, tariff, err := s.sees(v, ledger, at)
+		if err == nil && tariff == nil && s.o.Energy != nil {
+			_ = measure(&seen, s.o.Energy()) // for people; nothing is decided by it
+		}
+		if err != nil {
+			return err
+		}
+		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
 			Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
 		found, err := round.Foresee(ctx, in, incumbent, c)
 		if err == nil && len(found) == 0 {

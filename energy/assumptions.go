@@ -41,18 +41,18 @@ type Constant struct {
 
 // GPU is the power of a GPU model in W, without and with full utilisation.
 type GPU struct {
-	Idle   float64 `yaml:"idle"`
-	Max    float64 `yaml:"max"`
-	Source string  `yaml:"source"`
+	Idle   float64 `json:"idle" yaml:"idle"`
+	Max    float64 `json:"max" yaml:"max"`
+	Source string  `json:"source" yaml:"source"`
 }
 
 // Assumptions are the constants of the model.
 type Assumptions struct {
-	Version int `yaml:"version"`
+	Version int `json:"version" yaml:"version"`
 	// GPU is the model of node groups that name none.
-	GPU       string              `yaml:"gpu"`
-	Constants map[string]Constant `yaml:"constants"`
-	GPUs      map[string]GPU      `yaml:"gpus"`
+	GPU       string              `json:"gpu" yaml:"gpu"`
+	Constants map[string]Constant `json:"constants" yaml:"constants"`
+	GPUs      map[string]GPU      `json:"gpus" yaml:"gpus"`
 }
 
 //go:embed assumptions.yaml

@@ -10,12 +10,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Meter computes what the jobs of a simulation draw above the power of idle nodes, at the
-// middle of the constants: what a configuration decides while all nodes are on. It is a
-// simulator.Meter.
-type Meter struct{ a *account }
+// Meter computes what the jobs of a simulation draw above the power of idle nodes: what a
+// configuration decides while all nodes are on. It is a simulator.Meter.
+type Meter struct {
+	a *account
+	k int // the place in the band of the constants
+}
 
-// NewMeter makes the meter of a cluster. Prices, intensities and zero are those of Input.
+// NewMeter makes the meter of a cluster, at the middle of the constants. Prices, intensities and zero
+// are those of Input.
 func NewMeter(as *Assumptions, c workload.Cluster, zero time.Time, prices, intensities *Series) (*Meter, error) {
 	a := &account{in: &Input{Assumptions: as, Cluster: c, Zero: zero, Prices: prices, Intensities: intensities}}
 	for k := range bands {
@@ -24,7 +27,23 @@ func NewMeter(as *Assumptions, c workload.Cluster, zero time.Time, prices, inten
 	if err := a.groups(); err != nil {
 		return nil, err
 	}
-	return &Meter{a}, nil
+	return &Meter{a, 1}, nil
+}
+
+// Band are the meters at the low end, the middle and the high end of the constants.
+func (m *Meter) Band() (out [bands]*Meter) {
+	for k := range out {
+		out[k] = &Meter{m.a, k}
+	}
+	return out
+}
+
+// Amount is what Band measured.
+func (m *Meter) Amount(band [bands]simulator.Draw) (out Amount) {
+	for k, d := range band {
+		*out.Energy.at(k), *out.Cost.at(k), *out.CO2.at(k) = d.Energy, d.Cost, d.CO2
+	}
+	return out
 }
 
 // Draw is what a job draws in a spell.
@@ -32,9 +51,9 @@ func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 	active := 0.0
 	add := func(w *watts, gpus int) {
 		if s.Shared {
-			active += w.half[1] * float64(gpus)
+			active += w.half[m.k] * float64(gpus)
 		} else {
-			active += w.alone[1] * float64(gpus)
+			active += w.alone[m.k] * float64(gpus)
 		}
 	}
 	switch {
@@ -48,7 +67,7 @@ func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 		}
 	}
 	var d simulator.Draw
-	d.Energy, d.Cost, d.CO2 = m.a.used(1, active, s.From, s.To)
+	d.Energy, d.Cost, d.CO2 = m.a.used(m.k, active, s.From, s.To)
 	return d
 }
 
@@ -60,9 +79,9 @@ func (m *Meter) Awake(node int, from, to, woken time.Duration) (d simulator.Draw
 		group = m.a.group[node]
 	}
 	w, gpus := &m.a.watts[group], m.a.in.Cluster.Groups[group].GPUsPerNode
-	d.Energy, d.Cost, d.CO2 = m.a.used(1, w.base[1]*float64(gpus)-w.asleep[1], from, to)
+	d.Energy, d.Cost, d.CO2 = m.a.used(m.k, w.base[m.k]*float64(gpus)-w.asleep[m.k], from, to)
 	if end := min(woken, to); end > from {
-		e, cost, co2 := m.a.used(1, w.waking[1], from, end)
+		e, cost, co2 := m.a.used(m.k, w.waking[m.k], from, end)
 		d.Energy, d.Cost, d.CO2 = d.Energy+e, d.Cost+cost, d.CO2+co2
 	}
 	return d
@@ -72,7 +91,7 @@ func (m *Meter) Awake(node int, from, to, woken time.Duration) (d simulator.Draw
 func (m *Meter) Digest() string {
 	h := sha256.New()
 	in := m.a.in
-	fmt.Fprintln(h, *in.Assumptions, in.Cluster.Groups, in.Zero.UnixNano())
+	fmt.Fprintln(h, *in.Assumptions, in.Cluster.Groups, in.Zero.UnixNano(), m.k)
 	for _, s := range []*Series{in.Prices, in.Intensities} {
 		if s == nil {
 			continue

@@ -120,6 +120,8 @@ type Evidence struct {
 	Stats    round.Stats `json:"details,omitzero"`
 	// Candidates are what the round measured, in order.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
+	// Energy is what the values draw instead of the incumbent's; nil if the round counted none.
+	Energy *round.EnergyChange `json:"energy,omitempty"`
 	// Prediction is the round.Prediction of the values, from the instant at which they
 	// took effect; nil before.
 	Prediction json.RawMessage `json:"prediction,omitempty"`

@@ -74,6 +74,9 @@ type Decision struct {
 	// Predicted and Before are the objectives of Config and of the incumbent in each future,
 	// those of a race included, of DecideOnline.
 	Predicted, Before []float64
+	// Energy is what Config draws instead of the incumbent, of DecideOnline; nil unless Config is adopted
+	// and the simulator has an energy.Meter.
+	Energy *EnergyChange
 	// History is for the next round: past winners with the situations they won in. It
 	// changes what is measured, not the adoption rule.
 	History json.RawMessage
@@ -209,6 +212,9 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	}
 	if _, wide := fitting(&in.State); wide > 0 && err == nil {
 		out.Stats.WiderThanCluster = wide
+	}
+	if out.Adopt && err == nil {
+		err = r.weighEnergy(ctx, &out.Decision)
 	}
 	return out, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -21,6 +22,8 @@ type Outlook struct {
 	// better, and Interval its 95 % confidence interval; the zero Interval with too few futures.
 	Ratio    float64
 	Interval Interval
+	// Energy is what it draws, as EnergyObjectives count it, where Snapshot.Simulator has an energy.Meter.
+	Energy *energy.Amount
 	// Limits are the constraints of the goal and the guards that it is beyond, for people.
 	Limits []string
 }
@@ -69,6 +72,9 @@ func Foresee(ctx context.Context, in Input, configs ...space.Config) ([]Outlook,
 		}
 		out[i] = Outlook{Config: c, Objective: m.Values, Metrics: m.Metrics, Ratio: search.Gain(t, first).Ratio,
 			Interval: interval(first.Measurement, m), Limits: g.exceeded(&m)}
+		if out[i].Energy, err = problem.amount(ctx, futures, c); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/simulator"
 )
 
@@ -124,5 +126,50 @@ func TestEnergyNeedsAMeter(t *testing.T) {
 	if _, err := sc.Measure(context.Background(), x.scheduler.Space.Default()); err == nil ||
 		!strings.Contains(err.Error(), "prices are below 0") {
 		t.Error(err)
+	}
+}
+
+// TestEnergyOfDecisions: a decision that adopts says what is drawn before and after, which at the middle of the
+// constants is what the objective counts; an outlook has the same.
+func TestEnergyOfDecisions(t *testing.T) {
+	in := portfolioAt(t, 9, "2")
+	in.Goal = goal(t, "edp")
+	tariff := energy.Tariff{Assumptions: energy.Default()}
+	meter, err := tariff.Meter(in.State.Cluster, in.Zero)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Simulator.Meter = meter
+	in.MinRatio, in.MinGain, in.ChangePrice, in.Dwell, in.Guard = 1, -1, -1, -1, -1
+	d, err := DecideOnline(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Adopt || d.Energy == nil || !strings.Contains(d.Reason, d.Energy.String()) {
+		t.Fatalf("adopted %v, %s: %+v", d.Adopt, d.Reason, d.Energy)
+	}
+	in.Goal = goal(t, "energy")
+	in.Search = d.Search
+	found, err := Foresee(context.Background(), in, in.Incumbent, d.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []energy.Amount{d.Energy.Before, d.Energy.After} {
+		got := found[i].Energy
+		if got == nil || *got != want {
+			t.Errorf("configuration %d: the outlook has %+v, the decision %+v", i, got, want)
+			continue
+		}
+		testshared.Near(t, "energy", got.Energy.Middle, found[i].Mean(), 1e-9*found[i].Mean())
+		for _, b := range []energy.Band{got.Energy, got.Cost, got.CO2} {
+			if !(0 < b.Low && b.Low < b.Middle && b.Middle < b.High) {
+				t.Errorf("the band %+v is not in order", b)
+			}
+		}
+	}
+	in.Simulator.Meter = nil
+	in.Goal = goal(t, "avg_jct")
+	if found, err = Foresee(context.Background(), in, in.Incumbent); err != nil || found[0].Energy != nil {
+		t.Errorf("without a meter: %+v, %v", found, err)
 	}
 }

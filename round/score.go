@@ -156,21 +156,7 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 	}
 	for i := range scenarios {
 		x := &scenarios[i]
-		o := sc.options
-		o.EventBudget = eventsPerJob*x.Jobs() + 1000
-		o.Past, o.Nodes = x.Past, x.Nodes
-		err := InTurn(ctx, func() error {
-			var err error
-			if x.State != nil {
-				err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
-			} else {
-				err = p.sim.Start(sc.cluster, x.Arrivals, policy, o)
-			}
-			if err == nil {
-				err = p.sim.Run(ctx)
-			}
-			return err
-		})
+		err := sc.run(ctx, p, x, policy)
 		if errors.Is(err, simulator.ErrBudget) {
 			f.exhausted = true
 			return f, nil
@@ -206,6 +192,24 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 	f.metrics["preemptions_per_job"] = preemptions / jobs
 	f.metrics["avg_queue_s"] = wait / jobs
 	return f, nil
+}
+
+// run simulates a policy on a scenario, until its last job ends.
+func (sc *Scorer) run(ctx context.Context, p *player, x *Scenario, policy simulator.Policy) error {
+	o := sc.options
+	o.EventBudget = eventsPerJob*x.Jobs() + 1000
+	o.Past, o.Nodes = x.Past, x.Nodes
+	return InTurn(ctx, func() (err error) {
+		if x.State != nil {
+			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
+		} else {
+			err = p.sim.Start(sc.cluster, x.Arrivals, policy, o)
+		}
+		if err == nil {
+			err = p.sim.Run(ctx)
+		}
+		return err
+	})
 }
 
 // Digest identifies everything but the configuration that a measurement depends on.

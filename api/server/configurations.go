@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -337,6 +338,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
 			Fidelity: e.Fidelity, RoundName: roundName(c.Scheduler, e.Record),
 		}
+		out.Evidence.Energy, out.Evidence.IncumbentEnergy = energyToProto(e.Energy)
 	}
 	if e := c.Evidence; e != nil && !e.At.IsZero() {
 		out.Evidence.SchedulerTime = timestamppb.New(e.At)
@@ -405,4 +407,21 @@ func statsToProto(s round.Stats) map[string]float64 {
 		out["jobs_wider_than_cluster"] = float64(s.WiderThanCluster)
 	}
 	return out
+}
+
+// energyToProto is what a configuration and the incumbent draw; nil if that was not counted.
+func energyToProto(c *round.EnergyChange) (after, before *pb.EnergyUse) {
+	if c == nil {
+		return nil, nil
+	}
+	return energyUse(&c.After), energyUse(&c.Before)
+}
+
+// energyUse is nil for nil.
+func energyUse(a *energy.Amount) *pb.EnergyUse {
+	if a == nil {
+		return nil
+	}
+	band := func(b energy.Band) *pb.EnergyBand { return &pb.EnergyBand{Low: b.Low, Middle: b.Middle, High: b.High} }
+	return &pb.EnergyUse{EnergyKwh: band(a.Energy), CostUsd: band(a.Cost), Co2Kg: band(a.CO2)}
 }

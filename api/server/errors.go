@@ -59,6 +59,7 @@ var reasons = []struct {
 	{studies.ErrVersion, codes.Aborted, "CHANGED_MEANWHILE"},
 	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
 	{rollout.ErrInstances, codes.ResourceExhausted, "TOO_MANY_INSTANCES"},
+	{controller.ErrNoTariff, codes.FailedPrecondition, "NO_POWER_MODEL"},
 	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
 	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
 	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},

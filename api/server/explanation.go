@@ -137,7 +137,7 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 
 func outlookToProto(o *round.Outlook) *pb.Outlook {
 	return &pb.Outlook{Parameters: configToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
-		Metrics: o.Metrics}
+		Metrics: o.Metrics, Energy: energyUse(o.Energy)}
 }
 
 // SpaceOf is the space that a scheduler's specification describes, as the service answered it.

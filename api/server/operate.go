@@ -258,6 +258,11 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	}) {
 		checkCost(&c.Policy, &v)
 	}
+	if len(v) == 0 && slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(path string) bool {
+		return strings.HasPrefix(path, "spec.objective") || strings.HasPrefix(path, clusterPath)
+	}) && c.Type != controller.External {
+		s.checkEnergy(c.Objective, c.Cluster, &v)
+	}
 	return v.err()
 }
 

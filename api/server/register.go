@@ -84,7 +84,21 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	}
 	reg.Objective = objectiveFromProto(spec, &v)
 	reg.Params, reg.Rules = narrow(builtin, spec, &v)
+	if len(v) == 0 {
+		s.checkEnergy(reg.Objective, reg.Cluster, &v)
+	}
 	return reg, v.err()
+}
+
+// checkEnergy refuses an objective that counts energy where the service cannot. Without a service, that is for the
+// service to say.
+func (s *Server) checkEnergy(objective string, c workload.Cluster, v *violations) {
+	if s.service == nil {
+		return
+	}
+	if err := s.service.CheckEnergy(objective, c); err != nil {
+		v.add("scheduler.spec.objective", "%v", err)
+	}
 }
 
 // CheckRegistration checks a registration as CreateScheduler does, without a
@@ -292,17 +306,11 @@ func objectiveFromProto(spec *pb.SchedulerSpec, v *violations) string {
 		if err != nil {
 			v.add("scheduler.spec.objective.goal", "%v", err)
 		}
-		if g.Metered() != "" {
-			v.add("scheduler.spec.objective.goal", "%s: %v", g.Metered(), round.ErrNoMeter)
-		}
 		return g.String()
 	}
 	metric, err := round.ParseMetric(spec.GetObjective().GetMetricId())
 	if err != nil {
 		v.add("scheduler.spec.objective.metric_id", "%v", err)
-	}
-	if round.Metered(metric) {
-		v.add("scheduler.spec.objective.metric_id", "%s: %v", metric, round.ErrNoMeter)
 	}
 	return metric
 }

@@ -106,6 +106,7 @@ func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Rou
 		out.Adopt, out.Reason, out.ControllableRatio = d.Adopt, d.Reason, d.Ratio
 		out.Parameters, out.PredictedObjectives, out.IncumbentObjectives = fields(d.Config), d.Predicted, d.Before
 		out.Search, out.SearchReason = string(d.Search), d.Why
+		out.Energy, out.IncumbentEnergy = energyToProto(d.Energy)
 	}
 	if !whole {
 		return out, err

@@ -109,6 +109,10 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		}
 		fmt.Fprintf(w, "simulated\t%s over revision %d, for %s\n", saves, e.GetIncumbentRevision(),
 			e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+		if e.GetEnergy() != nil {
+			fmt.Fprintf(w, "energy\t%s\n\t%s with revision %d\n", energyText(e.GetEnergy()),
+				energyText(e.GetIncumbentEnergy()), e.GetIncumbentRevision())
+		}
 		if id := shortName(e.GetRoundName()); id != "" {
 			fmt.Fprintf(w, "round\t%s ('autosched rounds show %s %s')\n", id, shortName(s.GetName()), id)
 		}

@@ -87,13 +87,17 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 	}
 	fmt.Fprintln(w, ", above 1 is better")
 	fmt.Fprintf(w, "objective\t%s, %s before\n", words.outlook(e.GetTo()), words.outlook(e.GetFrom()))
+	if e.GetTo().GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\t%s\n\t%s before\n", energyText(e.GetTo().GetEnergy()),
+			energyText(e.GetFrom().GetEnergy()))
+	}
 	for _, l := range e.GetLimits() {
 		fmt.Fprintf(w, "limit\tit %s\n", l)
 	}
 	for _, p := range e.GetParameterContributions() {
 		id, delta := p.GetParameterId(), p.GetDeltaObjective()
 		fmt.Fprintf(w, "%s\t%s to %s: objective %s", id, words.value(id, p.GetFrom()), words.value(id, p.GetTo()),
-			plusSign(words.number(words.seconds, delta), delta))
+			plusSign(words.objective(delta), delta))
 		for _, key := range sortedKeys(p.GetDeltaMetrics()) {
 			delta := p.GetDeltaMetrics()[key]
 			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))

@@ -80,13 +80,13 @@ func (f *tariffFlags) check(scheduler string) error {
 }
 
 // deferral is what deferrable jobs wait for; nil if none are.
-func (f *tariffFlags) deferral(t *tariff, zero time.Time, notes io.Writer) (simulator.Deferral, error) {
+func (f *tariffFlags) deferral(t *energy.Tariff, zero time.Time, notes io.Writer) (simulator.Deferral, error) {
 	if len(f.marks) == 0 {
 		return nil, nil
 	}
-	series := t.prices
+	series := t.Prices
 	if f.by == "carbon" || series == nil && f.by == "" {
-		series = t.intensities
+		series = t.Intensities
 	}
 	if series == nil {
 		fmt.Fprintln(notes, "note: prices and carbon intensities are constant: no job is deferred")
@@ -97,67 +97,44 @@ func (f *tariffFlags) deferral(t *tariff, zero time.Time, notes io.Writer) (simu
 // given reports whether any of the flags is.
 func (f *tariffFlags) given() bool { return f.power != "" || f.prices != "" || f.carbon != "" }
 
-// tariff is what the files hold.
-type tariff struct {
-	assumptions         *energy.Assumptions
-	prices, intensities *energy.Series
-	zone                *time.Location
-}
-
-// readTariff reads a file, which may be compressed, and whose name the reader's errors have.
-func readTariff[T any](path string, read func(io.Reader) (*T, error)) (*T, error) {
-	in, err := atomicfile.Open(path)
+// read reads what the flags name.
+func (f *tariffFlags) read() (*energy.Tariff, error) {
+	zone, err := trace.ParseZone(f.zone)
 	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return read(in)
-}
-
-func (f *tariffFlags) read() (*tariff, error) {
-	t := &tariff{assumptions: energy.Default()}
-	var err error
-	if t.zone, err = trace.ParseZone(f.zone); err != nil {
 		return nil, usageError{fmt.Errorf("--tariff-timezone: %w", err)}
 	}
 	if f.grid != "" && f.carbon == "" {
 		return nil, usageError{errors.New("--carbon-zone: is a zone of --carbon, which is missing")}
 	}
-	if f.power != "" {
-		if t.assumptions, err = readTariff(f.power, func(r io.Reader) (*energy.Assumptions, error) {
-			return energy.Read(r, f.power)
-		}); err != nil {
-			return nil, fmt.Errorf("--power: %w", err)
-		}
-	}
-	if f.prices != "" {
-		if t.prices, err = readTariff(f.prices, func(r io.Reader) (*energy.Series, error) {
-			return energy.ReadPrices(r, f.prices, t.zone)
-		}); err != nil {
-			return nil, fmt.Errorf("--prices: %w", err)
-		}
-	}
-	if f.carbon != "" {
-		if t.intensities, err = readTariff(f.carbon, func(r io.Reader) (*energy.Series, error) {
-			return energy.ReadIntensities(r, f.carbon, f.grid, t.zone)
-		}); err != nil {
-			return nil, fmt.Errorf("--carbon: %w", err)
-		}
+	files := energy.Files{Power: f.power, Prices: f.prices, Carbon: f.carbon, CarbonZone: f.grid}
+	t, err := files.Read(zone)
+	if err != nil {
+		return nil, fmt.Errorf("--%w", err)
 	}
 	return t, nil
 }
 
-// meter measures what jobs draw on a cluster.
-func (t *tariff) meter(c workload.Cluster, zero time.Time) (*energy.Meter, error) {
-	return energy.NewMeter(t.assumptions, c, zero, t.prices, t.intensities)
+// readZoned reads a file, which may be compressed, with the zone of the flags.
+func readZoned[T any](f *tariffFlags, path string,
+	read func(io.Reader, string, *time.Location) (*T, error)) (*T, error) {
+	zone, err := trace.ParseZone(f.zone)
+	if err != nil {
+		return nil, err
+	}
+	in, err := atomicfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return read(in, path, zone)
 }
 
 // measure makes runs count what jobs draw; a nil tariff leaves them as they are.
-func (f *tariffFlags) measure(t *tariff, in *replayInput, c workload.Cluster, notes io.Writer) error {
+func (f *tariffFlags) measure(t *energy.Tariff, in *replayInput, c workload.Cluster, notes io.Writer) error {
 	if t == nil {
 		return nil
 	}
-	meter, err := t.meter(c, in.trace.Zero())
+	meter, err := t.Meter(c, in.trace.Zero())
 	if err != nil {
 		return err
 	}
@@ -166,15 +143,15 @@ func (f *tariffFlags) measure(t *tariff, in *replayInput, c workload.Cluster, no
 }
 
 // operate sets what nodes that sleep and jobs that are deferred need.
-func (f *tariffFlags) operate(t *tariff, in *replayInput, notes io.Writer) (err error) {
-	in.options.Wake = t.assumptions.WakeTime()
+func (f *tariffFlags) operate(t *energy.Tariff, in *replayInput, notes io.Writer) (err error) {
+	in.options.Wake = t.Assumptions.WakeTime()
 	in.options.Deferral, err = f.deferral(t, in.trace.Zero(), notes)
 	return err
 }
 
 // account is the report of a timeline.
-func (t *tariff) account(in *energy.Input) (*energy.Report, error) {
-	in.Assumptions, in.Prices, in.Intensities = t.assumptions, t.prices, t.intensities
+func account(t *energy.Tariff, in *energy.Input) (*energy.Report, error) {
+	in.Assumptions, in.Prices, in.Intensities = t.Assumptions, t.Prices, t.Intensities
 	return energy.Account(in)
 }
 
@@ -292,9 +269,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	}
 	var measured *energy.Measured
 	if o.measured != "" {
-		if measured, err = readTariff(o.measured, func(r io.Reader) (*energy.Measured, error) {
-			return energy.ReadMeasured(r, o.measured, t.zone)
-		}); err != nil {
+		if measured, err = readZoned(&o.tariff, o.measured, energy.ReadMeasured); err != nil {
 			return nil, fmt.Errorf("--measured: %w", err)
 		}
 		measured.Facility = o.facility
@@ -326,7 +301,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	for _, s := range x.Spells {
 		x.From, x.To = min(x.From, s.From), max(x.To, s.To)
 	}
-	if r.Report, err = t.account(x); err != nil {
+	if r.Report, err = account(t, x); err != nil {
 		return nil, err
 	}
 	for _, note := range r.Notes {
@@ -344,9 +319,9 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 }
 
 // simulate fills the jobs and spells of a simulation in, and says how nodes slept and jobs were deferred.
-func (o *energyReportOptions) simulate(ctx context.Context, notes io.Writer, t *tariff, in *replayInput,
+func (o *energyReportOptions) simulate(ctx context.Context, notes io.Writer, t *energy.Tariff, in *replayInput,
 	w *workload.Workload, x *energy.Input) (*simulator.Sleep, *simulator.Deferred, error) {
-	meter, err := t.meter(o.replay.cluster, in.trace.Zero())
+	meter, err := t.Meter(o.replay.cluster, in.trace.Zero())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -93,9 +93,7 @@ func (o *energySleepOptions) run(notes io.Writer) (*energySleepReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := readTariff(o.log, func(r io.Reader) (*energy.NodeLog, error) {
-		return energy.ReadNodeLog(r, o.log, t.zone)
-	})
+	log, err := readZoned(&o.tariff, o.log, energy.ReadNodeLog)
 	if err != nil {
 		return nil, fmt.Errorf("--node-log: %w", err)
 	}
@@ -104,8 +102,8 @@ func (o *energySleepOptions) run(notes io.Writer) (*energySleepReport, error) {
 	}
 	r := &energySleepReport{Log: o.log, Unknown: log.Unknown}
 	for _, after := range o.after {
-		x, err := log.Sleep(t.assumptions, energy.SleepPlan{After: after, Spare: o.spare, GPUsPerNode: o.gpus},
-			t.prices, t.intensities)
+		x, err := log.Sleep(t.Assumptions, energy.SleepPlan{After: after, Spare: o.spare, GPUsPerNode: o.gpus},
+			t.Prices, t.Intensities)
 		if err != nil {
 			return nil, err
 		}

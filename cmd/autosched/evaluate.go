@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
@@ -218,7 +219,7 @@ func (o *evaluateOptions) check() error {
 // run evaluates, and writes the report if a folder is named. Notes and progress
 // go to notes.
 func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Report, error) {
-	var tariff *tariff
+	var tariff *energy.Tariff
 	var err error
 	if o.goal.Metered() != "" || o.tariff.given() || schedulers.Sleeps(o.replay.scheduler) ||
 		schedulers.Defers(o.replay.scheduler) {

@@ -165,6 +165,10 @@ func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
 	}
 	fmt.Fprintf(w, "futures\t%s: best %s, incumbent %s\n", objective, meanText(r.GetPredictedObjectives()),
 		meanText(r.GetIncumbentObjectives()))
+	if r.GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\tbest %s\n\tincumbent %s\n", energyText(r.GetEnergy()),
+			energyText(r.GetIncumbentEnergy()))
+	}
 	if best := valuesLine(r.GetParameters(), s); r.GetAdopt() {
 		fmt.Fprintf(w, "adopted\t%s\n", best)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 )
@@ -53,6 +54,7 @@ type serveOptions struct {
 	access     serveAccess
 	agents     string // file of agents
 	evaluators string // file of evaluators
+	energy     string // file of energy.Files
 	webhook    string // for notices of findings
 	keepRounds int
 	retain     time.Duration
@@ -126,6 +128,9 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 				if _, _, err := o.openEvaluators(); err != nil {
 					return o.named(err)
 				}
+				if _, err := o.openEnergy(slog.New(slog.DiscardHandler)); err != nil {
+					return o.named(err)
+				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
@@ -160,6 +165,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
 	fl.StringVar(&o.evaluators, "evaluators", "",
 		"YAML file of what measures the trials of studies: commands and services (docs/studies.md)")
+	fl.StringVar(&o.energy, "energy", "",
+		"YAML file that names the power model, prices and carbon intensities, for objectives that count energy (docs/energy.md)")
 	fl.StringVar(&o.webhook, "findings-webhook", "",
 		"URL to post findings to as JSON when they open and close (docs/patterns.md)")
 	o.traces.add(cmd)
@@ -307,6 +314,18 @@ func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close 
 	return all, close, nil
 }
 
+// openEnergy reads the power model, prices and carbon intensities; nil without a file.
+func (o *serveOptions) openEnergy(log *slog.Logger) (func() *energy.Tariff, error) {
+	if o.energy == "" {
+		return nil, nil
+	}
+	source, err := energy.OpenSource(o.energy, log)
+	if err != nil {
+		return nil, fmt.Errorf("--energy: %w", err)
+	}
+	return source.Tariff, nil
+}
+
 // pushTo calls agents in the background until the context ends.
 func pushTo(ctx context.Context, agents []push.Agent, s *server.Server, log *slog.Logger) (stop func(), err error) {
 	pusher, err := push.New(agents, func(id string) (*grpc.ClientConn, error) { return s.Connect("push", id) }, log)
@@ -339,6 +358,10 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer closeEvaluators()
+	tariff, err := o.openEnergy(log)
+	if err != nil {
+		return err
+	}
 	files, err := access.Open(o.access.files, access.Options{Log: log})
 	if err != nil {
 		return err
@@ -365,7 +388,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep, Retain: o.retain,
-		RoundLimit: o.roundLimit, Log: log}
+		RoundLimit: o.roundLimit, Energy: tariff, Log: log}
 	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
 		Build: built().labels(), Limits: o.limits, Evaluators: evaluators,
 		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}

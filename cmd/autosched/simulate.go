@@ -145,7 +145,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	var spells *energy.Recorder
 	if o.energy || o.tariff.given() {
-		meter, err := tariff.meter(cluster, in.trace.Zero())
+		meter, err := tariff.Meter(cluster, in.trace.Zero())
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if spells == nil {
 		return r, nil
 	}
-	r.Energy, err = tariff.account(&energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(),
+	r.Energy, err = account(tariff, &energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(),
 		From: in.from, To: sim.Now(), Jobs: energyJobs(&sim), Spells: spells.Spells, Naps: sim.Naps()})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -211,7 +212,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		return nil, err
 	}
 	defer study.close()
-	var tariff *tariff
+	var tariff *energy.Tariff
 	if o.measures() {
 		if tariff, err = o.tariff.read(); err != nil {
 			return nil, err

@@ -105,6 +105,10 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, words.metric(key, after.GetMetrics()[key]),
 			words.metric(key, before.GetMetrics()[key]), running)
 	}
+	if after.GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\t%s\n\t%s with %s\n", energyText(after.GetEnergy()),
+			energyText(before.GetEnergy()), running)
+	}
 	for _, id := range sortedKeys(after.GetParameters()) {
 		if a, b := words.value(id, before.GetParameters()[id]), words.value(id, after.GetParameters()[id]); a != b {
 			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
@@ -115,8 +119,8 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 
 // amounts says how numbers of a scheduler print: times as such.
 type amounts struct {
-	seconds bool // its objective is a time
-	space   *space.Space
+	goal  round.Goal // the zero Goal of an external scheduler
+	space *space.Space
 }
 
 func (c *client) amounts(ctx context.Context, scheduler string) (*amounts, error) {
@@ -125,8 +129,9 @@ func (c *client) amounts(ctx context.Context, scheduler string) (*amounts, error
 		return nil, err
 	}
 	a := &amounts{}
-	if goal, err := round.ParseGoal(s.GetSpec().GetObjective().GetMetricId()); err == nil {
-		a.seconds = goal.Seconds()
+	objective := s.GetSpec().GetObjective()
+	if goal, err := round.ParseGoal(objective.GetMetricId() + objective.GetGoal()); err == nil {
+		a.goal = goal
 	}
 	a.space, err = server.SpaceOf(s.GetSpec())
 	return a, err
@@ -137,7 +142,16 @@ func (a *amounts) outlook(o *pb.Outlook) string {
 	if len(o.GetObjectives()) == 0 {
 		return "does not end"
 	}
-	return a.number(a.seconds, o.GetObjective())
+	return a.objective(o.GetObjective())
+}
+
+// objective is a value of the objective with its unit.
+func (a *amounts) objective(x float64) string {
+	text := a.number(a.goal.Seconds(), x)
+	if round.Metered(a.goal.Metric()) {
+		text += " " + a.goal.Unit()
+	}
+	return text
 }
 
 func (a *amounts) number(seconds bool, x float64) string {
@@ -150,6 +164,18 @@ func (a *amounts) number(seconds bool, x float64) string {
 // metric is one of an outlook; those in seconds end in _s.
 func (a *amounts) metric(key string, x float64) string {
 	return a.number(strings.HasSuffix(key, "_s"), x)
+}
+
+// energyText is what a configuration draws, with the band of the power model.
+func energyText(u *pb.EnergyUse) string {
+	if u == nil {
+		return "-"
+	}
+	band := func(b *pb.EnergyBand, unit string) string {
+		return fmt.Sprintf("%s %s (%s to %s)", shortNumber(b.GetMiddle()), unit, shortNumber(b.GetLow()),
+			shortNumber(b.GetHigh()))
+	}
+	return band(u.GetEnergyKwh(), "kWh") + ", " + band(u.GetCostUsd(), "$") + ", " + band(u.GetCo2Kg(), "kg CO2")
 }
 
 // plusSign is a difference with its sign.

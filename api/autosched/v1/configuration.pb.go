@@ -711,9 +711,13 @@ type TuningEvidence struct {
 	// The trial that measured it, of origin STUDY: schedulers/{scheduler}/studies/{study}/trials/{trial}.
 	// controllable_ratio is then the metric of what ran over that of the trial, or the inverse where the
 	// metric is maximised; 0 if what ran was not measured. There was no round.
-	TrialName     string `protobuf:"bytes,51,opt,name=trial_name,json=trialName,proto3" json:"trial_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TrialName string `protobuf:"bytes,51,opt,name=trial_name,json=trialName,proto3" json:"trial_name,omitempty"`
+	// What the configuration draws, and what the incumbent draws; unset if neither the objective nor a
+	// constraint counts energy.
+	Energy          *EnergyUse `protobuf:"bytes,52,opt,name=energy,proto3" json:"energy,omitempty"`
+	IncumbentEnergy *EnergyUse `protobuf:"bytes,53,opt,name=incumbent_energy,json=incumbentEnergy,proto3" json:"incumbent_energy,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *TuningEvidence) Reset() {
@@ -835,6 +839,20 @@ func (x *TuningEvidence) GetTrialName() string {
 		return x.TrialName
 	}
 	return ""
+}
+
+func (x *TuningEvidence) GetEnergy() *EnergyUse {
+	if x != nil {
+		return x.Energy
+	}
+	return nil
+}
+
+func (x *TuningEvidence) GetIncumbentEnergy() *EnergyUse {
+	if x != nil {
+		return x.IncumbentEnergy
+	}
+	return nil
 }
 
 // Acknowledgement is what a scheduler said about a revision.
@@ -2436,7 +2454,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\b\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\b\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2501,7 +2519,7 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12-\n" +
 	"\x12controllable_ratio\x18\a \x01(\x01R\x11controllableRatio\x12\x16\n" +
 	"\x06excess\x18\b \x01(\x01R\x06excess\x12D\n" +
-	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\xb2\x04\n" +
+	"\x10park_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0eparkExpireTime\"\xa7\x05\n" +
 	"\x0eTuningEvidence\x12\x17\n" +
 	"\x05round\x18\x01 \x01(\x03R\binterval\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x12\n" +
@@ -2519,7 +2537,9 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
 	"round_name\x182 \x01(\tR\troundName\x12\x1d\n" +
 	"\n" +
-	"trial_name\x183 \x01(\tR\ttrialName\x1a:\n" +
+	"trial_name\x183 \x01(\tR\ttrialName\x12/\n" +
+	"\x06energy\x184 \x01(\v2\x17.autosched.v1.EnergyUseR\x06energy\x12B\n" +
+	"\x10incumbent_energy\x185 \x01(\v2\x17.autosched.v1.EnergyUseR\x0fincumbentEnergy\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +
@@ -2717,8 +2737,9 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*WatchConfigurationsResponse_Heartbeat)(nil), // 35: autosched.v1.WatchConfigurationsResponse.Heartbeat
 	nil,                           // 36: autosched.v1.PinConfigurationRequest.ParametersEntry
 	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*structpb.Value)(nil),        // 39: google.protobuf.Value
+	(*EnergyUse)(nil),             // 38: autosched.v1.EnergyUse
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 40: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
@@ -2736,60 +2757,62 @@ var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	37, // 12: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
 	37, // 13: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
 	32, // 14: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	2,  // 15: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	33, // 16: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	37, // 17: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
-	3,  // 18: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	38, // 19: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	38, // 20: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	3,  // 21: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	34, // 22: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	35, // 23: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	8,  // 24: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	5,  // 25: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
-	3,  // 26: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	36, // 27: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
-	37, // 28: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	37, // 29: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
-	37, // 30: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 31: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	37, // 32: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	37, // 33: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 34: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	39, // 35: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	39, // 36: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	39, // 37: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 38: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	11, // 39: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	13, // 40: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	15, // 41: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	27, // 42: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 43: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
-	17, // 44: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
-	20, // 45: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	21, // 46: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	22, // 47: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	25, // 48: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	28, // 49: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	29, // 50: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 51: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 52: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 53: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 54: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 55: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 56: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
-	18, // 57: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
-	3,  // 58: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 59: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	23, // 60: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	26, // 61: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 62: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	30, // 63: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	51, // [51:64] is the sub-list for method output_type
-	38, // [38:51] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	38, // 15: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
+	38, // 16: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	2,  // 17: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
+	33, // 18: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	37, // 19: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	3,  // 20: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	39, // 21: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	39, // 22: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	3,  // 23: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
+	34, // 24: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	35, // 25: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	8,  // 26: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	5,  // 27: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
+	3,  // 28: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	36, // 29: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	37, // 30: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 31: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	37, // 32: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 33: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	37, // 34: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	37, // 35: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 36: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	40, // 37: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	40, // 38: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	40, // 39: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 40: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 41: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 42: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 43: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	27, // 44: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 45: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
+	17, // 46: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
+	20, // 47: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	21, // 48: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	22, // 49: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	25, // 50: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	28, // 51: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	29, // 52: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 53: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 54: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 55: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 56: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 57: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 58: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	18, // 59: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 60: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 61: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	23, // 62: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	26, // 63: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 64: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	30, // 65: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	53, // [53:66] is the sub-list for method output_type
+	40, // [40:53] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -2797,6 +2820,7 @@ func file_autosched_v1_configuration_proto_init() {
 	if File_autosched_v1_configuration_proto != nil {
 		return
 	}
+	file_autosched_v1_energy_proto_init()
 	file_autosched_v1_configuration_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),

@@ -459,7 +459,10 @@ type Outlook struct {
 	// Their mean.
 	Objective float64 `protobuf:"fixed64,3,opt,name=objective,proto3" json:"objective,omitempty"`
 	// Means over the futures: avg_queue_s, the queueing delay in seconds, and preemptions_per_job.
-	Metrics       map[string]float64 `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Metrics map[string]float64 `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// What it draws. WhatIf has it where the service has a power model, explanations where the objective
+	// or a constraint counts energy.
+	Energy        *EnergyUse `protobuf:"bytes,5,opt,name=energy,proto3" json:"energy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +521,13 @@ func (x *Outlook) GetObjective() float64 {
 func (x *Outlook) GetMetrics() map[string]float64 {
 	if x != nil {
 		return x.Metrics
+	}
+	return nil
+}
+
+func (x *Outlook) GetEnergy() *EnergyUse {
+	if x != nil {
+		return x.Energy
 	}
 	return nil
 }
@@ -821,7 +831,7 @@ var File_autosched_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\n" +
-	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n" +
+	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/round.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n" +
 	"\x19ValidateParametersRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12W\n" +
 	"\n" +
@@ -864,7 +874,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\afutures\x18\b \x01(\x05R\afutures\x12-\n" +
 	"\x12incumbent_revision\x18\t \x01(\x03R\x11incumbentRevision\x12-\n" +
 	"\x12scheduler_revision\x18\n" +
-	" \x01(\x03R\x11schedulerRevision\"\xdf\x02\n" +
+	" \x01(\x03R\x11schedulerRevision\"\x90\x03\n" +
 	"\aOutlook\x12E\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2%.autosched.v1.Outlook.ParametersEntryR\n" +
@@ -873,7 +883,8 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"objectives\x18\x02 \x03(\x01R\n" +
 	"objectives\x12\x1c\n" +
 	"\tobjective\x18\x03 \x01(\x01R\tobjective\x12<\n" +
-	"\ametrics\x18\x04 \x03(\v2\".autosched.v1.Outlook.MetricsEntryR\ametrics\x1aU\n" +
+	"\ametrics\x18\x04 \x03(\v2\".autosched.v1.Outlook.MetricsEntryR\ametrics\x12/\n" +
+	"\x06energy\x18\x05 \x01(\v2\x17.autosched.v1.EnergyUseR\x06energy\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a:\n" +
@@ -952,7 +963,8 @@ var file_autosched_v1_explanation_proto_goTypes = []any{
 	nil,                                        // 15: autosched.v1.ParameterContribution.DeltaMetricsEntry
 	(*structpb.Value)(nil),                     // 16: google.protobuf.Value
 	(*timestamppb.Timestamp)(nil),              // 17: google.protobuf.Timestamp
-	(*Round_Candidate)(nil),                    // 18: autosched.v1.Round.Candidate
+	(*EnergyUse)(nil),                          // 18: autosched.v1.EnergyUse
+	(*Round_Candidate)(nil),                    // 19: autosched.v1.Round.Candidate
 }
 var file_autosched_v1_explanation_proto_depIdxs = []int32{
 	10, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
@@ -966,30 +978,31 @@ var file_autosched_v1_explanation_proto_depIdxs = []int32{
 	6,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
 	13, // 9: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
 	14, // 10: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
-	0,  // 11: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
-	6,  // 12: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
-	6,  // 13: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
-	9,  // 14: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
-	18, // 15: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
-	16, // 16: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
-	16, // 17: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
-	15, // 18: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
-	3,  // 19: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
-	16, // 20: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 21: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 22: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 23: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 24: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
-	4,  // 25: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
-	7,  // 26: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
-	2,  // 27: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
-	5,  // 28: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
-	8,  // 29: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
-	27, // [27:30] is the sub-list for method output_type
-	24, // [24:27] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	18, // 11: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
+	0,  // 12: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
+	6,  // 13: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
+	6,  // 14: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
+	9,  // 15: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
+	19, // 16: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
+	16, // 17: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
+	16, // 18: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
+	15, // 19: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
+	3,  // 20: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
+	16, // 21: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 22: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 23: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	16, // 24: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 25: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
+	4,  // 26: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
+	7,  // 27: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
+	2,  // 28: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
+	5,  // 29: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
+	8,  // 30: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
+	28, // [28:31] is the sub-list for method output_type
+	25, // [25:28] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_explanation_proto_init() }
@@ -997,6 +1010,7 @@ func file_autosched_v1_explanation_proto_init() {
 	if File_autosched_v1_explanation_proto != nil {
 		return
 	}
+	file_autosched_v1_energy_proto_init()
 	file_autosched_v1_round_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

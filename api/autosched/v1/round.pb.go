@@ -70,8 +70,12 @@ type Round struct {
 	SimulatorVersion string `protobuf:"bytes,23,opt,name=simulator_version,json=simulatorVersion,proto3" json:"simulator_version,omitempty"`
 	// The SchedulerRevision that it decided for.
 	SchedulerRevision int64 `protobuf:"varint,24,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What the adopted configuration draws, and what the incumbent draws; unset if nothing was adopted or
+	// neither the objective nor a constraint counts energy.
+	Energy          *EnergyUse `protobuf:"bytes,25,opt,name=energy,proto3" json:"energy,omitempty"`
+	IncumbentEnergy *EnergyUse `protobuf:"bytes,26,opt,name=incumbent_energy,json=incumbentEnergy,proto3" json:"incumbent_energy,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Round) Reset() {
@@ -270,6 +274,20 @@ func (x *Round) GetSchedulerRevision() int64 {
 		return x.SchedulerRevision
 	}
 	return 0
+}
+
+func (x *Round) GetEnergy() *EnergyUse {
+	if x != nil {
+		return x.Energy
+	}
+	return nil
+}
+
+func (x *Round) GetIncumbentEnergy() *EnergyUse {
+	if x != nil {
+		return x.IncumbentEnergy
+	}
+	return nil
 }
 
 type GetRoundRequest struct {
@@ -545,7 +563,7 @@ var File_autosched_v1_round_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x83\v\n" +
+	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\v\n" +
 	"\x05Round\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
 	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12;\n" +
@@ -577,7 +595,9 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"eventCount\x12!\n" +
 	"\fevent_cursor\x18\x16 \x01(\tR\veventCursor\x12+\n" +
 	"\x11simulator_version\x18\x17 \x01(\tR\x10simulatorVersion\x12-\n" +
-	"\x12scheduler_revision\x18\x18 \x01(\x03R\x11schedulerRevision\x1aU\n" +
+	"\x12scheduler_revision\x18\x18 \x01(\x03R\x11schedulerRevision\x12/\n" +
+	"\x06energy\x18\x19 \x01(\v2\x17.autosched.v1.EnergyUseR\x06energy\x12B\n" +
+	"\x10incumbent_energy\x18\x1a \x01(\v2\x17.autosched.v1.EnergyUseR\x0fincumbentEnergy\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a\xc8\x02\n" +
@@ -636,7 +656,8 @@ var file_autosched_v1_round_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
 	(*structpb.Struct)(nil),       // 9: google.protobuf.Struct
-	(*structpb.Value)(nil),        // 10: google.protobuf.Value
+	(*EnergyUse)(nil),             // 10: autosched.v1.EnergyUse
+	(*structpb.Value)(nil),        // 11: google.protobuf.Value
 }
 var file_autosched_v1_round_proto_depIdxs = []int32{
 	7,  // 0: autosched.v1.Round.scheduler_time:type_name -> google.protobuf.Timestamp
@@ -645,19 +666,21 @@ var file_autosched_v1_round_proto_depIdxs = []int32{
 	4,  // 3: autosched.v1.Round.parameters:type_name -> autosched.v1.Round.ParametersEntry
 	5,  // 4: autosched.v1.Round.candidates:type_name -> autosched.v1.Round.Candidate
 	9,  // 5: autosched.v1.Round.settings:type_name -> google.protobuf.Struct
-	0,  // 6: autosched.v1.ListRoundsResponse.rounds:type_name -> autosched.v1.Round
-	10, // 7: autosched.v1.Round.ParametersEntry.value:type_name -> google.protobuf.Value
-	6,  // 8: autosched.v1.Round.Candidate.parameters:type_name -> autosched.v1.Round.Candidate.ParametersEntry
-	10, // 9: autosched.v1.Round.Candidate.ParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 10: autosched.v1.RoundService.GetRound:input_type -> autosched.v1.GetRoundRequest
-	2,  // 11: autosched.v1.RoundService.ListRounds:input_type -> autosched.v1.ListRoundsRequest
-	0,  // 12: autosched.v1.RoundService.GetRound:output_type -> autosched.v1.Round
-	3,  // 13: autosched.v1.RoundService.ListRounds:output_type -> autosched.v1.ListRoundsResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	10, // 6: autosched.v1.Round.energy:type_name -> autosched.v1.EnergyUse
+	10, // 7: autosched.v1.Round.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	0,  // 8: autosched.v1.ListRoundsResponse.rounds:type_name -> autosched.v1.Round
+	11, // 9: autosched.v1.Round.ParametersEntry.value:type_name -> google.protobuf.Value
+	6,  // 10: autosched.v1.Round.Candidate.parameters:type_name -> autosched.v1.Round.Candidate.ParametersEntry
+	11, // 11: autosched.v1.Round.Candidate.ParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 12: autosched.v1.RoundService.GetRound:input_type -> autosched.v1.GetRoundRequest
+	2,  // 13: autosched.v1.RoundService.ListRounds:input_type -> autosched.v1.ListRoundsRequest
+	0,  // 14: autosched.v1.RoundService.GetRound:output_type -> autosched.v1.Round
+	3,  // 15: autosched.v1.RoundService.ListRounds:output_type -> autosched.v1.ListRoundsResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_round_proto_init() }
@@ -665,6 +688,7 @@ func file_autosched_v1_round_proto_init() {
 	if File_autosched_v1_round_proto != nil {
 		return
 	}
+	file_autosched_v1_energy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
