@@ -8,6 +8,7 @@ package client
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -124,9 +125,10 @@ func (c *Client) Reapply() {
 // Register creates the scheduler, or returns the one of this id that exists. It waits
 // for a service that is away.
 func (c *Client) Register(ctx context.Context, s *pb.Scheduler) (registered *pb.Scheduler, created bool, err error) {
+	request := crand.Text() // the same in every attempt: the answer to one may have been lost
 	err = c.persist(ctx, func() (err error) {
 		registered, err = c.tuning.CreateScheduler(ctx,
-			&pb.CreateSchedulerRequest{SchedulerId: c.o.Scheduler, Scheduler: s})
+			&pb.CreateSchedulerRequest{SchedulerId: c.o.Scheduler, Scheduler: s, RequestId: request})
 		created = err == nil
 		if status.Code(err) == codes.AlreadyExists {
 			registered, err = c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: c.name})

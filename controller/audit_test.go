@@ -80,8 +80,11 @@ func TestEveryChangeHasARecord(t *testing.T) {
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
 	for range 2 { // the second is the same request again
-		if _, err := h.service.Register(as("CreateScheduler", ""), reg, &controller.Request{ID: "x", Digest: "d"},
-			false); err != nil {
+		if _, err := h.service.Once(as("CreateScheduler", ""), controller.Request{ID: "x", Digest: "d"},
+			func(ctx context.Context) (string, error) {
+				_, err := h.service.Register(ctx, reg, false)
+				return "", err
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}

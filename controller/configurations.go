@@ -134,14 +134,22 @@ func (s *Service) Propose(ctx context.Context, id string, c space.Config, reason
 		change, err := v.step(e, s.now())
 		if err == nil {
 			revision = change.Scheduler.LastRevision
+			made(ctx, id, revision)
 		}
 		return change, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", reason)
-	return m.snapshot.Load().config(revision), nil
+	if !ValidatesOnly(ctx) {
+		s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", reason)
+	}
+	return m.view(ctx).config(revision), nil
+}
+
+// made notes which revision a request makes or offers.
+func made(ctx context.Context, id string, revision int64) {
+	PendingOf(ctx).Made(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
 }
 
 // Approve offers a proposed revision to its scheduler.
@@ -155,8 +163,7 @@ func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject) (*rol
 }
 
 // Pin offers values and keeps them on offer. They are made of the present space and those on offer.
-// With validateOnly nothing is stored, and what would be offered is returned.
-func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, validateOnly bool,
+func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin,
 	config func(sp *space.Space, offered space.Config) (space.Config, error)) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
@@ -168,7 +175,7 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, validateO
 			rollout.ErrState,
 			id, e.At.UTC().Format(time.RFC3339))
 	}
-	var planned *rollout.Configuration
+	var revision int64
 	var changed bool
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		base := v.space.Default()
@@ -178,26 +185,21 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, validateO
 		if e.Config, err = config(v.space, base); err != nil {
 			return nil, err
 		}
-		next, _, err := rollout.Step(v.rollout(), e, s.now())
-		if err != nil {
-			return nil, err
-		}
-		if planned = next.Offered(); validateOnly {
-			return nil, nil
-		}
 		c, err := v.step(e, s.now())
-		changed = c != nil
+		if revision = v.OfferedRevision; c != nil {
+			changed, revision = true, c.Scheduler.OfferedRevision
+			made(ctx, id, revision)
+		}
 		return c, err
 	})
-	if err != nil || validateOnly {
-		return planned, err
+	if err != nil {
+		return nil, err
 	}
-	if changed {
-		s.o.Log.InfoContext(ctx, "configuration pinned", "scheduler", id, "revision", planned.Revision, "until",
-			pin.Until,
+	if changed && !ValidatesOnly(ctx) {
+		s.o.Log.InfoContext(ctx, "configuration pinned", "scheduler", id, "revision", revision, "until", pin.Until,
 			"reason", pin.Reason)
 	}
-	return m.snapshot.Load().config(planned.Revision), nil
+	return m.view(ctx).config(revision), nil
 }
 
 // Unpin ends a pin.
@@ -236,7 +238,7 @@ func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revis
 	if changed {
 		s.o.Log.InfoContext(ctx, done, append([]any{"scheduler", id, "revision", revision}, attrs...)...)
 	}
-	return m.snapshot.Load().config(revision), nil
+	return m.view(ctx).config(revision), nil
 }
 
 // ForgetInstance drops an instance of a scheduler that is gone.
@@ -274,14 +276,16 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	var c *Change
 	err = s.commit(ctx, m, func(v *snapshot) (_ *Change, err error) {
 		last = v.LastRevision
-		c, err = v.step(r, s.now())
+		if c, err = v.step(r, s.now()); c != nil {
+			made(ctx, id, c.Scheduler.OfferedRevision)
+		}
 		return c, err
 	})
-	v := m.snapshot.Load()
+	v := m.view(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case c == nil:
+	case c == nil, ValidatesOnly(ctx):
 	case c.Scheduler.LastRevision > last:
 		published := v.config(c.Scheduler.LastRevision)
 		s.o.Log.InfoContext(ctx, "configuration rolled back", "scheduler", id, "from", published.Left, "revision",

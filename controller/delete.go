@@ -15,9 +15,7 @@ var ErrDeleted = errors.New("is deleted")
 const (
 	// DeletedFor is how long a deleted scheduler can be undeleted; then it is purged.
 	DeletedFor = 30 * 24 * time.Hour
-	// requestsFor is how long ids of requests are remembered.
-	requestsFor = 24 * time.Hour
-	purgeEvery  = 10 * time.Minute
+	purgeEvery = 10 * time.Minute
 )
 
 func deleted(id string) error {
@@ -118,31 +116,17 @@ func (s *Service) Purge(ctx context.Context) error {
 	defer s.creating.Unlock()
 	now := s.now()
 	var expired []*managed
-	var requests []string
 	s.mu.RLock()
 	for _, m := range s.schedulers {
 		if at := m.snapshot.Load().Expires; !at.IsZero() && !now.Before(at) {
 			expired = append(expired, m)
 		}
 	}
-	for id, r := range s.requests {
-		if now.Sub(r.Created) >= requestsFor {
-			requests = append(requests, id)
-		}
-	}
 	s.mu.RUnlock()
 	var errs []error
-	if len(requests) > 0 {
-		if err := s.o.Store.Purge(ctx, Expired{Requests: requests}); err != nil {
-			errs = append(errs, err)
-		} else {
-			s.mu.Lock()
-			for _, id := range requests {
-				delete(s.requests, id)
-			}
-			s.mu.Unlock()
-		}
-	}
+	errs = append(errs, s.requests.purge(now, func(ids []string) error {
+		return s.o.Store.Purge(ctx, Expired{Requests: ids})
+	}))
 	for _, m := range expired {
 		errs = append(errs, s.purge(ctx, m))
 	}

@@ -122,7 +122,11 @@ func TestPurge(t *testing.T) {
 	reg := controller.Registration{ID: "r", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	register := func(digest string) error {
-		_, err := h.service.Register(ctx, reg, &controller.Request{ID: "request", Digest: digest}, false)
+		_, err := h.service.Once(ctx, controller.Request{ID: "request", Digest: digest, Scheduler: "r"},
+			func(ctx context.Context) (string, error) {
+				_, err := h.service.Register(ctx, reg, false)
+				return "", err
+			})
 		return err
 	}
 	if err := register("a"); err != nil {

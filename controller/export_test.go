@@ -43,3 +43,15 @@ func (s *Service) Waiting(id string) int {
 func (x *RoundInput) Digest(in *round.Input) (string, error) {
 	return x.digest(context.Background(), in)
 }
+
+// MaxRequests bounds the ids of requests that are remembered of a scheduler.
+const MaxRequests = maxRequests
+
+// Preload remembers requests that no store has.
+func (s *Service) Preload(all []Request) {
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	for _, r := range all {
+		s.requests.put(r)
+	}
+}

@@ -28,7 +28,7 @@ func TestFidelityOfObservedDelays(t *testing.T) {
 			ID: "s", Type: "fifo", Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
 			Policy: promptly(), Mode: controller.Auto,
 			Params: []space.Param{{ID: "backfill", Kind: space.KindBool, Default: space.Bool(false)}},
-		}, nil, false)
+		}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

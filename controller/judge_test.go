@@ -47,7 +47,7 @@ func simulate(t *testing.T, mode controller.Mode, decide round.DecideFunc) *simu
 	policy.Horizon = 3 * time.Hour
 	if _, err := c.service.Register(context.Background(), controller.Registration{
 		ID: simulatedID, Type: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: "avg_jct",
-		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: mode}, nil, false); err != nil {
+		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: mode}, false); err != nil {
 		t.Fatal(err)
 	}
 	jobs := []workload.Job{{ID: "long", GPUs: workload.GPUs(8), Submit: 3*time.Hour + time.Minute,

@@ -194,6 +194,7 @@ func (s *Service) TriggerRound(ctx context.Context, id string) (Operation, error
 	if err := m.trigger(r); err != nil {
 		return Operation{}, err
 	}
+	PendingOf(ctx).Made("operations/" + r.ID)
 	_, err = s.keepOperation(ctx, m, r.Operation)
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -84,7 +84,7 @@ func TestEvaluateMeasuresTheService(t *testing.T) {
 		Limits: limits}
 	if _, err := h.service.Register(context.Background(), controller.Registration{ID: "s", Type: s.Name,
 		Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: round.Objectives[0], Cluster: cluster,
-		Policy: policy, Mode: controller.Auto}, nil, false); err != nil {
+		Policy: policy, Mode: controller.Auto}, false); err != nil {
 		t.Fatal(err)
 	}
 	var sent []workload.Event

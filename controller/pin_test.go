@@ -13,8 +13,11 @@ import (
 )
 
 func (h *harness) pin(n int, until time.Time, validateOnly bool) (*rollout.Configuration, error) {
-	return h.service.Pin(context.Background(), "s", rollout.Pin{Reason: "test", Actor: "op", Until: until},
-		validateOnly,
+	ctx := context.Background()
+	if validateOnly {
+		ctx = controller.ValidateOnly(ctx)
+	}
+	return h.service.Pin(ctx, "s", rollout.Pin{Reason: "test", Actor: "op", Until: until},
 		func(_ *space.Space, offered space.Config) (space.Config, error) {
 			return offered.With("queues", space.Int(n)), nil
 		})

@@ -116,7 +116,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			}
 			reg := controller.Registration{ID: "bad", Type: "test", Params: serviceParams, Objective: "avg_jct",
 				Cluster: workload.Uniform(4, 8), Policy: promptly()}
-			if _, err := h.service.Register(ctx, reg, nil, false); !errors.Is(err, controller.ErrExists) {
+			if _, err := h.service.Register(ctx, reg, false); !errors.Is(err, controller.ErrExists) {
 				t.Errorf("register again: %v", err)
 			}
 		})

@@ -83,7 +83,7 @@ type Service struct {
 	mu         sync.RWMutex
 	closed     bool
 	schedulers map[string]*managed
-	requests   map[string]Request
+	requests   *requests
 	forget     []func(id string) // of purged schedulers; guarded by creating
 	taken      func(id string, events []workload.Event)
 }
@@ -118,7 +118,7 @@ func NewService(o Options) (*Service, error) {
 		o.Jitter = mathrand.N[time.Duration]
 	}
 	s := &Service{o: o, queue: queue.New(queue.Options{}), rebuilt: make(chan struct{}),
-		schedulers: map[string]*managed{}, requests: map[string]Request{},
+		schedulers:    map[string]*managed{},
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -144,9 +144,7 @@ func NewService(o Options) (*Service, error) {
 		}
 	}
 	s.operations.restore(asked)
-	for _, r := range requests {
-		s.requests[r.ID] = r
-	}
+	s.requests = newRequests(requests)
 	s.wg.Go(func() { s.readHistories(snapshots) })
 	s.wg.Go(s.purges)
 	if o.Retain > 0 {
@@ -295,9 +293,8 @@ func noScheduler(id string) error {
 
 // Register stores a scheduler and publishes its defaults as revision 1. The
 // registration must have been checked; what is wrong with its parameters or
-// rules is a space.Violations. A request whose id was used before is answered
-// with what it created.
-func (s *Service) Register(ctx context.Context, reg Registration, req *Request, validateOnly bool) (Scheduler, error) {
+// rules is a space.Violations.
+func (s *Service) Register(ctx context.Context, reg Registration, validateOnly bool) (Scheduler, error) {
 	sp, err := space.New(reg.Params, reg.Rules)
 	if err != nil {
 		return Scheduler{}, err
@@ -306,21 +303,10 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 	defer s.creating.Unlock()
 	s.mu.RLock()
 	closed, exists := s.closed, s.schedulers[reg.ID]
-	var before Request
-	var known bool
-	if req != nil {
-		before, known = s.requests[req.ID]
-		known = known && s.now().Sub(before.Created) < requestsFor
-	}
 	s.mu.RUnlock()
 	switch {
 	case closed:
 		return Scheduler{}, ErrClosed
-	case known && before.Digest != req.Digest:
-		return Scheduler{}, fmt.Errorf("%w: it created scheduler %q", ErrRequestReuse, before.Scheduler)
-	case known:
-		got, _, err := s.Scheduler(before.Scheduler)
-		return got, err
 	case exists != nil && !exists.snapshot.Load().Deleted.IsZero():
 		return Scheduler{}, fmt.Errorf("%w: %w, and its id is free once it is purged, at %s", ErrExists,
 			deleted(reg.ID), exists.snapshot.Load().Expires.Format(time.RFC3339))
@@ -345,20 +331,16 @@ func (s *Service) Register(ctx context.Context, reg Registration, req *Request, 
 		return sched, m.fault
 	}
 	close(m.ready)
-	if req != nil {
-		req = &Request{ID: req.ID, Digest: req.Digest, Scheduler: reg.ID, Created: now}
-	}
-	change := Change{Scheduler: sched, Configurations: configs, Request: req}
+	pending := PendingOf(ctx)
+	change := Change{Scheduler: sched, Configurations: configs, Request: pending.Request()}
 	change.Audit = record(ctx, nil, &change, now)
 	if err := s.o.Store.Commit(ctx, change); err != nil {
 		return Scheduler{}, err
 	}
+	pending.Stored()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.schedulers[reg.ID] = m
-	if req != nil {
-		s.requests[req.ID] = *req
-	}
 	s.o.Log.InfoContext(ctx, "scheduler registered", "scheduler", reg.ID, "type", reg.Type, "mode", reg.Mode)
 	return sched, nil
 }
@@ -467,7 +449,7 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 	if m.purged {
 		return noScheduler(m.id)
 	}
-	before := m.snapshot.Load()
+	before := m.view(ctx)
 	c, err := f(before)
 	if err != nil || c == nil {
 		return err
@@ -501,10 +483,6 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 			return err
 		}
 	}
-	c.Audit = record(ctx, before, c, c.Scheduler.Updated)
-	if err := s.o.Store.Commit(ctx, *c); err != nil {
-		return err
-	}
 	for _, cfg := range c.Configurations {
 		if int(cfg.Revision) > len(after.configs) {
 			after.configs = append(after.configs, cfg)
@@ -512,6 +490,17 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 			after.configs[cfg.Revision-1] = cfg
 		}
 	}
+	if p := planOf(ctx); p != nil {
+		p.after[m] = after
+		return nil
+	}
+	c.Audit = record(ctx, before, c, c.Scheduler.Updated)
+	pending := PendingOf(ctx)
+	c.Request = pending.Request()
+	if err := s.o.Store.Commit(ctx, *c); err != nil {
+		return err
+	}
+	pending.Stored()
 	m.snapshot.Store(after)
 	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave { // what instances should run
 		m.watchers.Notify()
@@ -520,14 +509,14 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 }
 
 // step commits what an event of the rollout changes, and reports whether it
-// changed anything.
+// changed anything; a call that checks only has changed nothing.
 func (s *Service) step(ctx context.Context, m *managed, e rollout.Event) (changed bool, err error) {
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		c, err := v.step(e, s.now())
 		changed = c != nil
 		return c, err
 	})
-	return changed && err == nil, err
+	return changed && err == nil && !ValidatesOnly(ctx), err
 }
 
 // tick begins the next wave of a rollout if it is due.

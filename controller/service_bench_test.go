@@ -46,7 +46,7 @@ func BenchmarkRestart(b *testing.B) {
 			repo, s := open()
 			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 				Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
-			if _, err := s.Register(context.Background(), reg, nil, false); err != nil {
+			if _, err := s.Register(context.Background(), reg, false); err != nil {
 				b.Fatal(err)
 			}
 			var batch []workload.Event

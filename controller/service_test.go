@@ -91,7 +91,7 @@ func (h *harness) registerLate(id string, mode controller.Mode, lateness time.Du
 	_, err := h.service.Register(context.Background(), controller.Registration{
 		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
 		Policy: policy, Mode: mode,
-	}, nil, false)
+	}, false)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -612,7 +612,7 @@ func TestObjectiveIsRead(t *testing.T) {
 	}
 	reg := got.Registration
 	reg.ID, reg.Objective = "r", "fun"
-	if _, err := h.service.Register(ctx, reg, nil, false); err == nil || !strings.Contains(err.Error(), `scheduler "r"`) {
+	if _, err := h.service.Register(ctx, reg, false); err == nil || !strings.Contains(err.Error(), `scheduler "r"`) {
 		t.Errorf("registered: %v", err)
 	}
 	if ids := h.service.Schedulers("", 9); len(ids) != 1 {
@@ -620,34 +620,23 @@ func TestObjectiveIsRead(t *testing.T) {
 	}
 }
 
-func TestRegisterOnce(t *testing.T) {
+func TestRegisterTwice(t *testing.T) {
 	h := start(t, adopt(byRound))
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(1, 8), Policy: promptly(), Mode: controller.Auto}
-	ctx, req := context.Background(), &controller.Request{ID: "r", Digest: "d"}
-	if _, err := h.service.Register(ctx, reg, req, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
+	ctx := context.Background()
+	if _, err := h.service.Register(ctx, reg, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)
 	}
-	first, err := h.service.Register(ctx, reg, req, false)
-	if err != nil {
+	if _, err := h.service.Register(ctx, reg, false); err != nil {
 		t.Fatal(err)
 	}
-	h.close()
-	h.open()
-	again, err := h.service.Register(ctx, reg, req, false)
-	if err != nil || again.UID != first.UID {
-		t.Errorf("the same request again: %v, %v", again.UID, err)
-	}
-	if _, err := h.service.Register(ctx, reg, &controller.Request{ID: "r", Digest: "other"}, false); !errors.Is(err,
-		controller.ErrRequestReuse) {
-		t.Errorf("another request of the same id: %v", err)
-	}
-	if _, err := h.service.Register(ctx, reg, nil, false); !errors.Is(err, controller.ErrExists) {
+	if _, err := h.service.Register(ctx, reg, false); !errors.Is(err, controller.ErrExists) {
 		t.Errorf("another registration: %v", err)
 	}
 	reg.Params = []space.Param{{ID: "x", Kind: space.KindInt, Min: 3, Max: 1}}
 	var v space.Violations
-	if _, err := h.service.Register(ctx, reg, nil, false); !errors.As(err, &v) {
+	if _, err := h.service.Register(ctx, reg, false); !errors.As(err, &v) {
 		t.Errorf("a broken space: %v", err)
 	}
 }
@@ -708,7 +697,7 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 			ID: fmt.Sprint("s", i), Type: "test",
 			Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
 			Policy: promptly(), Mode: controller.Auto, Simulation: c.s,
-		}, nil, false)
+		}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

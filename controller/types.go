@@ -210,15 +210,6 @@ type InstanceStatus struct {
 	Why       string // it is degraded
 }
 
-// Request remembers a mutation by its caller's id.
-type Request struct {
-	ID        string `json:"id"`
-	Digest    string `json:"digest"` // of the content
-	Scheduler string `json:"scheduler"`
-	// Created is when it was used; zero in a record of an older version.
-	Created time.Time `json:"created,omitzero"`
-}
-
 // SchedulerRevision is what may be tuned of a scheduler, on which cluster and what for, at a time.
 type SchedulerRevision struct {
 	Number    int64            `json:"number"` // from 1
@@ -297,6 +288,8 @@ type Store interface {
 	Commit(ctx context.Context, c Change) error
 	// Purge removes what expired.
 	Purge(ctx context.Context, e Expired) error
+	// Remember stores a request that changed nothing.
+	Remember(ctx context.Context, r Request) error
 	// Epoch is that of the store while it is open.
 	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error

@@ -137,7 +137,7 @@ func BenchmarkWhatIf(b *testing.B) {
 	ctx := context.Background()
 	if _, err := h.service.Register(ctx, controller.Registration{ID: "s", Type: s.Name, Params: s.Space.Params(),
 		Rules: s.Space.Rules(), Objective: "avg_jct", Cluster: workload.Uniform(50, 8), Policy: promptly(),
-		Mode: controller.Auto}, nil, false); err != nil {
+		Mode: controller.Auto}, false); err != nil {
 		b.Fatal(err)
 	}
 	var events []workload.Event

@@ -62,7 +62,7 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Pin(ctx, id, pin, req.GetValidateOnly(),
+	c, err := s.service.Pin(ctx, id, pin,
 		func(sp *space.Space, offered space.Config) (space.Config, error) {
 			if len(req.GetParameters()) == 0 {
 				return offered, nil
@@ -126,6 +126,7 @@ func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (do
 			}
 		}
 	}
+	ctx = controller.Apart(ctx)
 	for _, id := range ids {
 		_, err := s.service.Modify(ctx, id, false, func(c *controller.Scheduler) error {
 			if f != nil && c.Freeze != nil && c.Freeze.Reason == f.Reason && c.Freeze.Until.Equal(f.Until) {
@@ -149,6 +150,25 @@ func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (do
 		done = append(done, one)
 	}
 	return done, nil
+}
+
+// named returns a scheduler, or all of them that can be tuned.
+func (s *Server) named(name string) (out []*pb.Scheduler, err error) {
+	if name != allSchedulers {
+		id, err := parseScheduler("name", name)
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		one, err := s.scheduler(id)
+		return []*pb.Scheduler{one}, err
+	}
+	for _, id := range s.service.Schedulers("", math.MaxInt) {
+		one, err := s.scheduler(id)
+		if err == nil && one.GetState() != pb.Scheduler_DELETED {
+			out = append(out, one)
+		}
+	}
+	return out, nil
 }
 
 func freezeToProto(f *rollout.Freeze) *pb.Freeze {

@@ -566,6 +566,8 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	s.metrics.restored.WithLabelValues(id).Inc()
+	if !req.GetValidateOnly() {
+		s.metrics.restored.WithLabelValues(id).Inc()
+	}
 	return s.configuration(c), nil
 }

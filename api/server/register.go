@@ -2,8 +2,6 @@ package server
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -62,8 +59,8 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	if err := CheckID(reg.ID); err != nil {
 		v.add("scheduler_id", "%v", err)
 	}
-	if len(req.GetRequestId()) > 64 {
-		v.add("request_id", "is longer than 64 bytes")
+	if len(req.GetRequestId()) > longestRequestID {
+		v.add("request_id", "is longer than %d bytes", longestRequestID)
 	}
 	checkDisplayName(reg.DisplayName, &v)
 	reg.Labels, reg.Annotations = labelsFromProto(sched, &v)
@@ -390,22 +387,6 @@ func policyFromProto(r *pb.RolloutPolicy, v *violations) controller.Policy {
 	}
 	optional(&p.Waves.Soak, r.GetSoakTime(), "soak_time")
 	return p
-}
-
-// requestOf is the caller's mark of a request, nil if it set none.
-func requestOf(req *pb.CreateSchedulerRequest) *controller.Request {
-	if req.GetRequestId() == "" {
-		return nil
-	}
-	content := &pb.CreateSchedulerRequest{Scheduler: req.GetScheduler(), SchedulerId: req.GetSchedulerId()}
-	// Deterministic within one version of the service, which is long enough for
-	// a caller that repeats itself.
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(content)
-	if err != nil {
-		b = nil
-	}
-	sum := sha256.Sum256(b)
-	return &controller.Request{ID: req.GetRequestId(), Digest: hex.EncodeToString(sum[:])}
 }
 
 // schedulerEtag identifies what operators set of a scheduler.

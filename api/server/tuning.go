@@ -33,7 +33,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 	reg.Creator = access.FromContext(ctx).Name
 	var c controller.Scheduler
 	err = s.quota.register(s.service, &reg, func() (err error) {
-		c, err = s.service.Register(ctx, reg, requestOf(req), req.GetValidateOnly())
+		c, err = s.service.Register(ctx, reg, req.GetValidateOnly())
 		return err
 	})
 	if err != nil {

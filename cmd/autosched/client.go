@@ -28,11 +28,17 @@ type clientFlags struct {
 	timeout time.Duration
 	json    bool
 	reason  string // of changes, for the audit log
+	// validateOnly has a change checked and not stored.
+	validateOnly bool
 }
 
 // addReason adds the flag of commands that change something.
 func (f *clientFlags) addReason(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people and 'autosched audit list'")
+}
+
+func (f *clientFlags) addValidateOnly(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.validateOnly, "validate-only", false, "check only, store nothing")
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {

@@ -39,7 +39,8 @@ force by hand, --applied acknowledges it, too.`,
 					}
 				}
 				got, err := c.config.ApproveConfiguration(ctx,
-					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision), Applied: applied})
+					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision), Applied: applied,
+						ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
 				}
@@ -48,6 +49,7 @@ force by hand, --applied acknowledges it, too.`,
 		},
 	}
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	cmd.Flags().BoolVar(&applied, "applied", false, "it has been put in force by hand")
 	return cmd
@@ -88,7 +90,7 @@ offer them to this scheduler until 'autosched config unpark', and 'autosched
 scheduler pause' stops rounds.`,
 		Example: `  autosched config rollback tiresias --park
   autosched config rollback tiresias --from 7
-  autosched config rollback tiresias --revision 1`,
+  autosched config rollback tiresias --revision 1 --validate-only`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -99,7 +101,7 @@ scheduler pause' stops rounds.`,
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.config.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{
-					Parent: name, Revision: revision, FromRevision: from, Park: park,
+					Parent: name, Revision: revision, FromRevision: from, Park: park, ValidateOnly: f.validateOnly,
 				})
 				if err != nil {
 					return err
@@ -113,11 +115,12 @@ scheduler pause' stops rounds.`,
 	cmd.Flags().Int64Var(&from, "from", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	cmd.Flags().BoolVar(&park, "park", false, "do not offer the discarded values again")
 	return cmd
 }
 
-// offered prints the configuration that a scheduler should run.
+// offered prints the configuration that a scheduler should run, or would.
 func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client, scheduler string,
 	offer *pb.Configuration) error {
 	return f.show(cmd, offer, func(w io.Writer) error {
@@ -125,8 +128,11 @@ func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "the scheduler should run revision %d: %s\n", offer.GetRevision(),
-			valuesLine(offer.GetParameters(), s))
+		form := "the scheduler should run revision %d: %s\n"
+		if f.validateOnly {
+			form = "the scheduler would be offered revision %d: %s\nnothing was stored\n"
+		}
+		_, err = fmt.Fprintf(w, form, offer.GetRevision(), valuesLine(offer.GetParameters(), s))
 		return err
 	})
 }

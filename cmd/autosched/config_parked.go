@@ -35,13 +35,17 @@ is rejected.`,
 					}
 				}
 				got, err := c.config.RejectConfiguration(ctx,
-					&pb.RejectConfigurationRequest{Name: revisionName(name, revision), Reason: f.reason})
+					&pb.RejectConfigurationRequest{Name: revisionName(name, revision), Reason: f.reason,
+						ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
 				}
 				if got.GetState() != pb.Configuration_REJECTED {
 					return f.say(cmd, got, "revision %d is %s; it has the registered defaults, which are never parked",
 						revision, got.GetState())
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "revision %d can be rejected; nothing was stored", revision)
 				}
 				return f.say(cmd, got, "revision %d is rejected and its values are parked until "+
 					"'autosched config unpark %s --revision %[1]d'", revision, shortName(name))
@@ -50,6 +54,7 @@ is rejected.`,
 	}
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	return cmd
 }
 
@@ -71,15 +76,19 @@ does not offer them: a later round may find them, and 'autosched config rollback
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.config.UnparkConfiguration(ctx,
-					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision)})
+					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "the values of revision %d can be unparked; nothing was stored", revision)
 				}
 				return f.say(cmd, got, "the values of revision %d are no longer parked", revision)
 			})
 		},
 	}
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (required)")
 	return cmd
 }

@@ -15,7 +15,6 @@ import (
 func newConfigPinCmd(f *clientFlags) *cobra.Command {
 	var sets []string
 	var until string
-	var validateOnly bool
 	cmd := &cobra.Command{
 		Use:   "pin SCHEDULER --reason WHY",
 		Short: "Offer values of your choice and keep tuning from replacing them",
@@ -29,7 +28,7 @@ refusal by the scheduler ends the pin.`,
   autosched config unpin tiresias`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := &pb.PinConfigurationRequest{Reason: f.reason, ValidateOnly: validateOnly}
+			req := &pb.PinConfigurationRequest{Reason: f.reason, ValidateOnly: f.validateOnly}
 			if f.reason == "" {
 				return usageError{errors.New("--reason is required: say why, for those who find it pinned")}
 			}
@@ -51,7 +50,7 @@ refusal by the scheduler ends the pin.`,
 				if err != nil {
 					return err
 				}
-				if validateOnly {
+				if f.validateOnly {
 					return f.say(cmd, got, "the values are valid; nothing was stored")
 				}
 				return f.say(cmd, got, "revision %d of %s is pinned", got.GetRevision(), shortName(name))
@@ -60,7 +59,7 @@ refusal by the scheduler ends the pin.`,
 	}
 	addSets(cmd, &sets)
 	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
-	cmd.Flags().BoolVar(&validateOnly, "validate-only", false, "check only, store nothing")
+	f.addValidateOnly(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people and for 'autosched audit list' (required)")
 	return cmd
 }

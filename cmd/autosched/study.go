@@ -88,7 +88,7 @@ func shortStudy(name string) string {
 
 func newStudyCreateCmd(f *clientFlags) *cobra.Command {
 	var spec pb.StudySpec
-	var maximize, validateOnly bool
+	var maximize bool
 	var lease time.Duration
 	var causal, display string
 	cmd := &cobra.Command{
@@ -115,11 +115,11 @@ proposes where half of the trials take a second or more.`,
 			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
 				parent, id, _ := strings.Cut(name, "/studies/")
 				got, err := c.studies.CreateStudy(ctx, &pb.CreateStudyRequest{Parent: parent, StudyId: id,
-					ValidateOnly: validateOnly, Study: &pb.Study{DisplayName: display, Spec: &spec}})
+					ValidateOnly: f.validateOnly, Study: &pb.Study{DisplayName: display, Spec: &spec}})
 				if err != nil {
 					return err
 				}
-				if validateOnly {
+				if f.validateOnly {
 					return f.say(cmd, got, "%s is valid; nothing was stored", shortStudy(got.GetName()))
 				}
 				return f.show(cmd, got, func(w io.Writer) error { return printStudy(w, got) })
@@ -136,7 +136,7 @@ proposes where half of the trials take a second or more.`,
 	fl.BoolVar(&spec.AllowRepeats, "allow-repeats", false, "'trial add' measures again what was measured")
 	fl.StringVar(&causal, "causal", "auto", "causal model of the trials: auto, on or off")
 	fl.StringVar(&display, "display-name", "", "name for people")
-	fl.BoolVar(&validateOnly, "validate-only", false, "check only, store nothing")
+	f.addValidateOnly(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("sampler", oneOf(samplerNames()...))
 	_ = cmd.RegisterFlagCompletionFunc("causal", oneOf("auto", "on", "off"))
 	f.addReason(cmd)
@@ -344,9 +344,13 @@ scheduler has any.`,
 					}
 					of = best.GetName()
 				}
-				got, err := c.studies.ProposeTrial(ctx, &pb.ProposeTrialRequest{Name: of})
+				got, err := c.studies.ProposeTrial(ctx, &pb.ProposeTrialRequest{Name: of, ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "%s can be proposed: %s; nothing was stored", shortTrial(of),
+						got.GetReason())
 				}
 				scheduler, _, _ := strings.Cut(shortStudy(name), "/")
 				return f.say(cmd, got, "revision %d is proposed: %s\n%s", got.GetRevision(), got.GetReason(),
@@ -356,5 +360,6 @@ scheduler has any.`,
 	}
 	cmd.Flags().Int64Var(&trial, "trial", 0, "number of the trial (default: the best one)")
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	return cmd
 }

@@ -33,11 +33,15 @@ the waiting alone.`,
 			if err != nil {
 				return err
 			}
-			req.Name = name
+			req.Name, req.ValidateOnly = name, f.validateOnly
 			return f.call(cmd.Context(), wait, func(ctx context.Context, c *client) error {
 				got, err := c.studies.RunStudy(ctx, req)
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "%s would be measured by %s; nothing was stored", shortStudy(name),
+						runText(got.GetRun()))
 				}
 				if !wait {
 					return f.say(cmd, got, "%s is measured by %s", shortStudy(name), runText(got.GetRun()))
@@ -67,6 +71,8 @@ the waiting alone.`,
 	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
 	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
+	cmd.MarkFlagsMutuallyExclusive("wait", "validate-only")
 	return cmd
 }
 

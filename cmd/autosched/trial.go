@@ -136,13 +136,17 @@ To repeat a command changes nothing. A result that comes after the lease expired
 				if m.StepCount = step; more {
 					return f.tellMore(ctx, cmd, c, name, m)
 				}
-				req := &pb.CompleteTrialRequest{Name: name}
+				req := &pb.CompleteTrialRequest{Name: name, ValidateOnly: f.validateOnly}
 				if len(args) > 1 {
 					req.Result = &pb.CompleteTrialRequest_FinalMeasurement{FinalMeasurement: m}
 				}
 				got, err := c.studies.CompleteTrial(ctx, req)
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "%s would be %s: %s; nothing was stored", shortTrial(name), got.GetState(),
+						metricsLine(got.GetFinalMeasurement()))
 				}
 				return f.say(cmd, got, "%s %s: %s", shortTrial(name), got.GetState(),
 					metricsLine(got.GetFinalMeasurement()))
@@ -151,6 +155,8 @@ To repeat a command changes nothing. A result that comes after the lease expired
 	}
 	cmd.Flags().Int64Var(&step, "step", 0, "how far the measured system was, such as the jobs that had ended")
 	cmd.Flags().BoolVar(&more, "more", false, "the trial goes on")
+	f.addValidateOnly(cmd)
+	cmd.MarkFlagsMutuallyExclusive("more", "validate-only")
 	return cmd
 }
 
@@ -288,9 +294,14 @@ budget. What was measured already is not measured again, unless the study allows
 				trial.FinalMeasurement, args = m, args[:1]
 			}
 			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.studies.CreateTrial(ctx, &pb.CreateTrialRequest{Parent: name, Trial: trial})
+				got, err := c.studies.CreateTrial(ctx, &pb.CreateTrialRequest{Parent: name, Trial: trial,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "a trial of%s would be added; nothing was stored",
+						parametersLine(got))
 				}
 				return f.say(cmd, got, "%s (%s)", trialLine(got), got.GetState())
 			})
@@ -298,6 +309,7 @@ budget. What was measured already is not measured again, unless the study allows
 	}
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "parameter, such as batch=16; repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
+	f.addValidateOnly(cmd)
 	return cmd
 }
 

@@ -157,10 +157,23 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 			return err
 		}
 	}
-	if c.Request != nil {
-		return putJSON(tx, []byte(c.Request.ID), c.Request, requestsBucket)
+	return putRequest(tx, c.Request)
+}
+
+// putRequest stores a request, if there is one.
+func putRequest(tx *bolt.Tx, r *controller.Request) error {
+	if r == nil {
+		return nil
 	}
-	return nil
+	return putJSON(tx, []byte(r.ID), r, requestsBucket)
+}
+
+// Remember stores a request that changed nothing.
+func (r *Store) Remember(ctx context.Context, one controller.Request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.changes.note(r.update(func(tx *bolt.Tx) error { return putRequest(tx, &one) }))
 }
 
 func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {

@@ -127,9 +127,11 @@ func putStudy(tx *bolt.Tx, c *studies.Change) error {
 		}
 	}
 	if c.Audit != nil {
-		return putAudit(tx, c.Audit)
+		if err := putAudit(tx, c.Audit); err != nil {
+			return err
+		}
 	}
-	return nil
+	return putRequest(tx, c.Request)
 }
 
 func putIn(b *bolt.Bucket, key []byte, v any) error {

@@ -44,12 +44,12 @@ func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run) (s
 		}
 		return fmt.Sprintf("%q", strings.TrimSpace(fmt.Sprintf("%s x %d %s", r.Evaluator, r.Parallel, r.Workload)))
 	}
-	after, _, err := s.step(m, s.now(), study.Evaluate{Run: r}, func(before, after *study.State) *audit.Record {
+	after, _, err := s.step(ctx, m, s.now(), study.Evaluate{Run: r}, func(before, after *study.State) *audit.Record {
 		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
 			Fields: []audit.Field{{Name: "studies/" + id + ".run", Before: describe(before.Run),
 				After: describe(after.Run)}}}
 	})
-	if err == nil {
+	if err == nil && !controller.ValidatesOnly(ctx) {
 		s.o.Log.InfoContext(ctx, "study runs", "scheduler", scheduler, "study", id, "evaluator", r.Evaluator)
 	}
 	return after, err

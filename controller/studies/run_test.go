@@ -273,3 +273,31 @@ func TestRunWaitsForEvaluator(t *testing.T) {
 		t.Errorf("%d tries, %d at a time, %d studies", tries, b.top, len(b.studies))
 	}
 }
+
+// A call that checks only refuses what would be refused, says what would be, and changes nothing.
+func TestValidateOnly(t *testing.T) {
+	h := with(t, &bench{parallel: 1}, 4)
+	ctx := controller.ValidateOnly(t.Context())
+	if got, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "bench", Parallel: 1}); err != nil || got.Run == nil {
+		t.Errorf("run: %+v, %v", got.Run, err)
+	}
+	if _, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}); err == nil {
+		t.Error("an evaluator that is not there can be run")
+	}
+	state, err := h.Service.Study("s", "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trial, err := h.Do(ctx, "s", "first", 0, study.Create{Config: state.Space.Default(), Final: waited(2)})
+	if err != nil || trial.ID != 1 || trial.State != study.Succeeded {
+		t.Errorf("create a trial: %+v, %v", trial, err)
+	}
+	for range 2 {
+		if got, err := h.Service.Study("s", "first"); err != nil || got.Run != nil || len(got.Trials) != 0 ||
+			got.Version != state.Version {
+			t.Errorf("the study has %d trials, %+v runs it, version %d, %v", len(got.Trials), got.Run, got.Version, err)
+		}
+		h.close()
+		h.open()
+	}
+}

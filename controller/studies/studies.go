@@ -30,8 +30,9 @@ type Change struct {
 	Study   study.Record
 	Follows int64
 	Trials  []*study.Trial
-	Delete  bool          // the study with its trials
-	Audit   *audit.Record // nil for what hands out trials, measures and renews leases, which the trials record
+	Delete  bool                // the study with its trials
+	Audit   *audit.Record       // nil for what hands out trials, measures and renews leases, which the trials record
+	Request *controller.Request // that of the caller with an id
 }
 
 // Saved is what a store holds of one study.
@@ -181,7 +182,8 @@ func (s *Service) sweep() {
 			if !expired {
 				continue
 			}
-			if _, _, err := s.step(m, now, study.Tick{}, nil); err != nil && !errors.Is(err, controller.ErrNotFound) {
+			_, _, err := s.step(context.Background(), m, now, study.Tick{}, nil)
+			if err != nil && !errors.Is(err, controller.ErrNotFound) {
 				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study", m.id, "err", err)
 			}
 		}
@@ -261,11 +263,13 @@ func (s *Service) Create(ctx context.Context, scheduler string, r study.Record, 
 	if _, err := study.NewEngine(&state); err != nil || validateOnly {
 		return state, err
 	}
+	pending := controller.PendingOf(ctx)
 	err = s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r,
-		Audit: s.record(ctx, scheduler, &r, "", r.Phase)})()
+		Audit: s.record(ctx, scheduler, &r, "", r.Phase), Request: pending.Request()})()
 	if err != nil {
 		return study.State{}, err
 	}
+	pending.Stored()
 	s.put(scheduler, state)
 	s.o.Log.InfoContext(ctx, "study created", "scheduler", scheduler, "study", r.ID, "algorithm", r.Spec.Algorithm,
 		"budget", r.Spec.Budget)
@@ -322,8 +326,9 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
 	r := m.state.Record
 	before := r.Phase
 	r.Version++
+	pending := controller.PendingOf(ctx)
 	wait := s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r, Follows: r.Resets, Delete: true,
-		Audit: s.record(ctx, scheduler, &r, before, "")})
+		Audit: s.record(ctx, scheduler, &r, before, ""), Request: pending.Request()})
 	m.deleted = true
 	m.mu.Unlock()
 	if err := wait(); err != nil {
@@ -333,6 +338,7 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
 		m.mu.Unlock()
 		return err
 	}
+	pending.Stored()
 	s.mu.Lock()
 	delete(s.studies[scheduler], id)
 	s.mu.Unlock()
@@ -348,8 +354,8 @@ func (m *managed) reset() {
 
 // step makes a change of a study, and returns the state after it and the trials that changed once they are
 // durable. log, if not nil, makes the record of the audit log.
-func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before, after *study.State) *audit.Record,
-) (study.State, []*study.Trial, error) {
+func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Event,
+	log func(before, after *study.State) *audit.Record) (study.State, []*study.Trial, error) {
 	m.mu.Lock()
 	if m.deleted {
 		m.mu.Unlock()
@@ -375,11 +381,20 @@ func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before,
 		m.mu.Unlock()
 		return before, nil, nil
 	}
+	if controller.ValidatesOnly(ctx) {
+		m.mu.Unlock()
+		return next, changed, nil
+	}
 	next.Version, next.Resets, next.Updated = before.Version+1, m.resets, at
 	c := Change{Scheduler: m.scheduler, Study: next.Record, Follows: before.Resets, Trials: changed}
 	if log != nil {
 		c.Audit = log(&before, &next)
 	}
+	pending := controller.PendingOf(ctx)
+	if _, ok := e.(study.Create); ok {
+		pending.Made(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", m.scheduler, m.id, changed[0].ID))
+	}
+	c.Request = pending.Request()
 	wait, resets := s.o.Store.EnqueueStudy(c), m.resets
 	m.state = next
 	m.mu.Unlock()
@@ -390,6 +405,7 @@ func (s *Service) step(m *managed, at time.Time, e study.Event, log func(before,
 		m.reset()
 		return before, nil, err
 	}
+	pending.Stored()
 	if next.Version > m.durable.Version {
 		m.durable = next
 	}
@@ -472,7 +488,7 @@ func (s *Service) Suggest(scheduler, id, client string, count int) (study.State,
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	after, _, err := s.step(m, s.now(), study.Suggest{Client: client, Count: count}, nil)
+	after, _, err := s.step(context.Background(), m, s.now(), study.Suggest{Client: client, Count: count}, nil)
 	if err != nil {
 		return after, nil, err
 	}
@@ -490,7 +506,7 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	after, changed, err := s.step(m, s.now(), e, func(before, after *study.State) *audit.Record {
+	after, changed, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
 		return s.recordTrials(ctx, scheduler, before, after)
 	})
 	if err != nil {
@@ -499,7 +515,7 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 	if _, ok := e.(study.Create); ok {
 		trial = changed[0].ID
 	}
-	if len(changed) > 0 {
+	if len(changed) > 0 && !controller.ValidatesOnly(ctx) {
 		s.o.Log.DebugContext(ctx, "trial changed", "scheduler", scheduler, "study", id, "trial", trial, "state",
 			after.Trial(trial).State)
 	}
@@ -512,7 +528,7 @@ func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Eve
 	if err != nil {
 		return study.State{}, err
 	}
-	after, _, err := s.step(m, s.now(), e, func(before, after *study.State) *audit.Record {
+	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
 		return s.record(ctx, scheduler, &after.Record, before.Phase, after.Phase)
 	})
 	if err == nil {

@@ -87,7 +87,7 @@ func newHouse(t *testing.T, spec study.Spec) *house {
 	reg := controller.Registration{ID: "s", Type: controller.External, Objective: "wait", Mode: controller.Recommend,
 		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Params: []space.Param{
 			{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.9)}}}
-	if _, err := h.schedulers.Register(t.Context(), reg, nil, false); err != nil {
+	if _, err := h.schedulers.Register(t.Context(), reg, false); err != nil {
 		t.Fatal(err)
 	}
 	spec.Metric = "wait"

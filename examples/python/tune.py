@@ -1,6 +1,6 @@
 """Tunes a scheduler that AutoSched does not simulate, by ask and tell: tune.py SERVER ID TRIALS CLIENT.
 Any number of clients may run at once. It needs the stubs of `make python-stubs` in PYTHONPATH."""
-import sys, time
+import sys, time, uuid
 
 import grpc
 from autosched.v1 import parameter_pb2 as par, scheduler_pb2 as sch, scheduler_pb2_grpc
@@ -13,6 +13,8 @@ tuning = scheduler_pb2_grpc.TuningServiceStub(channel)
 studies = study_pb2_grpc.StudyServiceStub(channel)
 
 def call(method, request, fine=()):  # repeats what an absent or busy service did not do
+    if "request_id" in request.DESCRIPTOR.fields_by_name:  # done once, however often it is sent
+        request.request_id = str(uuid.uuid4())
     while True:
         try:
             return method(request)

@@ -1400,7 +1400,11 @@ type ApproveConfigurationRequest struct {
 	// Required. schedulers/{scheduler}/configurations/{revision}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// It has been put in force by hand: every instance of the scheduler runs it.
-	Applied       bool `protobuf:"varint,20,opt,name=applied,proto3" json:"applied,omitempty"`
+	Applied bool `protobuf:"varint,20,opt,name=applied,proto3" json:"applied,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,21,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,22,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1449,6 +1453,20 @@ func (x *ApproveConfigurationRequest) GetApplied() bool {
 	return false
 }
 
+func (x *ApproveConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ApproveConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type PinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1461,7 +1479,9 @@ type PinConfigurationRequest struct {
 	// Required. For people, at most 1000 characters.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be offered.
-	ValidateOnly  bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1531,10 +1551,19 @@ func (x *PinConfigurationRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *PinConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type UnpinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
-	Parent        string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1572,6 +1601,13 @@ func (*UnpinConfigurationRequest) Descriptor() ([]byte, []int) {
 func (x *UnpinConfigurationRequest) GetParent() string {
 	if x != nil {
 		return x.Parent
+	}
+	return ""
+}
+
+func (x *UnpinConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -1699,7 +1735,11 @@ type RejectConfigurationRequest struct {
 	// Required. schedulers/{scheduler}/configurations/{revision}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Why, for people. At most 1024 bytes.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1748,11 +1788,29 @@ func (x *RejectConfigurationRequest) GetReason() string {
 	return ""
 }
 
+func (x *RejectConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RejectConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type UnparkConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}: any revision that
 	// has the values.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1792,6 +1850,20 @@ func (x *UnparkConfigurationRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *UnparkConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *UnparkConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type ListParkedConfigurationsRequest struct {
@@ -2033,7 +2105,9 @@ type ForgetInstanceRequest struct {
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// The instance; empty for the one without an id.
-	InstanceId    string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2078,6 +2152,13 @@ func (x *ForgetInstanceRequest) GetParent() string {
 func (x *ForgetInstanceRequest) GetInstanceId() string {
 	if x != nil {
 		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ForgetInstanceRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -2134,7 +2215,11 @@ type RollbackConfigurationRequest struct {
 	// with ABORTED and changes nothing. If it itself came from a rollback, name the
 	// revision to go back to: without it the request fails with
 	// FAILED_PRECONDITION.
-	FromRevision  int64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
+	FromRevision int64 `protobuf:"varint,4,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2195,6 +2280,20 @@ func (x *RollbackConfigurationRequest) GetFromRevision() int64 {
 		return x.FromRevision
 	}
 	return 0
+}
+
+func (x *RollbackConfigurationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RollbackConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type GetConfigurationRequest struct {
@@ -2593,10 +2692,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
-	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"K\n" +
+	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"\x8f\x01\n" +
 	"\x1bApproveConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aapplied\x18\x14 \x01(\bR\aapplied\"\xd9\x02\n" +
+	"\aapplied\x18\x14 \x01(\bR\aapplied\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x15 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x16 \x01(\bR\fvalidateOnly\"\xf8\x02\n" +
 	"\x17PinConfigurationRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12U\n" +
 	"\n" +
@@ -2605,12 +2707,16 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12#\n" +
-	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x1aU\n" +
+	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"3\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"R\n" +
 	"\x19UnpinConfigurationRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\"\x1c\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\x1c\n" +
 	"\x1aUnpinConfigurationResponse\"\xd3\x01\n" +
 	"\x03Pin\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12\x16\n" +
@@ -2619,12 +2725,18 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"H\n" +
+	"expireTime\"\x8c\x01\n" +
 	"\x1aRejectConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"t\n" +
 	"\x1aUnparkConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xa8\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xa8\x01\n" +
 	"\x1fListParkedConfigurationsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -2645,17 +2757,22 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"P\n" +
+	"expireTime\"o\n" +
 	"\x15ForgetInstanceRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1f\n" +
 	"\vinstance_id\x18\x02 \x01(\tR\n" +
-	"instanceId\"\x18\n" +
-	"\x16ForgetInstanceResponse\"\x8b\x01\n" +
+	"instanceId\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x18\n" +
+	"\x16ForgetInstanceResponse\"\xcf\x01\n" +
 	"\x1cRollbackConfigurationRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
 	"\x04park\x18\x03 \x01(\bR\x04park\x12#\n" +
-	"\rfrom_revision\x18\x04 \x01(\x03R\ffromRevision\"-\n" +
+	"\rfrom_revision\x18\x04 \x01(\x03R\ffromRevision\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\"-\n" +
 	"\x17GetConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\xa2\x01\n" +
 	"\x19ListConfigurationsRequest\x12\x16\n" +

@@ -69,9 +69,8 @@ type ConfigurationServiceClient interface {
 	// nothing.
 	ApproveConfiguration(ctx context.Context, in *ApproveConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// RollbackConfiguration offers the values of an earlier revision again, under
-	// a new revision, which is returned. It may be sent again safely, which is why
-	// it has no request_id: to go back to the values on offer changes nothing, nor
-	// does revision 0 while the offer came from a rollback. park, if it was not
+	// a new revision, which is returned. To go back to the values on offer changes
+	// nothing, nor does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(ctx context.Context, in *RollbackConfigurationRequest, opts ...grpc.CallOption) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until
@@ -284,9 +283,8 @@ type ConfigurationServiceServer interface {
 	// nothing.
 	ApproveConfiguration(context.Context, *ApproveConfigurationRequest) (*Configuration, error)
 	// RollbackConfiguration offers the values of an earlier revision again, under
-	// a new revision, which is returned. It may be sent again safely, which is why
-	// it has no request_id: to go back to the values on offer changes nothing, nor
-	// does revision 0 while the offer came from a rollback. park, if it was not
+	// a new revision, which is returned. To go back to the values on offer changes
+	// nothing, nor does revision 0 while the offer came from a rollback. park, if it was not
 	// asked for before, still parks the values that were gone back from.
 	RollbackConfiguration(context.Context, *RollbackConfigurationRequest) (*Configuration, error)
 	// PinConfiguration offers values to all instances at once, and keeps them on offer: until

@@ -219,7 +219,9 @@ func (x *OperationError) GetMessage() string {
 type TriggerRoundRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
-	Parent        string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +259,13 @@ func (*TriggerRoundRequest) Descriptor() ([]byte, []int) {
 func (x *TriggerRoundRequest) GetParent() string {
 	if x != nil {
 		return x.Parent
+	}
+	return ""
+}
+
+func (x *TriggerRoundRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -497,7 +506,9 @@ func (x *WaitOperationRequest) GetTimeout() *durationpb.Duration {
 type CancelOperationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. operations/{operation}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,6 +550,13 @@ func (x *CancelOperationRequest) GetName() string {
 	return ""
 }
 
+func (x *CancelOperationRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 var File_autosched_v1_operation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_operation_proto_rawDesc = "" +
@@ -557,9 +575,11 @@ const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\x06result\">\n" +
 	"\x0eOperationError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"-\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"L\n" +
 	"\x13TriggerRoundRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\")\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\")\n" +
 	"\x13GetOperationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\xa4\x01\n" +
 	"\x15ListOperationsRequest\x12\x1c\n" +
@@ -576,9 +596,11 @@ const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"_\n" +
 	"\x14WaitOperationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\",\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"K\n" +
 	"\x16CancelOperationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name2\xa7\x03\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId2\xa7\x03\n" +
 	"\x10OperationService\x12J\n" +
 	"\fTriggerRound\x12!.autosched.v1.TriggerRoundRequest\x1a\x17.autosched.v1.Operation\x12J\n" +
 	"\fGetOperation\x12!.autosched.v1.GetOperationRequest\x1a\x17.autosched.v1.Operation\x12[\n" +

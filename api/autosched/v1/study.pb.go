@@ -960,7 +960,9 @@ type CreateStudyRequest struct {
 	// 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'.
 	StudyId string `protobuf:"bytes,3,opt,name=study_id,json=studyId,proto3" json:"study_id,omitempty"`
 	// Checks only, stores nothing.
-	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1021,6 +1023,13 @@ func (x *CreateStudyRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *CreateStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type GetStudyRequest struct {
@@ -1203,7 +1212,9 @@ func (x *ListStudiesResponse) GetNextPageToken() string {
 type DeleteStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1245,10 +1256,19 @@ func (x *DeleteStudyRequest) GetName() string {
 	return ""
 }
 
+func (x *DeleteStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type PauseStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1290,10 +1310,19 @@ func (x *PauseStudyRequest) GetName() string {
 	return ""
 }
 
+func (x *PauseStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type ResumeStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1335,10 +1364,19 @@ func (x *ResumeStudyRequest) GetName() string {
 	return ""
 }
 
+func (x *ResumeStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type CancelStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1380,6 +1418,13 @@ func (x *CancelStudyRequest) GetName() string {
 	return ""
 }
 
+func (x *CancelStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type RunStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
@@ -1391,8 +1436,12 @@ type RunStudyRequest struct {
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Trials to measure at a time: 1 to 100, default 1.
 	ParallelTrials int32 `protobuf:"varint,4,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunStudyRequest) Reset() {
@@ -1451,6 +1500,20 @@ func (x *RunStudyRequest) GetParallelTrials() int32 {
 		return x.ParallelTrials
 	}
 	return 0
+}
+
+func (x *RunStudyRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RunStudyRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type ListEvaluatorsRequest struct {
@@ -1739,7 +1802,11 @@ type CreateTrialRequest struct {
 	// schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Its parameters, those left out at their defaults. With a final_measurement it has succeeded.
-	Trial         *Trial `protobuf:"bytes,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	Trial *Trial `protobuf:"bytes,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1786,6 +1853,20 @@ func (x *CreateTrialRequest) GetTrial() *Trial {
 		return x.Trial
 	}
 	return nil
+}
+
+func (x *CreateTrialRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CreateTrialRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type GetTrialRequest struct {
@@ -1968,8 +2049,10 @@ func (x *ListTrialsResponse) GetNextPageToken() string {
 type AddTrialMeasurementRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
-	Name          string       `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Measurement   *Measurement `protobuf:"bytes,2,opt,name=measurement,proto3" json:"measurement,omitempty"`
+	Name        string       `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Measurement *Measurement `protobuf:"bytes,2,opt,name=measurement,proto3" json:"measurement,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2018,6 +2101,13 @@ func (x *AddTrialMeasurementRequest) GetMeasurement() *Measurement {
 	return nil
 }
 
+func (x *AddTrialMeasurementRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type CompleteTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
@@ -2029,7 +2119,11 @@ type CompleteTrialRequest struct {
 	//	*CompleteTrialRequest_FinalMeasurement
 	//	*CompleteTrialRequest_InfeasibleReason
 	//	*CompleteTrialRequest_Failure
-	Result        isCompleteTrialRequest_Result `protobuf_oneof:"result"`
+	Result isCompleteTrialRequest_Result `protobuf_oneof:"result"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2105,6 +2199,20 @@ func (x *CompleteTrialRequest) GetFailure() string {
 	return ""
 }
 
+func (x *CompleteTrialRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CompleteTrialRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type isCompleteTrialRequest_Result interface {
 	isCompleteTrialRequest_Result()
 }
@@ -2132,7 +2240,9 @@ func (*CompleteTrialRequest_Failure) isCompleteTrialRequest_Result() {}
 type StopTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2170,6 +2280,13 @@ func (*StopTrialRequest) Descriptor() ([]byte, []int) {
 func (x *StopTrialRequest) GetName() string {
 	if x != nil {
 		return x.Name
+	}
+	return ""
+}
+
+func (x *StopTrialRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
 	}
 	return ""
 }
@@ -2312,7 +2429,11 @@ func (x *RenewTrialLeaseRequest) GetName() string {
 type ProposeTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2352,6 +2473,20 @@ func (x *ProposeTrialRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *ProposeTrialRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ProposeTrialRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type ListOptimalTrialsRequest struct {
@@ -2777,12 +2912,14 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"Prediction\x12\x12\n" +
 	"\x04mean\x18\x01 \x01(\x01R\x04mean\x12-\n" +
-	"\x12standard_deviation\x18\x02 \x01(\x01R\x11standardDeviation\"\x97\x01\n" +
+	"\x12standard_deviation\x18\x02 \x01(\x01R\x11standardDeviation\"\xb6\x01\n" +
 	"\x12CreateStudyRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
 	"\x05study\x18\x02 \x01(\v2\x13.autosched.v1.StudyR\x05study\x12\x19\n" +
 	"\bstudy_id\x18\x03 \x01(\tR\astudyId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"%\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"%\n" +
 	"\x0fGetStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x9b\x01\n" +
 	"\x12ListStudiesRequest\x12\x16\n" +
@@ -2794,20 +2931,31 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tR\aorderBy\"l\n" +
 	"\x13ListStudiesResponse\x12-\n" +
 	"\astudies\x18\x01 \x03(\v2\x13.autosched.v1.StudyR\astudies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"(\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
 	"\x12DeleteStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"'\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"F\n" +
 	"\x11PauseStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"(\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"G\n" +
 	"\x12ResumeStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"(\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"G\n" +
 	"\x12CancelStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x88\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"\xcc\x01\n" +
 	"\x0fRunStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tevaluator\x18\x02 \x01(\tR\tevaluator\x12\x1a\n" +
 	"\bworkload\x18\x03 \x01(\tR\bworkload\x12'\n" +
-	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\"/\n" +
+	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\"/\n" +
 	"\x15ListEvaluatorsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\"Q\n" +
 	"\x16ListEvaluatorsResponse\x127\n" +
@@ -2826,10 +2974,13 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x15SuggestTrialsResponse\x12+\n" +
 	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x128\n" +
 	"\n" +
-	"poll_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"W\n" +
+	"poll_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\x9b\x01\n" +
 	"\x12CreateTrialRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
-	"\x05trial\x18\x02 \x01(\v2\x13.autosched.v1.TrialR\x05trial\"%\n" +
+	"\x05trial\x18\x02 \x01(\v2\x13.autosched.v1.TrialR\x05trial\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"%\n" +
 	"\x0fGetTrialRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x01\n" +
 	"\x11ListTrialsRequest\x12\x16\n" +
@@ -2841,27 +2992,37 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tR\aorderBy\"i\n" +
 	"\x12ListTrialsResponse\x12+\n" +
 	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"m\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x01\n" +
 	"\x1aAddTrialMeasurementRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
-	"\vmeasurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementR\vmeasurement\"\xc9\x01\n" +
+	"\vmeasurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementR\vmeasurement\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"\x8d\x02\n" +
 	"\x14CompleteTrialRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12H\n" +
 	"\x11final_measurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementH\x00R\x10finalMeasurement\x12-\n" +
 	"\x11infeasible_reason\x18\x03 \x01(\tH\x00R\x10infeasibleReason\x12\x1a\n" +
-	"\afailure\x18\x04 \x01(\tH\x00R\afailureB\b\n" +
-	"\x06result\"&\n" +
+	"\afailure\x18\x04 \x01(\tH\x00R\afailure\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnlyB\b\n" +
+	"\x06result\"E\n" +
 	"\x10StopTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"9\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\"9\n" +
 	"#CheckTrialEarlyStoppingStateRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"G\n" +
 	"$CheckTrialEarlyStoppingStateResponse\x12\x1f\n" +
 	"\vshould_stop\x18\x01 \x01(\bR\n" +
 	"shouldStop\",\n" +
 	"\x16RenewTrialLeaseRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"m\n" +
 	"\x13ProposeTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xe0\x01\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xe0\x01\n" +
 	"\x18ListOptimalTrialsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\x12P\n" +
 	"\n" +

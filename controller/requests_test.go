@@ -1,0 +1,146 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+)
+
+// once calls f with an id, and reports whether f was called.
+func (h *harness) once(id, digest string, f func(ctx context.Context) error) (called bool, before *controller.Request,
+	err error) {
+	before, err = h.service.Once(context.Background(), controller.Request{ID: id, Digest: digest, Scheduler: "s",
+		Method: "Pause"}, func(ctx context.Context) (string, error) {
+		called = true
+		return "schedulers/s", f(ctx)
+	})
+	return called, before, err
+}
+
+func (h *harness) pause(paused bool) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := h.service.Modify(ctx, "s", false, func(c *controller.Scheduler) error {
+			c.Paused = paused
+			return nil
+		})
+		return err
+	}
+}
+
+// A request is made once, through restarts; one that failed, or ended in no change, too.
+func TestOnce(t *testing.T) {
+	h := start(t, keep)
+	h.register("s", controller.Auto)
+	expect := func(what, id string, f func(ctx context.Context) error, called bool) {
+		t.Helper()
+		got, before, err := h.once(id, "d", f)
+		if err != nil || got != called || (before == nil) != called {
+			t.Errorf("%s: called %v, before %+v, %v", what, got, before, err)
+		}
+	}
+	fails := errors.New("fails")
+	if _, _, err := h.once("a", "d", func(context.Context) error { return fails }); !errors.Is(err, fails) {
+		t.Error(err)
+	}
+	expect("after a failure", "a", h.pause(true), true)
+	expect("of no change", "b", h.pause(true), true)
+	// The change is durable, and what follows fails: it is made.
+	if _, _, err := h.once("c", "d", func(ctx context.Context) error {
+		return errors.Join(h.pause(false)(ctx), fails)
+	}); !errors.Is(err, fails) {
+		t.Error(err)
+	}
+	for range 2 {
+		for _, id := range []string{"a", "b", "c"} {
+			expect("again", id, func(context.Context) error { return fails }, false)
+		}
+		if _, _, err := h.once("a", "other", nil); !errors.Is(err, controller.ErrRequestReuse) {
+			t.Errorf("another content: %v", err)
+		}
+		h.close()
+		h.open()
+	}
+	if got, _, err := h.service.Scheduler("s"); err != nil || got.Paused || got.Generation != 3 {
+		t.Errorf("paused %v, generation %d, %v", got.Paused, got.Generation, err)
+	}
+	// What a call leaves running is not part of it.
+	var left context.Context
+	expect("a call that leaves a context", "d", func(ctx context.Context) error { left = ctx; return nil }, true)
+	if r := controller.PendingOf(left).Request(); r != nil {
+		t.Errorf("after its end a call has the request %+v", r)
+	}
+}
+
+// Calls with one id wait for each other: one of them is made.
+func TestOnceAtATime(t *testing.T) {
+	h := start(t, keep)
+	h.register("s", controller.Auto)
+	var calls atomic.Int32
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			_, _, err := h.once("a", "d", func(ctx context.Context) error {
+				calls.Add(1)
+				return h.pause(true)(ctx)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// The oldest ids of a scheduler make room for new ones, also in the store; ids expire after a day.
+func TestRequestsAreBounded(t *testing.T) {
+	var clock atomic.Int64
+	h := start(t, keep)
+	now := func() time.Time { return time.Unix(1_800_000_000, clock.Load()) }
+	h.reopen(now)
+	h.register("s", controller.Auto)
+	var saved []controller.Request
+	for i := range controller.MaxRequests {
+		saved = append(saved, controller.Request{ID: fmt.Sprint(i), Digest: "d", Scheduler: "s", Method: "Pause",
+			Created: now().Add(time.Duration(i))})
+	}
+	h.service.Preload(saved)
+	clock.Add(int64(time.Minute))
+	nothing := func(context.Context) error { return nil }
+	made := func(id string) bool {
+		t.Helper()
+		called, _, err := h.once(id, "d", nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return called
+	}
+	if made("0") || !made("new") || made("1") || !made("0") {
+		t.Error("the oldest does not make room for a new one")
+	}
+	if err := h.service.Purge(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h.reopen(now)
+	if made("new") || made("0") {
+		t.Error("they are forgotten by a restart")
+	}
+	clock.Add(int64(24 * time.Hour))
+	if !made("new") {
+		t.Error("an id is remembered for more than a day")
+	}
+	if err := h.service.Purge(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if made("new") || !made("0") {
+		t.Error("a purge takes others than those that expired")
+	}
+}
