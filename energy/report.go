@@ -550,14 +550,17 @@ var errNoStarts = errors.New("the trace has no start times: name a scheduler to 
 // Recorded is the timeline of a trace's jobs as they ran: from the end of their recorded
 // wait, for their duration.
 func Recorded(w *workload.Workload) (jobs []Job, spells []Spell, err error) {
-	for i, j := range w.Jobs() {
+	for _, j := range w.Jobs() {
+		if j.Status == workload.Pending {
+			continue
+		}
 		if !j.HasWait {
 			return nil, nil, fmt.Errorf("energy: job %q: %w", j.ID, errNoStarts)
 		}
 		start := j.Submit + j.Wait
 		jobs = append(jobs, Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: start + j.Duration,
-			Ended: j.Status != workload.Running})
-		spells = append(spells, Spell{Job: i, GPUs: j.GPUs.Whole(), From: start, To: start + j.Duration})
+			Ended: j.Status.Ended()})
+		spells = append(spells, Spell{Job: len(jobs) - 1, GPUs: j.GPUs.Whole(), From: start, To: start + j.Duration})
 	}
 	return jobs, spells, nil
 }

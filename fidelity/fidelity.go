@@ -114,7 +114,7 @@ func check(ctx context.Context, in *Input, full bool) (*Report, error) {
 		Jobs: w.Len(), Groups: []Group{}, Causes: []Cause{}}
 	for i := range w.Jobs() {
 		switch j := &w.Jobs()[i]; {
-		case j.Status == workload.Running:
+		case !j.Status.Ended():
 			r.Unended++
 		case !j.HasWait:
 			r.Unrecorded++

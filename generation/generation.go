@@ -50,7 +50,7 @@ func again(j workload.Job, at time.Duration) workload.Job {
 	if j.Deadline != 0 {
 		j.Deadline = workload.DeadlineAt(max(-workload.MaxSubmit, min(j.Deadline+at-j.Submit, workload.MaxSubmit)))
 	}
-	if j.Submit = at; j.Status == workload.Running {
+	if j.Submit = at; !j.Status.Ended() {
 		j.Status = workload.Unknown
 	}
 	return j

@@ -15,10 +15,13 @@ func Events(w *workload.Workload) []workload.Event {
 	out := make([]workload.Event, 0, 3*len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		if !j.HasWait {
+		if !j.HasWait && j.Status != workload.Pending {
 			continue
 		}
 		out = append(out, workload.Event{ID: j.ID + "/submitted", Kind: workload.Submitted, Time: j.Submit, Job: *j})
+		if j.Status == workload.Pending {
+			continue
+		}
 		start := j.Submit + j.Wait
 		out = append(out, workload.Event{ID: j.ID + "/started", Kind: workload.Started, Time: start, Job: *j,
 			Placement: placement(j)})

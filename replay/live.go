@@ -48,7 +48,7 @@ func recall(l *workload.Ledger, before []workload.Job, at time.Duration) {
 	for i := range before {
 		j := &before[i]
 		end := j.Submit + j.Duration
-		if end > at || j.Status == workload.Running {
+		if end > at || !j.Status.Ended() {
 			continue
 		}
 		for k, ev := range [...]workload.Event{

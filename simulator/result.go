@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
-	"github.com/autosched/autosched/workload"
 )
 
 // Outcome is the result of one job.
@@ -65,9 +64,9 @@ func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 
 func (s *Sim) hasOutcome(id ID) bool { return s.jobs[id].phase == done && s.known(id) }
 
-// known reports whether the run time of a job is: a job that ran when its trace was
-// written holds its GPUs as long as it had by then, and has no JCT.
-func (s *Sim) known(id ID) bool { return s.spec(id).Status != workload.Running }
+// known reports whether the run time of a job is: a job that ran when its trace was written holds its GPUs as long as
+// it had by then, one that waited as long as is expected, and neither has a JCT.
+func (s *Sim) known(id ID) bool { return s.spec(id).Status.Ended() }
 
 // outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {

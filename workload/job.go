@@ -39,7 +39,8 @@ type Status uint8
 
 // The states a trace reports. Unknown is for traces without a status. Running is that
 // of a job that had started and not ended when its trace was written: its Duration is
-// how long it had run until then, a lower bound.
+// how long it had run until then, a lower bound. Pending is that of one that had not started: its Duration
+// is what is expected of it.
 const (
 	Unknown Status = iota
 	Completed
@@ -47,7 +48,11 @@ const (
 	Failed
 	Running
 	TimedOut // ended by the cluster at its time limit
+	Pending
 )
+
+// Ended reports whether the job had ended when its trace was written, so that its Duration is known.
+func (s Status) Ended() bool { return s != Running && s != Pending }
 
 func (s Status) String() string {
 	switch s {
@@ -61,6 +66,8 @@ func (s Status) String() string {
 		return "running"
 	case TimedOut:
 		return "timed_out"
+	case Pending:
+		return "pending"
 	}
 	return ""
 }

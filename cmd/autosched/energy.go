@@ -162,7 +162,7 @@ func energyJobs(sim *simulator.Sim) []energy.Job {
 		j := sim.Spec(id)
 		end, ended := sim.JobEnded(id)
 		out = append(out, energy.Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: end,
-			Ended: ended && j.Status != workload.Running})
+			Ended: ended && j.Status.Ended()})
 	}
 	return out
 }

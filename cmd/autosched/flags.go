@@ -380,6 +380,10 @@ func openTrace(ctx context.Context, notes io.Writer, path string, how readFlags)
 		fmt.Fprintf(notes, "note: %s: %d jobs had not ended: they hold GPUs as long as is known, and count in no mean\n",
 			path, report.Running)
 	}
+	if report.Pending > 0 {
+		fmt.Fprintf(notes, "note: %s: %d jobs had not started: they wait, then run as long as their users' jobs do, "+
+			"and count in no mean\n", path, report.Pending)
+	}
 	if w.Synthetic() {
 		fmt.Fprintf(notes, "note: %s is synthetic\n", path)
 	}

@@ -85,6 +85,10 @@ func printReport(w io.Writer, r *trace.Report) error {
 		fmt.Fprintf(b, "running     %d of the jobs had not ended: they hold GPUs as long as is known, and count in no "+
 			"duration\n", r.Running)
 	}
+	if r.Pending > 0 {
+		fmt.Fprintf(b, "pending     %d of the jobs had not started: how long they would run is taken from the others, and "+
+			"they count in no duration\n", r.Pending)
+	}
 	if r.LeftOut > 0 {
 		fmt.Fprintf(b, "left out    %d jobs: %s\n", r.LeftOut, leftOut(r))
 	}

@@ -45,7 +45,7 @@ func Unqueued(jobs []workload.Job) []Record {
 	for i := range jobs {
 		j := &jobs[i]
 		out[i] = Record{Job: j, Begin: j.Submit, Until: j.Submit + j.Duration, Ran: j.Duration,
-			Ended: j.Status != workload.Running}
+			Ended: j.Status.Ended()}
 	}
 	return out
 }

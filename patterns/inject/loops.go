@@ -173,7 +173,7 @@ func (s *Stream) give(r *run, x *rand.Rand) {
 		from := r.start + span(x, 20*time.Minute, r.span()-2*time.Hour)
 		p.gap = [2]time.Duration{from, from + span(x, 10*time.Minute, 100*time.Minute)}
 	}
-	if r.job.Status == workload.Unknown || r.job.Status == workload.Running {
+	if r.job.Status == workload.Unknown || !r.job.Status.Ended() {
 		r.job.Status = workload.Completed
 		if r.span() > 10*time.Minute {
 			switch n := x.IntN(100); {

@@ -54,7 +54,7 @@ func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Eve
 		switch {
 		case sim.JobKilled(e.Job):
 			out.Job.Status = workload.TimedOut
-		case spec.Status != workload.Running:
+		case spec.Status.Ended():
 			out.Job.Status = spec.Status
 		}
 	}

@@ -153,7 +153,7 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 
 	all := make([]float64, 0, len(jobs))
 	for i := range jobs {
-		if jobs[i].Status != workload.Running {
+		if jobs[i].Status.Ended() {
 			all = append(all, jobs[i].Duration.Seconds())
 		}
 		s.GPUHours += gpuHours(&jobs[i])
@@ -176,7 +176,11 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 	return s
 }
 
+// gpuHours is what a job used.
 func gpuHours(j *workload.Job) float64 {
+	if j.Status == workload.Pending {
+		return 0
+	}
 	return float64(j.GPUs) / 1000 * j.Duration.Seconds() / 3600
 }
 
@@ -251,7 +255,7 @@ func recurrence(jobs []workload.Job) Recurrence {
 	n, ended, sum, squares, seen := float64(len(jobs)), 0.0, 0.0, 0.0, 0
 	for i := range jobs {
 		j := &jobs[i]
-		ln, known := math.Log(j.Duration.Seconds()), j.Status != workload.Running
+		ln, known := math.Log(j.Duration.Seconds()), j.Status.Ended()
 		if known {
 			ended++
 			sum += ln

@@ -143,13 +143,14 @@ func TestDescribeSacct(t *testing.T) {
 	if s.Users == nil || s.Users.Users != 1 || s.Users.Top5GPUTime != 1 {
 		t.Errorf("users %+v", s.Users)
 	}
-	if len(s.Statuses) != 1 || s.Statuses[0] != (Status{"completed", 46, 1, 1}) {
+	if len(s.Statuses) != 2 || s.Statuses[0] != (Status{"completed", 46, 46. / 59, 1}) ||
+		s.Statuses[1] != (Status{"pending", 13, 13. / 59, 0}) {
 		t.Errorf("statuses %+v", s.Statuses)
 	}
-	if s.Waits == nil || s.Waits.Known != 1 || s.Waits.Max <= 0 || s.Waits.P10 != 0 {
+	if s.Waits == nil || s.Waits.Known != 46./59 || s.Waits.Max <= 0 || s.Waits.P10 != 0 {
 		t.Errorf("waits %+v", s.Waits)
 	}
-	if r.LeftOut != 13 {
+	if r.LeftOut != 0 || r.Pending != 13 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -71,7 +71,7 @@ type jobGroup struct {
 
 func (g *jobGroup) add(j *workload.Job) {
 	g.jobs++
-	if j.Status != workload.Running {
+	if j.Status.Ended() {
 		g.durations = append(g.durations, j.Duration.Seconds())
 	}
 	if j.HasWait {
@@ -112,7 +112,7 @@ func groups[K comparable](all columns, jobs []workload.Job, key func(*workload.J
 			at[k] = n
 			keys, ended, waited = append(keys, k), append(ended, 0), append(waited, 0)
 		}
-		if j.Status != workload.Running {
+		if j.Status.Ended() {
 			ended[n]++
 		}
 		if j.HasWait {
@@ -173,7 +173,7 @@ func (s *Description) describeService(jobs []workload.Job, durations []float64) 
 
 	statuses, ofStatus := groups(all, jobs, func(j *workload.Job) workload.Status { return j.Status })
 	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed,
-		workload.TimedOut, workload.Running, workload.Unknown} {
+		workload.TimedOut, workload.Running, workload.Pending, workload.Unknown} {
 		if k := slices.Index(statuses, status); k >= 0 {
 			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs}
 			if status == workload.Unknown {

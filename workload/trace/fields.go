@@ -362,8 +362,10 @@ func (r *csvRow) status(i int) workload.Status {
 		return workload.Running
 	case "timed_out":
 		return workload.TimedOut
+	case "pending":
+		return workload.Pending
 	}
-	r.fault(i, "is not completed, cancelled, failed, timed_out or running")
+	r.fault(i, "is not completed, cancelled, failed, timed_out, running or pending")
 	return workload.Unknown
 }
 

@@ -375,15 +375,16 @@ func finishEvents(in *input) error {
 		}
 		in.recorded(&j, f.Starts > 0)
 	}
+	var pending []workload.Job
 	state := s.ledger.State(s.last)
 	for i := range state.Jobs {
 		a := &state.Jobs[i]
 		delete(s.submitted, a.ID)
+		j := a.Job
 		if a.RunTime == 0 {
-			in.report.leaveOut(notEnded)
+			pending = append(pending, j)
 			continue
 		}
-		j := a.Job
 		j.Duration, j.Status = a.RunTime, workload.Running
 		in.recorded(&j, true)
 	}
@@ -394,6 +395,7 @@ func finishEvents(in *input) error {
 			in.report.leaveOut("its submission is not among the events")
 		}
 	}
+	in.addPending(pending)
 	in.report.Merged = max(0, in.report.Rows-in.report.Rejected-in.report.LeftOut-in.taken) // a snapshot has many jobs
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // too; ids begin anew after 67 million jobs. The components of a heterogeneous job
 // (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it
 // becomes eligible: until then a dependency, a begin time or a hold keeps it, and no
-// scheduler could start it.
+// scheduler could start it. What waits of an array is one row, and a job each.
 var sacctFormat = sacctBy("Account/Partition")
 
 // sacctBy is sacctFormat with a column for the tenant.
@@ -72,6 +72,8 @@ type sacctJobs struct {
 	at   names   // the ids
 	last []int32 // the last job of an id
 	bare bool    // there is no column of names, and so no keys
+	// running counts the tasks that run, by array.
+	running map[string]int
 }
 
 type sacctJob struct {
@@ -83,6 +85,9 @@ type sacctJob struct {
 	latest  time.Duration // start or submission
 	lastRun time.Duration // run time of the latest row
 	leader  string        // id of the heterogeneous job of which it is a component
+	array   string        // of a job that waits: JobID, such as 15_[3-9%2]
+	task    string        // of a task that has started: the array's id
+	held    bool          // it may not start yet
 	offset  int32         // its place among the components
 	file    string
 	line    int32
@@ -106,6 +111,8 @@ type sacctRow struct {
 	tres           tres
 	limit          time.Duration
 	leader         []byte // of a heterogeneous job
+	array, task    []byte // JobID of what waits of an array; the array of a task that has started
+	held           bool   // it waits for more than the scheduler
 	offset         int32
 	nodes          string
 	qos, accounted string // accounted is the account if it is not the tenant
@@ -127,8 +134,10 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	row.status, over = slurmState(r.value(1))
 	row.asked = r.submitClock(2)
 	row.submit = row.asked
-	if eligible, ok := r.wallClock(6); ok && eligible > row.submit {
-		row.submit = eligible
+	if eligible, ok := r.wallClock(6); ok {
+		row.submit = max(row.submit, eligible)
+	} else {
+		row.held = len(r.value(6)) > 0
 	}
 	row.start, row.started = r.wallClock(3)
 	end, hasEnd = r.wallClock(4)
@@ -175,6 +184,11 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 		if n, bad := parseDecimal(offset, 0); bad == "" && n >= 0 && n < 1<<20 {
 			row.leader, row.offset = leader, int32(n)
 		}
+	}
+	if array, _, ok := bytes.Cut(shown, []byte{'_'}); ok && row.started {
+		row.task = array
+	} else if ok {
+		row.array = shown
 	}
 	return row, r.ok()
 }
@@ -225,6 +239,7 @@ func foldSacct(r *csvRow) {
 		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
 		j.Partition, j.TimeLimit, j.Nodes = row.partition, row.limit, cmp.Or(row.nodes, j.Nodes)
 		j.QOS, j.Account = row.qos, row.accounted
+		j.held, j.array, j.task = row.held, in.text(row.array), in.text(row.task)
 		if row.count > 0 {
 			j.NodeCount = row.count
 		}
@@ -288,6 +303,7 @@ func finishSacct(in *input) error {
 		}
 	}
 	s.joinComponents()
+	var pending []workload.Job
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)
 		if j.rows == 0 { // part of a gang
@@ -297,8 +313,15 @@ func finishSacct(in *input) error {
 		switch {
 		case j.GPUs == 0:
 			in.report.leaveOut(noGPU)
-		case !j.ended && (!j.started || j.Duration == 0):
-			in.report.leaveOut(notEnded)
+		case !j.ended && j.Duration == 0 && j.held:
+			in.report.leaveOut("it may not start yet: it is held, or waits for another job or a time")
+		case !j.ended && j.Duration == 0:
+			if !s.bare {
+				hex := j.name
+				j.Key = in.own(hex[:])
+			}
+			j.shareNodes()
+			pending = append(pending, s.tasks(j)...)
 		case !j.started:
 			in.report.leaveOut(neverRan)
 		case j.Duration == 0:
@@ -326,15 +349,66 @@ func finishSacct(in *input) error {
 			if j.rows > 1 && j.TimeLimit > 0 && !in.opts.RequeueRestarts {
 				j.TimeLimit = max(j.TimeLimit, j.Duration) // it counts from each start, the duration is of all
 			}
-			if j.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(j.NodeCount)) != 0 {
-				j.NodeCount = 0 // nodes with unequal shares
-			}
-			j.Requested = j.Request.Shared()
+			j.shareNodes()
 			in.addOnce(&j.Job)
 		}
 	}
+	in.addPending(pending)
 	in.state = nil
 	return nil
+}
+
+// shareNodes completes what the job asks for: a number of nodes only if they share its GPUs equally.
+func (j *sacctJob) shareNodes() {
+	if j.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(j.NodeCount)) != 0 {
+		j.NodeCount = 0
+	}
+	j.Requested = j.Request.Shared()
+}
+
+// maxTasks bounds what the rest of an array expands to; Slurm's own bound is MaxArraySize, 4,000,001 at most.
+const maxTasks = 100_000
+
+// tasks are the jobs that wait of an array, such as 15_[3-9%2]: those that its throttle, of two at a time here, lets
+// start beside the ones that run. Of a job that is no array it is the job.
+func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
+	array, list, ok := strings.Cut(j.array, "_[")
+	if !ok {
+		return []workload.Job{j.Job}
+	}
+	list, throttle, _ := strings.Cut(strings.TrimSuffix(list, "]"), "%")
+	most := maxTasks
+	if n, err := strconv.Atoi(throttle); err == nil && n > 0 {
+		if most = n; s.running == nil {
+			s.running = map[string]int{}
+			for i := range s.jobs.len() {
+				if k := s.jobs.at(i); k.task != "" && k.started && !k.ended {
+					s.running[k.task]++
+				}
+			}
+		}
+		most -= s.running[array]
+	}
+	var out []workload.Job
+	for part := range strings.SplitSeq(list, ",") {
+		part, step, _ := strings.Cut(part, ":")
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		a, err1 := strconv.Atoi(low)
+		b, err2 := strconv.Atoi(high)
+		by, err3 := strconv.Atoi(cmp.Or(step, "1"))
+		if err1 != nil || err2 != nil || err3 != nil || by < 1 {
+			continue // as in 1,3,... of a list that is cut off
+		}
+		for n := a; n <= b && len(out) < most; n += by {
+			task := j.Job
+			task.ID = j.ID + "_" + strconv.Itoa(n)
+			out = append(out, task)
+		}
+	}
+	return out
 }
 
 // fits reports whether the sums of a gang are within the limits of a job.

@@ -62,8 +62,8 @@ func TestFormatsPublishedRows(t *testing.T) {
 		{in("pai2023_pods.csv", "pai2023_nodes.csv"), "pai2023", "1970-01-01T00:00:00Z", 7, 1,
 			workload.Job{ID: "openb-pod-0000", Duration: 12537496 * time.Second, GPUs: workload.GPUs(1), HasWait: true,
 				Requested: workload.Request{MilliCPUs: 12_000, Memory: 16 << 30}.Shared()}},
-		// 46 completed jobs; 13 were requeued and had not started again.
-		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 46, 13, workload.Job{ID: "1", User: "root", Tenant: "teama",
+		// 46 completed jobs; 13 were requeued and wait.
+		{in("sacct.psv"), "sacct", "2026-11-21T00:00:00Z", 59, 0, workload.Job{ID: "1", User: "root", Tenant: "teama",
 			Submit: 68*time.Minute + 18*time.Second, Duration: 44 * time.Second, GPUs: workload.GPUs(1),
 			Status: workload.Completed, HasWait: true, Nodes: "g27",
 			Requested: workload.Request{Partition: "train", QOS: "normal", NodeCount: 1, TimeLimit: 10 * time.Minute,
@@ -232,7 +232,7 @@ func TestFormatsRows(t *testing.T) {
 				Wait: 5 * time.Second, HasWait: true}},
 		"sacct, pending": {text: sacct +
 			"7|u|a|n|PENDING|2026-11-21T01:00:00|2026-11-21T01:00:00|Unknown|Unknown|00:00:00||gres/gpu=4\n",
-			out: notEnded},
+			out: "it has not started, and no job has ended that says how long it would run"},
 		"sacct, never started": {text: sacct +
 			"7|u|a|n|CANCELLED by " +
 			"0|2026-11-21T01:00:00|2026-11-21T01:00:00|None|2026-11-21T01:00:05|00:00:00||gres/gpu=4\n", out: neverRan},

@@ -353,8 +353,11 @@ func (in *input) addOnce(j *workload.Job) bool {
 	}
 	in.taken++
 	in.first, in.last = min(in.first, j.Submit), j.Submit
-	if j.Status == workload.Running {
+	switch j.Status {
+	case workload.Running:
 		in.report.Running++
+	case workload.Pending:
+		in.report.Pending++
 	}
 	if !in.check {
 		in.jobs.append(j, in.expected())

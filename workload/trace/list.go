@@ -167,6 +167,13 @@ func (l *jobList) append(j *workload.Job, expected int) {
 	}
 }
 
+func (l *jobList) len() int {
+	if l.whole != nil {
+		return len(l.whole)
+	}
+	return l.few.len()
+}
+
 func (l *jobList) at(i int) *workload.Job {
 	if l.whole != nil {
 		return &l.whole[i]

@@ -28,7 +28,9 @@ type Report struct {
 	Rows  int    `json:"rows"`  // below the header; in JSON, the elements
 	Jobs  int    `json:"jobs"`
 	// Running is how many of the jobs had not ended (workload.Running).
-	Running  int `json:"running,omitempty"`
+	Running int `json:"running,omitempty"`
+	// Pending is how many of the jobs had not started (workload.Pending).
+	Pending  int `json:"pending,omitempty"`
 	Rejected int `json:"rejected"` // rows with a fault
 	// LeftOut is the number of jobs that are without fault but cannot be
 	// replayed: those without GPUs, or that never ran.

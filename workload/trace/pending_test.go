@@ -1,0 +1,59 @@
+package trace
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPending: jobs that wait when Slurm is listed are kept, and run as long as is typical of their name, their user or
+// all, at most their limit. What waits of an array is a job each, as far as its throttle lets; held jobs are left out.
+func TestPending(t *testing.T) {
+	const head = "JobID|JobIDRaw|User|Account|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocTRES|ReqTRES\n"
+	ran := func(id, user, name, seconds string) string {
+		return id + "|" + id + "|" + user + "|a|" + name + "|COMPLETED|1000|1000|1000|9000|" + seconds +
+			"|600|gres/gpu=1|\n"
+	}
+	waits := func(id, raw, user, name, eligible, limit string) string {
+		return id + "|" + raw + "|" + user + "|a|" + name + "|PENDING|2000|" + eligible + "|Unknown|Unknown|0|" + limit +
+			"||gres/gpu=2\n"
+	}
+	text := head + ran("1", "ann", "train", "100") + ran("2", "ann", "train", "300") + ran("3", "ann", "train", "200") +
+		ran("4", "ann", "test", "40") + ran("5", "bob", "x", "5000") + ran("6", "bob", "x", "5000") +
+		"20_1|21|eve|a|sweep|RUNNING|1500|1500|1600|Unknown|77|10|gres/gpu=2|\n" +
+		waits("7", "7", "ann", "train", "2000", "600") + waits("8", "8", "ann", "new", "2500", "600") +
+		waits("9", "9", "eve", "new", "2000", "UNLIMITED") + waits("10", "10", "bob", "x", "2000", "5") +
+		waits("11", "11", "ann", "train", "Unknown", "600") + waits("20_[2-4,6-9:2%3]", "20", "eve", "sweep", "2000", "1") +
+		waits("30_[1,5]", "30", "eve", "sweep", "2000", "1")
+	w, report, err := Read(strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range w.Jobs() {
+		if j.Status.String() == "pending" {
+			got = append(got, j.ID+" "+w.Clock(j.Submit).Format("05")+" "+j.Duration.String())
+		}
+	}
+	want := []string{"7 20 3m20s", "9 20 5m0s", "10 20 5m0s", "20_2 20 1m0s", "20_3 20 1m0s", "30_1 20 1m0s",
+		"30_5 20 1m0s", "8 40 3m20s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if report.Pending != len(want) || report.Running != 1 || report.LeftOut != 1 || report.Unsorted != 0 {
+		t.Errorf("%+v", report)
+	}
+	var csv bytes.Buffer
+	if err := WriteCSV(&csv, w); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := Read(&csv, "trace.csv", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Digest() != w.Digest() {
+		t.Error("the project's CSV does not keep them")
+	}
+}
