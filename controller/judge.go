@@ -104,7 +104,7 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 		change := &Change{Scheduler: now.Scheduler}
 		switch {
 		case trial.Verdict.Judgement == round.Worse:
-			change, err = s.revert(now, c, trial, mark)
+			change, err = s.revert(now, c, trial, now.Zero.Add(mark))
 		case promised != nil:
 			change, err = now.step(rollout.Promise{Revision: c.Revision, Prediction: promised}, s.now())
 		}
@@ -187,13 +187,13 @@ func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout
 	return t, text, err
 }
 
-// revert is the change that goes back from a revision that did worse; in mode RECOMMEND
-// it is proposed.
+// revert is the change that goes back at an event time from a revision that did worse; in mode
+// RECOMMEND it is proposed.
 func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Probation,
-	mark time.Duration) (*Change, error) {
+	at time.Time) (*Change, error) {
 	state := v.rollout()
-	frozen := state.Frozen(v.Zero.Add(mark))
-	e := state.Regression(t, v.Zero.Add(mark), v.Mode != Auto || frozen != nil)
+	frozen := state.Frozen(at)
+	e := state.Regression(t, at, v.Mode != Auto || frozen != nil)
 	change, err := v.step(e, s.now())
 	if err != nil {
 		return nil, err
@@ -211,6 +211,9 @@ func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Proba
 
 // held says why no round is decided at an event time, "" if one may be.
 func (v *snapshot) held(at time.Duration) string {
+	if v.Type == External {
+		return ""
+	}
 	state := v.rollout()
 	return state.Wait(v.Zero.Add(at))
 }
@@ -222,9 +225,15 @@ func (v *snapshot) watching(at time.Duration) string {
 		return text
 	}
 	c, t := v.onTrial(), v.Probation
+	if v.Type == External {
+		c = v.onReports()
+	}
 	switch {
 	case c == nil:
 		return ""
+	case v.Type == External && (t == nil || t.Revision != c.Revision):
+		return fmt.Sprintf("revision %d is watched once %s is reported in %d intervals of event time", c.Revision,
+			cmp.Or(c.Evidence.Metric, "what it was tuned for"), round.NextReportLook(0))
 	case t == nil || t.Revision != c.Revision:
 		return fmt.Sprintf("revision %d is watched from the next look on", c.Revision)
 	}

@@ -61,6 +61,7 @@ type managed struct {
 	failed     string             // why the last look failed, empty if it did not
 	engine     *generation.Engine // nil until the first round
 	graded     time.Duration      // instant of status.Fidelity
+	reported   time.Time          // the latest report of metrics
 	status     Status             // of rounds
 }
 
@@ -186,13 +187,18 @@ func (m *managed) applyPending() {
 	m.pending, m.history.cursor = nil, m.written
 }
 
-// eventTime is the event time as far as it is known, zero before the first event.
+// eventTime is the event time as far as it is known: of a scheduler that sends no events that of its reports, and at
+// least that of the last incident, which a restart does not forget. It is zero before the first of these.
 func (m *managed) eventTime() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
 	if v.Zero.IsZero() {
-		return time.Time{}
+		state, at := v.rollout(), m.reported
+		if c := state.LastIncident(); c != nil && c.Incident.At.After(at) {
+			at = c.Incident.At
+		}
+		return at
 	}
 	return v.Zero.Add(max(m.history.clock.latest, v.roundTime()))
 }

@@ -372,6 +372,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 			st.Watching = "the last look failed: " + m.failed
 		}
 	}
+	if v.Type == External {
+		st.Watching = v.watching(0)
+	}
 	state := v.rollout()
 	at := v.Zero.Add(m.history.clock.latest)
 	if f := state.Frozen(at); f != nil {

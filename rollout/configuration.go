@@ -113,6 +113,9 @@ type Evidence struct {
 	// Trial is the name of the trial of FromStudy. Then there was no round: Ratio is the metric of
 	// what ran over that of the trial, 0 if it was not measured.
 	Trial string `json:"trial,omitempty"`
+	// Metric is what the study of FromStudy tunes: it is to be small, or large with Maximize.
+	Metric   string `json:"metric,omitempty"`
+	Maximize bool   `json:"maximize,omitempty"`
 	// Record is the sequence of the round's record, 0 if it has none.
 	Record int64 `json:"record,omitempty"`
 	// Fidelity says how far the simulation describes the delays of the last days.

@@ -9,7 +9,7 @@ import (
 )
 
 // Probation is where the judge stands with a revision that a round found and the scheduler
-// applied.
+// applied, or that a study found and the scheduler reports metrics of.
 type Probation struct {
 	Revision int64 `json:"revision"`
 	// Good is the last revision that was found good, 0 if there is none.
@@ -18,7 +18,9 @@ type Probation struct {
 	Next time.Duration `json:"next,omitempty"`
 	// Verdict is that of the last look. Ended says why there are no more.
 	Verdict round.Verdict `json:"verdict,omitzero"`
-	Ended   string        `json:"ended,omitempty"`
+	// Intervals of reports that the last look had; of a study's revision.
+	Intervals int    `json:"intervals,omitempty"`
+	Ended     string `json:"ended,omitempty"`
 }
 
 // Over reports whether there are no more looks.
@@ -36,6 +38,15 @@ func (s *State) OnTrial() *Configuration {
 		return nil
 	}
 	return c
+}
+
+// OnReports returns the revision that is judged by the metrics that the scheduler reports, nil if there is none: what
+// is offered, if a study found it. During a rollout in waves some instances run it and others what they ran before.
+func (s *State) OnReports() *Configuration {
+	if c := s.Offered(); c != nil && c.Origin == FromStudy && c.Evidence != nil {
+		return c
+	}
+	return nil
 }
 
 // Reference returns the revision that one on trial is compared with, nil if there is none: the

@@ -118,6 +118,9 @@ var methodRules = map[string]rule{
 	pb.TelemetryService_IngestTelemetry_FullMethodName: {roles: adminRoles, own: "parent"},
 	pb.TelemetryService_ListTelemetry_FullMethodName:   {roles: readerRoles, own: "parent"},
 
+	pb.MetricService_ReportMetrics_FullMethodName: {roles: adminRoles, own: "parent"},
+	pb.MetricService_ListMetrics_FullMethodName:   {roles: readerRoles, own: "parent"},
+
 	pb.FindingService_ListFindings_FullMethodName:       {roles: readerRoles, own: "parent"},
 	pb.FindingService_GetFinding_FullMethodName:         {roles: readerRoles, own: "name"},
 	pb.FindingService_AcknowledgeFinding_FullMethodName: {roles: operatorRoles},

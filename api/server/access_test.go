@@ -235,6 +235,8 @@ method                                                    none viewer operator a
 /autosched.v1.StudyService/EstimateStudy                   -    *      *        *     *   -
 /autosched.v1.TelemetryService/IngestTelemetry             -    -      -        *     *   -
 /autosched.v1.TelemetryService/ListTelemetry               -    *      *        *     *   -
+/autosched.v1.MetricService/ReportMetrics                   -    -      -        *     *   -
+/autosched.v1.MetricService/ListMetrics                     -    *      *        *     *   -
 /autosched.v1.FindingService/ListFindings                  -    *      *        *     *   -
 /autosched.v1.FindingService/GetFinding                    -    *      *        *     *   -
 /autosched.v1.FindingService/AcknowledgeFinding            -    -      *        *     -   -

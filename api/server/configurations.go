@@ -264,7 +264,8 @@ func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationReq
 	if out.Incident == nil {
 		out.Incident = incidentToProto(s.service.WayBack(c))
 	}
-	return out, nil
+	out.ReportedMetrics, err = s.reported(id, revision)
+	return out, s.statusOf(err)
 }
 
 // ListConfigurations lists revisions, newest first.

@@ -21,6 +21,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
@@ -71,6 +72,7 @@ var reasons = []struct {
 	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{samples.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{reports.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
 	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

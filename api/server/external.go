@@ -50,10 +50,6 @@ func externalFromProto(spec *pb.SchedulerSpec, reg *controller.Registration, v *
 
 // checkExternal refuses what only rounds have.
 func checkExternal(spec *pb.SchedulerSpec, v *violations) {
-	if spec.GetMode() == pb.SchedulerSpec_AUTO {
-		v.add("scheduler.spec.mode", "AUTO is for rounds, which a scheduler of type %s has none of: what studies find is "+
-			"proposed", controller.External)
-	}
 	if spec.GetSimulation() != nil {
 		v.add("scheduler.spec.simulation", "a scheduler of type %s is not simulated", controller.External)
 	}

@@ -186,7 +186,7 @@ func (c *conversation) step(text string) string {
 func (c *conversation) method(name string) protoreflect.MethodDescriptor {
 	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto,
 		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_audit_proto,
-		pb.File_autosched_v1_study_proto} {
+		pb.File_autosched_v1_study_proto, pb.File_autosched_v1_metric_proto} {
 		if m := file.Services().Get(0).Methods().ByName(protoreflect.Name(name)); m != nil {
 			return m
 		}

@@ -31,6 +31,7 @@ type metrics struct {
 	acks     *prometheus.CounterVec // by scheduler and state
 	restored *prometheus.CounterVec // by scheduler
 	samples  *prometheus.CounterVec // by scheduler and result
+	reports  *prometheus.CounterVec // by scheduler and result
 }
 
 func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
@@ -65,11 +66,15 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 		Name: "autosched_telemetry_samples_total",
 		Help: "Samples of GPUs received, by result: stored, those sent before among them, or rejected.",
 	}, []string{"scheduler", "result"})
+	m.reports = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_metric_reports_total",
+		Help: "Reports of metrics received, by result: accepted, duplicate, late or rejected.",
+	}, []string{"scheduler", "result"})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
 		Help: "1, with the version of the program as labels.", ConstLabels: build})
 	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, info, service,
+		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, m.reports, info, service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

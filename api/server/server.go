@@ -34,6 +34,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
@@ -46,6 +47,7 @@ type Options struct {
 	Samples *samples.Store      // its telemetry; TelemetryService is not served if nil
 	// Findings look for patterns, and are started; FindingService is not served if nil.
 	Findings *findings.Keeper
+	Reports  *reports.Keeper // of metrics; MetricService is not served if nil
 	// Evaluators are those of Studies, by id.
 	Evaluators map[string]Evaluator
 	Builtins   []controller.Builtin // what can be registered
@@ -85,11 +87,13 @@ type Server struct {
 	pb.UnimplementedStudyServiceServer
 	pb.UnimplementedTelemetryServiceServer
 	pb.UnimplementedFindingServiceServer
+	pb.UnimplementedMetricServiceServer
 
 	service    *controller.Service
 	studies    *studies.Service
 	samples    *samples.Store
 	findings   *findings.Keeper
+	reports    *reports.Keeper
 	now        func() time.Time
 	evaluators map[string]Evaluator
 	builtins   []controller.Builtin
@@ -138,9 +142,9 @@ func New(o Options) *Server {
 		o.Limits.Message = defaultMessage
 	}
 	s := &Server{
-		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, now: o.Now,
-		evaluators: o.Evaluators,
-		builtins:   o.Builtins, simulated: o.Simulation,
+		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, reports: o.Reports,
+		evaluators: o.Evaluators, now: o.Now,
+		builtins: o.Builtins, simulated: o.Simulation,
 		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
@@ -181,7 +185,7 @@ func New(o Options) *Server {
 	s.metrics.registry.MustRegister(s.quota.refusals)
 	s.service.OnPurge(func(id string) {
 		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
-			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec} {
+			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.reports.MetricVec} {
 			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 		}
 		if s.samples != nil {
@@ -217,6 +221,11 @@ func New(o Options) *Server {
 		s.metrics.registry.MustRegister(s.findings)
 		s.service.OnEvents(s.findings.Events)
 		s.findings.Start(&watched{s.service, s.store, s.samples})
+	}
+	if s.reports != nil {
+		pb.RegisterMetricServiceServer(s.grpc, s)
+		s.health.SetServingStatus(pb.MetricService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+		s.metrics.registry.MustRegister(s.reports)
 	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)

@@ -28,6 +28,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
@@ -115,6 +116,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	}
 	t.Cleanup(func() { _ = so.Samples.Close() })
 	so.Findings = findings.Open(findings.Options{Dir: filepath.Join(dir, "findings"), Now: so.Now})
+	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service})
 	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -55,7 +56,15 @@ func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.scheduler(id)
+	out, err := s.scheduler(id)
+	if err != nil {
+		return nil, err
+	}
+	if c, _, err := s.service.Scheduler(id); err == nil {
+		out.Status.ReportedMetrics, err = s.reported(id, c.OfferedRevision)
+		return out, s.statusOf(err)
+	}
+	return out, nil
 }
 
 func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
@@ -102,7 +111,16 @@ const maxBatch = 10_000
 // IngestEvents takes events in and answers each request when its events are on
 // disk.
 func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
-	requests := make(chan *pb.IngestEventsRequest)
+	return answerEach(s, stream, s.ingest)
+}
+
+// answerEach answers each request of a stream, the first of which names the scheduler, until it ends.
+func answerEach[Q, A any, P interface {
+	*Q
+	GetParent() string
+}](s *Server, stream grpc.BidiStreamingServer[Q, A],
+	one func(ctx context.Context, id string, req P) (*A, error)) error {
+	requests := make(chan P)
 	ended := make(chan error, 1)
 	ctx := stream.Context() // ends when this handler returns, and with it the receiver
 	go func() {
@@ -135,7 +153,7 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 			return err
 		case req := <-requests:
 			first := id == ""
-			if err := s.settle(&id, req); err != nil {
+			if err := s.settle(&id, req.GetParent()); err != nil {
 				return s.statusOf(err)
 			}
 			if first {
@@ -145,11 +163,11 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 					return s.statusOf(err)
 				}
 			}
-			answer, err := s.ingest(ctx, id, req)
+			out, err := one(ctx, id, req)
 			if err != nil {
 				return s.statusOf(err)
 			}
-			if err := stream.Send(answer); err != nil {
+			if err := stream.Send(out); err != nil {
 				return err
 			}
 		}
@@ -159,11 +177,11 @@ func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error 
 var errDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")
 
 // settle finds the scheduler of a stream, which its first request names.
-func (s *Server) settle(id *string, req *pb.IngestEventsRequest) error {
-	if req.GetParent() == "" && *id != "" {
+func (s *Server) settle(id *string, name string) error {
+	if name == "" && *id != "" {
 		return nil
 	}
-	parent, err := parseScheduler("parent", req.GetParent())
+	parent, err := parseScheduler("parent", name)
 	if err != nil {
 		return err
 	}

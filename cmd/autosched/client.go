@@ -60,6 +60,7 @@ type client struct {
 	work     pb.OperationServiceClient
 	samples  pb.TelemetryServiceClient
 	findings pb.FindingServiceClient
+	metrics  pb.MetricServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -85,7 +86,7 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
 			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
 			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn), pb.NewTelemetryServiceClient(conn),
-			pb.NewFindingServiceClient(conn)}))
+			pb.NewFindingServiceClient(conn), pb.NewMetricServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

@@ -123,6 +123,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 			fmt.Fprintf(w, "fidelity\t%s\n", e.GetFidelity())
 		}
 	}
+	printReported(w, c.GetReportedMetrics())
 	if i := c.GetIncident(); i != nil {
 		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
 	}

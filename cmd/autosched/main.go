@@ -107,7 +107,7 @@ func newRootCmd() *cobra.Command {
 		newEvaluateCmd(),
 		newEnergyCmd(),
 		newTelemetryCmd(),
-		newPatternsCmd(), newFindingsCmd(), newRecommendCmd(),
+		newPatternsCmd(), newFindingsCmd(), newMetricsCmd(), newRecommendCmd(),
 		newComparisonCmd(),
 		newServeCmd(),
 		newCertsCmd(),

@@ -92,6 +92,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 	if st.GetWatching() != "" {
 		fmt.Fprintf(w, "watched\t%s\n", st.GetWatching())
 	}
+	printReported(w, st.GetReportedMetrics())
 	if i := st.GetLastIncident(); i != nil {
 		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
 	}

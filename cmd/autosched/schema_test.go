@@ -103,6 +103,8 @@ func TestJSONHasASchema(t *testing.T) {
 		{"telemetry show", "x" + registered, "telemetry", false},
 		{"telemetry export", "x --out " + dir + "/exported.csv" + registered, "telemetry-export", false},
 		{"findings list", "x" + registered, "findings", false},
+		{"metrics report", "x --revision 1 wait=1" + registered, "report-metrics", false},
+		{"metrics list", "x" + registered, "metrics", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
 		{"scheduler pause", "x" + registered, "scheduler", false},

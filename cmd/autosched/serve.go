@@ -23,6 +23,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	kept "github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
@@ -79,7 +80,7 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
-and audit log, rounds.db, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
+and audit log, rounds.db, reports.db with the metrics that schedulers report, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
 folder telemetry. One process opens it at a time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
 still needed of them.
 
@@ -431,6 +432,8 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	so.Findings = kept.Open(ko)
 	defer so.Findings.Close()
+	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service, Log: log})
+	defer so.Reports.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err

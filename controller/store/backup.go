@@ -125,7 +125,7 @@ func backupNames(dir string) (names []string, err error) {
 // if it is not written any more. A file with damaged pages is taken as it is.
 func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	r.switching.RLock()
-	inUse := name == configFile || name == roundsFile || r.segment != nil && name == r.segmentName
+	inUse := name == configFile || r.aside(name) != nil || r.segment != nil && name == r.segmentName
 	r.switching.RUnlock()
 	day := segmentPrefix + r.now().UTC().Format(dayLayout)
 	if inUse || strings.HasPrefix(name, day) {
@@ -162,14 +162,13 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 
 // read calls f with the present state of config.db or of a segment.
 func (r *Store) read(name string, f func(*bolt.Tx) error) error {
-	switch name {
-	case configFile:
-	case roundsFile:
-		return r.withRounds(func(db *bolt.DB) error { return db.View(f) })
-	default:
-		return r.view(name, f)
+	if name == configFile {
+		return r.viewConfig(f)
 	}
-	return r.viewConfig(f)
+	if s := r.aside(name); s != nil {
+		return r.with(s, func(db *bolt.DB) error { return db.View(f) })
+	}
+	return r.view(name, f)
 }
 
 // add copies a file into the archive, as long as it is now.
@@ -375,7 +374,8 @@ type FileReport struct {
 // Inspect reads all of a directory that no service uses, and writes nothing. The error is
 // ErrLocked if one does.
 func Inspect(dir string) (*Report, error) {
-	r := &Store{dir: dir, now: time.Now, readOnly: true}
+	r := newStore(dir)
+	r.now, r.readOnly = time.Now, true
 	var report Report
 	file := func(name string) (*FileReport, error) {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -424,24 +424,22 @@ func Inspect(dir string) (*Report, error) {
 		}
 		f.Damage = found.Err
 	}
-	f, err = file(roundsFile)
-	switch {
-	case errors.Is(err, os.ErrNotExist): // before the first round
-	case err != nil:
-		return nil, err
-	default:
-		defer r.closeRounds()
-		for _, s := range report.Schedulers {
-			err := r.Rounds(s.Scheduler.UID, 0, func(_ int64, _ []byte, err error) bool {
-				f.Damage = errors.Join(f.Damage, err)
-				return true
-			})
-			f.Damage = errors.Join(f.Damage, err)
+	for _, name := range asideFiles {
+		f, err := file(name)
+		switch {
+		case errors.Is(err, os.ErrNotExist): // before the first record
+		case err != nil:
+			return nil, err
+		default:
+			defer r.closeAside(r.aside(name))
+			for _, s := range report.Schedulers {
+				f.Damage = errors.Join(f.Damage, r.checkAside(r.aside(name), s.Scheduler.UID))
+			}
 		}
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if !slices.Contains(append(names, configFile, reserveFile, roundsFile), e.Name()) {
+		if !slices.Contains(append(append(names, configFile, reserveFile), asideFiles...), e.Name()) {
 			report.Others = append(report.Others, e.Name())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// Purge removes a scheduler with its events and rounds, and request ids. Events go first, so that no
+// Purge removes a scheduler with its events, rounds and reports, and request ids. Events go first, so that no
 // later scheduler of the same id has them: what was cut short is done by calling it again. Pages
 // that cannot be read keep theirs.
 func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
@@ -20,8 +20,10 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		if err := r.purgeSegments(ctx, scheduler); err != nil {
 			return err
 		}
-		if err := r.purgeRounds(e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
-			return fmt.Errorf("store: %s: %w", roundsFile, err)
+		for _, name := range asideFiles {
+			if err := r.purgeAside(r.aside(name), e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
+				return fmt.Errorf("store: %s: %w", name, err)
+			}
 		}
 		r.cursors.Delete(scheduler)
 	}

@@ -17,7 +17,8 @@ type Reader struct{ store *Store }
 
 // OpenReader opens a directory. The error is ErrLocked while a service has it open.
 func OpenReader(dir string) (*Reader, error) {
-	r := &Store{dir: dir, readOnly: true}
+	r := newStore(dir)
+	r.readOnly = true
 	if _, err := os.Stat(filepath.Join(dir, configFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("store %s: is not the directory of a service: it has no %s", dir, configFile)
 	}
@@ -57,6 +58,8 @@ func (r *Reader) EventsUntil(scheduler, cursor string, apply func(workload.Event
 
 // Close releases the directory.
 func (r *Reader) Close() error {
-	r.store.closeRounds()
+	for _, name := range asideFiles {
+		r.store.closeAside(r.store.aside(name))
+	}
 	return r.store.config.Close()
 }

@@ -7,77 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/workload"
 )
 
-// Rounds have a file of their own, in which each scheduler has a bucket by its uid: neither
-// their size nor damage to them concerns configurations. A file whose pages are damaged is set
-// aside, and a new one begun.
-const (
-	roundsFile    = "rounds.db"
-	damagedSuffix = ".damaged" // of a file of rounds that is not read
-)
-
-// withRounds calls f with the file of rounds, which it opens, and makes, if need be.
-func (r *Store) withRounds(f func(db *bolt.DB) error) error {
-	r.keeping.Lock()
-	defer r.keeping.Unlock()
-	select {
-	case <-r.closing:
-		return ErrClosed
-	default:
-	}
-	err := r.openRounds()
-	if err == nil {
-		err = guardPanics(roundsFile, func() error { return f(r.rounds) })
-	}
-	var damaged *CorruptError
-	errno := syscall.Errno(0)
-	if errors.As(err, &errno) || errors.As(err, &damaged) && damaged.Bucket == "" {
-		r.closeRounds()
-	}
-	if errors.As(err, &damaged) && damaged.Bucket == "" && !r.readOnly {
-		r.stuck.Delete(roundsFile)
-		path := filepath.Join(r.dir, roundsFile)
-		err = errors.Join(fmt.Errorf("%w; it is set aside as %s", err, roundsFile+damagedSuffix),
-			os.Rename(path, path+damagedSuffix), syncDir(r.dir))
-	}
-	return storageError(err)
-}
-
-func (r *Store) openRounds() (err error) {
-	if r.rounds != nil {
-		return nil
-	}
-	if !r.readOnly {
-		if err := r.ensure(roundsFile); err != nil {
-			return err
-		}
-	}
-	r.rounds, err = r.openDB(roundsFile, r.readOnly)
-	return err
-}
-
-func (r *Store) closeRounds() {
-	if r.rounds != nil {
-		_ = r.closeDB(roundsFile, r.rounds)
-		r.rounds = nil
-	}
-}
-
 // KeepRound stores the record of a round of the scheduler with a uid, in place of one with the
 // same sequence, and drops all but the newest keep.
 func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) error {
-	return r.withRounds(func(db *bolt.DB) error {
+	return r.with(&r.rounds, func(db *bolt.DB) error {
 		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
 			b, err := bucket(tx, uid)
 			if err != nil {
@@ -100,30 +42,10 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 	})
 }
 
-// purgeRounds removes the records of the scheduler with a uid. Those of a scheduler whose uid cannot
-// be read stay.
-func (r *Store) purgeRounds(uid string) error {
-	if uid == "" {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(r.dir, roundsFile)); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return r.withRounds(func(db *bolt.DB) error {
-		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
-			err := tx.DeleteBucket([]byte(uid))
-			if errors.Is(err, bolterrors.ErrBucketNotFound) {
-				return nil
-			}
-			return err
-		})
-	})
-}
-
 // Rounds calls visit with the records of the scheduler with a uid before a sequence, newest
 // first, until it returns false. All are before 0. A damaged one comes with an error.
 func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
-	err := r.withRounds(func(db *bolt.DB) error {
+	err := r.with(&r.rounds, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
 			if b == nil {

@@ -92,9 +92,8 @@ type Store struct {
 
 	cursors sync.Map // cursors of the last events by scheduler
 
-	keeping  sync.Mutex // guards rounds
-	rounds   *bolt.DB   // nil until it is used, and after a failed write
-	readOnly bool       // of a Reader
+	rounds, reports asideFile
+	readOnly        bool // of a Reader
 
 	studying sync.Mutex   // guards queued and writing
 	queued   []*studyCall // changes of studies that wait for a commit
@@ -110,6 +109,10 @@ type Store struct {
 	closeErr   error
 }
 
+func newStore(dir string) *Store {
+	return &Store{dir: dir, rounds: asideFile{name: roundsFile}, reports: asideFile{name: reportsFile}}
+}
+
 // Open opens a directory, creating it if there is none, and locks it against
 // other processes.
 func Open(dir string, o Options) (*Store, error) {
@@ -122,8 +125,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
-	r := &Store{dir: dir, now: o.Now, appends: make(chan *appendCall),
-		closing: make(chan struct{}), writerDone: make(chan struct{}), commits: newCommits()}
+	r := newStore(dir)
+	r.now, r.appends, r.commits = o.Now, make(chan *appendCall), newCommits()
+	r.closing, r.writerDone = make(chan struct{}), make(chan struct{})
 	err := r.checkNew(o.StartAnew)
 	if err == nil {
 		err = r.openConfig(o.StartAnew)
@@ -150,9 +154,12 @@ func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
 		<-r.writerDone
-		r.keeping.Lock()
-		r.closeRounds()
-		r.keeping.Unlock()
+		for _, name := range asideFiles {
+			s := r.aside(name)
+			s.mu.Lock()
+			r.closeAside(s)
+			s.mu.Unlock()
+		}
 		r.committing.Lock()
 		defer r.committing.Unlock()
 		if r.config != nil {

@@ -554,5 +554,6 @@ func (s *Service) Propose(ctx context.Context, scheduler, id string, trial int64
 	reason, ratio := state.Merit(t)
 	return s.o.Schedulers.Propose(ctx, scheduler, t.Config, reason, rollout.Evidence{
 		Ratio: ratio, Seed: state.Spec.Seed, Search: "study", Why: cmp.Or(state.Choice, state.Spec.Algorithm),
-		Trial: fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", scheduler, id, trial)})
+		Trial:  fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", scheduler, id, trial),
+		Metric: state.Spec.Metric, Maximize: state.Spec.Maximize})
 }

@@ -105,7 +105,8 @@ const (
 	// to them, or an instance refused what was offered.
 	Configuration_RESTORED Configuration_Origin = 3
 	// The values of the last good revision, under a new one: what a tuning round had
-	// found did worse than promised. incident says what and how much.
+	// found did worse than promised, or what a study had found worse than what ran before. incident says what and how
+	// much.
 	Configuration_REVERTED Configuration_Origin = 4
 	// The values nearest to those on offer in another space, under a new revision: these
 	// were outside the space of a new SchedulerRevision.
@@ -270,9 +271,12 @@ type Configuration struct {
 	// Output only. The SchedulerRevision in whose space it was made.
 	SchedulerRevision int64 `protobuf:"varint,71,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
 	// Output only. On what was PROPOSED: that it was approved or rejected. Unset if it was not.
-	Review        *Review `protobuf:"bytes,72,opt,name=review,proto3" json:"review,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Review *Review `protobuf:"bytes,72,opt,name=review,proto3" json:"review,omitempty"`
+	// Output only. What the scheduler reported while it was in force, by metric, against what it reported before.
+	// GetConfiguration alone has it.
+	ReportedMetrics []*ReportedMetric `protobuf:"bytes,100,rep,name=reported_metrics,json=reportedMetrics,proto3" json:"reported_metrics,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -424,6 +428,13 @@ func (x *Configuration) GetReview() *Review {
 	return nil
 }
 
+func (x *Configuration) GetReportedMetrics() []*ReportedMetric {
+	if x != nil {
+		return x.ReportedMetrics
+	}
+	return nil
+}
+
 // Review is an operator's decision about a proposal.
 type Review struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -569,10 +580,12 @@ type Incident struct {
 	// What happened, for people.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The controllable objective of the worse revision over that of the good one, replayed
-	// on what arrived.
+	// on what arrived. Of what a study found: the reported metric of the worse one over that of the good one, or the
+	// inverse where it is maximised.
 	ControllableRatio float64 `protobuf:"fixed64,7,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
 	// How far the time that jobs spend in the system because of the change lies above the
-	// mean of the futures, in widths of their band: above 1 it is beyond all of them.
+	// mean of the futures, in widths of their band: above 1 it is beyond all of them. Of what a study found: the
+	// difference of the means of the reported metric, in widths of its 99.9 % confidence band.
 	Excess float64 `protobuf:"fixed64,8,opt,name=excess,proto3" json:"excess,omitempty"`
 	// The event time until which the values of the worse revision are not offered. Unset if
 	// they are not parked: default values never are, nor what an operator chose since.
@@ -2553,7 +2566,7 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\b\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\t\n" +
 	"\rConfiguration\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
@@ -2576,7 +2589,8 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x12)\n" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12-\n" +
 	"\x12scheduler_revision\x18G \x01(\x03R\x11schedulerRevision\x12,\n" +
-	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewR\x06review\x1aU\n" +
+	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewR\x06review\x12G\n" +
+	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricR\x0freportedMetrics\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -2854,9 +2868,10 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	(*WatchConfigurationsResponse_Heartbeat)(nil), // 35: autosched.v1.WatchConfigurationsResponse.Heartbeat
 	nil,                           // 36: autosched.v1.PinConfigurationRequest.ParametersEntry
 	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*EnergyUse)(nil),             // 38: autosched.v1.EnergyUse
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*structpb.Value)(nil),        // 40: google.protobuf.Value
+	(*ReportedMetric)(nil),        // 38: autosched.v1.ReportedMetric
+	(*EnergyUse)(nil),             // 39: autosched.v1.EnergyUse
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 41: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
@@ -2869,67 +2884,68 @@ var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
 	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
-	37, // 10: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
-	37, // 11: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	37, // 12: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	37, // 13: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
-	32, // 14: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	38, // 15: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
-	38, // 16: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
-	2,  // 17: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
-	33, // 18: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	37, // 19: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
-	3,  // 20: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	39, // 21: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	39, // 22: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	3,  // 23: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
-	34, // 24: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
-	35, // 25: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	8,  // 26: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	5,  // 27: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
-	3,  // 28: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	36, // 29: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
-	37, // 30: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	37, // 31: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
-	37, // 32: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 33: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	37, // 34: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	37, // 35: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 36: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	40, // 37: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	40, // 38: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	40, // 39: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 40: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	11, // 41: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	13, // 42: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	15, // 43: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	27, // 44: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 45: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
-	17, // 46: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
-	20, // 47: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	21, // 48: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	22, // 49: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	25, // 50: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	28, // 51: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	29, // 52: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 53: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 54: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 55: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 56: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 57: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 58: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
-	18, // 59: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
-	3,  // 60: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 61: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	23, // 62: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	26, // 63: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 64: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	30, // 65: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	53, // [53:66] is the sub-list for method output_type
-	40, // [40:53] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	38, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
+	37, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	37, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	37, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	37, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	32, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
+	39, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
+	39, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	2,  // 18: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
+	33, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
+	37, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	3,  // 21: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	40, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	40, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	3,  // 24: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
+	34, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
+	35, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
+	8,  // 27: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	5,  // 28: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
+	3,  // 29: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	36, // 30: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	37, // 31: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	37, // 32: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	37, // 33: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 34: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	37, // 35: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	37, // 36: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 37: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	41, // 38: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	41, // 39: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	41, // 40: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 41: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 42: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 43: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 44: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	27, // 45: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 46: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
+	17, // 47: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
+	20, // 48: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	21, // 49: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	22, // 50: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	25, // 51: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	28, // 52: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	29, // 53: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 54: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 55: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 56: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 57: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 58: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 59: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	18, // 60: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 61: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 62: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	23, // 63: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	26, // 64: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 65: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	30, // 66: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	54, // [54:67] is the sub-list for method output_type
+	41, // [41:54] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -2938,6 +2954,7 @@ func file_autosched_v1_configuration_proto_init() {
 		return
 	}
 	file_autosched_v1_energy_proto_init()
+	file_autosched_v1_metric_proto_init()
 	file_autosched_v1_configuration_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),

@@ -145,7 +145,8 @@ const (
 	// The default. A better configuration is recorded as PROPOSED and not
 	// offered to the scheduler.
 	SchedulerSpec_RECOMMEND SchedulerSpec_Mode = 1
-	// A better configuration is offered to the scheduler at once.
+	// A better configuration is offered to the scheduler at once. Of an external scheduler only the way back is: what
+	// a study found is proposed, and gone back from if the scheduler reports that it does worse.
 	SchedulerSpec_AUTO SchedulerSpec_Mode = 3
 )
 
@@ -674,7 +675,7 @@ type SchedulerStatus struct {
 	// time.
 	Fidelity string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	// What the last look at the configuration in force found, or why it is not watched or
-	// no round is decided, for people. Empty if it is not one that a round found.
+	// no round is decided, for people. Empty if it is not one that a round found, nor, of an external scheduler, a study.
 	Watching string `protobuf:"bytes,7,opt,name=watching,proto3" json:"watching,omitempty"`
 	// The last revision that did worse than promised. Unset if none did.
 	LastIncident *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
@@ -691,9 +692,12 @@ type SchedulerStatus struct {
 	// instance is, or if none has acknowledged what is on offer in time.
 	Degraded string `protobuf:"bytes,20,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	// The instances that have acknowledged something.
-	Instances     []*InstanceStatus `protobuf:"bytes,21,rep,name=instances,proto3" json:"instances,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Instances []*InstanceStatus `protobuf:"bytes,21,rep,name=instances,proto3" json:"instances,omitempty"`
+	// What was reported of the revision that the scheduler should run, by metric, against what was reported before.
+	// GetScheduler alone has it.
+	ReportedMetrics []*ReportedMetric `protobuf:"bytes,100,rep,name=reported_metrics,json=reportedMetrics,proto3" json:"reported_metrics,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *SchedulerStatus) Reset() {
@@ -813,6 +817,13 @@ func (x *SchedulerStatus) GetDegraded() string {
 func (x *SchedulerStatus) GetInstances() []*InstanceStatus {
 	if x != nil {
 		return x.Instances
+	}
+	return nil
+}
+
+func (x *SchedulerStatus) GetReportedMetrics() []*ReportedMetric {
+	if x != nil {
+		return x.ReportedMetrics
 	}
 	return nil
 }
@@ -2755,7 +2766,7 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\b\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\b\n" +
 	"\tScheduler\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2820,7 +2831,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\x94\x04\n" +
+	"expireTime\"\xdd\x04\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -2838,7 +2849,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\x125\n" +
 	"\x16proposed_configuration\x18= \x01(\tR\x15proposedConfiguration\x12\x1a\n" +
 	"\bdegraded\x18\x14 \x01(\tR\bdegraded\x12:\n" +
-	"\tinstances\x18\x15 \x03(\v2\x1c.autosched.v1.InstanceStatusR\tinstances\"\xa0\x05\n" +
+	"\tinstances\x18\x15 \x03(\v2\x1c.autosched.v1.InstanceStatusR\tinstances\x12G\n" +
+	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricR\x0freportedMetrics\"\xa0\x05\n" +
 	"\x0eInstanceStatus\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12D\n" +
@@ -3084,11 +3096,12 @@ var file_autosched_v1_scheduler_proto_goTypes = []any{
 	(*ParameterSpec)(nil),                  // 40: autosched.v1.ParameterSpec
 	(*DependencyConstraint)(nil),           // 41: autosched.v1.DependencyConstraint
 	(*Incident)(nil),                       // 42: autosched.v1.Incident
-	(*durationpb.Duration)(nil),            // 43: google.protobuf.Duration
-	(*structpb.Struct)(nil),                // 44: google.protobuf.Struct
-	(*fieldmaskpb.FieldMask)(nil),          // 45: google.protobuf.FieldMask
-	(*Event)(nil),                          // 46: autosched.v1.Event
-	(*structpb.Value)(nil),                 // 47: google.protobuf.Value
+	(*ReportedMetric)(nil),                 // 43: autosched.v1.ReportedMetric
+	(*durationpb.Duration)(nil),            // 44: google.protobuf.Duration
+	(*structpb.Struct)(nil),                // 45: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),          // 46: google.protobuf.FieldMask
+	(*Event)(nil),                          // 47: autosched.v1.Event
+	(*structpb.Value)(nil),                 // 48: google.protobuf.Value
 }
 var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	9,  // 0: autosched.v1.Scheduler.spec:type_name -> autosched.v1.SchedulerSpec
@@ -3115,71 +3128,72 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	37, // 21: autosched.v1.SchedulerStatus.event_time:type_name -> google.protobuf.Timestamp
 	42, // 22: autosched.v1.SchedulerStatus.last_incident:type_name -> autosched.v1.Incident
 	8,  // 23: autosched.v1.SchedulerStatus.instances:type_name -> autosched.v1.InstanceStatus
-	1,  // 24: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
-	36, // 25: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
-	37, // 26: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
-	37, // 27: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
-	40, // 28: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
-	41, // 29: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	12, // 30: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
-	13, // 31: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
-	11, // 32: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
-	2,  // 33: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
-	10, // 34: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
-	43, // 35: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
-	44, // 36: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
-	44, // 37: autosched.v1.Cluster.description:type_name -> google.protobuf.Struct
-	43, // 38: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
-	43, // 39: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	43, // 40: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	43, // 41: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	43, // 42: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	43, // 43: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	14, // 44: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	43, // 45: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	43, // 46: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 47: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 48: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	45, // 49: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	37, // 50: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 51: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 52: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	5,  // 53: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
-	3,  // 54: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	46, // 55: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	33, // 56: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	47, // 57: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	15, // 58: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	25, // 59: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	29, // 60: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	16, // 61: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	26, // 62: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	27, // 63: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	17, // 64: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	18, // 65: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	19, // 66: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	20, // 67: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 68: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	23, // 69: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	31, // 70: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 71: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 72: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	30, // 73: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 74: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	5,  // 75: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	28, // 76: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 77: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 78: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 79: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 80: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 81: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	24, // 82: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	32, // 83: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	71, // [71:84] is the sub-list for method output_type
-	58, // [58:71] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	43, // 24: autosched.v1.SchedulerStatus.reported_metrics:type_name -> autosched.v1.ReportedMetric
+	1,  // 25: autosched.v1.InstanceStatus.condition:type_name -> autosched.v1.InstanceStatus.Condition
+	36, // 26: autosched.v1.InstanceStatus.effective_parameters:type_name -> autosched.v1.InstanceStatus.EffectiveParametersEntry
+	37, // 27: autosched.v1.InstanceStatus.applied_time:type_name -> google.protobuf.Timestamp
+	37, // 28: autosched.v1.InstanceStatus.report_time:type_name -> google.protobuf.Timestamp
+	40, // 29: autosched.v1.SchedulerSpec.parameters:type_name -> autosched.v1.ParameterSpec
+	41, // 30: autosched.v1.SchedulerSpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	12, // 31: autosched.v1.SchedulerSpec.objective:type_name -> autosched.v1.ObjectiveSpec
+	13, // 32: autosched.v1.SchedulerSpec.rollout:type_name -> autosched.v1.RolloutPolicy
+	11, // 33: autosched.v1.SchedulerSpec.cluster:type_name -> autosched.v1.Cluster
+	2,  // 34: autosched.v1.SchedulerSpec.mode:type_name -> autosched.v1.SchedulerSpec.Mode
+	10, // 35: autosched.v1.SchedulerSpec.simulation:type_name -> autosched.v1.Simulation
+	44, // 36: autosched.v1.Simulation.min_run:type_name -> google.protobuf.Duration
+	45, // 37: autosched.v1.Simulation.models:type_name -> google.protobuf.Struct
+	45, // 38: autosched.v1.Cluster.description:type_name -> google.protobuf.Struct
+	44, // 39: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
+	44, // 40: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
+	44, // 41: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
+	44, // 42: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	44, // 43: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	44, // 44: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	14, // 45: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	44, // 46: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	44, // 47: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 48: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 49: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	46, // 50: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	37, // 51: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 52: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 53: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	5,  // 54: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 55: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	47, // 56: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	33, // 57: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	48, // 58: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 59: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 60: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 61: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 62: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 63: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 64: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 65: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 66: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 67: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 68: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 69: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 70: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 71: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 72: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 73: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 74: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 75: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 76: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 77: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 78: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 79: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 80: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 81: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 82: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 83: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 84: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	72, // [72:85] is the sub-list for method output_type
+	59, // [59:72] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }
@@ -3189,6 +3203,7 @@ func file_autosched_v1_scheduler_proto_init() {
 	}
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_event_proto_init()
+	file_autosched_v1_metric_proto_init()
 	file_autosched_v1_parameter_proto_init()
 	file_autosched_v1_scheduler_proto_msgTypes[9].OneofWrappers = []any{
 		(*ObjectiveSpec_MetricId)(nil),

@@ -1,0 +1,191 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller/reports"
+)
+
+// maxReports bounds the reports of one request.
+const maxReports = 1000
+
+// ReportMetrics takes reports in and answers each request when its reports are on disk.
+func (s *Server) ReportMetrics(stream pb.MetricService_ReportMetricsServer) error {
+	return answerEach(s, stream, s.report)
+}
+
+// reportFromProto converts a report and finds what is wrong with it. Revisions count up to last.
+func reportFromProto(p *pb.MetricReport, latest time.Duration, last int64) (reports.Report, *fault) {
+	var c converter
+	at := c.time("scheduler_time", p.GetSchedulerTime())
+	switch {
+	case p.GetSchedulerTime() == nil:
+		c.add("scheduler_time", "is required")
+	case at > latest:
+		c.add("scheduler_time", "is more than a day ahead of the service's clock")
+	}
+	c.text("instance_id", p.GetInstanceId())
+	if n := p.GetConfigurationRevision(); n < 1 || n > last {
+		c.add("configuration_revision",
+			fmt.Sprintf("%d is not a revision of the scheduler: there are 1 to %d", n, last))
+	}
+	if n := len(p.GetMetrics()); n < 1 || n > reports.MaxMetrics {
+		c.add("metrics", fmt.Sprintf("are %d, not 1 to %d", n, reports.MaxMetrics))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.GetMetrics())) {
+		switch v := p.GetMetrics()[name]; {
+		case !metricID.MatchString(name):
+			c.add("metrics", fmt.Sprintf("%.80q is not 1 to 63 of a-z, 0-9 and '_', starting with a letter", name))
+		case math.IsNaN(v) || math.Abs(v) > maxReported:
+			c.add("metrics", fmt.Sprintf("%s: %v is not a number from -1e100 to 1e100", name, v))
+		}
+	}
+	return reports.Report{Key: reports.Key{Time: time.Unix(0, int64(at)).UTC(), Instance: p.GetInstanceId()},
+		Revision: p.GetConfigurationRevision(), Metrics: p.GetMetrics()}, c.first
+}
+
+// maxReported is the largest value, so that squares of sums are numbers.
+const maxReported = 1e100
+
+// report takes reports of a registered scheduler in.
+func (s *Server) report(ctx context.Context, id string,
+	req *pb.ReportMetricsRequest) (*pb.ReportMetricsResponse, error) {
+	if n := len(req.GetReports()); n > maxReports {
+		return nil, invalid("reports", "%d are more than %d", n, maxReports)
+	}
+	if err := s.quota.events(ctx, id, len(req.GetReports())); err != nil {
+		return nil, err
+	}
+	c, _, err := s.service.Scheduler(id)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.ReportMetricsResponse{Sequence: req.GetSequence()}
+	reject := func(i int, field, why string) {
+		out.RejectedReports = append(out.RejectedReports, &pb.ReportMetricsResponse_RejectedReport{Index: int32(i),
+			Field: fmt.Sprintf("reports[%d].%s", i, field), Description: why})
+	}
+	latest := time.Duration(s.now().Add(maxAhead).UnixNano())
+	var all []reports.Report
+	var places []int
+	for i, p := range req.GetReports() {
+		one, bad := reportFromProto(p, latest, c.LastRevision)
+		if bad != nil {
+			reject(i, bad.field, bad.why)
+			continue
+		}
+		all, places = append(all, one), append(places, i)
+	}
+	results, err := s.reports.Append(ctx, id, all)
+	if err != nil {
+		return nil, err
+	}
+	for i, result := range results {
+		switch result {
+		case reports.Stored:
+			out.AcceptedCount++
+		case reports.Duplicate:
+			out.DuplicateCount++
+		case reports.Late:
+			out.LateCount++
+		case reports.TooMany:
+			reject(places[i], "metrics", fmt.Sprintf("are more than %d of a scheduler, with those that are kept",
+				reports.MaxMetrics))
+		}
+	}
+	slices.SortFunc(out.RejectedReports, func(a, b *pb.ReportMetricsResponse_RejectedReport) int {
+		return int(a.GetIndex() - b.GetIndex())
+	})
+	for name, n := range map[string]int{"accepted": int(out.GetAcceptedCount()), "late": int(out.GetLateCount()),
+		"duplicate": int(out.GetDuplicateCount()), "rejected": len(out.GetRejectedReports())} {
+		s.metrics.reports.WithLabelValues(id, name).Add(float64(n))
+	}
+	return out, nil
+}
+
+// ListMetrics lists reports. Its tokens are the last report listed.
+func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb.ListMetricsResponse, error) {
+	id, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	var c converter
+	from, to := c.time("start_time", req.GetStartTime()), c.time("end_time", req.GetEndTime())
+	if req.GetConfigurationRevision() < 0 {
+		c.add("configuration_revision", "is negative")
+	}
+	if c.first != nil {
+		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
+	}
+	of := "metrics/" + id
+	t, err := parseToken("page_token", req.GetPageToken(), of)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	after := reports.Key{}
+	switch {
+	case t.Revision > 0:
+		after = reports.Key{Time: time.Unix(0, t.Revision), Instance: t.After}
+	case from > 0:
+		after = reports.Key{Time: time.Unix(0, int64(from)-1), Instance: string([]byte{0xff})}
+	}
+	out := &pb.ListMetricsResponse{}
+	err = s.reports.List(id, after, func(r *reports.Report) bool {
+		_, has := r.Metrics[req.GetMetricId()]
+		switch {
+		case to > 0 && r.Time.UnixNano() >= int64(to):
+			return false
+		case req.InstanceId != nil && r.Instance != req.GetInstanceId(),
+			req.GetConfigurationRevision() > 0 && r.Revision != req.GetConfigurationRevision(),
+			req.GetMetricId() != "" && !has:
+			return true
+		case len(out.Reports) == size:
+			last := out.GetReports()[size-1]
+			out.NextPageToken = token{Of: of, After: last.GetInstanceId(),
+				Revision: last.GetSchedulerTime().AsTime().UnixNano()}.String()
+			return false
+		}
+		out.Reports = append(out.Reports, &pb.MetricReport{InstanceId: r.Instance, Metrics: r.Metrics,
+			SchedulerTime: timestamppb.New(r.Time), ConfigurationRevision: r.Revision})
+		return true
+	})
+	return out, s.statusOf(err)
+}
+
+// reported is what was reported under a revision against what was reported before.
+func (s *Server) reported(id string, revision int64) (out []*pb.ReportedMetric, err error) {
+	if s.reports == nil {
+		return nil, nil
+	}
+	all, err := s.reports.Changes(id, revision)
+	for _, c := range all {
+		one := summaryToProto(&c.Summary)
+		if c.Before != nil {
+			one.Previous = summaryToProto(c.Before)
+		}
+		out = append(out, one)
+	}
+	return out, err
+}
+
+func summaryToProto(s *reports.Summary) *pb.ReportedMetric {
+	out := &pb.ReportedMetric{MetricId: s.Metric, ConfigurationRevision: s.Revision, Mean: s.Mean,
+		IntervalCount: int32(s.Intervals), ReportCount: int32(s.Reports), StartTime: timestamppb.New(s.From),
+		EndTime: timestamppb.New(s.To)}
+	if !math.IsNaN(s.Low) {
+		out.MeanLow, out.MeanHigh = &s.Low, &s.High
+	}
+	return out
+}
