@@ -36,9 +36,13 @@ func (s *Service) Delete(ctx context.Context, id string, check func(*Scheduler) 
 	})
 }
 
-// Undelete takes back that a scheduler was deleted. To undelete one that is not changes nothing.
-func (s *Service) Undelete(ctx context.Context, id string) (Scheduler, error) {
+// Undelete takes back that a scheduler was deleted, if check returns nil. To undelete one that is not changes
+// nothing.
+func (s *Service) Undelete(ctx context.Context, id string, check func(*Scheduler) error) (Scheduler, error) {
 	return s.setDeleted(ctx, id, func(c *Scheduler) error {
+		if err := check(c); err != nil {
+			return err
+		}
 		c.Deleted, c.Expires = time.Time{}, time.Time{}
 		return nil
 	})

@@ -86,7 +86,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	if len(begun) > 0 {
 		t.Error("a round of a deleted scheduler began")
 	}
-	if _, err := h.service.Undelete(ctx, "s"); err != nil {
+	if _, err := h.service.Undelete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	<-begun // the round that was dropped
@@ -238,7 +238,7 @@ func TestDeleteQuarantined(t *testing.T) {
 				t.Errorf("current: %v", err)
 			}
 			reopen(false)
-			if _, err := h.service.Undelete(ctx, "s"); err != nil {
+			if _, err := h.service.Undelete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			reopen(false)

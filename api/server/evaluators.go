@@ -113,7 +113,7 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)
 	}
-	state, err := s.studies.Run(ctx, scheduler, id, r)
+	state, err := s.studies.Run(ctx, scheduler, id, r, s.sameStudy(req.GetEtag()))
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

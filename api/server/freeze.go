@@ -38,7 +38,7 @@ func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) 
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)
 	}
-	done, err := s.freeze(ctx, req.GetName(), f)
+	done, err := s.freeze(ctx, req.GetName(), req.GetEtag(), f)
 	return &pb.FreezeTuningResponse{Schedulers: done}, err
 }
 
@@ -103,13 +103,16 @@ func pinToProto(id string, p *rollout.Pin) *pb.Pin {
 // UnfreezeTuning ends a freeze.
 func (s *Server) UnfreezeTuning(ctx context.Context,
 	req *pb.UnfreezeTuningRequest) (*pb.UnfreezeTuningResponse, error) {
-	done, err := s.freeze(ctx, req.GetName(), nil)
+	done, err := s.freeze(ctx, req.GetName(), req.GetEtag(), nil)
 	return &pb.UnfreezeTuningResponse{Schedulers: done}, err
 }
 
 // freeze freezes a scheduler or all of them, or ends that if f is nil. Of all, those that
 // are quarantined or deleted, which nothing tunes, are left out.
-func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
+func (s *Server) freeze(ctx context.Context, name, etag string, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
+	if etag != "" && name == allSchedulers {
+		return nil, s.statusOf(invalid("etag", "is of one scheduler, and the request is of all"))
+	}
 	ids := s.service.Schedulers("", math.MaxInt)
 	if name != allSchedulers {
 		id, err := parseScheduler("name", name)
@@ -129,6 +132,9 @@ func (s *Server) freeze(ctx context.Context, name string, f *rollout.Freeze) (do
 	ctx = controller.Apart(ctx)
 	for _, id := range ids {
 		_, err := s.service.Modify(ctx, id, false, func(c *controller.Scheduler) error {
+			if err := matches(etag, s.schedulerEtag(c)); err != nil {
+				return err
+			}
 			if f != nil && c.Freeze != nil && c.Freeze.Reason == f.Reason && c.Freeze.Until.Equal(f.Until) {
 				return nil // sent again
 			}

@@ -22,7 +22,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-var errEtag = errors.New("the scheduler was changed since its etag was read; read it again")
+var errEtag = errors.New("it was changed since its etag was read; read it again")
+
+// matches is errEtag if a request has an etag and it is not the present one.
+func matches(etag, present string) error {
+	if etag != "" && etag != present {
+		return fmt.Errorf("etag %.80q is not %q: %w", etag, present, errEtag)
+	}
+	return nil
+}
 
 // updates are the fields that UpdateScheduler may change, in the order in which
 // errors list them.
@@ -191,8 +199,8 @@ func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerReq
 		return nil, s.statusOf(err)
 	}
 	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
-		if tag := req.GetScheduler().GetEtag(); tag != "" && tag != s.schedulerEtag(c) {
-			return errEtag
+		if err := matches(req.GetScheduler().GetEtag(), s.schedulerEtag(c)); err != nil {
+			return err
 		}
 		return s.applyUpdate(c, req)
 	})
@@ -294,10 +302,7 @@ func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerReq
 		return nil, s.statusOf(err)
 	}
 	c, err := s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
-		if tag := req.GetEtag(); tag != "" && tag != s.schedulerEtag(c) {
-			return errEtag
-		}
-		return nil
+		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 	if err != nil {
 		return nil, s.statusOf(err)
@@ -324,7 +329,9 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Undelete(ctx, id)
+	c, err := s.service.Undelete(ctx, id, func(c *controller.Scheduler) error {
+		return matches(req.GetEtag(), s.schedulerEtag(c))
+	})
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -333,22 +340,22 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 
 // PauseTuning keeps rounds from being decided.
 func (s *Server) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
-	return s.pause(ctx, req.GetName(), true)
+	return s.pause(ctx, req.GetName(), req.GetEtag(), true)
 }
 
 // ResumeTuning ends a pause.
 func (s *Server) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) (*pb.Scheduler, error) {
-	return s.pause(ctx, req.GetName(), false)
+	return s.pause(ctx, req.GetName(), req.GetEtag(), false)
 }
 
-func (s *Server) pause(ctx context.Context, name string, paused bool) (*pb.Scheduler, error) {
+func (s *Server) pause(ctx context.Context, name, etag string, paused bool) (*pb.Scheduler, error) {
 	id, err := parseScheduler("name", name)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.modify(ctx, id, false, func(c *controller.Scheduler) error {
 		c.Paused = paused
-		return nil
+		return matches(etag, s.schedulerEtag(c))
 	})
 }
 

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -184,36 +186,48 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
 	scheduler, id, err := parseStudy("name", req.GetName())
 	if err == nil {
-		err = s.studies.Delete(ctx, scheduler, id)
+		err = s.studies.Delete(ctx, scheduler, id, s.sameStudy(req.GetEtag()))
 	}
 	return &emptypb.Empty{}, s.statusOf(err)
 }
 
 // PauseStudy suggests nothing new.
 func (s *Server) PauseStudy(ctx context.Context, req *pb.PauseStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), study.Pause{})
+	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Pause{})
 }
 
 // ResumeStudy ends a pause.
 func (s *Server) ResumeStudy(ctx context.Context, req *pb.ResumeStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), study.Resume{})
+	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Resume{})
 }
 
 // CancelStudy ends a study.
 func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), study.Cancel{})
+	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Cancel{})
 }
 
-func (s *Server) operateStudy(ctx context.Context, name string, e study.Event) (*pb.Study, error) {
+func (s *Server) operateStudy(ctx context.Context, name, etag string, e study.Event) (*pb.Study, error) {
 	scheduler, id, err := parseStudy("name", name)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	state, err := s.studies.Operate(ctx, scheduler, id, e)
+	state, err := s.studies.Operate(ctx, scheduler, id, e, s.sameStudy(etag))
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.studyToProto(scheduler, &state), nil
+}
+
+// studyEtag identifies what operators set of a study.
+func (s *Server) studyEtag(r *study.Record) string {
+	run, _ := json.Marshal(r.Run) // plain values
+	sum := sha256.Sum256(append(run, r.Phase...))
+	return fmt.Sprintf("%x-%.8s-%x", s.service.Epoch().Counter, r.UID, sum[:4])
+}
+
+// sameStudy refuses a study that has another etag than a request.
+func (s *Server) sameStudy(etag string) func(*study.Record) error {
+	return func(r *study.Record) error { return matches(etag, s.studyEtag(r)) }
 }
 
 var studyStates = map[study.Phase]pb.Study_State{
@@ -230,9 +244,10 @@ func (s *Server) studyToProto(scheduler string, st *study.State) *pb.Study {
 	if st.Spec.Maximize {
 		goal = pb.StudySpec_MAXIMIZE
 	}
-	out := &pb.Study{Name: nameOfStudy(scheduler, st.ID), Uid: st.UID, DisplayName: st.Display,
-		State:      studyStates[st.Phase],
-		CreateTime: timestamppb.New(st.Created), UpdateTime: timestamppb.New(st.Updated), UsedBudget: int32(st.Used()),
+	out := &pb.Study{Name: nameOfStudy(scheduler, st.ID), Uid: st.UID, Etag: s.studyEtag(&st.Record),
+		DisplayName: st.Display,
+		State:       studyStates[st.Phase],
+		CreateTime:  timestamppb.New(st.Created), UpdateTime: timestamppb.New(st.Updated), UsedBudget: int32(st.Used()),
 		TrialCounts: map[string]int32{}, SamplerChoice: st.Choice, Run: s.runToProto(scheduler, st),
 		Spec: &pb.StudySpec{Algorithm: st.Spec.Algorithm, TrialBudget: int32(st.Spec.Budget), Seed: st.Spec.Seed,
 			MetricId: st.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(st.Spec.Lease),

@@ -29,8 +29,9 @@ type Evaluator interface {
 		report func(study.Measurement) error) (study.Complete, error)
 }
 
-// Run lets an evaluator measure the trials of a study.
-func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run) (study.State, error) {
+// Run lets an evaluator measure the trials of a study, if check returns nil.
+func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run,
+	check func(*study.Record) error) (study.State, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, err
@@ -44,7 +45,8 @@ func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run) (s
 		}
 		return fmt.Sprintf("%q", strings.TrimSpace(fmt.Sprintf("%s x %d %s", r.Evaluator, r.Parallel, r.Workload)))
 	}
-	after, _, err := s.step(ctx, m, s.now(), study.Evaluate{Run: r}, func(before, after *study.State) *audit.Record {
+	e := checked{study.Evaluate{Run: r}, check}
+	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
 		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
 			Fields: []audit.Field{{Name: "studies/" + id + ".run", Before: describe(before.Run),
 				After: describe(after.Run)}}}

@@ -74,7 +74,7 @@ func (h *house) run(id string, parallel int) {
 	h.t.Helper()
 	ctx := audit.NewContext(h.t.Context(), audit.Origin{Actor: "ann", Verb: "RunStudy"})
 	r := study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}
-	if _, err := h.Run(ctx, "s", id, r); err != nil {
+	if _, err := h.Run(ctx, "s", id, r, anyway); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -122,7 +122,8 @@ func TestRun(t *testing.T) {
 		{"none", `evaluator "none" is not configured: there are bench: `},
 		{"", `evaluator "" is not configured: there are bench: `},
 	} {
-		if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: c.evaluator, Parallel: 1}); !errors.Is(err,
+		r := study.Run{Evaluator: c.evaluator, Parallel: 1}
+		if _, err := h.Run(t.Context(), "s", "first", r, anyway); !errors.Is(err,
 			controller.ErrNotFound) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v", c.evaluator, err)
 		}
@@ -214,7 +215,7 @@ func TestRunStops(t *testing.T) {
 		return s.Count()[study.Running] == 2 && len(s.Trials[0].Measurements) == 1
 	}
 	h.until("two run", two)
-	if _, err := h.Operate(t.Context(), "s", "first", study.Pause{}); err != nil {
+	if _, err := h.Operate(t.Context(), "s", "first", study.Pause{}, anyway); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := h.Do(t.Context(), "s", "first", 1, study.Stop{Trial: 1}); err != nil {
@@ -224,14 +225,14 @@ func TestRunStops(t *testing.T) {
 	if v := s.Trials[0].Final.Metrics["wait"]; v != 7 || <-cut != 1 || s.Count()[study.Running] != 1 {
 		t.Errorf("trial 1 has %v: %v", v, s.Count())
 	}
-	if _, err := h.Operate(t.Context(), "s", "first", study.Cancel{}); err != nil {
+	if _, err := h.Operate(t.Context(), "s", "first", study.Cancel{}, anyway); err != nil {
 		t.Fatal(err)
 	}
 	s = h.until("cancelled", func(s *study.State) bool { return !s.Trials[1].State.Open() })
 	if one := s.Trials[1]; one.State != study.Failed || !strings.Contains(one.Reason, "before anything was measured") {
 		t.Errorf("trial 2 is %s: %s", one.State, one.Reason)
 	}
-	if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: "bench", Parallel: 1}); !errors.Is(err,
+	if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: "bench", Parallel: 1}, anyway); !errors.Is(err,
 		study.ErrState) {
 		t.Errorf("a cancelled study runs: %v", err)
 	}
@@ -278,10 +279,11 @@ func TestRunWaitsForEvaluator(t *testing.T) {
 func TestValidateOnly(t *testing.T) {
 	h := with(t, &bench{parallel: 1}, 4)
 	ctx := controller.ValidateOnly(t.Context())
-	if got, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "bench", Parallel: 1}); err != nil || got.Run == nil {
+	r := study.Run{Evaluator: "bench", Parallel: 1}
+	if got, err := h.Run(ctx, "s", "first", r, anyway); err != nil || got.Run == nil {
 		t.Errorf("run: %+v, %v", got.Run, err)
 	}
-	if _, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}); err == nil {
+	if _, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}, anyway); err == nil {
 		t.Error("an evaluator that is not there can be run")
 	}
 	state, err := h.Service.Study("s", "first")

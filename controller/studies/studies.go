@@ -314,8 +314,8 @@ func (s *Service) recordTrials(ctx context.Context, scheduler string, before, af
 		Fields: fields}
 }
 
-// Delete removes a study with its trials.
-func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
+// Delete removes a study with its trials, if check returns nil.
+func (s *Service) Delete(ctx context.Context, scheduler, id string, check func(*study.Record) error) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	m, err := s.find(scheduler, id)
@@ -324,6 +324,10 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string) error {
 	}
 	m.mu.Lock()
 	r := m.state.Record
+	if err := check(&r); err != nil {
+		m.mu.Unlock()
+		return err
+	}
 	before := r.Phase
 	r.Version++
 	pending := controller.PendingOf(ctx)
@@ -352,6 +356,12 @@ func (m *managed) reset() {
 	m.resets++
 }
 
+// checked is an event that happens if check returns nil.
+type checked struct {
+	study.Event
+	check func(*study.Record) error
+}
+
 // step makes a change of a study, and returns the state after it and the trials that changed once they are
 // durable. log, if not nil, makes the record of the audit log.
 func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Event,
@@ -360,6 +370,13 @@ func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Ev
 	if m.deleted {
 		m.mu.Unlock()
 		return study.State{}, nil, notFound(m.scheduler, m.id)
+	}
+	if c, ok := e.(checked); ok {
+		if err := c.check(&m.state.Record); err != nil {
+			m.mu.Unlock()
+			return study.State{}, nil, err
+		}
+		e = c.Event
 	}
 	if suggest, ok := e.(study.Suggest); ok {
 		var err error
@@ -522,13 +539,14 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 	return after, after.Trial(trial), nil
 }
 
-// Operate makes an operator's change of a study.
-func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Event) (study.State, error) {
+// Operate makes an operator's change of a study, if check returns nil.
+func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Event,
+	check func(*study.Record) error) (study.State, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, err
 	}
-	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
+	after, _, err := s.step(ctx, m, s.now(), checked{e, check}, func(before, after *study.State) *audit.Record {
 		return s.record(ctx, scheduler, &after.Record, before.Phase, after.Phase)
 	})
 	if err == nil {

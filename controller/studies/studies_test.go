@@ -98,6 +98,8 @@ func newHouse(t *testing.T, spec study.Spec) *house {
 	return h
 }
 
+func anyway(*study.Record) error { return nil }
+
 func waited(v float64) *study.Measurement {
 	return &study.Measurement{Metrics: map[string]float64{"wait": v}}
 }
@@ -270,10 +272,10 @@ func TestProposeAndDelete(t *testing.T) {
 	if _, err := h.Propose(ctx, "s", "first", 1); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("what runs already: %v", err)
 	}
-	if _, err := h.Operate(ctx, "s", "first", study.Pause{}); err != nil {
+	if _, err := h.Operate(ctx, "s", "first", study.Pause{}, anyway); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Delete(ctx, "s", "first"); err != nil {
+	if err := h.Delete(ctx, "s", "first", anyway); err != nil {
 		t.Fatal(err)
 	}
 	fields := h.logged(t, "ann", 9)

@@ -1750,7 +1750,9 @@ type PauseTuningRequest struct {
 	// Required. schedulers/{scheduler}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1799,12 +1801,21 @@ func (x *PauseTuningRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PauseTuningRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type ResumeTuningRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1849,6 +1860,13 @@ func (x *ResumeTuningRequest) GetName() string {
 func (x *ResumeTuningRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ResumeTuningRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
 	}
 	return ""
 }
@@ -1921,7 +1939,9 @@ type UndeleteSchedulerRequest struct {
 	// Required. schedulers/{scheduler}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1970,6 +1990,13 @@ func (x *UndeleteSchedulerRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *UndeleteSchedulerRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type FreezeTuningRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}, or schedulers/- for all that are registered now.
@@ -1980,7 +2007,9 @@ type FreezeTuningRequest struct {
 	// named. If unset, UnfreezeTuning ends it.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED. Not with schedulers/-.
+	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2043,6 +2072,13 @@ func (x *FreezeTuningRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *FreezeTuningRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type FreezeTuningResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those that are frozen now.
@@ -2093,7 +2129,9 @@ type UnfreezeTuningRequest struct {
 	// Required. schedulers/{scheduler}, or schedulers/- for all.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the scheduler's present one, the request fails with ABORTED. Not with schedulers/-.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2138,6 +2176,13 @@ func (x *UnfreezeTuningRequest) GetName() string {
 func (x *UnfreezeTuningRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *UnfreezeTuningRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
 	}
 	return ""
 }
@@ -2944,39 +2989,44 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"updateMask\x12#\n" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"G\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"[\n" +
 	"\x12PauseTuningRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"H\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"\\\n" +
 	"\x13ResumeTuningRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"_\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"_\n" +
 	"\x16DeleteSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"M\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\"a\n" +
 	"\x18UndeleteSchedulerRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"\x9d\x01\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"\xb1\x01\n" +
 	"\x13FreezeTuningRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"O\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x05 \x01(\tR\x04etag\"O\n" +
 	"\x14FreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
-	"schedulers\"J\n" +
+	"schedulers\"^\n" +
 	"\x15UnfreezeTuningRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"Q\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"Q\n" +
 	"\x16UnfreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +

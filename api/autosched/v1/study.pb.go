@@ -289,7 +289,10 @@ type Study struct {
 	// Output only. The sampler that was chosen and why, for people.
 	SamplerChoice string `protobuf:"bytes,11,opt,name=sampler_choice,json=samplerChoice,proto3" json:"sampler_choice,omitempty"`
 	// Output only. What measures the trials, unset if only clients do (RunStudy).
-	Run           *StudyRun `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
+	Run *StudyRun `protobuf:"bytes,12,opt,name=run,proto3" json:"run,omitempty"`
+	// Output only. Another one after each change of what operators set: whether the study is active, and what measures
+	// its trials. Trials do not change it.
+	Etag          string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +409,13 @@ func (x *Study) GetRun() *StudyRun {
 		return x.Run
 	}
 	return nil
+}
+
+func (x *Study) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
 }
 
 // StudyRun is the measuring of trials by an evaluator of the service.
@@ -1214,7 +1224,9 @@ type DeleteStudyRequest struct {
 	// Required. schedulers/{scheduler}/studies/{study}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the study's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1263,12 +1275,21 @@ func (x *DeleteStudyRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *DeleteStudyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type PauseStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the study's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1317,12 +1338,21 @@ func (x *PauseStudyRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PauseStudyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type ResumeStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the study's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1371,12 +1401,21 @@ func (x *ResumeStudyRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *ResumeStudyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type CancelStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// If set and not the study's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1425,6 +1464,13 @@ func (x *CancelStudyRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *CancelStudyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type RunStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
@@ -1439,7 +1485,9 @@ type RunStudyRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
-	ValidateOnly  bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// If set and not the study's present one, the request fails with ABORTED.
+	Etag          string `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1514,6 +1562,13 @@ func (x *RunStudyRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *RunStudyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
 }
 
 type ListEvaluatorsRequest struct {
@@ -2792,7 +2847,7 @@ var File_autosched_v1_study_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x05\n" +
+	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x05\n" +
 	"\x05Study\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
@@ -2810,7 +2865,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"best_trial\x18\n" +
 	" \x01(\v2\x13.autosched.v1.TrialR\tbestTrial\x12%\n" +
 	"\x0esampler_choice\x18\v \x01(\tR\rsamplerChoice\x12(\n" +
-	"\x03run\x18\f \x01(\v2\x16.autosched.v1.StudyRunR\x03run\x1a>\n" +
+	"\x03run\x18\f \x01(\v2\x16.autosched.v1.StudyRunR\x03run\x12\x12\n" +
+	"\x04etag\x18\r \x01(\tR\x04etag\x1a>\n" +
 	"\x10TrialCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"T\n" +
@@ -2931,23 +2987,27 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\border_by\x18\x05 \x01(\tR\aorderBy\"l\n" +
 	"\x13ListStudiesResponse\x12-\n" +
 	"\astudies\x18\x01 \x03(\v2\x13.autosched.v1.StudyR\astudies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"[\n" +
 	"\x12DeleteStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"F\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"Z\n" +
 	"\x11PauseStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"G\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"[\n" +
 	"\x12ResumeStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"G\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"[\n" +
 	"\x12CancelStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"\xcc\x01\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\"\xe0\x01\n" +
 	"\x0fRunStudyRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
 	"\tevaluator\x18\x02 \x01(\tR\tevaluator\x12\x1a\n" +
@@ -2955,7 +3015,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\"/\n" +
+	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\x12\x12\n" +
+	"\x04etag\x18\a \x01(\tR\x04etag\"/\n" +
 	"\x15ListEvaluatorsRequest\x12\x16\n" +
 	"\x06parent\x18\x01 \x01(\tR\x06parent\"Q\n" +
 	"\x16ListEvaluatorsResponse\x127\n" +
