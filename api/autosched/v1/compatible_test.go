@@ -18,8 +18,9 @@ var update = flag.Bool("update", false, "add what is new to testdata/surface.txt
 
 const surfaceFile = "testdata/surface.txt"
 
-// surface has a line for everything that callers depend on: methods, fields with their numbers and
-// types, values of enums, and numbers that had a meaning once and must not get another.
+// surface has a line for everything that callers depend on, on the wire and in JSON: methods, fields with their
+// numbers and types, values of enums, and numbers and names that had a meaning once and must not get another. It
+// covers buf's category WIRE_JSON, which allows to remove a field whose number and name are reserved; this does not.
 func surface() (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	enums := func(all protoreflect.EnumDescriptors) {
@@ -28,6 +29,9 @@ func surface() (lines []string) {
 			for k := range e.ReservedRanges().Len() { // an enum's ends are inclusive
 				r := e.ReservedRanges().Get(k)
 				add("reserved %s %d to %d", e.FullName(), r[0], r[1])
+			}
+			for k := range e.ReservedNames().Len() {
+				add("reserved %s %s", e.FullName(), e.ReservedNames().Get(k))
 			}
 			for k := range e.Values().Len() {
 				v := e.Values().Get(k)
@@ -43,6 +47,9 @@ func surface() (lines []string) {
 			for k := range m.ReservedRanges().Len() { // a message's ends are exclusive
 				r := m.ReservedRanges().Get(k)
 				add("reserved %s %d to %d", m.FullName(), r[0], r[1]-1)
+			}
+			for k := range m.ReservedNames().Len() {
+				add("reserved %s %s", m.FullName(), m.ReservedNames().Get(k))
 			}
 			for k := range m.Fields().Len() {
 				f := m.Fields().Get(k)
@@ -82,7 +89,21 @@ func typeOf(f protoreflect.FieldDescriptor) string {
 	if o := f.ContainingOneof(); o != nil && !o.IsSynthetic() {
 		kind += " of " + string(o.Name())
 	}
+	if f.HasJSONName() && f.JSONName() != jsonName(f.Name()) {
+		kind += " json " + f.JSONName()
+	}
 	return f.Cardinality().String() + " " + kind
+}
+
+// jsonName is what a field is called in JSON if its proto does not say.
+func jsonName(name protoreflect.Name) string {
+	words := strings.Split(string(name), "_")
+	for i := range words[1:] {
+		if w := words[1+i]; w != "" {
+			words[1+i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+	}
+	return strings.Join(words, "")
 }
 
 // TestCompatible: what the file has stays. A field may be added, not removed, renumbered or renamed,

@@ -2,11 +2,13 @@ package autoschedv1_test
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	_ "google.golang.org/grpc/health/grpc_health_v1" // a file of another package
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,10 +20,14 @@ var (
 	camel      = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 	snake      = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 	upper      = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
+	fileName   = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*\.proto$`)
 	wordBegins = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
-// style checks a file against the rules that the API keeps to.
+const goPackage = "github.com/autosched/autosched/api/autosched/v1;autoschedv1"
+
+// style checks a file against the rules that the API keeps to: those of buf's category STANDARD, but that methods
+// return resources, as AIP-131 has it, and that values of an enum within a message have no prefix; and some of AIP.
 type style struct {
 	faults []string
 	inputs map[protoreflect.FullName]bool // the requests of methods
@@ -37,6 +43,17 @@ func (s *style) file(f protoreflect.FileDescriptor) {
 	s.want(f.Package() == "autosched.v1" && strings.HasPrefix(f.Path(), "autosched/v1/"), f,
 		"%s is not in package and folder autosched.v1", f.Path())
 	s.want(f.Syntax() == protoreflect.Proto3, f, "is not proto3")
+	s.want(fileName.MatchString(path.Base(f.Path())), f, "a file is called as in what_if.proto")
+	s.want(f.Options().(*descriptorpb.FileOptions).GetGoPackage() == goPackage, f, "is not in the Go package %s", goPackage)
+	used := map[string]bool{}
+	uses(f, used)
+	for i := range f.Imports().Len() {
+		one := f.Imports().Get(i)
+		s.want(!one.IsPublic, f, "imports %s for those that import it", one.Path())
+		s.want(used[one.Path()], f, "imports %s and uses nothing of it", one.Path())
+		s.want(one.Package() == f.Package() || strings.HasPrefix(string(one.Package()), "google."), f,
+			"imports %s, which is of neither this package nor Google", one.Path())
+	}
 	for i := range f.Services().Len() {
 		s.service(f.Services().Get(i))
 	}
@@ -45,6 +62,30 @@ func (s *style) file(f protoreflect.FileDescriptor) {
 	}
 	for i := range f.Enums().Len() {
 		s.enum(f.Enums().Get(i))
+	}
+}
+
+// uses collects the files whose messages and enums a file names.
+func uses(f protoreflect.FileDescriptor, files map[string]bool) {
+	var of func(protoreflect.MessageDescriptors)
+	of = func(all protoreflect.MessageDescriptors) {
+		for i := range all.Len() {
+			for k := range all.Get(i).Fields().Len() {
+				if field := all.Get(i).Fields().Get(k); field.Message() != nil {
+					files[field.Message().ParentFile().Path()] = true
+				} else if field.Enum() != nil {
+					files[field.Enum().ParentFile().Path()] = true
+				}
+			}
+			of(all.Get(i).Messages())
+		}
+	}
+	of(f.Messages())
+	for i := range f.Services().Len() {
+		for k := range f.Services().Get(i).Methods().Len() {
+			m := f.Services().Get(i).Methods().Get(k)
+			files[m.Input().ParentFile().Path()], files[m.Output().ParentFile().Path()] = true, true
+		}
 	}
 }
 
@@ -185,9 +226,17 @@ func TestStyleFinds(t *testing.T) {
 			method { name: "List" input_type: "ListRequest" output_type: "ListResponse" } }`: "page_token",
 		`message_type { name: "A" field { name: "made" number: 1 type: TYPE_MESSAGE
 			type_name: ".google.protobuf.Timestamp" } }`: "an instant",
-		`package: "other"`: "not in package",
+		`package: "other"`:                          "not in package",
+		`message_type { name: "A" }`:                "uses nothing of it",
+		`public_dependency: 0`:                      "for those that import it",
+		`options { go_package: "other" }`:           "not in the Go package",
+		`dependency: "grpc/health/v1/health.proto"`: "neither this package nor Google",
+		`name: "autosched/v1/Upper.proto"`:          "a file is called",
 	} {
-		base := `name: "autosched/v1/x.proto" syntax: "proto3" dependency: "google/protobuf/timestamp.proto" `
+		base := `syntax: "proto3" dependency: "google/protobuf/timestamp.proto" `
+		if !strings.HasPrefix(text, "name:") {
+			base += `name: "autosched/v1/x.proto" `
+		}
 		if !strings.Contains(text, "package:") {
 			base += `package: "autosched.v1" `
 		}
