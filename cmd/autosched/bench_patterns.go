@@ -215,8 +215,13 @@ func (o *benchPatternsOptions) measure(ctx context.Context, notes io.Writer, w *
 			return t, err
 		}
 		line.show("%s at %g %%: window %d of %d", w.Name(), percent, i+1, len(windows))
-		s, err := inject.New(inject.Options{Trace: w, From: at[0], To: at[1], Nodes: o.nodes, GPUsPerNode: o.gpus,
-			Load: o.load, Curves: curves, Period: o.period, Prevalence: percent / 100, Seed: o.seed + uint64(i)<<20})
+		in := inject.Options{Trace: w, From: at[0], To: at[1], Nodes: o.nodes, GPUsPerNode: o.gpus,
+			Load: o.load, Curves: curves, Period: o.period, Prevalence: percent / 100, Seed: o.seed + uint64(i)<<20}
+		s, err := inject.New(in)
+		if err != nil {
+			return t, err
+		}
+		quotas, err := inject.NewQuotas(in)
 		if err != nil {
 			return t, err
 		}
@@ -227,7 +232,12 @@ func (o *benchPatternsOptions) measure(ctx context.Context, notes io.Writer, w *
 		for _, n := range scanNotes {
 			b.Note(n)
 		}
+		ofQuotas, _, err := score.Scan(quotas, o.rules)
+		if err != nil {
+			return t, err
+		}
 		b.Add(s, found)
+		b.Add(quotas, ofQuotas)
 	}
 	t.Report = b.Report(o.seed)
 	return t, nil

@@ -40,6 +40,7 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 	}{
 		{"straggler", func(r *run) bool { return r.steps != nil }, s.straggler},
 		{"iteration_outlier", func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }, s.outlier},
+		{"cv_class", func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }, s.varying},
 		{"hoarding", func(r *run) bool { return r.gpus() >= 2 && r.span() >= time.Hour }, s.hoarding},
 		{"never_ending", func(r *run) bool { return r.span() >= 8*time.Hour }, s.neverEnding},
 		{"idle_allocation", func(r *run) bool { return r.span() >= 100*time.Minute }, s.idle},
@@ -261,9 +262,9 @@ func (s *Stream) straggler(x *rand.Rand, r *run, near, positive bool) bool {
 	if positive {
 		s.label("straggler", r.job.ID+"/"+strconv.Itoa(slow.worker), slow.from, slow.to, near,
 			float64(r.gpus())*(slow.to-slow.from).Hours()*(1-1/slow.factor)*float64(slow.rows)/20,
-			"iteration_outlier")
+			"iteration_outlier", "cv_class")
 	} else {
-		s.unclear(r.job.ID, slow.from, slow.to, "iteration_outlier")
+		s.unclear(r.job.ID, slow.from, slow.to, "iteration_outlier", "cv_class")
 	}
 	return true
 }
@@ -285,7 +286,31 @@ func (s *Stream) outlier(x *rand.Rand, r *run, near, positive bool) bool {
 	p.to = min(p.from+span(x, 100*time.Minute, 6*time.Hour), r.end)
 	r.steps.checkpoint, r.steps.spikes = 0, p
 	if positive {
-		s.label("iteration_outlier", r.job.ID, p.from, p.to, near, 0)
+		s.label("iteration_outlier", r.job.ID, p.from, p.to, near, 0, "cv_class")
+	} else {
+		s.unclear(r.job.ID, p.from, p.to, "cv_class")
+	}
+	return true
+}
+
+// varying: the times of a job's iterations have a standard deviation of more than .2 times their
+// mean.
+func (s *Stream) varying(x *rand.Rand, r *run, near, positive bool) bool {
+	switch p := r.steps; {
+	case positive && near:
+		p.spread = between(x, .235, .26)
+	case positive:
+		p.spread = between(x, .3, .5)
+	case near:
+		p.spread = between(x, .13, .17)
+	default:
+		p.spread = between(x, .06, .1)
+	}
+	r.steps.checkpoint, r.steps.noise = 0, between(x, .01, .02)
+	if positive {
+		s.label("cv_class", r.job.ID, r.start+50*time.Minute, r.end, near, 0, "iteration_outlier")
+	} else {
+		s.unclear(r.job.ID, r.start, r.end, "iteration_outlier")
 	}
 	return true
 }

@@ -5,8 +5,8 @@
 //
 // Job, key and GPU patterns are put into the jobs of the trace. Patterns of queues, pending
 // jobs, configurations and the cluster need a history that is known to be free of them, and
-// are put into partitions of scripted jobs beside the trace's. Quotas over a week and the
-// classes of iteration times are not injected.
+// are put into partitions of scripted jobs beside the trace's. Quotas, which are looked at over a
+// week, have streams of their own (NewQuotas).
 package inject
 
 import (
@@ -25,9 +25,9 @@ import (
 )
 
 // Rules are the patterns that can be injected.
-var Rules = []string{"config_regression", "crash_loop", "fragmentation", "hoarding", "idle_allocation",
-	"iteration_outlier", "memory_pressure", "never_ending", "preemption_thrash", "queue_spiral", "starvation",
-	"straggler", "throttle"}
+var Rules = []string{"config_regression", "crash_loop", "cv_class", "fragmentation", "hoarding", "idle_allocation",
+	"iteration_outlier", "memory_pressure", "never_ending", "preemption_thrash", "queue_spiral", "quota_hoarding",
+	"starvation", "straggler", "throttle"}
 
 // Options of a stream. Trace, From and To are needed; zero values of others are defaults.
 type Options struct {
@@ -124,12 +124,7 @@ func (s *Stream) Events() []workload.Event { return s.events }
 
 // New places the jobs and chooses the cases.
 func New(o Options) (*Stream, error) {
-	o.Nodes, o.GPUsPerNode = cmp.Or(o.Nodes, 20), cmp.Or(o.GPUsPerNode, 8)
-	o.Load, o.Prevalence = cmp.Or(o.Load, 1.2), cmp.Or(o.Prevalence, .05)
-	o.Period, o.Curves = cmp.Or(o.Period, time.Minute), cmp.Or(o.Curves, "philly")
-	if o.Rules == nil {
-		o.Rules = Rules
-	}
+	o.defaults()
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("inject: %w", err)
 	}
@@ -151,6 +146,15 @@ func New(o Options) (*Stream, error) {
 	s.scenes(&o)
 	s.finish()
 	return s, nil
+}
+
+func (o *Options) defaults() {
+	o.Nodes, o.GPUsPerNode = cmp.Or(o.Nodes, 20), cmp.Or(o.GPUsPerNode, 8)
+	o.Load, o.Prevalence = cmp.Or(o.Load, 1.2), cmp.Or(o.Prevalence, .05)
+	o.Period, o.Curves = cmp.Or(o.Period, time.Minute), cmp.Or(o.Curves, "philly")
+	if o.Rules == nil {
+		o.Rules = Rules
+	}
 }
 
 func (o *Options) check() error {

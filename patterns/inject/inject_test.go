@@ -111,6 +111,12 @@ func TestLabels(t *testing.T) {
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d jobs ran, %.0f GPU-days\n", s.Jobs, s.GPUDays)
+	quotas, err := NewQuotas(options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Labels = append(s.Labels, quotas.Labels...)
+	s.Units["quota_hoarding"] = quotas.Units["quota_hoarding"]
 	for _, rule := range Rules {
 		fmt.Fprintf(&out, "\n%s of %d\n", rule, s.Units[rule])
 		for _, l := range s.Labels {
@@ -202,6 +208,70 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
+// TestQuotas holds labelled tenants, and the others, to the definition: less than half of the
+// quota for all but a twentieth of some week.
+func TestQuotas(t *testing.T) {
+	o := options(t)
+	cases := 0
+	for seed := range uint64(6) {
+		o.Seed = seed
+		s, err := NewQuotas(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const step = 15 * time.Minute
+		use := map[string][]int{}
+		for _, e := range s.Events() {
+			if e.Kind != workload.Finished || e.Job.Status != workload.Completed {
+				continue
+			}
+			u := use[e.Job.Tenant]
+			if u == nil {
+				u = make([]int, int((s.To-s.From)/step))
+				use[e.Job.Tenant] = u
+			}
+			for at := max(e.Time-e.Job.Duration, s.From); at < e.Time; at += step {
+				u[int((at-s.From)/step)] += e.Job.GPUs.Whole()
+			}
+		}
+		waits := 0.
+		for _, e := range s.Events() {
+			if e.Kind == workload.Finished && e.Job.Tenant == "others" {
+				waits += (e.Time - e.Job.Submit).Hours()
+			}
+		}
+		labelled := map[string]bool{}
+		for _, l := range s.Labels {
+			labelled[l.Entity] = true
+		}
+		cases += len(s.Labels)
+		for _, vc := range s.Cluster.VCs {
+			u, low := use[vc.Tenant], false
+			const week = 7 * 96
+			for i := 0; i+week <= len(u)-1; i += 16 {
+				high := 0
+				for _, n := range u[i : i+week] {
+					if 2*n >= vc.GPUs {
+						high++
+					}
+				}
+				low = low || 20*high < week
+			}
+			if low = low && waits > quotaDays; low != labelled[vc.Tenant] {
+				t.Errorf("seed %d, %s: low use is %v, the label says %v (%.1f h of waits)", seed, vc.Tenant, low,
+					labelled[vc.Tenant], waits)
+			}
+		}
+	}
+	if cases < 10 {
+		t.Errorf("%d cases", cases)
+	}
+	o.Rules = []string{}
+	if s, err := NewQuotas(o); err != nil || len(s.Events()) > 0 || len(s.Labels) > 0 {
+		t.Errorf("quotas that are not wanted: %v, %v", s.Labels, err)
+	}
+}
+
 // TestNothingInjected: without rules a stream has no label.
 func TestNothingInjected(t *testing.T) {
 	o := options(t)
@@ -213,7 +283,7 @@ func TestNothingInjected(t *testing.T) {
 	if len(s.Labels) > 0 {
 		t.Errorf("labels without rules: %v", s.Labels)
 	}
-	if s.Judged("starvation", s.runs[0].job.ID) || !s.Judged("hoarding", s.runs[0].job.ID) || s.Judged("cv_class", "") {
+	if s.Judged("starvation", s.runs[0].job.ID) || !s.Judged("hoarding", s.runs[0].job.ID) || s.Judged("no such rule", "") {
 		t.Error("what is judged of the trace's jobs is wrong")
 	}
 }

@@ -2,6 +2,7 @@ package inject
 
 import (
 	"cmp"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -96,13 +97,21 @@ func (s *Stream) labelLoops(o *Options, loops []*loop) {
 		}
 	}
 	s.Units["crash_loop"] = len(seen)
+	injected := map[string]bool{}
 	for _, l := range loops {
-		name := l.user + "/" + l.key
+		injected[l.user+"/"+l.key] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
 		runs := of[name]
 		slices.SortStableFunc(runs, func(a, b *run) int { return cmp.Compare(a.end, b.end) })
-		if label, ok := findLoop(runs); ok {
+		label, ok := findLoop(runs)
+		switch {
+		case !ok:
+		case injected[name]:
 			label.Entity = name
 			s.Labels = append(s.Labels, label)
+		default: // the trace's own
+			s.unclear(name, label.From, label.To, "crash_loop")
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 type steps struct {
 	base  float64 // seconds
 	noise float64 // relative standard deviation of a worker's
+	// spread is that of all workers together.
+	spread float64
 	// Checkpoint rows recur, and take all workers longer.
 	checkpoint int
 	slow       *slowness
@@ -41,7 +43,7 @@ func (g *generator) rows(r *run, t time.Duration, yield func(Record) bool) bool 
 		p.rand = g.s.stream("steps", uint64(r.index))
 	}
 	p.row = row
-	all := 1 + .01*p.rand.NormFloat64()
+	all := max(.2, 1+max(.01, p.spread)*p.rand.NormFloat64())
 	if p.checkpoint > 0 && row%p.checkpoint == 0 {
 		all *= 2
 	}

@@ -150,9 +150,11 @@ func Scan(s *inject.Stream, rules *patterns.RuleSet) ([]*patterns.Finding, []str
 // Add scores the findings of a stream.
 func (b *Bench) Add(s *inject.Stream, found []*patterns.Finding) {
 	r := &b.report
-	r.Streams++
-	r.Jobs += s.Jobs
-	r.GPUDays += s.GPUDays
+	if s.Jobs > 0 { // streams of quotas have none of the trace's
+		r.Streams++
+		r.Jobs += s.Jobs
+		r.GPUDays += s.GPUDays
+	}
 	of := map[string]*tally{}
 	for rule, units := range s.Units {
 		of[rule] = &tally{units: units, gpuDays: s.GPUDays}
