@@ -73,7 +73,7 @@ func (c *Condition) samples() bool {
 	if len(c.All) > 0 {
 		return slices.ContainsFunc(c.All, func(x Condition) bool { return x.samples() })
 	}
-	return !c.Optional && (c.Each != "" || signals["job."+c.Signal].compute == nil || c.Signal == "used_share")
+	return !c.Optional && (c.Each != "" || c.of("job").compute == nil || c.Signal == "used_share")
 }
 
 // inputs are those that were seen.

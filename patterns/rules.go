@@ -100,6 +100,8 @@ type Condition struct {
 	// Optional says that the condition holds where the number is unknown; the finding's confidence
 	// is then lower.
 	Optional bool `yaml:"optional,omitempty"`
+
+	sig *signal // once it is checked
 }
 
 // Exemption leaves out jobs that have the label and are younger than an age, if there is one.
@@ -568,6 +570,7 @@ func (c *Condition) check(group string, depth int) error {
 		}
 		return fmt.Errorf("signal: %q is not one of a %s: %s", c.Signal, of, strings.Join(names, ", "))
 	}
+	c.sig = kind
 	n := 0
 	for _, p := range []*float64{c.Below, c.Above, c.AtLeast, c.AtMost} {
 		if p != nil {

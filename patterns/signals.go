@@ -10,7 +10,7 @@ import (
 )
 
 // signals are the numbers that conditions can name, by kind of entity.
-var signals map[string]signal
+var signals map[string]*signal
 
 func init() {
 	type compute = func(*Scanner, *compiled, *entity) (float64, bool)
@@ -22,7 +22,7 @@ func init() {
 			return 0, false
 		}
 	}
-	signals = map[string]signal{
+	signals = map[string]*signal{
 		// Of a job: means over its GPUs.
 		"job.busy":         {unit: "share"},
 		"job.power_excess": {unit: "W above idle"},
@@ -105,7 +105,7 @@ func runOverUsual(s *Scanner, _ *compiled, j *job) (float64, bool) {
 // freed is how many GPUs a job would not need if those it keeps were used as the rule says.
 func (s *Scanner) freed(r *compiled, j *job) (int, bool) {
 	v := s.viewOf(r, &j.entity, nil)
-	busy, _, known := v.number(&Condition{Signal: "busy", Fn: "mean", Over: r.rule.RightSize.Over})
+	busy, _, known := v.number(&Condition{Signal: "busy", Fn: "mean", Over: r.rule.RightSize.Over, sig: signals["job.busy"]})
 	if !known || r.rule.RightSize.Busy <= 0 {
 		return 0, false
 	}
@@ -160,27 +160,28 @@ const usedAt = .01
 // sample records the signals of a sample.
 func (s *Scanner) sample(g *gpu, x *record) {
 	at := x.at
+	step := floorDiv(at, s.o.Period) // of GPUs' and jobs' signals
 	if x.known.any(telemetry.Utilization | telemetry.SMActive) {
-		s.put(&g.entity, s.slots.gpuBusy, at, x.busy)
+		s.putStep(&g.entity, s.slots.gpuBusy, step, x.busy)
 	}
 	memory, hasMemory := 0., x.known.has(telemetry.MemoryUsed|telemetry.MemoryTotal) && x.total > 0
 	if hasMemory {
 		memory = x.used / x.total
-		s.put(&g.entity, s.slots.gpuMemory, at, memory)
+		s.putStep(&g.entity, s.slots.gpuMemory, step, memory)
 	}
 	if x.known.has(telemetry.Throttle) {
 		bits := x.throttle
 		if bits&telemetry.ThrottleIdle != 0 {
 			bits = 0
 		}
-		s.put(&g.entity, s.slots.throttled, at, bit(bits&throttleAny))
-		s.put(&g.entity, s.slots.throttledPower, at, bit(bits&throttlePower))
-		s.put(&g.entity, s.slots.throttledThermal, at, bit(bits&throttleThermal))
-		s.put(&g.entity, s.slots.throttledHardware, at, bit(bits&throttleHardware))
+		s.putStep(&g.entity, s.slots.throttled, step, bit(bits&throttleAny))
+		s.putStep(&g.entity, s.slots.throttledPower, step, bit(bits&throttlePower))
+		s.putStep(&g.entity, s.slots.throttledThermal, step, bit(bits&throttleThermal))
+		s.putStep(&g.entity, s.slots.throttledHardware, step, bit(bits&throttleHardware))
 	}
 	if idle := x.known.has(telemetry.Throttle) && x.throttle&telemetry.ThrottleIdle != 0; !idle && x.appClock > 0 &&
 		x.known.has(telemetry.SMClock|telemetry.ApplicationClock) { // an idle GPU lowers its clock by itself
-		s.put(&g.entity, s.slots.clock, at, x.clock/x.appClock)
+		s.putStep(&g.entity, s.slots.clock, step, x.clock/x.appClock)
 	}
 	if x.known.has(telemetry.Xid) && x.xid != 0 {
 		f := &fact{name: "gpu.xid", at: at, job: g.job, gpu: g.name, node: g.nodeName()}
@@ -193,7 +194,7 @@ func (s *Scanner) sample(g *gpu, x *record) {
 	}
 	j.seen = max(j.seen, at)
 	if x.known.any(telemetry.Utilization | telemetry.SMActive) {
-		s.put(&j.entity, s.slots.busy, at, x.busy)
+		s.putStep(&j.entity, s.slots.busy, step, x.busy)
 		j.busySum += x.busy
 		j.samples++
 		used := x.busy >= usedAt
@@ -211,13 +212,13 @@ func (s *Scanner) sample(g *gpu, x *record) {
 		}
 	}
 	if x.known.has(telemetry.Power) {
-		s.put(&j.entity, s.slots.power, at, x.power-g.idle)
+		s.putStep(&j.entity, s.slots.power, step, x.power-g.idle)
 	}
 	if x.known.has(telemetry.Processes) {
-		s.put(&j.entity, s.slots.processes, at, float64(x.processes))
+		s.putStep(&j.entity, s.slots.processes, step, float64(x.processes))
 	}
 	if hasMemory {
-		s.put(&j.entity, s.slots.memory, at, memory)
+		s.putStep(&j.entity, s.slots.memory, step, memory)
 		j.memorySum += memory
 		j.occupied++
 	}
@@ -246,14 +247,21 @@ type slotNumbers struct {
 	quotaUse, othersWaiting, blocked, partitionFree, pendingGPUs, queued int
 }
 
-// put adds a value to a signal.
+// put adds a value to a signal of a step of its own.
 func (s *Scanner) put(e *entity, slot int, at time.Duration, v float64) {
+	if slot >= 0 {
+		s.putStep(e, slot, floorDiv(at, s.recorded[e.kind][slot].step), v)
+	}
+}
+
+// putStep adds a value to a step of a signal.
+func (s *Scanner) putStep(e *entity, slot int, step int64, v float64) {
 	if slot < 0 {
 		return
 	}
-	list := s.recorded[e.kind]
 	if e.rings == nil {
-		e.rings = make([]ring, len(list))
+		e.recorded = s.recorded[e.kind]
+		e.rings = make([]ring, len(e.recorded))
 	}
-	e.rings[slot].add(list[slot].slots, list[slot].step, at, v)
+	e.rings[slot].add(e.recorded[slot].slots, step, v)
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // viewOf is what conditions of an entity are judged by.
-func (s *Scanner) viewOf(r *compiled, e *entity, d *Derive) *view {
-	v := &view{s: s, r: r, e: e, expected: 1, trust: 1}
+func (s *Scanner) viewOf(r *compiled, e *entity, d *Derive) view {
+	v := view{s: s, r: r, e: e, expected: 1, trust: 1}
 	var j *job
 	switch e.kind {
 	case "job":

@@ -9,22 +9,28 @@ import (
 // entity is what signals are of and rules hold for.
 type entity struct {
 	kind, name string
+	recorded   []recorded  // signals of the kind, once there are values
 	rings      []ring      // by the place of the signal among those of its kind
 	states     []ruleState // by rule
 }
 
 func (e *entity) clear() {
 	for i := range e.rings {
-		clear(e.rings[i].sum)
-		clear(e.rings[i].n)
+		clear(e.rings[i].steps)
 	}
 }
 
 // ring has the last values of a signal: the mean of each step of time.
 type ring struct {
-	head int64 // number of the last step
-	sum  []float32
-	n    []uint16
+	head  int64 // number of the last step
+	pos   int   // its place: its number modulo the size
+	steps []stepSum
+}
+
+// stepSum is the values of a step; sum and number lie together, as both are read and written at once.
+type stepSum struct {
+	sum float32
+	n   uint32
 }
 
 func floorDiv(a, b time.Duration) int64 {
@@ -40,44 +46,53 @@ const firstSlots = 16
 
 // grow makes room for a step, up to a number of slots.
 func (r *ring) grow(slots int, k int64) {
-	size := len(r.sum)
-	for int64(size) <= k-r.head+int64(len(r.sum)) && size < slots {
+	size := len(r.steps)
+	for int64(size) <= k-r.head+int64(len(r.steps)) && size < slots {
 		size = min(slots, 2*size)
 	}
-	more := ring{r.head, make([]float32, size), make([]uint16, size)}
-	for i := r.head - int64(len(r.sum)) + 1; i <= r.head; i++ {
-		from, to := mod(i, int64(len(r.sum))), mod(i, int64(size))
-		more.sum[to], more.n[to] = r.sum[from], r.n[from]
+	more := ring{r.head, int(mod(r.head, int64(size))), make([]stepSum, size)}
+	for i := r.head - int64(len(r.steps)) + 1; i <= r.head; i++ {
+		more.steps[mod(i, int64(size))] = r.steps[mod(i, int64(len(r.steps)))]
 	}
 	*r = more
 }
 
-// add adds a value at an instant.
-func (r *ring) add(slots int, step, at time.Duration, v float64) {
-	k := floorDiv(at, step)
-	if r.sum == nil {
-		n := min(slots, firstSlots)
-		r.sum, r.n, r.head = make([]float32, n), make([]uint16, n), k
-	}
-	if k > r.head && len(r.sum) < slots {
-		r.grow(slots, k)
-	}
-	size := int64(len(r.sum))
-	switch {
-	case k > r.head:
-		for i := max(r.head+1, k-size+1); i <= k; i++ {
-			p := mod(i, size)
-			r.sum[p], r.n[p] = 0, 0
-		}
-		r.head = k
-	case k <= r.head-size:
+// add adds a value to a step.
+func (r *ring) add(slots int, k int64, v float64) {
+	if k == r.head && r.steps != nil { // most values are of the last step
+		r.steps[r.pos].sum += float32(v)
+		r.steps[r.pos].n++
 		return
 	}
-	p := mod(k, size)
-	if r.n[p] < math.MaxUint16 {
-		r.sum[p] += float32(v)
-		r.n[p]++
+	if r.steps == nil {
+		n := min(slots, firstSlots)
+		*r = ring{k, int(mod(k, int64(n))), make([]stepSum, n)}
 	}
+	if k > r.head && len(r.steps) < slots {
+		r.grow(slots, k)
+	}
+	size := int64(len(r.steps))
+	p := r.pos
+	switch {
+	case k == r.head+1: // or of the next
+		if p++; p == len(r.steps) {
+			p = 0
+		}
+		r.steps[p] = stepSum{}
+		r.head, r.pos = k, p
+	case k > r.head:
+		for i := max(r.head+1, k-size+1); i <= k; i++ {
+			r.steps[mod(i, size)] = stepSum{}
+		}
+		p = int(mod(k, size))
+		r.head, r.pos = k, p
+	case k <= r.head-size:
+		return
+	default:
+		p = int(mod(k, size))
+	}
+	r.steps[p].sum += float32(v)
+	r.steps[p].n++
 }
 
 func mod(a, b int64) int64 {
@@ -94,6 +109,14 @@ type signal struct {
 	unit    string
 	compute func(*Scanner, *compiled, *entity) (float64, bool)
 	age     bool // grows with time alone
+}
+
+// of is the signal of a condition on a kind of entity.
+func (c *Condition) of(kind string) *signal {
+	if c.sig != nil {
+		return c.sig
+	}
+	return signals[kind+"."+c.Signal]
 }
 
 // recorded is a signal that rules ask for, with the ring it needs.
@@ -134,9 +157,9 @@ type view struct {
 
 // window finds the steps of a condition's window: their ring, the first, and their number.
 func (v *view) window(c *Condition) (r *ring, rec *recorded, first, last int64) {
-	list := v.s.recorded[v.e.kind]
+	list := v.e.recorded
 	i := slices.IndexFunc(list, func(x recorded) bool { return x.name == c.Signal })
-	if i < 0 || i >= len(v.e.rings) || v.e.rings[i].sum == nil {
+	if i < 0 || v.e.rings[i].steps == nil {
 		return nil, nil, 0, 0
 	}
 	rec, r = &list[i], &v.e.rings[i]
@@ -158,15 +181,15 @@ func (v *view) values(c *Condition, f func(step int64, mean float32, n int) bool
 	if since := floorDiv(v.from+rec.step-1, rec.step); v.from > 0 && since > first {
 		first = since
 	}
-	size := int64(len(r.sum))
+	size := int64(len(r.steps))
 	n, filled := 0, 0
 	stop := max(first, r.head-size+1)
 	p := mod(last-1, size)
 	for k := last - 1; k >= stop; k-- {
-		if k <= r.head && r.n[p] > 0 {
-			n += int(r.n[p])
+		if x := r.steps[p]; k <= r.head && x.n > 0 {
+			n += int(x.n)
 			filled++
-			if !f(k, r.sum[p]/float32(r.n[p]), int(r.n[p])) {
+			if !f(k, x.sum/float32(x.n), int(x.n)) {
 				return 1
 			}
 		}
@@ -182,8 +205,7 @@ func (v *view) values(c *Condition, f func(step int64, mean float32, n int) bool
 
 // number is the value of a leaf condition.
 func (v *view) number(c *Condition) (x, coverage float64, known bool) {
-	sig := signals[v.e.kind+"."+c.Signal]
-	if sig.compute != nil {
+	if sig := c.of(v.e.kind); sig.compute != nil {
 		x, known = sig.compute(v.s, v.r, v.e)
 		return x, 1, known
 	}
@@ -307,8 +329,7 @@ func (v *view) judge(c *Condition) verdict {
 // leaf is judge for a number. A maximum or quantile that is too high is found without reading
 // the whole window.
 func (v *view) leaf(c *Condition) (verdict, float64) {
-	sig := signals[v.e.kind+"."+c.Signal]
-	if sig.compute != nil || c.Fn != "max" && c.Fn != "quantile" || c.Below == nil {
+	if sig := c.of(v.e.kind); sig.compute != nil || c.Fn != "max" && c.Fn != "quantile" || c.Below == nil {
 		x, coverage, known := v.number(c)
 		if !known {
 			return unknown, coverage
@@ -421,8 +442,8 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		d = -d
 	}
 	out = append(out, Evidence{What: what, Value: x, Threshold: limit,
-		Unit: signals[v.e.kind+"."+c.Signal].unit, From: v.s.now - time.Duration(c.Over), To: v.s.now})
-	if signals[v.e.kind+"."+c.Signal].age {
+		Unit: c.of(v.e.kind).unit, From: v.s.now - time.Duration(c.Over), To: v.s.now})
+	if c.of(v.e.kind).age {
 		return out, margin // it passes its threshold as time passes
 	}
 	return out, min(margin, max(0, d))
