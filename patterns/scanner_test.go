@@ -402,7 +402,7 @@ func feed(tb testing.TB, s *Scanner, samples, events int) {
 		s.Event(&workload.Event{ID: "s", Kind: workload.Submitted, Time: at, Job: j})
 		s.Event(&workload.Event{ID: "b", Kind: workload.Started, Time: at, Job: j,
 			Placement: []workload.NodeShare{{Node: names[n], GPUs: perNode}}})
-		idle[n] = n < long && id%5 == 0
+		idle[n] = n < long && x.IntN(5) == 0
 		id++
 	}
 	steps, jobs, next := samples/(nodes*perNode), events/3, long

@@ -29,6 +29,7 @@ type benchPatternsOptions struct {
 	load               float64
 	period             time.Duration
 	seed               uint64
+	varied             bool
 	ruleFile           string
 	pods, iterations   string
 	examples           int
@@ -86,6 +87,7 @@ stop or shrink a job, or to hold jobs back. 95 % intervals are of a bootstrap ov
 	fl.Float64Var(&o.load, "load", 1.2, "GPU-time that the jobs ask for over capacity; a trace with more is thinned")
 	fl.DurationVar(&o.period, "period", time.Minute, "time between two samples of a GPU")
 	fl.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
+	fl.BoolVar(&o.varied, "varied", false, "inject other shapes: waves, bursts, spells, heavy tails, two patterns at once; lose, repeat and delay samples")
 	fl.StringVar(&o.ruleFile, "rules", "", "YAML file of rules instead of the built-in ones")
 	fl.StringVar(&o.pods, "pods", "", "CSV file of unix,pod,gpu_util,gpu_memory_used_mib to scan for false alarms")
 	fl.StringVar(&o.iterations, "iterations", "", "CSV file of job,worker,gpu_share_percent,iteration,batch_time to scan")
@@ -216,7 +218,8 @@ func (o *benchPatternsOptions) measure(ctx context.Context, notes io.Writer, w *
 		}
 		line.show("%s at %g %%: window %d of %d", w.Name(), percent, i+1, len(windows))
 		in := inject.Options{Trace: w, From: at[0], To: at[1], Nodes: o.nodes, GPUsPerNode: o.gpus,
-			Load: o.load, Curves: curves, Period: o.period, Prevalence: percent / 100, Seed: o.seed + uint64(i)<<20}
+			Load: o.load, Curves: curves, Period: o.period, Prevalence: percent / 100, Varied: o.varied,
+			Seed: o.seed + uint64(i)<<20}
 		s, err := inject.New(in)
 		if err != nil {
 			return t, err

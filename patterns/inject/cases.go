@@ -14,7 +14,7 @@ import (
 // warmUp is the time after a start in which nothing is injected.
 const warmUp = 15 * time.Minute
 
-// chooseCases gives every job its telemetry and puts cases into some. A job has at most one.
+// chooseCases gives every job its telemetry and puts cases into some.
 func (s *Stream) chooseCases(o *Options, loops []*loop) {
 	x := s.stream("profiles")
 	for _, r := range s.runs {
@@ -31,22 +31,12 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 		s.dark = append(s.dark, maintenance{x.IntN(o.Nodes), from, from + span(x, 20*time.Minute, 100*time.Minute)})
 	}
 	s.labelLoops(o, loops)
-	taken := map[*run]bool{}
-	for _, k := range []struct {
-		rule string
-		fits func(*run) bool
-		// put makes a case, or what looks like one and is none; false if the run does not do.
-		put func(x *rand.Rand, r *run, near, positive bool) bool
-	}{
-		{"straggler", func(r *run) bool { return r.steps != nil }, s.straggler},
-		{"iteration_outlier", func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }, s.outlier},
-		{"cv_class", func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }, s.varying},
-		{"hoarding", func(r *run) bool { return r.gpus() >= 2 && r.span() >= time.Hour }, s.hoarding},
-		{"never_ending", func(r *run) bool { return r.span() >= 8*time.Hour }, s.neverEnding},
-		{"idle_allocation", func(r *run) bool { return r.span() >= 100*time.Minute }, s.idle},
-		{"memory_pressure", func(r *run) bool { return r.span() >= time.Hour }, s.memory},
-		{"throttle", func(r *run) bool { return r.span() >= time.Hour }, s.throttle},
-	} {
+	type taking struct {
+		r      *run
+		family string
+	}
+	taken := map[taking]bool{}
+	for _, k := range s.patterns() {
 		if !o.wants(k.rule) {
 			continue
 		}
@@ -66,14 +56,15 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 		near := x.IntN(2) == 0
 		for _, i := range x.Perm(len(fit)) {
 			r := fit[i]
-			if taken[r] || positives+negatives == 0 {
+			by := taking{r, k.family}
+			if taken[by] || positives+negatives == 0 {
 				continue
 			}
 			positive := positives > 0
 			if !k.put(x, r, near, positive) {
 				continue
 			}
-			taken[r] = true
+			taken[by] = true
 			near = !near
 			if positive {
 				positives--
@@ -82,6 +73,41 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 			}
 		}
 	}
+}
+
+// pattern is what is put into jobs of the trace. A job has one case of a family at most.
+type pattern struct {
+	rule, family string
+	fits         func(*run) bool
+	// put makes a case, or what looks like one and is none; false if the run does not do.
+	put func(x *rand.Rand, r *run, near, positive bool) bool
+}
+
+// patterns are those of jobs, those that few jobs fit first.
+func (s *Stream) patterns() []pattern {
+	rows := func(r *run) bool { return r.steps != nil }
+	manyRows := func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }
+	hour := func(r *run) bool { return r.span() >= time.Hour }
+	gang := func(r *run) bool { return r.gpus() >= 2 && hour(r) }
+	night := func(r *run) bool { return r.span() >= 8*time.Hour }
+	hours := func(r *run) bool { return r.span() >= 100*time.Minute }
+	if s.varied { // two patterns at once
+		return []pattern{
+			{"straggler", "rows", rows, s.slowing}, {"iteration_outlier", "rows", manyRows, s.stalls},
+			{"cv_class", "rows", manyRows, s.regimes}, {"hoarding", "use", gang, s.lateHoarding},
+			{"never_ending", "use", night, s.lingering}, {"idle_allocation", "use", hours, s.spells},
+			{"memory_pressure", "GPU", hour, s.leak}, {"throttle", "GPU", hour, s.slowClock}}
+	}
+	return []pattern{
+		{"straggler", "", rows, s.straggler}, {"iteration_outlier", "", manyRows, s.outlier},
+		{"cv_class", "", manyRows, s.varying}, {"hoarding", "", gang, s.hoarding},
+		{"never_ending", "", night, s.neverEnding}, {"idle_allocation", "", hours, s.idle},
+		{"memory_pressure", "", hour, s.memory}, {"throttle", "", hour, s.throttle}}
+}
+
+// requested is a request for the trace's partition with a limit.
+func requested(limit time.Duration) workload.Requested {
+	return workload.Request{Partition: main, TimeLimit: limit}.Shared()
 }
 
 // on reports whether a run has GPUs of a node.
@@ -226,7 +252,7 @@ func (s *Stream) neverEnding(x *rand.Rand, r *run, near, positive bool) bool {
 	}
 	e.from, e.to = r.end-length, r.end
 	r.steady(x)
-	r.job.Requested = workload.Request{Partition: main, TimeLimit: limit}.Shared()
+	r.job.Requested = requested(limit)
 	r.effects = append(r.effects, e)
 	if positive {
 		s.label("never_ending", r.job.ID, e.from, e.to, near, float64(r.gpus())*length.Hours(), "hoarding",
@@ -262,10 +288,11 @@ func (s *Stream) straggler(x *rand.Rand, r *run, near, positive bool) bool {
 	if positive {
 		s.label("straggler", r.job.ID+"/"+strconv.Itoa(slow.worker), slow.from, slow.to, near,
 			float64(r.gpus())*(slow.to-slow.from).Hours()*(1-1/slow.factor)*float64(slow.rows)/20,
-			"iteration_outlier", "cv_class")
+			"iteration_outlier")
 	} else {
-		s.unclear(r.job.ID, slow.from, slow.to, "iteration_outlier", "cv_class")
+		s.unclear(r.job.ID, slow.from, slow.to, "iteration_outlier")
 	}
+	s.unclear(r.job.ID, slow.from, slow.to+classLag, "cv_class")
 	return true
 }
 
@@ -286,12 +313,14 @@ func (s *Stream) outlier(x *rand.Rand, r *run, near, positive bool) bool {
 	p.to = min(p.from+span(x, 100*time.Minute, 6*time.Hour), r.end)
 	r.steps.checkpoint, r.steps.spikes = 0, p
 	if positive {
-		s.label("iteration_outlier", r.job.ID, p.from, p.to, near, 0, "cv_class")
-	} else {
-		s.unclear(r.job.ID, p.from, p.to, "cv_class")
+		s.label("iteration_outlier", r.job.ID, p.from, p.to, near, 0)
 	}
+	s.unclear(r.job.ID, p.from, p.to+classLag, "cv_class")
 	return true
 }
+
+// classLag is for how long rows are among the 200 that the class of a job is of.
+const classLag = 5 * time.Hour
 
 // varying: the times of a job's iterations have a standard deviation of more than .2 times their
 // mean.

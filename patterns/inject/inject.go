@@ -46,7 +46,11 @@ type Options struct {
 	Prevalence float64
 	// Rules to inject, all by default. None are injected for an empty list that is not nil.
 	Rules []string
-	Seed  uint64
+	// Varied injects other shapes: use that falls slowly, comes in bursts and waves or idles in
+	// several spells, processes that come and go, heavy tails, waste that begins in the middle of a
+	// job, two patterns in one job, and telemetry of which some is lost, comes twice or late.
+	Varied bool
+	Seed   uint64
 }
 
 // main is the partition of the trace's jobs.
@@ -96,6 +100,7 @@ type Stream struct {
 	Jobs, Wide int
 
 	seed     uint64
+	varied   bool
 	perNode  int
 	curves   *curves
 	runs     []*run   // of the trace, in order of start
@@ -133,7 +138,7 @@ func New(o Options) (*Stream, error) {
 		return nil, fmt.Errorf("inject: %w", err)
 	}
 	s := &Stream{Zero: o.Trace.Zero(), From: o.From, To: o.To, Period: o.Period, Units: map[string]int{},
-		seed: o.Seed, perNode: o.GPUsPerNode, curves: c,
+		seed: o.Seed, varied: o.Varied, perNode: o.GPUsPerNode, curves: c,
 		labels: map[string][]string{}, scripted: map[string]bool{}}
 	s.GPUDays = float64(o.Nodes*o.GPUsPerNode) * (o.To - o.From).Hours() / 24
 	s.addNodes(main, o.Nodes, o.GPUsPerNode)
@@ -209,8 +214,15 @@ func (s *Stream) finish() {
 	})
 }
 
-// Records are the stream in order of time.
+// Records are the stream in order of time, but for those of a varied stream that come late.
 func (s *Stream) Records() iter.Seq[Record] {
+	if s.varied {
+		return s.disturbed(s.ordered())
+	}
+	return s.ordered()
+}
+
+func (s *Stream) ordered() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		g := newGenerator(s)
 		next := 0

@@ -72,6 +72,15 @@ func newLoops(o *Options) []*loop {
 			if n == success {
 				j.Status, j.Duration = workload.Completed, span(r, 2*time.Minute, 20*time.Minute)
 			}
+			if o.Varied { // each attempt waits longer than the one before, and needs other GPUs
+				j.GPUs = workload.GPUs(1 + r.IntN(min(4, o.GPUsPerNode)))
+				pause = min(pause*3/2, 40*time.Minute)
+				if r.IntN(4) == 0 { // another one of the key fails after a longer time
+					more := j
+					more.ID, more.Duration = j.ID+"-more", span(r, 8*time.Minute, 25*time.Minute)
+					l.jobs = append(l.jobs, more)
+				}
+			}
 			l.jobs = append(l.jobs, j)
 			at += j.Duration + pause
 		}

@@ -28,7 +28,7 @@ func NewQuotas(o Options) (*Stream, error) {
 		return nil, fmt.Errorf("inject: %w", err)
 	}
 	s := &Stream{Zero: o.Trace.Zero(), From: o.From, To: o.From + quotaDays*24*time.Hour, Period: o.Period,
-		Units: map[string]int{}, seed: o.Seed, labels: map[string][]string{}, scripted: map[string]bool{}}
+		Units: map[string]int{}, seed: o.Seed, varied: o.Varied, labels: map[string][]string{}, scripted: map[string]bool{}}
 	if !o.wants("quota_hoarding") {
 		s.addNodes("quotas", 1, sceneGPUs)
 		return s, nil
@@ -57,12 +57,16 @@ func NewQuotas(o Options) (*Stream, error) {
 		name := "tenant" + strconv.Itoa(n)
 		s.Cluster.VCs = append(s.Cluster.VCs, workload.VC{Tenant: name, GPUs: quotaNodes * sceneGPUs})
 		u := &quotaUse{level: between(x, .6, .95)}
+		if s.varied {
+			u.swing, u.wide = between(x, .05, .1), x.IntN(2) == 0
+		}
 		near := x.IntN(2) == 0
 		switch {
 		case i < positives:
 			u.low(x, near)
 			if waits > time.Hour {
-				s.label("quota_hoarding", name, s.From, s.To, near, (1-u.level)*quotaNodes*sceneGPUs*24*quotaDays)
+				from := s.From + u.until
+				s.label("quota_hoarding", name, from, s.To, near, (1-u.level)*quotaNodes*sceneGPUs*(s.To-from).Hours())
 			}
 		case i < positives+negatives:
 			u.enough(x, near)
@@ -83,12 +87,17 @@ type quotaUse struct {
 	every  time.Duration // from one peak to the next, 0 for none
 	until  time.Duration // of another level before
 	before float64
+	swing  float64 // of a wave a day, around the level
+	wide   bool    // jobs of two slots
 }
 
 func (u *quotaUse) low(x *rand.Rand, near bool) {
 	u.level = between(x, .1, .3)
 	if near {
-		u.level = between(x, .38, .46)
+		u.level = between(x, .38, .46) - u.swing
+	}
+	if u.swing > 0 && x.IntN(2) == 0 { // from the middle on
+		u.before, u.until = between(x, .6, .9), span(x, 24*time.Hour, 4*24*time.Hour)
 	}
 	if x.IntN(2) == 0 { // for less than a twentieth of the week
 		u.peak, u.every, u.length = between(x, .7, .95), 7*24*time.Hour, span(x, 2*time.Hour, 6*time.Hour)
@@ -99,7 +108,7 @@ func (u *quotaUse) low(x *rand.Rand, near bool) {
 func (u *quotaUse) enough(x *rand.Rand, near bool) {
 	switch {
 	case near && x.IntN(2) == 0:
-		u.level = between(x, .56, .65)
+		u.level = between(x, .56, .65) - u.swing // for half of the day it is above
 	case near: // peaks in more than a twentieth of the week
 		u.level, u.peak, u.every, u.length = between(x, .2, .4), between(x, .6, .9), 24*time.Hour, 2*time.Hour
 	default: // not for a whole week
@@ -114,7 +123,7 @@ func (u *quotaUse) at(into time.Duration) float64 {
 	case u.every > 0 && into%u.every < u.length:
 		return u.peak
 	}
-	return u.level
+	return u.level + u.swing*(2*wave(into, 24*time.Hour)-1)
 }
 
 // use makes the jobs of a tenant: as many at once as its use needs, each for eight hours at most.
@@ -124,6 +133,9 @@ func (s *Stream) use(c *scene, x *rand.Rand, n int, tenant string, u *quotaUse) 
 	id := 0
 	for t := s.From; t < s.To; t += 15 * time.Minute {
 		want := int(u.at(t-s.From)*quotaJobs + .5)
+		if u.wide {
+			want = want / 2 * 2
+		}
 		for i := range quotaJobs {
 			if runs[i] && (i >= want || t-since[i] >= 8*time.Hour || t+15*time.Minute >= s.To) {
 				c.job("t"+strconv.Itoa(n)+"-"+strconv.Itoa(id), tenant, since[i], 0, t-since[i], quotaJobGPUs,

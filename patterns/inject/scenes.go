@@ -2,6 +2,7 @@ package inject
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
@@ -91,6 +92,8 @@ type surge struct {
 	from, to time.Duration
 	growth   float64
 	arrivals float64 // factor on arrivals in every quarter of an hour
+	// steady says that waits grow by the same time in every quarter of an hour, to begin with by growth.
+	steady bool
 }
 
 const quarter = 15 * time.Minute
@@ -105,7 +108,11 @@ func (g *surge) start(submit time.Duration) time.Duration {
 		if g == nil || at < g.from || submit >= g.to {
 			return usual
 		}
-		return time.Duration(float64(usual) * math.Pow(g.growth, float64(min(at, g.to)-g.from)/float64(quarter)))
+		quarters := float64(min(at, g.to)-g.from) / float64(quarter)
+		if g.steady {
+			return time.Duration(float64(usual) * (1 + (g.growth-1)*quarters))
+		}
+		return time.Duration(float64(usual) * math.Pow(g.growth, quarters))
 	}
 	lo, hi := submit, submit+2*time.Hour
 	for hi-lo > time.Second {
@@ -146,6 +153,9 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 		default:
 			continue
 		}
+		if s.varied && g.growth >= 1.5 {
+			g.steady, g.growth, length = x.IntN(2) == 0, between(x, 1.8, 2.2), span(x, 75*time.Minute, 100*time.Minute)
+		}
 		g.to = from + length
 		surges[i] = g
 	}
@@ -158,10 +168,14 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 		if g != nil && g.from <= t && t < g.to {
 			every /= math.Pow(g.arrivals, float64(t-g.from)/float64(quarter))
 		}
-		start := g.start(t) + span(x, 0, 6*time.Second)
-		c.job(strconv.Itoa(id), "tenant"+strconv.Itoa(id%5), t, start-t, 8*time.Minute, 1, id%32/8)
+		gpus, jitter, gap := 1, 6*time.Second, between(x, .97, 1.03)
+		if s.varied { // jobs of two sizes, at irregular intervals, that wait for irregular times
+			gpus, jitter, gap = 1+id%2, 30*time.Second, between(x, .6, 1.4)
+		}
+		start := g.start(t) + span(x, 0, jitter)
+		c.job(strconv.Itoa(id), "tenant"+strconv.Itoa(id%5), t, start-t, 8*time.Minute, gpus, id%32/8)
 		id++
-		t += time.Duration(every * between(x, .97, 1.03))
+		t += time.Duration(every * gap)
 	}
 	c.end(sceneNodes)
 }
@@ -172,12 +186,13 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 func (s *Stream) wideJobs(o *Options, name string, n uint64) {
 	x := s.stream("wide", n)
 	c := s.newScene(name, sceneNodes)
-	for i := 0; ; i++ {
-		at := s.From + time.Duration(i)*3*time.Minute
-		if at >= s.To {
-			break
+	for i, at := 0, s.From; at < s.To; i, at = i+1, at+3*time.Minute {
+		if !s.varied {
+			c.job(strconv.Itoa(i), "tenant"+strconv.Itoa(i%5), at, usual, 8*time.Minute, 1, i%8/4)
+			continue
 		}
-		c.job(strconv.Itoa(i), "tenant"+strconv.Itoa(i%5), at, usual, 8*time.Minute, 1, i%8/4)
+		c.job(strconv.Itoa(i), "tenant"+strconv.Itoa(i%5), at+span(x, 0, 2*time.Minute), span(x, 0, 20*time.Minute),
+			span(x, 2*time.Minute, 18*time.Minute), 1+x.IntN(2), i%8/4)
 	}
 	const each = 24
 	every := (s.To - s.From) / each
@@ -224,13 +239,19 @@ func (s *Stream) wideJobs(o *Options, name string, n uint64) {
 	c.end(sceneNodes)
 }
 
-// fragmented is a partition whose nodes all have three free GPUs. A gang of a node waits at
-// times.
+// fragmented is a partition whose nodes all have a few free GPUs, three unless it is varied. A gang
+// of a node waits at times.
 func (s *Stream) fragmented(o *Options, name string, n uint64) {
 	x := s.stream("fragmented", n)
 	c := s.newScene(name, sceneNodes)
+	free := 0
 	for node := range sceneNodes {
-		c.job("long"+strconv.Itoa(node), "long", s.From, time.Second, s.To-s.From, 5, node)
+		held := 5
+		if s.varied {
+			held = 4 + x.IntN(4)
+		}
+		free += sceneGPUs - held
+		c.job("long"+strconv.Itoa(node), "long", s.From, time.Second, s.To-s.From, held, node)
 	}
 	for i := range s.slots() {
 		from := s.From + time.Duration(i)*slot + span(x, time.Hour, 3*time.Hour)
@@ -243,7 +264,11 @@ func (s *Stream) fragmented(o *Options, name string, n uint64) {
 		switch p := x.Float64(); {
 		case p < o.Prevalence:
 			c.job("gang"+id, "gangs", from, length, time.Hour, sceneGPUs)
-			s.label("fragmentation", name, from, from+length, near, 3*sceneNodes*length.Hours(), "queue_spiral")
+			if s.varied { // others wait, too, and some for a part of the time
+				c.job("more"+id, "gangs", from, length, time.Hour, 5+x.IntN(3))
+				c.job("late"+id, "others", from+length/2, length/4, time.Hour, 2*sceneGPUs)
+			}
+			s.label("fragmentation", name, from, from+length, near, float64(free)*length.Hours(), "queue_spiral")
 		case p < o.Prevalence+.06: // for a short time
 			c.job("gang"+id, "gangs", from, span(x, 4*time.Minute, 7*time.Minute), time.Hour, sceneGPUs)
 		case p < o.Prevalence+.12: // it would fit, and waits for another reason
@@ -264,6 +289,10 @@ func (s *Stream) preempting(o *Options) {
 		at := s.From + time.Duration(i)*slot + span(x, 10*time.Minute, time.Hour)
 		id := strconv.Itoa(i)
 		j := c.job(id, "low", at, time.Minute, 4*time.Hour+30*time.Minute, 4, 0)
+		if s.varied {
+			s.mutual(c, x, o.Prevalence, j, at)
+			continue
+		}
 		stops, within := 0, time.Duration(0)
 		near := x.IntN(2) == 0
 		p := x.Float64()
@@ -299,6 +328,44 @@ func (s *Stream) preempting(o *Options) {
 	c.end(2)
 }
 
+// mutual lets a job of another tenant stop one, and the first one stop that in turn: in a case
+// within half an hour.
+func (s *Stream) mutual(c *scene, x *rand.Rand, prevalence float64, j workload.Job, at time.Duration) {
+	near := x.IntN(2) == 0
+	after := span(x, 4*time.Minute, 18*time.Minute)
+	if near {
+		after = span(x, 22*time.Minute, 28*time.Minute)
+	}
+	p := x.Float64()
+	switch {
+	case p < prevalence:
+	case p < prevalence+.2: // later
+		after = span(x, 34*time.Minute, 50*time.Minute)
+	case p < prevalence+.4: // not in turn
+		after = 3 * time.Hour
+	default:
+		return
+	}
+	first := at + 20*time.Minute
+	other := j
+	other.ID, other.Key, other.Tenant, other.User = j.ID+"-other", j.ID+"-other", "high", "high"
+	other.Submit = first
+	s.scripted[other.ID] = true
+	where := []workload.NodeShare{{Node: s.Nodes[c.first], GPUs: 4}}
+	for _, e := range []workload.Event{event(workload.Preempted, first, j, nil),
+		event(workload.Submitted, first, other, nil), event(workload.Started, first+20*time.Second, other, where),
+		event(workload.Preempted, first+after, other, nil),
+		event(workload.Resumed, first+after+20*time.Second, j, where),
+		event(workload.Finished, first+after+time.Minute, other, nil)} {
+		if e.Time < s.To {
+			c.events = append(c.events, e)
+		}
+	}
+	if p < prevalence {
+		s.label("preemption_thrash", "", first, first+after, near, 0)
+	}
+}
+
 // configured applies a configuration in every slot and measures a guardrail every hour after it.
 func (s *Stream) configured(o *Options) {
 	x := s.stream("configured")
@@ -331,12 +398,23 @@ func (s *Stream) configured(o *Options) {
 					if near {
 						g.Value = high * between(x, 1.02, 1.25)
 					}
+					if s.varied && x.IntN(2) == 0 {
+						g.Value = low * between(x, .4, .97)
+					}
 				}
 			}
 			t := at + time.Duration(h+1)*time.Hour
 			g.Time = s.epoch(t)
 			if t < s.To {
 				s.discrete = append(s.discrete, Record{At: t, Guardrail: g})
+			}
+			if s.varied && t < s.To && h%2 == 0 { // another one leaves its interval at times
+				more := *g
+				more.Name, more.Value = "utilisation", between(x, low, 1.1*high)
+				if h > 2 {
+					more.Value = low
+				}
+				s.discrete = append(s.discrete, Record{At: t, Guardrail: &more})
 			}
 		}
 		if p < o.Prevalence {

@@ -148,6 +148,7 @@ type effect struct {
 	every    time.Duration // of what recurs
 	clock    float64       // ratio to the application clock
 	bit      uint64
+	shape    func(into time.Duration, h *seat, d *telemetry.GPUSample, v *reading)
 }
 
 type what uint8
@@ -163,6 +164,7 @@ const (
 	silent               // no samples
 	full                 // memory
 	throttle             // clocks are held down in n of ten minutes
+	shaped               // as a function says
 )
 
 // seat is a job's hold on a GPU.
@@ -196,8 +198,12 @@ type generator struct {
 func newGenerator(s *Stream) *generator {
 	g := &generator{s: s, seats: make([]seat, s.Cluster.Groups[0].Nodes*s.perNode), idle: s.stream("idle GPU"),
 		epoch: s.epoch(0)}
-	// First-order autoregression with a correlation of .9 between samples 15 s apart.
-	g.decay = math.Pow(.9, s.Period.Seconds()/15)
+	// First-order autoregression, with the correlation of samples 15 s apart.
+	correlation := .9
+	if s.varied {
+		correlation = .7
+	}
+	g.decay = math.Pow(correlation, s.Period.Seconds()/15)
 	g.innov = math.Sqrt(1 - g.decay*g.decay)
 	for _, r := range s.runs {
 		if r.steps != nil {
@@ -311,6 +317,12 @@ func (g *generator) read(at int, t time.Duration) bool {
 			if int((t-e.from)/time.Minute)%10 < e.n {
 				d.Throttle = e.bit
 			}
+		case shaped:
+			v := reading{use: u, memory: memory, watts: watts}
+			if e.shape(t-e.from, h, d, &v); v.lost {
+				return false
+			}
+			u, memory, watts = v.use, v.memory, v.watts
 		}
 	}
 	g.fill(u, memory, watts, h)

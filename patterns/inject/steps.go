@@ -16,8 +16,14 @@ type steps struct {
 	checkpoint int
 	slow       *slowness
 	spikes     *spikes
-	rand       *rand.Rand
-	row        int
+	// In a varied stream, from and to are when the functions apply to a row and to a worker's, and
+	// missing is the share of a worker's rows that are not measured.
+	from, to time.Duration
+	common   func(into time.Duration, row int, x *rand.Rand) float64
+	worker   func(into time.Duration, row, worker int, x *rand.Rand) float64
+	missing  float64
+	rand     *rand.Rand
+	row      int
 }
 
 // slowness is one worker slower than the others, in some rows of twenty.
@@ -52,11 +58,21 @@ func (g *generator) rows(r *run, t time.Duration, yield func(Record) bool) bool 
 			all *= s.factor
 		}
 	}
+	within := p.from <= t && t < p.to
+	if within && p.common != nil {
+		all *= p.common(t-p.from, row, p.rand)
+	}
 	for w := range r.gpus() {
 		took := p.base * all * math.Exp(p.noise*p.rand.NormFloat64())
 		if s := p.slow; s != nil && s.worker == w && s.from <= t && t < s.to &&
 			(row*7)%20 < s.rows { // 7 spreads the rows over the twenty
 			took *= s.factor
+		}
+		if within && p.worker != nil {
+			took *= p.worker(t-p.from, row, w, p.rand)
+		}
+		if p.missing > 0 && p.rand.Float64() < p.missing {
+			continue
 		}
 		g.row.Job, g.row.Worker, g.row.Step = r.job.ID, w, row
 		g.row.Took, g.row.Time = time.Duration(took*float64(time.Second)), g.epoch+t
