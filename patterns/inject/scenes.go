@@ -141,6 +141,9 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 		}
 		switch p := x.Float64(); {
 		case p < o.Prevalence:
+			if s.varied && !near {
+				g.steady, g.growth, length = x.IntN(2) == 0, between(x, 1.8, 2.2), span(x, 75*time.Minute, 100*time.Minute)
+			}
 			s.label("queue_spiral", name, g.from, g.from+length, near, .5*sceneNodes*sceneGPUs*length.Hours(),
 				"fragmentation")
 		case p < o.Prevalence+.05: // more jobs arrive, as every day
@@ -152,9 +155,6 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 			length = span(x, 14*time.Minute, 22*time.Minute)
 		default:
 			continue
-		}
-		if s.varied && g.growth >= 1.5 {
-			g.steady, g.growth, length = x.IntN(2) == 0, between(x, 1.8, 2.2), span(x, 75*time.Minute, 100*time.Minute)
 		}
 		g.to = from + length
 		surges[i] = g
@@ -336,27 +336,31 @@ func (s *Stream) mutual(c *scene, x *rand.Rand, prevalence float64, j workload.J
 	if near {
 		after = span(x, 22*time.Minute, 28*time.Minute)
 	}
+	first := at + 20*time.Minute
+	other := j
+	other.ID, other.Key, other.Tenant, other.User = j.ID+"-other", j.ID+"-other", "high", "high"
+	other.Submit, other.Status = first, workload.Cancelled
 	p := x.Float64()
 	switch {
 	case p < prevalence:
 	case p < prevalence+.2: // later
 		after = span(x, 34*time.Minute, 50*time.Minute)
-	case p < prevalence+.4: // not in turn
+	case p < prevalence+.4: // not in turn: it ends
 		after = 3 * time.Hour
+		other.Status = workload.Completed
 	default:
 		return
 	}
-	first := at + 20*time.Minute
-	other := j
-	other.ID, other.Key, other.Tenant, other.User = j.ID+"-other", j.ID+"-other", "high", "high"
-	other.Submit = first
 	s.scripted[other.ID] = true
 	where := []workload.NodeShare{{Node: s.Nodes[c.first], GPUs: 4}}
-	for _, e := range []workload.Event{event(workload.Preempted, first, j, nil),
-		event(workload.Submitted, first, other, nil), event(workload.Started, first+20*time.Second, other, where),
-		event(workload.Preempted, first+after, other, nil),
-		event(workload.Resumed, first+after+20*time.Second, j, where),
-		event(workload.Finished, first+after+time.Minute, other, nil)} {
+	end := event(workload.Finished, first+after, other, nil)
+	events := []workload.Event{event(workload.Preempted, first, j, nil),
+		event(workload.Submitted, first, other, nil), event(workload.Started, first+20*time.Second, other, where)}
+	if other.Status == workload.Cancelled {
+		events = append(events, event(workload.Preempted, first+after, other, nil))
+		end.Time += time.Minute
+	}
+	for _, e := range append(events, event(workload.Resumed, first+after+20*time.Second, j, where), end) {
 		if e.Time < s.To {
 			c.events = append(c.events, e)
 		}

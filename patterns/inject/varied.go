@@ -265,7 +265,7 @@ func (s *Stream) slowing(x *rand.Rand, r *run, near, positive bool) bool {
 		}
 	case 1:
 		over = (to - from) / 3
-		began += time.Duration(float64(over) * .3 / (factor - 1) * 1.0)
+		began += time.Duration(float64(over) * .1 / (factor - 1))
 	case 2:
 		block = 8 + x.IntN(5)
 	}
