@@ -42,7 +42,7 @@ func init() {
 			newOutlier},
 		"cv_class": {[]string{"job"}, []string{"skip", "iterations", "stable", "unstable"}, newSpread},
 		"queue_spiral": {[]string{"queue"}, []string{"interval_minutes", "times", "wait_growth", "least_wait_minutes",
-			"arrival_growth", "free_share", "least_starts", "trend_intervals", "p", "least_pending_share",
+			"arrival_growth", "arrival_step", "usual", "free_share", "least_starts", "trend_intervals", "p", "least_pending_share",
 			"clear_intervals"}, newSpiral},
 		"preemption_thrash": {[]string{"cluster"}, []string{"window_minutes", "stops", "mutual_minutes", "ratio",
 			"least_gpu_hours", "rollback_hours"}, newThrash},
@@ -50,6 +50,9 @@ func init() {
 			newRegression},
 	}
 }
+
+// optionalParams may be left out of a rule: what they ask for is then not asked.
+var optionalParams = []string{"arrival_step", "usual"}
 
 // found opens a finding of a detector, or updates the open one's confidence and rate.
 func (s *Scanner) found(r *compiled, f Finding, gpus float64) *open {

@@ -19,6 +19,7 @@ type spiral struct {
 type interval struct {
 	at               time.Duration
 	wait             time.Duration // median of the jobs that started
+	longest          time.Duration
 	waited           bool
 	arrived, served  float64
 	guessed          float64 // of what arrived
@@ -73,7 +74,7 @@ func (d *spiral) tick(s *Scanner) {
 		one.reserve = x.spare / float64(max(1, x.freeN))
 		if len(p.waits) >= max(1, int(d.r.param("least_starts"))) {
 			slices.Sort(p.waits)
-			one.wait, one.waited = p.waits[len(p.waits)/2], true
+			one.wait, one.longest, one.waited = p.waits[len(p.waits)/2], p.waits[len(p.waits)-1], true
 		}
 		p.arrivals, p.guessed, p.served, p.waits, p.unknownWork = 0, 0, 0, p.waits[:0], false
 		*x = spiralPool{intervals: append(x.intervals, one), began: s.now, clear: x.clear}
@@ -114,9 +115,10 @@ func (d *spiral) waitsRise(list []interval) (out []Evidence, began time.Duration
 	if len(list) <= times {
 		return nil, 0, 0, false
 	}
+	earlier := list[:len(list)-times-1]
 	list = list[len(list)-times-1:]
 	least := time.Duration(d.r.param("least_wait_minutes") * float64(time.Minute))
-	growth, free, arrivals := math.Inf(1), 1., 0.
+	growth, free, arrivals, step := math.Inf(1), 1., 1., 0.
 	for i := range list {
 		b := &list[i]
 		if i == 0 {
@@ -132,11 +134,22 @@ func (d *spiral) waitsRise(list []interval) (out []Evidence, began time.Duration
 		growth = min(growth, float64(max(least, b.wait))/float64(max(least, a.wait)))
 		free = min(free, b.free)
 		if b.arrived > 0 {
-			arrivals = max(arrivals, b.arrived/max(a.arrived, 1e-9))
+			step = max(step, b.arrived/max(a.arrived, 1e-9))
 		}
 	}
+	if first, last := list[0].arrived, list[times].arrived; last > 0 { // single intervals are noisy
+		arrivals = math.Pow(last/max(first, 1e-9), 1/float64(times))
+	}
+	most := d.r.param("arrival_step")
+	if most == 0 {
+		most = d.r.param("arrival_growth")
+	}
 	if !(growth > d.r.param("wait_growth") && free > d.r.param("free_share") &&
-		arrivals < d.r.param("arrival_growth")) {
+		arrivals < d.r.param("arrival_growth") && step < most) {
+		return nil, 0, 0, false
+	}
+	usual, known := usualLongest(earlier)
+	if known && !(float64(list[times].wait) > d.r.param("usual")*float64(usual)) {
 		return nil, 0, 0, false
 	}
 	from, to := list[0].at, list[times].at
@@ -145,10 +158,26 @@ func (d *spiral) waitsRise(list []interval) (out []Evidence, began time.Duration
 			Threshold: d.r.param("wait_growth"), Unit: "x", From: from, To: to},
 		{What: "median wait", Value: list[times].wait.Minutes(), Threshold: list[0].wait.Minutes(), Unit: "min",
 			From: from, To: to},
-		{What: "most growth of arriving GPU-hours", Value: arrivals, Threshold: d.r.param("arrival_growth"), Unit: "x",
+		{What: "mean growth of arriving GPU-hours", Value: arrivals, Threshold: d.r.param("arrival_growth"), Unit: "x",
 			From: from, To: to},
 		{What: "least share of free GPUs", Value: free, Threshold: d.r.param("free_share"), From: from, To: to},
 	}, from, growth/d.r.param("wait_growth") - 1, true
+}
+
+// usualLongest is the median over intervals of the longest wait of each, where there are enough of
+// them. Waits that go up and down below it are no spiral.
+func usualLongest(list []interval) (time.Duration, bool) {
+	var longest []time.Duration
+	for i := range list {
+		if list[i].waited {
+			longest = append(longest, list[i].longest)
+		}
+	}
+	if len(longest) < 4 {
+		return 0, false
+	}
+	slices.Sort(longest)
+	return longest[len(longest)/2], true
 }
 
 // mostGuessed is the share of what arrives that may be guessed where it is compared with what is

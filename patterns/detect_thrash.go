@@ -217,7 +217,11 @@ func (d *regression) guardrail(s *Scanner, g *Guardrail, at time.Duration) {
 		return
 	}
 	key := g.Revision + "\x00" + g.Name
-	list := append(d.windows[key], outside{at: at, is: !g.DemandOutside && (g.Value < g.Low || g.Value > g.High),
+	list := d.windows[key]
+	if n := len(list); n > 0 && list[n-1].at == at {
+		return // it came twice
+	}
+	list = append(list, outside{at: at, is: !g.DemandOutside && (g.Value < g.Low || g.Value > g.High),
 		value: g.Value, low: g.Low, up: g.High})
 	if n := max(1, int(d.r.param("windows"))); len(list) > n {
 		list = list[len(list)-n:]

@@ -408,7 +408,7 @@ func (r *Rule) checkDetect() error {
 		return fmt.Errorf("group_by: %v is not that of %s, %v", r.GroupBy, r.Detect, want.groupBy)
 	}
 	for _, p := range want.params {
-		if v, ok := r.Params[p]; !ok || !(v >= 0 && v <= 1e12) {
+		if v, ok := r.Params[p]; !ok && !slices.Contains(optionalParams, p) || !(v >= 0 && v <= 1e12) {
 			return fmt.Errorf("params: %s: want a number from 0 to 1e12", p)
 		}
 	}

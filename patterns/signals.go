@@ -154,6 +154,10 @@ const (
 	throttleAny      = throttlePower | throttleThermal | throttleHardware
 )
 
+// leastIdle bounds how far a GPU's idle power, which is the lowest that was measured, may lie below
+// that of its model: less is an error of the sensor.
+const leastIdle = 4
+
 // usedAt is how busy a GPU is that is used at all.
 const usedAt = .01
 
@@ -186,6 +190,9 @@ func (s *Scanner) sample(g *gpu, x *record) {
 	if x.known.has(telemetry.Xid) && x.xid != 0 {
 		f := &fact{name: "gpu.xid", at: at, job: g.job, gpu: g.name, node: g.nodeName()}
 		s.fact(f)
+	}
+	if x.known.has(telemetry.Power) && x.power < g.idle && x.power >= g.node.idle/leastIdle {
+		g.idle = x.power
 	}
 	j := g.job
 	if j == nil || !j.running || at < j.start {

@@ -68,7 +68,7 @@ type gpu struct {
 	entity
 	node  *node
 	index int
-	idle  float64 // W
+	idle  float64 // W: of its model, or the lowest measured
 	job   *job
 	id    string // of job as samples name it
 	// named says that job is what samples or an assignment name.
