@@ -41,6 +41,8 @@ type patternsScan struct {
 	zero    time.Time
 	kept    map[string]int
 	reports []*patterns.JobReport
+	// rejected has a note for each file with rows that were.
+	rejected []string
 }
 
 // patternsFinding is a finding with clock times.
@@ -113,7 +115,10 @@ func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, leas
 	for i := range rules.Rules {
 		r.Rules = append(r.Rules, rules.Rules[i].ID)
 	}
-	r.Examined, r.Notes = append([]string{}, s.Examined()...), append([]string{}, s.Notes()...)
+	r.Examined, r.Notes = append([]string{}, s.Examined()...), append(r.rejected, s.Notes()...)
+	if r.Notes == nil {
+		r.Notes = []string{}
+	}
 }
 
 func (r *patternsScan) print(w io.Writer, top int) error {

@@ -344,7 +344,7 @@ func (o *patternsScanOptions) peek(ctx context.Context, x *patterns.Options, tra
 			}
 			return nil
 		}
-		err := readTelemetry(ctx, path, telemetry.Visit{
+		_, err := readTelemetry(ctx, path, telemetry.Visit{
 			GPU: func(g *telemetry.GPUSample) error {
 				if was, ok := last[g.GPU]; ok && g.Time > was {
 					gaps = append(gaps, g.Time-was)
@@ -371,14 +371,13 @@ func (o *patternsScanOptions) peek(ctx context.Context, x *patterns.Options, tra
 	return nil
 }
 
-func readTelemetry(ctx context.Context, path string, visit telemetry.Visit) error {
+func readTelemetry(ctx context.Context, path string, visit telemetry.Visit) (*telemetry.Stats, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	_, err = telemetry.ReadAll(f, filepath.Base(path), telemetry.Options{Context: ctx}, visit)
-	return err
+	return telemetry.ReadAll(f, filepath.Base(path), telemetry.Options{Context: ctx}, visit)
 }
 
 // dated is a record with its time since the zero of the scan.
@@ -461,7 +460,12 @@ func (r *patternsScan) samples(ctx context.Context, s *patterns.Scanner, path st
 			},
 		}
 		keep(&visit)
-		if err := readTelemetry(ctx, path, visit); err != nil && !errors.Is(err, errPeeked) {
+		stats, err := readTelemetry(ctx, path, visit)
+		if stats != nil && stats.Rejected > 0 {
+			r.rejected = append(r.rejected, fmt.Sprintf("%d of %d rows of %s rejected, first %s; see 'autosched telemetry "+
+				"validate'", stats.Rejected, stats.Rows, path, stats.First[0]))
+		}
+		if err != nil && !errors.Is(err, errPeeked) {
 			yield(dated{}, err)
 		}
 	}

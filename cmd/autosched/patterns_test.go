@@ -80,6 +80,19 @@ func TestPatternsScan(t *testing.T) {
 		!strings.Contains(out, "no samples of GPUs: hoarding") {
 		t.Errorf("without telemetry: %s\n%s", errs, out)
 	}
+	text, err := os.ReadFile(gpus)
+	if err == nil {
+		bad := string(text) + "2026-01-05T04:00:00Z,n1,0,NaN\nyesterday,n1,0,5\n"
+		err = os.WriteFile(gpus, []byte(bad), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = command(append(args, "--telemetry", gpus)...)
+	if want := "2 of 482 rows of " + gpus + ` rejected, first gpus.csv:482: utilization_percent: "NaN": is not a number; see ` +
+		"'autosched telemetry validate'"; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("bad rows are not told of: %s\n%s", errs, out)
+	}
 	for _, c := range []struct{ args, want string }{
 		{"patterns scan", "name a trace, telemetry, or both"},
 		{"patterns scan --trace " + jobs + " --rule hoardin", `"hoardin" is not one of hoarding, idle_allocation`},

@@ -74,7 +74,7 @@ func TestPatternsWatch(t *testing.T) {
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	wait := func(lines ...string) {
 		t.Helper()
-		for range 400 {
+		for range 4000 { // machines under load are slow
 			var got []string
 			for line := range strings.Lines(out.String()) {
 				var f watchedFinding
