@@ -91,7 +91,7 @@ func TestPatternsScan(t *testing.T) {
 	code, out, errs = command(append(args, "--telemetry", gpus)...)
 	if want := "2 of 482 rows of " + gpus + ` rejected, first gpus.csv:482: utilization_percent: "NaN": is not a number; see ` +
 		"'autosched telemetry validate'"; code != 0 || !strings.Contains(out, want) {
-		t.Errorf("bad rows are not told of: %s\n%s", errs, out)
+		t.Errorf("bad rows are not reported: %s\n%s", errs, out)
 	}
 	for _, c := range []struct{ args, want string }{
 		{"patterns scan", "name a trace, telemetry, or both"},

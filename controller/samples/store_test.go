@@ -327,8 +327,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkAppend takes in what many nodes of 8 GPUs send at a time, durably. With -cpu 1 samples/s are those of a core;
-// samples/cpu-s leave out the time that the disk takes.
+// BenchmarkAppend takes in what many nodes of 8 GPUs send at a time, durably. samples/cpu-s leave out
+// the time that the disk takes.
 func BenchmarkAppend(b *testing.B) {
 	for _, nodes := range []int{1, 125, 1250} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

@@ -68,7 +68,7 @@ var layers = []layer{
 	{"replay", 5, []string{"rollout", "round", "fidelity", "schedulers", "search", "generation", "simulator", "space",
 		"workload", "internal"}},
 	{"controller/watch", 0, nil},
-	{"controller/samples", 4, []string{"telemetry", "internal/atomicfile"}},
+	{"controller/samples", 4, []string{"telemetry", "internal/atomicfile", "internal/cputime"}},
 	{"controller/findings", 5, []string{"patterns", "telemetry", "workload", "internal/atomicfile"}},
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "rollout", "round", "fidelity", "generation",
 		"energy", "simulator", "space", "workload"}},

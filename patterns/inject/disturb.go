@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -42,7 +43,8 @@ func (s *Stream) disturbed(records iter.Seq[Record]) iter.Seq[Record] {
 				continue
 			case sampled && chance < loses+delays:
 				due := r.At + span(x, time.Second, min(mostLate, s.Period*3/2))
-				i, _ := slices.BinarySearchFunc(late, due+1, func(h held, d time.Duration) int { return int(h.due - d) })
+				i, _ := slices.BinarySearchFunc(late, due+1,
+					func(h held, d time.Duration) int { return cmp.Compare(h.due, d) })
 				late = slices.Insert(late, i, held{due, r.clone()})
 				continue
 			case chance > 1-repeats:

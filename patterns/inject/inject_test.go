@@ -126,8 +126,8 @@ func TestDisturbed(t *testing.T) {
 		}
 	}
 	n := float64(len(sent))
-	for what, share := range map[string][2]float64{"lost": {1 - float64(len(got))/n, loses}, "late": {float64(late) / n, delays},
-		"repeated": {float64(twice) / n, repeats}} {
+	for what, share := range map[string][2]float64{"lost": {1 - float64(len(got))/n, loses},
+		"late": {float64(late) / n, delays}, "repeated": {float64(twice) / n, repeats}} {
 		if share[0] < .7*share[1] || share[0] > 1.3*share[1] {
 			t.Errorf("%s: %.3f, want about %.3f", what, share[0], share[1])
 		}
@@ -262,7 +262,8 @@ func testDefinitions(t *testing.T, o Options) {
 		c, ok := tallies[i], true
 		switch l.Rule {
 		case "hoarding":
-			ok = c.use/float64(c.n) < .15 || 2*(c.n-c.busy) >= c.n || o.Varied && 21*(c.n-c.busy) >= 10*c.n // some are lost
+			ok = c.use/float64(c.n) < .15 || 2*(c.n-c.busy) >= c.n ||
+				o.Varied && 21*(c.n-c.busy) >= 10*c.n // some are lost
 		case "idle_allocation":
 			ok = c.busy == 0 && c.n >= 60 || o.Varied && c.n-c.busy > 60
 		case "memory_pressure":
@@ -283,8 +284,8 @@ func testDefinitions(t *testing.T, o Options) {
 func TestQuotas(t *testing.T) {
 	o := options(t)
 	cases := 0
-	for seed := range uint64(8) {
-		o.Seed, o.Varied = seed, seed >= 4
+	for seed := range uint64(4) {
+		o.Seed, o.Varied = seed, seed >= 2
 		s, err := NewQuotas(o)
 		if err != nil {
 			t.Fatal(err)
@@ -333,7 +334,7 @@ func TestQuotas(t *testing.T) {
 			}
 		}
 	}
-	if cases < 10 {
+	if cases < 5 {
 		t.Errorf("%d cases", cases)
 	}
 	o.Rules = []string{}

@@ -28,7 +28,8 @@ func NewQuotas(o Options) (*Stream, error) {
 		return nil, fmt.Errorf("inject: %w", err)
 	}
 	s := &Stream{Zero: o.Trace.Zero(), From: o.From, To: o.From + quotaDays*24*time.Hour, Period: o.Period,
-		Units: map[string]int{}, seed: o.Seed, varied: o.Varied, labels: map[string][]string{}, scripted: map[string]bool{}}
+		Units: map[string]int{}, seed: o.Seed, varied: o.Varied, labels: map[string][]string{},
+		scripted: map[string]bool{}}
 	if !o.wants("quota_hoarding") {
 		s.addNodes("quotas", 1, sceneGPUs)
 		return s, nil

@@ -142,7 +142,8 @@ func (s *Stream) steadyQueue(o *Options, name string, n uint64) {
 		switch p := x.Float64(); {
 		case p < o.Prevalence:
 			if s.varied && !near {
-				g.steady, g.growth, length = x.IntN(2) == 0, between(x, 1.8, 2.2), span(x, 75*time.Minute, 100*time.Minute)
+				g.steady, g.growth = x.IntN(2) == 0, between(x, 1.8, 2.2)
+				length = span(x, 75*time.Minute, 100*time.Minute)
 			}
 			s.label("queue_spiral", name, g.from, g.from+length, near, .5*sceneNodes*sceneGPUs*length.Hours(),
 				"fragmentation")

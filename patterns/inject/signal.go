@@ -148,7 +148,7 @@ type effect struct {
 	every    time.Duration // of what recurs
 	clock    float64       // ratio to the application clock
 	bit      uint64
-	shape    func(into time.Duration, h *seat, d *telemetry.GPUSample, v *reading)
+	shape    shaping
 }
 
 type what uint8

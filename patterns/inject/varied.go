@@ -19,8 +19,11 @@ type reading struct {
 // heavy is a factor with a heavy tail and a median of one.
 func heavy(h *seat, spread float64) float64 { return math.Exp(spread * h.rand.NormFloat64()) }
 
+// shaping changes a sample, given the time since the case began.
+type shaping func(into time.Duration, h *seat, d *telemetry.GPUSample, v *reading)
+
 // shape puts a function of the time since the case began into a run.
-func (r *run) shape(gpu int, from, to time.Duration, f func(into time.Duration, h *seat, d *telemetry.GPUSample, v *reading)) {
+func (r *run) shape(gpu int, from, to time.Duration, f shaping) {
 	r.effects = append(r.effects, effect{what: shaped, gpu: gpu, from: from, to: to, shape: f})
 }
 
@@ -393,7 +396,9 @@ func (s *Stream) regimes(x *rand.Rand, r *run, near, positive bool) bool {
 			return 1
 		}
 	default:
-		p.common = func(_ time.Duration, _ int, rand *rand.Rand) float64 { return math.Exp(spread * rand.NormFloat64()) }
+		p.common = func(_ time.Duration, _ int, rand *rand.Rand) float64 {
+			return math.Exp(spread * rand.NormFloat64())
+		}
 	}
 	p.from, p.to = r.start, r.end
 	if positive {
@@ -436,8 +441,8 @@ func (s *Stream) leak(x *rand.Rand, r *run, near, positive bool) bool {
 // slowClock is clocks that fall in one part of every ten minutes, for changing reasons.
 func (s *Stream) slowClock(x *rand.Rand, r *run, near, positive bool) bool {
 	e, entity := s.onGPU(x, r, 25*time.Minute)
-	reasons := []uint64{telemetry.ThrottleSoftwarePower, telemetry.ThrottleSoftwarePower | telemetry.ThrottleHardwareThermal,
-		telemetry.ThrottleSoftwareThermal, telemetry.ThrottleHardware, telemetry.ThrottlePowerBrake}
+	reasons := []uint64{telemetry.ThrottleSoftwarePower,
+		telemetry.ThrottleSoftwarePower | telemetry.ThrottleHardwareThermal, telemetry.ThrottleSoftwareThermal, telemetry.ThrottleHardware, telemetry.ThrottlePowerBrake}
 	first, n := x.IntN(len(reasons)), 4+x.IntN(5)
 	if near {
 		n = 3
