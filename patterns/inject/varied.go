@@ -442,7 +442,8 @@ func (s *Stream) leak(x *rand.Rand, r *run, near, positive bool) bool {
 func (s *Stream) slowClock(x *rand.Rand, r *run, near, positive bool) bool {
 	e, entity := s.onGPU(x, r, 25*time.Minute)
 	reasons := []uint64{telemetry.ThrottleSoftwarePower,
-		telemetry.ThrottleSoftwarePower | telemetry.ThrottleHardwareThermal, telemetry.ThrottleSoftwareThermal, telemetry.ThrottleHardware, telemetry.ThrottlePowerBrake}
+		telemetry.ThrottleSoftwarePower | telemetry.ThrottleHardwareThermal,
+		telemetry.ThrottleSoftwareThermal, telemetry.ThrottleHardware, telemetry.ThrottlePowerBrake}
 	first, n := x.IntN(len(reasons)), 4+x.IntN(5)
 	if near {
 		n = 3
