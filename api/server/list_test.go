@@ -191,13 +191,14 @@ func TestOrderSchedulers(t *testing.T) {
 func TestEveryListIsFiltered(t *testing.T) {
 	without := map[protoreflect.Name]string{
 		"ListTelemetryRequest":     "it has fields of its own for what is asked for, and an order by time",
+		"ListMetricsRequest":       "it has fields of its own for what is asked for, and an order by time",
 		"ListEvaluatorsRequest":    "it has no pages",
 		"ListOptimalTrialsRequest": "it has no pages",
 	}
 	for _, file := range []protoreflect.FileDescriptor{pb.File_autosched_v1_scheduler_proto,
 		pb.File_autosched_v1_configuration_proto, pb.File_autosched_v1_operation_proto,
 		pb.File_autosched_v1_round_proto, pb.File_autosched_v1_study_proto, pb.File_autosched_v1_audit_proto,
-		pb.File_autosched_v1_telemetry_proto} {
+		pb.File_autosched_v1_telemetry_proto, pb.File_autosched_v1_metric_proto} {
 		for i := range file.Messages().Len() {
 			m := file.Messages().Get(i)
 			if name := string(m.Name()); !strings.HasPrefix(name, "List") || !strings.HasSuffix(name, "Request") {

@@ -19,6 +19,7 @@ import (
 var safe = map[string]string{
 	"IngestEvents":                 "events have ids",
 	"IngestTelemetry":              "a sample that is sent again is stored once",
+	"ReportMetrics":                "a report of an instance and time counts once",
 	"AcknowledgeConfiguration":     "the same acknowledgement changes nothing",
 	"SuggestTrials":                "a client gets the trials that it holds",
 	"CheckTrialEarlyStoppingState": "a trial that is to stop stays so",
