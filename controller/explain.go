@@ -29,6 +29,8 @@ type Explanation struct {
 	// Steps lead from the base, which is the first, to the best configuration of the round, simulated
 	// on its futures. One may lead to itself.
 	Steps []ExplanationStep
+	// Model is the causal model, which says through which metrics parameters act; nil without Steps.
+	Model *CausalModel
 }
 
 // ExplanationStep is what is expected after a parameter is set, too.
@@ -95,13 +97,8 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 		return out, err
 	}
 	in.Search = r.Decision.Search
-	job, err := s.queue.Enter(ctx, m.id, v.Policy.weight(), s.o.RoundLimit)
-	if err != nil {
-		return out, err
-	}
-	defer s.leave(m, job)
 	configs, names, adapted := round.Path(in.Space, from, to)
-	found, err := round.Foresee(round.WithTurns(job.Context(), job.Run), in, configs...)
+	found, err := s.foresee(ctx, m, v, in, configs)
 	if err != nil {
 		return out, err
 	}
@@ -112,7 +109,19 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 		}
 		out.Steps = append(out.Steps, step)
 	}
-	return out, nil
+	out.Model, err = s.model(ctx, m)
+	return out, err
+}
+
+// foresee simulates configurations on the futures of a round when it is their turn.
+func (s *Service) foresee(ctx context.Context, m *managed, v *snapshot, in round.Input,
+	configs []space.Config) ([]round.Outlook, error) {
+	job, err := s.queue.Enter(ctx, m.id, v.Policy.weight(), s.o.RoundLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer s.leave(m, job)
+	return round.Foresee(round.WithTurns(job.Context(), job.Run), in, configs...)
 }
 
 // base is a configuration of the space of a round.

@@ -35,6 +35,9 @@ type managed struct {
 	ready    chan struct{} // closed once its history is read
 	purged   bool          // guarded by committing
 
+	learns chan struct{} // has room for one; its holder has model
+	model  *CausalModel  // nil until it is learnt
+
 	recorded int64 // the sequence of the last RoundRecord, 0 before the first; of the round that has the turn
 
 	committing sync.Mutex // one Change at a time
@@ -62,6 +65,7 @@ type managed struct {
 	engine     *generation.Engine // nil until the first round
 	graded     time.Duration      // instant of status.Fidelity
 	reported   time.Time          // the latest report of metrics
+	learning   time.Duration      // the instant until which the causal model is learnt, or being learnt
 	status     Status             // of rounds
 }
 
@@ -119,7 +123,7 @@ func (m *managed) watermark(v *snapshot) time.Duration {
 func newManaged(one Saved) *managed {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &managed{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
-		fault: cmp.Or(one.Fault, err), ready: make(chan struct{})}
+		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), learns: make(chan struct{}, 1)}
 	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
 		configs: one.Configurations}
 	if len(v.revisions) == 0 {

@@ -98,6 +98,10 @@ type RoundCandidate struct {
 	Config    json.RawMessage `json:"config,omitempty"`
 	Objective []float64       `json:"objective,omitempty"` // in each future
 	Error     string          `json:"error,omitempty"`
+	// Metrics are means over the futures, and Cut is how many of them were simulated if not all were. None
+	// of both is in records of older versions.
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Cut     int                `json:"cut,omitempty"`
 }
 
 // newRoundInput is what a round on a scheduler's state is decided on.
@@ -207,6 +211,7 @@ func newRoundDecision(d *round.Decision) *RoundDecision {
 		if i < len(d.Measured) {
 			m := &d.Measured[i]
 			one.Config, one.Objective, one.Error = json.RawMessage(m.Config.Canonical()), m.Objective, m.Err
+			one.Metrics, one.Cut = m.Metrics, m.Cut
 		}
 		out.Candidates = append(out.Candidates, one)
 	}

@@ -44,6 +44,11 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 		out.Error = err.Error()
 	} else {
 		out.Decision = newRoundDecision(&d)
+		if !r.Decision.measured() { // as an older version left it
+			for i := range out.Decision.Candidates {
+				out.Decision.Candidates[i].Metrics, out.Decision.Candidates[i].Cut = nil, 0
+			}
+		}
 	}
 	out.Difference = difference("decision", objectOrNil(r.Decision), objectOrNil(out.Decision))
 	if out.Difference == "" && r.Error != out.Error {
@@ -54,6 +59,11 @@ func RepeatRound(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord, de
 			simulator.Version)
 	}
 	return out, nil
+}
+
+// measured reports whether the candidates have metrics.
+func (d *RoundDecision) measured() bool {
+	return d != nil && slices.ContainsFunc(d.Candidates, func(c RoundCandidate) bool { return c.Metrics != nil })
 }
 
 // restoreInput is what a stored round was decided on, as the store has it. If that is another one,

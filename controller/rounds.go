@@ -24,6 +24,7 @@ import (
 
 // startRound starts what is due or asked for, unless something is under way. mu is held.
 func (s *Service) startRound(m *managed) {
+	s.startLearning(m)
 	if m.deciding {
 		return
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search/effects"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -85,7 +86,9 @@ type Service struct {
 	schedulers map[string]*managed
 	requests   *requests
 	forget     []func(id string) // of purged schedulers; guarded by creating
-	taken      func(id string, events []workload.Event)
+	// studied are the trials of an external scheduler (OnLearn); guarded by creating.
+	studied func(scheduler, metric string, sp *space.Space) []effects.Group
+	taken   func(id string, events []workload.Event)
 }
 
 // NewService loads what the store holds and continues from there: it serves the

@@ -106,10 +106,14 @@ type WhatIf struct {
 	Running           int64 // the incumbent's revision, 0 for the defaults
 	SchedulerRevision int64
 	Futures           int
+	// Model is what the causal model says of the candidate. Of an external scheduler there is nothing else
+	// but the configurations.
+	Model Foretold
 }
 
-// WhatIf measures a configuration on futures of the latest event time, as a round would. The
-// configuration is made of the present space and what runs.
+// WhatIf measures a configuration on futures of the latest event time, as a round would, and asks the
+// causal model about it; about an external scheduler it asks that alone. The configuration is made of the
+// present space and what runs.
 func (s *Service) WhatIf(ctx context.Context, id string,
 	config func(sp *space.Space, incumbent space.Config) (space.Config, error)) (out WhatIf, err error) {
 	m, err := s.whole(id)
@@ -117,7 +121,7 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 		return out, err
 	}
 	if m.snapshot.Load().Type == External {
-		return out, fmt.Errorf("%w: scheduler %q is not simulated", rollout.ErrState, id)
+		return s.whatIfLearnt(ctx, m, config)
 	}
 	err = s.borrow(ctx, m, func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error {
 		m.mu.Lock()
@@ -160,5 +164,8 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 			SchedulerRevision: max(1, v.Revision), Futures: in.Settings.Futures}
 		return nil
 	})
+	if err == nil {
+		out.Model, err = s.foretell(ctx, m, out.Incumbent.Config, out.Candidate.Config)
+	}
 	return out, err
 }

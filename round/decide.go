@@ -131,6 +131,10 @@ type Measured struct {
 	// Objective is its objective in each future, lower is better. Err says why there is none.
 	Objective []float64
 	Err       string
+	// Metrics are means over the futures. Cut is how many futures were simulated if that was ended
+	// early (Round.Early): then Objective has estimates. 0 for all.
+	Metrics map[string]float64
+	Cut     int
 }
 
 // DecideOnline is the DecideFunc of the product: Decide without the evidence that it does not
@@ -138,7 +142,8 @@ type Measured struct {
 func DecideOnline(ctx context.Context, in Input) (Decision, error) {
 	r, err := Decide(ctx, in)
 	for _, t := range r.Trials {
-		r.Measured = append(r.Measured, Measured{t.Config, t.Measurement.Values, t.Err})
+		r.Measured = append(r.Measured, Measured{Config: t.Config, Objective: t.Measurement.Values, Err: t.Err,
+			Metrics: t.Measurement.Metrics, Cut: t.Measurement.Measured})
 	}
 	r.Predicted, r.Before = r.Best.Measurement.Values, r.Incumbent.Measurement.Values
 	return r.Decision, err

@@ -52,8 +52,8 @@ type Scorer struct {
 	players   sync.Pool
 	incumbent *reference          // nil where the goal is not relative to one
 	best      *search.Measurement // that Measure stops a configuration against; nil: it measures all scenarios
-	// AllMetrics makes Measure compute every metric of MetricNames, not only the two
-	// that take no extra time. Set it before the first measurement.
+	// AllMetrics makes Measure compute every metric of MetricNames, not only the first
+	// four, which take no extra time. Set it before the first measurement.
 	AllMetrics bool
 }
 
@@ -182,8 +182,11 @@ func (sc *Scorer) play(ctx context.Context, c space.Config, scenarios []Scenario
 			wait += n * p.out[k].Wait.Seconds()
 			jobs += n
 		}
+		p.describe(sums, p.begin)
 		if sc.AllMetrics {
-			p.describe(sums, p.begin)
+			summary := p.sim.Summarize()
+			sums["spread_share"] += summary.SpreadShare
+			sums["fragmentation"] += summary.Fragmentation
 		}
 	}
 	for name, sum := range sums {
@@ -272,12 +275,8 @@ func (p *player) each(of func(*simulator.Outcome) float64) []float64 {
 	return p.values
 }
 
-// describe adds the metrics that take extra time. Jobs before arrived were active at
-// the start.
+// describe adds the metrics of how long jobs run. Jobs before arrived were active at the start.
 func (p *player) describe(sums map[string]float64, arrived simulator.ID) {
-	s := p.sim.Summarize()
-	sums["spread_share"] += s.SpreadShare
-	sums["fragmentation"] += s.Fragmentation
 	// How much longer new jobs run than they would alone and on the fewest nodes.
 	restart, slow, fresh := 0.0, 0.0, 0.0
 	for i := range p.out {

@@ -123,7 +123,7 @@ func (s *State) mean(t *Trial) float64 {
 	sum, n := 0.0, 0.0
 	for _, one := range s.Trials {
 		if one.State == Succeeded && one.SameAs == 0 && one.Order <= t.Order && one.Config.Equal(t.Config) {
-			sum += s.Spec.cost(s.Spec.Value(one.Final))
+			sum += s.Spec.Cost(s.Spec.Value(one.Final))
 			n++
 		}
 	}

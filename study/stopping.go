@@ -35,7 +35,7 @@ func (s *State) Hopeless(one *Trial) bool {
 	if len(means) < fewest {
 		return false
 	}
-	slices.SortFunc(means, func(a, b float64) int { return cmp.Compare(s.Spec.cost(a), s.Spec.cost(b)) })
+	slices.SortFunc(means, func(a, b float64) int { return cmp.Compare(s.Spec.Cost(a), s.Spec.Cost(b)) })
 	return s.Spec.Better(means[len(means)/2], best)
 }
 

@@ -264,8 +264,8 @@ func (s *State) Merit(one *Trial) (text string, ratio float64) {
 	for _, t := range s.Trials {
 		if t.State == Succeeded && string(t.Values) == string(s.Spec.Start) {
 			before := s.Spec.Value(t.Final)
-			if c := s.Spec.cost(v); c > 0 {
-				ratio = s.Spec.cost(before) / c
+			if c := s.Spec.Cost(v); c > 0 {
+				ratio = s.Spec.Cost(before) / c
 			}
 			return fmt.Sprintf("%s, %.6g with what ran (trial %d)", text, before, t.ID), ratio
 		}
@@ -294,8 +294,8 @@ func (s *Spec) Value(m *Measurement) float64 { return m.Metrics[s.Metric] }
 // least bounds what a maximised metric is divided by.
 const least = 1e-12
 
-// cost is what the search minimises.
-func (s *Spec) cost(v float64) float64 {
+// Cost is what the search minimises.
+func (s *Spec) Cost(v float64) float64 {
 	if s.Maximize {
 		return 1 / max(v, least)
 	}
@@ -312,7 +312,7 @@ func (s *Spec) Predicted(p *search.Prediction) (mean, sd float64) {
 }
 
 // Better reports whether one value of the metric is better than another.
-func (s *Spec) Better(a, b float64) bool { return s.cost(a) < s.cost(b) }
+func (s *Spec) Better(a, b float64) bool { return s.Cost(a) < s.Cost(b) }
 
 // Check says what is wrong with a measurement, "" for nothing. The last one must have the metric.
 func (s *Spec) Check(m *Measurement, last bool) string {

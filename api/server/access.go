@@ -89,6 +89,7 @@ var methodRules = map[string]rule{
 	pb.ExplanationService_ValidateParameters_FullMethodName:   {roles: readerRoles, own: "name"},
 	pb.ExplanationService_ExplainConfiguration_FullMethodName: {roles: readerRoles, own: "name"},
 	pb.ExplanationService_WhatIf_FullMethodName:               {roles: readerRoles, own: "name"},
+	pb.ExplanationService_GetCausalModel_FullMethodName:       {roles: readerRoles, own: "name"},
 
 	pb.RoundService_GetRound_FullMethodName:   {roles: readerRoles, own: "name"},
 	pb.RoundService_ListRounds_FullMethodName: {roles: readerRoles, own: "parent"},

@@ -199,6 +199,7 @@ method                                                    none viewer operator a
 /autosched.v1.ExplanationService/ValidateParameters        -    *      *        *     *   -
 /autosched.v1.ExplanationService/ExplainConfiguration      -    *      *        *     *   -
 /autosched.v1.ExplanationService/WhatIf                    -    *      *        *     *   -
+/autosched.v1.ExplanationService/GetCausalModel            -    *      *        *     *   -
 /autosched.v1.OperationService/TriggerRound                -    -      *        *     -   -
 /autosched.v1.OperationService/GetOperation                -    *      *        *     -   -
 /autosched.v1.OperationService/ListOperations              -    *      *        *     -   -

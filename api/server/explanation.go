@@ -129,10 +129,15 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return &pb.WhatIfResponse{SchedulerTime: timestamppb.New(w.At), Incumbent: outlookToProto(&w.Incumbent),
-		Candidate: outlookToProto(&w.Candidate), ControllableRatio: w.Candidate.Ratio,
-		RatioLow: w.Candidate.Interval.Low, RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits,
-		Futures: int32(w.Futures), IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision}, nil
+	out := &pb.WhatIfResponse{Incumbent: outlookToProto(&w.Incumbent), Candidate: outlookToProto(&w.Candidate),
+		ControllableRatio: w.Candidate.Ratio, RatioLow: w.Candidate.Interval.Low,
+		RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits, Futures: int32(w.Futures),
+		IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision,
+		CausalPrediction: predictionToProto(&w.Model)}
+	if !w.At.IsZero() {
+		out.SchedulerTime = timestamppb.New(w.At)
+	}
+	return out, nil
 }
 
 func outlookToProto(o *round.Outlook) *pb.Outlook {
@@ -225,6 +230,9 @@ func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfig
 			out.RejectedAlternatives = append(out.RejectedAlternatives, c)
 		}
 	}
+	if e.Model != nil {
+		out.CausalReliability = reliabilityToProto(e.Model)
+	}
 	for i := range e.Steps {
 		step := &e.Steps[i]
 		outlook := outlookToProto(&step.Outlook)
@@ -245,6 +253,9 @@ func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfig
 				one.DeltaMetrics[name] = x - before.Metrics[name]
 			}
 			one.Adapted = changesToProto(step.Config.Space(), step.Adapted)
+			if effect := e.Model.Effect(step.Param); effect != nil {
+				one.CausalPaths = pathsToProto(effect.Paths)
+			}
 			out.ParameterContributions = append(out.ParameterContributions, one)
 		}
 		out.ControllableRatio, out.Limits = step.Ratio, step.Limits

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -46,6 +47,27 @@ func TestValidateParameters(t *testing.T) {
 	refuses(t, codes.NotFound, "", func() error {
 		_, err := ask.WhatIf(ctx, &pb.WhatIfRequest{Name: "schedulers/none",
 			Parameters: map[string]*structpb.Value{"queues": structpb.NewNumberValue(2)}})
+		return err
+	})
+}
+
+// A causal model that nothing was measured for says so, with its scheduler, and nothing else.
+func TestGetCausalModel(t *testing.T) {
+	f := serve(t, nil)
+	ctx := background(t)
+	f.create("s", pb.SchedulerSpec_RECOMMEND)
+	ask := pb.NewExplanationServiceClient(f.conn)
+	m, err := ask.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: "schedulers/s"})
+	if r := m.GetReliability(); err != nil || m.GetName() != "schedulers/s/causalModel" || r.GetReliable() ||
+		!strings.Contains(r.GetReason(), "0 trials") || m.GetSchedulerRevision() != 1 || len(m.GetNodes()) > 0 {
+		t.Errorf("%v, %v", m, err)
+	}
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := ask.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: "schedulers/none"})
+		return err
+	})
+	refuses(t, codes.InvalidArgument, "name", func() error {
+		_, err := ask.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: "s"})
 		return err
 	})
 }

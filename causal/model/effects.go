@@ -214,6 +214,68 @@ func (m *Model) leads(children [][]int, from, to int) bool {
 	return walk(from)
 }
 
+// Arc is what an edge of the graph does: how the target's mean moves with its cause, the other causes
+// being as in the rows. Values are in the target's units.
+type Arc struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
+	// Range is the largest mean over the cause's levels minus the smallest.
+	Range float64 `json:"range"`
+	// Direction is the mean at the cause's highest level minus that at the lowest, with its 90 % bootstrap
+	// interval; all 0 for categories.
+	Direction float64 `json:"direction"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+	// Confounded is true if a hidden cause may account for the edge.
+	Confounded bool `json:"confounded,omitempty"`
+}
+
+// Arcs returns the edges into metrics and objectives, targets in causal order.
+func (m *Model) Arcs() []Arc {
+	rows := m.sample()
+	if len(rows) > 100 {
+		rows = rows[:100:100]
+	}
+	buf := m.buffer()
+	mean := func(v *variant, source, target int, level float64) float64 {
+		sum := 0.0
+		for _, row := range rows {
+			copy(buf.row, row)
+			buf.row[source] = level
+			sum += m.nodes[target].predict(&v.nodes[target], buf.row, buf.x)
+		}
+		return sum / float64(len(rows))
+	}
+	var out []Arc
+	for _, target := range m.order {
+		for _, source := range m.s.Parents[target] {
+			a := Arc{Source: m.name(source), Target: m.name(target), Confounded: m.confounded(source, target)}
+			levels := m.levels(source)
+			low, high := math.Inf(1), math.Inf(-1)
+			for _, level := range levels {
+				x := mean(&m.all, source, target, level)
+				low, high = min(low, x), max(high, x)
+			}
+			a.Range = max(0, high-low)
+			if first, last := levels[0], levels[len(levels)-1]; m.scales[source].levels == 0 {
+				change := func(v *variant) float64 {
+					return mean(v, source, target, last) - mean(v, source, target, first)
+				}
+				a.Direction = change(&m.all)
+				squares := 0.0
+				for b := range m.boots {
+					d := change(&m.boots[b]) - a.Direction
+					squares += d * d / float64(len(m.boots))
+				}
+				sd := math.Sqrt(squares)
+				a.Low, a.High = a.Direction-q95*sd, a.Direction+q95*sd
+			}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // Path is a directed path from a parameter to an objective.
 type Path struct {
 	Nodes []string `json:"nodes"`

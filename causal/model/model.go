@@ -80,7 +80,9 @@ type Model struct {
 	// units of the direct head's fit.
 	spread []float64
 	errors []Errors
-	drift  []drift
+	// heldOut are the blended out-of-fold predictions of the rows, by objective.
+	heldOut [][]float64
+	drift   []drift
 
 	wide int // size of the scratch buffer
 }
@@ -383,6 +385,7 @@ func (m *Model) crossValidate(perFold []variant) {
 	m.blend = make([]float64, len(m.objectives))
 	m.spread = make([]float64, len(m.objectives))
 	m.errors = make([]Errors, len(m.objectives))
+	m.heldOut = make([][]float64, len(m.objectives))
 	structural, direct := make([][]float64, len(m.objectives)), make([][]float64, len(m.objectives))
 	buf := m.buffer()
 	for r, row := range m.rows {
@@ -402,6 +405,7 @@ func (m *Model) crossValidate(perFold []variant) {
 		}
 		m.blend[k] = m.chooseWeight(structural[k], direct[k], measured)
 		blended := mix(structural[k], direct[k], m.blend[k])
+		m.heldOut[k] = blended
 		constant := make([]float64, n)
 		for r := range constant {
 			constant[r] = mean
@@ -477,6 +481,16 @@ func (m *Model) name(column int) string { return m.table.Column(column).Name }
 
 // Errors returns the out-of-fold errors of every objective.
 func (m *Model) Errors() []Errors { return slices.Clone(m.errors) }
+
+// HeldOut returns an objective's predictions of the rows, in order, each by a fit that left its row
+// out, when families were chosen last.
+func (m *Model) HeldOut(objective string) ([]float64, error) {
+	k, err := m.objective(objective)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(m.heldOut[k]), nil
+}
 
 // Objectives returns the names of the objectives, in column order.
 func (m *Model) Objectives() []string { return m.names(m.objectives) }

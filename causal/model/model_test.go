@@ -249,3 +249,39 @@ func close(t *testing.T, what string, got, want float64) {
 		t.Errorf("%s: %.9g, want %.9g", what, got, want)
 	}
 }
+
+// The edges of a known model have their effects; predictions of what was left out rank like those of all.
+func TestArcs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	columns := []causal.Column{{Name: "a"}, {Name: "b"}, {Name: "m"}, {Name: "o"}}
+	for range 200 {
+		a, b := r.Float64(), r.Float64()
+		m := 3*a + .1*r.NormFloat64()
+		for i, v := range []float64{a, b, m, 10 - 2*m + .1*r.NormFloat64()} {
+			columns[i].Values = append(columns[i].Values, v)
+		}
+	}
+	table, err := causal.NewTable(columns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := fit(t, table, Structure{Tiers: []string{causal.TierConfig, causal.TierConfig, causal.TierMetric,
+		causal.TierObjective}, Parents: [][]int{nil, nil, {0, 1}, {2}}}, Options{})
+	want := []Arc{{Source: "a", Target: "m", Range: 2.7, Direction: 2.7}, {Source: "b", Target: "m"},
+		{Source: "m", Target: "o", Range: 5.4, Direction: -5.4}}
+	got := model.Arcs()
+	for i, a := range got {
+		if len(got) != len(want) || a.Source != want[i].Source || a.Target != want[i].Target ||
+			math.Abs(a.Range-want[i].Range) > .2 || math.Abs(a.Direction-want[i].Direction) > .2 ||
+			a.Low > a.Direction || a.High < a.Direction || a.Source == "a" && a.Low <= 0 {
+			t.Errorf("%+v, want %+v", a, want[i])
+		}
+	}
+	held, err := model.HeldOut("o")
+	if rank := stats.Spearman(held, columns[3].Values); err != nil || rank != model.Errors()[0].Rank || rank < .9 {
+		t.Errorf("rank correlation %v, %v, want %v", rank, err, model.Errors()[0].Rank)
+	}
+	if _, err := model.HeldOut("m"); err == nil {
+		t.Error("a metric is taken for an objective")
+	}
+}

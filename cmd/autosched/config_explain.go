@@ -20,7 +20,9 @@ func newConfigExplainCmd(f *clientFlags) *cobra.Command {
 		Use:   "explain SCHEDULER",
 		Short: "Explain why a configuration was adopted or not, by parameter",
 		Long: `Says why the round that found a revision adopted it, and simulates on the futures of
-that round what each parameter contributes, when they are set one after the other.
+that round what each parameter contributes, when they are set one after the other. Where
+the causal model of 'autosched scheduler effects' is reliable, it adds through which
+metrics a parameter acts.
 Without --revision it explains what is on offer; --round explains the best
 configuration of a round that adopted nothing, too.`,
 		Example: `  autosched config explain tiresias
@@ -102,11 +104,17 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 			delta := p.GetDeltaMetrics()[key]
 			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))
 		}
+		if way := ways(p.GetCausalPaths()); way != "" {
+			fmt.Fprintf(w, "; acts %s", way)
+		}
 		for _, c := range p.GetAdapted() {
 			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), words.value(c.GetParameterId(), c.GetTo()),
 				c.GetConstraintId())
 		}
 		fmt.Fprintln(w)
+	}
+	if r := e.GetCausalReliability(); r != nil {
+		fmt.Fprintf(w, "causal model\t%s\n", trust(r))
 	}
 	return w.Flush()
 }

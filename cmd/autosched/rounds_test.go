@@ -96,6 +96,11 @@ func TestReplay(t *testing.T) {
 		`(?s)^simulated .*\nratio .*\nobjective +\d+ (?:s|min|h|d)\b.*\navg_queue_s +\S+ (?:s|min|h|d)\b.*\nqueues +1, `).MatchString(text) {
 		t.Errorf("what-if:\n%s", text)
 	}
+	schema(call(newSchedulerCmd(), "effects", "s", "--json"), "causal-model/v1")
+	if text := call(newSchedulerCmd(), "effects", "s"); !regexp.MustCompile(
+		`^causal model: (not reliable: .*\()?\d+ trials? of \d+ rounds until 2017-10-\d\dT00:00:00Z`).MatchString(text) {
+		t.Errorf("scheduler effects:\n%s", text)
+	}
 	if text := call(newConfigCmd(), "validate", "s", "--set", "queues=99"); !strings.Contains(text,
 		"queues from 99 to 6: range") {
 		t.Errorf("config validate:\n%s", text)

@@ -40,7 +40,7 @@ func newSchedulerCmd() *cobra.Command {
 		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
-		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f))
+		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f), newSchedulerEffectsCmd(&f))
 	return cmd
 }
 

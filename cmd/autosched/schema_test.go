@@ -107,6 +107,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"metrics list", "x" + registered, "metrics", false},
 		{"scheduler update", "x --budget 7" + registered, "scheduler", false},
 		{"scheduler revisions", "x" + registered, "scheduler-revisions", false},
+		{"scheduler effects", "x" + registered, "causal-model", false},
 		{"scheduler pause", "x" + registered, "scheduler", false},
 		{"scheduler resume", "x" + registered, "scheduler", false},
 		{"config get", "x" + registered, "configuration", false},

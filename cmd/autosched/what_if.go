@@ -55,7 +55,11 @@ func newWhatIfCmd() *cobra.Command {
 		Long: `Simulates values instead of those that run, from the state that the scheduler's events
 describe on, and compares the objective: over 1 is better. What keeps the values
 from being adopted by a round (constraints of the objective, guards) is named.
-Values that are not named are as in what runs. Nothing changes.`,
+Values that are not named are as in what runs. Nothing changes.
+
+Beside it stands what the causal model of 'autosched scheduler effects' predicts, if it is
+reliable: the ratio of the whole objective, and whether the values lie beyond what was
+measured. About a scheduler of type external, which is not simulated, it answers alone.`,
 		Example: `  autosched what-if tiresias --set queues=4
   autosched what-if tiresias --set starve_limit=8h --set lease=10m --json`,
 		ValidArgsFunction: registered(&f),
@@ -88,6 +92,33 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 	if n := r.GetIncumbentRevision(); n > 0 {
 		running = fmt.Sprintf("revision %d", n)
 	}
+	if r.GetSchedulerTime() != nil {
+		printSimulated(w, r, words, running)
+	}
+	printPredicted(w, r.GetCausalPrediction())
+	for _, id := range sortedKeys(r.GetCandidate().GetParameters()) {
+		before, after := r.GetIncumbent().GetParameters()[id], r.GetCandidate().GetParameters()[id]
+		if a, b := words.value(id, before), words.value(id, after); a != b {
+			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
+		}
+	}
+	return w.Flush()
+}
+
+// printPredicted prints what the causal model says.
+func printPredicted(w io.Writer, p *pb.CausalPrediction) {
+	if r := p.GetReliability(); r.GetReliable() {
+		fmt.Fprintf(w, "predicted\tratio %s (90 %%: %s to %s) of the whole objective, by the causal model\n",
+			shortNumber(p.GetRatio()), shortNumber(p.GetRatioLow()), shortNumber(p.GetRatioHigh()))
+	}
+	if p.GetExtrapolation() {
+		fmt.Fprintf(w, "extrapolation\t%s: take the prediction for a hint\n", p.GetExtrapolationReason())
+	}
+	fmt.Fprintf(w, "causal model\t%s\n", trust(p.GetReliability()))
+}
+
+// printSimulated prints what was simulated.
+func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running string) {
 	fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
 		plural(int(r.GetFutures()), "future"))
 	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
@@ -109,12 +140,6 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 		fmt.Fprintf(w, "energy\t%s\n\t%s with %s\n", energyText(after.GetEnergy()),
 			energyText(before.GetEnergy()), running)
 	}
-	for _, id := range sortedKeys(after.GetParameters()) {
-		if a, b := words.value(id, before.GetParameters()[id]), words.value(id, after.GetParameters()[id]); a != b {
-			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
-		}
-	}
-	return w.Flush()
 }
 
 // amounts says how numbers of a scheduler print: times as such.

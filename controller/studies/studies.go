@@ -19,6 +19,8 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/search/effects"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 )
 
@@ -127,6 +129,7 @@ func New(o Options) (*Service, error) {
 		s.put(one.Scheduler, one.State)
 	}
 	o.Schedulers.OnPurge(s.forget)
+	o.Schedulers.OnLearn(s.measured)
 	s.runs = s.newRuns()
 	s.wg.Go(s.sweep)
 	s.wg.Go(s.runs.loop)
@@ -162,6 +165,47 @@ func (s *Service) forget(scheduler string) {
 		m.mu.Unlock()
 	}
 	delete(s.studies, scheduler)
+}
+
+// measured are the trials of a scheduler's studies that succeeded in improving a metric, and whose
+// configurations are of a space: a group for each study, the latest last.
+func (s *Service) measured(scheduler, metric string, sp *space.Space) (out []effects.Group) {
+	s.mu.RLock()
+	of := slices.Collect(maps.Values(s.studies[scheduler]))
+	s.mu.RUnlock()
+	var states []study.State
+	for _, m := range of {
+		m.mu.Lock()
+		states = append(states, m.durable)
+		m.mu.Unlock()
+	}
+	slices.SortFunc(states, func(a, b study.State) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	for i := range states {
+		x := &states[i]
+		if x.Spec.Metric != metric {
+			continue
+		}
+		var g effects.Group
+		for _, t := range x.Trials {
+			if t.State != study.Succeeded || t.SameAs != 0 {
+				continue
+			}
+			c, err := sp.ParseJSON(t.Values)
+			if err != nil { // of another revision
+				continue
+			}
+			one := effects.Trial{Config: c, Objective: x.Spec.Cost(x.Spec.Value(t.Final)),
+				Metrics: maps.Clone(t.Final.Metrics)}
+			delete(one.Metrics, metric)
+			g.Trials = append(g.Trials, one)
+		}
+		if len(g.Trials) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // sweep makes trials stale whose leases expired.

@@ -296,3 +296,34 @@ func TestProposeAndDelete(t *testing.T) {
 		t.Errorf("the id of a deleted study: %v", err)
 	}
 }
+
+// The causal model of an external scheduler is learnt from the trials that its studies measured, and says of
+// a configuration what that gains.
+func TestCausalModel(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 60, Lease: time.Hour})
+	x := func(c space.Config) float64 { return c.Get("x").Float() }
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 60 {
+		_, held, err := h.Suggest("s", "first", "a", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delay := 5 * x(held[0].Config) * (1 + .02*r.NormFloat64())
+		result := waited(1 + delay + .2*r.Float64())
+		result.Metrics["delay"] = delay
+		_, _, err = h.Do(t.Context(), "s", "first", held[0].ID, study.Complete{Trial: held[0].ID, Final: result})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := h.schedulers.CausalModel(t.Context(), "s")
+	if err != nil || m.Fault != "" || m.Trials != 60 || m.Effect("x").Low <= 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	w, err := h.schedulers.WhatIf(t.Context(), "s", func(_ *space.Space, now space.Config) (space.Config, error) {
+		return now.With("x", space.Num(.4)), nil
+	})
+	if want := (1.1 + 4.5) / (1.1 + 2); err != nil || w.Model.Ratio < .8*want || w.Model.Ratio > 1.2*want {
+		t.Errorf("%+v, %v, want about %.2f", w, err, want)
+	}
+}

@@ -72,7 +72,61 @@ func (x ExplainConfigurationRequest_CompareTo) Number() protoreflect.EnumNumber 
 
 // Deprecated: Use ExplainConfigurationRequest_CompareTo.Descriptor instead.
 func (ExplainConfigurationRequest_CompareTo) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6, 0}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8, 0}
+}
+
+// Which layer of the graph a variable is in: each may change those of the same layer, but for parameters
+// and the objective, and those of the layers after it.
+type CausalModel_Node_Layer int32
+
+const (
+	CausalModel_Node_LAYER_UNSPECIFIED CausalModel_Node_Layer = 0
+	CausalModel_Node_PARAMETER         CausalModel_Node_Layer = 1
+	CausalModel_Node_METRIC            CausalModel_Node_Layer = 2
+	CausalModel_Node_OBJECTIVE         CausalModel_Node_Layer = 3
+)
+
+// Enum value maps for CausalModel_Node_Layer.
+var (
+	CausalModel_Node_Layer_name = map[int32]string{
+		0: "LAYER_UNSPECIFIED",
+		1: "PARAMETER",
+		2: "METRIC",
+		3: "OBJECTIVE",
+	}
+	CausalModel_Node_Layer_value = map[string]int32{
+		"LAYER_UNSPECIFIED": 0,
+		"PARAMETER":         1,
+		"METRIC":            2,
+		"OBJECTIVE":         3,
+	}
+)
+
+func (x CausalModel_Node_Layer) Enum() *CausalModel_Node_Layer {
+	p := new(CausalModel_Node_Layer)
+	*p = x
+	return p
+}
+
+func (x CausalModel_Node_Layer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CausalModel_Node_Layer) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_explanation_proto_enumTypes[1].Descriptor()
+}
+
+func (CausalModel_Node_Layer) Type() protoreflect.EnumType {
+	return &file_autosched_v1_explanation_proto_enumTypes[1]
+}
+
+func (x CausalModel_Node_Layer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CausalModel_Node_Layer.Descriptor instead.
+func (CausalModel_Node_Layer) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 0, 0}
 }
 
 type ValidateParametersRequest struct {
@@ -344,8 +398,11 @@ type WhatIfResponse struct {
 	IncumbentRevision int64 `protobuf:"varint,9,opt,name=incumbent_revision,json=incumbentRevision,proto3" json:"incumbent_revision,omitempty"`
 	// The SchedulerRevision that was simulated.
 	SchedulerRevision int64 `protobuf:"varint,10,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What the causal model says, of a scheduler of type external without all above but the parameters and the
+	// revisions.
+	CausalPrediction *CausalPrediction `protobuf:"bytes,11,opt,name=causal_prediction,json=causalPrediction,proto3" json:"causal_prediction,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WhatIfResponse) Reset() {
@@ -448,6 +505,224 @@ func (x *WhatIfResponse) GetSchedulerRevision() int64 {
 	return 0
 }
 
+func (x *WhatIfResponse) GetCausalPrediction() *CausalPrediction {
+	if x != nil {
+		return x.CausalPrediction
+	}
+	return nil
+}
+
+// CausalPrediction is what the causal model expects of a configuration instead of another. Numbers are
+// predicted, neither simulated nor observed.
+type CausalPrediction struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far the model can be trusted. If it is not reliable there is nothing below.
+	Reliability *CausalReliability `protobuf:"bytes,1,opt,name=reliability,proto3" json:"reliability,omitempty"`
+	// The objective of the other configuration over that of the one: above 1 the one is better. It is of the
+	// whole objective, not of its controllable part.
+	Ratio float64 `protobuf:"fixed64,2,opt,name=ratio,proto3" json:"ratio,omitempty"`
+	// Its 90 % prediction interval.
+	RatioLow  float64 `protobuf:"fixed64,3,opt,name=ratio_low,json=ratioLow,proto3" json:"ratio_low,omitempty"`
+	RatioHigh float64 `protobuf:"fixed64,4,opt,name=ratio_high,json=ratioHigh,proto3" json:"ratio_high,omitempty"`
+	// Whether the configuration lies beyond those that were measured, and how, for people. Then take the ratio
+	// for a hint.
+	Extrapolation       bool   `protobuf:"varint,5,opt,name=extrapolation,proto3" json:"extrapolation,omitempty"`
+	ExtrapolationReason string `protobuf:"bytes,6,opt,name=extrapolation_reason,json=extrapolationReason,proto3" json:"extrapolation_reason,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *CausalPrediction) Reset() {
+	*x = CausalPrediction{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalPrediction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalPrediction) ProtoMessage() {}
+
+func (x *CausalPrediction) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalPrediction.ProtoReflect.Descriptor instead.
+func (*CausalPrediction) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CausalPrediction) GetReliability() *CausalReliability {
+	if x != nil {
+		return x.Reliability
+	}
+	return nil
+}
+
+func (x *CausalPrediction) GetRatio() float64 {
+	if x != nil {
+		return x.Ratio
+	}
+	return 0
+}
+
+func (x *CausalPrediction) GetRatioLow() float64 {
+	if x != nil {
+		return x.RatioLow
+	}
+	return 0
+}
+
+func (x *CausalPrediction) GetRatioHigh() float64 {
+	if x != nil {
+		return x.RatioHigh
+	}
+	return 0
+}
+
+func (x *CausalPrediction) GetExtrapolation() bool {
+	if x != nil {
+		return x.Extrapolation
+	}
+	return false
+}
+
+func (x *CausalPrediction) GetExtrapolationReason() string {
+	if x != nil {
+		return x.ExtrapolationReason
+	}
+	return ""
+}
+
+// CausalReliability is how far a causal model can be trusted.
+type CausalReliability struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it says anything: it was learnt from 40 trials or more, its rank correlation is 0.5 or more, and
+	// its error is below that of the mean.
+	Reliable bool `protobuf:"varint,1,opt,name=reliable,proto3" json:"reliable,omitempty"`
+	// Why it is not reliable, for people; empty if it is.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The configurations that it was learnt from, and the rounds or studies that measured them. It was learnt
+	// from 1000 of them at most, the latest.
+	TrialCount int32 `protobuf:"varint,3,opt,name=trial_count,json=trialCount,proto3" json:"trial_count,omitempty"`
+	GroupCount int32 `protobuf:"varint,4,opt,name=group_count,json=groupCount,proto3" json:"group_count,omitempty"`
+	// The mean rank correlation, within a round or study, of what was predicted with what was measured, by fits
+	// that were not given the round, or the trial if there are fewer than five rounds or studies. Only those
+	// count whose configurations differ by 1 % or more, ranked_group_count of them.
+	RankCorrelation  float64 `protobuf:"fixed64,5,opt,name=rank_correlation,json=rankCorrelation,proto3" json:"rank_correlation,omitempty"`
+	RankedGroupCount int32   `protobuf:"varint,6,opt,name=ranked_group_count,json=rankedGroupCount,proto3" json:"ranked_group_count,omitempty"`
+	// The mean relative error of these predictions, and that of predicting the mean: shares.
+	MeanError     float64 `protobuf:"fixed64,7,opt,name=mean_error,json=meanError,proto3" json:"mean_error,omitempty"`
+	BaselineError float64 `protobuf:"fixed64,8,opt,name=baseline_error,json=baselineError,proto3" json:"baseline_error,omitempty"`
+	// The event time until which rounds were learnt from; unset without, and for studies.
+	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CausalReliability) Reset() {
+	*x = CausalReliability{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalReliability) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalReliability) ProtoMessage() {}
+
+func (x *CausalReliability) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalReliability.ProtoReflect.Descriptor instead.
+func (*CausalReliability) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CausalReliability) GetReliable() bool {
+	if x != nil {
+		return x.Reliable
+	}
+	return false
+}
+
+func (x *CausalReliability) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CausalReliability) GetTrialCount() int32 {
+	if x != nil {
+		return x.TrialCount
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetGroupCount() int32 {
+	if x != nil {
+		return x.GroupCount
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetRankCorrelation() float64 {
+	if x != nil {
+		return x.RankCorrelation
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetRankedGroupCount() int32 {
+	if x != nil {
+		return x.RankedGroupCount
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetMeanError() float64 {
+	if x != nil {
+		return x.MeanError
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetBaselineError() float64 {
+	if x != nil {
+		return x.BaselineError
+	}
+	return 0
+}
+
+func (x *CausalReliability) GetSchedulerTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SchedulerTime
+	}
+	return nil
+}
+
 // Outlook is what is expected of a configuration. Numbers are simulated, not observed.
 type Outlook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -458,7 +733,8 @@ type Outlook struct {
 	Objectives []float64 `protobuf:"fixed64,2,rep,packed,name=objectives,proto3" json:"objectives,omitempty"`
 	// Their mean.
 	Objective float64 `protobuf:"fixed64,3,opt,name=objective,proto3" json:"objective,omitempty"`
-	// Means over the futures: avg_queue_s, the queueing delay in seconds, and preemptions_per_job.
+	// Means over the futures: avg_queue_s, the queueing delay, and restart_s_per_job, the time lost to restarts, in
+	// seconds; slowdown, how much longer jobs that arrive run than alone; preemptions_per_job.
 	Metrics map[string]float64 `protobuf:"bytes,4,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// What it draws. WhatIf has it where the service has a power model, explanations where the objective
 	// or a constraint counts energy.
@@ -469,7 +745,7 @@ type Outlook struct {
 
 func (x *Outlook) Reset() {
 	*x = Outlook{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +757,7 @@ func (x *Outlook) String() string {
 func (*Outlook) ProtoMessage() {}
 
 func (x *Outlook) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[5]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +770,7 @@ func (x *Outlook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outlook.ProtoReflect.Descriptor instead.
 func (*Outlook) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Outlook) GetParameters() map[string]*structpb.Value {
@@ -546,7 +822,7 @@ type ExplainConfigurationRequest struct {
 
 func (x *ExplainConfigurationRequest) Reset() {
 	*x = ExplainConfigurationRequest{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +834,7 @@ func (x *ExplainConfigurationRequest) String() string {
 func (*ExplainConfigurationRequest) ProtoMessage() {}
 
 func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[6]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +847,7 @@ func (x *ExplainConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExplainConfigurationRequest) GetName() string {
@@ -619,13 +895,16 @@ type ExplainConfigurationResponse struct {
 	Limits []string `protobuf:"bytes,11,rep,name=limits,proto3" json:"limits,omitempty"`
 	// What else the round measured, in order.
 	RejectedAlternatives []*Round_Candidate `protobuf:"bytes,12,rep,name=rejected_alternatives,json=rejectedAlternatives,proto3" json:"rejected_alternatives,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// How far the causal_paths of the contributions can be trusted; they are empty if the causal model is
+	// not reliable.
+	CausalReliability *CausalReliability `protobuf:"bytes,13,opt,name=causal_reliability,json=causalReliability,proto3" json:"causal_reliability,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ExplainConfigurationResponse) Reset() {
 	*x = ExplainConfigurationResponse{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +916,7 @@ func (x *ExplainConfigurationResponse) String() string {
 func (*ExplainConfigurationResponse) ProtoMessage() {}
 
 func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[7]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +929,7 @@ func (x *ExplainConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*ExplainConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainConfigurationResponse) GetSummary() string {
@@ -737,6 +1016,13 @@ func (x *ExplainConfigurationResponse) GetRejectedAlternatives() []*Round_Candid
 	return nil
 }
 
+func (x *ExplainConfigurationResponse) GetCausalReliability() *CausalReliability {
+	if x != nil {
+		return x.CausalReliability
+	}
+	return nil
+}
+
 // ParameterContribution is what changes when a parameter is set, too. Numbers are simulated.
 type ParameterContribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -750,14 +1036,17 @@ type ParameterContribution struct {
 	// The changes of the metrics that Outlook has.
 	DeltaMetrics map[string]float64 `protobuf:"bytes,5,rep,name=delta_metrics,json=deltaMetrics,proto3" json:"delta_metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// Other values that changed with it, and the rules that asked for it.
-	Adapted       []*ParameterChange `protobuf:"bytes,6,rep,name=adapted,proto3" json:"adapted,omitempty"`
+	Adapted []*ParameterChange `protobuf:"bytes,6,rep,name=adapted,proto3" json:"adapted,omitempty"`
+	// Through which metrics the parameter changes the objective, as the causal model of the scheduler has it,
+	// the largest effect first. Empty if it is not reliable, or has no way from the parameter.
+	CausalPaths   []*CausalPath `protobuf:"bytes,7,rep,name=causal_paths,json=causalPaths,proto3" json:"causal_paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ParameterContribution) Reset() {
 	*x = ParameterContribution{}
-	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +1058,7 @@ func (x *ParameterContribution) String() string {
 func (*ParameterContribution) ProtoMessage() {}
 
 func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_explanation_proto_msgTypes[8]
+	mi := &file_autosched_v1_explanation_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +1071,7 @@ func (x *ParameterContribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParameterContribution.ProtoReflect.Descriptor instead.
 func (*ParameterContribution) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{8}
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ParameterContribution) GetParameterId() string {
@@ -827,6 +1116,463 @@ func (x *ParameterContribution) GetAdapted() []*ParameterChange {
 	return nil
 }
 
+func (x *ParameterContribution) GetCausalPaths() []*CausalPath {
+	if x != nil {
+		return x.CausalPaths
+	}
+	return nil
+}
+
+type GetCausalModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCausalModelRequest) Reset() {
+	*x = GetCausalModelRequest{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCausalModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCausalModelRequest) ProtoMessage() {}
+
+func (x *GetCausalModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCausalModelRequest.ProtoReflect.Descriptor instead.
+func (*GetCausalModelRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *GetCausalModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// CausalModel is a graph of three layers, parameters, metrics and the objective, learnt from configurations
+// that were measured. Metrics and the objective are those of a configuration compared with the registered
+// defaults in the same round, or with the median of its study.
+type CausalModel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// schedulers/{scheduler}/causalModel
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The SchedulerRevision that it is of.
+	SchedulerRevision int64 `protobuf:"varint,2,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
+	// How far it can be trusted. If it is not reliable there is nothing below.
+	Reliability *CausalReliability  `protobuf:"bytes,3,opt,name=reliability,proto3" json:"reliability,omitempty"`
+	Nodes       []*CausalModel_Node `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Edges       []*CausalModel_Edge `protobuf:"bytes,5,rep,name=edges,proto3" json:"edges,omitempty"`
+	// What each parameter does to the objective, the largest effect that is certain first.
+	ParameterEffects []*ParameterEffect `protobuf:"bytes,6,rep,name=parameter_effects,json=parameterEffects,proto3" json:"parameter_effects,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *CausalModel) Reset() {
+	*x = CausalModel{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalModel) ProtoMessage() {}
+
+func (x *CausalModel) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalModel.ProtoReflect.Descriptor instead.
+func (*CausalModel) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CausalModel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CausalModel) GetSchedulerRevision() int64 {
+	if x != nil {
+		return x.SchedulerRevision
+	}
+	return 0
+}
+
+func (x *CausalModel) GetReliability() *CausalReliability {
+	if x != nil {
+		return x.Reliability
+	}
+	return nil
+}
+
+func (x *CausalModel) GetNodes() []*CausalModel_Node {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *CausalModel) GetEdges() []*CausalModel_Edge {
+	if x != nil {
+		return x.Edges
+	}
+	return nil
+}
+
+func (x *CausalModel) GetParameterEffects() []*ParameterEffect {
+	if x != nil {
+		return x.ParameterEffects
+	}
+	return nil
+}
+
+// CausalPath is a way from a parameter to the objective.
+type CausalPath struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The metrics between the two, causes first; none of a direct effect.
+	MetricIds []string `protobuf:"bytes,1,rep,name=metric_ids,json=metricIds,proto3" json:"metric_ids,omitempty"`
+	// How far the objective moves over the levels of the parameter along this way only, as a multiple of what it
+	// is compared with.
+	Effect        float64 `protobuf:"fixed64,2,opt,name=effect,proto3" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CausalPath) Reset() {
+	*x = CausalPath{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalPath) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalPath) ProtoMessage() {}
+
+func (x *CausalPath) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalPath.ProtoReflect.Descriptor instead.
+func (*CausalPath) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CausalPath) GetMetricIds() []string {
+	if x != nil {
+		return x.MetricIds
+	}
+	return nil
+}
+
+func (x *CausalPath) GetEffect() float64 {
+	if x != nil {
+		return x.Effect
+	}
+	return 0
+}
+
+// ParameterEffect is what a parameter does to the objective, all else being as in the trials. Numbers are
+// predicted.
+type ParameterEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the parameter.
+	ParameterId string `protobuf:"bytes,1,opt,name=parameter_id,json=parameterId,proto3" json:"parameter_id,omitempty"`
+	// The mean objective at the worst level of the parameter minus that at the best, as a share of the mean.
+	Effect float64 `protobuf:"fixed64,2,opt,name=effect,proto3" json:"effect,omitempty"`
+	// Its 90 % interval.
+	EffectLow  float64 `protobuf:"fixed64,3,opt,name=effect_low,json=effectLow,proto3" json:"effect_low,omitempty"`
+	EffectHigh float64 `protobuf:"fixed64,4,opt,name=effect_high,json=effectHigh,proto3" json:"effect_high,omitempty"`
+	// The best level, for people; empty if all are alike.
+	BestLevel string `protobuf:"bytes,5,opt,name=best_level,json=bestLevel,proto3" json:"best_level,omitempty"`
+	// Whether the parameter has no way to the objective and no effect that is certain.
+	Inert bool `protobuf:"varint,6,opt,name=inert,proto3" json:"inert,omitempty"`
+	// Whether all trials have one value of it, so that nothing is known.
+	Constant bool `protobuf:"varint,7,opt,name=constant,proto3" json:"constant,omitempty"`
+	// Ways of the largest effects, at most three.
+	Paths         []*CausalPath `protobuf:"bytes,8,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParameterEffect) Reset() {
+	*x = ParameterEffect{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParameterEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParameterEffect) ProtoMessage() {}
+
+func (x *ParameterEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParameterEffect.ProtoReflect.Descriptor instead.
+func (*ParameterEffect) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ParameterEffect) GetParameterId() string {
+	if x != nil {
+		return x.ParameterId
+	}
+	return ""
+}
+
+func (x *ParameterEffect) GetEffect() float64 {
+	if x != nil {
+		return x.Effect
+	}
+	return 0
+}
+
+func (x *ParameterEffect) GetEffectLow() float64 {
+	if x != nil {
+		return x.EffectLow
+	}
+	return 0
+}
+
+func (x *ParameterEffect) GetEffectHigh() float64 {
+	if x != nil {
+		return x.EffectHigh
+	}
+	return 0
+}
+
+func (x *ParameterEffect) GetBestLevel() string {
+	if x != nil {
+		return x.BestLevel
+	}
+	return ""
+}
+
+func (x *ParameterEffect) GetInert() bool {
+	if x != nil {
+		return x.Inert
+	}
+	return false
+}
+
+func (x *ParameterEffect) GetConstant() bool {
+	if x != nil {
+		return x.Constant
+	}
+	return false
+}
+
+func (x *ParameterEffect) GetPaths() []*CausalPath {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// Node is a variable.
+type CausalModel_Node struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of a parameter, or the name of a metric: avg_queue_s, the mean queueing delay;
+	// restart_s_per_job, the time lost to restarts; slowdown, how much longer jobs run than alone;
+	// preemptions_per_job. For studies, those that all trials have.
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Layer         CausalModel_Node_Layer `protobuf:"varint,2,opt,name=layer,proto3,enum=autosched.v1.CausalModel_Node_Layer" json:"layer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CausalModel_Node) Reset() {
+	*x = CausalModel_Node{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalModel_Node) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalModel_Node) ProtoMessage() {}
+
+func (x *CausalModel_Node) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalModel_Node.ProtoReflect.Descriptor instead.
+func (*CausalModel_Node) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 0}
+}
+
+func (x *CausalModel_Node) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CausalModel_Node) GetLayer() CausalModel_Node_Layer {
+	if x != nil {
+		return x.Layer
+	}
+	return CausalModel_Node_LAYER_UNSPECIFIED
+}
+
+// Edge is a direct cause.
+type CausalModel_Edge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of nodes.
+	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To   string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// How far the mean of the target moves over the levels of the cause, all else being equal. The objective
+	// is a multiple of what it is compared with, queueing delay and restarts are multiples of the objective
+	// that it is compared with where that is a JCT, other metrics are in their own unit.
+	Effect float64 `protobuf:"fixed64,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	// 1 if the target grows with the cause, -1 if it falls, 0 if neither is certain or the cause is a category.
+	Sign int32 `protobuf:"varint,4,opt,name=sign,proto3" json:"sign,omitempty"`
+	// The share of bootstrap samples of the rounds that have the edge; 1 where a metric is a part of the
+	// objective.
+	Reliability float64 `protobuf:"fixed64,5,opt,name=reliability,proto3" json:"reliability,omitempty"`
+	// Whether a hidden common cause may account for the edge.
+	PossiblyConfounded bool `protobuf:"varint,6,opt,name=possibly_confounded,json=possiblyConfounded,proto3" json:"possibly_confounded,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *CausalModel_Edge) Reset() {
+	*x = CausalModel_Edge{}
+	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CausalModel_Edge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CausalModel_Edge) ProtoMessage() {}
+
+func (x *CausalModel_Edge) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_explanation_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CausalModel_Edge.ProtoReflect.Descriptor instead.
+func (*CausalModel_Edge) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_explanation_proto_rawDescGZIP(), []int{12, 1}
+}
+
+func (x *CausalModel_Edge) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *CausalModel_Edge) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *CausalModel_Edge) GetEffect() float64 {
+	if x != nil {
+		return x.Effect
+	}
+	return 0
+}
+
+func (x *CausalModel_Edge) GetSign() int32 {
+	if x != nil {
+		return x.Sign
+	}
+	return 0
+}
+
+func (x *CausalModel_Edge) GetReliability() float64 {
+	if x != nil {
+		return x.Reliability
+	}
+	return 0
+}
+
+func (x *CausalModel_Edge) GetPossiblyConfounded() bool {
+	if x != nil {
+		return x.PossiblyConfounded
+	}
+	return false
+}
+
 var File_autosched_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_explanation_proto_rawDesc = "" +
@@ -861,7 +1607,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"parameters\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xb8\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x85\x04\n" +
 	"\x0eWhatIfResponse\x12A\n" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x123\n" +
 	"\tincumbent\x18\x02 \x01(\v2\x15.autosched.v1.OutlookR\tincumbent\x123\n" +
@@ -874,7 +1620,29 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\afutures\x18\b \x01(\x05R\afutures\x12-\n" +
 	"\x12incumbent_revision\x18\t \x01(\x03R\x11incumbentRevision\x12-\n" +
 	"\x12scheduler_revision\x18\n" +
-	" \x01(\x03R\x11schedulerRevision\"\x90\x03\n" +
+	" \x01(\x03R\x11schedulerRevision\x12K\n" +
+	"\x11causal_prediction\x18\v \x01(\v2\x1e.autosched.v1.CausalPredictionR\x10causalPrediction\"\x80\x02\n" +
+	"\x10CausalPrediction\x12A\n" +
+	"\vreliability\x18\x01 \x01(\v2\x1f.autosched.v1.CausalReliabilityR\vreliability\x12\x14\n" +
+	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\x12\x1b\n" +
+	"\tratio_low\x18\x03 \x01(\x01R\bratioLow\x12\x1d\n" +
+	"\n" +
+	"ratio_high\x18\x04 \x01(\x01R\tratioHigh\x12$\n" +
+	"\rextrapolation\x18\x05 \x01(\bR\rextrapolation\x121\n" +
+	"\x14extrapolation_reason\x18\x06 \x01(\tR\x13extrapolationReason\"\xeb\x02\n" +
+	"\x11CausalReliability\x12\x1a\n" +
+	"\breliable\x18\x01 \x01(\bR\breliable\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n" +
+	"\vtrial_count\x18\x03 \x01(\x05R\n" +
+	"trialCount\x12\x1f\n" +
+	"\vgroup_count\x18\x04 \x01(\x05R\n" +
+	"groupCount\x12)\n" +
+	"\x10rank_correlation\x18\x05 \x01(\x01R\x0frankCorrelation\x12,\n" +
+	"\x12ranked_group_count\x18\x06 \x01(\x05R\x10rankedGroupCount\x12\x1d\n" +
+	"\n" +
+	"mean_error\x18\a \x01(\x01R\tmeanError\x12%\n" +
+	"\x0ebaseline_error\x18\b \x01(\x01R\rbaselineError\x12A\n" +
+	"\x0escheduler_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\"\x90\x03\n" +
 	"\aOutlook\x12E\n" +
 	"\n" +
 	"parameters\x18\x01 \x03(\v2%.autosched.v1.Outlook.ParametersEntryR\n" +
@@ -899,7 +1667,7 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\tCompareTo\x12\x1a\n" +
 	"\x16COMPARE_TO_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\v\n" +
-	"\aCURRENT\x10\x02\"\x83\x04\n" +
+	"\aCURRENT\x10\x02\"\xd3\x04\n" +
 	"\x1cExplainConfigurationResponse\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\tR\x05round\x12\x14\n" +
@@ -914,21 +1682,66 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\x17parameter_contributions\x18\n" +
 	" \x03(\v2#.autosched.v1.ParameterContributionR\x16parameterContributions\x12\x16\n" +
 	"\x06limits\x18\v \x03(\tR\x06limits\x12R\n" +
-	"\x15rejected_alternatives\x18\f \x03(\v2\x1d.autosched.v1.Round.CandidateR\x14rejectedAlternatives\"\x8d\x03\n" +
+	"\x15rejected_alternatives\x18\f \x03(\v2\x1d.autosched.v1.Round.CandidateR\x14rejectedAlternatives\x12N\n" +
+	"\x12causal_reliability\x18\r \x01(\v2\x1f.autosched.v1.CausalReliabilityR\x11causalReliability\"\xca\x03\n" +
 	"\x15ParameterContribution\x12!\n" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x02to\x12'\n" +
 	"\x0fdelta_objective\x18\x04 \x01(\x01R\x0edeltaObjective\x12Z\n" +
 	"\rdelta_metrics\x18\x05 \x03(\v25.autosched.v1.ParameterContribution.DeltaMetricsEntryR\fdeltaMetrics\x127\n" +
-	"\aadapted\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterChangeR\aadapted\x1a?\n" +
+	"\aadapted\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterChangeR\aadapted\x12;\n" +
+	"\fcausal_paths\x18\a \x03(\v2\x18.autosched.v1.CausalPathR\vcausalPaths\x1a?\n" +
 	"\x11DeltaMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xb1\x02\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"+\n" +
+	"\x15GetCausalModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x96\x05\n" +
+	"\vCausalModel\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
+	"\x12scheduler_revision\x18\x02 \x01(\x03R\x11schedulerRevision\x12A\n" +
+	"\vreliability\x18\x03 \x01(\v2\x1f.autosched.v1.CausalReliabilityR\vreliability\x124\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x1e.autosched.v1.CausalModel.NodeR\x05nodes\x124\n" +
+	"\x05edges\x18\x05 \x03(\v2\x1e.autosched.v1.CausalModel.EdgeR\x05edges\x12J\n" +
+	"\x11parameter_effects\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterEffectR\x10parameterEffects\x1a\x9c\x01\n" +
+	"\x04Node\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12:\n" +
+	"\x05layer\x18\x02 \x01(\x0e2$.autosched.v1.CausalModel.Node.LayerR\x05layer\"H\n" +
+	"\x05Layer\x12\x15\n" +
+	"\x11LAYER_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tPARAMETER\x10\x01\x12\n" +
+	"\n" +
+	"\x06METRIC\x10\x02\x12\r\n" +
+	"\tOBJECTIVE\x10\x03\x1a\xa9\x01\n" +
+	"\x04Edge\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\x01R\x06effect\x12\x12\n" +
+	"\x04sign\x18\x04 \x01(\x05R\x04sign\x12 \n" +
+	"\vreliability\x18\x05 \x01(\x01R\vreliability\x12/\n" +
+	"\x13possibly_confounded\x18\x06 \x01(\bR\x12possiblyConfounded\"C\n" +
+	"\n" +
+	"CausalPath\x12\x1d\n" +
+	"\n" +
+	"metric_ids\x18\x01 \x03(\tR\tmetricIds\x12\x16\n" +
+	"\x06effect\x18\x02 \x01(\x01R\x06effect\"\x8d\x02\n" +
+	"\x0fParameterEffect\x12!\n" +
+	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12\x16\n" +
+	"\x06effect\x18\x02 \x01(\x01R\x06effect\x12\x1d\n" +
+	"\n" +
+	"effect_low\x18\x03 \x01(\x01R\teffectLow\x12\x1f\n" +
+	"\veffect_high\x18\x04 \x01(\x01R\n" +
+	"effectHigh\x12\x1d\n" +
+	"\n" +
+	"best_level\x18\x05 \x01(\tR\tbestLevel\x12\x14\n" +
+	"\x05inert\x18\x06 \x01(\bR\x05inert\x12\x1a\n" +
+	"\bconstant\x18\a \x01(\bR\bconstant\x12.\n" +
+	"\x05paths\x18\b \x03(\v2\x18.autosched.v1.CausalPathR\x05paths2\x83\x03\n" +
 	"\x12ExplanationService\x12g\n" +
 	"\x12ValidateParameters\x12'.autosched.v1.ValidateParametersRequest\x1a(.autosched.v1.ValidateParametersResponse\x12C\n" +
 	"\x06WhatIf\x12\x1b.autosched.v1.WhatIfRequest\x1a\x1c.autosched.v1.WhatIfResponse\x12m\n" +
-	"\x14ExplainConfiguration\x12).autosched.v1.ExplainConfigurationRequest\x1a*.autosched.v1.ExplainConfigurationResponseB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\x14ExplainConfiguration\x12).autosched.v1.ExplainConfigurationRequest\x1a*.autosched.v1.ExplainConfigurationResponse\x12P\n" +
+	"\x0eGetCausalModel\x12#.autosched.v1.GetCausalModelRequest\x1a\x19.autosched.v1.CausalModelB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_explanation_proto_rawDescOnce sync.Once
@@ -942,67 +1755,89 @@ func file_autosched_v1_explanation_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_explanation_proto_rawDescData
 }
 
-var file_autosched_v1_explanation_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_autosched_v1_explanation_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_autosched_v1_explanation_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_autosched_v1_explanation_proto_goTypes = []any{
 	(ExplainConfigurationRequest_CompareTo)(0), // 0: autosched.v1.ExplainConfigurationRequest.CompareTo
-	(*ValidateParametersRequest)(nil),          // 1: autosched.v1.ValidateParametersRequest
-	(*ValidateParametersResponse)(nil),         // 2: autosched.v1.ValidateParametersResponse
-	(*ParameterChange)(nil),                    // 3: autosched.v1.ParameterChange
-	(*WhatIfRequest)(nil),                      // 4: autosched.v1.WhatIfRequest
-	(*WhatIfResponse)(nil),                     // 5: autosched.v1.WhatIfResponse
-	(*Outlook)(nil),                            // 6: autosched.v1.Outlook
-	(*ExplainConfigurationRequest)(nil),        // 7: autosched.v1.ExplainConfigurationRequest
-	(*ExplainConfigurationResponse)(nil),       // 8: autosched.v1.ExplainConfigurationResponse
-	(*ParameterContribution)(nil),              // 9: autosched.v1.ParameterContribution
-	nil,                                        // 10: autosched.v1.ValidateParametersRequest.ParametersEntry
-	nil,                                        // 11: autosched.v1.ValidateParametersResponse.ParametersEntry
-	nil,                                        // 12: autosched.v1.WhatIfRequest.ParametersEntry
-	nil,                                        // 13: autosched.v1.Outlook.ParametersEntry
-	nil,                                        // 14: autosched.v1.Outlook.MetricsEntry
-	nil,                                        // 15: autosched.v1.ParameterContribution.DeltaMetricsEntry
-	(*structpb.Value)(nil),                     // 16: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil),              // 17: google.protobuf.Timestamp
-	(*EnergyUse)(nil),                          // 18: autosched.v1.EnergyUse
-	(*Round_Candidate)(nil),                    // 19: autosched.v1.Round.Candidate
+	(CausalModel_Node_Layer)(0),                // 1: autosched.v1.CausalModel.Node.Layer
+	(*ValidateParametersRequest)(nil),          // 2: autosched.v1.ValidateParametersRequest
+	(*ValidateParametersResponse)(nil),         // 3: autosched.v1.ValidateParametersResponse
+	(*ParameterChange)(nil),                    // 4: autosched.v1.ParameterChange
+	(*WhatIfRequest)(nil),                      // 5: autosched.v1.WhatIfRequest
+	(*WhatIfResponse)(nil),                     // 6: autosched.v1.WhatIfResponse
+	(*CausalPrediction)(nil),                   // 7: autosched.v1.CausalPrediction
+	(*CausalReliability)(nil),                  // 8: autosched.v1.CausalReliability
+	(*Outlook)(nil),                            // 9: autosched.v1.Outlook
+	(*ExplainConfigurationRequest)(nil),        // 10: autosched.v1.ExplainConfigurationRequest
+	(*ExplainConfigurationResponse)(nil),       // 11: autosched.v1.ExplainConfigurationResponse
+	(*ParameterContribution)(nil),              // 12: autosched.v1.ParameterContribution
+	(*GetCausalModelRequest)(nil),              // 13: autosched.v1.GetCausalModelRequest
+	(*CausalModel)(nil),                        // 14: autosched.v1.CausalModel
+	(*CausalPath)(nil),                         // 15: autosched.v1.CausalPath
+	(*ParameterEffect)(nil),                    // 16: autosched.v1.ParameterEffect
+	nil,                                        // 17: autosched.v1.ValidateParametersRequest.ParametersEntry
+	nil,                                        // 18: autosched.v1.ValidateParametersResponse.ParametersEntry
+	nil,                                        // 19: autosched.v1.WhatIfRequest.ParametersEntry
+	nil,                                        // 20: autosched.v1.Outlook.ParametersEntry
+	nil,                                        // 21: autosched.v1.Outlook.MetricsEntry
+	nil,                                        // 22: autosched.v1.ParameterContribution.DeltaMetricsEntry
+	(*CausalModel_Node)(nil),                   // 23: autosched.v1.CausalModel.Node
+	(*CausalModel_Edge)(nil),                   // 24: autosched.v1.CausalModel.Edge
+	(*structpb.Value)(nil),                     // 25: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil),              // 26: google.protobuf.Timestamp
+	(*EnergyUse)(nil),                          // 27: autosched.v1.EnergyUse
+	(*Round_Candidate)(nil),                    // 28: autosched.v1.Round.Candidate
 }
 var file_autosched_v1_explanation_proto_depIdxs = []int32{
-	10, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
-	11, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
-	3,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
-	16, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
-	16, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
-	12, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
-	17, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
-	6,  // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
-	6,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
-	13, // 9: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
-	14, // 10: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
-	18, // 11: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
-	0,  // 12: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
-	6,  // 13: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
-	6,  // 14: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
-	9,  // 15: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
-	19, // 16: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
-	16, // 17: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
-	16, // 18: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
-	15, // 19: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
-	3,  // 20: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
-	16, // 21: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 22: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 23: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	16, // 24: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 25: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
-	4,  // 26: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
-	7,  // 27: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
-	2,  // 28: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
-	5,  // 29: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
-	8,  // 30: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 0: autosched.v1.ValidateParametersRequest.parameters:type_name -> autosched.v1.ValidateParametersRequest.ParametersEntry
+	18, // 1: autosched.v1.ValidateParametersResponse.parameters:type_name -> autosched.v1.ValidateParametersResponse.ParametersEntry
+	4,  // 2: autosched.v1.ValidateParametersResponse.changes:type_name -> autosched.v1.ParameterChange
+	25, // 3: autosched.v1.ParameterChange.from:type_name -> google.protobuf.Value
+	25, // 4: autosched.v1.ParameterChange.to:type_name -> google.protobuf.Value
+	19, // 5: autosched.v1.WhatIfRequest.parameters:type_name -> autosched.v1.WhatIfRequest.ParametersEntry
+	26, // 6: autosched.v1.WhatIfResponse.scheduler_time:type_name -> google.protobuf.Timestamp
+	9,  // 7: autosched.v1.WhatIfResponse.incumbent:type_name -> autosched.v1.Outlook
+	9,  // 8: autosched.v1.WhatIfResponse.candidate:type_name -> autosched.v1.Outlook
+	7,  // 9: autosched.v1.WhatIfResponse.causal_prediction:type_name -> autosched.v1.CausalPrediction
+	8,  // 10: autosched.v1.CausalPrediction.reliability:type_name -> autosched.v1.CausalReliability
+	26, // 11: autosched.v1.CausalReliability.scheduler_time:type_name -> google.protobuf.Timestamp
+	20, // 12: autosched.v1.Outlook.parameters:type_name -> autosched.v1.Outlook.ParametersEntry
+	21, // 13: autosched.v1.Outlook.metrics:type_name -> autosched.v1.Outlook.MetricsEntry
+	27, // 14: autosched.v1.Outlook.energy:type_name -> autosched.v1.EnergyUse
+	0,  // 15: autosched.v1.ExplainConfigurationRequest.compare_to:type_name -> autosched.v1.ExplainConfigurationRequest.CompareTo
+	9,  // 16: autosched.v1.ExplainConfigurationResponse.from:type_name -> autosched.v1.Outlook
+	9,  // 17: autosched.v1.ExplainConfigurationResponse.to:type_name -> autosched.v1.Outlook
+	12, // 18: autosched.v1.ExplainConfigurationResponse.parameter_contributions:type_name -> autosched.v1.ParameterContribution
+	28, // 19: autosched.v1.ExplainConfigurationResponse.rejected_alternatives:type_name -> autosched.v1.Round.Candidate
+	8,  // 20: autosched.v1.ExplainConfigurationResponse.causal_reliability:type_name -> autosched.v1.CausalReliability
+	25, // 21: autosched.v1.ParameterContribution.from:type_name -> google.protobuf.Value
+	25, // 22: autosched.v1.ParameterContribution.to:type_name -> google.protobuf.Value
+	22, // 23: autosched.v1.ParameterContribution.delta_metrics:type_name -> autosched.v1.ParameterContribution.DeltaMetricsEntry
+	4,  // 24: autosched.v1.ParameterContribution.adapted:type_name -> autosched.v1.ParameterChange
+	15, // 25: autosched.v1.ParameterContribution.causal_paths:type_name -> autosched.v1.CausalPath
+	8,  // 26: autosched.v1.CausalModel.reliability:type_name -> autosched.v1.CausalReliability
+	23, // 27: autosched.v1.CausalModel.nodes:type_name -> autosched.v1.CausalModel.Node
+	24, // 28: autosched.v1.CausalModel.edges:type_name -> autosched.v1.CausalModel.Edge
+	16, // 29: autosched.v1.CausalModel.parameter_effects:type_name -> autosched.v1.ParameterEffect
+	15, // 30: autosched.v1.ParameterEffect.paths:type_name -> autosched.v1.CausalPath
+	25, // 31: autosched.v1.ValidateParametersRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	25, // 32: autosched.v1.ValidateParametersResponse.ParametersEntry.value:type_name -> google.protobuf.Value
+	25, // 33: autosched.v1.WhatIfRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	25, // 34: autosched.v1.Outlook.ParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 35: autosched.v1.CausalModel.Node.layer:type_name -> autosched.v1.CausalModel.Node.Layer
+	2,  // 36: autosched.v1.ExplanationService.ValidateParameters:input_type -> autosched.v1.ValidateParametersRequest
+	5,  // 37: autosched.v1.ExplanationService.WhatIf:input_type -> autosched.v1.WhatIfRequest
+	10, // 38: autosched.v1.ExplanationService.ExplainConfiguration:input_type -> autosched.v1.ExplainConfigurationRequest
+	13, // 39: autosched.v1.ExplanationService.GetCausalModel:input_type -> autosched.v1.GetCausalModelRequest
+	3,  // 40: autosched.v1.ExplanationService.ValidateParameters:output_type -> autosched.v1.ValidateParametersResponse
+	6,  // 41: autosched.v1.ExplanationService.WhatIf:output_type -> autosched.v1.WhatIfResponse
+	11, // 42: autosched.v1.ExplanationService.ExplainConfiguration:output_type -> autosched.v1.ExplainConfigurationResponse
+	14, // 43: autosched.v1.ExplanationService.GetCausalModel:output_type -> autosched.v1.CausalModel
+	40, // [40:44] is the sub-list for method output_type
+	36, // [36:40] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_explanation_proto_init() }
@@ -1017,8 +1852,8 @@ func file_autosched_v1_explanation_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_explanation_proto_rawDesc), len(file_autosched_v1_explanation_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   15,
+			NumEnums:      2,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

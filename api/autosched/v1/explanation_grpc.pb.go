@@ -21,6 +21,7 @@ const (
 	ExplanationService_ValidateParameters_FullMethodName   = "/autosched.v1.ExplanationService/ValidateParameters"
 	ExplanationService_WhatIf_FullMethodName               = "/autosched.v1.ExplanationService/WhatIf"
 	ExplanationService_ExplainConfiguration_FullMethodName = "/autosched.v1.ExplanationService/ExplainConfiguration"
+	ExplanationService_GetCausalModel_FullMethodName       = "/autosched.v1.ExplanationService/GetCausalModel"
 )
 
 // ExplanationServiceClient is the client API for ExplanationService service.
@@ -33,12 +34,17 @@ type ExplanationServiceClient interface {
 	// changed them.
 	ValidateParameters(ctx context.Context, in *ValidateParametersRequest, opts ...grpc.CallOption) (*ValidateParametersResponse, error)
 	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
-	// waits for a round under way, and takes turns with the rounds of other schedulers.
+	// waits for a round under way, and takes turns with the rounds of other schedulers. About a scheduler of
+	// type external, which is not simulated, the causal model answers alone, if it is reliable.
 	WhatIf(ctx context.Context, in *WhatIfRequest, opts ...grpc.CallOption) (*WhatIfResponse, error)
 	// ExplainConfiguration says why a round adopted a configuration or not, what each parameter
 	// contributes, and what else was measured. The futures of the round are simulated again from the
 	// events that it knew, once for each parameter that differs. One explanation runs at a time.
 	ExplainConfiguration(ctx context.Context, in *ExplainConfigurationRequest, opts ...grpc.CallOption) (*ExplainConfigurationResponse, error)
+	// GetCausalModel returns which parameters change the objective, through which metrics, as learnt from
+	// the configurations that rounds measured until the last midnight of event time; of a scheduler of type
+	// external, that its studies measured. It takes a turn with the rounds if the model is to be learnt first.
+	GetCausalModel(ctx context.Context, in *GetCausalModelRequest, opts ...grpc.CallOption) (*CausalModel, error)
 }
 
 type explanationServiceClient struct {
@@ -79,6 +85,16 @@ func (c *explanationServiceClient) ExplainConfiguration(ctx context.Context, in 
 	return out, nil
 }
 
+func (c *explanationServiceClient) GetCausalModel(ctx context.Context, in *GetCausalModelRequest, opts ...grpc.CallOption) (*CausalModel, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CausalModel)
+	err := c.cc.Invoke(ctx, ExplanationService_GetCausalModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ExplanationServiceServer is the server API for ExplanationService service.
 // All implementations must embed UnimplementedExplanationServiceServer
 // for forward compatibility.
@@ -89,12 +105,17 @@ type ExplanationServiceServer interface {
 	// changed them.
 	ValidateParameters(context.Context, *ValidateParametersRequest) (*ValidateParametersResponse, error)
 	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
-	// waits for a round under way, and takes turns with the rounds of other schedulers.
+	// waits for a round under way, and takes turns with the rounds of other schedulers. About a scheduler of
+	// type external, which is not simulated, the causal model answers alone, if it is reliable.
 	WhatIf(context.Context, *WhatIfRequest) (*WhatIfResponse, error)
 	// ExplainConfiguration says why a round adopted a configuration or not, what each parameter
 	// contributes, and what else was measured. The futures of the round are simulated again from the
 	// events that it knew, once for each parameter that differs. One explanation runs at a time.
 	ExplainConfiguration(context.Context, *ExplainConfigurationRequest) (*ExplainConfigurationResponse, error)
+	// GetCausalModel returns which parameters change the objective, through which metrics, as learnt from
+	// the configurations that rounds measured until the last midnight of event time; of a scheduler of type
+	// external, that its studies measured. It takes a turn with the rounds if the model is to be learnt first.
+	GetCausalModel(context.Context, *GetCausalModelRequest) (*CausalModel, error)
 	mustEmbedUnimplementedExplanationServiceServer()
 }
 
@@ -113,6 +134,9 @@ func (UnimplementedExplanationServiceServer) WhatIf(context.Context, *WhatIfRequ
 }
 func (UnimplementedExplanationServiceServer) ExplainConfiguration(context.Context, *ExplainConfigurationRequest) (*ExplainConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainConfiguration not implemented")
+}
+func (UnimplementedExplanationServiceServer) GetCausalModel(context.Context, *GetCausalModelRequest) (*CausalModel, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCausalModel not implemented")
 }
 func (UnimplementedExplanationServiceServer) mustEmbedUnimplementedExplanationServiceServer() {}
 func (UnimplementedExplanationServiceServer) testEmbeddedByValue()                            {}
@@ -189,6 +213,24 @@ func _ExplanationService_ExplainConfiguration_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ExplanationService_GetCausalModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCausalModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ExplanationServiceServer).GetCausalModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ExplanationService_GetCausalModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ExplanationServiceServer).GetCausalModel(ctx, req.(*GetCausalModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ExplanationService_ServiceDesc is the grpc.ServiceDesc for ExplanationService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -207,6 +249,10 @@ var ExplanationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExplainConfiguration",
 			Handler:    _ExplanationService_ExplainConfiguration_Handler,
+		},
+		{
+			MethodName: "GetCausalModel",
+			Handler:    _ExplanationService_GetCausalModel_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
