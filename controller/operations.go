@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
 )
 
 // ErrCanceled is how an operation ended that a caller cancelled.
@@ -88,6 +89,7 @@ func restoredOperations(id string, all []Operation, now time.Time) []Operation {
 type running struct {
 	Operation
 	origin  audit.Origin
+	search  round.Search
 	started bool
 	done    chan struct{} // closed at its end
 }
@@ -180,16 +182,16 @@ func (o *operations) find(id string) (*running, Operation, error) {
 	return nil, Operation{}, fmt.Errorf("operation %q: %w", id, ErrNotFound)
 }
 
-// TriggerRound asks for a round at the latest event time, beside those that are due. One may wait
-// or be under way for each scheduler.
-func (s *Service) TriggerRound(ctx context.Context, id string) (Operation, error) {
+// TriggerRound asks for a round at the latest event time, beside those that are due, with a search. One may
+// wait or be under way for each scheduler.
+func (s *Service) TriggerRound(ctx context.Context, id string, search round.Search) (Operation, error) {
 	m, err := s.whole(id)
 	if err != nil {
 		return Operation{}, err
 	}
 	origin := audit.FromContext(ctx)
 	r := &running{Operation: Operation{ID: s.o.NewID(), Scheduler: id, Actor: origin.Actor, Created: s.now()},
-		origin: origin, done: make(chan struct{})}
+		origin: origin, search: search, done: make(chan struct{})}
 	r.started = true // until it is stored
 	if err := m.trigger(r); err != nil {
 		return Operation{}, err
@@ -259,7 +261,7 @@ func (s *Service) startTriggered(m *managed) {
 	}
 	v := m.snapshot.Load()
 	due := roundID{number: v.Round, interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, origin: &r.origin,
-		mark: m.history.clock.latest}
+		search: r.search, mark: m.history.clock.latest}
 	s.start(m, func() func() {
 		before := m.recorded
 		note, text, err := s.finishRound(m, due)

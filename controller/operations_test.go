@@ -20,11 +20,11 @@ func TestTriggerRound(t *testing.T) {
 	h := start(t, better)
 	ctx := audit.NewContext(context.Background(), audit.Origin{Actor: "op", Verb: "TriggerRound"})
 	h.register("s", controller.Auto)
-	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("without events: %v", err)
 	}
 	h.submit("s", 30*time.Minute)
-	o, err := h.service.TriggerRound(ctx, "s")
+	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
 	if err != nil || o.Scheduler != "s" || o.Actor != "op" || !o.Ended.IsZero() {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -48,7 +48,7 @@ func TestTriggerRound(t *testing.T) {
 		t.Errorf("record: %+v, %v", r, err)
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
-	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("while it is paused: %v", err)
 	}
 }
@@ -63,12 +63,12 @@ func TestCancelOperation(t *testing.T) {
 	})
 	h.register("s", controller.Auto)
 	h.submit("s", 30*time.Minute)
-	o, err := h.service.TriggerRound(ctx, "s")
+	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-began
-	if _, err := h.service.TriggerRound(ctx, "s"); !errors.Is(err, controller.ErrBusy) {
+	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, controller.ErrBusy) {
 		t.Errorf("a second one: %v", err)
 	}
 	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || len(h.service.Operations("other")) != 0 {
@@ -86,7 +86,7 @@ func TestCancelOperation(t *testing.T) {
 		}
 	}
 	h.rounds("s", 1)
-	next, err := h.service.TriggerRound(ctx, "s")
+	next, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatalf("after the cancelled one: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestTriggeredRoundOfDeletedScheduler(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("no round began")
 	}
-	o, err := h.service.TriggerRound(ctx, "s")
+	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,9 +150,9 @@ func TestOperationsSurviveRestart(t *testing.T) {
 	h.submit("s", 30*time.Minute)
 	var ids []string
 	for range 2 {
-		o, err := h.service.TriggerRound(ctx, "s")
+		o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
 		for errors.Is(err, controller.ErrBusy) { // the cancelled one has yet to note it
-			o, err = h.service.TriggerRound(ctx, "s")
+			o, err = h.service.TriggerRound(ctx, "s", round.SearchAuto)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -162,6 +162,7 @@ type roundID struct {
 	clockSet int64
 	urgent   bool          // a decision between this round and the next
 	origin   *audit.Origin // a caller that asked for it, between this round and the next; or nil
+	search   round.Search  // that the caller asked for
 	mark     time.Duration // its instant
 }
 
@@ -311,6 +312,9 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		return d, nil, fmt.Errorf("the scheduler runs %w", err)
 	}
 	at, settings := v.Zero.Add(id.at()), v.settings(s.o.Workers)
+	if id.search != "" {
+		settings.Search = id.search
+	}
 	if state.IncidentWithin(at, round.Parked) {
 		settings = settings.Distrusted()
 	}

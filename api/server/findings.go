@@ -96,6 +96,9 @@ func (s *Server) findingsOf(field, parent string) (string, error) {
 	return id, err
 }
 
+// FindingName is schedulers/{scheduler}/findings/{finding}.
+func FindingName(scheduler, id string) string { return schedulerName(scheduler) + findingsSegment + id }
+
 // findingOf reads schedulers/{scheduler}/findings/{finding}.
 func (s *Server) findingOf(name string) (scheduler, id string, err error) {
 	parent, id, _ := strings.Cut(name, findingsSegment)
@@ -222,7 +225,7 @@ func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiv
 }
 
 func findingToProto(scheduler string, f *findings.Finding) *pb.Finding {
-	out := &pb.Finding{Name: schedulerName(scheduler) + findingsSegment + f.ID, Rule: f.Rule, EntityKind: f.Entity.Kind,
+	out := &pb.Finding{Name: FindingName(scheduler, f.ID), Rule: f.Rule, EntityKind: f.Entity.Kind,
 		Entity: f.Entity.Name, JobId: f.Job, State: pb.Finding_OPEN, BeginTime: timestamppb.New(f.Began),
 		OpenTime: timestamppb.New(f.Opened), UpdateTime: timestamppb.New(f.Updated), Confidence: f.Confidence,
 		WastedGpuHours: f.WastedGPUHours, Affected: f.Affected, Action: f.Action, Words: f.Words, Lost: f.Lost,

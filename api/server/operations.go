@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 )
 
 const operationsPrefix = "operations/"
@@ -31,7 +32,7 @@ func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) 
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	o, err := s.service.TriggerRound(ctx, id)
+	o, err := s.service.TriggerRound(ctx, id, round.SearchAuto)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

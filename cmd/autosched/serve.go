@@ -22,6 +22,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	kept "github.com/autosched/autosched/controller/findings"
 	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/samples"
@@ -56,11 +57,13 @@ type serveOptions struct {
 	agents     string // file of agents
 	evaluators string // file of evaluators
 	energy     string // file of energy.Files
-	webhook    string // for notices of findings
-	keepRounds int
-	retain     time.Duration
-	decide     round.DecideFunc // nil for the product's
-	now        func() time.Time // names segments of events; nil for time.Now
+	// findingsRounds is the least time between rounds that findings bring forward; 0 for none.
+	findingsRounds time.Duration
+	webhook        string // for notices of findings
+	keepRounds     int
+	retain         time.Duration
+	decide         round.DecideFunc // nil for the product's
+	now            func() time.Time // names segments of events; nil for time.Now
 }
 
 func newServeCmd() *cobra.Command {
@@ -168,6 +171,8 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"YAML file of what measures the trials of studies: commands and services (docs/studies.md)")
 	fl.StringVar(&o.energy, "energy", "",
 		"YAML file that names the power model, prices and carbon intensities, for objectives that count energy (docs/energy.md)")
+	fl.DurationVar(&o.findingsRounds, "findings-rounds", kept.DefaultRoundsEvery,
+		"least time of events between rounds of a scheduler that findings bring forward (docs/patterns.md); 0: none are")
 	fl.StringVar(&o.webhook, "findings-webhook", "",
 		"URL to post findings to as JSON when they open and close (docs/patterns.md)")
 	o.traces.add(cmd)
@@ -252,6 +257,8 @@ func (o *serveOptions) check() error {
 			controller.MinRetain)}
 	case o.pollAfter < time.Second:
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
+	case o.findingsRounds < 0:
+		return usageError{fmt.Errorf("--findings-rounds: %v is negative; 0 is none", o.findingsRounds)}
 	case o.drain <= 0:
 		return usageError{fmt.Errorf("--drain: %v is not positive", o.drain)}
 	case o.logFormat != "text" && o.logFormat != "json":
@@ -325,6 +332,19 @@ func (o *serveOptions) openEnergy(log *slog.Logger) (func() *energy.Tariff, erro
 		return nil, fmt.Errorf("--energy: %w", err)
 	}
 	return source.Tariff, nil
+}
+
+// roundOnFinding asks for a round in the name of a finding, unless it asked for one that is known.
+func roundOnFinding(ctx context.Context, service *controller.Service, n *kept.Notice) error {
+	actor := server.FindingName(n.Scheduler, n.ID)
+	for _, o := range service.Operations(n.Scheduler) {
+		if o.Actor == actor {
+			return fmt.Errorf("operation %s was asked for by it", o.ID)
+		}
+	}
+	_, err := service.TriggerRound(audit.NewContext(ctx, audit.Origin{Actor: actor, Verb: "TriggerRound",
+		Reason: fmt.Sprintf("%s of %s %s", n.Rule, n.Entity.Kind, n.Entity.Name)}), n.Scheduler, round.SearchFull)
+	return err
 }
 
 // pushTo calls agents in the background until the context ends.
@@ -429,6 +449,19 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		}
 		defer hook.Close()
 		ko.Notify = hook.Notify
+	}
+	if o.findingsRounds > 0 {
+		rounds := kept.NewRounds(o.findingsRounds, func(ctx context.Context, n *kept.Notice) error {
+			return roundOnFinding(ctx, service, n)
+		}, log)
+		defer rounds.Close()
+		post := ko.Notify
+		ko.Notify = func(n *kept.Notice) {
+			rounds.Notify(n)
+			if post != nil {
+				post(n)
+			}
+		}
 	}
 	so.Findings = kept.Open(ko)
 	defer so.Findings.Close()

@@ -36,7 +36,8 @@ type Record struct {
 // Origin is who asked for a change, how and why.
 type Origin struct {
 	// Actor is the name of the caller, "anonymous" where callers are not identified, or a part
-	// of the service: "tuning", "judge", "events", "evaluator" or "retention".
+	// of the service: "tuning", "judge", "events", "evaluator" or "retention", or the name of a finding
+	// that brought a round forward.
 	Actor string `json:"actor"`
 	// Verb is the name of the method called, or what the part of the service did.
 	Verb      string `json:"verb"`

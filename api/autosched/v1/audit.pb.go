@@ -28,7 +28,8 @@ type AuditRecord struct {
 	Sequence   int64                  `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The name of the caller, "anonymous" where callers are not identified, or a part of the
-	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock.
+	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock, or the name of
+	// the finding that brought a round forward.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The method called, or what a part of the service did: "Adopt", "Revert", "SetClock".
 	Verb string `protobuf:"bytes,4,opt,name=verb,proto3" json:"verb,omitempty"`

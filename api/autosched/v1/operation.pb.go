@@ -29,7 +29,7 @@ type Operation struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it is about: schedulers/{scheduler}
 	Scheduler string `protobuf:"bytes,2,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// Who asked for it, "anonymous" where callers are not identified.
+	// Who asked for it, "anonymous" where callers are not identified, or the name of a finding.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The service's time at which it was asked for, and at which it ended; unset before.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
