@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 )
@@ -84,7 +86,7 @@ func (f *siteFlag) use(r *replayFlags, config *configFlag, recorded *recordedFla
 }
 
 // narrowedSlurm is the scheduler with the parameters and ranges of a registration. Its defaults are Slurm's, or the
-// nearest in range.
+// nearest in range. Its presets keep the intervals that the site has, so that they differ in the order of jobs alone.
 func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -99,8 +101,12 @@ func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 		return nil, err
 	}
 	params := registered.Params()
+	intervals := space.Values{}
 	for i := range params {
 		p := &params[i]
+		if slices.Contains(slurm.Intervals, p.ID) {
+			intervals[p.ID] = p.Default
+		}
 		d, ok := s.Space.Param(p.ID)
 		if v := d.Default.Float(); ok && (v >= p.Min && v <= p.Max || p.Min == d.Min && p.Max == d.Max) {
 			p.Default = d.Default
@@ -110,6 +116,23 @@ func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 	if err != nil {
 		return nil, listViolations(path, err)
 	}
+	var presets []schedulers.Preset
+	for _, p := range out.Presets {
+		values := space.Values{}
+		for _, id := range p.Config.IDs() {
+			values[id] = p.Config.Get(id)
+		}
+		maps.Copy(values, intervals)
+		p.Name = strings.TrimSuffix(p.Name, "-bf10")
+		if p.Name == "default" {
+			p.Name = "default-order"
+		}
+		p.Config, _ = out.Space.Project(values)
+		if !slices.ContainsFunc(presets, func(o schedulers.Preset) bool { return o.Config.Equal(p.Config) }) {
+			presets = append(presets, p)
+		}
+	}
+	out.Presets = presets
 	return out, nil
 }
 

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 )
@@ -65,7 +67,7 @@ func TestSite(t *testing.T) {
 		return r
 	}
 	// What is adopted is what the file says, and the incumbent is what init read.
-	r := run("tune", "--budget", "20", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
+	r := run("tune", "--budget", "60", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
 	var change replay.SettingsChange
 	if err := json.Unmarshal(r["settings_change"], &change); err != nil {
 		t.Fatalf("%v: %s", err, r["reason"])
@@ -165,5 +167,33 @@ func TestSiteRefuses(t *testing.T) {
 			!strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s, want %q", args, code, errs, want)
 		}
+	}
+}
+
+// TestSitePresets: under --site a preset changes the order of jobs, and leaves the site's intervals as they are.
+func TestSitePresets(t *testing.T) {
+	site := filepath.Join(t.TempDir(), "site")
+	if code, _, errs := command("slurm", "init", "--saved", listings, "--out", site); code != 0 {
+		t.Fatal(errs)
+	}
+	s, err := narrowedSlurm(filepath.Join(site, siteScheduler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, err := os.ReadFile(filepath.Join(site, siteCurrent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range s.Presets {
+		names = append(names, p.Name)
+		for _, id := range slurm.Intervals {
+			if line := id + ": " + p.Config.Get(id).String(); !strings.Contains(string(current), line+"\n") {
+				t.Errorf("%s: %q is not in the site's settings:\n%s", p.Name, line, current)
+			}
+		}
+	}
+	if want := []string{"small", "few-gpus", "site", "default-order"}; !slices.Equal(names, want) {
+		t.Errorf("presets %v, want %v", names, want)
 	}
 }

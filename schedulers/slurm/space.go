@@ -25,6 +25,9 @@ const (
 	defaultQueueDepth     = "SchedulerParameters.default_queue_depth"
 )
 
+// Intervals are the parameters of how often and how far ahead Slurm plans: they set the cadence, not the order of jobs.
+var Intervals = []string{bfInterval, bfResolution, bfWindow, schedInterval}
+
 // Space is the settings of slurm.conf worth tuning, with Slurm's defaults.
 func Space() []space.Param {
 	const day = 86400
