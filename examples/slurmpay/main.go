@@ -24,8 +24,8 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// arms are what is compared. All but the first have the intervals of the site: the order of jobs alone differs.
-var arms = []string{"default", "site", "preset", "once", "live"}
+// arms are what is compared. All but the first have the intervals of the site; intervals has the default order.
+var arms = []string{"default", "intervals", "site", "preset", "once", "live"}
 
 // result is a run, a line of the file of results.
 type result struct {
@@ -41,7 +41,20 @@ type result struct {
 	// Forecast is the ratio of mean waits, after to before, that the search expected of futures; 0 for none.
 	Forecast float64 `json:"forecast_ratio,omitempty"`
 	Chosen   string  `json:"chosen,omitempty"`
+	Machine  machine `json:"machine"`
 }
+
+// machine is what the load of the machine did to a run, in seconds.
+type machine struct {
+	Late     float64 `json:"late_s"`           // p95 of how late a job was submitted
+	Over     float64 `json:"over_s"`           // p95 of how much longer than asked a job ran
+	Main     float64 `json:"main_cycle_s"`     // slurmctld's longest main cycle
+	Backfill float64 `json:"backfill_cycle_s"` // and its longest backfill cycle
+}
+
+// disturbed reports whether the machine's load shows in the run: a cycle takes more than Slurm's unit of time, or jobs
+// hold their GPUs longer than Slurm's own overhead explains.
+func (m *machine) disturbed() bool { return m.Main > 1 || m.Backfill > 1 || m.Over > 4 }
 
 // recorded is a job as accounting has it, in seconds after the first submission.
 type recorded struct {

@@ -53,8 +53,8 @@ func (o *options) report(ctx context.Context) error {
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "| workload |\tarm |\tmean wait, s |\tpromised, s |\tp95 wait, s |\twait at 16 GPUs and more, s |"+
-		"\tmean JCT, s |\tchanges |\tchosen |")
-	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |")
+		"\tmean JCT, s |\tlongest cycle, s |\tchanges |\tchosen |")
+	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |")
 	for _, seed := range seeds {
 		for _, arm := range present {
 			r := by[seed][arm]
@@ -67,8 +67,13 @@ func (o *options) report(ctx context.Context) error {
 			if r.Forecast != 0 {
 				chosen = fmt.Sprintf("forecast %+.0f %%", 100*(r.Forecast-1))
 			}
-			fmt.Fprintf(w, "| %d |\t%s |\t%.1f |\t%.1f |\t%.0f |\t%.0f |\t%.1f |\t%d |\t%s |\n", seed, arm, r.Wait,
-				r.Promised, stats.Quantile(waits(r.Jobs), .95), stats.Mean(wide), jct, len(r.Changes)-1, chosen)
+			disturbed := ""
+			if r.Machine.disturbed() {
+				disturbed = "*"
+			}
+			fmt.Fprintf(w, "| %d |\t%s |\t%.1f |\t%.1f |\t%.0f |\t%.0f |\t%.1f |\t%.1f%s |\t%d |\t%s |\n", seed, arm, r.Wait,
+				r.Promised, stats.Quantile(waits(r.Jobs), .95), stats.Mean(wide), jct, max(r.Machine.Main, r.Machine.Backfill),
+				disturbed, len(r.Changes)-1, chosen)
 		}
 	}
 	for _, seed := range seeds {
@@ -85,7 +90,10 @@ func (o *options) report(ctx context.Context) error {
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "| against |\tarm |\tmean wait, ratio |\t95 % interval |\tpromised |\tshare of the promised gain |")
 	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |\t--- |")
-	for _, base := range present[:min(2, len(present))] {
+	for _, base := range []string{"default", "intervals", "site"} {
+		if !slices.Contains(present, base) {
+			continue
+		}
 		for _, arm := range present {
 			if arm == base || arm == "default" {
 				continue
@@ -104,7 +112,11 @@ func (o *options) report(ctx context.Context) error {
 		}
 	}
 	fmt.Fprintln(w)
-	fmt.Fprintln(w, "| account, or GPUs |\tjobs |\tarm |\tp95 wait, s |\tof site |")
+	base := "site"
+	if !slices.Contains(present, base) {
+		base = present[0]
+	}
+	fmt.Fprintf(w, "| account, or GPUs |\tjobs |\tarm |\tp95 wait, s |\tof %s |\n", base)
 	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |")
 	groups := []struct {
 		name string
@@ -120,10 +132,10 @@ func (o *options) report(ctx context.Context) error {
 	}
 	for _, g := range groups {
 		for _, arm := range present {
-			var p95, site float64
+			var p95, of float64
 			n := 0
 			for _, seed := range seeds {
-				r, s := by[seed][arm], by[seed]["site"]
+				r, s := by[seed][arm], by[seed][base]
 				x, _ := r.of(g.in)
 				y, _ := s.of(g.in)
 				if len(x) == 0 || len(y) == 0 {
@@ -131,9 +143,9 @@ func (o *options) report(ctx context.Context) error {
 				}
 				n += len(x)
 				p95 += stats.Quantile(slices.Sorted(slices.Values(x)), .95) / float64(len(seeds))
-				site += stats.Quantile(slices.Sorted(slices.Values(y)), .95) / float64(len(seeds))
+				of += stats.Quantile(slices.Sorted(slices.Values(y)), .95) / float64(len(seeds))
 			}
-			fmt.Fprintf(w, "| %s |\t%d |\t%s |\t%.0f |\t%+.0f s |\n", g.name, n, arm, p95, p95-site)
+			fmt.Fprintf(w, "| %s |\t%d |\t%s |\t%.0f |\t%+.0f s |\n", g.name, n, arm, p95, p95-of)
 		}
 	}
 	for _, r := range repeats {

@@ -22,6 +22,7 @@ import (
 	"github.com/autosched/autosched/adapter/slurm/slurmtest"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
@@ -68,8 +69,11 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 		return nil, err
 	}
 	include := siteLines
-	if arm == "default" {
+	switch arm {
+	case "default":
 		include = "" // Slurm's own with priority/multifactor
+	case "intervals":
+		include = siteIntervals
 	}
 	c, err := o.start(ctx, slurmtest.Options{Nodes: nodes, Conf: fixedLines, Include: include, Accounts: accounts,
 		QOS: map[string]int{"high": 100, "normal": 50, "low": 0}})
@@ -92,7 +96,7 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 	r := &result{Seed: seed, Arm: arm}
 	var service *service
 	switch arm {
-	case "default", "site":
+	case "default", "intervals", "site":
 	case "preset":
 		r.Chosen, err = l.preset(ctx, chosen.history)
 	case "once":
@@ -118,6 +122,9 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 		}
 	}
 	r.Changes = changes()
+	if r.Machine, err = l.machine(ctx, chosen.run, r.Jobs); err != nil {
+		return nil, err
+	}
 	for _, j := range r.Jobs {
 		r.Wait += j.wait() / float64(len(r.Jobs))
 	}
@@ -537,6 +544,38 @@ func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 		time.Sleep(time.Second)
 	}
 	return l.accounting(ctx, jobs, number)
+}
+
+// machine measures what the load of the machine did to the jobs and to slurmctld.
+func (l *lane) machine(ctx context.Context, jobs []job, ran []recorded) (m machine, err error) {
+	late, over := make([]float64, len(jobs)), make([]float64, len(jobs))
+	for i := range jobs {
+		late[i] = ran[i].Submit - jobs[i].at
+		over[i] = ran[i].End - ran[i].Start - float64(jobs[i].Seconds)
+	}
+	slices.Sort(late)
+	slices.Sort(over)
+	m.Late, m.Over = stats.Quantile(late, .95), stats.Quantile(over, .95)
+	out, err := l.Run(ctx, "sdiag")
+	if err != nil {
+		return m, err
+	}
+	return m, m.cycles(string(out))
+}
+
+// cycles reads the longest cycles that sdiag prints: of the main scheduler, then of backfill.
+func (m *machine) cycles(sdiag string) error {
+	longest := []*float64{&m.Main, &m.Backfill}
+	for line := range strings.Lines(sdiag) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Max cycle:"); ok && len(longest) > 0 {
+			us, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				return fmt.Errorf("sdiag: %w", err)
+			}
+			*longest[0], longest = us/1e6, longest[1:]
+		}
+	}
+	return nil
 }
 
 // accounting reads the rows of the jobs.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -88,5 +89,19 @@ func TestInterval(t *testing.T) {
 	low, high = interval([]float64{-.1, .1})
 	if math.Abs(math.Log(high)-1.2706) > 1e-3 || math.Abs(math.Log(low)+1.2706) > 1e-3 {
 		t.Errorf("%g to %g", low, high)
+	}
+}
+
+func TestCycles(t *testing.T) {
+	text, err := os.ReadFile("../../adapter/slurm/testdata/sdiag.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m machine
+	if err := m.cycles(string(text)); err != nil || m.Main != .001524 || m.Backfill != .002867 || m.disturbed() {
+		t.Errorf("%+v %v", m, err)
+	}
+	if err := m.cycles("Max cycle: 1200000\nMax cycle: none"); err == nil || !m.disturbed() {
+		t.Errorf("%+v %v", m, err)
 	}
 }
