@@ -154,9 +154,12 @@ const (
 	throttleAny      = throttlePower | throttleThermal | throttleHardware
 )
 
-// leastIdle bounds how far a GPU's idle power, which is the lowest that was measured, may lie below
-// that of its model: less is an error of the sensor.
-const leastIdle = 4
+// A GPU's idle power is the mean of enough samples without a job, at most that of its model. leastIdle bounds
+// how far below that it may lie: less is an error of the sensor.
+const (
+	enoughFree = 10
+	leastIdle  = 4
+)
 
 // usedAt is how busy a GPU is that is used at all.
 const usedAt = .01
@@ -191,10 +194,14 @@ func (s *Scanner) sample(g *gpu, x *record) {
 		f := &fact{name: "gpu.xid", at: at, job: g.job, gpu: g.name, node: g.nodeName()}
 		s.fact(f)
 	}
-	if x.known.has(telemetry.Power) && x.power < g.idle && x.power >= g.node.idle/leastIdle {
-		g.idle = x.power
-	}
 	j := g.job
+	if j == nil && x.known.has(telemetry.Power) && x.known.any(telemetry.Utilization|telemetry.SMActive) &&
+		x.busy < usedAt && x.processes == 0 {
+		g.freePower += x.power
+		if g.free++; g.free >= enoughFree {
+			g.idle = min(g.node.idle, max(g.freePower/float64(g.free), g.node.idle/leastIdle))
+		}
+	}
 	if j == nil || !j.running || at < j.start {
 		s.unjoined++
 		return

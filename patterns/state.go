@@ -68,9 +68,12 @@ type gpu struct {
 	entity
 	node  *node
 	index int
-	idle  float64 // W: of its model, or the lowest measured
-	job   *job
-	id    string // of job as samples name it
+	idle  float64 // W: of its model, or the mean without a job
+	// Samples without a job and the sum of their power.
+	free      int
+	freePower float64
+	job       *job
+	id        string // of job as samples name it
 	// named says that job is what samples or an assignment name.
 	named bool
 	used  bool // in the last sample
