@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,10 +150,12 @@ func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) 
 	defer stop()
 	m := newMerger(ctx)
 	if o.events != "" {
-		m.add(func(send func(dated) error) error { return o.readEvents(ctx, notes, s, send) })
+		m.add(o.events, func(end *ends, send func(dated) error) error { return o.readEvents(ctx, notes, s, end, send) })
 	}
 	for _, path := range o.telemetry {
-		m.add(func(send func(dated) error) error { return o.readSamples(ctx, notes, s, path, send) })
+		m.add(path, func(end *ends, send func(dated) error) error {
+			return o.readSamples(ctx, notes, s, path, end, send)
+		})
 	}
 	sent := 0
 	failed := m.run(func(d dated) error {
@@ -179,9 +183,9 @@ func (f *watchedFinding) text() string {
 }
 
 // readEvents sends the events of a file that grows.
-func (o *patternsWatchOptions) readEvents(ctx context.Context, notes io.Writer, s *patterns.Scanner,
+func (o *patternsWatchOptions) readEvents(ctx context.Context, notes io.Writer, s *patterns.Scanner, end *ends,
 	send func(dated) error) error {
-	return o.follow(ctx, o.events, func(r io.Reader) error {
+	return o.follow(ctx, o.events, end, func(r io.Reader) error {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(nil, longestEvent)
 		rejected := 0
@@ -210,8 +214,8 @@ func (o *patternsWatchOptions) readEvents(ctx context.Context, notes io.Writer, 
 
 // readSamples sends the samples of a file that grows.
 func (o *patternsWatchOptions) readSamples(ctx context.Context, notes io.Writer, s *patterns.Scanner, path string,
-	send func(dated) error) error {
-	return o.follow(ctx, path, func(r io.Reader) error {
+	end *ends, send func(dated) error) error {
+	return o.follow(ctx, path, end, func(r io.Reader) error {
 		text := bufio.NewReader(r)
 		head, err := beginning(text)
 		if err != nil || len(head) == 0 {
@@ -269,7 +273,8 @@ func beginning(text *bufio.Reader) ([]byte, error) {
 
 // follow has a file read that grows, and again from the start when it has become shorter or another one has its place,
 // until the context ends. "-" is standard input, which is read once.
-func (o *patternsWatchOptions) follow(ctx context.Context, path string, read func(io.Reader) error) error {
+func (o *patternsWatchOptions) follow(ctx context.Context, path string, end *ends,
+	read func(io.Reader) error) error {
 	if path == "-" {
 		return read(o.in)
 	}
@@ -278,14 +283,16 @@ func (o *patternsWatchOptions) follow(ctx context.Context, path string, read fun
 		if err != nil {
 			return err
 		}
-		err = read(&growing{ctx: ctx, path: path, file: file})
+		err = read(&growing{ctx: ctx, path: path, file: file, ends: end})
 		if err = errors.Join(err, file.Close()); err != nil || ctx.Err() != nil {
 			return err
 		}
 		for ; ctx.Err() == nil; pause(ctx, followEvery) { // the next one may not be there yet
+			look := time.Now()
 			if _, err := os.Stat(path); err == nil {
 				break
 			}
+			end.reached(look)
 		}
 	}
 }
@@ -304,11 +311,36 @@ type growing struct {
 	path string
 	file *os.File
 	read int64
+	ends *ends
+}
+
+// ends is when a reader was at the end of its file, and when it found more after that.
+type ends struct {
+	looked, resumed atomic.Int64 // ns of the clock
+	at              bool
+}
+
+// reached notes that the end was where a look at an instant found it.
+func (e *ends) reached(at time.Time) {
+	e.at = true
+	e.looked.Store(at.UnixNano())
+}
+
+// found notes that there was more to read.
+func (e *ends) found() {
+	if e.at || e.resumed.Load() == 0 {
+		e.at = false
+		e.resumed.Store(time.Now().UnixNano())
+	}
 }
 
 func (g *growing) Read(p []byte) (int, error) {
 	for {
+		look := time.Now()
 		n, err := g.file.Read(p)
+		if n > 0 {
+			g.ends.found()
+		}
 		if g.read += int64(n); n > 0 || err != nil && err != io.EOF {
 			return n, err
 		}
@@ -316,6 +348,7 @@ func (g *growing) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		g.ends.reached(look)
 		now, err := os.Stat(g.path)
 		if err != nil || !os.SameFile(is, now) || is.Size() < g.read || g.ctx.Err() != nil {
 			return 0, io.EOF
@@ -325,7 +358,8 @@ func (g *growing) Read(p []byte) (int, error) {
 }
 
 // merger puts the records of inputs that are read at the same time into the order of their times. Those of one input
-// wait for another unless it is silent.
+// wait for another unless it is silent: nothing came for a while, and a file was at its end after the record was
+// written, however slow the machine is.
 type merger struct {
 	ctx    context.Context
 	wake   chan struct{}
@@ -335,6 +369,7 @@ type merger struct {
 type merged struct {
 	records chan dated
 	failed  error // once records is closed
+	ends    *ends // nil where it is no file
 	head    []dated
 	heard   time.Time
 	ended   bool
@@ -343,8 +378,12 @@ type merged struct {
 func newMerger(ctx context.Context) *merger { return &merger{ctx: ctx, wake: make(chan struct{}, 1)} }
 
 // add starts the reading of an input.
-func (m *merger) add(read func(send func(dated) error) error) {
+func (m *merger) add(path string, read func(end *ends, send func(dated) error) error) {
 	x := &merged{records: make(chan dated, 1000), heard: time.Now()}
+	end := &ends{}
+	if path != "-" {
+		x.ends = end
+	}
 	m.inputs = append(m.inputs, x)
 	wake := func() {
 		select {
@@ -353,7 +392,7 @@ func (m *merger) add(read func(send func(dated) error) error) {
 		}
 	}
 	go func() {
-		x.failed = read(func(d dated) error {
+		x.failed = read(end, func(d dated) error {
 			select {
 			case x.records <- d:
 			case <-m.ctx.Done():
@@ -371,7 +410,7 @@ func (m *merger) add(read func(send func(dated) error) error) {
 func (m *merger) run(each func(dated) error) error {
 	for {
 		var first *merged
-		wait, ended := false, true
+		wait, ended, silent := false, true, int64(math.MaxInt64)
 		for _, x := range m.inputs {
 			if len(x.head) == 0 && !x.ended {
 				select {
@@ -382,7 +421,9 @@ func (m *merger) run(each func(dated) error) error {
 						return x.failed
 					}
 				default:
-					wait = wait || time.Since(x.heard) < followPatience
+					if wait = wait || time.Since(x.heard) < followPatience; x.ends != nil {
+						silent = min(silent, x.ends.looked.Load())
+					}
 				}
 			}
 			ended = ended && x.ended && len(x.head) == 0
@@ -395,7 +436,7 @@ func (m *merger) run(each func(dated) error) error {
 			return m.ctx.Err()
 		case ended:
 			return nil
-		case first != nil && !wait:
+		case first != nil && !wait && (first.ends == nil || first.ends.resumed.Load() < silent):
 			err := each(first.head[0])
 			if first.head = first.head[:0]; err != nil {
 				return err
