@@ -42,6 +42,9 @@ type Options struct {
 	// are known by id; nil means as sent. It is called for one configuration at a time,
 	// and not again for the one in force. If nil, no configuration is followed.
 	Apply func(ctx context.Context, c *pb.Configuration) (effective map[string]*structpb.Value, err error)
+	// Paused is called when an operator paused tuning, and with nil when that is over, if Apply is set and Poll is
+	// not. It must not block.
+	Paused func(*pb.WatchConfigurationsResponse_Paused)
 	// Poll asks for the configuration from time to time, as often as the service says,
 	// in place of a watch.
 	Poll bool
@@ -79,6 +82,7 @@ type Client struct {
 	events
 	inForce *pb.Configuration // the last one applied
 	lost    bool              // it is to be applied again
+	paused  bool              // as Options.Paused was told
 	reapply chan struct{}     // says so
 }
 

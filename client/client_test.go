@@ -357,6 +357,44 @@ func TestRestartAtTheSameInstant(t *testing.T) {
 	}
 }
 
+// A client is told when tuning is paused and resumed, also if its watch was cut when that happened.
+func TestPaused(t *testing.T) {
+	s := newService(t, server.DefaultLimits())
+	told := make(chan bool, 9)
+	_, _ = s.client(client.Options{Apply: (&applied{}).apply,
+		Paused: func(p *pb.WatchConfigurationsResponse_Paused) { told <- p != nil }})
+	pause := func(paused bool) {
+		t.Helper()
+		var err error
+		if tuning := pb.NewTuningServiceClient(s.conn); paused {
+			_, err = tuning.PauseTuning(within(t), &pb.PauseTuningRequest{Name: "schedulers/prod"}, grpc.WaitForReady(true))
+		} else {
+			_, err = tuning.ResumeTuning(within(t), &pb.ResumeTuningRequest{Name: "schedulers/prod"},
+				grpc.WaitForReady(true))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-told:
+			if got != paused {
+				t.Errorf("told paused %v, want %v", got, paused)
+			}
+		case <-within(t).Done():
+			t.Fatalf("not told paused %v", paused)
+		}
+	}
+	pause(true)
+	pause(false)
+	pause(true)
+	s.stop()
+	s.start(false)
+	pause(false)
+	if len(told) > 0 {
+		t.Errorf("told again: %v", <-told)
+	}
+}
+
 // serveFake connects to a server of what is registered.
 func serveFake(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()

@@ -112,6 +112,7 @@ func (c *Client) watchOnce(ctx context.Context, token *string, retry *retrying, 
 	if err != nil {
 		return err
 	}
+	paused := false // a watch begins with what holds, which the bookmark ends
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -119,8 +120,30 @@ func (c *Client) watchOnce(ctx context.Context, token *string, retry *retrying, 
 		}
 		retry.reset()
 		*token = m.GetResumeToken()
+		switch e := m.GetEvent().(type) {
+		case *pb.WatchConfigurationsResponse_Paused_:
+			paused = true
+			c.tellPaused(e.Paused)
+		case *pb.WatchConfigurationsResponse_Resumed_:
+			paused = false
+			c.tellPaused(nil)
+		case *pb.WatchConfigurationsResponse_Bookmark_:
+			if !paused {
+				c.tellPaused(nil)
+			}
+		}
 		if got := m.GetConfiguration(); got != nil {
 			offer(got)
+		}
+	}
+}
+
+// tellPaused reports that tuning is paused, or with nil that it is not, if that is news.
+func (c *Client) tellPaused(p *pb.WatchConfigurationsResponse_Paused) {
+	if now := p != nil; now != c.paused {
+		c.paused = now
+		if c.o.Paused != nil {
+			c.o.Paused(p)
 		}
 	}
 }

@@ -329,6 +329,17 @@ func (s *configurations) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 						Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}}); err != nil {
 					return err
 				}
+				// What a client has nothing to do for.
+				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
+					Event: &pb.WatchConfigurationsResponse_Paused_{
+						Paused: &pb.WatchConfigurationsResponse_Paused{Actor: "operator"}}}); err != nil {
+					return err
+				}
+				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
+					Event: &pb.WatchConfigurationsResponse_Resumed_{
+						Resumed: &pb.WatchConfigurationsResponse_Resumed{}}}); err != nil {
+					return err
+				}
 			}
 			seen = offer
 			s.set(func() { s.sent++ })

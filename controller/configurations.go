@@ -328,3 +328,9 @@ func (w *Watcher) Err() error {
 
 // Current returns what the instance should run, nil if there is nothing.
 func (w *Watcher) Current() *rollout.Configuration { return w.m.snapshot.Load().desired(w.instance) }
+
+// Paused reports whether tuning is paused, and who paused it, if that is known.
+func (w *Watcher) Paused() (*Pause, bool) {
+	v := w.m.snapshot.Load()
+	return v.Pause, v.Paused
+}

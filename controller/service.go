@@ -508,7 +508,8 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 	}
 	pending.Stored()
 	m.snapshot.Store(after)
-	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave { // what instances should run
+	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave || // what instances should run
+		after.Paused != before.Paused {
 		m.watchers.Notify()
 	}
 	return nil

@@ -344,6 +344,15 @@ func (a *agent) now() time.Time {
 	return a.wall(a.at)
 }
 
+// paused notes that tuning is paused or, with nil, resumed.
+func (a *agent) paused(p *pb.WatchConfigurationsResponse_Paused) {
+	if p == nil {
+		a.o.Notify(fmt.Errorf("tuning of %s is resumed", a.name))
+	} else {
+		a.o.Notify(fmt.Errorf("tuning of %s is paused by %q: %s", a.name, p.GetActor(), p.GetReason()))
+	}
+}
+
 // snapshot is what there is in the cluster.
 func (a *agent) snapshot() *pb.Event {
 	a.mu.Lock()

@@ -59,7 +59,7 @@ func (i *instance) run(ctx context.Context) error {
 			o.Apply = nil
 		}
 		if i.first {
-			o.Snapshot = i.agent.snapshot
+			o.Snapshot, o.Paused = i.agent.snapshot, i.agent.paused
 		}
 		c, err := client.New(o)
 		if err == nil {

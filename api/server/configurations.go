@@ -111,6 +111,25 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err := sendCurrent(); err != nil {
 		return err
 	}
+	paused := false // as the watch was told
+	sendPause := func() error {
+		pause, now := watcher.Paused()
+		if now == paused {
+			return nil
+		}
+		if paused = now; !paused {
+			return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Resumed_{
+				Resumed: &pb.WatchConfigurationsResponse_Resumed{}}})
+		}
+		out := &pb.WatchConfigurationsResponse_Paused{}
+		if pause != nil {
+			out.CreateTime, out.Actor, out.Reason = timestamppb.New(pause.Created), pause.Actor, pause.Reason
+		}
+		return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Paused_{Paused: out}})
+	}
+	if err := sendPause(); err != nil {
+		return err
+	}
 	bookmark := &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}
 	if err := send(&pb.WatchConfigurationsResponse{Event: bookmark}); err != nil {
 		return err
@@ -127,7 +146,9 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 			if err = watcher.Err(); err != nil {
 				return s.statusOf(err)
 			}
-			err = sendCurrent()
+			if err = sendCurrent(); err == nil {
+				err = sendPause()
+			}
 		case <-timer.C:
 			alive := &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}
 			err = send(&pb.WatchConfigurationsResponse{Event: alive})

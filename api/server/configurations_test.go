@@ -458,3 +458,48 @@ func reasonOf(err error) string {
 	}
 	return ""
 }
+
+// A watch says whether tuning is paused before its bookmark, and then when that changes.
+func TestWatchPause(t *testing.T) {
+	f := serve(t, nil)
+	if _, err := f.tuning.CreateScheduler(t.Context(), request("s", pb.SchedulerSpec_AUTO)); err != nil {
+		t.Fatal(err)
+	}
+	pause := func() {
+		t.Helper()
+		must[*pb.Scheduler](t)(f.tuning.PauseTuning(t.Context(), &pb.PauseTuningRequest{Name: "schedulers/s"}))
+	}
+	resume := func() {
+		t.Helper()
+		must[*pb.Scheduler](t)(f.tuning.ResumeTuning(t.Context(), &pb.ResumeTuningRequest{Name: "schedulers/s"}))
+	}
+	early := f.watch(t.Context(), &pb.WatchConfigurationsRequest{Parent: "schedulers/s"})
+	if got := early(); got.GetBookmark() == nil {
+		t.Fatal(got)
+	}
+	pause()
+	told := early()
+	if told.GetPaused().GetActor() == "" || told.GetPaused().GetCreateTime() == nil {
+		t.Fatal(told)
+	}
+	for _, req := range []*pb.WatchConfigurationsRequest{
+		{Parent: "schedulers/s"}, {Parent: "schedulers/s", ResumeToken: told.GetResumeToken()}} {
+		late := f.watch(t.Context(), req)
+		if got := late(); got.GetPaused() == nil {
+			t.Error(got)
+		}
+		if got := late(); got.GetBookmark() == nil {
+			t.Error(got)
+		}
+	}
+	resume()
+	resumed := early()
+	if resumed.GetResumed() == nil {
+		t.Error(resumed)
+	}
+	again := f.watch(t.Context(), &pb.WatchConfigurationsRequest{Parent: "schedulers/s",
+		ResumeToken: told.GetResumeToken()})
+	if got := again(); got.GetBookmark() == nil {
+		t.Error(got)
+	}
+}

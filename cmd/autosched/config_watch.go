@@ -21,6 +21,7 @@ func newConfigWatchCmd(f *clientFlags) *cobra.Command {
 		Short:             "Follow the configuration a scheduler should run",
 		Long: `Prints the current configuration and then every new one, a line each, until it
 is interrupted. If the service goes away, the watch continues once it is back.
+That tuning is paused or resumed is reported on the standard error output.
 With --wait it may be started first: it waits until the service answers and the
 scheduler is registered. With --json every line is an autosched.v1
 Configuration.`,
@@ -105,7 +106,11 @@ func (w *watch) follow(ctx context.Context) error {
 		}
 		w.token = got.GetResumeToken()
 		c := got.GetConfiguration()
-		switch {
+		switch p := got.GetPaused(); {
+		case p != nil:
+			fmt.Fprintf(w.notes, "tuning of %s is paused%s\n", shortName(w.name), pauseText(p))
+		case got.GetResumed() != nil:
+			fmt.Fprintf(w.notes, "tuning of %s is resumed\n", shortName(w.name))
 		case c == nil:
 		case w.json:
 			err = printProto(w.out, c, true)
@@ -118,4 +123,18 @@ func (w *watch) follow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// pauseText says since when, by whom and why tuning is paused, as far as that is known.
+func pauseText(p *pb.WatchConfigurationsResponse_Paused) (text string) {
+	if t := p.GetCreateTime(); t != nil {
+		text += " since " + t.AsTime().Format(time.RFC3339)
+	}
+	if p.GetActor() != "" {
+		text += " by " + p.GetActor()
+	}
+	if p.GetReason() != "" {
+		text += ": " + p.GetReason()
+	}
+	return text
 }

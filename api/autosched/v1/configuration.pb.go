@@ -1176,6 +1176,8 @@ type WatchConfigurationsResponse struct {
 	//	*WatchConfigurationsResponse_Configuration
 	//	*WatchConfigurationsResponse_Bookmark_
 	//	*WatchConfigurationsResponse_Heartbeat_
+	//	*WatchConfigurationsResponse_Paused_
+	//	*WatchConfigurationsResponse_Resumed_
 	Event isWatchConfigurationsResponse_Event `protobuf_oneof:"event"`
 	// Resumes after this event.
 	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
@@ -1247,6 +1249,24 @@ func (x *WatchConfigurationsResponse) GetHeartbeat() *WatchConfigurationsRespons
 	return nil
 }
 
+func (x *WatchConfigurationsResponse) GetPaused() *WatchConfigurationsResponse_Paused {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConfigurationsResponse_Paused_); ok {
+			return x.Paused
+		}
+	}
+	return nil
+}
+
+func (x *WatchConfigurationsResponse) GetResumed() *WatchConfigurationsResponse_Resumed {
+	if x != nil {
+		if x, ok := x.Event.(*WatchConfigurationsResponse_Resumed_); ok {
+			return x.Resumed
+		}
+	}
+	return nil
+}
+
 func (x *WatchConfigurationsResponse) GetResumeToken() string {
 	if x != nil {
 		return x.ResumeToken
@@ -1273,11 +1293,26 @@ type WatchConfigurationsResponse_Heartbeat_ struct {
 	Heartbeat *WatchConfigurationsResponse_Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3,oneof"`
 }
 
+type WatchConfigurationsResponse_Paused_ struct {
+	// Tuning is paused: sent before the bookmark if it is when the watch begins, and when an operator pauses it.
+	// What is on offer stays, and operators may still offer something else.
+	Paused *WatchConfigurationsResponse_Paused `protobuf:"bytes,4,opt,name=paused,proto3,oneof"`
+}
+
+type WatchConfigurationsResponse_Resumed_ struct {
+	// Tuning is no longer paused, which the watch said before.
+	Resumed *WatchConfigurationsResponse_Resumed `protobuf:"bytes,5,opt,name=resumed,proto3,oneof"`
+}
+
 func (*WatchConfigurationsResponse_Configuration) isWatchConfigurationsResponse_Event() {}
 
 func (*WatchConfigurationsResponse_Bookmark_) isWatchConfigurationsResponse_Event() {}
 
 func (*WatchConfigurationsResponse_Heartbeat_) isWatchConfigurationsResponse_Event() {}
+
+func (*WatchConfigurationsResponse_Paused_) isWatchConfigurationsResponse_Event() {}
+
+func (*WatchConfigurationsResponse_Resumed_) isWatchConfigurationsResponse_Event() {}
 
 type AcknowledgeConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2562,6 +2597,107 @@ func (*WatchConfigurationsResponse_Heartbeat) Descriptor() ([]byte, []int) {
 	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9, 1}
 }
 
+// A pause. What is not known of it is unset.
+type WatchConfigurationsResponse_Paused struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's time at which it began.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The caller that asked for it.
+	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why, for people.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConfigurationsResponse_Paused) Reset() {
+	*x = WatchConfigurationsResponse_Paused{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConfigurationsResponse_Paused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConfigurationsResponse_Paused) ProtoMessage() {}
+
+func (x *WatchConfigurationsResponse_Paused) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConfigurationsResponse_Paused.ProtoReflect.Descriptor instead.
+func (*WatchConfigurationsResponse_Paused) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9, 2}
+}
+
+func (x *WatchConfigurationsResponse_Paused) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *WatchConfigurationsResponse_Paused) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *WatchConfigurationsResponse_Paused) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// The end of a pause.
+type WatchConfigurationsResponse_Resumed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchConfigurationsResponse_Resumed) Reset() {
+	*x = WatchConfigurationsResponse_Resumed{}
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchConfigurationsResponse_Resumed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchConfigurationsResponse_Resumed) ProtoMessage() {}
+
+func (x *WatchConfigurationsResponse_Resumed) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_configuration_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchConfigurationsResponse_Resumed.ProtoReflect.Descriptor instead.
+func (*WatchConfigurationsResponse_Resumed) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_configuration_proto_rawDescGZIP(), []int{9, 3}
+}
+
 var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
@@ -2689,15 +2825,23 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x13send_initial_events\x18\x03 \x01(\bR\x11sendInitialEvents\x12H\n" +
 	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1f\n" +
 	"\vinstance_id\x18\x14 \x01(\tR\n" +
-	"instanceId\"\xce\x02\n" +
+	"instanceId\"\xe9\x04\n" +
 	"\x1bWatchConfigurationsResponse\x12C\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationH\x00R\rconfiguration\x12P\n" +
 	"\bbookmark\x18\x02 \x01(\v22.autosched.v1.WatchConfigurationsResponse.BookmarkH\x00R\bbookmark\x12S\n" +
-	"\theartbeat\x18\x03 \x01(\v23.autosched.v1.WatchConfigurationsResponse.HeartbeatH\x00R\theartbeat\x12!\n" +
+	"\theartbeat\x18\x03 \x01(\v23.autosched.v1.WatchConfigurationsResponse.HeartbeatH\x00R\theartbeat\x12J\n" +
+	"\x06paused\x18\x04 \x01(\v20.autosched.v1.WatchConfigurationsResponse.PausedH\x00R\x06paused\x12M\n" +
+	"\aresumed\x18\x05 \x01(\v21.autosched.v1.WatchConfigurationsResponse.ResumedH\x00R\aresumed\x12!\n" +
 	"\fresume_token\x18\x06 \x01(\tR\vresumeToken\x1a\n" +
 	"\n" +
 	"\bBookmark\x1a\v\n" +
-	"\tHeartbeatB\a\n" +
+	"\tHeartbeat\x1as\n" +
+	"\x06Paused\x12;\n" +
+	"\vcreate_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x1a\t\n" +
+	"\aResumedB\a\n" +
 	"\x05event\"\xcc\x01\n" +
 	"\x1fAcknowledgeConfigurationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12G\n" +
@@ -2828,7 +2972,7 @@ func file_autosched_v1_configuration_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_configuration_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_autosched_v1_configuration_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_autosched_v1_configuration_proto_goTypes = []any{
 	(Configuration_State)(0),                      // 0: autosched.v1.Configuration.State
 	(Configuration_Origin)(0),                     // 1: autosched.v1.Configuration.Origin
@@ -2866,86 +3010,91 @@ var file_autosched_v1_configuration_proto_goTypes = []any{
 	nil,                                           // 33: autosched.v1.Acknowledgement.EffectiveParametersEntry
 	(*WatchConfigurationsResponse_Bookmark)(nil),  // 34: autosched.v1.WatchConfigurationsResponse.Bookmark
 	(*WatchConfigurationsResponse_Heartbeat)(nil), // 35: autosched.v1.WatchConfigurationsResponse.Heartbeat
-	nil,                           // 36: autosched.v1.PinConfigurationRequest.ParametersEntry
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(*ReportedMetric)(nil),        // 38: autosched.v1.ReportedMetric
-	(*EnergyUse)(nil),             // 39: autosched.v1.EnergyUse
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*structpb.Value)(nil),        // 41: google.protobuf.Value
+	(*WatchConfigurationsResponse_Paused)(nil),    // 36: autosched.v1.WatchConfigurationsResponse.Paused
+	(*WatchConfigurationsResponse_Resumed)(nil),   // 37: autosched.v1.WatchConfigurationsResponse.Resumed
+	nil,                           // 38: autosched.v1.PinConfigurationRequest.ParametersEntry
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*ReportedMetric)(nil),        // 40: autosched.v1.ReportedMetric
+	(*EnergyUse)(nil),             // 41: autosched.v1.EnergyUse
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*structpb.Value)(nil),        // 43: google.protobuf.Value
 }
 var file_autosched_v1_configuration_proto_depIdxs = []int32{
 	0,  // 0: autosched.v1.Configuration.state:type_name -> autosched.v1.Configuration.State
 	1,  // 1: autosched.v1.Configuration.origin:type_name -> autosched.v1.Configuration.Origin
 	31, // 2: autosched.v1.Configuration.parameters:type_name -> autosched.v1.Configuration.ParametersEntry
-	37, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
-	37, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
+	39, // 3: autosched.v1.Configuration.create_time:type_name -> google.protobuf.Timestamp
+	39, // 4: autosched.v1.Configuration.update_time:type_name -> google.protobuf.Timestamp
 	7,  // 5: autosched.v1.Configuration.evidence:type_name -> autosched.v1.TuningEvidence
 	8,  // 6: autosched.v1.Configuration.acknowledgement:type_name -> autosched.v1.Acknowledgement
 	6,  // 7: autosched.v1.Configuration.incident:type_name -> autosched.v1.Incident
 	5,  // 8: autosched.v1.Configuration.epoch:type_name -> autosched.v1.Epoch
 	4,  // 9: autosched.v1.Configuration.review:type_name -> autosched.v1.Review
-	38, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
-	37, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
-	37, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
-	37, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
-	37, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
+	40, // 10: autosched.v1.Configuration.reported_metrics:type_name -> autosched.v1.ReportedMetric
+	39, // 11: autosched.v1.Review.create_time:type_name -> google.protobuf.Timestamp
+	39, // 12: autosched.v1.Incident.scheduler_time:type_name -> google.protobuf.Timestamp
+	39, // 13: autosched.v1.Incident.park_expire_time:type_name -> google.protobuf.Timestamp
+	39, // 14: autosched.v1.TuningEvidence.scheduler_time:type_name -> google.protobuf.Timestamp
 	32, // 15: autosched.v1.TuningEvidence.details:type_name -> autosched.v1.TuningEvidence.DetailsEntry
-	39, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
-	39, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
+	41, // 16: autosched.v1.TuningEvidence.energy:type_name -> autosched.v1.EnergyUse
+	41, // 17: autosched.v1.TuningEvidence.incumbent_energy:type_name -> autosched.v1.EnergyUse
 	2,  // 18: autosched.v1.Acknowledgement.state:type_name -> autosched.v1.Acknowledgement.State
 	33, // 19: autosched.v1.Acknowledgement.effective_parameters:type_name -> autosched.v1.Acknowledgement.EffectiveParametersEntry
-	37, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
+	39, // 20: autosched.v1.Acknowledgement.applied_time:type_name -> google.protobuf.Timestamp
 	3,  // 21: autosched.v1.GetCurrentConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	40, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
-	40, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	42, // 22: autosched.v1.GetCurrentConfigurationResponse.poll_after:type_name -> google.protobuf.Duration
+	42, // 23: autosched.v1.WatchConfigurationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	3,  // 24: autosched.v1.WatchConfigurationsResponse.configuration:type_name -> autosched.v1.Configuration
 	34, // 25: autosched.v1.WatchConfigurationsResponse.bookmark:type_name -> autosched.v1.WatchConfigurationsResponse.Bookmark
 	35, // 26: autosched.v1.WatchConfigurationsResponse.heartbeat:type_name -> autosched.v1.WatchConfigurationsResponse.Heartbeat
-	8,  // 27: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
-	5,  // 28: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
-	3,  // 29: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
-	36, // 30: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
-	37, // 31: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	37, // 32: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
-	37, // 33: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
-	24, // 34: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
-	37, // 35: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
-	37, // 36: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 37: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
-	41, // 38: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
-	41, // 39: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	41, // 40: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
-	9,  // 41: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
-	11, // 42: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
-	13, // 43: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
-	15, // 44: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
-	27, // 45: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
-	16, // 46: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
-	17, // 47: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
-	20, // 48: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
-	21, // 49: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
-	22, // 50: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
-	25, // 51: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
-	28, // 52: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
-	29, // 53: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
-	10, // 54: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
-	12, // 55: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
-	14, // 56: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
-	3,  // 57: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 58: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 59: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
-	18, // 60: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
-	3,  // 61: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
-	3,  // 62: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
-	23, // 63: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
-	26, // 64: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
-	3,  // 65: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
-	30, // 66: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
-	54, // [54:67] is the sub-list for method output_type
-	41, // [41:54] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	36, // 27: autosched.v1.WatchConfigurationsResponse.paused:type_name -> autosched.v1.WatchConfigurationsResponse.Paused
+	37, // 28: autosched.v1.WatchConfigurationsResponse.resumed:type_name -> autosched.v1.WatchConfigurationsResponse.Resumed
+	8,  // 29: autosched.v1.AcknowledgeConfigurationRequest.acknowledgement:type_name -> autosched.v1.Acknowledgement
+	5,  // 30: autosched.v1.AcknowledgeConfigurationRequest.epoch:type_name -> autosched.v1.Epoch
+	3,  // 31: autosched.v1.AcknowledgeConfigurationResponse.configuration:type_name -> autosched.v1.Configuration
+	38, // 32: autosched.v1.PinConfigurationRequest.parameters:type_name -> autosched.v1.PinConfigurationRequest.ParametersEntry
+	39, // 33: autosched.v1.PinConfigurationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	39, // 34: autosched.v1.Pin.create_time:type_name -> google.protobuf.Timestamp
+	39, // 35: autosched.v1.Pin.expire_time:type_name -> google.protobuf.Timestamp
+	24, // 36: autosched.v1.ListParkedConfigurationsResponse.parked_configurations:type_name -> autosched.v1.ParkedConfiguration
+	39, // 37: autosched.v1.ParkedConfiguration.create_time:type_name -> google.protobuf.Timestamp
+	39, // 38: autosched.v1.ParkedConfiguration.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 39: autosched.v1.ListConfigurationsResponse.configurations:type_name -> autosched.v1.Configuration
+	43, // 40: autosched.v1.Configuration.ParametersEntry.value:type_name -> google.protobuf.Value
+	43, // 41: autosched.v1.Acknowledgement.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	39, // 42: autosched.v1.WatchConfigurationsResponse.Paused.create_time:type_name -> google.protobuf.Timestamp
+	43, // 43: autosched.v1.PinConfigurationRequest.ParametersEntry.value:type_name -> google.protobuf.Value
+	9,  // 44: autosched.v1.ConfigurationService.GetCurrentConfiguration:input_type -> autosched.v1.GetCurrentConfigurationRequest
+	11, // 45: autosched.v1.ConfigurationService.WatchConfigurations:input_type -> autosched.v1.WatchConfigurationsRequest
+	13, // 46: autosched.v1.ConfigurationService.AcknowledgeConfiguration:input_type -> autosched.v1.AcknowledgeConfigurationRequest
+	15, // 47: autosched.v1.ConfigurationService.ApproveConfiguration:input_type -> autosched.v1.ApproveConfigurationRequest
+	27, // 48: autosched.v1.ConfigurationService.RollbackConfiguration:input_type -> autosched.v1.RollbackConfigurationRequest
+	16, // 49: autosched.v1.ConfigurationService.PinConfiguration:input_type -> autosched.v1.PinConfigurationRequest
+	17, // 50: autosched.v1.ConfigurationService.UnpinConfiguration:input_type -> autosched.v1.UnpinConfigurationRequest
+	20, // 51: autosched.v1.ConfigurationService.RejectConfiguration:input_type -> autosched.v1.RejectConfigurationRequest
+	21, // 52: autosched.v1.ConfigurationService.UnparkConfiguration:input_type -> autosched.v1.UnparkConfigurationRequest
+	22, // 53: autosched.v1.ConfigurationService.ListParkedConfigurations:input_type -> autosched.v1.ListParkedConfigurationsRequest
+	25, // 54: autosched.v1.ConfigurationService.ForgetInstance:input_type -> autosched.v1.ForgetInstanceRequest
+	28, // 55: autosched.v1.ConfigurationService.GetConfiguration:input_type -> autosched.v1.GetConfigurationRequest
+	29, // 56: autosched.v1.ConfigurationService.ListConfigurations:input_type -> autosched.v1.ListConfigurationsRequest
+	10, // 57: autosched.v1.ConfigurationService.GetCurrentConfiguration:output_type -> autosched.v1.GetCurrentConfigurationResponse
+	12, // 58: autosched.v1.ConfigurationService.WatchConfigurations:output_type -> autosched.v1.WatchConfigurationsResponse
+	14, // 59: autosched.v1.ConfigurationService.AcknowledgeConfiguration:output_type -> autosched.v1.AcknowledgeConfigurationResponse
+	3,  // 60: autosched.v1.ConfigurationService.ApproveConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 61: autosched.v1.ConfigurationService.RollbackConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 62: autosched.v1.ConfigurationService.PinConfiguration:output_type -> autosched.v1.Configuration
+	18, // 63: autosched.v1.ConfigurationService.UnpinConfiguration:output_type -> autosched.v1.UnpinConfigurationResponse
+	3,  // 64: autosched.v1.ConfigurationService.RejectConfiguration:output_type -> autosched.v1.Configuration
+	3,  // 65: autosched.v1.ConfigurationService.UnparkConfiguration:output_type -> autosched.v1.Configuration
+	23, // 66: autosched.v1.ConfigurationService.ListParkedConfigurations:output_type -> autosched.v1.ListParkedConfigurationsResponse
+	26, // 67: autosched.v1.ConfigurationService.ForgetInstance:output_type -> autosched.v1.ForgetInstanceResponse
+	3,  // 68: autosched.v1.ConfigurationService.GetConfiguration:output_type -> autosched.v1.Configuration
+	30, // 69: autosched.v1.ConfigurationService.ListConfigurations:output_type -> autosched.v1.ListConfigurationsResponse
+	57, // [57:70] is the sub-list for method output_type
+	44, // [44:57] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_configuration_proto_init() }
@@ -2959,6 +3108,8 @@ func file_autosched_v1_configuration_proto_init() {
 		(*WatchConfigurationsResponse_Configuration)(nil),
 		(*WatchConfigurationsResponse_Bookmark_)(nil),
 		(*WatchConfigurationsResponse_Heartbeat_)(nil),
+		(*WatchConfigurationsResponse_Paused_)(nil),
+		(*WatchConfigurationsResponse_Resumed_)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2966,7 +3117,7 @@ func file_autosched_v1_configuration_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_configuration_proto_rawDesc), len(file_autosched_v1_configuration_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
