@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// An Event is one of Suggest, Create, Measure, Complete, Stop, Check, Renew, Tick, Evaluate, Pause, Resume
+// An Event is one of Suggest, Create, CreateAll, Measure, Complete, Stop, Check, Renew, Tick, Evaluate, Pause, Resume
 // and Cancel.
 type Event interface {
 	apply(t *transition) error
@@ -176,6 +176,8 @@ func (e Suggest) apply(t *transition) error {
 type Create struct {
 	Config space.Config
 	Final  *Measurement
+	// Failure or Infeasible is why one that was tried before has no measurement.
+	Failure, Infeasible string
 }
 
 func (e Create) apply(t *transition) error {
@@ -187,7 +189,7 @@ func (e Create) apply(t *transition) error {
 	}
 	var before *Trial
 	for _, one := range t.Trials {
-		if t.Spec.AllowRepeats || e.Final != nil || !one.Config.Equal(e.Config) {
+		if t.Spec.AllowRepeats || e.Final != nil || e.Failure+e.Infeasible != "" || !one.Config.Equal(e.Config) {
 			continue
 		}
 		if one.State.Open() {
@@ -201,9 +203,25 @@ func (e Create) apply(t *transition) error {
 	switch {
 	case e.Final != nil:
 		t.end(one.ID, Succeeded, e.Final, "")
+	case e.Infeasible != "":
+		t.end(one.ID, Infeasible, nil, e.Infeasible)
+	case e.Failure != "":
+		t.end(one.ID, Failed, nil, e.Failure)
 	case before != nil:
 		t.end(one.ID, Succeeded, before.Final, "")
 		t.edit(one.ID).SameAs = before.ID
+	}
+	return nil
+}
+
+// CreateAll adds several trials, or none.
+type CreateAll struct{ Trials []Create }
+
+func (e CreateAll) apply(t *transition) error {
+	for i, one := range e.Trials {
+		if err := one.apply(t); err != nil {
+			return fmt.Errorf("trials[%d]: %w", i, err)
+		}
 	}
 	return nil
 }

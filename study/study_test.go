@@ -414,3 +414,24 @@ func TestCausal(t *testing.T) {
 		}
 	}
 }
+
+// Trials that were tried elsewhere are added together, or none is.
+func TestCreateAll(t *testing.T) {
+	c := newClient(t, nil)
+	at := func(x float64) space.Config { return c.s.Space.Default().With("x", space.Num(x)) }
+	measured := func(v float64) *Measurement { return &Measurement{Metrics: map[string]float64{"wait": v}} }
+	c.do(CreateAll{[]Create{{Config: at(.1), Final: measured(5)}, {Config: at(.2), Failure: "it crashed"},
+		{Config: at(.3), Infeasible: "too small"}, {Config: at(.4)}, {Config: at(.1), Final: measured(6)}}})
+	var got []TrialState
+	for _, one := range c.s.Trials {
+		got = append(got, one.State)
+	}
+	want := []TrialState{Succeeded, Failed, Infeasible, Requested, Succeeded}
+	if !slices.Equal(got, want) || c.s.Trials[1].Reason != "it crashed" || c.s.Ended != 4 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	err := c.try(CreateAll{[]Create{{Config: at(.5)}, {Config: at(.4)}}}) // the second waits to be measured
+	if !errors.Is(err, ErrExists) || len(c.s.Trials) != 5 || c.s.LastTrial != 5 {
+		t.Errorf("%v; there are %d trials", err, len(c.s.Trials))
+	}
+}

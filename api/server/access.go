@@ -105,6 +105,7 @@ var methodRules = map[string]rule{
 	pb.StudyService_ListEvaluators_FullMethodName:               {roles: readerRoles, own: "parent"},
 	pb.StudyService_SuggestTrials_FullMethodName:                {roles: operatorRoles, own: "parent"},
 	pb.StudyService_CreateTrial_FullMethodName:                  {roles: operatorRoles, own: "parent"},
+	pb.StudyService_BatchCreateTrials_FullMethodName:            {roles: operatorRoles, own: "parent"},
 	pb.StudyService_GetTrial_FullMethodName:                     {roles: readerRoles, own: "name"},
 	pb.StudyService_ListTrials_FullMethodName:                   {roles: readerRoles, own: "parent"},
 	pb.StudyService_AddTrialMeasurement_FullMethodName:          {roles: operatorRoles, own: "name"},

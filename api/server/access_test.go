@@ -224,6 +224,7 @@ method                                                    none viewer operator a
 /autosched.v1.StudyService/ListEvaluators                  -    *      *        *     *   -
 /autosched.v1.StudyService/SuggestTrials                   -    -      *        *     *   -
 /autosched.v1.StudyService/CreateTrial                     -    -      *        *     *   -
+/autosched.v1.StudyService/BatchCreateTrials               -    -      *        *     *   -
 /autosched.v1.StudyService/GetTrial                        -    *      *        *     *   -
 /autosched.v1.StudyService/ListTrials                      -    *      *        *     *   -
 /autosched.v1.StudyService/AddTrialMeasurement             -    -      *        *     *   -

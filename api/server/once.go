@@ -110,6 +110,8 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 		return s.GetTrial(ctx, &pb.GetTrialRequest{Name: name})
 	case "Finding":
 		return s.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
+	case "BatchCreateTrialsResponse":
+		return s.createdBefore(name)
 	case "FreezeTuningResponse":
 		all, err := s.named(name)
 		return &pb.FreezeTuningResponse{Schedulers: all}, err

@@ -331,18 +331,18 @@ func measurement(field string, p *pb.Measurement, spec *study.Spec, last bool) (
 }
 
 // userConfig reads the parameters of a trial that a user wants, those left out at their defaults.
-func userConfig(p *pb.Trial, sp *space.Space) (space.Config, error) {
+func userConfig(field string, p *pb.Trial, sp *space.Space) (space.Config, error) {
 	text, err := protojson.Marshal(&structpb.Struct{Fields: p.GetParameters()})
 	if err != nil {
-		return space.Config{}, invalid("trial.parameters", "%v", err)
+		return space.Config{}, invalid(field+".parameters", "%v", err)
 	}
 	c, changes, err := sp.LoadConfig(text)
 	if err != nil {
-		return c, invalid("trial.parameters", "%v", err)
+		return c, invalid(field+".parameters", "%v", err)
 	}
 	for _, ch := range changes {
 		if !ch.From.IsZero() && !ch.To.IsZero() {
-			return c, invalid("trial.parameters."+ch.Param, "%s breaks %s, which would make it %s", ch.From, ch.Rule,
+			return c, invalid(field+".parameters."+ch.Param, "%s breaks %s, which would make it %s", ch.From, ch.Rule,
 				ch.To)
 		}
 	}

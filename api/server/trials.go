@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -58,16 +59,99 @@ func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	e := study.Create{}
-	if e.Config, err = userConfig(req.GetTrial(), state.Space); err != nil {
+	e, err := created("trial", req.GetTrial(), &state)
+	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	if m := req.GetTrial().GetFinalMeasurement(); m != nil {
-		if e.Final, err = measurement("trial.final_measurement", m, &state.Spec, true); err != nil {
+	return s.do(ctx, scheduler, id, 0, e)
+}
+
+// created reads a trial that a user adds.
+func created(field string, p *pb.Trial, state *study.State) (e study.Create, err error) {
+	if e.Config, err = userConfig(field, p, state.Space); err != nil {
+		return e, err
+	}
+	if m := p.GetFinalMeasurement(); m != nil {
+		e.Final, err = measurement(field+".final_measurement", m, &state.Spec, true)
+	}
+	return e, err
+}
+
+// maxTrials bounds the trials of one request.
+const maxTrials = 1000
+
+// BatchCreateTrials adds several trials, or none.
+func (s *Server) BatchCreateTrials(ctx context.Context,
+	req *pb.BatchCreateTrialsRequest) (*pb.BatchCreateTrialsResponse, error) {
+	scheduler, id, err := parseStudy("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	state, err := s.studies.Study(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	if n := len(req.GetTrials()); n < 1 || n > maxTrials {
+		return nil, s.statusOf(invalid("trials", "are %d, not 1 to %d", n, maxTrials))
+	}
+	var all []study.Create
+	for i, p := range req.GetTrials() {
+		field := fmt.Sprintf("trials[%d]", i)
+		e, err := created(field, p, &state)
+		if err != nil {
 			return nil, s.statusOf(err)
 		}
+		switch ended := p.GetState(); {
+		case ended == pb.Trial_STATE_UNSPECIFIED, ended == pb.Trial_SUCCEEDED && e.Final != nil:
+		case ended != pb.Trial_FAILED && ended != pb.Trial_INFEASIBLE:
+			err = invalid(field+".state", "is %v: want FAILED, INFEASIBLE, SUCCEEDED with a final_measurement, or none",
+				ended)
+		case e.Final != nil:
+			err = invalid(field+".final_measurement", "a trial that is %v has none", ended)
+		case p.GetReason() == "" || len(p.GetReason()) > longestText:
+			err = invalid(field+".reason", "has %d bytes, want 1 to %d", len(p.GetReason()), longestText)
+		case ended == pb.Trial_FAILED:
+			e.Failure = p.GetReason()
+		default:
+			e.Infeasible = p.GetReason()
+		}
+		if err != nil {
+			return nil, s.statusOf(err)
+		}
+		all = append(all, e)
 	}
-	return s.do(ctx, scheduler, id, 0, e)
+	state, trials, err := s.studies.CreateTrials(ctx, scheduler, id, all)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.BatchCreateTrialsResponse{Trials: mapped(trials, func(t **study.Trial) *pb.Trial {
+		return trialToProto(scheduler, &state, *t)
+	})}, nil
+}
+
+// createdBefore is the answer to a BatchCreateTrials that is sent again, of the name of what it made: the first and the
+// last trial.
+func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, error) {
+	var first, last int64
+	parent, numbers, _ := strings.Cut(name, "/trials/")
+	scheduler, id, err := parseStudy("parent", parent)
+	if err == nil {
+		_, err = fmt.Sscanf(numbers, "%d-%d", &first, &last)
+	}
+	if err != nil {
+		return nil, s.statusOf(invalid("request_id", "is of trials %q, which are not known", name))
+	}
+	state, err := s.studies.Study(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	out := &pb.BatchCreateTrialsResponse{}
+	for n := first; n <= last; n++ {
+		if t := state.Trial(n); t != nil {
+			out.Trials = append(out.Trials, trialToProto(scheduler, &state, t))
+		}
+	}
+	return out, nil
 }
 
 // do makes a change of a trial.

@@ -13,8 +13,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -127,34 +125,30 @@ func (c *client) addTrials(ctx context.Context, study string, trials []*pb.Trial
 	for _, t := range have.GetTrials() {
 		known[parametersLine(t)] = true
 	}
+	var add []*pb.Trial
 	for _, t := range trials {
 		if known[parametersLine(t)] {
 			continue
 		}
 		known[parametersLine(t)] = true
-		add := &pb.Trial{Parameters: t.GetParameters()}
+		one := &pb.Trial{Parameters: t.GetParameters(), State: t.GetState(), Reason: t.GetReason()}
 		if t.GetState() == pb.Trial_SUCCEEDED {
-			add.FinalMeasurement = t.GetFinalMeasurement()
+			one.FinalMeasurement, one.Reason = t.GetFinalMeasurement(), ""
 		}
-		got, err := c.studies.CreateTrial(ctx, &pb.CreateTrialRequest{Parent: study, Trial: add})
-		if status.Code(err) == codes.AlreadyExists {
-			continue
-		}
-		if err == nil && t.GetState() != pb.Trial_SUCCEEDED {
-			req := &pb.CompleteTrialRequest{Name: got.GetName(),
-				Result: &pb.CompleteTrialRequest_Failure{Failure: t.GetReason()}}
-			if t.GetState() == pb.Trial_INFEASIBLE {
-				req.Result = &pb.CompleteTrialRequest_InfeasibleReason{InfeasibleReason: t.GetReason()}
-			}
-			_, err = c.studies.CompleteTrial(ctx, req)
-		}
-		if err != nil {
+		add = append(add, one)
+	}
+	for some := range slices.Chunk(add, trialBatch) {
+		req := &pb.BatchCreateTrialsRequest{Parent: study, Trials: some}
+		if _, err := c.studies.BatchCreateTrials(ctx, req); err != nil {
 			return n, err
 		}
-		n++
+		n += len(some)
 	}
 	return n, nil
 }
+
+// trialBatch is how many trials one request adds.
+const trialBatch = 1000
 
 // readTrials reads the trials that ended of an export or of Optuna's journal. Errors begin with the line.
 func readTrials(text []byte, metric string) ([]*pb.Trial, error) {

@@ -452,6 +452,10 @@ func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Ev
 		c.Audit = log(&before, &next)
 	}
 	pending := controller.PendingOf(ctx)
+	if _, ok := e.(study.CreateAll); ok {
+		pending.Made(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d-%d", m.scheduler, m.id, before.LastTrial+1,
+			next.LastTrial))
+	}
 	if _, ok := e.(study.Create); ok {
 		pending.Made(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", m.scheduler, m.id, changed[0].ID))
 	}
@@ -581,6 +585,26 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 			after.Trial(trial).State)
 	}
 	return after, after.Trial(trial), nil
+}
+
+// CreateTrials adds trials to a study, all or none, and returns them.
+func (s *Service) CreateTrials(ctx context.Context, scheduler, id string, all []study.Create) (study.State,
+	[]*study.Trial, error) {
+	m, err := s.find(scheduler, id)
+	if err != nil {
+		return study.State{}, nil, err
+	}
+	e := study.CreateAll{Trials: all}
+	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+			Fields: []audit.Field{{Name: "studies/" + id + ".last_trial", Before: fmt.Sprint(before.LastTrial),
+				After: fmt.Sprint(after.LastTrial)}}}
+	})
+	if err != nil {
+		return after, nil, err
+	}
+	s.o.Log.DebugContext(ctx, "trials added", "scheduler", scheduler, "study", id, "trials", len(all))
+	return after, after.Trials[after.LastTrial-int64(len(all)):], nil
 }
 
 // Operate makes an operator's change of a study, if check returns nil.

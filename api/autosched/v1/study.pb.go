@@ -1924,6 +1924,124 @@ func (x *CreateTrialRequest) GetValidateOnly() bool {
 	return false
 }
 
+type BatchCreateTrialsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. schedulers/{scheduler}/studies/{study}
+	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// 1 to 1000. Of each its parameters, those left out at their defaults, and what is known of it: a final_measurement
+	// if it was measured, or the state FAILED or INFEASIBLE with the reason. With neither it is to be measured.
+	Trials []*Trial `protobuf:"bytes,2,rep,name=trials,proto3" json:"trials,omitempty"`
+	// Makes it safe to send the request again: docs/service.md.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchCreateTrialsRequest) Reset() {
+	*x = BatchCreateTrialsRequest{}
+	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchCreateTrialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchCreateTrialsRequest) ProtoMessage() {}
+
+func (x *BatchCreateTrialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchCreateTrialsRequest.ProtoReflect.Descriptor instead.
+func (*BatchCreateTrialsRequest) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *BatchCreateTrialsRequest) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *BatchCreateTrialsRequest) GetTrials() []*Trial {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
+func (x *BatchCreateTrialsRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *BatchCreateTrialsRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type BatchCreateTrialsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The trials in the order of the request.
+	Trials        []*Trial `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchCreateTrialsResponse) Reset() {
+	*x = BatchCreateTrialsResponse{}
+	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchCreateTrialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchCreateTrialsResponse) ProtoMessage() {}
+
+func (x *BatchCreateTrialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchCreateTrialsResponse.ProtoReflect.Descriptor instead.
+func (*BatchCreateTrialsResponse) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BatchCreateTrialsResponse) GetTrials() []*Trial {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
 type GetTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}/trials/{trial}
@@ -1934,7 +2052,7 @@ type GetTrialRequest struct {
 
 func (x *GetTrialRequest) Reset() {
 	*x = GetTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	mi := &file_autosched_v1_study_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2064,7 @@ func (x *GetTrialRequest) String() string {
 func (*GetTrialRequest) ProtoMessage() {}
 
 func (x *GetTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[21]
+	mi := &file_autosched_v1_study_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2077,7 @@ func (x *GetTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTrialRequest.ProtoReflect.Descriptor instead.
 func (*GetTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{21}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetTrialRequest) GetName() string {
@@ -1985,7 +2103,7 @@ type ListTrialsRequest struct {
 
 func (x *ListTrialsRequest) Reset() {
 	*x = ListTrialsRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	mi := &file_autosched_v1_study_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2115,7 @@ func (x *ListTrialsRequest) String() string {
 func (*ListTrialsRequest) ProtoMessage() {}
 
 func (x *ListTrialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[22]
+	mi := &file_autosched_v1_study_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2128,7 @@ func (x *ListTrialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTrialsRequest.ProtoReflect.Descriptor instead.
 func (*ListTrialsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{22}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListTrialsRequest) GetParent() string {
@@ -2059,7 +2177,7 @@ type ListTrialsResponse struct {
 
 func (x *ListTrialsResponse) Reset() {
 	*x = ListTrialsResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[23]
+	mi := &file_autosched_v1_study_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2189,7 @@ func (x *ListTrialsResponse) String() string {
 func (*ListTrialsResponse) ProtoMessage() {}
 
 func (x *ListTrialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[23]
+	mi := &file_autosched_v1_study_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2202,7 @@ func (x *ListTrialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTrialsResponse.ProtoReflect.Descriptor instead.
 func (*ListTrialsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{23}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTrialsResponse) GetTrials() []*Trial {
@@ -2114,7 +2232,7 @@ type AddTrialMeasurementRequest struct {
 
 func (x *AddTrialMeasurementRequest) Reset() {
 	*x = AddTrialMeasurementRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[24]
+	mi := &file_autosched_v1_study_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2244,7 @@ func (x *AddTrialMeasurementRequest) String() string {
 func (*AddTrialMeasurementRequest) ProtoMessage() {}
 
 func (x *AddTrialMeasurementRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[24]
+	mi := &file_autosched_v1_study_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2257,7 @@ func (x *AddTrialMeasurementRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddTrialMeasurementRequest.ProtoReflect.Descriptor instead.
 func (*AddTrialMeasurementRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{24}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AddTrialMeasurementRequest) GetName() string {
@@ -2185,7 +2303,7 @@ type CompleteTrialRequest struct {
 
 func (x *CompleteTrialRequest) Reset() {
 	*x = CompleteTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[25]
+	mi := &file_autosched_v1_study_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2315,7 @@ func (x *CompleteTrialRequest) String() string {
 func (*CompleteTrialRequest) ProtoMessage() {}
 
 func (x *CompleteTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[25]
+	mi := &file_autosched_v1_study_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2328,7 @@ func (x *CompleteTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTrialRequest.ProtoReflect.Descriptor instead.
 func (*CompleteTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{25}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompleteTrialRequest) GetName() string {
@@ -2304,7 +2422,7 @@ type StopTrialRequest struct {
 
 func (x *StopTrialRequest) Reset() {
 	*x = StopTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[26]
+	mi := &file_autosched_v1_study_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2434,7 @@ func (x *StopTrialRequest) String() string {
 func (*StopTrialRequest) ProtoMessage() {}
 
 func (x *StopTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[26]
+	mi := &file_autosched_v1_study_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2447,7 @@ func (x *StopTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopTrialRequest.ProtoReflect.Descriptor instead.
 func (*StopTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{26}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StopTrialRequest) GetName() string {
@@ -2356,7 +2474,7 @@ type CheckTrialEarlyStoppingStateRequest struct {
 
 func (x *CheckTrialEarlyStoppingStateRequest) Reset() {
 	*x = CheckTrialEarlyStoppingStateRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[27]
+	mi := &file_autosched_v1_study_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2486,7 @@ func (x *CheckTrialEarlyStoppingStateRequest) String() string {
 func (*CheckTrialEarlyStoppingStateRequest) ProtoMessage() {}
 
 func (x *CheckTrialEarlyStoppingStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[27]
+	mi := &file_autosched_v1_study_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2499,7 @@ func (x *CheckTrialEarlyStoppingStateRequest) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use CheckTrialEarlyStoppingStateRequest.ProtoReflect.Descriptor instead.
 func (*CheckTrialEarlyStoppingStateRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{27}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CheckTrialEarlyStoppingStateRequest) GetName() string {
@@ -2401,7 +2519,7 @@ type CheckTrialEarlyStoppingStateResponse struct {
 
 func (x *CheckTrialEarlyStoppingStateResponse) Reset() {
 	*x = CheckTrialEarlyStoppingStateResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[28]
+	mi := &file_autosched_v1_study_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2531,7 @@ func (x *CheckTrialEarlyStoppingStateResponse) String() string {
 func (*CheckTrialEarlyStoppingStateResponse) ProtoMessage() {}
 
 func (x *CheckTrialEarlyStoppingStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[28]
+	mi := &file_autosched_v1_study_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2544,7 @@ func (x *CheckTrialEarlyStoppingStateResponse) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use CheckTrialEarlyStoppingStateResponse.ProtoReflect.Descriptor instead.
 func (*CheckTrialEarlyStoppingStateResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{28}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckTrialEarlyStoppingStateResponse) GetShouldStop() bool {
@@ -2446,7 +2564,7 @@ type RenewTrialLeaseRequest struct {
 
 func (x *RenewTrialLeaseRequest) Reset() {
 	*x = RenewTrialLeaseRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[29]
+	mi := &file_autosched_v1_study_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2576,7 @@ func (x *RenewTrialLeaseRequest) String() string {
 func (*RenewTrialLeaseRequest) ProtoMessage() {}
 
 func (x *RenewTrialLeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[29]
+	mi := &file_autosched_v1_study_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2589,7 @@ func (x *RenewTrialLeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewTrialLeaseRequest.ProtoReflect.Descriptor instead.
 func (*RenewTrialLeaseRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{29}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RenewTrialLeaseRequest) GetName() string {
@@ -2495,7 +2613,7 @@ type ProposeTrialRequest struct {
 
 func (x *ProposeTrialRequest) Reset() {
 	*x = ProposeTrialRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[30]
+	mi := &file_autosched_v1_study_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2625,7 @@ func (x *ProposeTrialRequest) String() string {
 func (*ProposeTrialRequest) ProtoMessage() {}
 
 func (x *ProposeTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[30]
+	mi := &file_autosched_v1_study_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2638,7 @@ func (x *ProposeTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeTrialRequest.ProtoReflect.Descriptor instead.
 func (*ProposeTrialRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{30}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ProposeTrialRequest) GetName() string {
@@ -2556,7 +2674,7 @@ type ListOptimalTrialsRequest struct {
 
 func (x *ListOptimalTrialsRequest) Reset() {
 	*x = ListOptimalTrialsRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[31]
+	mi := &file_autosched_v1_study_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2686,7 @@ func (x *ListOptimalTrialsRequest) String() string {
 func (*ListOptimalTrialsRequest) ProtoMessage() {}
 
 func (x *ListOptimalTrialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[31]
+	mi := &file_autosched_v1_study_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2699,7 @@ func (x *ListOptimalTrialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOptimalTrialsRequest.ProtoReflect.Descriptor instead.
 func (*ListOptimalTrialsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{31}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListOptimalTrialsRequest) GetParent() string {
@@ -2608,7 +2726,7 @@ type ListOptimalTrialsResponse struct {
 
 func (x *ListOptimalTrialsResponse) Reset() {
 	*x = ListOptimalTrialsResponse{}
-	mi := &file_autosched_v1_study_proto_msgTypes[32]
+	mi := &file_autosched_v1_study_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2738,7 @@ func (x *ListOptimalTrialsResponse) String() string {
 func (*ListOptimalTrialsResponse) ProtoMessage() {}
 
 func (x *ListOptimalTrialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[32]
+	mi := &file_autosched_v1_study_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2751,7 @@ func (x *ListOptimalTrialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOptimalTrialsResponse.ProtoReflect.Descriptor instead.
 func (*ListOptimalTrialsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{32}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListOptimalTrialsResponse) GetOptimalTrials() []*Trial {
@@ -2657,7 +2775,7 @@ type EstimateStudyRequest struct {
 
 func (x *EstimateStudyRequest) Reset() {
 	*x = EstimateStudyRequest{}
-	mi := &file_autosched_v1_study_proto_msgTypes[33]
+	mi := &file_autosched_v1_study_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2787,7 @@ func (x *EstimateStudyRequest) String() string {
 func (*EstimateStudyRequest) ProtoMessage() {}
 
 func (x *EstimateStudyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[33]
+	mi := &file_autosched_v1_study_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2800,7 @@ func (x *EstimateStudyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateStudyRequest.ProtoReflect.Descriptor instead.
 func (*EstimateStudyRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{33}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EstimateStudyRequest) GetName() string {
@@ -2725,7 +2843,7 @@ type StudyEstimate struct {
 
 func (x *StudyEstimate) Reset() {
 	*x = StudyEstimate{}
-	mi := &file_autosched_v1_study_proto_msgTypes[34]
+	mi := &file_autosched_v1_study_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2855,7 @@ func (x *StudyEstimate) String() string {
 func (*StudyEstimate) ProtoMessage() {}
 
 func (x *StudyEstimate) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[34]
+	mi := &file_autosched_v1_study_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2868,7 @@ func (x *StudyEstimate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StudyEstimate.ProtoReflect.Descriptor instead.
 func (*StudyEstimate) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{34}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StudyEstimate) GetRemainingTrials() int32 {
@@ -2801,7 +2919,7 @@ type ListOptimalTrialsRequest_Objective struct {
 
 func (x *ListOptimalTrialsRequest_Objective) Reset() {
 	*x = ListOptimalTrialsRequest_Objective{}
-	mi := &file_autosched_v1_study_proto_msgTypes[39]
+	mi := &file_autosched_v1_study_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +2931,7 @@ func (x *ListOptimalTrialsRequest_Objective) String() string {
 func (*ListOptimalTrialsRequest_Objective) ProtoMessage() {}
 
 func (x *ListOptimalTrialsRequest_Objective) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_study_proto_msgTypes[39]
+	mi := &file_autosched_v1_study_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +2944,7 @@ func (x *ListOptimalTrialsRequest_Objective) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use ListOptimalTrialsRequest_Objective.ProtoReflect.Descriptor instead.
 func (*ListOptimalTrialsRequest_Objective) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_study_proto_rawDescGZIP(), []int{31, 0}
+	return file_autosched_v1_study_proto_rawDescGZIP(), []int{33, 0}
 }
 
 func (x *ListOptimalTrialsRequest_Objective) GetMetricId() string {
@@ -3041,7 +3159,15 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x05trial\x18\x02 \x01(\v2\x13.autosched.v1.TrialR\x05trial\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"%\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xa3\x01\n" +
+	"\x18BatchCreateTrialsRequest\x12\x16\n" +
+	"\x06parent\x18\x01 \x01(\tR\x06parent\x12+\n" +
+	"\x06trials\x18\x02 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"H\n" +
+	"\x19BatchCreateTrialsResponse\x12+\n" +
+	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\"%\n" +
 	"\x0fGetTrialRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x01\n" +
 	"\x11ListTrialsRequest\x12\x16\n" +
@@ -3103,7 +3229,7 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +
 	"\x0fmeasured_trials\x18\x03 \x01(\x05R\x0emeasuredTrials\x12K\n" +
 	"\x14total_trial_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x12totalTrialDuration\x12H\n" +
-	"\x12remaining_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x11remainingDuration2\x8f\r\n" +
+	"\x12remaining_duration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x11remainingDuration2\xf5\r\n" +
 	"\fStudyService\x12D\n" +
 	"\vCreateStudy\x12 .autosched.v1.CreateStudyRequest\x1a\x13.autosched.v1.Study\x12>\n" +
 	"\bGetStudy\x12\x1d.autosched.v1.GetStudyRequest\x1a\x13.autosched.v1.Study\x12R\n" +
@@ -3116,7 +3242,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\bRunStudy\x12\x1d.autosched.v1.RunStudyRequest\x1a\x13.autosched.v1.Study\x12[\n" +
 	"\x0eListEvaluators\x12#.autosched.v1.ListEvaluatorsRequest\x1a$.autosched.v1.ListEvaluatorsResponse\x12X\n" +
 	"\rSuggestTrials\x12\".autosched.v1.SuggestTrialsRequest\x1a#.autosched.v1.SuggestTrialsResponse\x12D\n" +
-	"\vCreateTrial\x12 .autosched.v1.CreateTrialRequest\x1a\x13.autosched.v1.Trial\x12>\n" +
+	"\vCreateTrial\x12 .autosched.v1.CreateTrialRequest\x1a\x13.autosched.v1.Trial\x12d\n" +
+	"\x11BatchCreateTrials\x12&.autosched.v1.BatchCreateTrialsRequest\x1a'.autosched.v1.BatchCreateTrialsResponse\x12>\n" +
 	"\bGetTrial\x12\x1d.autosched.v1.GetTrialRequest\x1a\x13.autosched.v1.Trial\x12O\n" +
 	"\n" +
 	"ListTrials\x12\x1f.autosched.v1.ListTrialsRequest\x1a .autosched.v1.ListTrialsResponse\x12T\n" +
@@ -3142,7 +3269,7 @@ func file_autosched_v1_study_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_study_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_autosched_v1_study_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_autosched_v1_study_proto_goTypes = []any{
 	(Study_State)(0),                             // 0: autosched.v1.Study.State
 	(StudySpec_Goal)(0),                          // 1: autosched.v1.StudySpec.Goal
@@ -3169,125 +3296,131 @@ var file_autosched_v1_study_proto_goTypes = []any{
 	(*SuggestTrialsRequest)(nil),                 // 22: autosched.v1.SuggestTrialsRequest
 	(*SuggestTrialsResponse)(nil),                // 23: autosched.v1.SuggestTrialsResponse
 	(*CreateTrialRequest)(nil),                   // 24: autosched.v1.CreateTrialRequest
-	(*GetTrialRequest)(nil),                      // 25: autosched.v1.GetTrialRequest
-	(*ListTrialsRequest)(nil),                    // 26: autosched.v1.ListTrialsRequest
-	(*ListTrialsResponse)(nil),                   // 27: autosched.v1.ListTrialsResponse
-	(*AddTrialMeasurementRequest)(nil),           // 28: autosched.v1.AddTrialMeasurementRequest
-	(*CompleteTrialRequest)(nil),                 // 29: autosched.v1.CompleteTrialRequest
-	(*StopTrialRequest)(nil),                     // 30: autosched.v1.StopTrialRequest
-	(*CheckTrialEarlyStoppingStateRequest)(nil),  // 31: autosched.v1.CheckTrialEarlyStoppingStateRequest
-	(*CheckTrialEarlyStoppingStateResponse)(nil), // 32: autosched.v1.CheckTrialEarlyStoppingStateResponse
-	(*RenewTrialLeaseRequest)(nil),               // 33: autosched.v1.RenewTrialLeaseRequest
-	(*ProposeTrialRequest)(nil),                  // 34: autosched.v1.ProposeTrialRequest
-	(*ListOptimalTrialsRequest)(nil),             // 35: autosched.v1.ListOptimalTrialsRequest
-	(*ListOptimalTrialsResponse)(nil),            // 36: autosched.v1.ListOptimalTrialsResponse
-	(*EstimateStudyRequest)(nil),                 // 37: autosched.v1.EstimateStudyRequest
-	(*StudyEstimate)(nil),                        // 38: autosched.v1.StudyEstimate
-	nil,                                          // 39: autosched.v1.Study.TrialCountsEntry
-	nil,                                          // 40: autosched.v1.Measurement.MetricsEntry
-	nil,                                          // 41: autosched.v1.Trial.ParametersEntry
-	nil,                                          // 42: autosched.v1.Trial.SuggestedParametersEntry
-	(*ListOptimalTrialsRequest_Objective)(nil),   // 43: autosched.v1.ListOptimalTrialsRequest.Objective
-	(*timestamppb.Timestamp)(nil),                // 44: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),                  // 45: google.protobuf.Duration
-	(*ParameterSpec)(nil),                        // 46: autosched.v1.ParameterSpec
-	(*DependencyConstraint)(nil),                 // 47: autosched.v1.DependencyConstraint
-	(*structpb.Value)(nil),                       // 48: google.protobuf.Value
-	(*emptypb.Empty)(nil),                        // 49: google.protobuf.Empty
-	(*Configuration)(nil),                        // 50: autosched.v1.Configuration
+	(*BatchCreateTrialsRequest)(nil),             // 25: autosched.v1.BatchCreateTrialsRequest
+	(*BatchCreateTrialsResponse)(nil),            // 26: autosched.v1.BatchCreateTrialsResponse
+	(*GetTrialRequest)(nil),                      // 27: autosched.v1.GetTrialRequest
+	(*ListTrialsRequest)(nil),                    // 28: autosched.v1.ListTrialsRequest
+	(*ListTrialsResponse)(nil),                   // 29: autosched.v1.ListTrialsResponse
+	(*AddTrialMeasurementRequest)(nil),           // 30: autosched.v1.AddTrialMeasurementRequest
+	(*CompleteTrialRequest)(nil),                 // 31: autosched.v1.CompleteTrialRequest
+	(*StopTrialRequest)(nil),                     // 32: autosched.v1.StopTrialRequest
+	(*CheckTrialEarlyStoppingStateRequest)(nil),  // 33: autosched.v1.CheckTrialEarlyStoppingStateRequest
+	(*CheckTrialEarlyStoppingStateResponse)(nil), // 34: autosched.v1.CheckTrialEarlyStoppingStateResponse
+	(*RenewTrialLeaseRequest)(nil),               // 35: autosched.v1.RenewTrialLeaseRequest
+	(*ProposeTrialRequest)(nil),                  // 36: autosched.v1.ProposeTrialRequest
+	(*ListOptimalTrialsRequest)(nil),             // 37: autosched.v1.ListOptimalTrialsRequest
+	(*ListOptimalTrialsResponse)(nil),            // 38: autosched.v1.ListOptimalTrialsResponse
+	(*EstimateStudyRequest)(nil),                 // 39: autosched.v1.EstimateStudyRequest
+	(*StudyEstimate)(nil),                        // 40: autosched.v1.StudyEstimate
+	nil,                                          // 41: autosched.v1.Study.TrialCountsEntry
+	nil,                                          // 42: autosched.v1.Measurement.MetricsEntry
+	nil,                                          // 43: autosched.v1.Trial.ParametersEntry
+	nil,                                          // 44: autosched.v1.Trial.SuggestedParametersEntry
+	(*ListOptimalTrialsRequest_Objective)(nil),   // 45: autosched.v1.ListOptimalTrialsRequest.Objective
+	(*timestamppb.Timestamp)(nil),                // 46: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),                  // 47: google.protobuf.Duration
+	(*ParameterSpec)(nil),                        // 48: autosched.v1.ParameterSpec
+	(*DependencyConstraint)(nil),                 // 49: autosched.v1.DependencyConstraint
+	(*structpb.Value)(nil),                       // 50: google.protobuf.Value
+	(*emptypb.Empty)(nil),                        // 51: google.protobuf.Empty
+	(*Configuration)(nil),                        // 52: autosched.v1.Configuration
 }
 var file_autosched_v1_study_proto_depIdxs = []int32{
 	6,  // 0: autosched.v1.Study.spec:type_name -> autosched.v1.StudySpec
 	0,  // 1: autosched.v1.Study.state:type_name -> autosched.v1.Study.State
-	44, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
-	44, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
-	39, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
+	46, // 2: autosched.v1.Study.create_time:type_name -> google.protobuf.Timestamp
+	46, // 3: autosched.v1.Study.update_time:type_name -> google.protobuf.Timestamp
+	41, // 4: autosched.v1.Study.trial_counts:type_name -> autosched.v1.Study.TrialCountsEntry
 	8,  // 5: autosched.v1.Study.best_trial:type_name -> autosched.v1.Trial
 	5,  // 6: autosched.v1.Study.run:type_name -> autosched.v1.StudyRun
-	44, // 7: autosched.v1.StudyRun.start_time:type_name -> google.protobuf.Timestamp
+	46, // 7: autosched.v1.StudyRun.start_time:type_name -> google.protobuf.Timestamp
 	1,  // 8: autosched.v1.StudySpec.goal:type_name -> autosched.v1.StudySpec.Goal
-	45, // 9: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
+	47, // 9: autosched.v1.StudySpec.lease_duration:type_name -> google.protobuf.Duration
 	2,  // 10: autosched.v1.StudySpec.causal_model:type_name -> autosched.v1.StudySpec.CausalModel
-	46, // 11: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
-	47, // 12: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
-	45, // 13: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
-	40, // 14: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
+	48, // 11: autosched.v1.StudySpec.parameters:type_name -> autosched.v1.ParameterSpec
+	49, // 12: autosched.v1.StudySpec.constraints:type_name -> autosched.v1.DependencyConstraint
+	47, // 13: autosched.v1.Measurement.elapsed_duration:type_name -> google.protobuf.Duration
+	42, // 14: autosched.v1.Measurement.metrics:type_name -> autosched.v1.Measurement.MetricsEntry
 	3,  // 15: autosched.v1.Trial.state:type_name -> autosched.v1.Trial.State
-	41, // 16: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
-	44, // 17: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
-	44, // 18: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
-	44, // 19: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
-	44, // 20: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
+	43, // 16: autosched.v1.Trial.parameters:type_name -> autosched.v1.Trial.ParametersEntry
+	46, // 17: autosched.v1.Trial.create_time:type_name -> google.protobuf.Timestamp
+	46, // 18: autosched.v1.Trial.start_time:type_name -> google.protobuf.Timestamp
+	46, // 19: autosched.v1.Trial.end_time:type_name -> google.protobuf.Timestamp
+	46, // 20: autosched.v1.Trial.lease_expire_time:type_name -> google.protobuf.Timestamp
 	7,  // 21: autosched.v1.Trial.measurements:type_name -> autosched.v1.Measurement
 	7,  // 22: autosched.v1.Trial.final_measurement:type_name -> autosched.v1.Measurement
 	9,  // 23: autosched.v1.Trial.prediction:type_name -> autosched.v1.Prediction
-	42, // 24: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
+	44, // 24: autosched.v1.Trial.suggested_parameters:type_name -> autosched.v1.Trial.SuggestedParametersEntry
 	4,  // 25: autosched.v1.CreateStudyRequest.study:type_name -> autosched.v1.Study
 	4,  // 26: autosched.v1.ListStudiesResponse.studies:type_name -> autosched.v1.Study
 	21, // 27: autosched.v1.ListEvaluatorsResponse.evaluators:type_name -> autosched.v1.Evaluator
-	45, // 28: autosched.v1.Evaluator.deadline:type_name -> google.protobuf.Duration
+	47, // 28: autosched.v1.Evaluator.deadline:type_name -> google.protobuf.Duration
 	8,  // 29: autosched.v1.SuggestTrialsResponse.trials:type_name -> autosched.v1.Trial
-	45, // 30: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
+	47, // 30: autosched.v1.SuggestTrialsResponse.poll_after:type_name -> google.protobuf.Duration
 	8,  // 31: autosched.v1.CreateTrialRequest.trial:type_name -> autosched.v1.Trial
-	8,  // 32: autosched.v1.ListTrialsResponse.trials:type_name -> autosched.v1.Trial
-	7,  // 33: autosched.v1.AddTrialMeasurementRequest.measurement:type_name -> autosched.v1.Measurement
-	7,  // 34: autosched.v1.CompleteTrialRequest.final_measurement:type_name -> autosched.v1.Measurement
-	43, // 35: autosched.v1.ListOptimalTrialsRequest.objectives:type_name -> autosched.v1.ListOptimalTrialsRequest.Objective
-	8,  // 36: autosched.v1.ListOptimalTrialsResponse.optimal_trials:type_name -> autosched.v1.Trial
-	45, // 37: autosched.v1.EstimateStudyRequest.trial_duration:type_name -> google.protobuf.Duration
-	45, // 38: autosched.v1.StudyEstimate.trial_duration:type_name -> google.protobuf.Duration
-	45, // 39: autosched.v1.StudyEstimate.total_trial_duration:type_name -> google.protobuf.Duration
-	45, // 40: autosched.v1.StudyEstimate.remaining_duration:type_name -> google.protobuf.Duration
-	48, // 41: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
-	48, // 42: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
-	1,  // 43: autosched.v1.ListOptimalTrialsRequest.Objective.goal:type_name -> autosched.v1.StudySpec.Goal
-	10, // 44: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
-	11, // 45: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
-	12, // 46: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
-	14, // 47: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
-	15, // 48: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
-	16, // 49: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
-	17, // 50: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
-	18, // 51: autosched.v1.StudyService.RunStudy:input_type -> autosched.v1.RunStudyRequest
-	19, // 52: autosched.v1.StudyService.ListEvaluators:input_type -> autosched.v1.ListEvaluatorsRequest
-	22, // 53: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
-	24, // 54: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
-	25, // 55: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
-	26, // 56: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
-	28, // 57: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
-	29, // 58: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
-	30, // 59: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
-	31, // 60: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
-	33, // 61: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
-	34, // 62: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
-	35, // 63: autosched.v1.StudyService.ListOptimalTrials:input_type -> autosched.v1.ListOptimalTrialsRequest
-	37, // 64: autosched.v1.StudyService.EstimateStudy:input_type -> autosched.v1.EstimateStudyRequest
-	4,  // 65: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
-	4,  // 66: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
-	13, // 67: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
-	49, // 68: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
-	4,  // 69: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
-	4,  // 70: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
-	4,  // 71: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
-	4,  // 72: autosched.v1.StudyService.RunStudy:output_type -> autosched.v1.Study
-	20, // 73: autosched.v1.StudyService.ListEvaluators:output_type -> autosched.v1.ListEvaluatorsResponse
-	23, // 74: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
-	8,  // 75: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
-	8,  // 76: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
-	27, // 77: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
-	8,  // 78: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
-	8,  // 79: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
-	8,  // 80: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
-	32, // 81: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
-	8,  // 82: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
-	50, // 83: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
-	36, // 84: autosched.v1.StudyService.ListOptimalTrials:output_type -> autosched.v1.ListOptimalTrialsResponse
-	38, // 85: autosched.v1.StudyService.EstimateStudy:output_type -> autosched.v1.StudyEstimate
-	65, // [65:86] is the sub-list for method output_type
-	44, // [44:65] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	8,  // 32: autosched.v1.BatchCreateTrialsRequest.trials:type_name -> autosched.v1.Trial
+	8,  // 33: autosched.v1.BatchCreateTrialsResponse.trials:type_name -> autosched.v1.Trial
+	8,  // 34: autosched.v1.ListTrialsResponse.trials:type_name -> autosched.v1.Trial
+	7,  // 35: autosched.v1.AddTrialMeasurementRequest.measurement:type_name -> autosched.v1.Measurement
+	7,  // 36: autosched.v1.CompleteTrialRequest.final_measurement:type_name -> autosched.v1.Measurement
+	45, // 37: autosched.v1.ListOptimalTrialsRequest.objectives:type_name -> autosched.v1.ListOptimalTrialsRequest.Objective
+	8,  // 38: autosched.v1.ListOptimalTrialsResponse.optimal_trials:type_name -> autosched.v1.Trial
+	47, // 39: autosched.v1.EstimateStudyRequest.trial_duration:type_name -> google.protobuf.Duration
+	47, // 40: autosched.v1.StudyEstimate.trial_duration:type_name -> google.protobuf.Duration
+	47, // 41: autosched.v1.StudyEstimate.total_trial_duration:type_name -> google.protobuf.Duration
+	47, // 42: autosched.v1.StudyEstimate.remaining_duration:type_name -> google.protobuf.Duration
+	50, // 43: autosched.v1.Trial.ParametersEntry.value:type_name -> google.protobuf.Value
+	50, // 44: autosched.v1.Trial.SuggestedParametersEntry.value:type_name -> google.protobuf.Value
+	1,  // 45: autosched.v1.ListOptimalTrialsRequest.Objective.goal:type_name -> autosched.v1.StudySpec.Goal
+	10, // 46: autosched.v1.StudyService.CreateStudy:input_type -> autosched.v1.CreateStudyRequest
+	11, // 47: autosched.v1.StudyService.GetStudy:input_type -> autosched.v1.GetStudyRequest
+	12, // 48: autosched.v1.StudyService.ListStudies:input_type -> autosched.v1.ListStudiesRequest
+	14, // 49: autosched.v1.StudyService.DeleteStudy:input_type -> autosched.v1.DeleteStudyRequest
+	15, // 50: autosched.v1.StudyService.PauseStudy:input_type -> autosched.v1.PauseStudyRequest
+	16, // 51: autosched.v1.StudyService.ResumeStudy:input_type -> autosched.v1.ResumeStudyRequest
+	17, // 52: autosched.v1.StudyService.CancelStudy:input_type -> autosched.v1.CancelStudyRequest
+	18, // 53: autosched.v1.StudyService.RunStudy:input_type -> autosched.v1.RunStudyRequest
+	19, // 54: autosched.v1.StudyService.ListEvaluators:input_type -> autosched.v1.ListEvaluatorsRequest
+	22, // 55: autosched.v1.StudyService.SuggestTrials:input_type -> autosched.v1.SuggestTrialsRequest
+	24, // 56: autosched.v1.StudyService.CreateTrial:input_type -> autosched.v1.CreateTrialRequest
+	25, // 57: autosched.v1.StudyService.BatchCreateTrials:input_type -> autosched.v1.BatchCreateTrialsRequest
+	27, // 58: autosched.v1.StudyService.GetTrial:input_type -> autosched.v1.GetTrialRequest
+	28, // 59: autosched.v1.StudyService.ListTrials:input_type -> autosched.v1.ListTrialsRequest
+	30, // 60: autosched.v1.StudyService.AddTrialMeasurement:input_type -> autosched.v1.AddTrialMeasurementRequest
+	31, // 61: autosched.v1.StudyService.CompleteTrial:input_type -> autosched.v1.CompleteTrialRequest
+	32, // 62: autosched.v1.StudyService.StopTrial:input_type -> autosched.v1.StopTrialRequest
+	33, // 63: autosched.v1.StudyService.CheckTrialEarlyStoppingState:input_type -> autosched.v1.CheckTrialEarlyStoppingStateRequest
+	35, // 64: autosched.v1.StudyService.RenewTrialLease:input_type -> autosched.v1.RenewTrialLeaseRequest
+	36, // 65: autosched.v1.StudyService.ProposeTrial:input_type -> autosched.v1.ProposeTrialRequest
+	37, // 66: autosched.v1.StudyService.ListOptimalTrials:input_type -> autosched.v1.ListOptimalTrialsRequest
+	39, // 67: autosched.v1.StudyService.EstimateStudy:input_type -> autosched.v1.EstimateStudyRequest
+	4,  // 68: autosched.v1.StudyService.CreateStudy:output_type -> autosched.v1.Study
+	4,  // 69: autosched.v1.StudyService.GetStudy:output_type -> autosched.v1.Study
+	13, // 70: autosched.v1.StudyService.ListStudies:output_type -> autosched.v1.ListStudiesResponse
+	51, // 71: autosched.v1.StudyService.DeleteStudy:output_type -> google.protobuf.Empty
+	4,  // 72: autosched.v1.StudyService.PauseStudy:output_type -> autosched.v1.Study
+	4,  // 73: autosched.v1.StudyService.ResumeStudy:output_type -> autosched.v1.Study
+	4,  // 74: autosched.v1.StudyService.CancelStudy:output_type -> autosched.v1.Study
+	4,  // 75: autosched.v1.StudyService.RunStudy:output_type -> autosched.v1.Study
+	20, // 76: autosched.v1.StudyService.ListEvaluators:output_type -> autosched.v1.ListEvaluatorsResponse
+	23, // 77: autosched.v1.StudyService.SuggestTrials:output_type -> autosched.v1.SuggestTrialsResponse
+	8,  // 78: autosched.v1.StudyService.CreateTrial:output_type -> autosched.v1.Trial
+	26, // 79: autosched.v1.StudyService.BatchCreateTrials:output_type -> autosched.v1.BatchCreateTrialsResponse
+	8,  // 80: autosched.v1.StudyService.GetTrial:output_type -> autosched.v1.Trial
+	29, // 81: autosched.v1.StudyService.ListTrials:output_type -> autosched.v1.ListTrialsResponse
+	8,  // 82: autosched.v1.StudyService.AddTrialMeasurement:output_type -> autosched.v1.Trial
+	8,  // 83: autosched.v1.StudyService.CompleteTrial:output_type -> autosched.v1.Trial
+	8,  // 84: autosched.v1.StudyService.StopTrial:output_type -> autosched.v1.Trial
+	34, // 85: autosched.v1.StudyService.CheckTrialEarlyStoppingState:output_type -> autosched.v1.CheckTrialEarlyStoppingStateResponse
+	8,  // 86: autosched.v1.StudyService.RenewTrialLease:output_type -> autosched.v1.Trial
+	52, // 87: autosched.v1.StudyService.ProposeTrial:output_type -> autosched.v1.Configuration
+	38, // 88: autosched.v1.StudyService.ListOptimalTrials:output_type -> autosched.v1.ListOptimalTrialsResponse
+	40, // 89: autosched.v1.StudyService.EstimateStudy:output_type -> autosched.v1.StudyEstimate
+	68, // [68:90] is the sub-list for method output_type
+	46, // [46:68] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_study_proto_init() }
@@ -3297,7 +3430,7 @@ func file_autosched_v1_study_proto_init() {
 	}
 	file_autosched_v1_configuration_proto_init()
 	file_autosched_v1_parameter_proto_init()
-	file_autosched_v1_study_proto_msgTypes[25].OneofWrappers = []any{
+	file_autosched_v1_study_proto_msgTypes[27].OneofWrappers = []any{
 		(*CompleteTrialRequest_FinalMeasurement)(nil),
 		(*CompleteTrialRequest_InfeasibleReason)(nil),
 		(*CompleteTrialRequest_Failure)(nil),
@@ -3308,7 +3441,7 @@ func file_autosched_v1_study_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_study_proto_rawDesc), len(file_autosched_v1_study_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   40,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	StudyService_ListEvaluators_FullMethodName               = "/autosched.v1.StudyService/ListEvaluators"
 	StudyService_SuggestTrials_FullMethodName                = "/autosched.v1.StudyService/SuggestTrials"
 	StudyService_CreateTrial_FullMethodName                  = "/autosched.v1.StudyService/CreateTrial"
+	StudyService_BatchCreateTrials_FullMethodName            = "/autosched.v1.StudyService/BatchCreateTrials"
 	StudyService_GetTrial_FullMethodName                     = "/autosched.v1.StudyService/GetTrial"
 	StudyService_ListTrials_FullMethodName                   = "/autosched.v1.StudyService/ListTrials"
 	StudyService_AddTrialMeasurement_FullMethodName          = "/autosched.v1.StudyService/AddTrialMeasurement"
@@ -79,6 +80,9 @@ type StudyServiceClient interface {
 	// CreateTrial adds a trial that the caller wants: one to measure, or one that was measured before.
 	// It is not part of the budget.
 	CreateTrial(ctx context.Context, in *CreateTrialRequest, opts ...grpc.CallOption) (*Trial, error)
+	// BatchCreateTrials adds trials that were measured before, elsewhere, or that are to be measured: all of them, or
+	// none. They are not part of the budget.
+	BatchCreateTrials(ctx context.Context, in *BatchCreateTrialsRequest, opts ...grpc.CallOption) (*BatchCreateTrialsResponse, error)
 	// GetTrial returns a trial.
 	GetTrial(ctx context.Context, in *GetTrialRequest, opts ...grpc.CallOption) (*Trial, error)
 	// ListTrials lists the trials of a study, the first one first.
@@ -223,6 +227,16 @@ func (c *studyServiceClient) CreateTrial(ctx context.Context, in *CreateTrialReq
 	return out, nil
 }
 
+func (c *studyServiceClient) BatchCreateTrials(ctx context.Context, in *BatchCreateTrialsRequest, opts ...grpc.CallOption) (*BatchCreateTrialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BatchCreateTrialsResponse)
+	err := c.cc.Invoke(ctx, StudyService_BatchCreateTrials_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *studyServiceClient) GetTrial(ctx context.Context, in *GetTrialRequest, opts ...grpc.CallOption) (*Trial, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Trial)
@@ -360,6 +374,9 @@ type StudyServiceServer interface {
 	// CreateTrial adds a trial that the caller wants: one to measure, or one that was measured before.
 	// It is not part of the budget.
 	CreateTrial(context.Context, *CreateTrialRequest) (*Trial, error)
+	// BatchCreateTrials adds trials that were measured before, elsewhere, or that are to be measured: all of them, or
+	// none. They are not part of the budget.
+	BatchCreateTrials(context.Context, *BatchCreateTrialsRequest) (*BatchCreateTrialsResponse, error)
 	// GetTrial returns a trial.
 	GetTrial(context.Context, *GetTrialRequest) (*Trial, error)
 	// ListTrials lists the trials of a study, the first one first.
@@ -426,6 +443,9 @@ func (UnimplementedStudyServiceServer) SuggestTrials(context.Context, *SuggestTr
 }
 func (UnimplementedStudyServiceServer) CreateTrial(context.Context, *CreateTrialRequest) (*Trial, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateTrial not implemented")
+}
+func (UnimplementedStudyServiceServer) BatchCreateTrials(context.Context, *BatchCreateTrialsRequest) (*BatchCreateTrialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchCreateTrials not implemented")
 }
 func (UnimplementedStudyServiceServer) GetTrial(context.Context, *GetTrialRequest) (*Trial, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTrial not implemented")
@@ -676,6 +696,24 @@ func _StudyService_CreateTrial_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _StudyService_BatchCreateTrials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchCreateTrialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(StudyServiceServer).BatchCreateTrials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: StudyService_BatchCreateTrials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(StudyServiceServer).BatchCreateTrials(ctx, req.(*BatchCreateTrialsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _StudyService_GetTrial_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetTrialRequest)
 	if err := dec(in); err != nil {
@@ -906,6 +944,10 @@ var StudyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CreateTrial",
 			Handler:    _StudyService_CreateTrial_Handler,
+		},
+		{
+			MethodName: "BatchCreateTrials",
+			Handler:    _StudyService_BatchCreateTrials_Handler,
 		},
 		{
 			MethodName: "GetTrial",
