@@ -122,9 +122,10 @@ func TestLearn(t *testing.T) {
 		p.High <= p.Ratio || p.Extrapolation != "" {
 		t.Errorf("%+v, %v, want about %.2f", p, err, want)
 	}
-	for _, c := range []space.Config{better.With("queues", space.Num(9)), better.With("fixed", space.Num(.6))} {
-		if p, err := m.Predict(sp.Default(), c); err != nil || p.Extrapolation == "" {
-			t.Errorf("%s was never measured: %+v, %v", c, p, err)
+	for why, c := range map[string]space.Config{"queues=9 is outside of what was measured, 1 to 8": better.With("queues",
+		space.Num(9)), "fixed was never changed": better.With("fixed", space.Num(.6))} {
+		if p, err := m.Predict(sp.Default(), c); err != nil || p.Extrapolation != why {
+			t.Errorf("%s: %+v, %v, want %q", c, p, err, why)
 		}
 	}
 }

@@ -111,6 +111,8 @@ func (d *domain) beyond(c *prune.Columns, config space.Config) string {
 		switch {
 		case d.seen[i] != nil && !d.seen[i][int(v)]:
 			return fmt.Sprintf("%s=%s was never measured", c.Names()[i], c.Column(i, nil).Levels[int(v)])
+		case v != d.low[i] && d.low[i] == d.high[i]:
+			return c.Param(i) + " was never changed"
 		case v < d.low[i] || v > d.high[i]:
 			return fmt.Sprintf("%s=%.5g is outside of what was measured, %.5g to %.5g", c.Names()[i], v, d.low[i],
 				d.high[i])
