@@ -42,6 +42,9 @@ type Options struct {
 	// events. The others are replicas that stand by: they apply and acknowledge.
 	Instances int
 	Faults    Faults
+	// Addresses, if set, are where the service calls each instance as a SchedulerAgent, in place of
+	// Conn: the emulation registers nothing.
+	Addresses []string
 	// File, if set, has the configuration, in the words of the scheduler: the emulation
 	// follows and acknowledges nothing, as that is left to an adapter.
 	File *File
@@ -116,6 +119,8 @@ type agent struct {
 	report Report
 	chance *chance
 	lost   time.Duration // when events were lost that no snapshot made up for; 0 for none
+
+	feed feed // with a lock of its own, which comes after mu
 }
 
 // Run emulates until the last job has ended and every event is acknowledged. If
@@ -133,7 +138,11 @@ func run(ctx context.Context, o Options) (*Report, error) {
 		return nil, fmt.Errorf("emulate: speedup: %g is not above 0 and at most %g", o.Speedup, float64(MaxSpeedup))
 	}
 	if o.Instances == 0 {
-		o.Instances = 1
+		o.Instances = max(1, len(o.Addresses))
+	}
+	if len(o.Addresses) > 0 && (len(o.Addresses) != o.Instances || o.File != nil) {
+		return nil, fmt.Errorf("emulate: addresses: %d for %d instances, which have no file", len(o.Addresses),
+			o.Instances)
 	}
 	if o.Instances < 1 || o.Instances > MaxInstances {
 		return nil, fmt.Errorf("emulate: instances: %d is not from 1 to %d", o.Instances, MaxInstances)
@@ -153,9 +162,12 @@ func run(ctx context.Context, o Options) (*Report, error) {
 		o.Simulate); err != nil {
 		return nil, err
 	}
-	if err := a.register(ctx); err != nil {
-		return nil, err
+	if len(o.Addresses) == 0 {
+		if err := a.register(ctx); err != nil {
+			return nil, err
+		}
 	}
+	a.feed.more = make(chan struct{})
 	a.live.Send = a.collect
 	a.at, _ = o.Workload.Span()
 	for n := range o.Instances {

@@ -3,15 +3,20 @@ package agent_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
 	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
@@ -88,11 +93,11 @@ func TestFaults(t *testing.T) {
 			return r.Lost > 50 && r.Lost < 250
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		emulates := func(t *testing.T, called bool) {
 			t.Parallel()
 			// A slow machine needs more time for configurations to arrive.
 			for _, speedup := range []float64{10_000, 1_000, 100} {
-				r := emulate(t, agent.Options{Scheduler: s, Cluster: workload.Uniform(2, 8), Workload: w,
+				r := emulate(t, called, agent.Options{Scheduler: s, Cluster: workload.Uniform(2, 8), Workload: w,
 					Speedup: speedup, Instances: c.instances, Faults: c.faults})
 				if len(r.Instances) != c.instances || r.Jobs != len(jobs) {
 					t.Errorf("%+v", r)
@@ -103,28 +108,44 @@ func TestFaults(t *testing.T) {
 				t.Logf("%g times as fast: %+v; %d events lost", speedup, r.Instances, r.Lost)
 			}
 			t.Error("the fault does not show")
-		})
+		}
+		t.Run(name, func(t *testing.T) { emulates(t, false) })
+		t.Run(name+" called", func(t *testing.T) { emulates(t, true) })
 	}
 }
 
-// emulate runs an emulation to its end and checks that the service has every event that it answered.
-func emulate(t *testing.T, o agent.Options) *agent.Report {
+// emulate runs an emulation to its end and checks that the service has every event that it answered, or received if
+// it calls the scheduler.
+func emulate(t *testing.T, called bool, o agent.Options) *agent.Report {
 	t.Helper()
-	conn, err := serve(t).Connect("test", "x")
+	srv := serve(t)
+	conn, err := srv.Connect("test", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	o.Conn, o.ID = conn, "x"
 	o.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Hour)}
+	if called {
+		o.Conn, o.Addresses = nil, pushed(t, srv, conn, &o)
+	}
 	r, err := agent.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := pb.NewTuningServiceClient(conn).GetScheduler(t.Context(),
-		&pb.GetSchedulerRequest{Name: "schedulers/x"})
-	if err != nil {
-		t.Fatal(err)
+	now := func() *pb.Scheduler {
+		got, err := pb.NewTuningServiceClient(conn).GetScheduler(t.Context(),
+			&pb.GetSchedulerRequest{Name: "schedulers/x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	got := now()
+	// What a called scheduler sent is stored soon.
+	for end := time.Now().Add(time.Minute); called && int(got.GetStatus().GetEventCount()) < r.Events &&
+		time.Now().Before(end); got = now() {
+		time.Sleep(10 * time.Millisecond)
 	}
 	// A crash loses answers of what is stored.
 	n := int(got.GetStatus().GetEventCount())
@@ -135,4 +156,41 @@ func emulate(t *testing.T, o agent.Options) *agent.Report {
 		t.Errorf("the service knows %d instances", n)
 	}
 	return r
+}
+
+// pushed registers the scheduler, and has the service call its instances.
+func pushed(t *testing.T, srv *server.Server, conn *grpc.ClientConn, o *agent.Options) (addresses []string) {
+	t.Helper()
+	_, err := pb.NewTuningServiceClient(conn).CreateScheduler(t.Context(), &pb.CreateSchedulerRequest{
+		SchedulerId: o.ID, Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{SchedulerType: o.Scheduler.Name,
+			Mode: pb.SchedulerSpec_AUTO, Rollout: o.Rollout, Cluster: &pb.Cluster{Nodes: int32(o.Cluster.Nodes()),
+				GpusPerNode: int32(o.Cluster.GPUsPerNode())}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var agents []push.Agent
+	for n := range o.Instances {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, l.Addr().String())
+		_ = l.Close()
+		agents = append(agents, push.Agent{Scheduler: o.ID, Instance: agent.InstanceID(n), Deadline: time.Second,
+			Endpoint: client.Endpoint{Address: addresses[n]}, Interval: 100 * time.Millisecond})
+	}
+	pusher, err := push.New(agents, func(string) (*grpc.ClientConn, error) { return srv.Connect("push", o.ID) },
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { pusher.Run(ctx); close(ended) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		_ = pusher.Close()
+	})
+	return addresses
 }

@@ -35,16 +35,27 @@ type instance struct {
 	mu      sync.Mutex // guards the following
 	client  *client.Client
 	crash   context.CancelFunc // of this life; nil while it is down
+	called  *called            // nil for one that follows the configuration itself
+	address string             // of called
 	counted int                // events answered in former lives
 	former  *pb.Configuration  // what it runs; nil at the start of a life
 	chance  *chance
 	Instance
 }
 
+// InstanceID is the id of an instance, from 0 on.
+func InstanceID(n int) string {
+	if n == 0 {
+		return "emulated"
+	}
+	return fmt.Sprint("emulated-", n+1)
+}
+
 func (a *agent) newInstance(n int) *instance {
 	i := &instance{agent: a, first: n == 0, chance: a.o.Faults.chance(uint64(n) + 1)}
-	if i.ID = "emulated"; n > 0 {
-		i.ID = fmt.Sprint("emulated-", n+1)
+	i.ID = InstanceID(n)
+	if len(a.o.Addresses) > 0 {
+		i.called, i.address = &called{i: i}, a.o.Addresses[n]
 	}
 	return i
 }
@@ -53,27 +64,9 @@ func (a *agent) newInstance(n int) *instance {
 func (i *instance) run(ctx context.Context) error {
 	for {
 		life, crash := context.WithCancel(ctx)
-		o := client.Options{Conn: i.agent.o.Conn, Scheduler: i.agent.o.ID, Instance: i.ID, Apply: i.apply,
-			Now: i.agent.now, Notify: i.notify}
-		if i.agent.o.File != nil {
-			o.Apply = nil
-		}
-		if i.first {
-			o.Snapshot, o.Paused = i.agent.snapshot, i.agent.paused
-		}
-		c, err := client.New(o)
-		if err == nil {
-			i.mu.Lock()
-			i.client, i.crash, i.former = c, crash, nil
-			i.mu.Unlock()
-			err = c.Run(life)
-		}
+		err := i.live(ctx, life, crash)
 		crashed := life.Err() != nil && ctx.Err() == nil
 		crash()
-		i.mu.Lock()
-		i.counted += answeredOf(c.Counts())
-		i.client, i.crash = nil, nil
-		i.mu.Unlock()
 		if !crashed {
 			if err != nil && ctx.Err() == nil {
 				err = fmt.Errorf("emulate: %w", err)
@@ -85,6 +78,45 @@ func (i *instance) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// live is one life, until it crashes or the context ends.
+func (i *instance) live(ctx, life context.Context, crash context.CancelFunc) error {
+	if i.called != nil {
+		i.begin(nil, crash)
+		defer i.end()
+		return i.called.serve(ctx, life, i.address)
+	}
+	o := client.Options{Conn: i.agent.o.Conn, Scheduler: i.agent.o.ID, Instance: i.ID, Apply: i.apply,
+		Now: i.agent.now, Notify: i.notify}
+	if i.agent.o.File != nil {
+		o.Apply = nil
+	}
+	if i.first {
+		o.Snapshot, o.Paused = i.agent.snapshot, i.agent.paused
+	}
+	c, err := client.New(o)
+	if err != nil {
+		return err
+	}
+	i.begin(c, crash)
+	defer i.end()
+	return c.Run(life)
+}
+
+func (i *instance) begin(c *client.Client, crash context.CancelFunc) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.client, i.crash, i.former = c, crash, nil
+}
+
+func (i *instance) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.client != nil {
+		i.counted += answeredOf(i.client.Counts())
+	}
+	i.client, i.crash = nil, nil
 }
 
 // downTime is how long an instance is down after a crash, and hangTime how long one hangs, in emulated
@@ -202,12 +234,18 @@ func (i *instance) keepOne(former, offer *pb.Configuration) *pb.Configuration {
 	return nil
 }
 
-// send sends events of the cluster; those of an instance that is down are lost with it.
+// send sends events of the cluster; those of an instance that is down are lost with it, unless it is called.
 func (i *instance) send(ctx context.Context, events []*pb.Event) error {
 	i.mu.Lock()
 	c := i.client
 	i.mu.Unlock()
-	if c == nil || len(events) == 0 {
+	switch {
+	case len(events) == 0:
+		return nil
+	case i.called != nil:
+		i.agent.feed.add(events)
+		return nil
+	case c == nil:
 		return nil
 	}
 	return c.Send(ctx, events...)
@@ -217,10 +255,14 @@ func (i *instance) send(ctx context.Context, events []*pb.Event) error {
 func (i *instance) up() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.client != nil
+	return i.crash != nil
 }
 
 func (i *instance) waiting() int {
+	if i.called != nil {
+		_, n := i.agent.feed.counts()
+		return n
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.client == nil {
@@ -229,8 +271,12 @@ func (i *instance) waiting() int {
 	return i.client.Counts().Waiting
 }
 
-// answered is how many events the service has answered.
+// answered is how many events the service has answered, or received of an instance that is called.
 func (i *instance) answered() int {
+	if i.called != nil {
+		n, _ := i.agent.feed.counts()
+		return n
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	n := i.counted

@@ -285,7 +285,7 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// TestAdapterListens: an adapter that is called takes calls by TLS of those who may configure schedulers, and
+// TestAdapterListens: an adapter that is called takes calls by TLS of operators and admins, and
 // does not start unencrypted, or open to every caller, beyond this machine.
 func TestAdapterListens(t *testing.T) {
 	dir := t.TempDir()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -93,6 +95,59 @@ func TestBadAgents(t *testing.T) {
 			"--agents", agents}, strings.Fields(more)...)
 		want := agents + ": line 2: agents[0].address: is missing"
 		if code, _, errs := command(args...); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s", more, code, errs)
+		}
+	}
+}
+
+// TestEmulateListen: a daemon calls two instances of an emulated scheduler, which loses events and crashes, and has
+// its events to the last.
+func TestEmulateListen(t *testing.T) {
+	calls := []string{freeAddress(t), freeAddress(t)}
+	agents := filepath.Join(t.TempDir(), "agents.yaml")
+	if err := os.WriteFile(agents, fmt.Appendf(nil, "agents:\n- {scheduler: prod, instance: emulated, address: '%s', "+
+		"interval: 100ms}\n- {scheduler: prod, instance: emulated-2, address: '%s', interval: 100ms}\n", calls[0],
+		calls[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, address := serveProcess(t, t.TempDir(), "127.0.0.1:0", "--agents", agents)
+	if code, _, errs := command("scheduler", "register", "--server", address, "--id", "prod", "--builtin", "tiresias",
+		"--nodes", "14", "--gpus-per-node", "8", "--mode", "auto"); code != 0 {
+		t.Fatal(errs)
+	}
+	code, out, errs := command("emulate", "--listen", strings.Join(calls, ","), "--scheduler", "tiresias", "--trace",
+		"sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", "1e5",
+		"--faults", "crash=0.5,lose=0.01", "--json")
+	var report struct {
+		Sent      int        `json:"events_sent"`
+		Instances []struct{} `json:"instances"`
+	}
+	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil || report.Sent == 0 ||
+		len(report.Instances) != 2 {
+		t.Fatalf("exit %d, %v, %s%s", code, err, out, errs)
+	}
+	want := fmt.Sprintf(`"event_count": "%d"`, report.Sent)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, out, errs = command("scheduler", "get", "prod", "--server", address, "--json")
+		out = strings.ReplaceAll(out, "eventCount", "event_count")
+		if strings.Contains(out, want) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s: %s%s", want, out, errs)
+		}
+	}
+	for more, want := range map[string]string{
+		"--listen 0.0.0.0:7500":                       "is not host:port of this machine",
+		"--listen 127.0.0.1:0":                        "is not host:port of this machine",
+		"--listen 127.0.0.1:75 --id prod":             "--listen and --id exclude each other",
+		"--listen 127.0.0.1:75 --instances 2":         "1 address for 2 instances",
+		"--listen 127.0.0.1:75 --config-file x.yaml":  "--listen and --config-file exclude each other",
+		"--listen 127.0.0.1:75,127.0.0.1:75":          "is there twice",
+		"--listen 127.0.0.1:75 --server 127.0.0.1:80": "--listen and --server exclude each other",
+	} {
+		code, _, errs := command(append([]string{"emulate", "--trace", "sample"}, strings.Fields(more)...)...)
+		if code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s", more, code, errs)
 		}
 	}

@@ -27,6 +27,8 @@ func TestConformance(t *testing.T) {
 			"--speedup 600", 0, "PASS     snapshots\n", 4},
 		{"--registered lucid --agent " + freeAddress(t) + " -- " + self +
 			" adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},
+		{"--one-life --registered tiresias --agent " + freeAddress(t) + " -- " + self + " emulate --listen {address} --scheduler " +
+			"tiresias --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 --speedup 600", 0, "PASS     stream\n", 3},
 		{"--registered fifo --timeout 100ms -- sleep 1000", 1, "FAIL     follow: no watch or poll within 100ms\n" +
 			"         expected: a watch", 1},
 		{"--registered fifo --timeout 100ms --json -- sleep 1000", 1, `"schema": "autosched.conformance/v1"`, 1},

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,12 +18,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	apiclient "github.com/autosched/autosched/client"
 )
 
 // emulateOptions are the flags of emulate.
@@ -36,6 +40,9 @@ type emulateOptions struct {
 	file      string
 	instances int
 	faults    []string
+	listen    []string
+
+	given func(flag string) bool
 }
 
 func newEmulateCmd() *cobra.Command {
@@ -64,6 +71,10 @@ crash before it is acknowledged, with these probabilities; lag is the longest ti
 before it is applied, and lose the share of events that are never sent, for which a
 snapshot makes up within an hour. The first configuration of an instance is applied.
 
+With --listen the service calls the scheduler, which 'autosched serve --agents' names, at this loopback address, or
+one for each instance: it registers nothing, takes configurations and sends events as a SchedulerAgent. The file names
+the instances emulated, emulated-2 and so on. Register the scheduler with 'autosched scheduler register'.
+
 Start 'autosched serve' first. Watch what it decides with
 'autosched config watch --wait'.`,
 		Example: `  autosched serve --dir data &
@@ -85,6 +96,7 @@ Start 'autosched serve' first. Watch what it decides with
 	o.replay.add(cmd)
 	o.replay.addTo(cmd)
 	fl := cmd.Flags()
+	o.given = fl.Changed
 	o.connect.add(cmd)
 	fl.StringVar(&o.mode, "mode", "auto",
 		"what the service does with better configurations: auto (offers them), recommend (proposes them to an "+
@@ -96,6 +108,8 @@ Start 'autosched serve' first. Watch what it decides with
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
 	fl.StringVar(&o.file, "config-file", "", "take the configuration from this file instead of the service")
 	fl.IntVar(&o.instances, "instances", 1, "instances of the scheduler")
+	fl.StringSliceVar(&o.listen, "listen", nil,
+		"be called by the service at this loopback address, host:port, or one for each instance (serve --agents)")
 	fl.StringSliceVar(&o.faults, "faults", nil,
 		"what the scheduler does wrong, such as refuse=0.1,lag=5m: refuse, partial, lie, hang, crash, lose, lag")
 	return cmd
@@ -114,6 +128,9 @@ func (o *emulateOptions) check() error {
 	if o.instances < 1 || o.instances > agent.MaxInstances {
 		return usageError{fmt.Errorf("--instances: %d is not from 1 to %d", o.instances, agent.MaxInstances)}
 	}
+	if err := o.checkListen(); err != nil {
+		return usageError{err}
+	}
 	if o.file != "" && (o.instances > 1 || len(o.faults) > 0) {
 		return usageError{errors.New("--config-file: does not go with --instances and --faults: an adapter applies and " +
 			"acknowledges")}
@@ -124,6 +141,36 @@ func (o *emulateOptions) check() error {
 	}
 	_, err = modeOf(o.mode)
 	return cmp.Or(err, checkID(o.id), o.connect.check())
+}
+
+// checkListen checks the addresses of a scheduler that is called, one for each instance.
+func (o *emulateOptions) checkListen() error {
+	if len(o.listen) == 0 {
+		return nil
+	}
+	for _, flag := range []string{"server", "tls-ca", "tls-cert", "tls-key", "token-file", "id", "mode", "interval",
+		"budget", "config-file"} {
+		if o.given(flag) {
+			return fmt.Errorf("--listen and --%s exclude each other: the service calls the scheduler, and 'autosched "+
+				"scheduler register' registers it", flag)
+		}
+	}
+	if !o.given("instances") {
+		o.instances = len(o.listen)
+	}
+	if len(o.listen) != o.instances {
+		return fmt.Errorf("--listen: %s for %s", plural(len(o.listen), "address"), plural(o.instances, "instance"))
+	}
+	for i, address := range o.listen {
+		host, port, err := net.SplitHostPort(address)
+		switch {
+		case err != nil || port == "0" || !apiclient.Loopback(host):
+			return fmt.Errorf("--listen: %q is not host:port of this machine: no caller is identified", address)
+		case slices.Contains(o.listen[:i], address):
+			return fmt.Errorf("--listen: %s is there twice", address)
+		}
+	}
+	return nil
 }
 
 // parseFaults reads fault=value pairs.
@@ -152,11 +199,14 @@ func parseFaults(pairs []string) (f agent.Faults, err error) {
 
 // run emulates until the last job has ended. Notes and progress go to notes.
 func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Report, error) {
-	conn, err := o.connect.dial()
-	if err != nil {
-		return nil, err
+	var conn *grpc.ClientConn // nil for a scheduler that is called
+	if len(o.listen) == 0 {
+		var err error
+		if conn, err = o.connect.dial(); err != nil {
+			return nil, err
+		}
+		defer conn.Close()
 	}
-	defer conn.Close()
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -187,6 +237,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 	return agent.Run(ctx, agent.Options{
 		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.scheduler, Cluster: o.replay.cluster, Workload: w,
 		Simulate: in.options, Speedup: o.speedup, File: file,
+		Addresses: o.listen,
 		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget,
 			Seed: o.replay.seed},
 		Progress: func(p agent.Progress) {
