@@ -148,6 +148,7 @@ func (r *runs) loop() {
 			return cmp.Or(cmp.Compare(a.scheduler, b.scheduler), cmp.Compare(a.id, b.id))
 		})
 		r.turn++
+		r.drop()
 		for i := range all {
 			r.drive(all[(i+r.turn)%len(all)], &wg)
 		}
@@ -230,6 +231,24 @@ func (r *runs) count(m *managed, evaluator string) (mine, all int) {
 	return mine, all
 }
 
+// drop ends the evaluations that count no more, so that the evaluator is free for others: of trials that someone
+// else completed, and of studies and schedulers that were deleted.
+func (r *runs) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, cancel := range r.busy {
+		at.m.mu.Lock()
+		t, deleted := at.m.durable.Trial(at.trial), at.m.deleted
+		at.m.mu.Unlock()
+		if deleted || t == nil || !counts(t) || r.s.check(at.m.scheduler) != nil {
+			cancel()
+		}
+	}
+}
+
+// counts reports whether a result of a trial changes it.
+func counts(t *study.Trial) bool { return t.State.Open() || t.State == study.Stale }
+
 // stop ends the evaluations of trials that are to stop, and the trials of those that nothing measures any more.
 func (r *runs) stop(m *managed, st *study.State) {
 	for _, t := range st.Trials {
@@ -278,12 +297,15 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 			}
 		}
 	})
+	measured := int64(-1) // the last step of former attempts, such as before a restart, which is kept
 	report := func(m study.Measurement) error {
 		if why := st.Spec.Check(&m, false); why != "" {
 			return errors.New(why)
 		}
-		if _, err := do(study.Measure{Trial: at.trial, Measurement: m}); err != nil {
-			return err
+		if m.Step > measured {
+			if _, err := do(study.Measure{Trial: at.trial, Measurement: m}); err != nil {
+				return err
+			}
 		}
 		after, err := do(study.Check{Trial: at.trial})
 		if err == nil && after.State == study.Stopping {
@@ -294,6 +316,11 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 	var result study.Complete
 	var err error
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		if now, err := r.s.Study(at.m.scheduler, at.m.id); err == nil {
+			if steps := now.Trial(at.trial).Measurements; len(steps) > 0 {
+				measured = steps[len(steps)-1].Step
+			}
+		}
 		if result, err = e.Evaluate(ctx, at.m.scheduler, st, t, report); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -311,10 +338,14 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 	if r.ctx.Err() != nil {
 		return // it is measured again after the restart
 	}
-	if now, err := r.s.Study(at.m.scheduler, at.m.id); err == nil {
-		if t := now.Trial(at.trial); t != nil && t.State == study.Stopping {
-			result = stopped(t)
-		}
+	now, gone := r.s.Study(at.m.scheduler, at.m.id)
+	switch {
+	case gone != nil || !counts(now.Trial(at.trial)):
+		return
+	case now.Trial(at.trial).State == study.Stopping:
+		result = stopped(now.Trial(at.trial))
+	case err != nil: // it counted for a moment only
+		return
 	}
 	if result.Final != nil {
 		if why := st.Spec.Check(result.Final, true); why != "" {

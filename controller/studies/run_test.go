@@ -303,3 +303,101 @@ func TestValidateOnly(t *testing.T) {
 		h.open()
 	}
 }
+
+// What an evaluator measured before a restart, or before it failed, counts, and its trial goes on when it measures
+// from the beginning again.
+func TestRunMeasuresAgain(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	var attempts sync.Map
+	b := &bench{parallel: 2, measure: func(ctx context.Context, t *study.Trial, report func(study.Measurement) error) (
+		study.Complete, error) {
+		_, again := attempts.LoadOrStore(t.ID, true)
+		steps := 3
+		if again {
+			steps = 5
+		}
+		for step := range steps {
+			// What is measured differs a little each time.
+			err := report(study.Measurement{Step: int64(step), Elapsed: time.Duration(len(t.Measurements)),
+				Metrics: map[string]float64{"wait": 50}})
+			if err != nil {
+				return study.Complete{Failure: err.Error()}, nil
+			}
+		}
+		switch {
+		case again:
+		case t.ID == 1:
+			return study.Complete{}, errors.New("connection refused")
+		default:
+			select {
+			case <-hold:
+			case <-ctx.Done():
+				return study.Complete{}, ctx.Err()
+			}
+		}
+		return study.Complete{Final: waited(float64(t.ID))}, nil
+	}}
+	h := with(t, b, 2)
+	h.run("first", 2)
+	h.until("half", func(s *study.State) bool {
+		return len(s.Trials) == 2 && s.Trial(1).State == study.Succeeded && len(s.Trial(2).Measurements) == 3
+	})
+	h.close()
+	h.open()
+	s := h.until("complete", completed)
+	for _, one := range s.Trials {
+		if one.State != study.Succeeded || len(one.Measurements) != 5 {
+			t.Errorf("trial %d is %s, %d measurements: %s", one.ID, one.State, len(one.Measurements), one.Reason)
+		}
+	}
+}
+
+// What does not count any more is not measured on, and leaves the evaluator to others: a trial that someone else
+// completed, a deleted study.
+func TestRunDrops(t *testing.T) {
+	t.Parallel()
+	left := make(chan string, 100)
+	b := &bench{parallel: 1}
+	b.measure = func(ctx context.Context, t *study.Trial, _ func(study.Measurement) error) (study.Complete, error) {
+		<-ctx.Done()
+		left <- fmt.Sprint(t.ID)
+		return study.Complete{}, ctx.Err()
+	}
+	h := with(t, b, 4)
+	if _, err := h.Create(t.Context(), "s", study.Record{ID: "second", Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+		Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+		t.Fatal(err)
+	}
+	h.run("first", 1)
+	h.until("one runs", func(s *study.State) bool { return s.Count()[study.Running] == 1 })
+	if _, _, err := h.Do(t.Context(), "s", "first", 1, study.Complete{Trial: 1, Final: waited(3)}); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-left; id != "1" {
+		t.Errorf("trial %s is left", id)
+	}
+	s := h.until("the next runs", func(s *study.State) bool { return s.Count()[study.Running] == 1 })
+	if v := s.Trial(1).Final.Metrics["wait"]; v != 3 {
+		t.Errorf("trial 1 has %v", v)
+	}
+	h.run("second", 1)
+	if err := h.Delete(t.Context(), "s", "first", anyway); err != nil {
+		t.Fatal(err)
+	}
+	if id := <-left; id != "2" {
+		t.Errorf("trial %s is left", id)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		s, err := h.Study("s", "second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Count()[study.Running] == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the evaluator is not free: %v", s.Count())
+		}
+	}
+}
