@@ -7,13 +7,16 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	kept "github.com/autosched/autosched/controller/findings"
 	"github.com/autosched/autosched/patterns/recommend"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -32,7 +35,9 @@ func newRecommendCmd() *cobra.Command {
 	cmd.Long = `Scans a trace and telemetry as 'autosched patterns scan' does and ranks what to do by
 the GPU-hours a month that it concerns. Cancelling idle jobs an hour after they were
 found, right-sizing jobs that hoard, and holding keys that crash are simulated: windows of
-the trace run with and without, under one scheduler. Other advice says that it was not.`
+the trace run with and without, under one scheduler. Where the action is another configuration,
+the one of shortest waits is chosen on every other window, of presets and single changes,
+and compared with the defaults on the rest. Other advice says that it was not simulated.`
 	cmd.Example = `  autosched recommend --trace sacct.psv --nodes 40 --telemetry gpus.csv.zst --price 2
   autosched recommend --trace sample --nodes 20 --json`
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -75,6 +80,10 @@ type advice struct {
 	Monthly    float64           `json:"gpu_hours_a_month"`
 	Cost       float64           `json:"cost_a_month,omitempty"`
 	Simulated  *recommend.Effect `json:"simulated,omitempty"`
+	// Configuration is what Simulated has in place of the defaults, for actions that are another one; Set are its
+	// values that differ.
+	Configuration string   `json:"configuration,omitempty"`
+	Set           []string `json:"set,omitempty"`
 }
 
 // recommendations is the result.
@@ -112,7 +121,12 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 			a.Monthly += f.WastedGPUHours / months
 			a.Cost += f.Cost / months
 		}
-		if a.Simulated, err = o.simulate(ctx, w, list); err != nil {
+		if kept.Reconfigures(a.Action) {
+			err = o.reconfigure(ctx, w, &a)
+		} else {
+			a.Simulated, err = o.simulate(ctx, w, list)
+		}
+		if err != nil {
 			return nil, err
 		}
 		out.Advice = append(out.Advice, a)
@@ -196,19 +210,8 @@ func (o *recommendOptions) simulate(ctx context.Context, w *workload.Workload, l
 	if err != nil {
 		return nil, err
 	}
-	first, last := w.Span()
-	length := max(24*time.Hour, (last-first)/time.Duration(o.windows)+1)
 	var before, after []recommend.Result
-	for from := first; from <= last; from += length {
-		one := &recommend.Window{From: from, To: from + length}
-		for _, j := range jobs {
-			if j.Submit >= from && j.Submit < from+length && o.scan.cluster.Fits(&j.Job) && j.Duration > 0 {
-				one.Jobs = append(one.Jobs, j)
-			}
-		}
-		if !slices.ContainsFunc(one.Jobs, func(j recommend.Job) bool { return j.Acted == nil || !j.Acted.Drop }) {
-			continue
-		}
+	for _, one := range o.cut(w, jobs) {
 		b, a, err := recommend.Pair(ctx, o.scan.cluster, one,
 			func() simulator.Policy { return s.New(s.Space.Default()) })
 		if err != nil {
@@ -221,6 +224,110 @@ func (o *recommendOptions) simulate(ctx context.Context, w *workload.Workload, l
 	}
 	e := recommend.Compare(before, after, o.seed)
 	return &e, nil
+}
+
+// cut is the windows of a trace in which jobs run.
+func (o *recommendOptions) cut(w *workload.Workload, jobs []recommend.Job) (out []*recommend.Window) {
+	first, last := w.Span()
+	length := max(24*time.Hour, (last-first)/time.Duration(o.windows)+1)
+	for from := first; from <= last; from += length {
+		one := &recommend.Window{From: from, To: from + length}
+		for _, j := range jobs {
+			if j.Submit >= from && j.Submit < from+length && o.scan.cluster.Fits(&j.Job) && j.Duration > 0 {
+				one.Jobs = append(one.Jobs, j)
+			}
+		}
+		if slices.ContainsFunc(one.Jobs, func(j recommend.Job) bool { return j.Acted == nil || !j.Acted.Drop }) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// leastWindows are needed to choose a configuration on some and to measure it on others.
+const leastWindows = 6
+
+// reconfigure simulates the configuration that waits are shortest under, of the scheduler's presets and of single
+// changes of what has a few values: chosen on every other window, it is compared with the defaults on the rest. The
+// advice stays as it is if none is better, or if there are too few windows.
+func (o *recommendOptions) reconfigure(ctx context.Context, w *workload.Workload, a *advice) error {
+	s, err := schedulers.Find(o.scheduler)
+	if err != nil || len(o.scan.cluster.Groups) == 0 {
+		return err
+	}
+	jobs := make([]recommend.Job, w.Len())
+	for i, j := range w.Jobs() {
+		jobs[i] = recommend.Job{Job: j, Used: float64(j.GPUs.Whole()), Useful: j.Duration}
+	}
+	windows := o.cut(w, jobs)
+	if len(windows) < leastWindows {
+		return nil
+	}
+	measure := func(c space.Config, from int) (out []recommend.Result, wait float64, err error) {
+		for i := from; i < len(windows); i += 2 {
+			r, err := recommend.Run(ctx, o.scan.cluster, windows[i], s.New(c))
+			if err != nil {
+				return nil, 0, err
+			}
+			out, wait = append(out, r), wait+r.WaitS
+		}
+		return out, wait, nil
+	}
+	best := s.Space.Default()
+	_, least, err := measure(best, 0)
+	if err != nil {
+		return err
+	}
+	for _, c := range alternatives(s) {
+		_, wait, err := measure(c, 0)
+		if err != nil {
+			return err
+		}
+		if wait < least {
+			best, least = c, wait
+		}
+	}
+	if best.Equal(s.Space.Default()) {
+		return nil
+	}
+	before, _, err := measure(s.Space.Default(), 1)
+	if err != nil {
+		return err
+	}
+	after, _, err := measure(best, 1)
+	if err != nil {
+		return err
+	}
+	e := recommend.Compare(before, after, o.seed)
+	a.Simulated, a.Configuration = &e, best.String()
+	for _, d := range space.DiffConfigs(s.Space.Default(), best) {
+		if v := best.Get(d.Field); !v.IsZero() {
+			p, _ := s.Space.Param(d.Field)
+			a.Set = append(a.Set, d.Field+"="+p.Format(v))
+		}
+	}
+	return nil
+}
+
+// alternatives are the presets of a scheduler, and its defaults with another value of one parameter that has names
+// for them.
+func alternatives(s *schedulers.Scheduler) (out []space.Config) {
+	for _, p := range s.Presets {
+		out = append(out, p.Config)
+	}
+	for _, p := range s.Space.Params() {
+		values := p.Categories
+		if p.Kind == space.KindBool {
+			values = []string{"false", "true"}
+		}
+		for _, v := range values {
+			if c, err := s.Space.Parse(s.Space.Default(), []string{p.ID + "=" + v}); err == nil &&
+				!c.Equal(s.Space.Default()) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 func (r *recommendations) print(w io.Writer) error {
@@ -243,6 +350,13 @@ func (r *recommendations) print(w io.Writer) error {
 		if e == nil {
 			fmt.Fprintf(w, "   Not simulated.\n")
 			continue
+		}
+		if len(a.Set) > 0 {
+			fmt.Fprintf(w, "   With %s in place of the defaults of %s, chosen on other windows: "+
+				"mean wait %+.1f %% (95 %% %+.1f to %+.1f),\n   p95 %.0f s to %.0f s. "+
+				"In the service: autosched what-if SCHEDULER --set %s\n", strings.Join(a.Set, ", "), r.Scheduler,
+				100*e.WaitChange, 100*e.WaitLow, 100*e.WaitHigh, e.Before.P95WaitS, e.After.P95WaitS,
+				strings.Join(a.Set, " --set "))
 		}
 		fmt.Fprintf(w, "   Simulated under %s over %s: utilisation %.3f to %.3f (%+.1f %%, 95 %% %+.1f to %+.1f), "+
 			"mean wait %.0f s to %.0f s;\n   small tenants %.0f s to %.0f s, large ones %.0f s to %.0f s; "+

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/schedulers"
 )
 
 // TestRecommend: jobs of a key that crash are advised to be held, and that is simulated; where
@@ -33,6 +37,63 @@ func TestRecommend(t *testing.T) {
 			"crash_loop")
 		if code != 0 || !strings.Contains(out, x.want) {
 			t.Errorf("%s: exit %d\n%s%s", x.name, code, out, errs)
+		}
+	}
+}
+
+// TestRecommendAConfiguration: where a queue feeds on itself, another configuration is simulated on windows that it was
+// not chosen on, its values are ones of the space, and with few windows nothing is simulated.
+func TestRecommendAConfiguration(t *testing.T) {
+	write := func(days int) string {
+		text := "job_id,submit_time,duration_s,gpus,user,tenant,key\n"
+		zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+		for day := range days {
+			for k := range 144 { // of 6 and of 4 GPUs in turn, more than FIFO runs of them without backfill
+				at := zero.Add(time.Duration(day)*24*time.Hour + time.Duration(k)*75*time.Second)
+				wait := time.Duration(k) * 15 * time.Second // as FIFO makes them wait
+				text += fmt.Sprintf("d%d-%d,%s,90,%d,u,team%d,k,%d\n", day, k, at.Format(time.RFC3339), 6-2*(k%2), k%2,
+					int(wait.Seconds()))
+			}
+		}
+		text = strings.Replace(text, "tenant,key\n", "tenant,key,wait_s\n", 1)
+		path := filepath.Join(t.TempDir(), "spiral.csv")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for days, simulated := range map[int]bool{8: true, 2: false} {
+		args := []string{"recommend", "--trace", write(days), "--nodes", "1", "--gpus-per-node", "8", "--rule",
+			"queue_spiral"}
+		code, out, errs := command(append(args, "--json")...)
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		var r struct{ Advice []advice }
+		if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		a := r.Advice[0]
+		if !simulated {
+			if a.Simulated != nil || a.Set != nil {
+				t.Errorf("%d days: %+v", days, a)
+			}
+			continue
+		}
+		if e := a.Simulated; e == nil || e.Windows != 4 || e.WaitChange > -.5 || !(e.WaitLow <= e.WaitChange &&
+			e.WaitChange <= e.WaitHigh) || e.WaitHigh >= 0 || !slices.Equal(a.Set, []string{"backfill=true"}) {
+			t.Errorf("%d days: %+v, set %v", days, e, a.Set)
+		}
+		fifo, err := schedulers.Find("fifo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := fifo.Space.Parse(fifo.Space.Default(), a.Set); err != nil || c.String() != a.Configuration {
+			t.Errorf("%v is %v, not %s: %v", a.Set, c, a.Configuration, err)
+		}
+		code, out, _ = command(args...)
+		if code != 0 || !strings.Contains(out, "autosched what-if SCHEDULER --set backfill=true\n") {
+			t.Errorf("exit %d, %s", code, out)
 		}
 	}
 }

@@ -50,7 +50,8 @@ func TestServeEnergy(t *testing.T) {
 		"--change-price", "off", "--budget", "12")
 	call(newEmulateCmd(), "--id", "e", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")
-	if got := call(newSchedulerCmd(), "get", "e"); !strings.Contains(got, "objective   edp subject to cost<=1.5*incumbent") ||
+	got := call(newSchedulerCmd(), "get", "e")
+	if !strings.Contains(got, "objective   edp subject to cost<=1.5*incumbent") ||
 		strings.Contains(got, "last error") {
 		t.Errorf("scheduler get:\n%s", got)
 	}
@@ -67,20 +68,20 @@ func TestServeEnergy(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant %s", what, text, want)
 		}
 	}
-	got := call(newConfigCmd(), "get", "e", "--revision", published[2])
+	got = call(newConfigCmd(), "get", "e", "--revision", published[2])
 	matches("config get", got, `because +.*energy-delay product .*with the band of the constants: kWh [0-9.]+ \([0-9.]+ to [0-9.]+\) -> `)
 	matches("config get", got, `\nenergy +`+drawn+`\n +`+drawn+` with revision \d+\n`)
 	matches("rounds show", call(newRoundsCmd(), "show", "e", published[1]),
 		`(?s)\nfutures +energy-delay product \(kWh h\): .*\nenergy +best `+drawn+`\n +incumbent `+drawn)
 	submitNow(t, address, "e")
-	matches("what-if", call(newWhatIfCmd(), "e", "--set", "queues=1"), `(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn)
+	matches("what-if", call(newWhatIfCmd(), "e", "--set", "queues=1", "--timeout", "2m"), `(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn)
 
 	// Prices by which everything would be decided otherwise.
 	if err := os.WriteFile(prices, []byte("ts,price_per_mwh\n2017-10-09T00:00:00Z,1000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	matches("what-if at other prices", call(newWhatIfCmd(), "e", "--set", "queues=1"), drawn)
-	matches("config explain", call(newConfigCmd(), "explain", "e", "--revision", published[2]),
+	matches("what-if at other prices", call(newWhatIfCmd(), "e", "--set", "queues=1", "--timeout", "2m"), drawn)
+	matches("config explain", call(newConfigCmd(), "explain", "e", "--revision", published[2], "--timeout", "2m"),
 		`(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn+`\n +`+drawn+` before\n`)
 	stop()
 	for _, n := range []string{"1", published[1]} {
@@ -91,8 +92,10 @@ func TestServeEnergy(t *testing.T) {
 	}
 	// Without a power model the rounds of the scheduler fail, and say why.
 	address, _ = startServe(t, dir)
-	err := runClient(t.Context(), newWhatIfCmd(), "", new(bytes.Buffer), "e", "--set", "queues=1", "--server", address)
-	if err == nil || !strings.Contains(err.Error(), "edp: the service has no power model: start it with 'autosched serve --energy FILE'") {
+	err := runClient(t.Context(), newWhatIfCmd(), "", new(bytes.Buffer), "e", "--set", "queues=1", "--server", address,
+		"--timeout", "2m")
+	const want = "edp: the service has no power model: start it with 'autosched serve --energy FILE'"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("what-if without a power model: %v", err)
 	}
 }

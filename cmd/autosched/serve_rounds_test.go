@@ -53,7 +53,7 @@ func TestRoundsOnFindings(t *testing.T) {
 		t.Fatalf("no round on a finding proposed anything:\n%s", operations())
 	}
 	if got := call(newFindingsCmd(), "show", "s/"+found[1]); !regexp.MustCompile(
-		`starvation|fragmentation|queue_spiral`).MatchString(got) {
+		`starvation|fragmentation|queue_spiral|roll_back`).MatchString(got) {
 		t.Errorf("the finding:\n%s", got)
 	}
 	if got := call(newConfigCmd(), "get", "s", "--revision", found[2]); !strings.Contains(got, "Expected average JCT") {

@@ -11,6 +11,9 @@ import (
 // concern single jobs, nodes, quotas, or stop changes.
 var reconfigures = []string{"tune_queue", "defragment", "reserve", "roll_back"}
 
+// Reconfigures reports whether an action of a rule asks for another configuration.
+func Reconfigures(action string) bool { return slices.Contains(reconfigures, action) }
+
 // DefaultRoundsEvery is the time between two rounds on findings.
 const DefaultRoundsEvery = 30 * time.Minute
 
@@ -39,7 +42,7 @@ func NewRounds(every time.Duration, trigger func(context.Context, *Notice) error
 // Notify takes a notice in. It does not wait: if there is no room, the notice is left out, as a round is asked for
 // already.
 func (r *Rounds) Notify(n *Notice) {
-	if n.Event != "opened" || !slices.Contains(reconfigures, n.Action) {
+	if n.Event != "opened" || !Reconfigures(n.Action) {
 		return
 	}
 	select {

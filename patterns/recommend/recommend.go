@@ -67,6 +67,11 @@ func Pair(ctx context.Context, c workload.Cluster, w *Window, policy func() simu
 	return before, after, err
 }
 
+// Run runs a window without its action.
+func Run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Policy) (Result, error) {
+	return run(ctx, c, w, policy, false)
+}
+
 func run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Policy, acted bool) (r Result,
 	err error) {
 	type use struct {
@@ -188,6 +193,11 @@ type Effect struct {
 	Low  float64 `json:"gain_low"`
 	High float64 `json:"gain_high"`
 	P    float64 `json:"p"`
+	// WaitChange is the relative change of the mean wait, below 0 is shorter, as Gain with its interval and test.
+	WaitChange float64 `json:"wait_change"`
+	WaitLow    float64 `json:"wait_change_low"`
+	WaitHigh   float64 `json:"wait_change_high"`
+	WaitP      float64 `json:"wait_p"`
 	// Hurt is the number of windows in which utilisation falls, Longer in which jobs wait longer.
 	Hurt   int `json:"windows_with_less_utilization"`
 	Longer int `json:"windows_with_longer_waits"`
@@ -196,11 +206,12 @@ type Effect struct {
 // Compare sums up pairs of windows.
 func Compare(before, after []Result, seed uint64) Effect {
 	e := Effect{Windows: len(before)}
-	var differences []float64
+	var differences, waits []float64
 	for i := range before {
 		add(&e.Before, &before[i], len(before))
 		add(&e.After, &after[i], len(before))
 		differences = append(differences, after[i].Utilization-before[i].Utilization)
+		waits = append(waits, after[i].WaitS-before[i].WaitS)
 		if after[i].Utilization < before[i].Utilization {
 			e.Hurt++
 		}
@@ -210,17 +221,20 @@ func Compare(before, after []Result, seed uint64) Effect {
 	}
 	e.Gain = gain(e.Before.Utilization, e.After.Utilization)
 	e.P = stats.Wilcoxon(differences)
+	e.WaitChange, e.WaitP = gain(e.Before.WaitS, e.After.WaitS), stats.Wilcoxon(waits)
 	x := rng.Stream("recommend", seed)
-	var draws []float64
+	var draws, waitDraws []float64
 	for range 1000 {
-		var b, a float64
+		var b, a, waited, waits float64
 		for range before {
 			i := x.IntN(len(before))
 			b, a = b+before[i].Utilization, a+after[i].Utilization
+			waited, waits = waited+before[i].WaitS, waits+after[i].WaitS
 		}
-		draws = append(draws, gain(b, a))
+		draws, waitDraws = append(draws, gain(b, a)), append(waitDraws, gain(waited, waits))
 	}
 	e.Low, e.High = stats.Interval(draws, 1)
+	e.WaitLow, e.WaitHigh = stats.Interval(waitDraws, 1)
 	return e
 }
 
