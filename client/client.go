@@ -82,7 +82,7 @@ type Client struct {
 	events
 	inForce *pb.Configuration // the last one applied
 	lost    bool              // it is to be applied again
-	paused  bool              // as Options.Paused was told
+	paused  bool              // as Options.Paused last received
 	reapply chan struct{}     // says so
 }
 

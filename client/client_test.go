@@ -357,17 +357,18 @@ func TestRestartAtTheSameInstant(t *testing.T) {
 	}
 }
 
-// A client is told when tuning is paused and resumed, also if its watch was cut when that happened.
+// A client reports when tuning is paused and resumed, also if its watch was cut when that happened.
 func TestPaused(t *testing.T) {
 	s := newService(t, server.DefaultLimits())
-	told := make(chan bool, 9)
+	reported := make(chan bool, 9)
 	_, _ = s.client(client.Options{Apply: (&applied{}).apply,
-		Paused: func(p *pb.WatchConfigurationsResponse_Paused) { told <- p != nil }})
+		Paused: func(p *pb.WatchConfigurationsResponse_Paused) { reported <- p != nil }})
 	pause := func(paused bool) {
 		t.Helper()
 		var err error
 		if tuning := pb.NewTuningServiceClient(s.conn); paused {
-			_, err = tuning.PauseTuning(within(t), &pb.PauseTuningRequest{Name: "schedulers/prod"}, grpc.WaitForReady(true))
+			_, err = tuning.PauseTuning(within(t), &pb.PauseTuningRequest{Name: "schedulers/prod"},
+				grpc.WaitForReady(true))
 		} else {
 			_, err = tuning.ResumeTuning(within(t), &pb.ResumeTuningRequest{Name: "schedulers/prod"},
 				grpc.WaitForReady(true))
@@ -376,12 +377,12 @@ func TestPaused(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case got := <-told:
+		case got := <-reported:
 			if got != paused {
-				t.Errorf("told paused %v, want %v", got, paused)
+				t.Errorf("reported paused %v, want %v", got, paused)
 			}
 		case <-within(t).Done():
-			t.Fatalf("not told paused %v", paused)
+			t.Fatalf("not reported paused %v", paused)
 		}
 	}
 	pause(true)
@@ -390,8 +391,8 @@ func TestPaused(t *testing.T) {
 	s.stop()
 	s.start(false)
 	pause(false)
-	if len(told) > 0 {
-		t.Errorf("told again: %v", <-told)
+	if len(reported) > 0 {
+		t.Errorf("reported again: %v", <-reported)
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err := sendCurrent(); err != nil {
 		return err
 	}
-	paused := false // as the watch was told
+	paused := false // as the watch last reported
 	sendPause := func() error {
 		pause, now := watcher.Paused()
 		if now == paused {

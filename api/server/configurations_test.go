@@ -478,12 +478,12 @@ func TestWatchPause(t *testing.T) {
 		t.Fatal(got)
 	}
 	pause()
-	told := early()
-	if told.GetPaused().GetActor() == "" || told.GetPaused().GetCreateTime() == nil {
-		t.Fatal(told)
+	reported := early()
+	if reported.GetPaused().GetActor() == "" || reported.GetPaused().GetCreateTime() == nil {
+		t.Fatal(reported)
 	}
 	for _, req := range []*pb.WatchConfigurationsRequest{
-		{Parent: "schedulers/s"}, {Parent: "schedulers/s", ResumeToken: told.GetResumeToken()}} {
+		{Parent: "schedulers/s"}, {Parent: "schedulers/s", ResumeToken: reported.GetResumeToken()}} {
 		late := f.watch(t.Context(), req)
 		if got := late(); got.GetPaused() == nil {
 			t.Error(got)
@@ -498,7 +498,7 @@ func TestWatchPause(t *testing.T) {
 		t.Error(resumed)
 	}
 	again := f.watch(t.Context(), &pb.WatchConfigurationsRequest{Parent: "schedulers/s",
-		ResumeToken: told.GetResumeToken()})
+		ResumeToken: reported.GetResumeToken()})
 	if got := again(); got.GetBookmark() == nil {
 		t.Error(got)
 	}

@@ -70,7 +70,7 @@ in force in the words of the file; without it that is what the file says.
 
 With --listen the service calls the adapter, as 'autosched serve --agents' names it, and the adapter needs
 neither --scheduler nor a connection to the service, but --form. --tls-cert and --tls-key are then the adapter's own,
-and --client-ca and --roles say who may call: role operator or admin. On an address other than loopback it starts
+and --client-ca and --roles name the callers: role operator or admin. On an address other than loopback it starts
 with these only, as serve does.
 
 --config FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more

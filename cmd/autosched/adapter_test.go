@@ -359,7 +359,8 @@ func TestAdapterListens(t *testing.T) {
 	}
 	agents := filepath.Join(dir, "agents.yaml")
 	if err := os.WriteFile(agents, fmt.Appendf(nil, "agents:\n- {scheduler: prod, address: '%s', tls-ca: %s, "+
-		"tls-cert: %s, tls-key: %s}\n", calls, of("ca.pem"), of("operator.pem"), of("operator.key")), 0o600); err != nil {
+		"tls-cert: %s, tls-key: %s}\n", calls, of("ca.pem"), of("operator.pem"), of("operator.key")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, address := serveProcess(t, filepath.Join(dir, "data"), "127.0.0.1:0", "--agents", agents)

@@ -71,9 +71,9 @@ func (o *options) report(ctx context.Context) error {
 			if r.Machine.disturbed() {
 				disturbed = "*"
 			}
-			fmt.Fprintf(w, "| %d |\t%s |\t%.1f |\t%.1f |\t%.0f |\t%.0f |\t%.1f |\t%.1f%s |\t%d |\t%s |\n", seed, arm, r.Wait,
-				r.Promised, stats.Quantile(waits(r.Jobs), .95), stats.Mean(wide), jct, max(r.Machine.Main, r.Machine.Backfill),
-				disturbed, len(r.Changes)-1, chosen)
+			fmt.Fprintf(w, "| %d |\t%s |\t%.1f |\t%.1f |\t%.0f |\t%.0f |\t%.1f |\t%.1f%s |\t%d |\t%s |\n", seed,
+				arm, r.Wait, r.Promised, stats.Quantile(waits(r.Jobs), .95), stats.Mean(wide), jct,
+				max(r.Machine.Main, r.Machine.Backfill), disturbed, len(r.Changes)-1, chosen)
 		}
 	}
 	for _, seed := range seeds {

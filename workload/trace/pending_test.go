@@ -17,8 +17,8 @@ func TestPending(t *testing.T) {
 			"|600|gres/gpu=1|\n"
 	}
 	waits := func(id, raw, user, name, eligible, limit string) string {
-		return id + "|" + raw + "|" + user + "|a|" + name + "|PENDING|2000|" + eligible + "|Unknown|Unknown|0|" + limit +
-			"||gres/gpu=2\n"
+		return id + "|" + raw + "|" + user + "|a|" + name + "|PENDING|2000|" + eligible +
+			"|Unknown|Unknown|0|" + limit + "||gres/gpu=2\n"
 	}
 	text := head + ran("1", "ann", "train", "100") + ran("2", "ann", "train", "300") + ran("3", "ann", "train", "200") +
 		ran("4", "ann", "test", "40") + ran("5", "bob", "x", "5000") + ran("6", "bob", "x", "5000") +

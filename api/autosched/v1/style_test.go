@@ -44,7 +44,8 @@ func (s *style) file(f protoreflect.FileDescriptor) {
 		"%s is not in package and folder autosched.v1", f.Path())
 	s.want(f.Syntax() == protoreflect.Proto3, f, "is not proto3")
 	s.want(fileName.MatchString(path.Base(f.Path())), f, "a file is called as in what_if.proto")
-	s.want(f.Options().(*descriptorpb.FileOptions).GetGoPackage() == goPackage, f, "is not in the Go package %s", goPackage)
+	options := f.Options().(*descriptorpb.FileOptions)
+	s.want(options.GetGoPackage() == goPackage, f, "is not in the Go package %s", goPackage)
 	used := map[string]bool{}
 	uses(f, used)
 	for i := range f.Imports().Len() {
