@@ -22,7 +22,7 @@ func TestReplay(t *testing.T) {
 		t.Skip("decides rounds while emulated time goes on, too slow under the race detector")
 	}
 	dir := t.TempDir()
-	address, stop := startServe(t, dir)
+	address, stop := startServe(t, dir, "--findings-rounds", "0") // the operations are those asked for here
 	call := func(cmd *cobra.Command, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
