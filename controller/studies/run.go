@@ -203,8 +203,8 @@ func (r *runs) drive(m *managed, wg *sync.WaitGroup) {
 		}
 		wg.Go(func() {
 			defer cancel()
-			now, err := r.s.Study(m.scheduler, m.id) // it may have ended since it was suggested
-			if err == nil && now.Trial(t.ID).State == study.Running {
+			now, err := r.trial(at) // it may have ended since it was suggested
+			if err == nil && now.State == study.Running {
 				r.evaluate(ctx, e, at, &after, t)
 			}
 			r.mu.Lock()
@@ -237,13 +237,26 @@ func (r *runs) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at, cancel := range r.busy {
-		at.m.mu.Lock()
-		t, deleted := at.m.durable.Trial(at.trial), at.m.deleted
-		at.m.mu.Unlock()
-		if deleted || t == nil || !counts(t) || r.s.check(at.m.scheduler) != nil {
+		if t, err := r.trial(at); err != nil || !counts(t) {
 			cancel()
 		}
 	}
+}
+
+// trial is the one that is being measured. Another study that has the id of a deleted one is not meant.
+func (r *runs) trial(at evaluation) (*study.Trial, error) {
+	if m, err := r.s.find(at.m.scheduler, at.m.id); err != nil {
+		return nil, err
+	} else if m != at.m {
+		return nil, notFound(at.m.scheduler, at.m.id)
+	}
+	at.m.mu.Lock()
+	defer at.m.mu.Unlock()
+	t := at.m.durable.Trial(at.trial)
+	if at.m.deleted || t == nil {
+		return nil, notFound(at.m.scheduler, at.m.id)
+	}
+	return t, nil
 }
 
 // counts reports whether a result of a trial changes it.
@@ -280,7 +293,7 @@ var errStop = errors.New("the trial is to stop")
 // evaluate measures a trial and completes it, unless the service ends before.
 func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *study.State, t *study.Trial) {
 	do := func(e study.Event) (*study.Trial, error) {
-		_, after, err := r.s.Do(ctx, at.m.scheduler, at.m.id, at.trial, e)
+		_, after, err := r.s.do(ctx, at.m, at.trial, e)
 		return after, err
 	}
 	var renewals sync.WaitGroup
@@ -316,10 +329,8 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 	var result study.Complete
 	var err error
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		if now, err := r.s.Study(at.m.scheduler, at.m.id); err == nil {
-			if steps := now.Trial(at.trial).Measurements; len(steps) > 0 {
-				measured = steps[len(steps)-1].Step
-			}
+		if now, err := r.trial(at); err == nil && len(now.Measurements) > 0 {
+			measured = now.Measurements[len(now.Measurements)-1].Step
 		}
 		if result, err = e.Evaluate(ctx, at.m.scheduler, st, t, report); err == nil || ctx.Err() != nil {
 			break
@@ -338,12 +349,12 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 	if r.ctx.Err() != nil {
 		return // it is measured again after the restart
 	}
-	now, gone := r.s.Study(at.m.scheduler, at.m.id)
+	now, gone := r.trial(at)
 	switch {
-	case gone != nil || !counts(now.Trial(at.trial)):
+	case gone != nil || !counts(now):
 		return
-	case now.Trial(at.trial).State == study.Stopping:
-		result = stopped(now.Trial(at.trial))
+	case now.State == study.Stopping:
+		result = stopped(now)
 	case err != nil: // it counted for a moment only
 		return
 	}
@@ -358,7 +369,7 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 
 // complete ends a trial that has not ended before.
 func (r *runs) complete(m *managed, e study.Complete) {
-	_, t, err := r.s.Do(context.WithoutCancel(r.ctx), m.scheduler, m.id, e.Trial, e)
+	_, t, err := r.s.do(context.WithoutCancel(r.ctx), m, e.Trial, e)
 	switch {
 	case errors.Is(err, study.ErrState), errors.Is(err, controller.ErrNotFound), errors.Is(err, controller.ErrDeleted):
 	case err != nil:

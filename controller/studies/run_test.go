@@ -401,3 +401,46 @@ func TestRunDrops(t *testing.T) {
 		}
 	}
 }
+
+// What was measured of a deleted study counts for nothing in another one of its id, whether the trial exists there
+// or not.
+func TestRunLeavesAnotherStudyAlone(t *testing.T) {
+	t.Parallel()
+	for _, trials := range []int{0, 1} {
+		begun, hold := make(chan bool, 10), make(chan struct{})
+		b := &bench{parallel: 1, measure: func(ctx context.Context, _ *study.Trial,
+			_ func(study.Measurement) error) (study.Complete, error) {
+			begun <- true
+			<-ctx.Done()
+			<-hold
+			return study.Complete{Final: waited(3)}, nil
+		}}
+		h := with(t, b, 4)
+		create := func(id string) {
+			t.Helper()
+			if _, err := h.Create(t.Context(), "s", study.Record{ID: id, Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+				Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create("second")
+		h.run("first", 1)
+		<-begun
+		h.run("second", 1)
+		if err := h.Delete(t.Context(), "s", "first", anyway); err != nil {
+			t.Fatal(err)
+		}
+		create("first")
+		if trials > 0 {
+			if _, _, err := h.Suggest("s", "first", "ann", trials); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(hold)
+		<-begun // of the second, as the evaluator is free
+		s, err := h.Study("s", "first")
+		if err != nil || len(s.Trials) != trials || s.Count()[study.Running] != trials {
+			t.Errorf("%d trials: %v, %v", trials, s.Count(), err)
+		}
+	}
+}

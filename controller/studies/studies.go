@@ -571,8 +571,13 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 	if err != nil {
 		return study.State{}, nil, err
 	}
+	return s.do(ctx, m, trial, e)
+}
+
+// do is Do of a study that was found.
+func (s *Service) do(ctx context.Context, m *managed, trial int64, e study.Event) (study.State, *study.Trial, error) {
 	after, changed, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
-		return s.recordTrials(ctx, scheduler, before, after)
+		return s.recordTrials(ctx, m.scheduler, before, after)
 	})
 	if err != nil {
 		return after, nil, err
@@ -581,7 +586,7 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 		trial = changed[0].ID
 	}
 	if len(changed) > 0 && !controller.ValidatesOnly(ctx) {
-		s.o.Log.DebugContext(ctx, "trial changed", "scheduler", scheduler, "study", id, "trial", trial, "state",
+		s.o.Log.DebugContext(ctx, "trial changed", "scheduler", m.scheduler, "study", m.id, "trial", trial, "state",
 			after.Trial(trial).State)
 	}
 	return after, after.Trial(trial), nil
