@@ -196,6 +196,11 @@ func (m *managed) applyPending() {
 func (m *managed) eventTime() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.eventTimeLocked()
+}
+
+// eventTimeLocked is eventTime with mu held.
+func (m *managed) eventTimeLocked() time.Time {
 	v := m.snapshot.Load()
 	if v.Zero.IsZero() {
 		state, at := v.rollout(), m.reported

@@ -379,7 +379,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		st.Watching = v.watching(0)
 	}
 	state := v.rollout()
-	at := v.Zero.Add(m.history.clock.latest)
+	at := m.eventTimeLocked()
 	if f := state.Frozen(at); f != nil {
 		st.Hold = f.String()
 	} else if st.Events > 0 && v.Mode == Auto {

@@ -136,7 +136,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	}
 	after := reports.Key{}
 	switch {
-	case t.Revision > 0:
+	case req.GetPageToken() != "":
 		after = reports.Key{Time: time.Unix(0, t.Revision), Instance: t.After}
 	case from > 0:
 		after = reports.Key{Time: time.Unix(0, int64(from)-1), Instance: string([]byte{0xff})}
@@ -145,7 +145,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	err = s.reports.List(id, after, func(r *reports.Report) bool {
 		_, has := r.Metrics[req.GetMetricId()]
 		switch {
-		case to > 0 && r.Time.UnixNano() >= int64(to):
+		case req.GetEndTime() != nil && r.Time.UnixNano() >= int64(to):
 			return false
 		case req.InstanceId != nil && r.Instance != req.GetInstanceId(),
 			req.GetConfigurationRevision() > 0 && r.Revision != req.GetConfigurationRevision(),

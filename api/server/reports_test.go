@@ -12,10 +12,9 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// TestReportedMetricsForPrometheus: /metrics has the latest values and the means of what is offered and of what was
-// before.
-func TestReportedMetricsForPrometheus(t *testing.T) {
-	f := serve(t, nil)
+// registerExternal registers an external scheduler s.
+func registerExternal(t *testing.T, f *fixture) {
+	t.Helper()
 	spec := &pb.SchedulerSpec{SchedulerType: controller.External, Cluster: &pb.Cluster{Nodes: 1, GpusPerNode: 8},
 		Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "wait"}},
 		Parameters: []*pb.ParameterSpec{{ParameterId: "x", DefaultValue: structpb.NewNumberValue(1),
@@ -25,6 +24,57 @@ func TestReportedMetricsForPrometheus(t *testing.T) {
 		Scheduler: &pb.Scheduler{Spec: spec}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// report has all reports of a request accepted.
+func report(t *testing.T, f *fixture, req *pb.ReportMetricsRequest) {
+	t.Helper()
+	stream, err := pb.NewMetricServiceClient(f.conn).ReportMetrics(background(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(req); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stream.Recv(); err != nil || int(got.GetAcceptedCount()) != len(req.GetReports()) {
+		t.Fatalf("%v %v", got, err)
+	}
+}
+
+// TestReportsOfTheEpoch: pages go on after reports of the first instant there is.
+func TestReportsOfTheEpoch(t *testing.T) {
+	f := serve(t, nil)
+	registerExternal(t, f)
+	req := &pb.ReportMetricsRequest{Parent: "schedulers/s"}
+	for _, instance := range []string{"a", "b", "c"} {
+		req.Reports = append(req.Reports, &pb.MetricReport{InstanceId: instance, ConfigurationRevision: 1,
+			SchedulerTime: &timestamppb.Timestamp{}, Metrics: map[string]float64{"wait": 1}})
+	}
+	report(t, f, req)
+	got, page := "", &pb.ListMetricsRequest{Parent: "schedulers/s", PageSize: 1}
+	for range req.GetReports() {
+		out, err := pb.NewMetricServiceClient(f.conn).ListMetrics(background(t), page)
+		if err != nil || len(out.GetReports()) != 1 {
+			t.Fatalf("%v %v", out, err)
+		}
+		got += out.GetReports()[0].GetInstanceId()
+		page.PageToken = out.GetNextPageToken()
+	}
+	if got != "abc" || page.GetPageToken() != "" {
+		t.Errorf("the pages have %q, and %q follows", got, page.GetPageToken())
+	}
+	none := &pb.ListMetricsRequest{Parent: "schedulers/s", EndTime: &timestamppb.Timestamp{}}
+	if out, err := pb.NewMetricServiceClient(f.conn).ListMetrics(background(t), none); err != nil ||
+		len(out.GetReports()) > 0 {
+		t.Errorf("before the epoch: %v %v", out, err)
+	}
+}
+
+// TestReportedMetricsForPrometheus: /metrics has the latest values and the means of what is offered and of what was
+// before.
+func TestReportedMetricsForPrometheus(t *testing.T) {
+	f := serve(t, nil)
+	registerExternal(t, f)
 	if _, err := f.config.PinConfiguration(background(t), &pb.PinConfigurationRequest{Parent: "schedulers/s",
 		Parameters: map[string]*structpb.Value{"x": structpb.NewNumberValue(2)}, Reason: "a try"}); err != nil {
 		t.Fatal(err)
@@ -36,16 +86,7 @@ func TestReportedMetricsForPrometheus(t *testing.T) {
 			SchedulerTime: timestamppb.New(noon.Add(time.Duration(i) * time.Hour)),
 			Metrics:       map[string]float64{"wait": v}})
 	}
-	stream, err := pb.NewMetricServiceClient(f.conn).ReportMetrics(background(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(req); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 4 {
-		t.Fatalf("%v %v", got, err)
-	}
+	report(t, f, req)
 	_, text := get(f, "/metrics")
 	for _, want := range []string{
 		`autosched_metric_reports_total{result="accepted",scheduler="s"} 4`,

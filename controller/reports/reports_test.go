@@ -373,3 +373,26 @@ func TestNotTakenBack(t *testing.T) {
 		t.Errorf("%+v %v", all[0], err)
 	}
 }
+
+// TestFreezeExpires: the time of reports is that of a scheduler that sends no events, so that a freeze expires by it.
+func TestFreezeExpires(t *testing.T) {
+	h := newHouse(t, controller.Auto)
+	h.modify(func(c *controller.Scheduler) {
+		c.Freeze = &rollout.Freeze{Reason: "audit", Until: noon.Add(time.Hour)}
+	})
+	hold := func() string {
+		_, st, err := h.schedulers.Scheduler("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Hold
+	}
+	h.report(1, noon, 2, func(int) float64 { return 1 })
+	if text := hold(); !strings.Contains(text, "audit") {
+		t.Errorf("it is held by %q before the freeze expires", text)
+	}
+	h.report(1, noon.Add(time.Hour), 1, func(int) float64 { return 1 })
+	if text := hold(); text != "" {
+		t.Errorf("it is held by %q after the freeze expired", text)
+	}
+}
