@@ -71,7 +71,8 @@ func (r *Rounds) run() {
 
 // ask asks for a round, unless one was asked for shortly before.
 func (r *Rounds) ask(n *Notice) {
-	if last, ok := r.last[n.Scheduler]; ok && n.Opened.Sub(last) < r.every {
+	// A clock that was set back far, as that of a scheduler registered anew, is no reason to wait.
+	if last, ok := r.last[n.Scheduler]; ok && n.Opened.Sub(last).Abs() < r.every {
 		r.log.Info("no round on the finding: another asked for one", "scheduler", n.Scheduler, "finding", n.ID,
 			"rule", n.Rule, "least_between", r.every)
 		return

@@ -10,7 +10,8 @@ import (
 )
 
 // TestRounds: findings whose action is another configuration ask for a round as they open, a scheduler's not more
-// often than agreed in the time of its events; one that was refused does not count.
+// often than agreed in the time of its events; one that was refused does not count, nor one before the clock was set
+// back.
 func TestRounds(t *testing.T) {
 	asked := make(chan string, 100)
 	r := NewRounds(30*time.Minute, func(_ context.Context, n *Notice) error {
@@ -36,6 +37,8 @@ func TestRounds(t *testing.T) {
 	send("a", "thrash", "opened", "freeze_tuning", 40)
 	send("b", "other", "opened", "reserve", 30)
 	send("a", "later", "opened", "roll_back", 31)
+	send("a", "before", "opened", "tune_queue", 10)
+	send("a", "set back", "opened", "tune_queue", -300)
 	send("end", "", "opened", "tune_queue", 0)
 	var got []string
 	for one := range asked {
@@ -44,7 +47,7 @@ func TestRounds(t *testing.T) {
 		}
 		got = append(got, one)
 	}
-	if want := []string{"a/refused", "a/first", "b/other", "a/later"}; !slices.Equal(got, want) {
+	if want := []string{"a/refused", "a/first", "b/other", "a/later", "a/set back"}; !slices.Equal(got, want) {
 		t.Errorf("asked for rounds: %v, want %v", got, want)
 	}
 }
