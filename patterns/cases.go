@@ -38,6 +38,7 @@ type Expected struct {
 	Rule    string `yaml:"rule"`
 	Entity  string `yaml:"entity"` // kind/name
 	Action  string `yaml:"action,omitempty"`
+	Node    string `yaml:"node,omitempty"`
 	After   *Span  `yaml:"after,omitempty"`  // opened not before
 	Before  *Span  `yaml:"before,omitempty"` // opened not after
 	Open    *bool  `yaml:"open,omitempty"`   // at the end
@@ -262,6 +263,8 @@ func (c *Case) compare(found []*Finding) (wrong []string) {
 			switch {
 			case want.Action != "" && want.Action != f.Action:
 				near = "; its action is " + f.Action
+			case want.Node != "" && want.Node != f.Node:
+				near = "; its node is " + f.Node
 			case want.After != nil && f.Opened < time.Duration(*want.After),
 				want.Before != nil && f.Opened > time.Duration(*want.Before):
 				near = fmt.Sprintf("; it opened at %v", Span(f.Opened))

@@ -29,6 +29,7 @@ func (passive) jobEnded(*Scanner, *job, time.Duration)        {}
 // detectorKind says what a detector's rule has.
 type detectorKind struct {
 	groupBy, params []string
+	actions         []string // that it proposes in place of the rule's
 	make            func(*compiled) detector
 }
 
@@ -37,17 +38,17 @@ var detectors map[string]detectorKind
 func init() {
 	detectors = map[string]detectorKind{
 		"straggler": {[]string{"job", "worker"}, []string{"rows", "slow", "factor", "leave", "same_node_hours"},
-			newStraggler},
+			[]string{"drain_node"}, newStraggler},
 		"iteration_outlier": {[]string{"job"}, []string{"history", "recent", "count", "sigmas", "mads", "ratio", "regular"},
-			newOutlier},
-		"cv_class": {[]string{"job"}, []string{"skip", "iterations", "stable", "unstable"}, newSpread},
+			[]string{"note_checkpoint"}, newOutlier},
+		"cv_class": {[]string{"job"}, []string{"skip", "iterations", "stable", "unstable"}, nil, newSpread},
 		"queue_spiral": {[]string{"queue"}, []string{"interval_minutes", "times", "wait_growth", "least_wait_minutes",
 			"arrival_growth", "arrival_step", "usual", "free_share", "least_starts", "trend_intervals", "p", "least_pending_share",
-			"clear_intervals"}, newSpiral},
+			"clear_intervals"}, nil, newSpiral},
 		"preemption_thrash": {[]string{"cluster"}, []string{"window_minutes", "stops", "mutual_minutes", "ratio",
-			"least_gpu_hours", "rollback_hours"}, newThrash},
+			"least_gpu_hours", "rollback_hours"}, []string{"roll_back"}, newThrash},
 		"config_regression": {[]string{"config_version"}, []string{"within_hours", "windows", "outside"},
-			newRegression},
+			nil, newRegression},
 	}
 }
 

@@ -138,6 +138,7 @@ func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob
 				To: s.now}}}
 	node := workerNode(j, i)
 	if node != "" {
+		f.Node = node
 		f.Words = fmt.Sprintf("Worker %d of job %s, on node %s, is %.2f times as slow as the median worker: exclude "+
 			"the node from the job's next start.", j.workers[i], j.name, node, excess)
 		was := d.nodes[node]

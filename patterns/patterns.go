@@ -66,7 +66,8 @@ type Evidence struct {
 type Finding struct {
 	Rule   string `json:"rule"`
 	Entity Entity `json:"entity"`
-	Job    string `json:"job,omitempty"` // that the entity is, or is part of
+	Job    string `json:"job,omitempty"`  // that the entity is, or is part of
+	Node   string `json:"node,omitempty"` // of a worker, where placements show it
 	// Began is when the waste began as far as the evidence reaches, Opened when the rule
 	// first held, Closed when it no longer did, all since Options.Zero. Open says that it
 	// holds, and then Closed is the instant until which that is known.

@@ -218,6 +218,21 @@ func (r *RuleSet) Rule(id string) *Rule {
 	return nil
 }
 
+// Actions are those that findings of the rules may have, in order of name.
+func (r *RuleSet) Actions() []string {
+	all := map[string]bool{}
+	for _, rule := range r.Rules {
+		all[rule.Action] = true
+		for _, v := range rule.Variants {
+			all[v.Action] = true
+		}
+		for _, a := range detectors[rule.Detect].actions {
+			all[a] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // Write writes rules as ReadRules reads them.
 func (r *RuleSet) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)

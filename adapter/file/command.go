@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/program"
 )
 
 // maxOutput is how much of a command's output is kept, in bytes.
@@ -46,37 +46,24 @@ func (c commands) ReadBack(ctx context.Context, path string) ([]byte, error) {
 	return c.run(ctx, c.o.ReadBack, path)
 }
 
-// run runs a command and returns its standard output; nothing if there is no command. At the timeout it is
-// killed with all that it started.
-func (c commands) run(ctx context.Context, command []string, path string) ([]byte, error) {
-	if len(command) == 0 {
+// run runs a command and returns its standard output; nothing if there is no command.
+func (c commands) run(ctx context.Context, words []string, path string) ([]byte, error) {
+	if len(words) == 0 {
 		return nil, nil
 	}
-	late := fmt.Errorf("not done within %v", c.o.Timeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, c.o.Timeout, late)
-	defer cancel()
-	args := make([]string, len(command)-1)
-	for i, arg := range command[1:] {
-		args[i] = strings.ReplaceAll(arg, "{file}", path)
+	words = slices.Clone(words)
+	for i, word := range words[1:] {
+		words[1+i] = strings.ReplaceAll(word, "{file}", path)
 	}
 	var out, errs bounded
-	cmd := exec.CommandContext(ctx, command[0], args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for output held open by what the command leaves running
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it succeeded, and what it started has its output open
-		err = nil
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s: %w", command[0], context.Cause(ctx))
-	}
+	err := program.Run(ctx, c.o.Timeout, words, &out, &errs)
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		said := strings.TrimSpace(errs.String() + " " + out.String())
-		return nil, &exitError{fmt.Errorf("%s: %w: %.500s", command[0], err, said)}
+		return nil, &exitError{fmt.Errorf("%w: %.500s", err, said)}
+	} else if err != nil {
+		return nil, err
 	}
-	return out.Bytes(), err
+	return out.Bytes(), nil
 }
 
 // bounded keeps the beginning of what is written to it.

@@ -30,7 +30,7 @@ describes findings in the service.`,
 	}
 	f.add(cmd)
 	cmd.AddCommand(newFindingsListCmd(&f), newFindingsShowCmd(&f), newFindingsAckCmd(&f), newFindingsSnoozeCmd(&f),
-		newFindingsFalseCmd(&f))
+		newFindingsFalseCmd(&f), newFindingsActCmd(&f))
 	return cmd
 }
 

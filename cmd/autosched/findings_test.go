@@ -19,6 +19,31 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
+// sendEvent has the service store an event of the scheduler prod.
+func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails) {
+	t.Helper()
+	flags := connectFlags{server: address}
+	conn, err := flags.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := pb.NewTuningServiceClient(conn).IngestEvents(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := &pb.Event{EventId: kind.String(), Kind: kind, SchedulerTime: timestamppb.New(at), Job: job}
+	err = stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/prod", Events: []*pb.Event{event}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 1 {
+		t.Fatalf("%v %v", got, err)
+	}
+	_ = stream.CloseSend()
+	_, _ = stream.Recv()
+}
+
 // TestFindingsInTheService: a job that never uses its GPUs is found, people judge the finding, it is the same one
 // after a restart, closes when the job ends, and a webhook receives what is not snoozed.
 func TestFindingsInTheService(t *testing.T) {
@@ -50,26 +75,7 @@ func TestFindingsInTheService(t *testing.T) {
 	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
 	send := func(kind pb.Event_Kind, at time.Duration, job *pb.JobDetails) {
 		t.Helper()
-		flags := connectFlags{server: address}
-		conn, err := flags.dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		stream, err := pb.NewTuningServiceClient(conn).IngestEvents(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		event := &pb.Event{EventId: kind.String(), Kind: kind, SchedulerTime: timestamppb.New(began.Add(at)), Job: job}
-		err = stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/prod", Events: []*pb.Event{event}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := stream.Recv(); err != nil || got.GetAcceptedCount() != 1 {
-			t.Fatalf("%v %v", got, err)
-		}
-		_ = stream.CloseSend()
-		_, _ = stream.Recv()
+		sendEvent(t, address, kind, began.Add(at), job)
 	}
 	files := 0
 	sample := func(job string, from, to time.Duration, busy int) {

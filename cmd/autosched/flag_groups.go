@@ -19,7 +19,7 @@ var flagGroups = []struct {
 		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels"}},
 	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "period", "node", "gpu", "resolution", "pid-map", "scrape",
 		"buffer", "rounds"}},
-	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions"}},
 	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
 		"shift"}},
 	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",

@@ -50,6 +50,7 @@ type patternsFinding struct {
 	Rule           string             `json:"rule"`
 	Entity         patterns.Entity    `json:"entity"`
 	Job            string             `json:"job,omitempty"`
+	Node           string             `json:"node,omitempty"`
 	Began          time.Time          `json:"began"`
 	Opened         time.Time          `json:"opened"`
 	Closed         time.Time          `json:"closed"`
@@ -75,7 +76,8 @@ type patternsEvidence struct {
 // add keeps a finding as it was last reported.
 func (r *patternsScan) add(f *patterns.Finding) {
 	at := func(d time.Duration) time.Time { return r.zero.Add(d).UTC() }
-	x := patternsFinding{Rule: f.Rule, Entity: f.Entity, Job: f.Job, Began: at(f.Began), Opened: at(f.Opened),
+	x := patternsFinding{Rule: f.Rule, Entity: f.Entity, Job: f.Job, Node: f.Node, Began: at(f.Began),
+		Opened: at(f.Opened),
 		Closed: at(f.Closed), Open: f.Open, Confidence: f.Confidence, WastedGPUHours: f.WastedGPUHours, Cost: f.Cost,
 		Affected: slices.Clone(f.Affected), Action: f.Action, Words: f.Words, Evidence: []patternsEvidence{}}
 	for _, e := range f.Evidence {

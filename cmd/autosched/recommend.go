@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	kept "github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/patterns/recommend"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -26,6 +28,7 @@ type recommendOptions struct {
 	scheduler string
 	windows   int
 	seed      uint64
+	actions   string
 }
 
 func newRecommendCmd() *cobra.Command {
@@ -37,7 +40,9 @@ the GPU-hours a month that it concerns. Cancelling idle jobs an hour after they 
 found, right-sizing jobs that hoard, and holding keys that crash are simulated: windows of
 the trace run with and without, under one scheduler. Where the action is another configuration,
 the one of shortest waits is chosen on every other window, of presets and single changes,
-and compared with the defaults on the rest. Other advice says that it was not simulated.`
+and compared with the defaults on the rest. Other advice says that it was not simulated.
+
+With --actions, advice has the site's command for its largest finding, which is not run.`
 	cmd.Example = `  autosched recommend --trace sacct.psv --nodes 40 --telemetry gpus.csv.zst --price 2
   autosched recommend --trace sample --nodes 20 --json`
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -54,6 +59,7 @@ and compared with the defaults on the rest. Other advice says that it was not si
 	fl.StringVar(&o.scheduler, "scheduler", "fifo", "scheduler to simulate, under its default configuration")
 	fl.IntVar(&o.windows, "windows", 20, "windows of the trace to simulate at most, a day or longer each")
 	fl.Uint64Var(&o.seed, "seed", 1, "seed of the intervals")
+	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions, to print them")
 	return cmd
 }
 
@@ -84,6 +90,9 @@ type advice struct {
 	// values that differ.
 	Configuration string   `json:"configuration,omitempty"`
 	Set           []string `json:"set,omitempty"`
+	// Command is the site's, for the largest finding; NoCommand says what it lacks.
+	Command   []string `json:"command,omitempty"`
+	NoCommand string   `json:"no_command,omitempty"`
 }
 
 // recommendations is the result.
@@ -97,6 +106,17 @@ type recommendations struct {
 }
 
 func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommendations, error) {
+	var rules *patterns.RuleSet
+	var commands *act.Commands
+	if o.actions != "" {
+		var err error
+		if rules, err = readRules(o.scan.rules, nil); err != nil {
+			return nil, err
+		}
+		if commands, err = readActions(o.actions, rules); err != nil {
+			return nil, err
+		}
+	}
 	found, err := o.scan.run(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -128,6 +148,13 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 		}
 		if err != nil {
 			return nil, err
+		}
+		if commands != nil && commands.Has(a.Action) {
+			f := &patterns.Finding{Rule: rule, Action: a.Action, Entity: list[0].Entity, Job: list[0].Job,
+				Node: list[0].Node, WastedGPUHours: list[0].WastedGPUHours}
+			if a.Command, err = commands.Render(a.Action, act.Values(f, ruleGroups(rules, rule))); err != nil {
+				a.NoCommand = err.Error()
+			}
 		}
 		out.Advice = append(out.Advice, a)
 	}
@@ -346,6 +373,11 @@ func (r *recommendations) print(w io.Writer) error {
 			fmt.Fprintf(w, ", %.2f a month", a.Cost)
 		}
 		fmt.Fprintf(w, "\n   %s\n", a.Words)
+		if a.Command != nil {
+			fmt.Fprintf(w, "   Command: %s\n", act.Line(a.Command))
+		} else if a.NoCommand != "" {
+			fmt.Fprintf(w, "   No command: %s\n", a.NoCommand)
+		}
 		e := a.Simulated
 		if e == nil {
 			fmt.Fprintf(w, "   Not simulated.\n")

@@ -226,6 +226,7 @@ var covered = map[string]bool{"config watch": true, "config approve": true, "con
 	"operations cancel": true, // TestReplay has theirs
 	"findings show":     true, "findings ack": true, "findings snooze": true,
 	"findings false-positive": true, // TestFindingsInTheService
+	"findings act":            true, // TestAct
 	"patterns watch":          true, // TestPatternsWatch
 	"conformance":             true, // TestConformance
 }
