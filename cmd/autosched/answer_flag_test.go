@@ -25,7 +25,6 @@ func TestNativeAnswers(t *testing.T) {
 	}
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
 			sameAnswer(t, s, "tune --trace sample --at 2017-10-09T04:00:00Z --budget 3 --futures 1 --horizon 1h --scheduler "+s.Name,
 				tuned)
 		})
@@ -35,7 +34,6 @@ func TestNativeAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("evaluate", func(t *testing.T) {
-		t.Parallel()
 		sameAnswer(t, fifo, "evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false "+
 			"--methods current,fixed-history --fixed-budget 4",
 			func(text []byte) (json.RawMessage, error) {
@@ -49,7 +47,6 @@ func TestNativeAnswers(t *testing.T) {
 			})
 	})
 	t.Run("compare", func(t *testing.T) {
-		t.Parallel()
 		sameAnswer(t, fifo, "compare --trace sample --row fifo --row fifo:backfill=true",
 			func(text []byte) (json.RawMessage, error) {
 				var r struct {
