@@ -34,27 +34,36 @@ func (t *table) round(at time.Duration) time.Duration {
 	return clock{0, t.resolution, long}.last(at)
 }
 
-// usable removes the nodes that are reserved at some time from an instant to another. later is the end
-// of the first row behind the first instant after which other nodes are open, 0 for none.
-func (t *table) usable(nodes set, from, to time.Duration) (later time.Duration, ok bool) {
-	for i := int32(0); i >= 0; i = t.after[i] {
-		if n := t.after[i]; !ok && n >= 0 && t.end[i] > from && !t.row(n).within(t.row(i)) {
+// from is the first row, not before row i, that ends behind an instant, -1 for none.
+func (t *table) from(i int32, at time.Duration) int32 {
+	for i >= 0 && t.end[i] <= at {
+		i = t.after[i]
+	}
+	return i
+}
+
+// usable removes the nodes that are reserved at some time from row i, the first one that counts, to an instant.
+// later is the end of the first row after which other nodes are open, 0 for none. It may stop once fewer than the
+// least number of nodes are left.
+func (t *table) usable(nodes set, least int, i int32, to time.Duration) (later time.Duration, ok bool) {
+	for ; i >= 0; i = t.after[i] {
+		if n := t.after[i]; !ok && n >= 0 && !t.row(n).within(t.row(i)) {
 			later, ok = t.end[i], true
 		}
 		if t.begin[i] > to {
 			break
 		}
-		if t.end[i] > from {
-			nodes.and(t.row(i))
+		if nodes.and(t.row(i)); ok && nodes.count() < least {
+			break
 		}
 	}
 	return later, ok
 }
 
-// reserved reports whether some of the nodes are reserved in a stretch of time.
+// reserved reports whether some of the nodes are reserved in a stretch of time, from row i on.
 // _test_resv_overlap.
-func (t *table) reserved(nodes set, from, to time.Duration) bool {
-	for i := int32(0); i >= 0 && t.begin[i] < to; i = t.after[i] {
+func (t *table) reserved(nodes set, i int32, from, to time.Duration) bool {
+	for ; i >= 0 && t.begin[i] < to; i = t.after[i] {
 		if t.end[i] > from && !nodes.within(t.row(i)) {
 			return true
 		}

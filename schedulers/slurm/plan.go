@@ -449,10 +449,11 @@ func (p *policy) earliest(j simulator.ID, x *job, reserves bool) (time.Duration,
 
 func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (time.Duration, bool) {
 	now := p.v.Now()
-	at, nodes := now, int(s.nodes)
+	at, row, nodes := now, int32(0), int(s.nodes)
 	for {
+		row = p.table.from(row, at)
 		p.now = append(p.now[:0], s.fits...)
-		later, more := p.table.usable(p.now, at, at+x.limit)
+		later, more := p.table.usable(p.now, nodes, row, at+x.limit)
 		if p.now.count() < nodes {
 			if !more || !reserves {
 				return 0, false
@@ -494,7 +495,7 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 			p.now.add(int(n))
 		}
 		switch {
-		case !p.table.reserved(p.now, start, start+x.limit):
+		case !p.table.reserved(p.now, row, start, start+x.limit):
 			return start, true
 		case start > at:
 			at = start

@@ -149,6 +149,19 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// later is the plain form of what usable returns: it walks all rows.
+func (t *table) later(from, to time.Duration) (time.Duration, bool) {
+	for i := int32(0); i >= 0; i = t.after[i] {
+		if n := t.after[i]; n >= 0 && t.end[i] > from && !t.row(n).within(t.row(i)) {
+			return t.end[i], true
+		}
+		if t.begin[i] > to {
+			break
+		}
+	}
+	return 0, false
+}
+
 // TestTable compares the table with a list of reservations.
 func TestTable(t *testing.T) {
 	type resv struct {
@@ -173,7 +186,7 @@ func TestTable(t *testing.T) {
 			from := time.Duration(r.IntN(90)) * time.Second
 			to := min(from+time.Duration(1+r.IntN(40))*time.Second, 99*time.Second)
 			got := slices.Clone(all)
-			tb.usable(got, from, to)
+			later, more := tb.usable(got, 0, tb.from(0, from), to)
 			want := slices.Clone(all)
 			for _, x := range list {
 				if x.to > from && x.from <= to {
@@ -182,6 +195,17 @@ func TestTable(t *testing.T) {
 			}
 			if !slices.Equal(got, want) {
 				t.Fatalf("seed %d: usable from %v to %v: %b, want %b", seed, from, to, got, want)
+			}
+			if l, m := tb.later(from, to); l != later || m != more {
+				t.Fatalf("seed %d: other nodes from %v on: %v, %v, want %v, %v", seed, from, later, more, l, m)
+			}
+			least := 1 + r.IntN(8)
+			got = slices.Clone(all)
+			l, m := tb.usable(got, least, tb.from(0, from), to)
+			if l != later || m != more || want.count() >= least && !slices.Equal(got, want) ||
+				want.count() < least && got.count() >= least {
+				t.Fatalf("seed %d: at least %d usable from %v to %v: %b, %v, %v, want %b, %v, %v", seed, least,
+					from, to, got, l, m, want, later, more)
 			}
 		}
 	}
