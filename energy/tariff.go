@@ -161,7 +161,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	tariff *Tariff
-	files  []string // that were read
+	files  []string // that were read, or tried
 	seen   []stamp  // of files
 }
 
@@ -184,9 +184,8 @@ func OpenSource(path string, log *slog.Logger) (*Source, error) {
 func (s *Source) Tariff() *Tariff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := stamps(s.files); !slices.Equal(now, s.seen) {
-		if err := s.read(); err != nil {
-			s.seen = now // logged once for each version
+	if !slices.Equal(stamps(s.files), s.seen) {
+		if err := s.read(); err != nil { // logged once for each version
 			s.log.Error("energy: the files changed and cannot be read: the tariff stays", "err", err)
 		} else {
 			s.log.Info("energy: the files changed and were read", "file", s.path)
@@ -195,8 +194,10 @@ func (s *Source) Tariff() *Tariff {
 	return s.tariff
 }
 
-// read reads the files, unless one is not right.
+// read reads the files, unless one is not right. Those that it tried are looked at from then on.
 func (s *Source) read() error {
+	s.files = []string{s.path}
+	s.seen = stamps(s.files) // before they are read, so that a later change is seen
 	text, err := os.ReadFile(s.path)
 	if err != nil {
 		return err
@@ -214,16 +215,14 @@ func (s *Source) read() error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
-	files := []string{s.path}
 	for _, name := range []*string{&f.Power, &f.Prices, &f.Carbon} {
 		if *name != "" {
 			if !filepath.IsAbs(*name) {
 				*name = filepath.Join(filepath.Dir(s.path), *name)
 			}
-			files = append(files, *name)
+			s.files, s.seen = append(s.files, *name), append(s.seen, stamps([]string{*name})...)
 		}
 	}
-	seen := stamps(files) // before they are read, so that a later change is seen
 	zone, err := trace.ParseZone(cmp.Or(f.Timezone, "UTC"))
 	if err != nil {
 		return fmt.Errorf("%s: timezone: %w", s.path, err)
@@ -235,7 +234,7 @@ func (s *Source) read() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
-	s.tariff, s.files, s.seen = t, files, seen
+	s.tariff = t
 	return nil
 }
 

@@ -138,4 +138,13 @@ func TestSource(t *testing.T) {
 	write("other.csv", head+"8.5\n")
 	write("energy.yaml", "prices: other.csv\n# another file\n")
 	price(8.5)
+	write("energy.yaml", "prices: later.csv # a file that is not right yet\n")
+	write("later.csv", head+"nothing\n")
+	price(8.5)
+	write("later.csv", head+"12\n")
+	price(12)
+	write("energy.yaml", "prices: absent.csv # and one that is not there yet\n")
+	price(12)
+	write("absent.csv", head+"13\n")
+	price(13)
 }
