@@ -344,7 +344,7 @@ func (w *Workload) Len() int { return len(w.jobs) }
 func (w *Workload) Ended() int {
 	n := 0
 	for i := range w.jobs {
-		if w.jobs[i].Status != Running {
+		if w.jobs[i].Status.Ended() {
 			n++
 		}
 	}

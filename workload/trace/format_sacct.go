@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -321,7 +322,10 @@ func finishSacct(in *input) error {
 				j.Key = in.own(hex[:])
 			}
 			j.shareNodes()
-			pending = append(pending, s.tasks(j)...)
+			if pending = append(pending, s.tasks(j)...); len(pending) > in.opts.MaxRows {
+				return fmt.Errorf("%s: line %d: %w: more than %d jobs wait in arrays", j.file, j.line, ErrLimit,
+					in.opts.MaxRows)
+			}
 		case !j.started:
 			in.report.leaveOut(neverRan)
 		case j.Duration == 0:
@@ -390,6 +394,7 @@ func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
 		most -= s.running[array]
 	}
 	var out []workload.Job
+	next := 0 // the list is in order
 	for part := range strings.SplitSeq(list, ",") {
 		part, step, _ := strings.Cut(part, ":")
 		low, high, ranged := strings.Cut(part, "-")
@@ -402,10 +407,10 @@ func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
 		if err1 != nil || err2 != nil || err3 != nil || by < 1 {
 			continue // as in 1,3,... of a list that is cut off
 		}
-		for n := a; n <= b && len(out) < most; n += by {
+		for n := max(a, next); n <= b && len(out) < most; n += by {
 			task := j.Job
 			task.ID = j.ID + "_" + strconv.Itoa(n)
-			out = append(out, task)
+			out, next = append(out, task), n+1
 		}
 	}
 	return out

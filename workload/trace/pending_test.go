@@ -2,6 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,5 +58,54 @@ func TestPending(t *testing.T) {
 	}
 	if again.Digest() != w.Digest() {
 		t.Error("the project's CSV does not keep them")
+	}
+}
+
+// TestPendingAlone: where no job has ended and a job has no limit, nothing says how long it would run: it is left out,
+// by a check of the file, too.
+func TestPendingAlone(t *testing.T) {
+	const text = "JobIDRaw|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
+		"1|RUNNING|1000|1000|Unknown|600|gres/gpu=8||60\n" +
+		"2|PENDING|1100|Unknown|Unknown|0||gres/gpu=8|60\n" +
+		"3|PENDING|1200|Unknown|Unknown|0||gres/gpu=8|UNLIMITED\n"
+	path := filepath.Join(t.TempDir(), "sacct.psv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, read, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, err := Check(path, nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*Report{read, checked} {
+		if r.Jobs != 2 || r.Running != 1 || r.Pending != 1 || r.LeftOut != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if w.Ended() != 0 {
+		t.Errorf("%d jobs have ended", w.Ended())
+	}
+}
+
+// TestPendingArrays: a task is a job once, and arrays do not exceed the limit of rows.
+func TestPendingArrays(t *testing.T) {
+	const text = "JobIDRaw|JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
+		"1|1_[1-3,2,3-4]|PENDING|1100|Unknown|Unknown|0||gres/gpu=8|60\n"
+	w, _, err := Read(strings.NewReader(text), "sacct.psv", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, j := range w.Jobs() {
+		ids = append(ids, j.ID)
+	}
+	if diff := cmp.Diff([]string{"1_1", "1_2", "1_3", "1_4"}, ids); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, _, err := Read(strings.NewReader(text), "sacct.psv", Options{MaxRows: 3}); !errors.Is(err, ErrLimit) {
+		t.Errorf("four tasks where three rows are allowed: %v", err)
 	}
 }
