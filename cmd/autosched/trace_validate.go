@@ -95,6 +95,9 @@ func printReport(w io.Writer, r *trace.Report) error {
 	if r.Merged > 0 {
 		fmt.Fprintf(b, "merged      %d rows that add to another row's job or list machines\n", r.Merged)
 	}
+	if r.Expanded > 0 {
+		fmt.Fprintf(b, "expanded    %d more jobs than rows: what waits of an array is one row\n", r.Expanded)
+	}
 	for _, m := range r.Machines {
 		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Nodes, m.GPUsPerNode, m.GPUModel)
 	}

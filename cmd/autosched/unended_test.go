@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// TestNothingEnded: of jobs that are all running nothing can be concluded.
+// TestNothingEnded: of jobs that all run or wait nothing can be concluded.
 func TestNothingEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "running.psv")
-	text := "JobIDRaw|State|Submit|Start|End|ElapsedRaw|AllocTRES\n" +
-		"1|RUNNING|2026-03-01T00:00:00|2026-03-01T00:00:00|Unknown|600|gres/gpu=8\n"
+	text := "JobIDRaw|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
+		"1|RUNNING|2026-03-01T00:00:00|2026-03-01T00:00:00|Unknown|600|gres/gpu=8|gres/gpu=8|60\n" +
+		"2|PENDING|2026-03-01T00:05:00|Unknown|Unknown|0||gres/gpu=8|60\n"
 	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -38,14 +38,17 @@ func (r *Record) ranAt(at time.Duration) time.Duration {
 
 // Unqueued is the history of a trace on a cluster without queues, as predictors
 // are compared on: every job begins when it is submitted and ends after its
-// duration. A question about an instant must not look beyond it; Tracker
-// ensures that.
+// duration; a pending one does no work. A question about an instant must not look
+// beyond it; Tracker ensures that.
 func Unqueued(jobs []workload.Job) []Record {
 	out := make([]Record, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		out[i] = Record{Job: j, Begin: j.Submit, Until: j.Submit + j.Duration, Ran: j.Duration,
 			Ended: j.Status.Ended()}
+		if j.Status == workload.Pending { // its duration is a guess
+			out[i].Until, out[i].Ran = j.Submit, 0
+		}
 	}
 	return out
 }

@@ -244,6 +244,30 @@ func TestRunningInBins(t *testing.T) {
 	})
 }
 
+// TestUnqueued: what has ended has run its duration, what runs at least that, and what waits has run for no time:
+// its duration is a guess.
+func TestUnqueued(t *testing.T) {
+	of := func(status workload.Status) workload.Job {
+		return workload.Job{ID: status.String(), GPUs: workload.GPUs(1), Submit: time.Hour, Duration: 5 * time.Hour,
+			Status: status}
+	}
+	jobs := []workload.Job{of(workload.Completed), of(workload.Running), of(workload.Pending)}
+	h := Unqueued(jobs)
+	for i, want := range []Record{
+		{Job: &jobs[0], Begin: time.Hour, Until: 6 * time.Hour, Ran: 5 * time.Hour, Ended: true},
+		{Job: &jobs[1], Begin: time.Hour, Until: 6 * time.Hour, Ran: 5 * time.Hour},
+		{Job: &jobs[2], Begin: time.Hour, Until: time.Hour},
+	} {
+		if h[i] != want {
+			t.Errorf("%s: %+v, want %+v", want.ID, h[i], want)
+		}
+	}
+	known := Known(h, 3*time.Hour)
+	if known[1].Ran != 2*time.Hour || known[2].Ran != 0 || known[2].Ended {
+		t.Errorf("two hours on: %+v", known)
+	}
+}
+
 func TestKnown(t *testing.T) {
 	const m = time.Minute
 	h := []Record{job("ended", "x", 1, 0, 10*m), job("runs", "x", 1, 5*m, 20*m), job("later", "x", 1, 16*m, m)}

@@ -322,7 +322,13 @@ func finishSacct(in *input) error {
 				j.Key = in.own(hex[:])
 			}
 			j.shareNodes()
-			if pending = append(pending, s.tasks(j)...); len(pending) > in.opts.MaxRows {
+			tasks, rest := s.tasks(j)
+			for _, r := range rest {
+				in.report.leaveOutMany(r.Reason, r.Jobs)
+				in.report.Expanded += r.Jobs
+			}
+			in.report.Expanded += len(tasks) - 1
+			if pending = append(pending, tasks...); len(pending) > in.opts.MaxRows {
 				return fmt.Errorf("%s: line %d: %w: more than %d jobs wait in arrays", j.file, j.line, ErrLimit,
 					in.opts.MaxRows)
 			}
@@ -370,20 +376,30 @@ func (j *sacctJob) shareNodes() {
 	j.Requested = j.Request.Shared()
 }
 
-// maxTasks bounds what the rest of an array expands to; Slurm's own bound is MaxArraySize, 4,000,001 at most.
-const maxTasks = 100_000
+// maxTasks bounds what the rest of an array expands to, maxIndex is Slurm's own bound (MaxArraySize).
+const (
+	maxTasks = 100_000
+	maxIndex = 4_000_001
+)
+
+// Why tasks of an array that waits are no jobs.
+const (
+	throttled = "its array's throttle does not let it start yet"
+	oneTooFar = "it waits behind the first 100,000 tasks of its array"
+	cutOff    = "its array's list of tasks is cut off: set SLURM_BITSTR_LEN=0 for sacct"
+)
 
 // tasks are the jobs that wait of an array, such as 15_[3-9%2]: those that its throttle, of two at a time here, lets
-// start beside the ones that run. Of a job that is no array it is the job.
-func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
+// start beside the ones that run; rest counts the others. Of a job that is no array it is the job.
+func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount) {
 	array, list, ok := strings.Cut(j.array, "_[")
 	if !ok {
-		return []workload.Job{j.Job}
+		return []workload.Job{j.Job}, nil
 	}
 	list, throttle, _ := strings.Cut(strings.TrimSuffix(list, "]"), "%")
-	most := maxTasks
+	most, reason := maxTasks, oneTooFar
 	if n, err := strconv.Atoi(throttle); err == nil && n > 0 {
-		if most = n; s.running == nil {
+		if s.running == nil {
 			s.running = map[string]int{}
 			for i := range s.jobs.len() {
 				if k := s.jobs.at(i); k.task != "" && k.started && !k.ended {
@@ -391,9 +407,11 @@ func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
 				}
 			}
 		}
-		most -= s.running[array]
+		if n -= s.running[array]; n < most {
+			most, reason = max(0, n), throttled
+		}
 	}
-	var out []workload.Job
+	waiting, cut := 0, 0
 	next := 0 // the list is in order
 	for part := range strings.SplitSeq(list, ",") {
 		part, step, _ := strings.Cut(part, ":")
@@ -404,16 +422,27 @@ func (s *sacctJobs) tasks(j *sacctJob) []workload.Job {
 		a, err1 := strconv.Atoi(low)
 		b, err2 := strconv.Atoi(high)
 		by, err3 := strconv.Atoi(cmp.Or(step, "1"))
-		if err1 != nil || err2 != nil || err3 != nil || by < 1 {
-			continue // as in 1,3,... of a list that is cut off
+		if err1 != nil || err2 != nil || err3 != nil || by < 1 || max(b, by) > maxIndex {
+			cut = 1 // as 1,3,... is: it does not say how many
+			continue
 		}
-		for n := max(a, next); n <= b && len(out) < most; n += by {
+		for n := max(a, next); n <= b; n += by {
+			if len(tasks) == most {
+				waiting += (b-n)/by + 1
+				next = b + 1
+				break
+			}
 			task := j.Job
 			task.ID = j.ID + "_" + strconv.Itoa(n)
-			out, next = append(out, task), n+1
+			tasks, next = append(tasks, task), n+1
 		}
 	}
-	return out
+	for _, r := range []ReasonCount{{reason, waiting}, {cutOff, cut}} {
+		if r.Jobs > 0 {
+			rest = append(rest, r)
+		}
+	}
+	return tasks, rest
 }
 
 // fits reports whether the sums of a gang are within the limits of a job.

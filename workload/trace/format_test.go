@@ -76,7 +76,7 @@ func TestFormatsPublishedRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.Format != c.format || r.Jobs != c.jobs || w.Len() != c.jobs || r.LeftOut != c.leftOut ||
-				r.Rejected != 0 || r.Rows != r.Jobs+r.LeftOut+r.Merged {
+				r.Rejected != 0 || r.Rows+r.Expanded != r.Jobs+r.LeftOut+r.Merged {
 				t.Errorf("%+v", r)
 			}
 			if got := w.Zero().Format(time.RFC3339); got != c.zero {
@@ -277,7 +277,7 @@ func TestFormatsRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r, err := Read(strings.NewReader(c.text), "t", Options{})
-			if r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged {
+			if r.Rows+r.Expanded != r.Jobs+r.Rejected+r.LeftOut+r.Merged {
 				t.Errorf("rows do not add up: %+v", r)
 			}
 			switch {
@@ -354,7 +354,7 @@ func TestPAITablesJoin(t *testing.T) {
 		if !reflect.DeepEqual(w.Jobs(), want) {
 			t.Errorf("jobs\n%+v, want\n%+v", w.Jobs(), want)
 		}
-		if r.Rows != r.Jobs+r.LeftOut+r.Merged || r.Jobs != 2 || r.Rejected != 0 {
+		if r.Rows+r.Expanded != r.Jobs+r.LeftOut+r.Merged || r.Jobs != 2 || r.Rejected != 0 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -493,7 +493,7 @@ func TestReadPhillyJSONShapes(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || w.Len() != c.jobs || r.Rows != r.Jobs+r.Rejected {
+		if err != nil || w.Len() != c.jobs || r.Rows+r.Expanded != r.Jobs+r.Rejected {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
 		if name == "bad one between" && (r.First[0].Line != 2 || r.First[0].Row != 2 || r.First[0].Field != "jobid" ||
@@ -563,7 +563,7 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 				return "nothing"
 			}
 			w, r, err := read(filesOf(texts), Options{})
-			if (r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged) && err == nil {
+			if (r.Rows+r.Expanded != r.Jobs+r.Rejected+r.LeftOut+r.Merged) && err == nil {
 				t.Fatalf("rows do not add up: %+v", r)
 			}
 			var jobs []string

@@ -118,7 +118,7 @@ func checkRead(t *testing.T, files traceFiles, opts Options) {
 	if err != nil {
 		return
 	}
-	if r.Rows != r.Jobs+r.Rejected+r.LeftOut+r.Merged || r.Jobs != w.Len() {
+	if r.Rows+r.Expanded != r.Jobs+r.Rejected+r.LeftOut+r.Merged || r.Jobs != w.Len() {
 		t.Fatalf("rows do not add up: %+v", r)
 	}
 	for i := range w.Jobs() {

@@ -29,6 +29,7 @@ func TestPending(t *testing.T) {
 		waits("7", "7", "ann", "train", "2000", "600") + waits("8", "8", "ann", "new", "2500", "600") +
 		waits("9", "9", "eve", "new", "2000", "UNLIMITED") + waits("10", "10", "bob", "x", "2000", "5") +
 		waits("11", "11", "ann", "train", "Unknown", "600") + waits("20_[2-4,6-9:2%3]", "20", "eve", "sweep", "2000", "1") +
+		waits("40_[...", "40", "eve", "sweep", "2000", "1") +
 		waits("30_[1,5]", "30", "eve", "sweep", "2000", "1")
 	w, report, err := Read(strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: true})
 	if err != nil {
@@ -45,8 +46,14 @@ func TestPending(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if report.Pending != len(want) || report.Running != 1 || report.LeftOut != 1 || report.Unsorted != 0 {
+	if report.Pending != len(want) || report.Running != 1 || report.LeftOut != 5 || report.Unsorted != 0 ||
+		report.Rows+report.Expanded != report.Jobs+report.LeftOut {
 		t.Errorf("%+v", report)
+	}
+	reasons := []ReasonCount{{"it may not start yet: it is held, or waits for another job or a time", 1},
+		{throttled, 3}, {cutOff, 1}}
+	if diff := cmp.Diff(reasons, report.LeftOutReasons); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var csv bytes.Buffer
 	if err := WriteCSV(&csv, w); err != nil {
@@ -107,5 +114,29 @@ func TestPendingArrays(t *testing.T) {
 	}
 	if _, _, err := Read(strings.NewReader(text), "sacct.psv", Options{MaxRows: 3}); !errors.Is(err, ErrLimit) {
 		t.Errorf("four tasks where three rows are allowed: %v", err)
+	}
+}
+
+// TestPendingArraysCounted: the rest of an array is counted, up to any size.
+func TestPendingArraysCounted(t *testing.T) {
+	for list, want := range map[string][]ReasonCount{
+		"0-4000000":                                    {{oneTooFar, 3_900_001}},
+		"0-149999:2,150000":                            nil,
+		"0-99999,100000-10:2":                          nil, // an empty range
+		"0-199999%7":                                   {{throttled, 199_993}},
+		"0-99999,100001,100003-100006:2%200000":        {{oneTooFar, 3}},
+		"9223372036854775807,0-9223372036854775807,4":  {{cutOff, 1}},
+		"1-2:9223372036854775807,5,0-99999999999,,...": {{cutOff, 1}},
+	} {
+		text := "JobIDRaw|JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
+			"1|1_[" + list + "]|PENDING|1100|Unknown|Unknown|0||gres/gpu=8|60\n"
+		_, r, err := Read(strings.NewReader(text), "sacct.psv", Options{})
+		if err != nil {
+			t.Fatal(list, err)
+		}
+		if diff := cmp.Diff(want, r.LeftOutReasons); diff != "" || r.Rows+r.Expanded != r.Jobs+r.LeftOut {
+			t.Errorf("%s: %d jobs, expanded %d, left out %d (-want +got):\n%s", list, r.Jobs, r.Expanded, r.LeftOut,
+				diff)
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Report counts the rows of a trace by outcome. Nothing is dropped
-// silently: Rows = Jobs + Rejected + LeftOut + Merged.
+// silently: Rows + Expanded = Jobs + Rejected + LeftOut + Merged.
 type Report struct {
 	File string `json:"file"`
 	// Files are those read, if there are several; Ignored are those that were not:
@@ -38,6 +38,8 @@ type Report struct {
 	// Merged is the number of rows that belong to the job of another row:
 	// attempts, tasks, instances.
 	Merged int `json:"merged"`
+	// Expanded is how many more jobs than rows those rows have that are several jobs: what waits of a job array.
+	Expanded int `json:"expanded,omitempty"`
 	// Unsorted is the number of jobs submitted before the job of the row above
 	// them. Jobs are sorted by submission; equal ones keep the file's order.
 	Unsorted int `json:"unsorted"`
@@ -78,13 +80,15 @@ const (
 	tooShort = "it ran for less than a second"
 )
 
-func (r *Report) leaveOut(reason string) {
-	r.LeftOut++
+func (r *Report) leaveOut(reason string) { r.leaveOutMany(reason, 1) }
+
+func (r *Report) leaveOutMany(reason string, jobs int) {
+	r.LeftOut += jobs
 	for i := range r.LeftOutReasons {
 		if c := &r.LeftOutReasons[i]; c.Reason == reason {
-			c.Jobs++
+			c.Jobs += jobs
 			return
 		}
 	}
-	r.LeftOutReasons = append(r.LeftOutReasons, ReasonCount{Reason: reason, Jobs: 1})
+	r.LeftOutReasons = append(r.LeftOutReasons, ReasonCount{Reason: reason, Jobs: jobs})
 }
