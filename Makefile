@@ -124,7 +124,8 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 python-stubs: ## Generate the Python code of the gRPC services into out/python.
 	@mkdir -p out/python
 	protoc --proto_path=api --python_out=out/python --grpc_python_out=out/python \
-		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" api/autosched/v1/*.proto
+		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" \
+		api/google/api/field_behavior.proto api/autosched/v1/*.proto
 
 .PHONY: python
 python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc).

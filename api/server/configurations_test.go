@@ -269,7 +269,8 @@ func TestBadRequestsOfConfigurations(t *testing.T) {
 		ack  *pb.Acknowledgement
 		want string
 	}{
-		{nil, "acknowledgement.state"},
+		{nil, "acknowledgement"},
+		{&pb.Acknowledgement{}, "acknowledgement.state"},
 		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED}, "acknowledgement.effective_parameters"},
 		{&pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED,
 			EffectiveParameters: map[string]*structpb.Value{"nope": structpb.NewNumberValue(1)}},

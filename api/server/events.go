@@ -35,7 +35,10 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		HasLevel: e.GetLevelAttained() != nil, HasAttained: e.GetAttainedService() != nil,
 	}
 	c := converter{}
-	if k := e.GetKind(); k < 0 || k > pb.Event_HEARTBEAT {
+	switch k := e.GetKind(); {
+	case k == pb.Event_KIND_UNSPECIFIED:
+		c.add("kind", "is required")
+	case k < 0 || k > pb.Event_HEARTBEAT:
 		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
 	}
 	if end := job.GetEndStatus(); pb.JobDetails_EndStatus_name[int32(end)] == "" {
@@ -181,6 +184,7 @@ func (c *converter) snapshot(s *pb.Snapshot) (out []workload.Event) {
 		e.LevelAttained = c.duration(field+".level_attained", a.GetLevelAttained())
 		e.Attained = c.duration(field+".attained_service", a.GetAttainedService())
 		e.Placement = c.placement(field+".placement", a.GetPlacement())
+		c.part(field, e)
 		out = append(out, e)
 	}
 	for i, n := range s.GetNodes() {
@@ -192,9 +196,19 @@ func (c *converter) snapshot(s *pb.Snapshot) (out []workload.Event) {
 		} else if e.NodeGPUs == 0 {
 			c.add(field+".gpus", "is required")
 		}
+		c.part(field, e)
 		out = append(out, e)
 	}
 	return out
+}
+
+// part checks a part of a snapshot, whose fields its own event has under other names.
+func (c *converter) part(field string, e workload.Event) {
+	e.ID = field // its own is that of the snapshot
+	if err := e.Validate(); err != nil {
+		f := faultOf(err)
+		c.add(field+"."+strings.TrimPrefix(f.field, "node."), f.why)
+	}
 }
 
 func (c *converter) text(field, s string) {

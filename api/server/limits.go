@@ -43,7 +43,14 @@ func limitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *violations) {
 	for i, one := range r.GetQuietHours() {
 		q, err := rollout.ParseQuietHours(one.GetStart(), one.GetEnd(), one.GetTimeZone())
 		if err != nil {
-			v.add(fmt.Sprintf("%squiet_hours[%d]", at, i), "%v", err)
+			field := fmt.Sprintf("%squiet_hours[%d]", at, i)
+			switch "" {
+			case one.GetStart():
+				field += ".start"
+			case one.GetEnd():
+				field += ".end"
+			}
+			v.add(field, "%v", err)
 		}
 		to.QuietHours = append(to.QuietHours, q)
 	}

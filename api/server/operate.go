@@ -240,7 +240,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 		asked.Objective = spec.GetObjective().GetMetricId() + spec.GetObjective().GetGoal()
 	}
 	for _, path := range req.GetUpdateMask().GetPaths() {
-		known := false
+		known := isOutput(req.GetScheduler(), path) // changes nothing
 		for _, u := range updates {
 			if u.path == path {
 				known = true

@@ -51,9 +51,16 @@ func checkCost(p *controller.Policy, v *violations) {
 // registration checks a registration as a whole and converts it: the built-in
 // scheduler narrowed by the request. The error names every bad field.
 func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Registration, error) {
-	var v violations
+	reg, v := s.registered(req)
+	if len(v) == 0 {
+		v.addMissing(req.ProtoReflect(), "")
+	}
+	return reg, v.err()
+}
+
+func (s *Server) registered(req *pb.CreateSchedulerRequest) (reg controller.Registration, v violations) {
 	sched, spec := req.GetScheduler(), req.GetScheduler().GetSpec()
-	reg := controller.Registration{
+	reg = controller.Registration{
 		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
 	}
 	if err := CheckID(reg.ID); err != nil {
@@ -71,7 +78,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
 	if reg.Type == controller.External {
 		externalFromProto(spec, &reg, &v)
-		return reg, v.err()
+		return reg, v
 	}
 	builtin := s.builtin(reg.Type)
 	if builtin == nil {
@@ -84,7 +91,7 @@ func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Regist
 	if len(v) == 0 {
 		s.checkEnergy(reg.Objective, reg.Cluster, &v)
 	}
-	return reg, v.err()
+	return reg, v
 }
 
 // checkEnergy refuses an objective that counts energy where the service cannot. Without a service, that is for the

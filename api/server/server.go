@@ -172,7 +172,7 @@ func New(o Options) *Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		// A panic within the guard is logged with the caller.
 		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, s.recoverUnary, s.guard.unary,
-			s.once, s.recoverUnary),
+			s.behave, s.once, s.recoverUnary),
 		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, s.recoverStream, s.guard.stream,
 			s.recoverStream),
 	}

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -308,9 +309,9 @@ var File_autosched_v1_agent_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/agent.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1cgoogle/protobuf/struct.proto\"^\n" +
-	"\x19ApplyConfigurationRequest\x12A\n" +
-	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\"e\n" +
+	"\x18autosched/v1/agent.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"c\n" +
+	"\x19ApplyConfigurationRequest\x12F\n" +
+	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationB\x03\xe0A\x02R\rconfiguration\"e\n" +
 	"\x1aApplyConfigurationResponse\x12G\n" +
 	"\x0facknowledgement\x18\x01 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\"\x1b\n" +
 	"\x19DescribeParametersRequest\"\xe9\x01\n" +
@@ -321,9 +322,9 @@ const file_autosched_v1_agent_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"8\n" +
-	"\x13StreamEventsRequest\x12!\n" +
-	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\"f\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"=\n" +
+	"\x13StreamEventsRequest\x12&\n" +
+	"\fresume_token\x18\x01 \x01(\tB\x03\xe0A\x01R\vresumeToken\"f\n" +
 	"\x14StreamEventsResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.autosched.v1.EventR\x06events\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken2\xbb\x02\n" +

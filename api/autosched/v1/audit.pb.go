@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -370,7 +371,7 @@ var File_autosched_v1_audit_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/audit.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x04\n" +
+	"\x18autosched/v1/audit.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x04\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12;\n" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -391,13 +392,13 @@ const file_autosched_v1_audit_proto_rawDesc = "" +
 	"\x05Field\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\tR\x05after\"\x89\x01\n" +
-	"\x17ListAuditRecordsRequest\x12\x1b\n" +
-	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\x9d\x01\n" +
+	"\x17ListAuditRecordsRequest\x12 \n" +
+	"\tpage_size\x18\x01 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1a\n" +
-	"\bresource\x18\x03 \x01(\tR\bresource\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\"\x82\x01\n" +
+	"page_token\x18\x02 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1f\n" +
+	"\bresource\x18\x03 \x01(\tB\x03\xe0A\x01R\bresource\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\"\x82\x01\n" +
 	"\x18ListAuditRecordsResponse\x12>\n" +
 	"\raudit_records\x18\x01 \x03(\v2\x19.autosched.v1.AuditRecordR\fauditRecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2q\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -2702,31 +2703,32 @@ var File_autosched_v1_configuration_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\n" +
-	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb8\t\n" +
-	"\rConfiguration\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x03R\brevision\x127\n" +
-	"\x05state\x18\x04 \x01(\x0e2!.autosched.v1.Configuration.StateR\x05state\x12:\n" +
-	"\x06origin\x18\x05 \x01(\x0e2\".autosched.v1.Configuration.OriginR\x06origin\x12K\n" +
+	" autosched/v1/configuration.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x19autosched/v1/metric.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\n" +
 	"\n" +
-	"parameters\x18\x06 \x03(\v2+.autosched.v1.Configuration.ParametersEntryR\n" +
-	"parameters\x12!\n" +
-	"\fcontent_hash\x18\a \x01(\tR\vcontentHash\x12\x12\n" +
-	"\x04etag\x18\b \x01(\tR\x04etag\x12;\n" +
-	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x12;\n" +
+	"\rConfiguration\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
+	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12\x1f\n" +
+	"\brevision\x18\x03 \x01(\x03B\x03\xe0A\x03R\brevision\x12<\n" +
+	"\x05state\x18\x04 \x01(\x0e2!.autosched.v1.Configuration.StateB\x03\xe0A\x03R\x05state\x12?\n" +
+	"\x06origin\x18\x05 \x01(\x0e2\".autosched.v1.Configuration.OriginB\x03\xe0A\x03R\x06origin\x12P\n" +
+	"\n" +
+	"parameters\x18\x06 \x03(\v2+.autosched.v1.Configuration.ParametersEntryB\x03\xe0A\x03R\n" +
+	"parameters\x12&\n" +
+	"\fcontent_hash\x18\a \x01(\tB\x03\xe0A\x03R\vcontentHash\x12\x17\n" +
+	"\x04etag\x18\b \x01(\tB\x03\xe0A\x03R\x04etag\x12@\n" +
+	"\vcreate_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12@\n" +
 	"\vupdate_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x12\x16\n" +
-	"\x06reason\x18\v \x01(\tR\x06reason\x128\n" +
-	"\bevidence\x18\f \x01(\v2\x1c.autosched.v1.TuningEvidenceR\bevidence\x12G\n" +
-	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x122\n" +
-	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentR\bincident\x12)\n" +
-	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12-\n" +
-	"\x12scheduler_revision\x18G \x01(\x03R\x11schedulerRevision\x12,\n" +
-	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewR\x06review\x12G\n" +
-	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricR\x0freportedMetrics\x1aU\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"updateTime\x12\x1b\n" +
+	"\x06reason\x18\v \x01(\tB\x03\xe0A\x03R\x06reason\x12=\n" +
+	"\bevidence\x18\f \x01(\v2\x1c.autosched.v1.TuningEvidenceB\x03\xe0A\x03R\bevidence\x12L\n" +
+	"\x0facknowledgement\x18\r \x01(\v2\x1d.autosched.v1.AcknowledgementB\x03\xe0A\x03R\x0facknowledgement\x127\n" +
+	"\bincident\x18\x0e \x01(\v2\x16.autosched.v1.IncidentB\x03\xe0A\x03R\bincident\x12.\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x03R\x05epoch\x122\n" +
+	"\x12scheduler_revision\x18G \x01(\x03B\x03\xe0A\x03R\x11schedulerRevision\x121\n" +
+	"\x06review\x18H \x01(\v2\x14.autosched.v1.ReviewB\x03\xe0A\x03R\x06review\x12L\n" +
+	"\x10reported_metrics\x18d \x03(\v2\x1c.autosched.v1.ReportedMetricB\x03\xe0A\x03R\x0freportedMetrics\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x7f\n" +
@@ -2755,10 +2757,10 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12;\n" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"1\n" +
-	"\x05Epoch\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\acounter\x18\x02 \x01(\x03R\acounter\"\xf0\x02\n" +
+	"createTime\";\n" +
+	"\x05Epoch\x12\x13\n" +
+	"\x02id\x18\x01 \x01(\tB\x03\xe0A\x01R\x02id\x12\x1d\n" +
+	"\acounter\x18\x02 \x01(\x03B\x03\xe0A\x01R\acounter\"\xf0\x02\n" +
 	"\bIncident\x12A\n" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12%\n" +
@@ -2791,13 +2793,13 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x10incumbent_energy\x185 \x01(\v2\x17.autosched.v1.EnergyUseR\x0fincumbentEnergy\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\x03\n" +
-	"\x0fAcknowledgement\x129\n" +
-	"\x05state\x18\x01 \x01(\x0e2#.autosched.v1.Acknowledgement.StateR\x05state\x12i\n" +
-	"\x14effective_parameters\x18\x02 \x03(\v26.autosched.v1.Acknowledgement.EffectiveParametersEntryR\x13effectiveParameters\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\x12=\n" +
-	"\fapplied_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vappliedTime\x12\x1f\n" +
-	"\vinstance_id\x18\x05 \x01(\tR\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x84\x04\n" +
+	"\x0fAcknowledgement\x12>\n" +
+	"\x05state\x18\x01 \x01(\x0e2#.autosched.v1.Acknowledgement.StateB\x03\xe0A\x02R\x05state\x12n\n" +
+	"\x14effective_parameters\x18\x02 \x03(\v26.autosched.v1.Acknowledgement.EffectiveParametersEntryB\x03\xe0A\x01R\x13effectiveParameters\x12\x19\n" +
+	"\x05error\x18\x03 \x01(\tB\x03\xe0A\x01R\x05error\x12B\n" +
+	"\fapplied_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\vappliedTime\x12$\n" +
+	"\vinstance_id\x18\x05 \x01(\tB\x03\xe0A\x01R\n" +
 	"instanceId\x1a^\n" +
 	"\x18EffectiveParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -2808,23 +2810,23 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x11PARTIALLY_APPLIED\x10\x02\x12\f\n" +
 	"\bREJECTED\x10\x03\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x04\"y\n" +
-	"\x1eGetCurrentConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
-	"\rif_none_match\x18\x02 \x01(\tR\vifNoneMatch\x12\x1f\n" +
-	"\vinstance_id\x18\x14 \x01(\tR\n" +
+	"\x06FAILED\x10\x04\"\x88\x01\n" +
+	"\x1eGetCurrentConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12'\n" +
+	"\rif_none_match\x18\x02 \x01(\tB\x03\xe0A\x01R\vifNoneMatch\x12$\n" +
+	"\vinstance_id\x18\x14 \x01(\tB\x03\xe0A\x01R\n" +
 	"instanceId\"\xc1\x01\n" +
 	"\x1fGetCurrentConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x12!\n" +
 	"\fnot_modified\x18\x02 \x01(\bR\vnotModified\x128\n" +
 	"\n" +
-	"poll_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\xf2\x01\n" +
-	"\x1aWatchConfigurationsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12!\n" +
-	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12.\n" +
-	"\x13send_initial_events\x18\x03 \x01(\bR\x11sendInitialEvents\x12H\n" +
-	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x1f\n" +
-	"\vinstance_id\x18\x14 \x01(\tR\n" +
+	"poll_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\x8b\x02\n" +
+	"\x1aWatchConfigurationsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12&\n" +
+	"\fresume_token\x18\x02 \x01(\tB\x03\xe0A\x01R\vresumeToken\x123\n" +
+	"\x13send_initial_events\x18\x03 \x01(\bB\x03\xe0A\x01R\x11sendInitialEvents\x12M\n" +
+	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x11heartbeatInterval\x12$\n" +
+	"\vinstance_id\x18\x14 \x01(\tB\x03\xe0A\x01R\n" +
 	"instanceId\"\xe9\x04\n" +
 	"\x1bWatchConfigurationsResponse\x12C\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationH\x00R\rconfiguration\x12P\n" +
@@ -2842,39 +2844,39 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x1a\t\n" +
 	"\aResumedB\a\n" +
-	"\x05event\"\xcc\x01\n" +
-	"\x1fAcknowledgeConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12G\n" +
-	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementR\x0facknowledgement\x12!\n" +
-	"\fcontent_hash\x18\x14 \x01(\tR\vcontentHash\x12)\n" +
-	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\"\x9a\x01\n" +
+	"\x05event\"\xe0\x01\n" +
+	"\x1fAcknowledgeConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12L\n" +
+	"\x0facknowledgement\x18\x02 \x01(\v2\x1d.autosched.v1.AcknowledgementB\x03\xe0A\x02R\x0facknowledgement\x12&\n" +
+	"\fcontent_hash\x18\x14 \x01(\tB\x03\xe0A\x01R\vcontentHash\x12.\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x01R\x05epoch\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
-	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"\x8f\x01\n" +
-	"\x1bApproveConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aapplied\x18\x14 \x01(\bR\aapplied\x12\x1d\n" +
+	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"\xa3\x01\n" +
+	"\x1bApproveConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1d\n" +
+	"\aapplied\x18\x14 \x01(\bB\x03\xe0A\x01R\aapplied\x12\"\n" +
 	"\n" +
-	"request_id\x18\x15 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x16 \x01(\bR\fvalidateOnly\"\xf8\x02\n" +
-	"\x17PinConfigurationRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12U\n" +
+	"request_id\x18\x15 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x16 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x96\x03\n" +
+	"\x17PinConfigurationRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12Z\n" +
 	"\n" +
-	"parameters\x18\x02 \x03(\v25.autosched.v1.PinConfigurationRequest.ParametersEntryR\n" +
-	"parameters\x12;\n" +
-	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12#\n" +
-	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"parameters\x18\x02 \x03(\v25.autosched.v1.PinConfigurationRequest.ParametersEntryB\x03\xe0A\x01R\n" +
+	"parameters\x12@\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\n" +
+	"expireTime\x12\x1b\n" +
+	"\x06reason\x18\x04 \x01(\tB\x03\xe0A\x02R\x06reason\x12(\n" +
+	"\rvalidate_only\x18\x05 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\x1aU\n" +
+	"request_id\x18\x06 \x01(\tB\x03\xe0A\x01R\trequestId\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"R\n" +
-	"\x19UnpinConfigurationRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\\\n" +
+	"\x19UnpinConfigurationRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"\x1c\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\"\x1c\n" +
 	"\x1aUnpinConfigurationResponse\"\xd3\x01\n" +
 	"\x03Pin\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12\x16\n" +
@@ -2883,25 +2885,25 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\x8c\x01\n" +
-	"\x1aRejectConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +
+	"expireTime\"\xa0\x01\n" +
+	"\x1aRejectConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x01R\x06reason\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"t\n" +
-	"\x1aUnparkConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x83\x01\n" +
+	"\x1aUnparkConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xa8\x01\n" +
-	"\x1fListParkedConfigurationsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xc1\x01\n" +
+	"\x1fListParkedConfigurationsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"\xa2\x01\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\xa2\x01\n" +
 	" ListParkedConfigurationsResponse\x12V\n" +
 	"\x15parked_configurations\x18\x01 \x03(\v2!.autosched.v1.ParkedConfigurationR\x14parkedConfigurations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa7\x02\n" +
@@ -2915,31 +2917,31 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"o\n" +
-	"\x15ForgetInstanceRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1f\n" +
-	"\vinstance_id\x18\x02 \x01(\tR\n" +
-	"instanceId\x12\x1d\n" +
+	"expireTime\"~\n" +
+	"\x15ForgetInstanceRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12$\n" +
+	"\vinstance_id\x18\x02 \x01(\tB\x03\xe0A\x01R\n" +
+	"instanceId\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\x18\n" +
-	"\x16ForgetInstanceResponse\"\xcf\x01\n" +
-	"\x1cRollbackConfigurationRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x12\n" +
-	"\x04park\x18\x03 \x01(\bR\x04park\x12#\n" +
-	"\rfrom_revision\x18\x04 \x01(\x03R\ffromRevision\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\"\x18\n" +
+	"\x16ForgetInstanceResponse\"\xed\x01\n" +
+	"\x1cRollbackConfigurationRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\x1f\n" +
+	"\brevision\x18\x02 \x01(\x03B\x03\xe0A\x01R\brevision\x12\x17\n" +
+	"\x04park\x18\x03 \x01(\bB\x03\xe0A\x01R\x04park\x12(\n" +
+	"\rfrom_revision\x18\x04 \x01(\x03B\x03\xe0A\x01R\ffromRevision\x12\"\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\"-\n" +
-	"\x17GetConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xa2\x01\n" +
-	"\x19ListConfigurationsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"request_id\x18\x05 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x06 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"2\n" +
+	"\x17GetConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xbb\x01\n" +
+	"\x19ListConfigurationsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"\x89\x01\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x89\x01\n" +
 	"\x1aListConfigurationsResponse\x12C\n" +
 	"\x0econfigurations\x18\x01 \x03(\v2\x1b.autosched.v1.ConfigurationR\x0econfigurations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xcf\n" +

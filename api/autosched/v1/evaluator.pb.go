@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -227,15 +228,15 @@ var File_autosched_v1_evaluator_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_evaluator_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/evaluator.proto\x12\fautosched.v1\x1a\x18autosched/v1/study.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x9a\x02\n" +
-	"\x0fEvaluateRequest\x12\x14\n" +
-	"\x05trial\x18\x01 \x01(\tR\x05trial\x12M\n" +
+	"\x1cautosched/v1/evaluator.proto\x12\fautosched.v1\x1a\x18autosched/v1/study.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xb3\x02\n" +
+	"\x0fEvaluateRequest\x12\x19\n" +
+	"\x05trial\x18\x01 \x01(\tB\x03\xe0A\x02R\x05trial\x12R\n" +
 	"\n" +
-	"parameters\x18\x02 \x03(\v2-.autosched.v1.EvaluateRequest.ParametersEntryR\n" +
-	"parameters\x12\x1b\n" +
-	"\tmetric_id\x18\x03 \x01(\tR\bmetricId\x12\x1a\n" +
-	"\bworkload\x18\x04 \x01(\tR\bworkload\x12\x12\n" +
-	"\x04seed\x18\x05 \x01(\x04R\x04seed\x1aU\n" +
+	"parameters\x18\x02 \x03(\v2-.autosched.v1.EvaluateRequest.ParametersEntryB\x03\xe0A\x01R\n" +
+	"parameters\x12 \n" +
+	"\tmetric_id\x18\x03 \x01(\tB\x03\xe0A\x01R\bmetricId\x12\x1f\n" +
+	"\bworkload\x18\x04 \x01(\tB\x03\xe0A\x01R\bworkload\x12\x17\n" +
+	"\x04seed\x18\x05 \x01(\x04B\x03\xe0A\x01R\x04seed\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xee\x01\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1029,28 +1030,28 @@ var File_autosched_v1_event_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\b\n" +
-	"\x05Event\x12\x19\n" +
-	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12,\n" +
-	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindR\x04kind\x12A\n" +
-	"\x0escheduler_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12*\n" +
-	"\x03job\x18\x04 \x01(\v2\x18.autosched.v1.JobDetailsR\x03job\x129\n" +
-	"\tplacement\x18\x05 \x03(\v2\x1b.autosched.v1.NodePlacementR\tplacement\x12I\n" +
+	"\x18autosched/v1/event.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\t\n" +
+	"\x05Event\x12\x1e\n" +
+	"\bevent_id\x18\x01 \x01(\tB\x03\xe0A\x02R\aeventId\x121\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x18.autosched.v1.Event.KindB\x03\xe0A\x02R\x04kind\x12F\n" +
+	"\x0escheduler_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\rschedulerTime\x12/\n" +
+	"\x03job\x18\x04 \x01(\v2\x18.autosched.v1.JobDetailsB\x03\xe0A\x01R\x03job\x12>\n" +
+	"\tplacement\x18\x05 \x03(\v2\x1b.autosched.v1.NodePlacementB\x03\xe0A\x01R\tplacement\x12N\n" +
 	"\x10attained_service\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationH\x00R\x0fattainedService\x88\x01\x01\x12E\n" +
-	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationH\x01R\rlevelAttained\x88\x01\x01\x12F\n" +
-	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12(\n" +
-	"\x10shares_gpus_with\x18\v \x01(\tR\x0esharesGpusWith\x12\x12\n" +
-	"\x04pool\x18\f \x01(\x05R\x04pool\x12-\n" +
-	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsR\x04node\x125\n" +
-	"\x16configuration_revision\x18\t \x01(\x03R\x15configurationRevision\x12\x1f\n" +
-	"\vinstance_id\x18\r \x01(\tR\n" +
-	"instanceId\x12!\n" +
-	"\fcontent_hash\x18\x0e \x01(\tR\vcontentHash\x12)\n" +
-	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12#\n" +
-	"\rprogress_lost\x18\x10 \x01(\bR\fprogressLost\x12B\n" +
-	"\x0fhold_until_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rholdUntilTime\x122\n" +
-	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotR\bsnapshot\"\xce\x01\n" +
+	" \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01H\x00R\x0fattainedService\x88\x01\x01\x12J\n" +
+	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01H\x01R\rlevelAttained\x88\x01\x01\x12K\n" +
+	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x0fleaseExpireTime\x12-\n" +
+	"\x10shares_gpus_with\x18\v \x01(\tB\x03\xe0A\x01R\x0esharesGpusWith\x12\x17\n" +
+	"\x04pool\x18\f \x01(\x05B\x03\xe0A\x01R\x04pool\x122\n" +
+	"\x04node\x18\b \x01(\v2\x19.autosched.v1.NodeDetailsB\x03\xe0A\x01R\x04node\x12:\n" +
+	"\x16configuration_revision\x18\t \x01(\x03B\x03\xe0A\x01R\x15configurationRevision\x12$\n" +
+	"\vinstance_id\x18\r \x01(\tB\x03\xe0A\x01R\n" +
+	"instanceId\x12&\n" +
+	"\fcontent_hash\x18\x0e \x01(\tB\x03\xe0A\x01R\vcontentHash\x12.\n" +
+	"\x05epoch\x18\x0f \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x01R\x05epoch\x12(\n" +
+	"\rprogress_lost\x18\x10 \x01(\bB\x03\xe0A\x01R\fprogressLost\x12G\n" +
+	"\x0fhold_until_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTime\x127\n" +
+	"\bsnapshot\x18< \x01(\v2\x16.autosched.v1.SnapshotB\x03\xe0A\x01R\bsnapshot\"\xce\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tSUBMITTED\x10\x01\x12\v\n" +
@@ -1067,75 +1068,75 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\bSNAPSHOT\x10\v\x12\r\n" +
 	"\tHEARTBEAT\x10\fB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"h\n" +
-	"\bSnapshot\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.autosched.v1.ActiveJobR\x04jobs\x12/\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x19.autosched.v1.NodeDetailsR\x05nodes\"\xcd\x04\n" +
-	"\tActiveJob\x12*\n" +
-	"\x03job\x18\x01 \x01(\v2\x18.autosched.v1.JobDetailsR\x03job\x12;\n" +
-	"\vsubmit_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"submitTime\x12\x18\n" +
-	"\arunning\x18\x03 \x01(\bR\arunning\x129\n" +
-	"\tplacement\x18\x04 \x03(\v2\x1b.autosched.v1.NodePlacementR\tplacement\x12I\n" +
-	"\x10attained_service\x18\x05 \x01(\v2\x19.google.protobuf.DurationH\x00R\x0fattainedService\x88\x01\x01\x12E\n" +
-	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationH\x01R\rlevelAttained\x88\x01\x01\x12F\n" +
-	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12(\n" +
-	"\x10shares_gpus_with\x18\b \x01(\tR\x0esharesGpusWith\x12\x12\n" +
-	"\x04pool\x18\t \x01(\x05R\x04pool\x12B\n" +
+	"\x0f_level_attained\"r\n" +
+	"\bSnapshot\x120\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.autosched.v1.ActiveJobB\x03\xe0A\x01R\x04jobs\x124\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x19.autosched.v1.NodeDetailsB\x03\xe0A\x01R\x05nodes\"\xff\x04\n" +
+	"\tActiveJob\x12/\n" +
+	"\x03job\x18\x01 \x01(\v2\x18.autosched.v1.JobDetailsB\x03\xe0A\x02R\x03job\x12@\n" +
+	"\vsubmit_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\n" +
+	"submitTime\x12\x1d\n" +
+	"\arunning\x18\x03 \x01(\bB\x03\xe0A\x01R\arunning\x12>\n" +
+	"\tplacement\x18\x04 \x03(\v2\x1b.autosched.v1.NodePlacementB\x03\xe0A\x01R\tplacement\x12N\n" +
+	"\x10attained_service\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01H\x00R\x0fattainedService\x88\x01\x01\x12J\n" +
+	"\x0elevel_attained\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01H\x01R\rlevelAttained\x88\x01\x01\x12K\n" +
+	"\x11lease_expire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\x0fleaseExpireTime\x12-\n" +
+	"\x10shares_gpus_with\x18\b \x01(\tB\x03\xe0A\x01R\x0esharesGpusWith\x12\x17\n" +
+	"\x04pool\x18\t \x01(\x05B\x03\xe0A\x01R\x04pool\x12G\n" +
 	"\x0fhold_until_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\rholdUntilTimeB\x13\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTimeB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\xb6\x03\n" +
+	"\x0f_level_attained\"\xe3\x03\n" +
 	"\n" +
-	"JobDetails\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
-	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\tR\x03key\x12\x14\n" +
-	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1d\n" +
+	"JobDetails\x12\x1a\n" +
+	"\x06job_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x05jobId\x12\x17\n" +
+	"\x04user\x18\x02 \x01(\tB\x03\xe0A\x01R\x04user\x12\x1b\n" +
+	"\x06tenant\x18\x03 \x01(\tB\x03\xe0A\x01R\x06tenant\x12\x15\n" +
+	"\x03key\x18\x04 \x01(\tB\x03\xe0A\x01R\x03key\x12\x19\n" +
+	"\x05model\x18\x05 \x01(\tB\x03\xe0A\x01R\x05model\x12\"\n" +
 	"\n" +
-	"milli_gpus\x18\x06 \x01(\x03R\tmilliGpus\x12A\n" +
+	"milli_gpus\x18\x06 \x01(\x03B\x03\xe0A\x01R\tmilliGpus\x12F\n" +
 	"\n" +
-	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusR\tendStatus\x12?\n" +
-	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\fdeadlineTime\x122\n" +
-	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestR\arequest\"f\n" +
+	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusB\x03\xe0A\x01R\tendStatus\x12D\n" +
+	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\fdeadlineTime\x127\n" +
+	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestB\x03\xe0A\x01R\arequest\"f\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
 	"\tCANCELLED\x10\x02\x12\n" +
 	"\n" +
 	"\x06FAILED\x10\x03\x12\r\n" +
-	"\tTIMED_OUT\x10\x05\"\x04\b\x04\x10\x04\"\xfa\x03\n" +
+	"\tTIMED_OUT\x10\x05\"\x04\b\x04\x10\x04\"\xb6\x04\n" +
 	"\n" +
-	"JobRequest\x12\x1b\n" +
-	"\tgpu_model\x18\x01 \x01(\tR\bgpuModel\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x1d\n" +
+	"JobRequest\x12 \n" +
+	"\tgpu_model\x18\x01 \x01(\tB\x03\xe0A\x01R\bgpuModel\x12!\n" +
+	"\tpartition\x18\x02 \x01(\tB\x03\xe0A\x01R\tpartition\x12\"\n" +
 	"\n" +
-	"milli_cpus\x18\x03 \x01(\x03R\tmilliCpus\x12!\n" +
-	"\fmemory_bytes\x18\x04 \x01(\x03R\vmemoryBytes\x128\n" +
+	"milli_cpus\x18\x03 \x01(\x03B\x03\xe0A\x01R\tmilliCpus\x12&\n" +
+	"\fmemory_bytes\x18\x04 \x01(\x03B\x03\xe0A\x01R\vmemoryBytes\x12=\n" +
 	"\n" +
-	"time_limit\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ttimeLimit\x12\x1d\n" +
+	"time_limit\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\ttimeLimit\x12\"\n" +
 	"\n" +
-	"node_count\x18\x06 \x01(\x05R\tnodeCount\x12\x12\n" +
-	"\x04nice\x18\a \x01(\x05R\x04nice\x12\x1a\n" +
-	"\bpriority\x18\b \x01(\x03R\bpriority\x12\x10\n" +
-	"\x03qos\x18\t \x01(\tR\x03qos\x12\x18\n" +
+	"node_count\x18\x06 \x01(\x05B\x03\xe0A\x01R\tnodeCount\x12\x17\n" +
+	"\x04nice\x18\a \x01(\x05B\x03\xe0A\x01R\x04nice\x12\x1f\n" +
+	"\bpriority\x18\b \x01(\x03B\x03\xe0A\x01R\bpriority\x12\x15\n" +
+	"\x03qos\x18\t \x01(\tB\x03\xe0A\x01R\x03qos\x12\x1d\n" +
 	"\aaccount\x18\n" +
-	" \x01(\tR\aaccount\x12>\n" +
-	"\arequeue\x18\v \x01(\x0e2$.autosched.v1.JobRequest.RequeueModeR\arequeue\x124\n" +
-	"\bhold_off\x18\f \x01(\v2\x19.google.protobuf.DurationR\aholdOff\"D\n" +
+	" \x01(\tB\x03\xe0A\x01R\aaccount\x12C\n" +
+	"\arequeue\x18\v \x01(\x0e2$.autosched.v1.JobRequest.RequeueModeB\x03\xe0A\x01R\arequeue\x129\n" +
+	"\bhold_off\x18\f \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\aholdOff\"D\n" +
 	"\vRequeueMode\x12\x1c\n" +
 	"\x18REQUEUE_MODE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06RESUME\x10\x01\x12\v\n" +
-	"\aRESTART\x10\x02\"B\n" +
-	"\rNodePlacement\x12\x17\n" +
-	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04gpus\x18\x02 \x01(\x05R\x04gpusJ\x04\b\x01\x10\x02\"V\n" +
-	"\vNodeDetails\x12\x17\n" +
-	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04gpus\x18\x02 \x01(\x05R\x04gpus\x12\x1a\n" +
-	"\bdraining\x18< \x01(\bR\bdrainingB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"\aRESTART\x10\x02\"L\n" +
+	"\rNodePlacement\x12\x1c\n" +
+	"\anode_id\x18\x03 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12\x17\n" +
+	"\x04gpus\x18\x02 \x01(\x05B\x03\xe0A\x02R\x04gpusJ\x04\b\x01\x10\x02\"e\n" +
+	"\vNodeDetails\x12\x1c\n" +
+	"\anode_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12\x17\n" +
+	"\x04gpus\x18\x02 \x01(\x05B\x03\xe0A\x01R\x04gpus\x12\x1f\n" +
+	"\bdraining\x18< \x01(\bB\x03\xe0A\x01R\bdrainingB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_event_proto_rawDescOnce sync.Once

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -1577,11 +1578,11 @@ var File_autosched_v1_explanation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\n" +
-	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/round.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n" +
-	"\x19ValidateParametersRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12W\n" +
+	"\x1eautosched/v1/explanation.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x18autosched/v1/round.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe9\x01\n" +
+	"\x19ValidateParametersRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\\\n" +
 	"\n" +
-	"parameters\x18\x02 \x03(\v27.autosched.v1.ValidateParametersRequest.ParametersEntryR\n" +
+	"parameters\x18\x02 \x03(\v27.autosched.v1.ValidateParametersRequest.ParametersEntryB\x03\xe0A\x01R\n" +
 	"parameters\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -1599,11 +1600,11 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x02to\x12#\n" +
-	"\rconstraint_id\x18\x04 \x01(\tR\fconstraintId\"\xc7\x01\n" +
-	"\rWhatIfRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12K\n" +
+	"\rconstraint_id\x18\x04 \x01(\tR\fconstraintId\"\xd1\x01\n" +
+	"\rWhatIfRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12P\n" +
 	"\n" +
-	"parameters\x18\x02 \x03(\v2+.autosched.v1.WhatIfRequest.ParametersEntryR\n" +
+	"parameters\x18\x02 \x03(\v2+.autosched.v1.WhatIfRequest.ParametersEntryB\x03\xe0A\x02R\n" +
 	"parameters\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
@@ -1658,12 +1659,12 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xf8\x01\n" +
-	"\x1bExplainConfigurationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12R\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x87\x02\n" +
+	"\x1bExplainConfigurationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12W\n" +
 	"\n" +
-	"compare_to\x18\x02 \x01(\x0e23.autosched.v1.ExplainConfigurationRequest.CompareToR\tcompareTo\x12.\n" +
-	"\x13compare_to_revision\x18\x03 \x01(\x03R\x11compareToRevision\"A\n" +
+	"compare_to\x18\x02 \x01(\x0e23.autosched.v1.ExplainConfigurationRequest.CompareToB\x03\xe0A\x01R\tcompareTo\x123\n" +
+	"\x13compare_to_revision\x18\x03 \x01(\x03B\x03\xe0A\x01R\x11compareToRevision\"A\n" +
 	"\tCompareTo\x12\x1a\n" +
 	"\x16COMPARE_TO_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aDEFAULT\x10\x01\x12\v\n" +
@@ -1694,16 +1695,16 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\fcausal_paths\x18\a \x03(\v2\x18.autosched.v1.CausalPathR\vcausalPaths\x1a?\n" +
 	"\x11DeltaMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"+\n" +
-	"\x15GetCausalModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x96\x05\n" +
-	"\vCausalModel\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
-	"\x12scheduler_revision\x18\x02 \x01(\x03R\x11schedulerRevision\x12A\n" +
-	"\vreliability\x18\x03 \x01(\v2\x1f.autosched.v1.CausalReliabilityR\vreliability\x124\n" +
-	"\x05nodes\x18\x04 \x03(\v2\x1e.autosched.v1.CausalModel.NodeR\x05nodes\x124\n" +
-	"\x05edges\x18\x05 \x03(\v2\x1e.autosched.v1.CausalModel.EdgeR\x05edges\x12J\n" +
-	"\x11parameter_effects\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterEffectR\x10parameterEffects\x1a\x9c\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"0\n" +
+	"\x15GetCausalModelRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xb4\x05\n" +
+	"\vCausalModel\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x122\n" +
+	"\x12scheduler_revision\x18\x02 \x01(\x03B\x03\xe0A\x03R\x11schedulerRevision\x12F\n" +
+	"\vreliability\x18\x03 \x01(\v2\x1f.autosched.v1.CausalReliabilityB\x03\xe0A\x03R\vreliability\x129\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x1e.autosched.v1.CausalModel.NodeB\x03\xe0A\x03R\x05nodes\x129\n" +
+	"\x05edges\x18\x05 \x03(\v2\x1e.autosched.v1.CausalModel.EdgeB\x03\xe0A\x03R\x05edges\x12O\n" +
+	"\x11parameter_effects\x18\x06 \x03(\v2\x1d.autosched.v1.ParameterEffectB\x03\xe0A\x03R\x10parameterEffects\x1a\x9c\x01\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12:\n" +
 	"\x05layer\x18\x02 \x01(\x0e2$.autosched.v1.CausalModel.Node.LayerR\x05layer\"H\n" +

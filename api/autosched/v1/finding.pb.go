@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -948,35 +949,36 @@ var File_autosched_v1_finding_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\n" +
-	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\t\n" +
-	"\aFinding\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x1f\n" +
-	"\ventity_kind\x18\x03 \x01(\tR\n" +
-	"entityKind\x12\x16\n" +
-	"\x06entity\x18\x04 \x01(\tR\x06entity\x12\x15\n" +
-	"\x06job_id\x18\x05 \x01(\tR\x05jobId\x121\n" +
-	"\x05state\x18\x06 \x01(\x0e2\x1b.autosched.v1.Finding.StateR\x05state\x129\n" +
+	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\n" +
 	"\n" +
-	"begin_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tbeginTime\x127\n" +
-	"\topen_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bopenTime\x129\n" +
+	"\aFinding\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x17\n" +
+	"\x04rule\x18\x02 \x01(\tB\x03\xe0A\x03R\x04rule\x12$\n" +
+	"\ventity_kind\x18\x03 \x01(\tB\x03\xe0A\x03R\n" +
+	"entityKind\x12\x1b\n" +
+	"\x06entity\x18\x04 \x01(\tB\x03\xe0A\x03R\x06entity\x12\x1a\n" +
+	"\x06job_id\x18\x05 \x01(\tB\x03\xe0A\x03R\x05jobId\x126\n" +
+	"\x05state\x18\x06 \x01(\x0e2\x1b.autosched.v1.Finding.StateB\x03\xe0A\x03R\x05state\x12>\n" +
 	"\n" +
-	"close_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcloseTime\x12;\n" +
+	"begin_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tbeginTime\x12<\n" +
+	"\topen_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\bopenTime\x12>\n" +
+	"\n" +
+	"close_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tcloseTime\x12@\n" +
 	"\vupdate_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x12\x1e\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"updateTime\x12#\n" +
 	"\n" +
-	"confidence\x18\v \x01(\x01R\n" +
-	"confidence\x12(\n" +
-	"\x10wasted_gpu_hours\x18\f \x01(\x01R\x0ewastedGpuHours\x12\x1a\n" +
-	"\baffected\x18\r \x03(\tR\baffected\x12:\n" +
-	"\bevidence\x18\x0e \x03(\v2\x1e.autosched.v1.Finding.EvidenceR\bevidence\x12\x16\n" +
-	"\x06action\x18\x0f \x01(\tR\x06action\x12\x14\n" +
-	"\x05words\x18\x10 \x01(\tR\x05words\x12\x12\n" +
-	"\x04lost\x18\x11 \x01(\bR\x04lost\x12>\n" +
-	"\facknowledged\x18\x12 \x01(\v2\x1a.autosched.v1.Finding.MarkR\facknowledged\x124\n" +
-	"\asnoozed\x18\x13 \x01(\v2\x1a.autosched.v1.Finding.MarkR\asnoozed\x12A\n" +
-	"\x0efalse_positive\x18\x14 \x01(\v2\x1a.autosched.v1.Finding.MarkR\rfalsePositive\x1a\xd8\x01\n" +
+	"confidence\x18\v \x01(\x01B\x03\xe0A\x03R\n" +
+	"confidence\x12-\n" +
+	"\x10wasted_gpu_hours\x18\f \x01(\x01B\x03\xe0A\x03R\x0ewastedGpuHours\x12\x1f\n" +
+	"\baffected\x18\r \x03(\tB\x03\xe0A\x03R\baffected\x12?\n" +
+	"\bevidence\x18\x0e \x03(\v2\x1e.autosched.v1.Finding.EvidenceB\x03\xe0A\x03R\bevidence\x12\x1b\n" +
+	"\x06action\x18\x0f \x01(\tB\x03\xe0A\x03R\x06action\x12\x19\n" +
+	"\x05words\x18\x10 \x01(\tB\x03\xe0A\x03R\x05words\x12\x17\n" +
+	"\x04lost\x18\x11 \x01(\bB\x03\xe0A\x03R\x04lost\x12C\n" +
+	"\facknowledged\x18\x12 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\facknowledged\x129\n" +
+	"\asnoozed\x18\x13 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\asnoozed\x12F\n" +
+	"\x0efalse_positive\x18\x14 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\rfalsePositive\x1a\xd8\x01\n" +
 	"\bEvidence\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x1c\n" +
@@ -996,17 +998,17 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04OPEN\x10\x01\x12\n" +
 	"\n" +
-	"\x06CLOSED\x10\x02\"\xe9\x01\n" +
-	"\x13ListFindingsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x06CLOSED\x10\x02\"\x8c\x02\n" +
+	"\x13ListFindingsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x121\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x1b.autosched.v1.Finding.StateR\x05state\x12\x12\n" +
-	"\x04rule\x18\x05 \x01(\tR\x04rule\x12\x1f\n" +
-	"\ventity_kind\x18\x06 \x01(\tR\n" +
-	"entityKind\x12\x16\n" +
-	"\x06entity\x18\a \x01(\tR\x06entity\"\xd7\x03\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x126\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x1b.autosched.v1.Finding.StateB\x03\xe0A\x01R\x05state\x12\x17\n" +
+	"\x04rule\x18\x05 \x01(\tB\x03\xe0A\x01R\x04rule\x12$\n" +
+	"\ventity_kind\x18\x06 \x01(\tB\x03\xe0A\x01R\n" +
+	"entityKind\x12\x1b\n" +
+	"\x06entity\x18\a \x01(\tB\x03\xe0A\x01R\x06entity\"\xd7\x03\n" +
 	"\x14ListFindingsResponse\x121\n" +
 	"\bfindings\x18\x01 \x03(\v2\x15.autosched.v1.FindingR\bfindings\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12D\n" +
@@ -1022,26 +1024,26 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\tprecision\x18\x06 \x01(\x01H\x00R\tprecision\x88\x01\x01\x12(\n" +
 	"\x10wasted_gpu_hours\x18\a \x01(\x01R\x0ewastedGpuHoursB\f\n" +
 	"\n" +
-	"_precision\"'\n" +
-	"\x11GetFindingRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"f\n" +
-	"\x19AcknowledgeFindingRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +
+	"_precision\",\n" +
+	"\x11GetFindingRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"u\n" +
+	"\x19AcknowledgeFindingRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x01R\x06reason\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\x9c\x01\n" +
-	"\x14SnoozeFindingRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\"\xb0\x01\n" +
+	"\x14SnoozeFindingRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12>\n" +
 	"\n" +
-	"until_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tuntilTime\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
+	"until_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\tuntilTime\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tB\x03\xe0A\x01R\x06reason\x12\"\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"e\n" +
-	"\x18MarkFalsePositiveRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +
+	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\"t\n" +
+	"\x18MarkFalsePositiveRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x02R\x06reason\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId2\xa3\x03\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId2\xa3\x03\n" +
 	"\x0eFindingService\x12U\n" +
 	"\fListFindings\x12!.autosched.v1.ListFindingsRequest\x1a\".autosched.v1.ListFindingsResponse\x12D\n" +
 	"\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -589,20 +590,20 @@ var File_autosched_v1_metric_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_metric_proto_rawDesc = "" +
 	"\n" +
-	"\x19autosched/v1/metric.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa8\x02\n" +
-	"\fMetricReport\x12\x1f\n" +
-	"\vinstance_id\x18\x01 \x01(\tR\n" +
-	"instanceId\x12A\n" +
-	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x125\n" +
-	"\x16configuration_revision\x18\x03 \x01(\x03R\x15configurationRevision\x12A\n" +
-	"\ametrics\x18\x04 \x03(\v2'.autosched.v1.MetricReport.MetricsEntryR\ametrics\x1a:\n" +
+	"\x19autosched/v1/metric.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbc\x02\n" +
+	"\fMetricReport\x12$\n" +
+	"\vinstance_id\x18\x01 \x01(\tB\x03\xe0A\x01R\n" +
+	"instanceId\x12F\n" +
+	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\rschedulerTime\x12:\n" +
+	"\x16configuration_revision\x18\x03 \x01(\x03B\x03\xe0A\x02R\x15configurationRevision\x12F\n" +
+	"\ametrics\x18\x04 \x03(\v2'.autosched.v1.MetricReport.MetricsEntryB\x03\xe0A\x02R\ametrics\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x80\x01\n" +
-	"\x14ReportMetricsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x03R\bsequence\x124\n" +
-	"\areports\x18\x03 \x03(\v2\x1a.autosched.v1.MetricReportR\areports\"\xe1\x02\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\x8f\x01\n" +
+	"\x14ReportMetricsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x01R\x06parent\x12\x1f\n" +
+	"\bsequence\x18\x02 \x01(\x03B\x03\xe0A\x01R\bsequence\x129\n" +
+	"\areports\x18\x03 \x03(\v2\x1a.autosched.v1.MetricReportB\x03\xe0A\x01R\areports\"\xe1\x02\n" +
 	"\x15ReportMetricsResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12%\n" +
 	"\x0eaccepted_count\x18\x02 \x01(\x05R\racceptedCount\x12'\n" +
@@ -613,19 +614,19 @@ const file_autosched_v1_metric_proto_rawDesc = "" +
 	"\x0eRejectedReport\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xe4\x02\n" +
-	"\x12ListMetricsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\"\x8c\x03\n" +
+	"\x12ListMetricsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x129\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12>\n" +
 	"\n" +
-	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12$\n" +
-	"\vinstance_id\x18\x06 \x01(\tH\x00R\n" +
-	"instanceId\x88\x01\x01\x125\n" +
-	"\x16configuration_revision\x18\a \x01(\x03R\x15configurationRevision\x12\x1b\n" +
-	"\tmetric_id\x18\b \x01(\tR\bmetricIdB\x0e\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\x12)\n" +
+	"\vinstance_id\x18\x06 \x01(\tB\x03\xe0A\x01H\x00R\n" +
+	"instanceId\x88\x01\x01\x12:\n" +
+	"\x16configuration_revision\x18\a \x01(\x03B\x03\xe0A\x01R\x15configurationRevision\x12 \n" +
+	"\tmetric_id\x18\b \x01(\tB\x03\xe0A\x01R\bmetricIdB\x0e\n" +
 	"\f_instance_id\"s\n" +
 	"\x13ListMetricsResponse\x124\n" +
 	"\areports\x18\x01 \x03(\v2\x1a.autosched.v1.MetricReportR\areports\x12&\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -561,46 +562,46 @@ var File_autosched_v1_operation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc8\x02\n" +
-	"\tOperation\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tscheduler\x18\x02 \x01(\tR\tscheduler\x12\x14\n" +
-	"\x05actor\x18\x03 \x01(\tR\x05actor\x12;\n" +
-	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x125\n" +
-	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x12\n" +
-	"\x04done\x18\x06 \x01(\bR\x04done\x124\n" +
-	"\x05error\x18\a \x01(\v2\x1c.autosched.v1.OperationErrorH\x00R\x05error\x12+\n" +
-	"\x05round\x18\b \x01(\v2\x13.autosched.v1.RoundH\x00R\x05roundB\b\n" +
+	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x02\n" +
+	"\tOperation\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12!\n" +
+	"\tscheduler\x18\x02 \x01(\tB\x03\xe0A\x03R\tscheduler\x12\x19\n" +
+	"\x05actor\x18\x03 \x01(\tB\x03\xe0A\x03R\x05actor\x12@\n" +
+	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12:\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\aendTime\x12\x17\n" +
+	"\x04done\x18\x06 \x01(\bB\x03\xe0A\x03R\x04done\x129\n" +
+	"\x05error\x18\a \x01(\v2\x1c.autosched.v1.OperationErrorB\x03\xe0A\x03H\x00R\x05error\x120\n" +
+	"\x05round\x18\b \x01(\v2\x13.autosched.v1.RoundB\x03\xe0A\x03H\x00R\x05roundB\b\n" +
 	"\x06result\">\n" +
 	"\x0eOperationError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"L\n" +
-	"\x13TriggerRoundRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1d\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"V\n" +
+	"\x13TriggerRoundRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\")\n" +
-	"\x13GetOperationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xa4\x01\n" +
-	"\x15ListOperationsRequest\x12\x1c\n" +
-	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\".\n" +
+	"\x13GetOperationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xbd\x01\n" +
+	"\x15ListOperationsRequest\x12!\n" +
+	"\tscheduler\x18\x01 \x01(\tB\x03\xe0A\x01R\tscheduler\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"y\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"y\n" +
 	"\x16ListOperationsResponse\x127\n" +
 	"\n" +
 	"operations\x18\x01 \x03(\v2\x17.autosched.v1.OperationR\n" +
 	"operations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"_\n" +
-	"\x14WaitOperationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
-	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"K\n" +
-	"\x16CancelOperationRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"i\n" +
+	"\x14WaitOperationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x128\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\atimeout\"U\n" +
+	"\x16CancelOperationRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId2\xa7\x03\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId2\xa7\x03\n" +
 	"\x10OperationService\x12J\n" +
 	"\fTriggerRound\x12!.autosched.v1.TriggerRoundRequest\x1a\x17.autosched.v1.Operation\x12J\n" +
 	"\fGetOperation\x12!.autosched.v1.GetOperationRequest\x1a\x17.autosched.v1.Operation\x12[\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -1400,77 +1401,77 @@ var File_autosched_v1_parameter_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/parameter.proto\x12\fautosched.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xc8\a\n" +
-	"\rParameterSpec\x12!\n" +
-	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12\x16\n" +
-	"\x06module\x18\x02 \x01(\tR\x06module\x12K\n" +
-	"\x11double_value_spec\x18\x03 \x01(\v2\x1d.autosched.v1.DoubleValueSpecH\x00R\x0fdoubleValueSpec\x12N\n" +
-	"\x12integer_value_spec\x18\x04 \x01(\v2\x1e.autosched.v1.IntegerValueSpecH\x00R\x10integerValueSpec\x12Z\n" +
-	"\x16categorical_value_spec\x18\x05 \x01(\v2\".autosched.v1.CategoricalValueSpecH\x00R\x14categoricalValueSpec\x12N\n" +
-	"\x12boolean_value_spec\x18\a \x01(\v2\x1e.autosched.v1.BooleanValueSpecH\x00R\x10booleanValueSpec\x12N\n" +
-	"\x12ordinal_value_spec\x18\b \x01(\v2\x1e.autosched.v1.OrdinalValueSpecH\x00R\x10ordinalValueSpec\x12Q\n" +
-	"\x13duration_value_spec\x18\t \x01(\v2\x1f.autosched.v1.DurationValueSpecH\x00R\x11durationValueSpec\x128\n" +
+	"\x1cautosched/v1/parameter.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x8e\b\n" +
+	"\rParameterSpec\x12&\n" +
+	"\fparameter_id\x18\x01 \x01(\tB\x03\xe0A\x02R\vparameterId\x12\x1b\n" +
+	"\x06module\x18\x02 \x01(\tB\x03\xe0A\x01R\x06module\x12P\n" +
+	"\x11double_value_spec\x18\x03 \x01(\v2\x1d.autosched.v1.DoubleValueSpecB\x03\xe0A\x01H\x00R\x0fdoubleValueSpec\x12S\n" +
+	"\x12integer_value_spec\x18\x04 \x01(\v2\x1e.autosched.v1.IntegerValueSpecB\x03\xe0A\x01H\x00R\x10integerValueSpec\x12_\n" +
+	"\x16categorical_value_spec\x18\x05 \x01(\v2\".autosched.v1.CategoricalValueSpecB\x03\xe0A\x01H\x00R\x14categoricalValueSpec\x12S\n" +
+	"\x12boolean_value_spec\x18\a \x01(\v2\x1e.autosched.v1.BooleanValueSpecB\x03\xe0A\x01H\x00R\x10booleanValueSpec\x12S\n" +
+	"\x12ordinal_value_spec\x18\b \x01(\v2\x1e.autosched.v1.OrdinalValueSpecB\x03\xe0A\x01H\x00R\x10ordinalValueSpec\x12V\n" +
+	"\x13duration_value_spec\x18\t \x01(\v2\x1f.autosched.v1.DurationValueSpecB\x03\xe0A\x01H\x00R\x11durationValueSpec\x12=\n" +
 	"\n" +
 	"array_spec\x18\n" +
-	" \x01(\v2\x17.autosched.v1.ArraySpecH\x00R\tarraySpec\x12D\n" +
+	" \x01(\v2\x17.autosched.v1.ArraySpecB\x03\xe0A\x01H\x00R\tarraySpec\x12I\n" +
 	"\n" +
-	"scale_type\x18\v \x01(\x0e2%.autosched.v1.ParameterSpec.ScaleTypeR\tscaleType\x12A\n" +
-	"\x0especial_values\x18\f \x03(\v2\x1a.autosched.v1.SpecialValueR\rspecialValues\x12;\n" +
-	"\rdefault_value\x18\r \x01(\v2\x16.google.protobuf.ValueR\fdefaultValue\x12\x12\n" +
-	"\x04unit\x18\x11 \x01(\tR\x04unit\x12 \n" +
-	"\vdescription\x18\x12 \x01(\tR\vdescription\"<\n" +
+	"scale_type\x18\v \x01(\x0e2%.autosched.v1.ParameterSpec.ScaleTypeB\x03\xe0A\x01R\tscaleType\x12F\n" +
+	"\x0especial_values\x18\f \x03(\v2\x1a.autosched.v1.SpecialValueB\x03\xe0A\x01R\rspecialValues\x12@\n" +
+	"\rdefault_value\x18\r \x01(\v2\x16.google.protobuf.ValueB\x03\xe0A\x02R\fdefaultValue\x12\x17\n" +
+	"\x04unit\x18\x11 \x01(\tB\x03\xe0A\x01R\x04unit\x12%\n" +
+	"\vdescription\x18\x12 \x01(\tB\x03\xe0A\x01R\vdescription\"<\n" +
 	"\tScaleType\x12\x1a\n" +
 	"\x16SCALE_TYPE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06LINEAR\x10\x01\x12\a\n" +
 	"\x03LOG\x10\x02B\x16\n" +
-	"\x14parameter_value_specJ\x04\b\x06\x10\a\"_\n" +
-	"\x0fDoubleValueSpec\x12\x1b\n" +
-	"\tmin_value\x18\x01 \x01(\x01R\bminValue\x12\x1b\n" +
-	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x01R\x04step\"`\n" +
-	"\x10IntegerValueSpec\x12\x1b\n" +
-	"\tmin_value\x18\x01 \x01(\x03R\bminValue\x12\x1b\n" +
-	"\tmax_value\x18\x02 \x01(\x03R\bmaxValue\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x03R\x04step\"a\n" +
-	"\x11DurationValueSpec\x12\x1b\n" +
-	"\tmin_value\x18\x01 \x01(\x01R\bminValue\x12\x1b\n" +
-	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x01R\x04step\".\n" +
-	"\x14CategoricalValueSpec\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\tR\x06values\"*\n" +
-	"\x10OrdinalValueSpec\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\tR\x06values\"\x12\n" +
-	"\x10BooleanValueSpec\"\x85\x03\n" +
-	"\tArraySpec\x12K\n" +
-	"\x11double_value_spec\x18\x01 \x01(\v2\x1d.autosched.v1.DoubleValueSpecH\x00R\x0fdoubleValueSpec\x12N\n" +
-	"\x12integer_value_spec\x18\x02 \x01(\v2\x1e.autosched.v1.IntegerValueSpecH\x00R\x10integerValueSpec\x12Q\n" +
-	"\x13duration_value_spec\x18\x03 \x01(\v2\x1f.autosched.v1.DurationValueSpecH\x00R\x11durationValueSpec\x12.\n" +
-	"\x13length_parameter_id\x18\x04 \x01(\tR\x11lengthParameterId\x12#\n" +
-	"\rlength_offset\x18\x05 \x01(\x05R\flengthOffset\x12\x1d\n" +
+	"\x14parameter_value_specJ\x04\b\x06\x10\a\"n\n" +
+	"\x0fDoubleValueSpec\x12 \n" +
+	"\tmin_value\x18\x01 \x01(\x01B\x03\xe0A\x01R\bminValue\x12 \n" +
+	"\tmax_value\x18\x02 \x01(\x01B\x03\xe0A\x01R\bmaxValue\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x01B\x03\xe0A\x01R\x04step\"o\n" +
+	"\x10IntegerValueSpec\x12 \n" +
+	"\tmin_value\x18\x01 \x01(\x03B\x03\xe0A\x01R\bminValue\x12 \n" +
+	"\tmax_value\x18\x02 \x01(\x03B\x03\xe0A\x01R\bmaxValue\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x03B\x03\xe0A\x01R\x04step\"p\n" +
+	"\x11DurationValueSpec\x12 \n" +
+	"\tmin_value\x18\x01 \x01(\x01B\x03\xe0A\x01R\bminValue\x12 \n" +
+	"\tmax_value\x18\x02 \x01(\x01B\x03\xe0A\x01R\bmaxValue\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x01B\x03\xe0A\x01R\x04step\"3\n" +
+	"\x14CategoricalValueSpec\x12\x1b\n" +
+	"\x06values\x18\x01 \x03(\tB\x03\xe0A\x01R\x06values\"/\n" +
+	"\x10OrdinalValueSpec\x12\x1b\n" +
+	"\x06values\x18\x01 \x03(\tB\x03\xe0A\x01R\x06values\"\x12\n" +
+	"\x10BooleanValueSpec\"\xa3\x03\n" +
+	"\tArraySpec\x12P\n" +
+	"\x11double_value_spec\x18\x01 \x01(\v2\x1d.autosched.v1.DoubleValueSpecB\x03\xe0A\x01H\x00R\x0fdoubleValueSpec\x12S\n" +
+	"\x12integer_value_spec\x18\x02 \x01(\v2\x1e.autosched.v1.IntegerValueSpecB\x03\xe0A\x01H\x00R\x10integerValueSpec\x12V\n" +
+	"\x13duration_value_spec\x18\x03 \x01(\v2\x1f.autosched.v1.DurationValueSpecB\x03\xe0A\x01H\x00R\x11durationValueSpec\x123\n" +
+	"\x13length_parameter_id\x18\x04 \x01(\tB\x03\xe0A\x02R\x11lengthParameterId\x12(\n" +
+	"\rlength_offset\x18\x05 \x01(\x05B\x03\xe0A\x01R\flengthOffset\x12\"\n" +
 	"\n" +
-	"max_length\x18\x06 \x01(\x05R\tmaxLengthB\x14\n" +
-	"\x12element_value_spec\"p\n" +
-	"\fSpecialValue\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\x01R\x05value\x12!\n" +
-	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
-	"\x0fsampling_weight\x18\x03 \x01(\x01R\x0esamplingWeight\"\xde\x02\n" +
-	"\x14DependencyConstraint\x12#\n" +
-	"\rconstraint_id\x18\x01 \x01(\tR\fconstraintId\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12>\n" +
+	"max_length\x18\x06 \x01(\x05B\x03\xe0A\x02R\tmaxLengthB\x14\n" +
+	"\x12element_value_spec\"\x7f\n" +
+	"\fSpecialValue\x12\x19\n" +
+	"\x05value\x18\x01 \x01(\x01B\x03\xe0A\x01R\x05value\x12&\n" +
+	"\fdisplay_name\x18\x02 \x01(\tB\x03\xe0A\x01R\vdisplayName\x12,\n" +
+	"\x0fsampling_weight\x18\x03 \x01(\x01B\x03\xe0A\x01R\x0esamplingWeight\"\xfc\x02\n" +
+	"\x14DependencyConstraint\x12(\n" +
+	"\rconstraint_id\x18\x01 \x01(\tB\x03\xe0A\x02R\fconstraintId\x12%\n" +
+	"\vdescription\x18\x02 \x01(\tB\x03\xe0A\x01R\vdescription\x12C\n" +
 	"\n" +
-	"activation\x18\x03 \x01(\v2\x1c.autosched.v1.ActivationRuleH\x00R\n" +
-	"activation\x128\n" +
-	"\bordering\x18\x04 \x01(\v2\x1a.autosched.v1.OrderingRuleH\x00R\bordering\x122\n" +
-	"\x06linear\x18\x05 \x01(\v2\x18.autosched.v1.LinearRuleH\x00R\x06linear\x12=\n" +
-	"\tforbidden\x18\x06 \x01(\v2\x1d.autosched.v1.ForbiddenClauseH\x00R\tforbiddenB\x06\n" +
-	"\x04ruleJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\x89\x03\n" +
-	"\x0eActivationRule\x12!\n" +
-	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
-	"\x11when_parameter_id\x18\x02 \x01(\tR\x0fwhenParameterId\x12A\n" +
-	"\boperator\x18\x03 \x01(\x0e2%.autosched.v1.ActivationRule.OperatorR\boperator\x12,\n" +
-	"\x05value\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12.\n" +
-	"\x06values\x18\x05 \x03(\v2\x16.google.protobuf.ValueR\x06values\"\x86\x01\n" +
+	"activation\x18\x03 \x01(\v2\x1c.autosched.v1.ActivationRuleB\x03\xe0A\x01H\x00R\n" +
+	"activation\x12=\n" +
+	"\bordering\x18\x04 \x01(\v2\x1a.autosched.v1.OrderingRuleB\x03\xe0A\x01H\x00R\bordering\x127\n" +
+	"\x06linear\x18\x05 \x01(\v2\x18.autosched.v1.LinearRuleB\x03\xe0A\x01H\x00R\x06linear\x12B\n" +
+	"\tforbidden\x18\x06 \x01(\v2\x1d.autosched.v1.ForbiddenClauseB\x03\xe0A\x01H\x00R\tforbiddenB\x06\n" +
+	"\x04ruleJ\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xa2\x03\n" +
+	"\x0eActivationRule\x12&\n" +
+	"\fparameter_id\x18\x01 \x01(\tB\x03\xe0A\x02R\vparameterId\x12/\n" +
+	"\x11when_parameter_id\x18\x02 \x01(\tB\x03\xe0A\x02R\x0fwhenParameterId\x12F\n" +
+	"\boperator\x18\x03 \x01(\x0e2%.autosched.v1.ActivationRule.OperatorB\x03\xe0A\x02R\boperator\x121\n" +
+	"\x05value\x18\x04 \x01(\v2\x16.google.protobuf.ValueB\x03\xe0A\x01R\x05value\x123\n" +
+	"\x06values\x18\x05 \x03(\v2\x16.google.protobuf.ValueB\x03\xe0A\x01R\x06values\"\x86\x01\n" +
 	"\bOperator\x12\x18\n" +
 	"\x14OPERATOR_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05EQUAL\x10\x01\x12\r\n" +
@@ -1479,27 +1480,27 @@ const file_autosched_v1_parameter_proto_rawDesc = "" +
 	"\rLESS_OR_EQUAL\x10\x04\x12\v\n" +
 	"\aGREATER\x10\x05\x12\x14\n" +
 	"\x10GREATER_OR_EQUAL\x10\x06\x12\x06\n" +
-	"\x02IN\x10\a\"i\n" +
-	"\fOrderingRule\x12#\n" +
-	"\rparameter_ids\x18\x01 \x03(\tR\fparameterIds\x12\x1b\n" +
-	"\tmin_ratio\x18\x02 \x01(\x01R\bminRatio\x12\x17\n" +
-	"\amin_gap\x18\x03 \x01(\x01R\x06minGap\"\xab\x01\n" +
+	"\x02IN\x10\a\"x\n" +
+	"\fOrderingRule\x12(\n" +
+	"\rparameter_ids\x18\x01 \x03(\tB\x03\xe0A\x02R\fparameterIds\x12 \n" +
+	"\tmin_ratio\x18\x02 \x01(\x01B\x03\xe0A\x01R\bminRatio\x12\x1c\n" +
+	"\amin_gap\x18\x03 \x01(\x01B\x03\xe0A\x01R\x06minGap\"\xbf\x01\n" +
 	"\n" +
-	"LinearRule\x123\n" +
-	"\x05terms\x18\x01 \x03(\v2\x1d.autosched.v1.LinearRule.TermR\x05terms\x12\x1b\n" +
-	"\tmax_value\x18\x02 \x01(\x01R\bmaxValue\x1aK\n" +
-	"\x04Term\x12!\n" +
-	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12 \n" +
-	"\vcoefficient\x18\x02 \x01(\x01R\vcoefficient\"\xac\x02\n" +
-	"\x0fForbiddenClause\x12G\n" +
+	"LinearRule\x128\n" +
+	"\x05terms\x18\x01 \x03(\v2\x1d.autosched.v1.LinearRule.TermB\x03\xe0A\x02R\x05terms\x12 \n" +
+	"\tmax_value\x18\x02 \x01(\x01B\x03\xe0A\x01R\bmaxValue\x1aU\n" +
+	"\x04Term\x12&\n" +
+	"\fparameter_id\x18\x01 \x01(\tB\x03\xe0A\x02R\vparameterId\x12%\n" +
+	"\vcoefficient\x18\x02 \x01(\x01B\x03\xe0A\x02R\vcoefficient\"\xc5\x02\n" +
+	"\x0fForbiddenClause\x12L\n" +
 	"\n" +
-	"conditions\x18\x01 \x03(\v2'.autosched.v1.ForbiddenClause.ConditionR\n" +
-	"conditions\x1a\xcf\x01\n" +
-	"\tCondition\x12!\n" +
-	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12A\n" +
-	"\boperator\x18\x02 \x01(\x0e2%.autosched.v1.ActivationRule.OperatorR\boperator\x12,\n" +
-	"\x05value\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x05value\x12.\n" +
-	"\x06values\x18\x04 \x03(\v2\x16.google.protobuf.ValueR\x06valuesB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
+	"conditions\x18\x01 \x03(\v2'.autosched.v1.ForbiddenClause.ConditionB\x03\xe0A\x02R\n" +
+	"conditions\x1a\xe3\x01\n" +
+	"\tCondition\x12&\n" +
+	"\fparameter_id\x18\x01 \x01(\tB\x03\xe0A\x02R\vparameterId\x12F\n" +
+	"\boperator\x18\x02 \x01(\x0e2%.autosched.v1.ActivationRule.OperatorB\x03\xe0A\x02R\boperator\x121\n" +
+	"\x05value\x18\x03 \x01(\v2\x16.google.protobuf.ValueB\x03\xe0A\x01R\x05value\x123\n" +
+	"\x06values\x18\x04 \x03(\v2\x16.google.protobuf.ValueB\x03\xe0A\x01R\x06valuesB=Z;github.com/autosched/autosched/api/autosched/v1;autoschedv1b\x06proto3"
 
 var (
 	file_autosched_v1_parameter_proto_rawDescOnce sync.Once

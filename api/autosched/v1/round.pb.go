@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -292,7 +293,7 @@ func (x *Round) GetIncumbentEnergy() *EnergyUse {
 
 type GetRoundRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}/rounds/{round}
+	// Required. schedulers/{scheduler}/rounds/{round}
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -337,7 +338,7 @@ func (x *GetRoundRequest) GetName() string {
 
 type ListRoundsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}
+	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// The most rounds to return; 50 if 0, and at most 1000.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -563,41 +564,41 @@ var File_autosched_v1_round_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf8\v\n" +
-	"\x05Round\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12A\n" +
-	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x12;\n" +
-	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x125\n" +
-	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x16\n" +
-	"\x06urgent\x18\x05 \x01(\bR\x06urgent\x12\x18\n" +
-	"\aoutcome\x18\x06 \x01(\tR\aoutcome\x12\x1a\n" +
-	"\brevision\x18\a \x01(\x03R\brevision\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\x12-\n" +
-	"\x12incumbent_revision\x18\t \x01(\x03R\x11incumbentRevision\x12\x14\n" +
+	"\x18autosched/v1/round.proto\x12\fautosched.v1\x1a\x19autosched/v1/energy.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\f\n" +
+	"\x05Round\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12F\n" +
+	"\x0escheduler_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\rschedulerTime\x12@\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12:\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x03R\bduration\x12\x1b\n" +
+	"\x06urgent\x18\x05 \x01(\bB\x03\xe0A\x03R\x06urgent\x12\x1d\n" +
+	"\aoutcome\x18\x06 \x01(\tB\x03\xe0A\x03R\aoutcome\x12\x1f\n" +
+	"\brevision\x18\a \x01(\x03B\x03\xe0A\x03R\brevision\x12\x19\n" +
+	"\x05error\x18\b \x01(\tB\x03\xe0A\x03R\x05error\x122\n" +
+	"\x12incumbent_revision\x18\t \x01(\x03B\x03\xe0A\x03R\x11incumbentRevision\x12\x19\n" +
 	"\x05adopt\x18\n" +
-	" \x01(\bR\x05adopt\x12\x16\n" +
-	"\x06reason\x18\v \x01(\tR\x06reason\x12-\n" +
-	"\x12controllable_ratio\x18\f \x01(\x01R\x11controllableRatio\x12C\n" +
+	" \x01(\bB\x03\xe0A\x03R\x05adopt\x12\x1b\n" +
+	"\x06reason\x18\v \x01(\tB\x03\xe0A\x03R\x06reason\x122\n" +
+	"\x12controllable_ratio\x18\f \x01(\x01B\x03\xe0A\x03R\x11controllableRatio\x12H\n" +
 	"\n" +
-	"parameters\x18\r \x03(\v2#.autosched.v1.Round.ParametersEntryR\n" +
-	"parameters\x121\n" +
-	"\x14predicted_objectives\x18\x0e \x03(\x01R\x13predictedObjectives\x121\n" +
-	"\x14incumbent_objectives\x18\x0f \x03(\x01R\x13incumbentObjectives\x12\x16\n" +
-	"\x06search\x18\x10 \x01(\tR\x06search\x12#\n" +
-	"\rsearch_reason\x18\x11 \x01(\tR\fsearchReason\x12=\n" +
+	"parameters\x18\r \x03(\v2#.autosched.v1.Round.ParametersEntryB\x03\xe0A\x03R\n" +
+	"parameters\x126\n" +
+	"\x14predicted_objectives\x18\x0e \x03(\x01B\x03\xe0A\x03R\x13predictedObjectives\x126\n" +
+	"\x14incumbent_objectives\x18\x0f \x03(\x01B\x03\xe0A\x03R\x13incumbentObjectives\x12\x1b\n" +
+	"\x06search\x18\x10 \x01(\tB\x03\xe0A\x03R\x06search\x12(\n" +
+	"\rsearch_reason\x18\x11 \x01(\tB\x03\xe0A\x03R\fsearchReason\x12B\n" +
 	"\n" +
-	"candidates\x18\x12 \x03(\v2\x1d.autosched.v1.Round.CandidateR\n" +
-	"candidates\x123\n" +
-	"\bsettings\x18\x13 \x01(\v2\x17.google.protobuf.StructR\bsettings\x12!\n" +
-	"\finput_digest\x18\x14 \x01(\tR\vinputDigest\x12\x1f\n" +
-	"\vevent_count\x18\x15 \x01(\x03R\n" +
-	"eventCount\x12!\n" +
-	"\fevent_cursor\x18\x16 \x01(\tR\veventCursor\x12+\n" +
-	"\x11simulator_version\x18\x17 \x01(\tR\x10simulatorVersion\x12-\n" +
-	"\x12scheduler_revision\x18\x18 \x01(\x03R\x11schedulerRevision\x12/\n" +
-	"\x06energy\x18\x19 \x01(\v2\x17.autosched.v1.EnergyUseR\x06energy\x12B\n" +
-	"\x10incumbent_energy\x18\x1a \x01(\v2\x17.autosched.v1.EnergyUseR\x0fincumbentEnergy\x1aU\n" +
+	"candidates\x18\x12 \x03(\v2\x1d.autosched.v1.Round.CandidateB\x03\xe0A\x03R\n" +
+	"candidates\x128\n" +
+	"\bsettings\x18\x13 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x03R\bsettings\x12&\n" +
+	"\finput_digest\x18\x14 \x01(\tB\x03\xe0A\x03R\vinputDigest\x12$\n" +
+	"\vevent_count\x18\x15 \x01(\x03B\x03\xe0A\x03R\n" +
+	"eventCount\x12&\n" +
+	"\fevent_cursor\x18\x16 \x01(\tB\x03\xe0A\x03R\veventCursor\x120\n" +
+	"\x11simulator_version\x18\x17 \x01(\tB\x03\xe0A\x03R\x10simulatorVersion\x122\n" +
+	"\x12scheduler_revision\x18\x18 \x01(\x03B\x03\xe0A\x03R\x11schedulerRevision\x124\n" +
+	"\x06energy\x18\x19 \x01(\v2\x17.autosched.v1.EnergyUseB\x03\xe0A\x03R\x06energy\x12G\n" +
+	"\x10incumbent_energy\x18\x1a \x01(\v2\x17.autosched.v1.EnergyUseB\x03\xe0A\x03R\x0fincumbentEnergy\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a\xc8\x02\n" +
@@ -614,16 +615,16 @@ const file_autosched_v1_round_proto_rawDesc = "" +
 	"\aoutcome\x18\x06 \x01(\tR\aoutcome\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"%\n" +
-	"\x0fGetRoundRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x01\n" +
-	"\x11ListRoundsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"*\n" +
+	"\x0fGetRoundRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xb3\x01\n" +
+	"\x11ListRoundsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"i\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"i\n" +
 	"\x12ListRoundsResponse\x12+\n" +
 	"\x06rounds\x18\x01 \x03(\v2\x13.autosched.v1.RoundR\x06rounds\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9f\x01\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -204,8 +205,8 @@ type Scheduler struct {
 	Spec *SchedulerSpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Output only.
 	State Scheduler_State `protobuf:"varint,5,opt,name=state,proto3,enum=autosched.v1.Scheduler_State" json:"state,omitempty"`
-	// Output only. Changes with what an operator sets and with the epoch, not with the
-	// status.
+	// Changes with what an operator sets and with the epoch, not with the status. UpdateScheduler
+	// alone takes one.
 	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -2811,35 +2812,35 @@ var File_autosched_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xee\b\n" +
-	"\tScheduler\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
-	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12/\n" +
-	"\x04spec\x18\x04 \x01(\v2\x1b.autosched.v1.SchedulerSpecR\x04spec\x123\n" +
-	"\x05state\x18\x05 \x01(\x0e2\x1d.autosched.v1.Scheduler.StateR\x05state\x12\x12\n" +
-	"\x04etag\x18\x06 \x01(\tR\x04etag\x12;\n" +
-	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x12;\n" +
-	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x123\n" +
-	"\x15current_configuration\x18\t \x01(\tR\x14currentConfiguration\x125\n" +
+	"\x1cautosched/v1/scheduler.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x18autosched/v1/event.proto\x1a\x19autosched/v1/metric.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd2\t\n" +
+	"\tScheduler\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
+	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12&\n" +
+	"\fdisplay_name\x18\x03 \x01(\tB\x03\xe0A\x01R\vdisplayName\x124\n" +
+	"\x04spec\x18\x04 \x01(\v2\x1b.autosched.v1.SchedulerSpecB\x03\xe0A\x02R\x04spec\x128\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x1d.autosched.v1.Scheduler.StateB\x03\xe0A\x03R\x05state\x12\x17\n" +
+	"\x04etag\x18\x06 \x01(\tB\x03\xe0A\x01R\x04etag\x12@\n" +
+	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12@\n" +
+	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"updateTime\x128\n" +
+	"\x15current_configuration\x18\t \x01(\tB\x03\xe0A\x03R\x14currentConfiguration\x12:\n" +
 	"\x06status\x18\n" +
-	" \x01(\v2\x1d.autosched.v1.SchedulerStatusR\x06status\x12,\n" +
-	"\x06freeze\x18( \x01(\v2\x14.autosched.v1.FreezeR\x06freeze\x12)\n" +
-	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\x12\x1e\n" +
+	" \x01(\v2\x1d.autosched.v1.SchedulerStatusB\x03\xe0A\x03R\x06status\x121\n" +
+	"\x06freeze\x18( \x01(\v2\x14.autosched.v1.FreezeB\x03\xe0A\x03R\x06freeze\x12.\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x03R\x05epoch\x12#\n" +
 	"\n" +
-	"generation\x18G \x01(\x03R\n" +
-	"generation\x12;\n" +
-	"\vdelete_time\x18H \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deleteTime\x12;\n" +
-	"\vexpire_time\x18I \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\x12\x1a\n" +
-	"\brevision\x18J \x01(\x03R\brevision\x12;\n" +
-	"\x06labels\x18K \x03(\v2#.autosched.v1.Scheduler.LabelsEntryR\x06labels\x12J\n" +
-	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryR\vannotations\x12#\n" +
-	"\x03pin\x18Z \x01(\v2\x11.autosched.v1.PinR\x03pin\x12)\n" +
-	"\x05pause\x18M \x01(\v2\x13.autosched.v1.PauseR\x05pause\x1a9\n" +
+	"generation\x18G \x01(\x03B\x03\xe0A\x03R\n" +
+	"generation\x12@\n" +
+	"\vdelete_time\x18H \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"deleteTime\x12@\n" +
+	"\vexpire_time\x18I \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"expireTime\x12\x1f\n" +
+	"\brevision\x18J \x01(\x03B\x03\xe0A\x03R\brevision\x12@\n" +
+	"\x06labels\x18K \x03(\v2#.autosched.v1.Scheduler.LabelsEntryB\x03\xe0A\x01R\x06labels\x12O\n" +
+	"\vannotations\x18L \x03(\v2(.autosched.v1.Scheduler.AnnotationsEntryB\x03\xe0A\x01R\vannotations\x12(\n" +
+	"\x03pin\x18Z \x01(\v2\x11.autosched.v1.PinB\x03\xe0A\x03R\x03pin\x12.\n" +
+	"\x05pause\x18M \x01(\v2\x13.autosched.v1.PauseB\x03\xe0A\x03R\x05pause\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -2857,19 +2858,19 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12;\n" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"\x85\x03\n" +
-	"\x11SchedulerRevision\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\brevision\x18\x02 \x01(\x03R\brevision\x12;\n" +
-	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x12;\n" +
+	"createTime\"\xad\x03\n" +
+	"\x11SchedulerRevision\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x1f\n" +
+	"\brevision\x18\x02 \x01(\x03B\x03\xe0A\x03R\brevision\x12@\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12@\n" +
 	"\n" +
-	"parameters\x18\x04 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
-	"parameters\x12D\n" +
-	"\vconstraints\x18\x05 \x03(\v2\".autosched.v1.DependencyConstraintR\vconstraints\x12/\n" +
-	"\acluster\x18\x06 \x01(\v2\x15.autosched.v1.ClusterR\acluster\x129\n" +
-	"\tobjective\x18\a \x01(\v2\x1b.autosched.v1.ObjectiveSpecR\tobjective\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xb0\x01\n" +
+	"parameters\x18\x04 \x03(\v2\x1b.autosched.v1.ParameterSpecB\x03\xe0A\x03R\n" +
+	"parameters\x12I\n" +
+	"\vconstraints\x18\x05 \x03(\v2\".autosched.v1.DependencyConstraintB\x03\xe0A\x03R\vconstraints\x124\n" +
+	"\acluster\x18\x06 \x01(\v2\x15.autosched.v1.ClusterB\x03\xe0A\x03R\acluster\x12>\n" +
+	"\tobjective\x18\a \x01(\v2\x1b.autosched.v1.ObjectiveSpecB\x03\xe0A\x03R\tobjective\x12\x19\n" +
+	"\x05error\x18\b \x01(\tB\x03\xe0A\x03R\x05error\"\xb0\x01\n" +
 	"\x06Freeze\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05actor\x18\x02 \x01(\tR\x05actor\x12;\n" +
@@ -2915,152 +2916,152 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x15CONDITION_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aIN_SYNC\x10\x01\x12\v\n" +
 	"\aPENDING\x10\x02\x12\f\n" +
-	"\bDEGRADED\x10\x03\"\x9b\x04\n" +
-	"\rSchedulerSpec\x12;\n" +
+	"\bDEGRADED\x10\x03\"\xc6\x04\n" +
+	"\rSchedulerSpec\x12@\n" +
 	"\n" +
-	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
-	"parameters\x12D\n" +
-	"\vconstraints\x18\f \x03(\v2\".autosched.v1.DependencyConstraintR\vconstraints\x129\n" +
-	"\tobjective\x18\x04 \x01(\v2\x1b.autosched.v1.ObjectiveSpecR\tobjective\x12%\n" +
-	"\x0escheduler_type\x18\x05 \x01(\tR\rschedulerType\x125\n" +
-	"\arollout\x18\x06 \x01(\v2\x1b.autosched.v1.RolloutPolicyR\arollout\x12/\n" +
-	"\acluster\x18\b \x01(\v2\x15.autosched.v1.ClusterR\acluster\x124\n" +
-	"\x04mode\x18\t \x01(\x0e2 .autosched.v1.SchedulerSpec.ModeR\x04mode\x128\n" +
+	"parameters\x18\x01 \x03(\v2\x1b.autosched.v1.ParameterSpecB\x03\xe0A\x01R\n" +
+	"parameters\x12I\n" +
+	"\vconstraints\x18\f \x03(\v2\".autosched.v1.DependencyConstraintB\x03\xe0A\x01R\vconstraints\x12>\n" +
+	"\tobjective\x18\x04 \x01(\v2\x1b.autosched.v1.ObjectiveSpecB\x03\xe0A\x01R\tobjective\x12-\n" +
+	"\x0escheduler_type\x18\x05 \x01(\tB\x06\xe0A\x02\xe0A\x05R\rschedulerType\x12:\n" +
+	"\arollout\x18\x06 \x01(\v2\x1b.autosched.v1.RolloutPolicyB\x03\xe0A\x01R\arollout\x124\n" +
+	"\acluster\x18\b \x01(\v2\x15.autosched.v1.ClusterB\x03\xe0A\x02R\acluster\x129\n" +
+	"\x04mode\x18\t \x01(\x0e2 .autosched.v1.SchedulerSpec.ModeB\x03\xe0A\x01R\x04mode\x12=\n" +
 	"\n" +
-	"simulation\x18\r \x01(\v2\x18.autosched.v1.SimulationR\n" +
+	"simulation\x18\r \x01(\v2\x18.autosched.v1.SimulationB\x03\xe0A\x01R\n" +
 	"simulation\";\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tRECOMMEND\x10\x01\x12\b\n" +
-	"\x04AUTO\x10\x03\"\x04\b\x02\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\a\x10\b\"\x9a\x01\n" +
+	"\x04AUTO\x10\x03\"\x04\b\x02\x10\x02J\x04\b\x02\x10\x03J\x04\b\x03\x10\x04J\x04\b\a\x10\b\"\xa9\x01\n" +
 	"\n" +
-	"Simulation\x12'\n" +
-	"\x0fmax_preemptions\x18\x01 \x01(\x05R\x0emaxPreemptions\x122\n" +
-	"\amin_run\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06minRun\x12/\n" +
-	"\x06models\x18\x03 \x01(\v2\x17.google.protobuf.StructR\x06models\"~\n" +
-	"\aCluster\x12\x14\n" +
-	"\x05nodes\x18\x01 \x01(\x05R\x05nodes\x12\"\n" +
-	"\rgpus_per_node\x18\x02 \x01(\x05R\vgpusPerNode\x129\n" +
-	"\vdescription\x18\x03 \x01(\v2\x17.google.protobuf.StructR\vdescription\"L\n" +
-	"\rObjectiveSpec\x12\x1d\n" +
-	"\tmetric_id\x18\x01 \x01(\tH\x00R\bmetricId\x12\x14\n" +
-	"\x04goal\x18\x02 \x01(\tH\x00R\x04goalB\x06\n" +
-	"\x04kind\"\xb2\a\n" +
-	"\rRolloutPolicy\x12B\n" +
-	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0eupdateInterval\x124\n" +
-	"\x16min_controllable_ratio\x18\t \x01(\x01R\x14minControllableRatio\x123\n" +
+	"Simulation\x12,\n" +
+	"\x0fmax_preemptions\x18\x01 \x01(\x05B\x03\xe0A\x01R\x0emaxPreemptions\x127\n" +
+	"\amin_run\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x06minRun\x124\n" +
+	"\x06models\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\x06models\"\x8d\x01\n" +
+	"\aCluster\x12\x19\n" +
+	"\x05nodes\x18\x01 \x01(\x05B\x03\xe0A\x01R\x05nodes\x12'\n" +
+	"\rgpus_per_node\x18\x02 \x01(\x05B\x03\xe0A\x01R\vgpusPerNode\x12>\n" +
+	"\vdescription\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x03\xe0A\x01R\vdescription\"V\n" +
+	"\rObjectiveSpec\x12\"\n" +
+	"\tmetric_id\x18\x01 \x01(\tB\x03\xe0A\x01H\x00R\bmetricId\x12\x19\n" +
+	"\x04goal\x18\x02 \x01(\tB\x03\xe0A\x01H\x00R\x04goalB\x06\n" +
+	"\x04kind\"\x96\b\n" +
+	"\rRolloutPolicy\x12G\n" +
+	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x0eupdateInterval\x129\n" +
+	"\x16min_controllable_ratio\x18\t \x01(\x01B\x03\xe0A\x01R\x14minControllableRatio\x128\n" +
 	"\ahorizon\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\ahorizon\x12\x18\n" +
-	"\afutures\x18\v \x01(\x05R\afutures\x12!\n" +
-	"\ftrial_budget\x18\f \x01(\x05R\vtrialBudget\x12\x12\n" +
-	"\x04seed\x18\r \x01(\x04R\x04seed\x12\x19\n" +
-	"\bmin_gain\x18\x0e \x01(\x01R\aminGain\x12!\n" +
-	"\fchange_price\x18\x0f \x01(\x01R\vchangePrice\x12/\n" +
-	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\x05dwell\x12\x14\n" +
-	"\x05guard\x18\x11 \x01(\x01R\x05guard\x12\x16\n" +
-	"\x06weight\x18F \x01(\x01R\x06weight\x12L\n" +
-	"\x14acknowledge_deadline\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\x13acknowledgeDeadline\x122\n" +
-	"\x13max_changes_per_day\x18( \x01(\x05H\x00R\x10maxChangesPerDay\x88\x01\x01\x12:\n" +
-	"\vflap_window\x18) \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"flapWindow\x12>\n" +
-	"\rrollback_hold\x18* \x01(\v2\x19.google.protobuf.DurationR\frollbackHold\x129\n" +
-	"\vquiet_hours\x18+ \x03(\v2\x18.autosched.v1.QuietHoursR\n" +
-	"quietHours\x12D\n" +
-	"\x10allowed_lateness\x18< \x01(\v2\x19.google.protobuf.DurationR\x0fallowedLateness\x12\x16\n" +
-	"\x06canary\x18\x15 \x01(\bR\x06canary\x12\x1d\n" +
+	" \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\ahorizon\x12\x1d\n" +
+	"\afutures\x18\v \x01(\x05B\x03\xe0A\x01R\afutures\x12&\n" +
+	"\ftrial_budget\x18\f \x01(\x05B\x03\xe0A\x01R\vtrialBudget\x12\x17\n" +
+	"\x04seed\x18\r \x01(\x04B\x03\xe0A\x01R\x04seed\x12\x1e\n" +
+	"\bmin_gain\x18\x0e \x01(\x01B\x03\xe0A\x01R\aminGain\x12&\n" +
+	"\fchange_price\x18\x0f \x01(\x01B\x03\xe0A\x01R\vchangePrice\x124\n" +
+	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x05dwell\x12\x19\n" +
+	"\x05guard\x18\x11 \x01(\x01B\x03\xe0A\x01R\x05guard\x12\x1b\n" +
+	"\x06weight\x18F \x01(\x01B\x03\xe0A\x01R\x06weight\x12Q\n" +
+	"\x14acknowledge_deadline\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x13acknowledgeDeadline\x127\n" +
+	"\x13max_changes_per_day\x18( \x01(\x05B\x03\xe0A\x01H\x00R\x10maxChangesPerDay\x88\x01\x01\x12?\n" +
+	"\vflap_window\x18) \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\n" +
+	"flapWindow\x12C\n" +
+	"\rrollback_hold\x18* \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\frollbackHold\x12>\n" +
+	"\vquiet_hours\x18+ \x03(\v2\x18.autosched.v1.QuietHoursB\x03\xe0A\x01R\n" +
+	"quietHours\x12I\n" +
+	"\x10allowed_lateness\x18< \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x0fallowedLateness\x12\x1b\n" +
+	"\x06canary\x18\x15 \x01(\bB\x03\xe0A\x01R\x06canary\x12\"\n" +
 	"\n" +
-	"wave_share\x18\x16 \x01(\x01R\twaveShare\x126\n" +
-	"\tsoak_time\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\bsoakTimeB\x16\n" +
-	"\x14_max_changes_per_day\"Q\n" +
+	"wave_share\x18\x16 \x01(\x01B\x03\xe0A\x01R\twaveShare\x12;\n" +
+	"\tsoak_time\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\bsoakTimeB\x16\n" +
+	"\x14_max_changes_per_day\"`\n" +
 	"\n" +
-	"QuietHours\x12\x14\n" +
-	"\x05start\x18\x01 \x01(\tR\x05start\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\tR\x03end\x12\x1b\n" +
-	"\ttime_zone\x18\x03 \x01(\tR\btimeZone\"\xb6\x01\n" +
-	"\x16CreateSchedulerRequest\x125\n" +
-	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerR\tscheduler\x12!\n" +
-	"\fscheduler_id\x18\x02 \x01(\tR\vschedulerId\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"QuietHours\x12\x19\n" +
+	"\x05start\x18\x01 \x01(\tB\x03\xe0A\x02R\x05start\x12\x15\n" +
+	"\x03end\x18\x02 \x01(\tB\x03\xe0A\x02R\x03end\x12 \n" +
+	"\ttime_zone\x18\x03 \x01(\tB\x03\xe0A\x01R\btimeZone\"\xca\x01\n" +
+	"\x16CreateSchedulerRequest\x12:\n" +
+	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerB\x03\xe0A\x02R\tscheduler\x12&\n" +
+	"\fscheduler_id\x18\x02 \x01(\tB\x03\xe0A\x02R\vschedulerId\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\xd0\x01\n" +
-	"\x16UpdateSchedulerRequest\x125\n" +
-	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerR\tscheduler\x12;\n" +
-	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\"\xe4\x01\n" +
+	"\x16UpdateSchedulerRequest\x12:\n" +
+	"\tscheduler\x18\x01 \x01(\v2\x17.autosched.v1.SchedulerB\x03\xe0A\x02R\tscheduler\x12@\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskB\x03\xe0A\x01R\n" +
+	"updateMask\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"[\n" +
-	"\x12PauseTuningRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\"j\n" +
+	"\x12PauseTuningRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"\\\n" +
-	"\x13ResumeTuningRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"k\n" +
+	"\x13ResumeTuningRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"_\n" +
-	"\x16DeleteSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"n\n" +
+	"\x16DeleteSchedulerRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x17\n" +
+	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"a\n" +
-	"\x18UndeleteSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\"p\n" +
+	"\x18UndeleteSchedulerRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"\xb1\x01\n" +
-	"\x13FreezeTuningRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12;\n" +
-	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\xca\x01\n" +
+	"\x13FreezeTuningRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
+	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x02R\x06reason\x12@\n" +
+	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\n" +
+	"expireTime\x12\"\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x05 \x01(\tR\x04etag\"O\n" +
+	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\"O\n" +
 	"\x14FreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
-	"schedulers\"^\n" +
-	"\x15UnfreezeTuningRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"schedulers\"m\n" +
+	"\x15UnfreezeTuningRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"Q\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"Q\n" +
 	"\x16UnfreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
-	"schedulers\")\n" +
-	"\x13GetSchedulerRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"1\n" +
-	"\x1bGetSchedulerRevisionRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xa6\x01\n" +
-	"\x1dListSchedulerRevisionsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"schedulers\".\n" +
+	"\x13GetSchedulerRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"6\n" +
+	"\x1bGetSchedulerRevisionRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xbf\x01\n" +
+	"\x1dListSchedulerRevisionsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"\x9a\x01\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"\x9a\x01\n" +
 	"\x1eListSchedulerRevisionsResponse\x12P\n" +
 	"\x13scheduler_revisions\x18\x01 \x03(\v2\x1f.autosched.v1.SchedulerRevisionR\x12schedulerRevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa9\x01\n" +
-	"\x15ListSchedulersRequest\x12\x1b\n" +
-	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc2\x01\n" +
+	"\x15ListSchedulersRequest\x12 \n" +
+	"\tpage_size\x18\x01 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\x12!\n" +
-	"\fshow_deleted\x18F \x01(\bR\vshowDeleted\x12\x16\n" +
-	"\x06filter\x18G \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18H \x01(\tR\aorderBy\"y\n" +
+	"page_token\x18\x02 \x01(\tB\x03\xe0A\x01R\tpageToken\x12&\n" +
+	"\fshow_deleted\x18F \x01(\bB\x03\xe0A\x01R\vshowDeleted\x12\x1b\n" +
+	"\x06filter\x18G \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18H \x01(\tB\x03\xe0A\x01R\aorderBy\"y\n" +
 	"\x16ListSchedulersResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
 	"schedulers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"v\n" +
-	"\x13IngestEventsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12+\n" +
-	"\x06events\x18\x03 \x03(\v2\x13.autosched.v1.EventR\x06events\"\xe7\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x01\n" +
+	"\x13IngestEventsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x01R\x06parent\x12\x1f\n" +
+	"\bsequence\x18\x02 \x01(\x03B\x03\xe0A\x01R\bsequence\x120\n" +
+	"\x06events\x18\x03 \x03(\v2\x13.autosched.v1.EventB\x03\xe0A\x01R\x06events\"\xe7\x01\n" +
 	"\x14IngestEventsResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12%\n" +
 	"\x0eaccepted_count\x18\x02 \x01(\x05R\racceptedCount\x12'\n" +

@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -964,10 +965,10 @@ func (x *Prediction) GetStandardDeviation() float64 {
 
 type CreateStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}
+	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	Study  *Study `protobuf:"bytes,2,opt,name=study,proto3" json:"study,omitempty"`
-	// 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'.
+	// Required. 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'.
 	StudyId string `protobuf:"bytes,3,opt,name=study_id,json=studyId,proto3" json:"study_id,omitempty"`
 	// Checks only, stores nothing.
 	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -1089,7 +1090,7 @@ func (x *GetStudyRequest) GetName() string {
 
 type ListStudiesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}
+	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// At most 1000, default 50.
 	PageSize  int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -1736,7 +1737,7 @@ func (x *Evaluator) GetParallelTrials() int32 {
 
 type SuggestTrialsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}/studies/{study}
+	// Required. schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// How many trials the client wants to hold: 1 to 100, default 1.
 	SuggestionCount int32 `protobuf:"varint,2,opt,name=suggestion_count,json=suggestionCount,proto3" json:"suggestion_count,omitempty"`
@@ -1854,7 +1855,7 @@ func (x *SuggestTrialsResponse) GetPollAfter() *durationpb.Duration {
 
 type CreateTrialRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}/studies/{study}
+	// Required. schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Its parameters, those left out at their defaults. With a final_measurement it has succeeded.
 	Trial *Trial `protobuf:"bytes,2,opt,name=trial,proto3" json:"trial,omitempty"`
@@ -1928,8 +1929,9 @@ type BatchCreateTrialsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// 1 to 1000. Of each its parameters, those left out at their defaults, and what is known of it: a final_measurement
-	// if it was measured, or the state FAILED or INFEASIBLE with the reason. With neither it is to be measured.
+	// Required. 1 to 1000. Of each its parameters, those left out at their defaults, and what is known of it: a
+	// final_measurement if it was measured, or the state FAILED or INFEASIBLE with the reason. With neither it is to be
+	// measured.
 	Trials []*Trial `protobuf:"bytes,2,rep,name=trials,proto3" json:"trials,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -2089,7 +2091,7 @@ func (x *GetTrialRequest) GetName() string {
 
 type ListTrialsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}/studies/{study}
+	// Required. schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// At most 1000, default 50.
 	PageSize  int32  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2664,7 +2666,7 @@ func (x *ProposeTrialRequest) GetValidateOnly() bool {
 
 type ListOptimalTrialsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// schedulers/{scheduler}/studies/{study}
+	// Required. schedulers/{scheduler}/studies/{study}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// At most 32; the metric of the study if empty. Trials that did not measure all of them are left out.
 	Objectives    []*ListOptimalTrialsRequest_Objective `protobuf:"bytes,2,rep,name=objectives,proto3" json:"objectives,omitempty"`
@@ -2965,26 +2967,26 @@ var File_autosched_v1_study_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
-	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x05\n" +
-	"\x05Study\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\x12!\n" +
-	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12+\n" +
-	"\x04spec\x18\x04 \x01(\v2\x17.autosched.v1.StudySpecR\x04spec\x12/\n" +
-	"\x05state\x18\x05 \x01(\x0e2\x19.autosched.v1.Study.StateR\x05state\x12;\n" +
-	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x12;\n" +
-	"\vupdate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x12\x1f\n" +
-	"\vused_budget\x18\b \x01(\x05R\n" +
-	"usedBudget\x12G\n" +
-	"\ftrial_counts\x18\t \x03(\v2$.autosched.v1.Study.TrialCountsEntryR\vtrialCounts\x122\n" +
+	"\x18autosched/v1/study.proto\x12\fautosched.v1\x1a autosched/v1/configuration.proto\x1a\x1cautosched/v1/parameter.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x85\x06\n" +
+	"\x05Study\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x15\n" +
+	"\x03uid\x18\x02 \x01(\tB\x03\xe0A\x03R\x03uid\x12&\n" +
+	"\fdisplay_name\x18\x03 \x01(\tB\x03\xe0A\x01R\vdisplayName\x123\n" +
+	"\x04spec\x18\x04 \x01(\v2\x17.autosched.v1.StudySpecB\x06\xe0A\x01\xe0A\x05R\x04spec\x124\n" +
+	"\x05state\x18\x05 \x01(\x0e2\x19.autosched.v1.Study.StateB\x03\xe0A\x03R\x05state\x12@\n" +
+	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12@\n" +
+	"\vupdate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"updateTime\x12$\n" +
+	"\vused_budget\x18\b \x01(\x05B\x03\xe0A\x03R\n" +
+	"usedBudget\x12L\n" +
+	"\ftrial_counts\x18\t \x03(\v2$.autosched.v1.Study.TrialCountsEntryB\x03\xe0A\x03R\vtrialCounts\x127\n" +
 	"\n" +
 	"best_trial\x18\n" +
-	" \x01(\v2\x13.autosched.v1.TrialR\tbestTrial\x12%\n" +
-	"\x0esampler_choice\x18\v \x01(\tR\rsamplerChoice\x12(\n" +
-	"\x03run\x18\f \x01(\v2\x16.autosched.v1.StudyRunR\x03run\x12\x12\n" +
-	"\x04etag\x18\r \x01(\tR\x04etag\x1a>\n" +
+	" \x01(\v2\x13.autosched.v1.TrialB\x03\xe0A\x03R\tbestTrial\x12*\n" +
+	"\x0esampler_choice\x18\v \x01(\tB\x03\xe0A\x03R\rsamplerChoice\x12-\n" +
+	"\x03run\x18\f \x01(\v2\x16.autosched.v1.StudyRunB\x03\xe0A\x03R\x03run\x12\x17\n" +
+	"\x04etag\x18\r \x01(\tB\x03\xe0A\x03R\x04etag\x1a>\n" +
 	"\x10TrialCountsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"T\n" +
@@ -3002,22 +3004,22 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x0fparallel_trials\x18\x03 \x01(\x05R\x0eparallelTrials\x129\n" +
 	"\n" +
 	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"\x92\x05\n" +
-	"\tStudySpec\x12\x1c\n" +
-	"\talgorithm\x18\x01 \x01(\tR\talgorithm\x12!\n" +
-	"\ftrial_budget\x18\x02 \x01(\x05R\vtrialBudget\x12\x12\n" +
-	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x1b\n" +
-	"\tmetric_id\x18\x04 \x01(\tR\bmetricId\x120\n" +
-	"\x04goal\x18\x05 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalR\x04goal\x12@\n" +
-	"\x0elease_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12#\n" +
-	"\rallow_repeats\x18\a \x01(\bR\fallowRepeats\x12F\n" +
-	"\fcausal_model\x18\b \x01(\x0e2#.autosched.v1.StudySpec.CausalModelR\vcausalModel\x12-\n" +
-	"\x12scheduler_revision\x18\v \x01(\x03R\x11schedulerRevision\x12;\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xc9\x05\n" +
+	"\tStudySpec\x12!\n" +
+	"\talgorithm\x18\x01 \x01(\tB\x03\xe0A\x01R\talgorithm\x12&\n" +
+	"\ftrial_budget\x18\x02 \x01(\x05B\x03\xe0A\x01R\vtrialBudget\x12\x17\n" +
+	"\x04seed\x18\x03 \x01(\x04B\x03\xe0A\x01R\x04seed\x12 \n" +
+	"\tmetric_id\x18\x04 \x01(\tB\x03\xe0A\x01R\bmetricId\x125\n" +
+	"\x04goal\x18\x05 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalB\x03\xe0A\x01R\x04goal\x12E\n" +
+	"\x0elease_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\rleaseDuration\x12(\n" +
+	"\rallow_repeats\x18\a \x01(\bB\x03\xe0A\x01R\fallowRepeats\x12K\n" +
+	"\fcausal_model\x18\b \x01(\x0e2#.autosched.v1.StudySpec.CausalModelB\x03\xe0A\x01R\vcausalModel\x122\n" +
+	"\x12scheduler_revision\x18\v \x01(\x03B\x03\xe0A\x03R\x11schedulerRevision\x12@\n" +
 	"\n" +
-	"parameters\x18\t \x03(\v2\x1b.autosched.v1.ParameterSpecR\n" +
-	"parameters\x12D\n" +
+	"parameters\x18\t \x03(\v2\x1b.autosched.v1.ParameterSpecB\x03\xe0A\x03R\n" +
+	"parameters\x12I\n" +
 	"\vconstraints\x18\n" +
-	" \x03(\v2\".autosched.v1.DependencyConstraintR\vconstraints\"8\n" +
+	" \x03(\v2\".autosched.v1.DependencyConstraintB\x03\xe0A\x03R\vconstraints\"8\n" +
 	"\x04Goal\x12\x14\n" +
 	"\x10GOAL_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMINIMIZE\x10\x01\x12\f\n" +
@@ -3026,44 +3028,45 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x18CAUSAL_MODEL_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04AUTO\x10\x01\x12\x06\n" +
 	"\x02ON\x10\x02\x12\a\n" +
-	"\x03OFF\x10\x03\"\xf0\x01\n" +
-	"\vMeasurement\x12\x1d\n" +
+	"\x03OFF\x10\x03\"\xff\x01\n" +
+	"\vMeasurement\x12\"\n" +
 	"\n" +
-	"step_count\x18\x01 \x01(\x03R\tstepCount\x12D\n" +
-	"\x10elapsed_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0felapsedDuration\x12@\n" +
-	"\ametrics\x18\x03 \x03(\v2&.autosched.v1.Measurement.MetricsEntryR\ametrics\x1a:\n" +
+	"step_count\x18\x01 \x01(\x03B\x03\xe0A\x01R\tstepCount\x12I\n" +
+	"\x10elapsed_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x0felapsedDuration\x12E\n" +
+	"\ametrics\x18\x03 \x03(\v2&.autosched.v1.Measurement.MetricsEntryB\x03\xe0A\x01R\ametrics\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xeb\t\n" +
-	"\x05Trial\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x19.autosched.v1.Trial.StateR\x05state\x12C\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xcf\n" +
 	"\n" +
-	"parameters\x18\x03 \x03(\v2#.autosched.v1.Trial.ParametersEntryR\n" +
-	"parameters\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\x12\x1b\n" +
-	"\tclient_id\x18\x05 \x01(\tR\bclientId\x12;\n" +
-	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x129\n" +
+	"\x05Trial\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x124\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x19.autosched.v1.Trial.StateB\x03\xe0A\x01R\x05state\x12H\n" +
 	"\n" +
-	"start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12F\n" +
-	"\x11lease_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x0fleaseExpireTime\x12=\n" +
+	"parameters\x18\x03 \x03(\v2#.autosched.v1.Trial.ParametersEntryB\x03\xe0A\x01R\n" +
+	"parameters\x12\x1b\n" +
+	"\x06origin\x18\x04 \x01(\tB\x03\xe0A\x03R\x06origin\x12 \n" +
+	"\tclient_id\x18\x05 \x01(\tB\x03\xe0A\x03R\bclientId\x12@\n" +
+	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\n" +
+	"createTime\x12>\n" +
+	"\n" +
+	"start_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\tstartTime\x12:\n" +
+	"\bend_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\aendTime\x12K\n" +
+	"\x11lease_expire_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\x0fleaseExpireTime\x12B\n" +
 	"\fmeasurements\x18\n" +
-	" \x03(\v2\x19.autosched.v1.MeasurementR\fmeasurements\x12F\n" +
-	"\x11final_measurement\x18\v \x01(\v2\x19.autosched.v1.MeasurementR\x10finalMeasurement\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\x12\x1b\n" +
-	"\twas_stale\x18\r \x01(\bR\bwasStale\x12\"\n" +
-	"\fdeduplicated\x18\x0e \x01(\bR\fdeduplicated\x12\x17\n" +
-	"\asame_as\x18\x0f \x01(\tR\x06sameAs\x12\x1d\n" +
+	" \x03(\v2\x19.autosched.v1.MeasurementB\x03\xe0A\x03R\fmeasurements\x12K\n" +
+	"\x11final_measurement\x18\v \x01(\v2\x19.autosched.v1.MeasurementB\x03\xe0A\x01R\x10finalMeasurement\x12\x1b\n" +
+	"\x06reason\x18\f \x01(\tB\x03\xe0A\x01R\x06reason\x12 \n" +
+	"\twas_stale\x18\r \x01(\bB\x03\xe0A\x03R\bwasStale\x12'\n" +
+	"\fdeduplicated\x18\x0e \x01(\bB\x03\xe0A\x03R\fdeduplicated\x12\x1c\n" +
+	"\asame_as\x18\x0f \x01(\tB\x03\xe0A\x03R\x06sameAs\x12\"\n" +
 	"\n" +
-	"retried_by\x18\x10 \x01(\tR\tretriedBy\x12\x19\n" +
-	"\bretry_of\x18\x11 \x01(\tR\aretryOf\x128\n" +
+	"retried_by\x18\x10 \x01(\tB\x03\xe0A\x03R\tretriedBy\x12\x1e\n" +
+	"\bretry_of\x18\x11 \x01(\tB\x03\xe0A\x03R\aretryOf\x12=\n" +
 	"\n" +
-	"prediction\x18\x12 \x01(\v2\x18.autosched.v1.PredictionR\n" +
-	"prediction\x12_\n" +
-	"\x14suggested_parameters\x18\x13 \x03(\v2,.autosched.v1.Trial.SuggestedParametersEntryR\x13suggestedParameters\x12\x1a\n" +
-	"\bnarrowed\x18\x14 \x03(\tR\bnarrowed\x1aU\n" +
+	"prediction\x18\x12 \x01(\v2\x18.autosched.v1.PredictionB\x03\xe0A\x03R\n" +
+	"prediction\x12d\n" +
+	"\x14suggested_parameters\x18\x13 \x03(\v2,.autosched.v1.Trial.SuggestedParametersEntryB\x03\xe0A\x03R\x13suggestedParameters\x12\x1f\n" +
+	"\bnarrowed\x18\x14 \x03(\tB\x03\xe0A\x03R\bnarrowed\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\x1a^\n" +
@@ -3086,57 +3089,57 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"Prediction\x12\x12\n" +
 	"\x04mean\x18\x01 \x01(\x01R\x04mean\x12-\n" +
-	"\x12standard_deviation\x18\x02 \x01(\x01R\x11standardDeviation\"\xb6\x01\n" +
-	"\x12CreateStudyRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
-	"\x05study\x18\x02 \x01(\v2\x13.autosched.v1.StudyR\x05study\x12\x19\n" +
-	"\bstudy_id\x18\x03 \x01(\tR\astudyId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\x12\x1d\n" +
+	"\x12standard_deviation\x18\x02 \x01(\x01R\x11standardDeviation\"\xcf\x01\n" +
+	"\x12CreateStudyRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12.\n" +
+	"\x05study\x18\x02 \x01(\v2\x13.autosched.v1.StudyB\x03\xe0A\x01R\x05study\x12\x1e\n" +
+	"\bstudy_id\x18\x03 \x01(\tB\x03\xe0A\x02R\astudyId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"%\n" +
-	"\x0fGetStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x9b\x01\n" +
-	"\x12ListStudiesRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"request_id\x18\x05 \x01(\tB\x03\xe0A\x01R\trequestId\"*\n" +
+	"\x0fGetStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xb4\x01\n" +
+	"\x12ListStudiesRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"l\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"l\n" +
 	"\x13ListStudiesResponse\x12-\n" +
 	"\astudies\x18\x01 \x03(\v2\x13.autosched.v1.StudyR\astudies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"[\n" +
-	"\x12DeleteStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"j\n" +
+	"\x12DeleteStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"Z\n" +
-	"\x11PauseStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"i\n" +
+	"\x11PauseStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"[\n" +
-	"\x12ResumeStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"j\n" +
+	"\x12ResumeStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"[\n" +
-	"\x12CancelStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"j\n" +
+	"\x12CancelStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\"\xe0\x01\n" +
-	"\x0fRunStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\tevaluator\x18\x02 \x01(\tR\tevaluator\x12\x1a\n" +
-	"\bworkload\x18\x03 \x01(\tR\bworkload\x12'\n" +
-	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\x12\x1d\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\x83\x02\n" +
+	"\x0fRunStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12!\n" +
+	"\tevaluator\x18\x02 \x01(\tB\x03\xe0A\x02R\tevaluator\x12\x1f\n" +
+	"\bworkload\x18\x03 \x01(\tB\x03\xe0A\x01R\bworkload\x12,\n" +
+	"\x0fparallel_trials\x18\x04 \x01(\x05B\x03\xe0A\x01R\x0eparallelTrials\x12\"\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnly\x12\x12\n" +
-	"\x04etag\x18\a \x01(\tR\x04etag\"/\n" +
-	"\x15ListEvaluatorsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\"Q\n" +
+	"request_id\x18\x05 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x06 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
+	"\x04etag\x18\a \x01(\tB\x03\xe0A\x01R\x04etag\"4\n" +
+	"\x15ListEvaluatorsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x01R\x06parent\"Q\n" +
 	"\x16ListEvaluatorsResponse\x127\n" +
 	"\n" +
 	"evaluators\x18\x01 \x03(\v2\x17.autosched.v1.EvaluatorR\n" +
@@ -3145,85 +3148,85 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\fevaluator_id\x18\x01 \x01(\tR\vevaluatorId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x125\n" +
 	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12'\n" +
-	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\"v\n" +
-	"\x14SuggestTrialsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
-	"\x10suggestion_count\x18\x02 \x01(\x05R\x0fsuggestionCount\x12\x1b\n" +
-	"\tclient_id\x18\x03 \x01(\tR\bclientId\"~\n" +
+	"\x0fparallel_trials\x18\x04 \x01(\x05R\x0eparallelTrials\"\x85\x01\n" +
+	"\x14SuggestTrialsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12.\n" +
+	"\x10suggestion_count\x18\x02 \x01(\x05B\x03\xe0A\x01R\x0fsuggestionCount\x12 \n" +
+	"\tclient_id\x18\x03 \x01(\tB\x03\xe0A\x02R\bclientId\"~\n" +
 	"\x15SuggestTrialsResponse\x12+\n" +
 	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x128\n" +
 	"\n" +
-	"poll_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\x9b\x01\n" +
-	"\x12CreateTrialRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12)\n" +
-	"\x05trial\x18\x02 \x01(\v2\x13.autosched.v1.TrialR\x05trial\x12\x1d\n" +
+	"poll_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\"\xaf\x01\n" +
+	"\x12CreateTrialRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12.\n" +
+	"\x05trial\x18\x02 \x01(\v2\x13.autosched.v1.TrialB\x03\xe0A\x01R\x05trial\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"\xa3\x01\n" +
-	"\x18BatchCreateTrialsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12+\n" +
-	"\x06trials\x18\x02 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xb7\x01\n" +
+	"\x18BatchCreateTrialsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x120\n" +
+	"\x06trials\x18\x02 \x03(\v2\x13.autosched.v1.TrialB\x03\xe0A\x02R\x06trials\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"H\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"H\n" +
 	"\x19BatchCreateTrialsResponse\x12+\n" +
-	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\"%\n" +
-	"\x0fGetTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x9a\x01\n" +
-	"\x11ListTrialsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\"*\n" +
+	"\x0fGetTrialRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"\xb3\x01\n" +
+	"\x11ListTrialsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06filter\x18\x04 \x01(\tR\x06filter\x12\x19\n" +
-	"\border_by\x18\x05 \x01(\tR\aorderBy\"i\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12\x1b\n" +
+	"\x06filter\x18\x04 \x01(\tB\x03\xe0A\x01R\x06filter\x12\x1e\n" +
+	"\border_by\x18\x05 \x01(\tB\x03\xe0A\x01R\aorderBy\"i\n" +
 	"\x12ListTrialsResponse\x12+\n" +
 	"\x06trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\x06trials\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8c\x01\n" +
-	"\x1aAddTrialMeasurementRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
-	"\vmeasurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementR\vmeasurement\x12\x1d\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x01\n" +
+	"\x1aAddTrialMeasurementRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12@\n" +
+	"\vmeasurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementB\x03\xe0A\x02R\vmeasurement\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\x8d\x02\n" +
-	"\x14CompleteTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12H\n" +
-	"\x11final_measurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementH\x00R\x10finalMeasurement\x12-\n" +
-	"\x11infeasible_reason\x18\x03 \x01(\tH\x00R\x10infeasibleReason\x12\x1a\n" +
-	"\afailure\x18\x04 \x01(\tH\x00R\afailure\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\"\xab\x02\n" +
+	"\x14CompleteTrialRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12M\n" +
+	"\x11final_measurement\x18\x02 \x01(\v2\x19.autosched.v1.MeasurementB\x03\xe0A\x01H\x00R\x10finalMeasurement\x122\n" +
+	"\x11infeasible_reason\x18\x03 \x01(\tB\x03\xe0A\x01H\x00R\x10infeasibleReason\x12\x1f\n" +
+	"\afailure\x18\x04 \x01(\tB\x03\xe0A\x01H\x00R\afailure\x12\"\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x06 \x01(\bR\fvalidateOnlyB\b\n" +
-	"\x06result\"E\n" +
-	"\x10StopTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"request_id\x18\x05 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x06 \x01(\bB\x03\xe0A\x01R\fvalidateOnlyB\b\n" +
+	"\x06result\"O\n" +
+	"\x10StopTrialRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\"9\n" +
-	"#CheckTrialEarlyStoppingStateRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"G\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\">\n" +
+	"#CheckTrialEarlyStoppingStateRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"G\n" +
 	"$CheckTrialEarlyStoppingStateResponse\x12\x1f\n" +
 	"\vshould_stop\x18\x01 \x01(\bR\n" +
-	"shouldStop\",\n" +
-	"\x16RenewTrialLeaseRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"m\n" +
-	"\x13ProposeTrialRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1d\n" +
+	"shouldStop\"1\n" +
+	"\x16RenewTrialLeaseRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\"|\n" +
+	"\x13ProposeTrialRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"\xe0\x01\n" +
-	"\x18ListOptimalTrialsRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12P\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xf4\x01\n" +
+	"\x18ListOptimalTrialsRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12U\n" +
 	"\n" +
-	"objectives\x18\x02 \x03(\v20.autosched.v1.ListOptimalTrialsRequest.ObjectiveR\n" +
-	"objectives\x1aZ\n" +
-	"\tObjective\x12\x1b\n" +
-	"\tmetric_id\x18\x01 \x01(\tR\bmetricId\x120\n" +
-	"\x04goal\x18\x02 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalR\x04goal\"W\n" +
+	"objectives\x18\x02 \x03(\v20.autosched.v1.ListOptimalTrialsRequest.ObjectiveB\x03\xe0A\x01R\n" +
+	"objectives\x1ad\n" +
+	"\tObjective\x12 \n" +
+	"\tmetric_id\x18\x01 \x01(\tB\x03\xe0A\x02R\bmetricId\x125\n" +
+	"\x04goal\x18\x02 \x01(\x0e2\x1c.autosched.v1.StudySpec.GoalB\x03\xe0A\x01R\x04goal\"W\n" +
 	"\x19ListOptimalTrialsResponse\x12:\n" +
-	"\x0eoptimal_trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\roptimalTrials\"\x95\x01\n" +
-	"\x14EstimateStudyRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12@\n" +
-	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +
-	"\x0fparallel_trials\x18\x03 \x01(\x05R\x0eparallelTrials\"\xbc\x02\n" +
+	"\x0eoptimal_trials\x18\x01 \x03(\v2\x13.autosched.v1.TrialR\roptimalTrials\"\xa4\x01\n" +
+	"\x14EstimateStudyRequest\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12E\n" +
+	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\rtrialDuration\x12,\n" +
+	"\x0fparallel_trials\x18\x03 \x01(\x05B\x03\xe0A\x01R\x0eparallelTrials\"\xbc\x02\n" +
 	"\rStudyEstimate\x12)\n" +
 	"\x10remaining_trials\x18\x01 \x01(\x05R\x0fremainingTrials\x12@\n" +
 	"\x0etrial_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rtrialDuration\x12'\n" +

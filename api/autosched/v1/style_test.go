@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/api/annotations"
 	_ "google.golang.org/grpc/health/grpc_health_v1" // a file of another package
 	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -72,10 +74,14 @@ func uses(f protoreflect.FileDescriptor, files map[string]bool) {
 	of = func(all protoreflect.MessageDescriptors) {
 		for i := range all.Len() {
 			for k := range all.Get(i).Fields().Len() {
-				if field := all.Get(i).Fields().Get(k); field.Message() != nil {
+				field := all.Get(i).Fields().Get(k)
+				if field.Message() != nil {
 					files[field.Message().ParentFile().Path()] = true
 				} else if field.Enum() != nil {
 					files[field.Enum().ParentFile().Path()] = true
+				}
+				if proto.HasExtension(field.Options(), annotations.E_FieldBehavior) {
+					files[annotations.File_google_api_field_behavior_proto.Path()] = true
 				}
 			}
 			of(all.Get(i).Messages())

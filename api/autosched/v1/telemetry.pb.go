@@ -6,6 +6,7 @@
 package autoschedv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -627,32 +628,32 @@ var File_autosched_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\a\n" +
-	"\tGpuSample\x12\x17\n" +
-	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1b\n" +
-	"\tgpu_index\x18\x02 \x01(\x05R\bgpuIndex\x12&\n" +
-	"\fmig_instance\x18\x03 \x01(\x05H\x00R\vmigInstance\x88\x01\x01\x12\x19\n" +
-	"\bgpu_uuid\x18\x04 \x01(\tR\agpuUuid\x12;\n" +
-	"\vsample_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"sampleTime\x124\n" +
-	"\x13utilization_percent\x18\x06 \x01(\x01H\x01R\x12utilizationPercent\x88\x01\x01\x12 \n" +
-	"\tsm_active\x18\a \x01(\x01H\x02R\bsmActive\x88\x01\x01\x12+\n" +
-	"\x0fmemory_used_mib\x18\b \x01(\x01H\x03R\rmemoryUsedMib\x88\x01\x01\x12-\n" +
-	"\x10memory_total_mib\x18\t \x01(\x01H\x04R\x0ememoryTotalMib\x88\x01\x01\x12$\n" +
+	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\b\n" +
+	"\tGpuSample\x12\x1c\n" +
+	"\anode_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12 \n" +
+	"\tgpu_index\x18\x02 \x01(\x05B\x03\xe0A\x01R\bgpuIndex\x12+\n" +
+	"\fmig_instance\x18\x03 \x01(\x05B\x03\xe0A\x01H\x00R\vmigInstance\x88\x01\x01\x12\x1e\n" +
+	"\bgpu_uuid\x18\x04 \x01(\tB\x03\xe0A\x01R\agpuUuid\x12@\n" +
+	"\vsample_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\n" +
+	"sampleTime\x129\n" +
+	"\x13utilization_percent\x18\x06 \x01(\x01B\x03\xe0A\x01H\x01R\x12utilizationPercent\x88\x01\x01\x12%\n" +
+	"\tsm_active\x18\a \x01(\x01B\x03\xe0A\x01H\x02R\bsmActive\x88\x01\x01\x120\n" +
+	"\x0fmemory_used_mib\x18\b \x01(\x01B\x03\xe0A\x01H\x03R\rmemoryUsedMib\x88\x01\x01\x122\n" +
+	"\x10memory_total_mib\x18\t \x01(\x01B\x03\xe0A\x01H\x04R\x0ememoryTotalMib\x88\x01\x01\x12)\n" +
 	"\vpower_watts\x18\n" +
-	" \x01(\x01H\x05R\n" +
-	"powerWatts\x88\x01\x01\x12(\n" +
-	"\renergy_joules\x18\v \x01(\x01H\x06R\fenergyJoules\x88\x01\x01\x124\n" +
-	"\x13temperature_celsius\x18\f \x01(\x01H\aR\x12temperatureCelsius\x88\x01\x01\x12%\n" +
-	"\fsm_clock_mhz\x18\r \x01(\x01H\bR\n" +
-	"smClockMhz\x88\x01\x01\x127\n" +
-	"\x15application_clock_mhz\x18\x0e \x01(\x01H\tR\x13applicationClockMhz\x88\x01\x01\x12.\n" +
-	"\x10throttle_reasons\x18\x0f \x01(\x04H\n" +
-	"R\x0fthrottleReasons\x88\x01\x01\x12\x15\n" +
-	"\x03xid\x18\x10 \x01(\x05H\vR\x03xid\x88\x01\x01\x12!\n" +
-	"\tprocesses\x18\x11 \x01(\x05H\fR\tprocesses\x88\x01\x01\x12\x15\n" +
-	"\x06job_id\x18\x12 \x01(\tR\x05jobId\x12\x12\n" +
-	"\x04lost\x18\x13 \x01(\bR\x04lostB\x0f\n" +
+	" \x01(\x01B\x03\xe0A\x01H\x05R\n" +
+	"powerWatts\x88\x01\x01\x12-\n" +
+	"\renergy_joules\x18\v \x01(\x01B\x03\xe0A\x01H\x06R\fenergyJoules\x88\x01\x01\x129\n" +
+	"\x13temperature_celsius\x18\f \x01(\x01B\x03\xe0A\x01H\aR\x12temperatureCelsius\x88\x01\x01\x12*\n" +
+	"\fsm_clock_mhz\x18\r \x01(\x01B\x03\xe0A\x01H\bR\n" +
+	"smClockMhz\x88\x01\x01\x12<\n" +
+	"\x15application_clock_mhz\x18\x0e \x01(\x01B\x03\xe0A\x01H\tR\x13applicationClockMhz\x88\x01\x01\x123\n" +
+	"\x10throttle_reasons\x18\x0f \x01(\x04B\x03\xe0A\x01H\n" +
+	"R\x0fthrottleReasons\x88\x01\x01\x12\x1a\n" +
+	"\x03xid\x18\x10 \x01(\x05B\x03\xe0A\x01H\vR\x03xid\x88\x01\x01\x12&\n" +
+	"\tprocesses\x18\x11 \x01(\x05B\x03\xe0A\x01H\fR\tprocesses\x88\x01\x01\x12\x1a\n" +
+	"\x06job_id\x18\x12 \x01(\tB\x03\xe0A\x01R\x05jobId\x12\x17\n" +
+	"\x04lost\x18\x13 \x01(\bB\x03\xe0A\x01R\x04lostB\x0f\n" +
 	"\r_mig_instanceB\x16\n" +
 	"\x14_utilization_percentB\f\n" +
 	"\n" +
@@ -667,10 +668,10 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\x11_throttle_reasonsB\x06\n" +
 	"\x04_xidB\f\n" +
 	"\n" +
-	"_processes\"c\n" +
-	"\x16IngestTelemetryRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x121\n" +
-	"\asamples\x18\x02 \x03(\v2\x17.autosched.v1.GpuSampleR\asamples\"\x8b\x02\n" +
+	"_processes\"m\n" +
+	"\x16IngestTelemetryRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x126\n" +
+	"\asamples\x18\x02 \x03(\v2\x17.autosched.v1.GpuSampleB\x03\xe0A\x01R\asamples\"\x8b\x02\n" +
 	"\x17IngestTelemetryResponse\x12!\n" +
 	"\fstored_count\x18\x01 \x01(\x03R\vstoredCount\x12P\n" +
 	"\brejected\x18\x02 \x03(\v24.autosched.v1.IngestTelemetryResponse.RejectedSampleR\brejected\x12%\n" +
@@ -678,20 +679,20 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\x0eRejectedSample\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xd1\x03\n" +
-	"\x14ListTelemetryRequest\x12\x16\n" +
-	"\x06parent\x18\x01 \x01(\tR\x06parent\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xfe\x03\n" +
+	"\x14ListTelemetryRequest\x12\x1b\n" +
+	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
+	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\x129\n" +
+	"page_token\x18\x03 \x01(\tB\x03\xe0A\x01R\tpageToken\x12>\n" +
 	"\n" +
-	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x17\n" +
-	"\anode_id\x18\x06 \x01(\tR\x06nodeId\x12 \n" +
-	"\tgpu_index\x18\a \x01(\x05H\x00R\bgpuIndex\x88\x01\x01\x12\x15\n" +
-	"\x06job_id\x18\b \x01(\tR\x05jobId\x12M\n" +
+	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\tstartTime\x12:\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\aendTime\x12\x1c\n" +
+	"\anode_id\x18\x06 \x01(\tB\x03\xe0A\x01R\x06nodeId\x12%\n" +
+	"\tgpu_index\x18\a \x01(\x05B\x03\xe0A\x01H\x00R\bgpuIndex\x88\x01\x01\x12\x1a\n" +
+	"\x06job_id\x18\b \x01(\tB\x03\xe0A\x01R\x05jobId\x12R\n" +
 	"\n" +
-	"resolution\x18\t \x01(\x0e2-.autosched.v1.ListTelemetryRequest.ResolutionR\n" +
+	"resolution\x18\t \x01(\x0e2-.autosched.v1.ListTelemetryRequest.ResolutionB\x03\xe0A\x01R\n" +
 	"resolution\"D\n" +
 	"\n" +
 	"Resolution\x12\x1a\n" +
