@@ -57,7 +57,7 @@ func (s *Server) ListAuditRecords(_ context.Context,
 		return mapped(all, auditRecordToProto), nil
 	}
 	place := func(x *pb.AuditRecord) token { return token{Revision: x.GetSequence()} }
-	page, next, err := list[*pb.AuditRecord]{of: "audit/" + req.GetResource(), some: some, place: place}.page(req)
+	page, next, err := list[*pb.AuditRecord]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

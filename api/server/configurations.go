@@ -301,7 +301,7 @@ func (s *Server) ListConfigurations(_ context.Context,
 		return mapped(all, func(c **rollout.Configuration) *pb.Configuration { return s.configuration(*c) }), err
 	}
 	place := func(x *pb.Configuration) token { return token{Revision: x.GetRevision()} }
-	page, next, err := list[*pb.Configuration]{of: req.GetParent(), some: some, place: place}.page(req)
+	page, next, err := list[*pb.Configuration]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -122,8 +122,7 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 	if _, known := pb.Finding_State_name[int32(req.GetState())]; !known {
 		return nil, s.statusOf(invalid("state", "%d is not known", req.GetState()))
 	}
-	of := "findings/" + id
-	t, err := parseToken("page_token", req.GetPageToken(), of)
+	t, err := s.pages.after(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -136,7 +135,7 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 	}
 	if more {
 		last := all[len(all)-1]
-		out.NextPageToken = token{Of: of, After: last.ID, Revision: last.Opened.UnixNano()}.String()
+		out.NextPageToken = s.pages.next(req, token{After: last.ID, Revision: last.Opened.UnixNano()})
 	}
 	for i := range rules {
 		r := &rules[i]

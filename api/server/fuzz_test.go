@@ -84,13 +84,17 @@ func FuzzRegistration(f *testing.F) {
 	})
 }
 
-// FuzzTokens: no text makes a token of another list or watch.
+// FuzzTokens: no text makes a token of another watch, or of a page.
 func FuzzTokens(f *testing.F) {
-	f.Add(token{Of: "schedulers", After: "a"}.String())
+	f.Add(token{Of: "uid", Revision: 1}.String())
+	f.Add(pager("other").next(&pb.ListSchedulersRequest{}, token{After: "a"}))
 	f.Add("junk")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseToken("page_token", text, "schedulers/s")
-		if err == nil && text != "" && (got.Of != "schedulers/s" || got.Revision < 0) {
+		got, err := parseToken("resume_token", text, "uid")
+		if err == nil && text != "" && (got.Of != "uid" || got.Revision < 0) {
+			t.Fatalf("%q gave %+v", text, got)
+		}
+		if got, err := pager("key").after(&pb.ListSchedulersRequest{PageToken: text}); err == nil && text != "" {
 			t.Fatalf("%q gave %+v", text, got)
 		}
 	})

@@ -6,17 +6,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// listRequest is what the requests of lists have.
+// listRequest is what the requests of lists with pages have.
 type listRequest interface {
-	GetFilter() string
+	proto.Message
 	GetPageToken() string
 	GetPageSize() int32
 }
 
 // list is a list of resources, in an order of its own: by name, or newest first.
 type list[T proto.Message] struct {
-	// of names the list: its tokens are good for no other.
-	of string
 	// some returns up to n elements that follow a place, all those there are if fewer.
 	some func(after token, n int) ([]T, error)
 	// place is where an element is.
@@ -32,7 +30,10 @@ var errGone = invalid("page_token", "is of an element that is gone: list again w
 const manyElements = 500
 
 // page returns a page of what matches, in the order that is asked for, and the token of the next page.
-func (l list[T]) page(req listRequest) (out []T, next string, err error) {
+func (l list[T]) page(k pager, req interface {
+	listRequest
+	GetFilter() string
+}) (out []T, next string, err error) {
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {
 		return nil, "", err
@@ -44,18 +45,12 @@ func (l list[T]) page(req listRequest) (out []T, next string, err error) {
 		return nil, "", err
 	}
 	var keys []sortKey
-	orderBy := ""
 	if o, ok := req.(interface{ GetOrderBy() string }); ok {
-		orderBy = o.GetOrderBy()
-		if keys, err = parseOrder(orderBy, of, l.lacks); err != nil {
+		if keys, err = parseOrder(o.GetOrderBy(), of, l.lacks); err != nil {
 			return nil, "", err
 		}
 	}
-	name := l.of
-	if req.GetFilter() != "" || orderBy != "" {
-		name += "?" + req.GetFilter() + "&" + orderBy
-	}
-	t, err := parseToken("page_token", req.GetPageToken(), name)
+	t, err := k.after(req)
 	if err != nil {
 		return nil, "", err
 	}
@@ -73,7 +68,6 @@ func (l list[T]) page(req listRequest) (out []T, next string, err error) {
 	if len(keys) > 0 {
 		slices.SortStableFunc(all, func(a, b T) int { return byKeys(keys, a, b) })
 		if req.GetPageToken() != "" {
-			t.Of = ""
 			at := slices.IndexFunc(all, func(x T) bool { return l.place(x) == t })
 			if at < 0 {
 				return nil, "", errGone
@@ -83,9 +77,7 @@ func (l list[T]) page(req listRequest) (out []T, next string, err error) {
 	}
 	if len(all) > size {
 		all = all[:size]
-		last := l.place(all[size-1])
-		last.Of = name
-		next = last.String()
+		next = k.next(req, l.place(all[size-1]))
 	}
 	return all, next, nil
 }

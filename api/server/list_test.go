@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -88,7 +89,7 @@ func TestPagesAreTheList(t *testing.T) {
 			all = append(all, &pb.Configuration{Revision: 30 - i,
 				State: pb.Configuration_State(rapid.SampledFrom([]int32{1, 3, 4}).Draw(t, "state"))})
 		}
-		l := list[*pb.Configuration]{of: "x",
+		l := list[*pb.Configuration]{
 			some: func(after token, n int) ([]*pb.Configuration, error) {
 				from := 0
 				if after.Revision > 0 {
@@ -116,7 +117,7 @@ func TestPagesAreTheList(t *testing.T) {
 		}
 		var got []*pb.Configuration
 		for {
-			page, next, err := l.page(req)
+			page, next, err := l.page(pager("key"), req)
 			if err != nil || len(page) > int(req.GetPageSize()) {
 				t.Fatal(len(page), err)
 			}
@@ -178,7 +179,7 @@ func TestOrderSchedulers(t *testing.T) {
 	if got, end, err := ask("name desc", next, 2); err != nil || got != "a" || end != "" {
 		t.Errorf("%q, %q, %v", got, end, err)
 	}
-	gone := token{Of: "schedulers?&name desc", After: "purged"}.String()
+	gone := f.server.pages.next(&pb.ListSchedulersRequest{OrderBy: "name desc"}, token{After: "purged"})
 	for order, token := range map[string]string{"name": next, "name desc": gone} {
 		refuses(t, codes.InvalidArgument, "page_token", func() error { _, _, err := ask(order, token, 2); return err })
 	}
@@ -233,5 +234,86 @@ func FuzzFilter(f *testing.F) {
 		if keys, err := parseOrder(text, of, nil); err == nil && byKeys(keys, elements[0], elements[0]) != 0 {
 			t.Fatalf("%q: an element is not equal to itself", text)
 		}
+	})
+}
+
+// TestPageTokens: a token is good as it was given, for the request that it was given for, whatever page that asks for.
+func TestPageTokens(t *testing.T) {
+	lists := 0
+	key := pager("key")
+	protoregistry.GlobalTypes.RangeMessages(func(mt protoreflect.MessageType) bool {
+		req, ok := mt.New().Interface().(listRequest)
+		if !ok {
+			return true
+		}
+		lists++
+		m := req.ProtoReflect()
+		of := m.Descriptor().Fields()
+		want := token{After: "a", Revision: 7}
+		text := key.next(req, want)
+		m.Set(of.ByName("page_size"), protoreflect.ValueOfInt32(3))
+		m.Set(of.ByName("page_token"), protoreflect.ValueOfString(text))
+		if got, err := key.after(req); err != nil || got != want {
+			t.Errorf("%s: %+v %v", m.Descriptor().Name(), got, err)
+		}
+		if got, err := pager("other").after(req); err == nil {
+			t.Errorf("%s: a token of another service is %+v", m.Descriptor().Name(), got)
+		}
+		full := mt.New()
+		fill(full)
+		for i := range of.Len() {
+			field := of.Get(i)
+			if field.Name() == "page_size" || field.Name() == "page_token" {
+				continue
+			}
+			if m.Set(field, full.Get(field)); !full.Has(field) {
+				t.Fatalf("%s has no other value", field.FullName())
+			}
+			if got, err := key.after(req); err == nil {
+				t.Errorf("with another %s the token is %+v", field.FullName(), got)
+			}
+			m.Clear(field)
+		}
+		for i := range text {
+			other := []byte(text)
+			if other[i]++; i == len(text)-1 {
+				other = other[:i] // the last character has bits of no meaning
+			}
+			m.Set(of.ByName("page_token"), protoreflect.ValueOfString(string(other)))
+			if got, err := key.after(req); err == nil {
+				t.Errorf("%s: with another character %d the token is %+v", m.Descriptor().Name(), i, got)
+			}
+		}
+		return true
+	})
+	if lists < 11 {
+		t.Errorf("only %d lists were checked", lists)
+	}
+}
+
+// TestPageTokensOutliveRestarts: the secret of a store is there again, and another store has another.
+func TestPageTokensOutliveRestarts(t *testing.T) {
+	dir := t.TempDir()
+	start := func(dir string) *fixture {
+		return serveWith(t, dir, controller.Options{}, Options{Builtins: []controller.Builtin{testBuiltin}})
+	}
+	f := start(dir)
+	f.create("a", pb.SchedulerSpec_RECOMMEND)
+	f.create("b", pb.SchedulerSpec_RECOMMEND)
+	first, err := f.tuning.ListSchedulers(background(t), &pb.ListSchedulersRequest{PageSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.stop()
+	next := &pb.ListSchedulersRequest{PageToken: first.GetNextPageToken()}
+	f = start(dir)
+	got, err := f.tuning.ListSchedulers(background(t), next)
+	if err != nil || len(got.GetSchedulers()) != 1 || got.GetSchedulers()[0].GetName() != "schedulers/b" {
+		t.Errorf("%v %v", got, err)
+	}
+	f = start(t.TempDir())
+	refuses(t, codes.InvalidArgument, "page_token", func() error {
+		_, err := f.tuning.ListSchedulers(background(t), next)
+		return err
 	})
 }

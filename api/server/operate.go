@@ -418,7 +418,7 @@ func (s *Server) ListSchedulerRevisions(_ context.Context,
 		}), err
 	}
 	place := func(x *pb.SchedulerRevision) token { return token{Revision: x.GetRevision()} }
-	page, next, err := list[*pb.SchedulerRevision]{of: req.GetParent() + "@", some: some, place: place}.page(req)
+	page, next, err := list[*pb.SchedulerRevision]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -522,8 +522,7 @@ func (s *Server) ListParkedConfigurations(_ context.Context,
 		}
 		return rest[:min(n, len(rest))], nil
 	}
-	page, next, err := list[*pb.ParkedConfiguration]{of: req.GetParent() + "/parked", some: some,
-		place: place}.page(req)
+	page, next, err := list[*pb.ParkedConfiguration]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

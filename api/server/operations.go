@@ -108,7 +108,7 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 		return token{After: strings.TrimPrefix(x.GetName(), operationsPrefix),
 			Revision: x.GetCreateTime().AsTime().UnixNano()}
 	}
-	page, next, err := list[*pb.Operation]{of: operationsPrefix + scheduler, some: some, place: place}.page(req)
+	page, next, err := list[*pb.Operation]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -129,8 +129,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	if c.first != nil {
 		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
 	}
-	of := "metrics/" + id
-	t, err := parseToken("page_token", req.GetPageToken(), of)
+	t, err := s.pages.after(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -153,8 +152,8 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 			return true
 		case len(out.Reports) == size:
 			last := out.GetReports()[size-1]
-			out.NextPageToken = token{Of: of, After: last.GetInstanceId(),
-				Revision: last.GetSchedulerTime().AsTime().UnixNano()}.String()
+			out.NextPageToken = s.pages.next(req, token{After: last.GetInstanceId(),
+				Revision: last.GetSchedulerTime().AsTime().UnixNano()})
 			return false
 		}
 		out.Reports = append(out.Reports, &pb.MetricReport{InstanceId: r.Instance, Metrics: r.Metrics,

@@ -74,8 +74,8 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 		_, sequence, _ := parseRound("name", x.GetName()) // of roundName
 		return token{Revision: sequence}
 	}
-	page, next, err := list[*pb.Round]{of: req.GetParent() + roundsSegment, some: some, place: place,
-		lacks: []string{"candidates", "settings"}}.page(req)
+	page, next, err := list[*pb.Round]{some: some, place: place,
+		lacks: []string{"candidates", "settings"}}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -105,6 +105,7 @@ type Server struct {
 	store      *store.Store
 	version    string
 	newID      func() string
+	pages      pager
 	backup     sync.Mutex // held by the backup under way
 
 	grpc     *grpc.Server
@@ -151,7 +152,9 @@ func New(o Options) *Server {
 		quota: newQuota(o.Limits, o.Now),
 	}
 	s.guard = newGuard(s, o.Access)
+	s.pages = pager(crand.Text())
 	if o.Store != nil {
+		s.pages = o.Store.Secret()
 		s.metrics.registry.MustRegister(o.Store)
 	}
 	transport := insecure.NewCredentials()

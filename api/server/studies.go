@@ -175,7 +175,7 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 	}
 	of := schedulerName(scheduler) + "/studies"
 	place := func(x *pb.Study) token { return token{After: strings.TrimPrefix(x.GetName(), of+"/")} }
-	page, next, err := list[*pb.Study]{of: of, some: some, place: place, lacks: []string{"best_trial"}}.page(req)
+	page, next, err := list[*pb.Study]{some: some, place: place, lacks: []string{"best_trial"}}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

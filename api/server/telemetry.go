@@ -19,14 +19,13 @@ import (
 )
 
 const (
-	maxSamples      = 20_000 // of a request
-	maxHours        = 48     // that they are of: each is a file
-	maxRejected     = 100    // that are described
-	maxGPUIndex     = 100_000
-	maxAhead        = 24 * time.Hour // of the service's clock
-	defaultSamples  = 1000           // of a page
-	maxSamplesPage  = 10_000
-	telemetryPrefix = "telemetry/"
+	maxSamples     = 20_000 // of a request
+	maxHours       = 48     // that they are of: each is a file
+	maxRejected    = 100    // that are described
+	maxGPUIndex    = 100_000
+	maxAhead       = 24 * time.Hour // of the service's clock
+	defaultSamples = 1000           // of a page
+	maxSamplesPage = 10_000
 )
 
 // quantities are the numbers of a sample with the range that each may have.
@@ -252,8 +251,7 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 	if req.GpuIndex != nil {
 		q.Index = new(int(req.GetGpuIndex()))
 	}
-	of := telemetryPrefix + id
-	t, err := parseToken("page_token", req.GetPageToken(), of)
+	t, err := s.pages.after(req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -277,8 +275,8 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 			if end.MigInstance != nil {
 				instance = int(end.GetMigInstance())
 			}
-			out.NextPageToken = token{Of: of, After: fmt.Sprintf("%d %d %d %s", end.GetSampleTime().AsTime().UnixNano(),
-				end.GetGpuIndex(), instance, end.GetNodeId())}.String()
+			out.NextPageToken = s.pages.next(req, token{After: fmt.Sprintf("%d %d %d %s",
+				end.GetSampleTime().AsTime().UnixNano(), end.GetGpuIndex(), instance, end.GetNodeId())})
 			return errPageFull
 		}
 		out.Samples = append(out.Samples, SampleToProto(x))

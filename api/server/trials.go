@@ -207,7 +207,7 @@ func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.L
 		_, _, number, _ := parseTrial("name", x.GetName()) // of nameOfTrial
 		return token{Revision: number}
 	}
-	page, next, err := list[*pb.Trial]{of: req.GetParent(), some: some, place: place}.page(req)
+	page, next, err := list[*pb.Trial]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

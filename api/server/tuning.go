@@ -98,7 +98,7 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 		return out, nil
 	}
 	place := func(x *pb.Scheduler) token { return token{After: strings.TrimPrefix(x.GetName(), schedulersPrefix)} }
-	page, next, err := list[*pb.Scheduler]{of: "schedulers", some: some, place: place}.page(req)
+	page, next, err := list[*pb.Scheduler]{some: some, place: place}.page(s.pages, req)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -19,6 +19,8 @@ type epochRecord struct {
 	Why   string    `json:"why"`
 	// File identifies config.db on its file system, so that a copy is recognised; empty if unknown.
 	File string `json:"file,omitempty"`
+	// Secret is that of the tokens of pages. It outlives epochs.
+	Secret string `json:"secret,omitempty"`
 }
 
 // Epoch returns the epoch of the store. It does not change while the store is open.
@@ -32,6 +34,9 @@ func (r *Store) NewEpoch() string {
 	return ""
 }
 
+// Secret is known to the store alone, and is there again when it is opened again.
+func (r *Store) Secret() []byte { return []byte(r.epoch.Secret) }
+
 // RaiseEpoch begins a new epoch in a directory that no process has open. Schedulers and watchers
 // then read their configurations again. To be called after a store was restored.
 func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
@@ -43,7 +48,7 @@ func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
 	return r.Epoch(), r.Close()
 }
 
-// settleEpoch reads the epoch, and begins a new one where there is none, where config.db is a copy,
+// settleEpoch reads the epoch with its secret, and begins a new one where there is none, where config.db is a copy,
 // and where it is asked for. One that cannot be written counts until the store is closed.
 func (r *Store) settleEpoch(o Options) {
 	_ = guardPanics(configFile, func() error {
@@ -64,12 +69,18 @@ func (r *Store) settleEpoch(o Options) {
 		why = "a new one was asked for"
 	case file != "" && r.epoch.File != "" && file != r.epoch.File:
 		why = "config.db is a copy"
-	default:
+	}
+	if why == "" && r.epoch.Secret != "" {
 		return
 	}
-	now := r.now().UTC()
-	r.began = true
-	r.epoch = epochRecord{Epoch: controller.Epoch{ID: o.NewID(), Counter: max(now.UnixMilli(), r.epoch.Counter+1)},
-		Began: now, Why: why, File: file}
+	if r.epoch.Secret == "" { // older versions had none
+		r.epoch.Secret = o.NewID()
+	}
+	if why != "" {
+		now := r.now().UTC()
+		r.began = true
+		r.epoch = epochRecord{Epoch: controller.Epoch{ID: o.NewID(), Counter: max(now.UnixMilli(), r.epoch.Counter+1)},
+			Began: now, Why: why, File: file, Secret: r.epoch.Secret}
+	}
 	_ = r.write(configFile, r.config, func(tx *bolt.Tx) error { return putJSON(tx, epochKey, r.epoch, metaBucket) })
 }

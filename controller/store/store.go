@@ -59,7 +59,7 @@ type Options struct {
 	StartAnew bool
 	// NewEpoch begins a new epoch, as after a restore.
 	NewEpoch bool
-	// NewID makes ids of epochs; crypto/rand.Text if nil.
+	// NewID makes ids of epochs and the secret; crypto/rand.Text if nil.
 	NewID func() string
 }
 
