@@ -144,7 +144,7 @@ func (s *service) end() {
 var errAway = status.Error(codes.Unavailable, "the service is away, as the check wants it")
 
 func reasoned(code codes.Code, reason string) error {
-	st, err := status.New(code, reason).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "autosched.dev"})
+	st, err := status.New(code, reason).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: pb.ErrorDomain})
 	if err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}

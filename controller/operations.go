@@ -193,8 +193,8 @@ func (s *Service) TriggerRound(ctx context.Context, id string, search round.Sear
 	r := &running{Operation: Operation{ID: s.o.NewID(), Scheduler: id, Actor: origin.Actor, Created: s.now()},
 		origin: origin, search: search, done: make(chan struct{})}
 	r.started = true // until it is stored
-	if err := m.trigger(r); err != nil {
-		return Operation{}, err
+	if err := m.trigger(r, ValidatesOnly(ctx)); err != nil || ValidatesOnly(ctx) {
+		return r.Operation, err
 	}
 	PendingOf(ctx).Made("operations/" + r.ID)
 	_, err = s.keepOperation(ctx, m, r.Operation)
@@ -211,8 +211,9 @@ func (s *Service) TriggerRound(ctx context.Context, id string, search round.Sear
 	return asked, nil
 }
 
-// trigger makes an operation the one that asks for a round, if no other does and one can be decided.
-func (m *managed) trigger(r *running) error {
+// trigger makes an operation the one that asks for a round, if no other does and one can be decided; or checks only
+// whether it can be.
+func (m *managed) trigger(r *running, check bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if why := m.untriggered(); why != "" {
@@ -221,7 +222,9 @@ func (m *managed) trigger(r *running) error {
 	if m.triggered != nil {
 		return fmt.Errorf("operation %q of scheduler %q: %w", m.triggered.ID, m.id, ErrBusy)
 	}
-	m.triggered = r
+	if !check {
+		m.triggered = r
+	}
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/findings"
 	"github.com/autosched/autosched/controller/reports"
@@ -32,11 +33,11 @@ import (
 // errResync is the error of a watch that cannot go on from its token.
 var errResync = errors.New("watch again without resume_token and with send_initial_events")
 
-// errorDomain is where the reasons of google.rpc.ErrorInfo belong.
-const errorDomain = "autosched"
-
 // retryAfter is when to try again what may succeed later.
 const retryAfter = 5 * time.Second
+
+// reasonQuota is the reason of a quotaError.
+const reasonQuota = "QUOTA_EXCEEDED"
 
 // reasons is the one place where errors become codes. The first match counts.
 var reasons = []struct {
@@ -103,7 +104,7 @@ func (s *Server) statusOf(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.reason, Domain: errorDomain}}
+			details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.reason, Domain: pb.ErrorDomain}}
 			if r.code == codes.Unavailable || r.code == codes.ResourceExhausted {
 				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
 			}
@@ -123,7 +124,7 @@ func described(err error, method, scheduler string) error {
 	info := &errdetails.ErrorInfo{}
 	at := slices.IndexFunc(st.GetDetails(), func(d *anypb.Any) bool { return d.MessageIs(info) })
 	if at < 0 {
-		info.Reason, info.Domain = codepb.Code(st.GetCode()).String(), errorDomain
+		info.Reason, info.Domain = codepb.Code(st.GetCode()).String(), pb.ErrorDomain
 	} else if bad := st.Details[at].UnmarshalTo(info); bad != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) 
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)
 	}
-	done, err := s.freeze(ctx, req.GetName(), req.GetEtag(), f)
+	done, err := s.freeze(ctx, req, f)
 	return &pb.FreezeTuningResponse{Schedulers: done}, err
 }
 
@@ -103,13 +103,18 @@ func pinToProto(id string, p *rollout.Pin) *pb.Pin {
 // UnfreezeTuning ends a freeze.
 func (s *Server) UnfreezeTuning(ctx context.Context,
 	req *pb.UnfreezeTuningRequest) (*pb.UnfreezeTuningResponse, error) {
-	done, err := s.freeze(ctx, req.GetName(), req.GetEtag(), nil)
+	done, err := s.freeze(ctx, req, nil)
 	return &pb.UnfreezeTuningResponse{Schedulers: done}, err
 }
 
 // freeze freezes a scheduler or all of them, or ends that if f is nil. Of all, those that
 // are quarantined or deleted, which nothing tunes, are left out.
-func (s *Server) freeze(ctx context.Context, name, etag string, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
+func (s *Server) freeze(ctx context.Context, req interface {
+	GetName() string
+	GetEtag() string
+	GetValidateOnly() bool
+}, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
+	name, etag := req.GetName(), req.GetEtag()
 	if etag != "" && name == allSchedulers {
 		return nil, s.statusOf(invalid("etag", "is of one scheduler, and the request is of all"))
 	}
@@ -131,7 +136,7 @@ func (s *Server) freeze(ctx context.Context, name, etag string, f *rollout.Freez
 	}
 	ctx = controller.Apart(ctx)
 	for _, id := range ids {
-		_, err := s.service.Modify(ctx, id, false, func(c *controller.Scheduler) error {
+		one, err := s.modified(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
 			if err := matches(etag, s.schedulerEtag(c)); err != nil {
 				return err
 			}
@@ -148,10 +153,6 @@ func (s *Server) freeze(ctx context.Context, name, etag string, f *rollout.Freez
 		}
 		if err != nil {
 			return nil, s.statusOf(err)
-		}
-		one, err := s.scheduler(id)
-		if err != nil {
-			return nil, err
 		}
 		done = append(done, one)
 	}

@@ -340,41 +340,52 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 
 // PauseTuning keeps rounds from being decided.
 func (s *Server) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
-	return s.pause(ctx, req.GetName(), req.GetEtag(), true)
+	return s.pause(ctx, req, true)
 }
 
 // ResumeTuning ends a pause.
 func (s *Server) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) (*pb.Scheduler, error) {
-	return s.pause(ctx, req.GetName(), req.GetEtag(), false)
+	return s.pause(ctx, req, false)
 }
 
-func (s *Server) pause(ctx context.Context, name, etag string, paused bool) (*pb.Scheduler, error) {
-	id, err := parseScheduler("name", name)
+func (s *Server) pause(ctx context.Context, req interface {
+	GetName() string
+	GetEtag() string
+	GetValidateOnly() bool
+}, paused bool) (*pb.Scheduler, error) {
+	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.modify(ctx, id, false, func(c *controller.Scheduler) error {
+	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
 		c.Paused = paused
-		return matches(etag, s.schedulerEtag(c))
+		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 }
 
 func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
 	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
+	out, err := s.modified(ctx, id, validateOnly, f)
+	return out, s.statusOf(err)
+}
+
+// modified is a scheduler after a change, or as it would be.
+func (s *Server) modified(ctx context.Context, id string, validateOnly bool,
+	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
 	c, err := s.service.Modify(ctx, id, validateOnly, f)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if !validateOnly {
 		return s.scheduler(id)
 	}
 	_, st, err := s.service.Scheduler(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	sp, err := space.New(c.Params, c.Rules)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.stamped(c, schedulerToProto(c, st, sp)), nil
 }

@@ -385,3 +385,82 @@ func TestIncidentIsReported(t *testing.T) {
 		t.Errorf("%v", status)
 	}
 }
+
+// TestValidateOnlyOfTuning: what freezes, pauses and triggers checks whole, answers with what would be, and leaves
+// everything as it is.
+func TestValidateOnlyOfTuning(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_RECOMMEND)
+	f.ingest("prod", submitted("1", 0))
+	work, ctx, name := pb.NewOperationServiceClient(f.conn), background(t), "schedulers/prod"
+	get := func() *pb.Scheduler {
+		t.Helper()
+		got, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Status = nil
+		return got
+	}
+	records := func() int {
+		t.Helper()
+		got, err := pb.NewAuditServiceClient(f.conn).ListAuditRecords(ctx, &pb.ListAuditRecordsRequest{PageSize: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got.GetAuditRecords())
+	}
+	before, audited := get(), records()
+	frozen, err := f.tuning.FreezeTuning(ctx, &pb.FreezeTuningRequest{Name: "schedulers/-", Reason: "why",
+		ValidateOnly: true})
+	if err != nil || len(frozen.GetSchedulers()) != 1 || frozen.GetSchedulers()[0].GetFreeze().GetReason() != "why" {
+		t.Errorf("%v %v", frozen, err)
+	}
+	paused, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name, ValidateOnly: true})
+	if err != nil || paused.GetState() != pb.Scheduler_PAUSED {
+		t.Errorf("%v %v", paused, err)
+	}
+	o, err := work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: name, ValidateOnly: true})
+	if err != nil || o.GetName() != "" || o.GetScheduler() != name {
+		t.Errorf("%v %v", o, err)
+	}
+	all, err := work.ListOperations(ctx, &pb.ListOperationsRequest{})
+	if err != nil || len(all.GetOperations()) > 0 {
+		t.Errorf("%v %v", all, err)
+	}
+	if after := get(); !proto.Equal(before, after) || records() != audited {
+		t.Errorf("%d audit records, were %d; %v, was %v", records(), audited, after, before)
+	}
+
+	if _, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.tuning.FreezeTuning(ctx, &pb.FreezeTuningRequest{Name: name, Reason: "why"}); err != nil {
+		t.Fatal(err)
+	}
+	before = get()
+	resumed, err := f.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name, ValidateOnly: true})
+	if err != nil || resumed.GetState() != pb.Scheduler_ACTIVE {
+		t.Errorf("%v %v", resumed, err)
+	}
+	thawed, err := f.tuning.UnfreezeTuning(ctx, &pb.UnfreezeTuningRequest{Name: name, ValidateOnly: true})
+	if err != nil || len(thawed.GetSchedulers()) != 1 || thawed.GetSchedulers()[0].GetFreeze() != nil {
+		t.Errorf("%v %v", thawed, err)
+	}
+	if after := get(); !proto.Equal(before, after) {
+		t.Errorf("%v, was %v", after, before)
+	}
+	refuses(t, codes.FailedPrecondition, "", func() error { // a paused scheduler has no rounds
+		_, err := work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: name, ValidateOnly: true})
+		return err
+	})
+	refuses(t, codes.NotFound, "", func() error {
+		_, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: "schedulers/none", ValidateOnly: true})
+		return err
+	})
+	refuses(t, codes.Aborted, "", func() error {
+		_, err := f.tuning.FreezeTuning(ctx, &pb.FreezeTuningRequest{Name: name, Reason: "x", Etag: "y",
+			ValidateOnly: true})
+		return err
+	})
+}

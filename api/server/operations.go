@@ -36,7 +36,11 @@ func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) 
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.operation(&o), nil
+	out := s.operation(&o)
+	if req.GetValidateOnly() {
+		out.Name = ""
+	}
+	return out, nil
 }
 
 // GetOperation returns one operation.

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 )
 
@@ -63,7 +64,7 @@ func (e *quotaError) Error() string {
 
 func (e *quotaError) status() error {
 	st := status.New(codes.ResourceExhausted, e.Error())
-	info := &errdetails.ErrorInfo{Reason: "QUOTA_EXCEEDED", Domain: errorDomain,
+	info := &errdetails.ErrorInfo{Reason: reasonQuota, Domain: pb.ErrorDomain,
 		Metadata: map[string]string{"limit": e.limit, "value": strconv.Itoa(e.most)}}
 	full, err := st.WithDetails(info)
 	if err == nil && e.retry > 0 {

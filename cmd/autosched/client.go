@@ -30,6 +30,7 @@ type clientFlags struct {
 	reason  string // of changes, for the audit log
 	// validateOnly has a change checked and not stored.
 	validateOnly bool
+	etag         string // of what a change is of
 }
 
 // addReason adds the flag of commands that change something.
@@ -39,6 +40,12 @@ func (f *clientFlags) addReason(cmd *cobra.Command) {
 
 func (f *clientFlags) addValidateOnly(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.validateOnly, "validate-only", false, "check only, store nothing")
+}
+
+// addEtag adds the flag of changes that are not to undo another's.
+func (f *clientFlags) addEtag(cmd *cobra.Command, get string) {
+	cmd.Flags().StringVar(&f.etag, "etag", "",
+		"change nothing if another change came since: the etag that '"+get+" --json' shows")
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {

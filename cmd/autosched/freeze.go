@@ -32,7 +32,8 @@ log and status, with the way back as a proposal. 'autosched config approve' and
 		Args:              oneOrAll(&all),
 		ValidArgsFunction: registered(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req := &pb.FreezeTuningRequest{Name: oneName(args), Reason: reason}
+			req := &pb.FreezeTuningRequest{Name: oneName(args), Reason: reason, Etag: f.etag,
+				ValidateOnly: f.validateOnly}
 			if reason == "" {
 				return usageError{errors.New("--reason is required: say why, for those who find it frozen")}
 			}
@@ -49,12 +50,14 @@ log and status, with the way back as a proposal. 'autosched config approve' and
 					return err
 				}
 				return f.show(cmd, got, func(w io.Writer) error {
-					return printFrozen(w, "frozen", got.GetSchedulers())
+					return f.printFrozen(w, "frozen", got.GetSchedulers())
 				})
 			})
 		},
 	}
 	f.add(cmd)
+	f.addEtag(cmd, "scheduler get")
+	f.addValidateOnly(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "every scheduler that is registered now")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for people (required)")
 	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
@@ -73,17 +76,20 @@ func newUnfreezeCmd() *cobra.Command {
 		ValidArgsFunction: registered(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				got, err := c.tuning.UnfreezeTuning(ctx, &pb.UnfreezeTuningRequest{Name: oneName(args)})
+				got, err := c.tuning.UnfreezeTuning(ctx, &pb.UnfreezeTuningRequest{Name: oneName(args), Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
 				}
 				return f.show(cmd, got, func(w io.Writer) error {
-					return printFrozen(w, "not frozen", got.GetSchedulers())
+					return f.printFrozen(w, "not frozen", got.GetSchedulers())
 				})
 			})
 		},
 	}
 	f.add(cmd)
+	f.addEtag(cmd, "scheduler get")
+	f.addValidateOnly(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "every scheduler")
 	return cmd
 }
@@ -106,8 +112,15 @@ func oneName(args []string) string {
 	return "schedulers/" + shortName(args[0])
 }
 
-func printFrozen(w io.Writer, what string, all []*pb.Scheduler) error {
+func (f *clientFlags) printFrozen(w io.Writer, what string, all []*pb.Scheduler) error {
 	for _, s := range all {
+		if f.validateOnly {
+			_, err := fmt.Fprintf(w, "%s would be %s; nothing was stored\n", shortName(s.GetName()), what)
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		_, err := fmt.Fprintf(w, "%s is %s; it keeps revision %s\n", shortName(s.GetName()), what,
 			orDash(shortName(s.GetCurrentConfiguration())))
 		if err != nil {

@@ -31,7 +31,11 @@ finds is published or proposed under the same limits. It waits for the round up 
 			}
 			f.timeout += wait
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: name})
+				got, err := c.work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: name,
+					ValidateOnly: f.validateOnly})
+				if err == nil && f.validateOnly {
+					return f.say(cmd, got, "a round of %s can be decided; nothing was asked for", shortName(name))
+				}
 				if err == nil && wait > 0 {
 					got, err = c.work.WaitOperation(ctx, &pb.WaitOperationRequest{Name: got.GetName(),
 						Timeout: durationpb.New(wait)})
@@ -45,6 +49,7 @@ finds is published or proposed under the same limits. It waits for the round up 
 	}
 	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the round: at most 10m")
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	return cmd
 }
 

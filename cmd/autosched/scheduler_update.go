@@ -79,7 +79,7 @@ replace all labels or annotations.`,
 				return err
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				req.Scheduler.Name = name
+				req.Scheduler.Name, req.Scheduler.Etag = name, f.etag
 				got, err := c.tuning.UpdateScheduler(ctx, req)
 				if err != nil {
 					return err
@@ -93,6 +93,7 @@ replace all labels or annotations.`,
 	}
 	u.add(cmd)
 	f.addReason(cmd)
+	f.addEtag(cmd, "scheduler get")
 	return cmd
 }
 
@@ -238,9 +239,13 @@ and may be approved and rolled back. A round under way is dropped.`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name})
+				got, err := c.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name, Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "tuning of %s would be paused; nothing was stored", shortName(name))
 				}
 				return f.say(cmd, got, "tuning of %s is paused; it keeps revision %s",
 					shortName(name), orDash(shortName(got.GetCurrentConfiguration())))
@@ -248,6 +253,8 @@ and may be approved and rolled back. A round under way is dropped.`,
 		},
 	}
 	f.addReason(cmd)
+	f.addEtag(cmd, "scheduler get")
+	f.addValidateOnly(cmd)
 	return cmd
 }
 
@@ -261,15 +268,21 @@ once.`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name})
+				got, err := c.tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name, Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "tuning of %s would be resumed; nothing was stored", shortName(name))
 				}
 				return f.say(cmd, got, "tuning of %s is resumed", shortName(name))
 			})
 		},
 	}
 	f.addReason(cmd)
+	f.addEtag(cmd, "scheduler get")
+	f.addValidateOnly(cmd)
 	return cmd
 }
 
@@ -284,7 +297,7 @@ purges the scheduler with its configurations and events, and its id is free.`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name})
+				got, err := c.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name, Etag: f.etag})
 				if err != nil {
 					return err
 				}
@@ -294,6 +307,7 @@ purges the scheduler with its configurations and events, and its id is free.`,
 		},
 	}
 	f.addReason(cmd)
+	f.addEtag(cmd, "scheduler get")
 	return cmd
 }
 
@@ -307,7 +321,7 @@ undeleted.`,
 		Example: "  autosched scheduler undelete tiresias",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name})
+				got, err := c.tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name, Etag: f.etag})
 				if err != nil {
 					return err
 				}
@@ -316,5 +330,6 @@ undeleted.`,
 		},
 	}
 	f.addReason(cmd)
+	f.addEtag(cmd, "scheduler get")
 	return cmd
 }

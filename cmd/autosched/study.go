@@ -37,22 +37,22 @@ Studies are named SCHEDULER/STUDY.`,
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
 			"Trials that clients hold go on and can be completed; clients that ask get only those.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.PauseStudy(ctx, &pb.PauseStudyRequest{Name: name})
+				return c.studies.PauseStudy(ctx, &pb.PauseStudyRequest{Name: name, Etag: f.etag})
 			}),
 		newStudyVerbCmd(&f, "resume", "End a pause of a study",
 			"Trials are suggested again, as if there had been no pause. To resume what is active changes nothing.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.ResumeStudy(ctx, &pb.ResumeStudyRequest{Name: name})
+				return c.studies.ResumeStudy(ctx, &pb.ResumeStudyRequest{Name: name, Etag: f.etag})
 			}),
 		newStudyVerbCmd(&f, "cancel", "End a study for good",
 			"Trials that wait are skipped; those that clients hold should end, and can be completed.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.CancelStudy(ctx, &pb.CancelStudyRequest{Name: name})
+				return c.studies.CancelStudy(ctx, &pb.CancelStudyRequest{Name: name, Etag: f.etag})
 			}),
 		newStudyVerbCmd(&f, "delete", "Remove a study with its trials",
 			"There is no way back: 'autosched study export' writes the trials into a file before.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.DeleteStudy(ctx, &pb.DeleteStudyRequest{Name: name})
+				return c.studies.DeleteStudy(ctx, &pb.DeleteStudyRequest{Name: name, Etag: f.etag})
 			}),
 		newStudyProposeCmd(&f), newStudyExportCmd(&f), newStudyImportCmd(&f))
 	return cmd
@@ -322,6 +322,7 @@ func newStudyVerbCmd(f *clientFlags, verb, short, long string,
 		},
 	}
 	f.addReason(cmd)
+	f.addEtag(cmd, "study get")
 	return cmd
 }
 

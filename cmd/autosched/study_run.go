@@ -33,7 +33,7 @@ the waiting alone.`,
 			if err != nil {
 				return err
 			}
-			req.Name, req.ValidateOnly = name, f.validateOnly
+			req.Name, req.ValidateOnly, req.Etag = name, f.validateOnly, f.etag
 			return f.call(cmd.Context(), wait, func(ctx context.Context, c *client) error {
 				got, err := c.studies.RunStudy(ctx, req)
 				if err != nil {
@@ -71,6 +71,7 @@ the waiting alone.`,
 	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
 	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
 	f.addReason(cmd)
+	f.addEtag(cmd, "study get")
 	f.addValidateOnly(cmd)
 	cmd.MarkFlagsMutuallyExclusive("wait", "validate-only")
 	return cmd

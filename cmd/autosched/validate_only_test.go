@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,14 +11,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// numberSpace is a file with a parameter x, 0 to 9, by default 5.
+func numberSpace(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "space.yaml")
+	text := "parameters:\n  - {id: x, kind: int, min_value: 0, max_value: 9, default_value: 5}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Commands with --validate-only say what they would change, and change nothing.
 func TestValidateOnlyCommands(t *testing.T) {
 	address, _ := startServe(t, t.TempDir())
-	space := filepath.Join(t.TempDir(), "space.yaml")
-	if err := os.WriteFile(space, []byte("parameters:\n  - {id: x, kind: int, min_value: 0, max_value: 9, default_value: 5}\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	space := numberSpace(t)
 	for _, c := range []struct {
 		cmd        func() *cobra.Command
 		args, says string
@@ -38,11 +46,78 @@ func TestValidateOnlyCommands(t *testing.T) {
 		{newConfigCmd, "rollback s --park", "the scheduler should run revision 3: x=5"},
 		{newConfigCmd, "unpark s --revision 2 --validate-only", "can be unparked; nothing was stored"},
 		{newConfigCmd, "parked s", "operator"},
+		{newSchedulerCmd, "pause s --validate-only", "tuning of s would be paused; nothing was stored"},
+		{newSchedulerCmd, "get s --json", `"ACTIVE"`},
+		{newSchedulerCmd, "resume s --validate-only", "tuning of s would be resumed; nothing was stored"},
+		{newFreezeCmd, "s --reason why --validate-only", "s would be frozen; nothing was stored"},
+		{newFreezeCmd, "--all --reason why", "s is frozen"},
+		{newUnfreezeCmd, "--all --validate-only", "s would be not frozen; nothing was stored"},
+		{newUnfreezeCmd, "s", "s is not frozen"},
 	} {
 		var out bytes.Buffer
 		err := runClient(t.Context(), c.cmd(), "", &out, append(strings.Fields(c.args), "--server", address)...)
 		if err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %v: %q does not say %q", c.args, err, out.String(), c.says)
+		}
+	}
+}
+
+// Commands with --etag change nothing if another change came since it was shown.
+func TestEtagCommands(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	space := numberSpace(t)
+	run := func(cmd *cobra.Command, args string) (string, error) {
+		var out bytes.Buffer
+		err := runClient(t.Context(), cmd, "", &out, append(strings.Fields(args), "--server", address)...)
+		return out.String(), err
+	}
+	etag := func(cmd *cobra.Command, args string) string {
+		t.Helper()
+		out, err := run(cmd, args+" --json")
+		var got struct{ Etag string }
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &got)
+		}
+		if err != nil || got.Etag == "" {
+			t.Fatalf("%s: %v: %s", args, err, out)
+		}
+		return got.Etag
+	}
+	register := "register --id s --objective wait --nodes 1 --gpus-per-node 8 --space " + space
+	if out, err := run(newSchedulerCmd(), register); err != nil {
+		t.Fatal(out, err)
+	}
+	if out, err := run(newStudyCmd(), "create s/a --budget 4 --sampler random"); err != nil {
+		t.Fatal(out, err)
+	}
+	scheduler, study := etag(newSchedulerCmd(), "get s"), etag(newStudyCmd(), "get s/a")
+	for _, c := range []struct {
+		cmd  func() *cobra.Command
+		args string
+		of   *string
+	}{
+		{newSchedulerCmd, "update s --display-name x", &scheduler}, {newSchedulerCmd, "pause s", &scheduler},
+		{newSchedulerCmd, "resume s", &scheduler}, {newFreezeCmd, "s --reason why", &scheduler},
+		{newUnfreezeCmd, "s", &scheduler},
+		{newStudyCmd, "pause s/a", &study}, {newStudyCmd, "resume s/a", &study}, {newStudyCmd, "cancel s/a", &study},
+		{newStudyCmd, "delete s/a", &study},
+		{newSchedulerCmd, "delete s", &scheduler}, {newSchedulerCmd, "undelete s", &scheduler},
+	} {
+		if out, err := run(c.cmd(), c.args+" --etag another"); err == nil || !strings.Contains(err.Error(), "etag") {
+			t.Errorf("%s with another etag: %q, %v", c.args, out, err)
+		}
+		if out, err := run(c.cmd(), c.args+" --etag "+*c.of); err != nil {
+			t.Errorf("%s: %q, %v", c.args, out, err)
+		}
+		scheduler = etag(newSchedulerCmd(), "get s")
+		if !strings.HasPrefix(c.args, "delete") {
+			if out, err := run(newStudyCmd(), "get s/a --json"); err == nil {
+				var got struct{ Etag string }
+				if err := json.Unmarshal([]byte(out), &got); err != nil {
+					t.Fatal(err)
+				}
+				study = got.Etag
+			}
 		}
 	}
 }

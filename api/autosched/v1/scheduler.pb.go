@@ -1753,7 +1753,9 @@ type PauseTuningRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the scheduler's present one, the request fails with ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1809,6 +1811,13 @@ func (x *PauseTuningRequest) GetEtag() string {
 	return ""
 }
 
+func (x *PauseTuningRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type ResumeTuningRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1816,7 +1825,9 @@ type ResumeTuningRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the scheduler's present one, the request fails with ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1870,6 +1881,13 @@ func (x *ResumeTuningRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *ResumeTuningRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type DeleteSchedulerRequest struct {
@@ -2010,7 +2028,9 @@ type FreezeTuningRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the scheduler's present one, the request fails with ABORTED. Not with schedulers/-.
-	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,6,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2080,6 +2100,13 @@ func (x *FreezeTuningRequest) GetEtag() string {
 	return ""
 }
 
+func (x *FreezeTuningRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type FreezeTuningResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those that are frozen now.
@@ -2132,7 +2159,9 @@ type UnfreezeTuningRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the scheduler's present one, the request fails with ABORTED. Not with schedulers/-.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2186,6 +2215,13 @@ func (x *UnfreezeTuningRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *UnfreezeTuningRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type UnfreezeTuningResponse struct {
@@ -2990,17 +3026,19 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"updateMask\x12(\n" +
 	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\"j\n" +
+	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\"\x94\x01\n" +
 	"\x12PauseTuningRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"k\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x95\x01\n" +
 	"\x13ResumeTuningRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"n\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"n\n" +
 	"\x16DeleteSchedulerRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x17\n" +
 	"\x04etag\x18\x02 \x01(\tB\x03\xe0A\x01R\x04etag\x12\"\n" +
@@ -3010,7 +3048,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\xca\x01\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\xf4\x01\n" +
 	"\x13FreezeTuningRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x02R\x06reason\x12@\n" +
@@ -3018,16 +3056,18 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"expireTime\x12\"\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\"O\n" +
+	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x06 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"O\n" +
 	"\x14FreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
-	"schedulers\"m\n" +
+	"schedulers\"\x97\x01\n" +
 	"\x15UnfreezeTuningRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"Q\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"Q\n" +
 	"\x16UnfreezeTuningResponse\x127\n" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
