@@ -9,12 +9,11 @@ import (
 	"io"
 	"os/exec"
 	"strings"
-	"syscall"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/program"
 )
 
 // The limits of what a command prints.
@@ -33,11 +32,8 @@ func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var errs tail
-	cmd := exec.CommandContext(ctx, e.Command[0], e.Command[1:]...)
+	cmd := program.Command(ctx, e.Command)
 	cmd.Dir, cmd.Stdin, cmd.Stderr = e.Directory, bytes.NewReader(append(in, '\n')), &errs
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for output held open by what the command leaves running
 	r, w := io.Pipe()
 	cmd.Stdout = w
 	if err := cmd.Start(); err != nil {

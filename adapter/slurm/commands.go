@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
@@ -30,14 +29,15 @@ const maxOutput = 1 << 28
 var errTimeout = errors.New("not done in time")
 
 // Run returns what a program prints. Times are in seconds since 1970.
-func (c Commands) Run(ctx context.Context, program string, args ...string) (string, error) {
+func (c Commands) Run(ctx context.Context, name string, args ...string) (string, error) {
+	words := append([]string{name}, args...)
 	limit := c.Timeout
 	if limit == 0 {
 		limit = time.Minute
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: within %v", errTimeout, limit))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := program.Command(ctx, words)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "S") && foreign(v) })
 	cmd.Env = append(cmd.Env, "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
 	if c.Conf != "" {
@@ -45,9 +45,6 @@ func (c Commands) Run(ctx context.Context, program string, args ...string) (stri
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &limited{&out}, &limited{&errs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
@@ -58,7 +55,7 @@ func (c Commands) Run(ctx context.Context, program string, args ...string) (stri
 		err = errors.New("prints too much")
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", strings.Join(append([]string{program}, args[:min(2, len(args))]...), " "), err)
+		return "", fmt.Errorf("%s: %w", strings.Join(words[:min(3, len(words))], " "), err)
 	}
 	return out.String(), nil
 }
