@@ -129,10 +129,11 @@ const (
 type future struct {
 	running []busy
 	free    []int32           // by node: GPUs
+	nodes   set               // by running job: its nodes, as many words each as a set has
 	onNode  [][]place         // by node: the running jobs on it, in order of their end
 	columns map[int32][]int32 // by GPUs per node
 	spare   [][]int32
-	known   bool // onNode and columns are those of running
+	known   bool // nodes, onNode and columns are those of running
 }
 
 type place struct{ job, gpus int32 }
@@ -157,9 +158,13 @@ func (f *future) index() {
 	for n := range f.onNode {
 		f.onNode[n] = f.onNode[n][:0]
 	}
+	words := (len(f.free) + 63) / 64
+	f.nodes = longer(f.nodes[:0], len(f.running)*words)
 	for i := range f.running {
+		on := f.nodes[i*words : (i+1)*words]
 		for _, a := range f.running[i].at {
 			f.onNode[a.Node] = append(f.onNode[a.Node], place{int32(i), int32(a.GPUs)})
+			on.add(a.Node)
 		}
 	}
 }
@@ -246,8 +251,8 @@ func (f *future) nextOn(nodes set, from int) int {
 }
 
 func (f *future) on(i int, nodes set) bool {
-	for _, a := range f.running[i].at {
-		if nodes.has(a.Node) {
+	for k, w := range f.nodes[i*len(nodes) : (i+1)*len(nodes)] {
+		if w&nodes[k] != 0 {
 			return true
 		}
 	}

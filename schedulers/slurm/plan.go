@@ -152,6 +152,10 @@ func (p *policy) unreserved(e entry) bool {
 
 // compact removes the jobs that were started from the queue.
 func (p *policy) compact() {
+	if !p.begun {
+		return
+	}
+	p.begun = false
 	p.queue = slices.DeleteFunc(p.queue, func(e entry) bool { return !p.jobs[e.id].waits })
 }
 
@@ -160,7 +164,10 @@ func (p *policy) start(j simulator.ID, nodes set) (fits, ok bool) {
 	k := &p.kind[p.jobs[j].kind]
 	for i := range k.shapes {
 		s := &k.shapes[i]
-		p.now = append(p.now[:0], p.freeFor(j, s)...)
+		if p.freeFor(j, s); !s.enough {
+			continue
+		}
+		p.now = append(p.now[:0], s.free...)
 		if p.now.and(nodes); p.now.count() < int(s.nodes) {
 			continue
 		}
@@ -183,10 +190,11 @@ func (p *policy) freeFor(j simulator.ID, s *shape) set {
 		if p.v.Free() >= int(s.each) {
 			s.free.add(0)
 		}
-		return s.free
+	} else {
+		s.free = p.v.FreeNodes(s.free, j, int(s.each))
+		s.free.and(s.fits)
 	}
-	s.free = p.v.FreeNodes(s.free, j, int(s.each))
-	s.free.and(s.fits)
+	s.enough = s.free.count() >= int(s.nodes)
 	return s.free
 }
 
@@ -219,7 +227,7 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 
 func (p *policy) started(j simulator.ID) {
 	p.enter(j)
-	p.changed = p.v.Now()
+	p.changed, p.begun = p.v.Now(), true
 }
 
 // preempt requeues jobs that a job's QOS may preempt, and starts it on their nodes.
@@ -304,7 +312,7 @@ func (p *policy) requeued(j simulator.ID) {
 	x.waits, x.eligible = true, p.v.JobEligible(j)
 	x.held = x.eligible > p.v.Now()
 	p.rank(j)
-	p.queue = append(p.queue, entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j})
+	p.queue = append(p.queue, p.entry(j))
 	p.unsorted = true
 	p.changed = p.v.Now()
 }
@@ -320,56 +328,44 @@ type cycle struct {
 	seats     []workload.NodeGPUs
 	stop      []simulator.ID
 	gained    []int32
-	stopped   []int32 // partitions in which the main scheduler stopped
-	looked    []int32 // by partition: jobs
-	tried     map[[2]int32]int
-	round     int // of the nodes' free GPUs
+	stopped   []int32    // partitions in which the main scheduler stopped
+	looked    []int32    // by partition: jobs
+	tries     []entry    // the jobs of a backfill cycle
+	tried     [4][]int32 // by limit, then by what it counts: jobs
+	round     int        // of the nodes' free GPUs
 }
 
 // fill is a backfill cycle: in order, each job starts if that delays no job before it, or gets a reservation
-// of whole nodes. _attempt_backfill in src/plugins/sched/backfill/backfill.c.
+// of whole nodes. _attempt_backfill in src/plugins/sched/backfill/backfill.c. It ends behind the last job that could
+// start: what is reserved there has no effect.
 func (p *policy) fill() {
 	p.sort()
-	last := p.lastToStart()
-	if last < 0 {
-		return
-	}
 	now := p.v.Now()
 	p.table.reset(now, p.set.BFWindow, p.set.BFResolution, p.all)
+	tries := p.considered(p.upToStart(p.queue))
 	rows := p.set.BFNodeSpaceSize
 	if rows == 0 {
 		rows = p.set.BFMaxJobTest
 	}
-	if p.tried == nil {
-		p.tried = map[[2]int32]int{}
-	}
-	clear(p.tried)
 	p.looked = longer(p.looked[:0], len(p.site.partitions)) // reservations
-	clear(p.looked)
-	tested, started := 0, 0
-	queue := p.queue
-	for i := 0; i <= last; i++ {
-		e := queue[i]
+	started := 0
+	for i := 0; i < len(tries); i++ {
+		e := tries[i]
 		x := &p.jobs[e.id]
-		if !x.waits || x.eligible > now || p.beyondLimits(x) {
-			continue
-		}
-		if tested++; tested > p.set.BFMaxJobTest {
-			break
-		}
 		reserves := !p.unreserved(e) &&
 			(p.set.BFJobPartCountResv == 0 || int(p.looked[x.part]) < p.set.BFJobPartCountResv)
 		at, s := p.earliest(e.id, x, reserves)
 		switch {
 		case s == nil:
+			continue
 		case at <= now:
 			if p.startOn(e.id, s, p.chosen) || p.preempt(e.id, p.usableNow) {
 				if started++; started == p.set.BFMaxJobStart {
-					i = last
+					tries = tries[:i+1]
 				}
 			}
 		case len(p.table.begin) >= rows:
-			i = last
+			tries = tries[:i+1]
 		default:
 			p.now = append(p.now[:0], p.all...)
 			clear(p.now)
@@ -379,47 +375,69 @@ func (p *policy) fill() {
 			p.table.reserve(p.now, at, at+x.limit)
 			p.looked[x.part]++
 		}
+		tries = tries[:i+1+len(p.upToStart(tries[i+1:]))]
 	}
 	p.compact()
 }
 
-// lastToStart is the last job of the queue that could start now if nothing were reserved, -1 if none could:
-// what is reserved behind it has no effect.
-func (p *policy) lastToStart() int {
+// upToStart cuts waiting jobs off behind the last one that could start now beside what is reserved so far. What is
+// reserved and started later leaves no more room.
+func (p *policy) upToStart(queue []entry) []entry {
 	if p.set.PreemptQOS {
-		return len(p.queue) - 1
+		return queue
 	}
-	for i := len(p.queue) - 1; i >= 0; i-- {
-		x := &p.jobs[p.queue[i].id]
-		if x.eligible > p.v.Now() {
-			continue
-		}
-		k := &p.kind[x.kind]
-		for s := range k.shapes {
-			if p.freeFor(p.queue[i].id, &k.shapes[s]).count() >= int(k.shapes[s].nodes) {
-				return i
+	for n := len(queue); n > 0; n-- {
+		j, k := queue[n-1].id, &p.kind[queue[n-1].kind]
+		for i := range k.shapes {
+			s := &k.shapes[i]
+			if p.freeFor(j, s); !s.enough {
+				continue
+			}
+			x := &p.jobs[j]
+			if x.eligible > p.v.Now() {
+				break
+			}
+			nodes, row := int(s.nodes), p.table.from(0, p.v.Now())
+			p.now = append(p.now[:0], s.free...)
+			if p.table.usable(p.now, nodes, row, p.v.Now()+x.limit); p.now.count() >= nodes {
+				return queue[:n]
 			}
 		}
 	}
-	return -1
+	return nil
+}
+
+// considered are the jobs that a cycle tries: those that may start, up to the limits of users, partitions and all.
+func (p *policy) considered(queue []entry) []entry {
+	parts, users := len(p.site.partitions), len(p.uids)
+	for i, n := range [...]int{parts, parts * users, users, len(p.tree)} {
+		p.tried[i] = longer(p.tried[i][:0], n)
+	}
+	p.tries = p.tries[:0]
+	for _, e := range queue {
+		if len(p.tries) == p.set.BFMaxJobTest {
+			break
+		}
+		if x := &p.jobs[e.id]; x.eligible <= p.v.Now() && !p.beyondLimits(x) {
+			p.tries = append(p.tries, e)
+		}
+	}
+	return p.tries
 }
 
 // beyondLimits counts a job, and reports whether there are more of its user, partition or both than a cycle
 // considers.
 func (p *policy) beyondLimits(x *job) bool {
-	if p.set.BFMaxJobPart+p.set.BFMaxJobUserPart+p.set.BFMaxJobUser+p.set.BFMaxJobAssoc == 0 {
-		return false
-	}
-	const user, part, association, both = -1, -2, -3, 0
-	for _, c := range [...]struct {
+	for i, limit := range [...]struct {
 		most int
-		key  [2]int32
-	}{{p.set.BFMaxJobPart, [2]int32{part, x.part}}, {p.set.BFMaxJobUserPart, [2]int32{both + x.part, x.uid}},
-		{p.set.BFMaxJobUser, [2]int32{user, x.uid}}, {p.set.BFMaxJobAssoc, [2]int32{association, x.user}}} {
-		if c.most == 0 {
+		of   int32
+	}{{p.set.BFMaxJobPart, x.part}, {p.set.BFMaxJobUserPart, x.part*int32(len(p.uids)) + x.uid},
+		{p.set.BFMaxJobUser, x.uid}, {p.set.BFMaxJobAssoc, x.user}} {
+		if limit.most == 0 {
 			continue
 		}
-		if p.tried[c.key]++; p.tried[c.key] > c.most {
+		n := &p.tried[i][limit.of]
+		if *n++; int(*n) > limit.most {
 			return true
 		}
 	}

@@ -100,7 +100,7 @@ func (p *policy) rejoin(c *comer) {
 	x := &p.jobs[c.id]
 	x.held = x.eligible > p.v.Now()
 	p.rank(c.id)
-	p.queue = append(p.queue, entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, c.id})
+	p.queue = append(p.queue, p.entry(c.id))
 }
 
 // submissions replays when the submissions of the last minutes caused main cycles.

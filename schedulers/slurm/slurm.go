@@ -47,6 +47,7 @@ type policy struct {
 	jobs     []job
 	queue    []entry // the waiting jobs in order
 	unsorted bool
+	begun    bool // jobs of the queue have been started
 	future   future
 	all      set // nodes that take jobs
 	kinds    map[kindKey]int32
@@ -83,6 +84,12 @@ type entry struct {
 	tier, priority int64
 	submit         time.Duration
 	id             simulator.ID
+	kind           int32
+}
+
+func (p *policy) entry(j simulator.ID) entry {
+	x := &p.jobs[j]
+	return entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j, x.kind}
 }
 
 // compare is the order of the queue, but for preemption.
@@ -107,6 +114,7 @@ type shape struct {
 	fits        set // nodes of the group
 	free        set // those with room now, as of round
 	round       int
+	enough      bool // free has the number of nodes
 }
 
 func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
@@ -236,8 +244,7 @@ func (p *policy) cpus(r workload.Request, k *kind) float64 {
 // arrive puts a job into the queue.
 func (p *policy) arrive(j simulator.ID) {
 	p.rank(j)
-	x := &p.jobs[j]
-	e := entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j}
+	e := p.entry(j)
 	i := sort.Search(len(p.queue), func(i int) bool { return e.compare(p.queue[i]) < 0 })
 	p.queue = slices.Insert(p.queue, i, e)
 	p.unsorted = p.unsorted || p.set.PreemptQOS

@@ -213,7 +213,7 @@ func TestTable(t *testing.T) {
 
 // TestWhen: running jobs that end close in time are removed together, and those elsewhere do not count.
 func TestWhen(t *testing.T) {
-	f := future{free: make([]int32, 4)}
+	f := future{free: make([]int32, 128)}
 	for i, ends := range []time.Duration{65, 100, 110, 400} {
 		f.running = append(f.running, busy{id: simulator.ID(i), ends: ends * time.Second,
 			at: []workload.NodeGPUs{{Node: i, GPUs: 8}}})
@@ -234,6 +234,30 @@ func TestWhen(t *testing.T) {
 		if got, ok := f.when(tt.nodes, tt.count, tt.each); ok != tt.ok || ok && got != tt.want {
 			t.Errorf("%d of %b with %d GPUs: job %d, %v, want %d, %v", tt.count, tt.nodes, tt.each, got, ok,
 				tt.want, tt.ok)
+		}
+	}
+}
+
+// TestFutureOn: a running job is on a set of nodes if one of its places is.
+func TestFutureOn(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		f := future{free: make([]int32, 1+r.IntN(200))}
+		nodes := make(set, (len(f.free)+63)/64)
+		for i := range 20 {
+			f.running = append(f.running, busy{id: simulator.ID(i), ends: time.Duration(r.IntN(5))})
+			for range 1 + r.IntN(3) {
+				at := &f.running[i].at
+				*at = append(*at, workload.NodeGPUs{Node: r.IntN(len(f.free)), GPUs: 1})
+			}
+			nodes.add(r.IntN(len(f.free)))
+		}
+		f.index()
+		for i, b := range f.running {
+			want := slices.ContainsFunc(b.at, func(a workload.NodeGPUs) bool { return nodes.has(a.Node) })
+			if got := f.on(i, nodes); got != want {
+				t.Fatalf("seed %d: %v is on %b: %v", seed, b.at, nodes, got)
+			}
 		}
 	}
 }
