@@ -113,6 +113,9 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	if err != nil {
 		return nil, err
 	}
+	if err := t.mayReconfigure(ctx); err != nil {
+		return nil, err
+	}
 	// The file first: slurmctld may be down over the one in place.
 	text = append([]byte("# put back by autosched slurm rollback\n"), text...)
 	if err := place(o.Include, text); err != nil {

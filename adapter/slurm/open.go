@@ -126,6 +126,9 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	if got := config.Get("PriorityType"); got != "priority/multifactor" {
 		return fmt.Errorf("PriorityType is %s: set priority/multifactor in slurm.conf and restart slurmctld", got)
 	}
+	if err := t.mayReconfigure(ctx); err != nil {
+		return err
+	}
 	places, err := elsewhere(o.Conf, o.Include, owned(o.Tuned))
 	if err != nil {
 		return err

@@ -82,10 +82,28 @@ func (c Commands) level(ctx context.Context, config *conf.Config) (name, level s
 		return "", "", false, err
 	}
 	// An unknown user has no level.
-	level, _ = c.Run(ctx, "sacctmgr", "-nP", "show", "user", me.Username, "format=AdminLevel")
+	level, err = c.Run(ctx, "sacctmgr", "-nP", "show", "user", me.Username, "format=AdminLevel")
 	level = strings.TrimSpace(level)
 	slurmUser, _, _ := strings.Cut(config.Get("SlurmUser"), "(")
-	return me.Username, level, me.Uid == "0" || me.Username == slurmUser, nil
+	return me.Username, level, me.Uid == "0" || me.Username == slurmUser, err
+}
+
+// mayReconfigure is an error if slurmctld would refuse to be reconfigured by the account that this runs as. It is none
+// where slurmctld or slurmdbd cannot say, or where another command reconfigures.
+func (t *Target) mayReconfigure(ctx context.Context) error {
+	if len(t.Reconfigure) > 0 {
+		return nil
+	}
+	config, err := t.config(ctx)
+	if err != nil {
+		return nil
+	}
+	name, level, any, err := t.level(ctx, config)
+	if err == nil && !any && !strings.EqualFold(level, "Administrator") {
+		return fmt.Errorf("%s may not reconfigure slurmctld, and nothing is changed: sacctmgr modify user %s set "+
+			"adminlevel=administrator, or --reconfigure with sudo", name, name)
+	}
+	return nil
 }
 
 // mayQOS checks that the priorities of a file may be set, and returns those that would change. It changes nothing.

@@ -79,6 +79,9 @@ func (t *Target) Check(ctx context.Context, path string) error {
 		return fmt.Errorf("a backfill cycle takes %v of an interval of %v: nothing is changed", d.backfill,
 			wake(config))
 	}
+	if err := t.mayReconfigure(ctx); err != nil {
+		return err
+	}
 	if err := t.drifted(ctx, text); err != nil {
 		return err
 	}
@@ -154,7 +157,10 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 		if up, _ := t.up(ctx); !up {
 			return t.ended(path, from, err)
 		}
-		return fmt.Errorf("%w: %w", client.ErrRefused, err)
+		if unreadable(err) || strings.Contains(err.Error(), "slurm_reconfigure error") && !forbidden(err) {
+			return fmt.Errorf("%w: %w", client.ErrRefused, err)
+		}
+		return err
 	}
 	return t.watch(ctx, path, from, wake(before)+beyondWake)
 }
@@ -162,6 +168,11 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 // unreadable reports whether Slurm's programs do not read the configuration.
 func unreadable(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "Unable to process configuration file")
+}
+
+// forbidden reports whether slurmctld refused the account, not the configuration.
+func forbidden(err error) bool {
+	return strings.Contains(err.Error(), "Invalid user id") || strings.Contains(err.Error(), "denied")
 }
 
 // wake is the interval after which slurmctld's backfill thread reads its settings.

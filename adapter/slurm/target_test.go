@@ -66,3 +66,28 @@ func TestFatalFilesAreRemembered(t *testing.T) {
 		t.Error("an end of slurmctld is no refusal")
 	}
 }
+
+// TestWhatIsRefused: a file that slurmctld refuses is at fault, one that the account may not have it read is not.
+func TestWhatIsRefused(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.write("bin/scontrol", `#!/bin/sh
+case "$1" in
+ping) echo "Slurmctld(primary) at fake is UP" ;;
+show) echo "ClusterName = fake" ;;
+reconfigure) cat "`+f.dir+`/said" >&2; exit 1 ;;
+esac
+`)
+	for said, refused := range map[string]bool{
+		"slurm_reconfigure error: SelectType change requires restart of the slurmctld daemon": true,
+		"scontrol: fatal: Unable to process configuration file":                               true,
+		"slurm_reconfigure error: Invalid user id":                                            false,
+		"slurm_reconfigure error: Access/permission denied":                                   false,
+		"sudo: a password is required":                                                        false,
+	} {
+		f.write("said", said+"\n")
+		err := (&Target{}).reconfigure(t.Context(), "/does/not/exist")
+		if err == nil || !strings.Contains(err.Error(), said) || errors.Is(err, client.ErrRefused) != refused {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}
