@@ -3,7 +3,8 @@
 // after lost connections, restarts and restores of the service.
 //
 // A scheduler calls [Client.Register] once, [Client.Run] in a goroutine, and
-// [Client.Send] or [Client.Offer] for what happens.
+// [Client.Send] or [Client.Offer] for what happens; [Client.Report] for what it measures
+// of itself.
 package client
 
 import (
@@ -58,8 +59,11 @@ type Options struct {
 	Now func() time.Time
 	// Buffer is how many events are held until they are stored; 100,000 if 0.
 	Buffer int
-	// Notify is called with what went wrong and is tried again: lost connections, and
-	// events that the service rejected, as *RejectedError. It must not block.
+	// Reports is how many reports are held until they are stored; 10,000 if 0.
+	Reports int
+	// Notify is called with what went wrong and is tried again: lost connections; events
+	// and reports that the service rejected, as *RejectedError and *RejectedReportError;
+	// and reports that were dropped, as *DroppedReportsError. It must not block.
 	Notify func(error)
 	// Random returns numbers from 0 to 1, which spread attempts and tell the events of clients of
 	// one instance apart; those of math/rand if nil.
@@ -75,15 +79,18 @@ type Client struct {
 	name    string
 	tuning  pb.TuningServiceClient
 	config  pb.ConfigurationServiceClient
+	metrics pb.MetricServiceClient
 	running sync.Mutex   // held by Run
 	token   uint32       // in ids of the client's own events
 	made    atomic.Int64 // their number
 
 	events
-	inForce *pb.Configuration // the last one applied
-	lost    bool              // it is to be applied again
-	paused  bool              // as Options.Paused last received
-	reapply chan struct{}     // says so
+	reports  reports
+	revision atomic.Int64      // in force, 0 before one was applied
+	inForce  *pb.Configuration // the last one applied
+	lost     bool              // it is to be applied again
+	paused   bool              // as Options.Paused last received
+	reapply  chan struct{}     // says so
 }
 
 // New checks the options. It does not connect.
@@ -95,11 +102,16 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("client: Scheduler is missing: the id of a scheduler")
 	case o.Buffer < 0:
 		return nil, fmt.Errorf("client: Buffer: %d is negative", o.Buffer)
+	case o.Reports < 0:
+		return nil, fmt.Errorf("client: Reports: %d is negative", o.Reports)
 	case o.Heartbeat < 0:
 		return nil, fmt.Errorf("client: Heartbeat: %v is negative", o.Heartbeat)
 	}
 	if o.Buffer == 0 {
 		o.Buffer = defaultBuffer
+	}
+	if o.Reports == 0 {
+		o.Reports = defaultReports
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -111,10 +123,11 @@ func New(o Options) (*Client, error) {
 		o.Random = rand.Float64
 	}
 	c := &Client{o: o, name: "schedulers/" + o.Scheduler, tuning: pb.NewTuningServiceClient(o.Conn),
-		config: pb.NewConfigurationServiceClient(o.Conn)}
+		config: pb.NewConfigurationServiceClient(o.Conn), metrics: pb.NewMetricServiceClient(o.Conn)}
 	c.token = uint32(o.Random() * math.MaxUint32)
 	c.reapply = make(chan struct{}, 1)
 	c.events = newEvents(o.Buffer, o.Snapshot != nil)
+	c.reports = newReports(o.Reports)
 	return c, nil
 }
 
@@ -156,7 +169,7 @@ func (c *Client) Run(ctx context.Context) error {
 	defer c.running.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	loops := []func(context.Context) error{c.sendEvents}
+	loops := []func(context.Context) error{c.sendEvents, c.sendReports}
 	if c.o.Apply != nil {
 		loops = append(loops, c.follow)
 	}

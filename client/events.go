@@ -26,14 +26,14 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("the service rejects event %s: %s: %s", e.EventId, e.Field, e.Description)
 }
 
-// Counts are the events of a client so far. Stored, Duplicate, Late and Rejected are what
+// Counts are the events, or the reports, of a client so far. Stored, Duplicate, Late and Rejected are what
 // the service answered; their sum and Waiting and Dropped are all that were sent.
 type Counts struct {
 	Stored    int // for the first time
 	Duplicate int // stored before: the answer was lost
 	Late      int // too old to count
 	Rejected  int
-	Dropped   int // by Offer
+	Dropped   int // by Offer, or Report
 	Waiting   int // not answered yet
 }
 

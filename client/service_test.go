@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/reports"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -34,6 +35,7 @@ type service struct {
 	dir     string
 	address string
 	limits  server.Limits
+	mute    bool // it takes no reports
 	conn    *grpc.ClientConn
 	stop    func() // ends it in the middle of its calls
 
@@ -83,8 +85,12 @@ func (s *service) start(restored bool) {
 		s.t.Fatal(err)
 	}
 	<-events.Rebuilt()
-	srv := server.New(server.Options{Service: events, Store: repo, Builtins: []controller.Builtin{builtin},
-		Limits: s.limits, PollAfter: 10 * time.Millisecond})
+	o := server.Options{Service: events, Store: repo, Builtins: []controller.Builtin{builtin},
+		Limits: s.limits, PollAfter: 10 * time.Millisecond}
+	if !s.mute {
+		o.Reports = reports.New(reports.Options{Store: repo, Schedulers: events})
+	}
+	srv := server.New(o)
 	l, err := net.Listen("tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)

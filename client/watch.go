@@ -199,6 +199,7 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 		ack.State, ack.Error = pb.Acknowledgement_FAILED, shorten(err.Error())
 	default:
 		c.inForce, c.lost = offer, false
+		c.revision.Store(offer.GetRevision())
 		ack.State, ack.AppliedTime = pb.Acknowledgement_APPLIED, timestamppb.New(c.o.Now())
 		if ack.EffectiveParameters = Differing(offer, effective); len(ack.EffectiveParameters) > 0 {
 			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED

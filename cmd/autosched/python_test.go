@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,5 +71,49 @@ func TestPythonScheduler(t *testing.T) {
 	}
 	if n := strings.Count(string(text), "\n"); n >= 60 {
 		t.Errorf("the example has %d lines, and a page says less than 60", n)
+	}
+}
+
+// A scheduler in Python reports what it measures through a restart of the service: every report is stored once.
+func TestPythonReports(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	serve, address := serveProcess(t, data, "127.0.0.1:0")
+	if code, _, errs := command("scheduler", "register", "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
+		"--gpus-per-node", "8", "--space", numberSpace(t), "--server", address); code != 0 {
+		t.Fatal(errs)
+	}
+	var out lockedBuffer
+	reporter := pythonExample(t, "report.py", address, "mine", "60")
+	reporter.Stdout, reporter.Stderr = &out, &out
+	if err := reporter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- reporter.Wait() }()
+	eventually(t, out.String, "reports stored")
+	if err := serve.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = serve.Wait()
+	_, _ = serveProcess(t, data, address)
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("it does not end:\n%s", out.String())
+	}
+	code, got, errs := command("metrics", "list", "mine", "--limit", "1000", "--json", "--server", address)
+	var list struct {
+		Reports []struct{ Metrics map[string]float64 }
+	}
+	if err := json.Unmarshal([]byte(got), &list); code != 0 || err != nil || len(list.Reports) != 60 {
+		t.Fatalf("%d reports of 60: %s %v\n%s", len(list.Reports), errs, err, out.String())
+	}
+	for i, r := range list.Reports {
+		if r.Metrics["p95_wait"] != float64(30+i%7) {
+			t.Errorf("report %d is %v", i, r)
+		}
 	}
 }

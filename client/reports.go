@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+const (
+	maxReports     = 1000   // of a request
+	defaultReports = 10_000 // that wait
+)
+
+// RejectedReportError is a report that the service does not take. The other reports of the request are stored.
+type RejectedReportError struct {
+	*pb.ReportMetricsResponse_RejectedReport
+	Report *pb.MetricReport
+}
+
+func (e *RejectedReportError) Error() string {
+	return fmt.Sprintf("the service rejects the report of %s: %s: %s", instant(e.Report), e.GetField(),
+		e.GetDescription())
+}
+
+// DroppedReportsError are reports in a row that Report dropped. Options.Notify gets it once one is taken over again.
+type DroppedReportsError struct {
+	Count       int
+	First, Last time.Time // of the scheduler
+}
+
+func (e *DroppedReportsError) Error() string {
+	return fmt.Sprintf("%d reports from %s to %s were dropped", e.Count, e.First.Format(time.RFC3339),
+		e.Last.Format(time.RFC3339))
+}
+
+func instant(r *pb.MetricReport) string { return r.GetSchedulerTime().AsTime().Format(time.RFC3339) }
+
+// reports are those that the service has not stored yet, in order.
+type reports struct {
+	mu      sync.Mutex
+	room    int // most reports waiting
+	waiting []*pb.MetricReport
+	counts  Counts
+	dropped DroppedReportsError // since the last one that was taken over
+	more    chan struct{}       // wakes the sender
+	fewer   chan struct{}       // closed and replaced when reports are answered
+}
+
+func newReports(room int) reports {
+	return reports{room: room, more: make(chan struct{}, 1), fewer: make(chan struct{})}
+}
+
+// Report takes over what the scheduler measured of itself. Unset fields are filled in: the instance, Options.Now, and
+// the revision in force. It never waits: a report is dropped if Options.Reports others wait, or if it names no revision
+// and none is in force. Run sends reports in batches until they are stored, apart from events; a service that refuses
+// them is asked again.
+func (c *Client) Report(r *pb.MetricReport) bool {
+	r = proto.CloneOf(r)
+	if r.GetInstanceId() == "" {
+		r.InstanceId = c.o.Instance
+	}
+	if r.GetSchedulerTime() == nil {
+		r.SchedulerTime = timestamppb.New(c.o.Now())
+	}
+	if r.GetConfigurationRevision() == 0 {
+		r.ConfigurationRevision = c.revision.Load()
+	}
+	m := &c.reports
+	m.mu.Lock()
+	if len(m.waiting) >= m.room || r.GetConfigurationRevision() == 0 {
+		at := r.GetSchedulerTime().AsTime()
+		if m.dropped.Count == 0 {
+			m.dropped.First = at
+		}
+		m.dropped.Count, m.dropped.Last = m.dropped.Count+1, at
+		m.counts.Dropped++
+		m.mu.Unlock()
+		return false
+	}
+	m.waiting = append(m.waiting, r)
+	dropped := m.dropped
+	m.dropped = DroppedReportsError{}
+	m.mu.Unlock()
+	if dropped.Count > 0 {
+		c.o.Notify(&dropped)
+	}
+	select {
+	case m.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// ReportCounts returns the outcome of the reports so far.
+func (c *Client) ReportCounts() Counts {
+	m := &c.reports
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.counts
+	out.Waiting = len(m.waiting)
+	return out
+}
+
+// FlushReports waits until the service has answered every report.
+func (c *Client) FlushReports(ctx context.Context) error {
+	m := &c.reports
+	for {
+		m.mu.Lock()
+		n, fewer := len(m.waiting), m.fewer
+		m.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-fewer:
+		}
+	}
+}
+
+// sendReports sends reports until the context ends. What fails for good may be mended by an operator, and the
+// scheduler goes on without it: it is tried again as what fails for a time.
+func (c *Client) sendReports(ctx context.Context) error {
+	retry := retrying{random: c.o.Random}
+	most := maxReports
+	for {
+		if len(c.reports.batch(1)) == 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-c.reports.more:
+			}
+			continue
+		}
+		err := c.streamReports(ctx, most, &retry)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+		case tooLarge(err) && most > 1:
+			most /= 2
+		case !c.pause(ctx, &retry, err):
+			return ctx.Err()
+		}
+	}
+}
+
+// streamReports sends what is waiting over one stream, a request at a time.
+func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) error {
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	stream, err := c.metrics.ReportMetrics(ctx)
+	if err != nil {
+		return err
+	}
+	for sequence := int64(1); ; sequence++ {
+		batch := c.reports.batch(most)
+		if len(batch) == 0 {
+			return nil
+		}
+		// What keeps a request from being sent is the reason of the missing answer.
+		_ = stream.Send(&pb.ReportMetricsRequest{Parent: c.name, Sequence: sequence, Reports: batch})
+		a, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if a.GetSequence() != sequence {
+			return fmt.Errorf("the service answers request %d of reports, which is not the next one", a.GetSequence())
+		}
+		c.reports.answered(len(batch), a)
+		retry.reset()
+		for _, r := range a.GetRejectedReports() {
+			if i := int(r.GetIndex()); i >= 0 && i < len(batch) {
+				c.o.Notify(&RejectedReportError{r, batch[i]})
+			}
+		}
+	}
+}
+
+// batch returns the next reports.
+func (m *reports) batch(most int) []*pb.MetricReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next, bytes := m.waiting, 0
+	for i, r := range next {
+		if bytes += proto.Size(r); i == most || i > 0 && bytes > maxBytes {
+			next = next[:i]
+			break
+		}
+	}
+	return next[:len(next):len(next)]
+}
+
+// answered forgets the first reports, which the service has answered.
+func (m *reports) answered(n int, a *pb.ReportMetricsResponse) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting = append([]*pb.MetricReport(nil), m.waiting[n:]...)
+	m.counts.Stored += int(a.GetAcceptedCount())
+	m.counts.Duplicate += int(a.GetDuplicateCount())
+	m.counts.Late += int(a.GetLateCount())
+	m.counts.Rejected += len(a.GetRejectedReports())
+	close(m.fewer)
+	m.fewer = make(chan struct{})
+}
