@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -31,6 +32,7 @@ func compared(t *testing.T, workers int) *Comparison {
 }
 
 func TestCompare(t *testing.T) {
+	testshared.Full(t)
 	r := compared(t, 1)
 	if len(r.Hours) != 3 || r.Reference != "autosched" || len(r.Searches) != 4 {
 		t.Fatalf("%d hours, reference %s, %d searches", len(r.Hours), r.Reference, len(r.Searches))

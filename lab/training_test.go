@@ -30,6 +30,7 @@ func train(t *testing.T, workers int) *Training {
 }
 
 func TestTrain(t *testing.T) {
+	testshared.Full(t)
 	set := train(t, 1)
 	if n := len(set.Starts); n != 16 {
 		t.Fatalf("%d segments, want 16", n)

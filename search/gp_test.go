@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // someGP draws points and values for a process with given hyper-parameters.
@@ -189,6 +191,7 @@ func TestSettleIsWhatEncodeSays(t *testing.T) {
 // A sampler recreated in the middle of a study proposes the same: its proposals depend
 // on the history alone.
 func TestSamplersAreFunctionsOfTheHistory(t *testing.T) {
+	testshared.Full(t)
 	s := ladder(t)
 	for _, e := range Samplers {
 		setup := Setup{Space: s, Start: s.Default(), Seed: 5, Budget: 40}
