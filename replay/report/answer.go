@@ -66,7 +66,7 @@ func (r *document) apply(a *Answer) {
 	case a.Tuning.Finding != Better:
 		return
 	}
-	if len(r.Cluster.Groups) == 1 {
+	if len(r.Cluster.Groups) == 1 && len(r.Cluster.Site.Partitions) == 0 { // --nodes says all there is to say of it
 		a.Register = fmt.Sprintf("autosched scheduler register --builtin %s --nodes %d --gpus-per-node %d%s",
 			r.Scheduler, r.Cluster.Nodes(), r.Cluster.GPUsPerNode(), set)
 	}

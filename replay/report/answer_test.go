@@ -207,6 +207,10 @@ func TestRegister(t *testing.T) {
 		if got := r.answer().Register; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+		r.Cluster.Site.Partitions = []workload.Partition{{Name: "train"}}
+		if got := r.answer().Register; got != "" {
+			t.Errorf("of a site: %q", got)
+		}
 	}
 }
 

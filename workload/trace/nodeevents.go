@@ -61,6 +61,10 @@ func ReadNodeEvents(r io.Reader, name string) (*NodeEvents, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	columns := map[string]int{}
+	if strings.Count(strings.Join(head, ","), "|") >= 3 {
+		return nil, fmt.Errorf("%s:1: it looks like what sacctmgr prints of nodes: 'autosched slurm init --saved' makes "+
+			"node events of it", name)
+	}
 	for i, c := range head {
 		c = strings.TrimPrefix(strings.TrimSpace(c), "\ufeff")
 		if _, twice := columns[c]; twice || !slices.Contains([]string{"time", "node", "event", "gpus"}, c) {
