@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,6 +179,15 @@ func (s *Service) AuditLog(before int64, resource string, limit int) (out []Audi
 		return len(out) < limit
 	})
 	return out, errors.Join(err, damaged)
+}
+
+// Note records a change of what others store for a scheduler, by the fields that differ. A reason takes the place of
+// that of the context.
+func (s *Service) Note(ctx context.Context, scheduler, reason, prefix string, before, after any) error {
+	origin := audit.FromContext(ctx)
+	origin.Reason = cmp.Or(reason, origin.Reason)
+	return s.o.Store.Note(ctx, audit.Record{Time: s.now(), Origin: origin, Resource: "schedulers/" + scheduler,
+		Fields: bounded(changedFields(prefix, objectOf(before), objectOf(after)))})
 }
 
 // noteAudit logs the head of the audit log, so that missing records are found later.

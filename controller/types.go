@@ -290,6 +290,8 @@ type Store interface {
 	Purge(ctx context.Context, e Expired) error
 	// Remember stores a request that changed nothing.
 	Remember(ctx context.Context, r Request) error
+	// Note appends a record to the audit log, of what is stored elsewhere.
+	Note(ctx context.Context, r audit.Record) error
 	// Epoch is that of the store while it is open.
 	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error

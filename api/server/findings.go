@@ -169,6 +169,22 @@ func (s *Server) change(name string, f func(scheduler, id string) (*findings.Fin
 	return findingToProto(scheduler, got), nil
 }
 
+// judge changes what is said of a finding, and records that.
+func (s *Server) judge(ctx context.Context, name, reason string,
+	f func(scheduler, id, by string) (*findings.Finding, error)) (*pb.Finding, error) {
+	return s.change(name, func(scheduler, id string) (*findings.Finding, error) {
+		was, err := s.findings.Get(scheduler, id)
+		if err != nil {
+			return nil, err
+		}
+		is, err := f(scheduler, id, access.FromContext(ctx).Name)
+		if err != nil {
+			return nil, err
+		}
+		return is, s.service.Note(ctx, scheduler, reason, "findings/"+id+".", was.Marks, is.Marks)
+	})
+}
+
 // checkReason bounds what a caller says.
 func checkReason(text string) error {
 	var c converter
@@ -183,9 +199,10 @@ func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFind
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
-		return s.findings.Acknowledge(scheduler, id, access.FromContext(ctx).Name, req.GetReason())
-	})
+	return s.judge(ctx, req.GetName(), req.GetReason(),
+		func(scheduler, id, by string) (*findings.Finding, error) {
+			return s.findings.Acknowledge(scheduler, id, by, req.GetReason())
+		})
 }
 
 // SnoozeFinding makes a finding silent for a while.
@@ -205,9 +222,10 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 	if c.first != nil {
 		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
 	}
-	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
-		return s.findings.Snooze(scheduler, id, access.FromContext(ctx).Name, req.GetReason(), until)
-	})
+	return s.judge(ctx, req.GetName(), req.GetReason(),
+		func(scheduler, id, by string) (*findings.Finding, error) {
+			return s.findings.Snooze(scheduler, id, by, req.GetReason(), until)
+		})
 }
 
 // MarkFalsePositive says that a finding is wrong.
@@ -218,9 +236,10 @@ func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiv
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, s.statusOf(err)
 	}
-	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
-		return s.findings.MarkFalsePositive(scheduler, id, access.FromContext(ctx).Name, req.GetReason())
-	})
+	return s.judge(ctx, req.GetName(), req.GetReason(),
+		func(scheduler, id, by string) (*findings.Finding, error) {
+			return s.findings.MarkFalsePositive(scheduler, id, by, req.GetReason())
+		})
 }
 
 func findingToProto(scheduler string, f *findings.Finding) *pb.Finding {

@@ -132,6 +132,20 @@ func TestFindingsInTheService(t *testing.T) {
 	}
 	must("findings", "snooze", id, "--until", time.Now().Add(time.Hour).Format(time.RFC3339))
 	listed(`open, snoozed, acknowledged`)
+	out = must("audit", "list", "prod", "--json")
+	for _, want := range []string{`"verb": *"MarkFalsePositive"[^}]*"reason": *"by design"`,
+		`"verb": *"AcknowledgeFinding"[^}]*"reason": *"asked"`, `"verb": *"SnoozeFinding"`,
+		`"findings/` + id[5:] + `.false_positive"`, `"findings/` + id[5:] + `.acknowledged"`,
+		`"findings/` + id[5:] + `.snoozed"`} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("the audit log lacks %s: %s", want, out)
+		}
+	}
+	err := runClient(t.Context(), newFindingsCmd(), "", io.Discard,
+		"ack", id, "--reason", strings.Repeat("x", 129), "--server", address)
+	if err == nil || !strings.Contains(err.Error(), "reason: is longer than 128 bytes") {
+		t.Errorf("a reason of 129 bytes: %v", err)
+	}
 	stop()
 	address, _ = startServe(t, dir)
 	send(pb.Event_FINISHED, 4*time.Hour, &pb.JobDetails{JobId: "7", EndStatus: pb.JobDetails_COMPLETED})

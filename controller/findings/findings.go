@@ -56,6 +56,13 @@ type Mark struct {
 	Until  time.Time `json:"until,omitzero"` // of a snooze
 }
 
+// Marks are what was said of a finding.
+type Marks struct {
+	Acknowledged  *Mark `json:"acknowledged,omitempty"`
+	Snoozed       *Mark `json:"snoozed,omitempty"`
+	FalsePositive *Mark `json:"false_positive,omitempty"`
+}
+
 // Finding is a patterns.Finding with a name, instants and marks.
 type Finding struct {
 	ID         string          `json:"id"`
@@ -77,9 +84,7 @@ type Finding struct {
 	// Lost says that it was closed because the scan after a restart did not find it again.
 	Lost bool `json:"lost,omitempty"`
 
-	Acknowledged  *Mark `json:"acknowledged,omitempty"`
-	Snoozed       *Mark `json:"snoozed,omitempty"`
-	FalsePositive *Mark `json:"false_positive,omitempty"`
+	Marks
 
 	carried float64 // wasted GPU-hours that the scan since the restart does not count
 }

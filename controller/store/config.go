@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 )
@@ -174,6 +175,14 @@ func (r *Store) Remember(ctx context.Context, one controller.Request) error {
 		return err
 	}
 	return r.changes.note(r.update(func(tx *bolt.Tx) error { return putRequest(tx, &one) }))
+}
+
+// Note appends a record to the audit log.
+func (r *Store) Note(ctx context.Context, one audit.Record) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.changes.note(r.update(func(tx *bolt.Tx) error { return putAudit(tx, &one) }))
 }
 
 func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {

@@ -28,7 +28,8 @@ const (
 // AuditService shows who changed what, when and why.
 //
 // Every change of a scheduler, of its configurations and of what it runs has one record, which
-// is written together with the change. Rounds and looks that changed nothing have none. The
+// is written together with the change, or after it where that is of a finding. Rounds and looks that
+// changed nothing have none. The
 // metadata x-request-id and autosched-reason-bin of a call are recorded with what it changes.
 type AuditServiceClient interface {
 	// ListAuditRecords lists the records of all schedulers, newest first. A resource that there never
@@ -61,7 +62,8 @@ func (c *auditServiceClient) ListAuditRecords(ctx context.Context, in *ListAudit
 // AuditService shows who changed what, when and why.
 //
 // Every change of a scheduler, of its configurations and of what it runs has one record, which
-// is written together with the change. Rounds and looks that changed nothing have none. The
+// is written together with the change, or after it where that is of a finding. Rounds and looks that
+// changed nothing have none. The
 // metadata x-request-id and autosched-reason-bin of a call are recorded with what it changes.
 type AuditServiceServer interface {
 	// ListAuditRecords lists the records of all schedulers, newest first. A resource that there never

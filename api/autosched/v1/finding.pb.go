@@ -493,7 +493,8 @@ func (x *GetFindingRequest) GetName() string {
 type AcknowledgeFindingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/findings/{finding}
-	Name   string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Why; at most 128 bytes.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -558,7 +559,8 @@ type SnoozeFindingRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required. After the service's clock, and at most a year ahead of it.
 	UntilTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until_time,json=untilTime,proto3" json:"until_time,omitempty"`
-	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why; at most 128 bytes.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId     string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -627,7 +629,7 @@ type MarkFalsePositiveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/findings/{finding}
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Required. Why it is wrong, for who tunes the rule.
+	// Required. Why it is wrong, for who tunes the rule; at most 128 bytes.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

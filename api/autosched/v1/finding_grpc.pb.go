@@ -30,7 +30,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // FindingService shows what wastes a scheduler's cluster, as rules find it in the events and samples
-// of GPUs that come in, and takes what people say of it.
+// of GPUs that come in, and takes what people say of it. What they say is recorded in the audit log.
 type FindingServiceClient interface {
 	// ListFindings lists findings, the latest opened first. All open ones are kept, and the last 1000
 	// that closed.
@@ -109,7 +109,7 @@ func (c *findingServiceClient) MarkFalsePositive(ctx context.Context, in *MarkFa
 // for forward compatibility.
 //
 // FindingService shows what wastes a scheduler's cluster, as rules find it in the events and samples
-// of GPUs that come in, and takes what people say of it.
+// of GPUs that come in, and takes what people say of it. What they say is recorded in the audit log.
 type FindingServiceServer interface {
 	// ListFindings lists findings, the latest opened first. All open ones are kept, and the last 1000
 	// that closed.
