@@ -376,9 +376,12 @@ func (e *Evaluation) measure(out *Outcome, sim *simulator.Sim) {
 		d := sim.Drawn()
 		out.Energy, out.Cost, out.CO2, out.EDP = d.Energy, d.Cost, d.CO2, d.Energy*s.AvgJCT/3600
 	}
-	e.measureGuarded(out, counted)
 	out.JCTs = make([]float64, len(counted))
+	guarded := make([]GuardedJob, len(counted))
 	for i := range counted {
-		out.JCTs[i] = counted[i].JCT().Seconds()
+		o, j := &counted[i], &e.Workload.Jobs()[counted[i].ID]
+		out.JCTs[i] = o.JCT().Seconds()
+		guarded[i] = GuardedJob{j.Tenant, j.Duration, o.Wait, o.JCT()}
 	}
+	out.guard(guarded)
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/simulator"
 )
 
 // guardFactor is how many times the baseline's a guarded metric may be.
@@ -53,18 +53,35 @@ func guardsAgainst(base, m *Outcome) *Guards {
 	return g
 }
 
-// measureGuarded fills in what guards compare.
-func (e *Evaluation) measureGuarded(out *Outcome, counted []simulator.Outcome) {
-	jobs := e.Workload.Jobs()
+// GuardedJob is what guards compare of a job.
+type GuardedJob struct {
+	Tenant         string
+	Run, Wait, JCT time.Duration
+}
+
+// GuardJobs compares jobs under a configuration with those under the baseline.
+func GuardJobs(base, jobs []GuardedJob) *Guards {
+	var was, is Outcome
+	was.guard(base)
+	is.guard(jobs)
+	return guardsAgainst(&was, &is)
+}
+
+// guard fills in what guards compare.
+func (out *Outcome) guard(jobs []GuardedJob) {
 	queues := map[string][]float64{}
-	var short []float64
-	for i := range counted {
-		o := &counted[i]
-		j := &jobs[o.ID]
-		queues[j.Tenant] = append(queues[j.Tenant], o.Wait.Seconds())
-		if j.Duration < round.ShortRun {
-			short = append(short, o.JCT().Seconds())
+	var short, all []float64
+	for i := range jobs {
+		j := &jobs[i]
+		queues[j.Tenant] = append(queues[j.Tenant], j.Wait.Seconds())
+		all = append(all, j.JCT.Seconds())
+		if j.Run < round.ShortRun {
+			short = append(short, j.JCT.Seconds())
 		}
+	}
+	if len(all) > 0 {
+		slices.Sort(all)
+		out.P99JCT = stats.Quantile(all, .99)
 	}
 	if len(short) > 0 {
 		out.ShortJCT = stats.Mean(short)

@@ -148,7 +148,8 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 			if err != nil {
 				return nil, err
 			}
-			b, a, err := recommend.Pair(ctx, cluster, one, func() simulator.Policy { return s.New(s.Space.Default()) })
+			b, a, err := recommend.Pair(ctx, cluster, one, simulator.Options{},
+				func() simulator.Policy { return s.New(s.Space.Default()) })
 			if err != nil {
 				return nil, err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 )
 
@@ -27,7 +29,7 @@ func TestRecommend(t *testing.T) {
 	}
 	for _, x := range []struct{ name, rows, want string }{
 		{"healthy", head + jobs.String(), "none holds"},
-		{"crashing", head + jobs.String() + crashes.String(), "Simulated under fifo over"},
+		{"crashing", head + jobs.String() + crashes.String(), "Under fifo over"},
 	} {
 		path := filepath.Join(t.TempDir(), x.name+".csv")
 		if err := os.WriteFile(path, []byte(x.rows), 0o666); err != nil {
@@ -63,10 +65,10 @@ func TestRecommendCommands(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"../../examples/actions/slurm.yaml", 0, "\n   Command: scontrol update JobName=train.sh UserID=ada Priority=0\n"},
+		{"../../examples/actions/slurm.yaml", 0, "\n   Command, which is not run: scontrol update JobName=train.sh UserID=ada Priority=0\n"},
 		{write("node.yaml", "version: 1\nactions: {hold_key: [ls, '{node}']}\n"), 0,
 			"node.yaml:2: hold_key: word 2: the finding has no {node}\n"},
-		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Simulated under fifo"},
+		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Under fifo"},
 		{write("reserve.yaml", "version: 1\nactions: {reserve: [ls]}\n"), 2,
 			"reserve.yaml:2: reserve: is a change of the configuration, which rounds propose"},
 		{write("tidy.yaml", "version: 1\nactions: {tidy: [ls]}\n"), 2, "tidy.yaml:2: tidy: is the action of no rule: want one of"},
@@ -100,38 +102,65 @@ func TestRecommendAConfiguration(t *testing.T) {
 		}
 		return path
 	}
-	for days, simulated := range map[int]bool{8: true, 2: false} {
-		args := []string{"recommend", "--trace", write(days), "--nodes", "1", "--gpus-per-node", "8", "--rule",
-			"queue_spiral"}
-		code, out, errs := command(append(args, "--json")...)
+	command := func(args ...string) string {
+		t.Helper()
+		code, out, errs := command(args...)
 		if code != 0 {
-			t.Fatal(errs)
+			t.Fatalf("%v: exit %d: %s", args, code, errs)
 		}
+		return out
+	}
+	read := func(out string) advice {
+		t.Helper()
 		var r struct{ Advice []advice }
 		if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
 			t.Fatalf("%v: %s", err, out)
 		}
-		a := r.Advice[0]
-		if !simulated {
-			if a.Simulated != nil || a.Set != nil {
-				t.Errorf("%d days: %+v", days, a)
-			}
-			continue
+		return r.Advice[0]
+	}
+	args := func(days int, more ...string) []string {
+		return append([]string{"recommend", "--trace", write(days), "--nodes", "1", "--gpus-per-node", "8", "--rule",
+			"queue_spiral", "--price", "2"}, more...)
+	}
+	few := read(command(args(2, "--json")...))
+	if few.Simulated != nil || few.Set != nil || few.Apply != nil || !strings.Contains(few.Withheld, "takes 6") {
+		t.Errorf("2 days: %+v", few)
+	}
+	a := read(command(args(8, "--json", "--power", "../../examples/energy/power.yaml")...))
+	if e := a.Simulated; e == nil || e.Windows != 4 || e.WaitChange > -.5 || !(e.WaitLow <= e.WaitChange &&
+		e.WaitChange <= e.WaitHigh) || e.WaitHigh >= 0 || !slices.Equal(a.Set, []string{"backfill=true"}) ||
+		e.Small.Shorter+e.Large.Shorter != 2 || e.Small.Longer+e.Large.Longer != 0 {
+		t.Fatalf("8 days: %+v, set %v", e, a.Set)
+	}
+	if g := a.Guards; g == nil || len(g.Broken) > 0 || g.ShortRatio >= 1 || g.TenantRatio >= 1 {
+		t.Errorf("guards: %+v", g)
+	}
+	m := a.Effect
+	if m == nil || m.Cost == nil || m.Energy == nil {
+		t.Fatalf("by the month: %+v", m)
+	}
+	testshared.Near(t, "GPU-hours a month", m.GPUHours.Mean, 30*a.Simulated.Used.Mean, 1e-6)
+	testshared.Near(t, "cost a month", m.Cost.Mean, 2*m.GPUHours.Mean, 1e-6)
+	if e := a.Simulated; e.Before.EnergyKWh <= 0 || math.Abs(m.Energy.Mean) > .01*30*e.Before.EnergyKWh {
+		t.Errorf("another order of the same jobs draws %+v kWh more of %g", m.Energy, e.Before.EnergyKWh)
+	}
+	fifo, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := fifo.Space.Parse(fifo.Space.Default(), a.Set); err != nil || c.String() != a.Configuration {
+		t.Errorf("%v is %v, not %s: %v", a.Set, c, a.Configuration, err)
+	}
+	text := command(args(8, "--service", "prod")...)
+	for _, want := range []string{"Guards kept: ", "\n   Check:     autosched what-if prod --set backfill=true\n",
+		"\n   Apply:     autosched config pin prod --set backfill=true --reason 'recommend: queue_spiral'\n",
+		"\n   Take back: autosched config unpin prod\n", "Small tenants: ", "Jain's index"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
 		}
-		if e := a.Simulated; e == nil || e.Windows != 4 || e.WaitChange > -.5 || !(e.WaitLow <= e.WaitChange &&
-			e.WaitChange <= e.WaitHigh) || e.WaitHigh >= 0 || !slices.Equal(a.Set, []string{"backfill=true"}) {
-			t.Errorf("%d days: %+v, set %v", days, e, a.Set)
-		}
-		fifo, err := schedulers.Find("fifo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err := fifo.Space.Parse(fifo.Space.Default(), a.Set); err != nil || c.String() != a.Configuration {
-			t.Errorf("%v is %v, not %s: %v", a.Set, c, a.Configuration, err)
-		}
-		code, out, _ = command(args...)
-		if code != 0 || !strings.Contains(out, "autosched what-if SCHEDULER --set backfill=true\n") {
-			t.Errorf("exit %d, %s", code, out)
-		}
+	}
+	if a := read(command(args(8, "--json", "--set", "backfill=true")...)); a.Simulated != nil || a.Apply != nil ||
+		a.Withheld != "no preset and no single change has shorter waits" {
+		t.Errorf("beside backfill nothing is better: %+v", a)
 	}
 }

@@ -42,14 +42,41 @@ type Result struct {
 	// Utilization is the GPU-time that was used over capacity, from the window's begin to its end
 	// plus the drain.
 	Utilization float64 `json:"utilization"`
-	WaitS       float64 `json:"mean_wait_s"`
-	P95WaitS    float64 `json:"p95_wait_s"`
+	// UsedGPUHours are those of Utilization; IdleGPUHours are held without use by the window's jobs until they end.
+	UsedGPUHours float64 `json:"used_gpu_hours"`
+	IdleGPUHours float64 `json:"idle_gpu_hours"`
+	WaitS        float64 `json:"mean_wait_s"`
+	P95WaitS     float64 `json:"p95_wait_s"`
 	// SmallWaitS and LargeWaitS are mean waits in tenants with less and more GPU-time than the
-	// median tenant.
+	// median tenant, 0 without such tenants.
 	SmallWaitS float64 `json:"small_tenants_mean_wait_s"`
 	LargeWaitS float64 `json:"large_tenants_mean_wait_s"`
-	// Jain is the index of fairness of the tenants' mean stretch, (wait + run) / run: 1 is equal.
-	Jain float64 `json:"jain"`
+	// Jain is the index of fairness of the tenants' mean stretch, (wait + run) / run: 1 is equal. JainShares is that
+	// of the parts of the GPU-time that tenants ask for and use before the window's end.
+	Jain       float64 `json:"jain"`
+	JainShares float64 `json:"jain_of_shares"`
+	// EnergyKWh, EnergyCost and CO2Kg are what Options.Meter measured.
+	EnergyKWh  float64 `json:"energy_kwh,omitempty"`
+	EnergyCost float64 `json:"energy_cost,omitempty"`
+	CO2Kg      float64 `json:"co2_kg,omitempty"`
+	// Ran are the jobs that ended.
+	Ran []Ran `json:"-"`
+
+	tenants map[string]*tenant
+}
+
+// Ran is a job that ended.
+type Ran struct {
+	Tenant         string
+	Run, Wait, JCT time.Duration // Run as the job asks for it
+}
+
+// tenant is a tenant of a window.
+type tenant struct {
+	size         float64 // GPU-hours, before any action
+	wanted, used float64 // GPU-hours of use, in all and before the window's end
+	wait         mean    // s
+	stretch      mean
 }
 
 // Window is jobs submitted from an instant on, and the instant to which use is counted.
@@ -59,34 +86,43 @@ type Window struct {
 }
 
 // Pair runs a window without and with its action.
-func Pair(ctx context.Context, c workload.Cluster, w *Window, policy func() simulator.Policy) (before, after Result,
-	err error) {
-	if before, err = run(ctx, c, w, policy(), false); err == nil {
-		after, err = run(ctx, c, w, policy(), true)
+func Pair(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy func() simulator.Policy) (
+	before, after Result, err error) {
+	if before, err = run(ctx, c, w, o, policy(), false); err == nil {
+		after, err = run(ctx, c, w, o, policy(), true)
 	}
 	return before, after, err
 }
 
 // Run runs a window without its action.
-func Run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Policy) (Result, error) {
-	return run(ctx, c, w, policy, false)
+func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy simulator.Policy) (Result,
+	error) {
+	return run(ctx, c, w, o, policy, false)
 }
 
-func run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Policy, acted bool) (r Result,
-	err error) {
+func run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy simulator.Policy, acted bool) (
+	r Result, err error) {
 	type use struct {
-		gpus   float64
+		held   float64       // GPUs
+		gpus   float64       // that are used
 		useful time.Duration // what is left of it
 		since  time.Duration
 		runs   bool
+		by     *tenant
 	}
 	uses := map[string]*use{}
-	size := map[string]float64{} // GPU-time by tenant, before any action
+	r.tenants = map[string]*tenant{}
 	var jobs []workload.Job
 	for i := range w.Jobs {
 		j := &w.Jobs[i]
-		size[j.Tenant] += float64(j.GPUs.Whole()) * j.Duration.Hours()
-		one, u := j.Job, &use{gpus: j.Used, useful: j.Useful}
+		by := r.tenants[j.Tenant]
+		if by == nil {
+			by = &tenant{}
+			r.tenants[j.Tenant] = by
+		}
+		by.size += float64(j.GPUs.Whole()) * j.Duration.Hours()
+		by.wanted += j.Used * j.Useful.Hours()
+		one, u := j.Job, &use{gpus: j.Used, useful: j.Useful, by: by}
 		if x := j.Acted; x != nil && acted {
 			if x.Drop {
 				continue
@@ -94,6 +130,7 @@ func run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Po
 			one.Duration, one.GPUs, u.useful = x.Duration, workload.GPUs(x.GPUs), x.Useful
 			u.gpus *= min(1, float64(j.Useful)/float64(max(1, x.Useful))) // the same work
 		}
+		u.held = float64(one.GPUs.Whole())
 		one.HasWait, one.Wait, one.Nodes = false, 0, ""
 		jobs = append(jobs, one)
 		uses[one.ID] = u
@@ -106,8 +143,7 @@ func run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Po
 		return r, err
 	}
 	var sim simulator.Sim
-	used := 0.
-	observe := func(e simulator.Event) {
+	o.Observer = func(e simulator.Event) {
 		switch e.Kind {
 		case workload.Started, workload.Resumed:
 			u := uses[sim.Spec(e.Job).ID]
@@ -118,52 +154,82 @@ func run(ctx context.Context, c workload.Cluster, w *Window, policy simulator.Po
 				return
 			}
 			done := min(e.Time-u.since, u.useful)
-			used += u.gpus * max(0, min(u.since+done, w.To)-max(u.since, w.From)).Seconds()
+			used := u.gpus * max(0, min(u.since+done, w.To)-max(u.since, w.From)).Hours()
+			r.UsedGPUHours += used
+			u.by.used += used
+			r.IdleGPUHours += u.held*(e.Time-u.since).Hours() - u.gpus*done.Hours()
 			u.useful, u.runs = u.useful-done, false
 		}
 	}
-	if err = sim.Start(c, l, policy, simulator.Options{Observer: observe}); err == nil {
+	if err = sim.Start(c, l, policy, o); err == nil {
 		err = sim.Run(ctx)
 	}
 	if err != nil {
 		return r, err
 	}
-	sizes := make([]float64, 0, len(size))
-	for _, t := range tenants(size) {
-		sizes = append(sizes, size[t])
-	}
-	slices.Sort(sizes)
-	median := stats.Quantile(sizes, .5)
 	var waits []float64
-	var small, large mean
-	stretch := map[string]*mean{}
 	for _, o := range sim.Outcomes(nil) {
 		spec := sim.Spec(o.ID)
-		wait := o.Wait.Seconds()
+		wait, by := o.Wait.Seconds(), r.tenants[spec.Tenant]
 		waits = append(waits, wait)
-		if size[spec.Tenant] <= median {
-			small.add(wait)
-		} else {
-			large.add(wait)
-		}
-		if stretch[spec.Tenant] == nil {
-			stretch[spec.Tenant] = &mean{}
-		}
-		stretch[spec.Tenant].add(o.JCT().Seconds() / max(60, o.RunTime.Seconds()))
+		by.wait.add(wait)
+		by.stretch.add(o.JCT().Seconds() / max(60, o.RunTime.Seconds()))
+		r.Ran = append(r.Ran, Ran{spec.Tenant, spec.Duration, o.Wait, o.JCT()})
 	}
-	r.Utilization = used / (float64(c.TotalGPUs()) * (w.To - w.From).Seconds())
-	r.WaitS, r.SmallWaitS, r.LargeWaitS = stats.Mean(waits), small.value(), large.value()
+	r.Utilization = r.UsedGPUHours / (float64(c.TotalGPUs()) * (w.To - w.From).Hours())
+	r.WaitS = stats.Mean(waits)
 	slices.Sort(waits)
 	r.P95WaitS = stats.Quantile(waits, .95)
-	var sum, squares float64
-	for _, t := range tenants(size) {
-		if m := stretch[t]; m != nil {
-			sum += m.value()
-			squares += m.value() * m.value()
+	drawn := sim.Drawn()
+	r.EnergyKWh, r.EnergyCost, r.CO2Kg = drawn.Energy, drawn.Cost, drawn.CO2
+	r.fairness()
+	return r, nil
+}
+
+// fairness fills in what compares tenants.
+func (r *Result) fairness() {
+	median := medianSize(r.tenants)
+	var small, large mean
+	var stretches, shares []float64
+	for _, name := range tenants(r.tenants) {
+		t := r.tenants[name]
+		if t.size <= median {
+			small.join(t.wait)
+		} else {
+			large.join(t.wait)
+		}
+		if t.stretch.n > 0 {
+			stretches = append(stretches, t.stretch.value())
+		}
+		if t.wanted > 0 {
+			shares = append(shares, t.used/t.wanted)
 		}
 	}
-	r.Jain = sum * sum / (float64(len(stretch)) * max(squares, 1e-12))
-	return r, nil
+	r.SmallWaitS, r.LargeWaitS = small.value(), large.value()
+	r.Jain, r.JainShares = jain(stretches), jain(shares)
+}
+
+// medianSize is up to which size a tenant is small.
+func medianSize(of map[string]*tenant) float64 {
+	sizes := make([]float64, 0, len(of))
+	for _, t := range of {
+		sizes = append(sizes, t.size)
+	}
+	slices.Sort(sizes)
+	return stats.Quantile(sizes, .5)
+}
+
+// jain is Jain's index of fairness, 1 where all are 0.
+func jain(x []float64) float64 {
+	var sum, squares float64
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(x)) * squares)
 }
 
 // tenants are the names in order, so that sums do not depend on that of a map.
@@ -180,15 +246,32 @@ type mean struct{ sum, n float64 }
 
 func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
+func (m *mean) join(x mean) { m.sum, m.n = m.sum+x.sum, m.n+x.n }
+
 func (m *mean) value() float64 { return m.sum / max(1, m.n) }
 
-// Effect is what an action changes, over windows.
+// Interval is a difference with its 95 % interval.
+type Interval struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Times is the interval of a multiple.
+func (i Interval) Times(x float64) Interval {
+	if x < 0 {
+		i.Low, i.High = i.High, i.Low
+	}
+	return Interval{i.Mean * x, i.Low * x, i.High * x}
+}
+
+// Effect is what an action changes, over windows. Intervals are of a bootstrap over windows.
 type Effect struct {
 	Windows int    `json:"windows"`
-	Before  Result `json:"before"`
+	Before  Result `json:"before"` // means
 	After   Result `json:"after"`
-	// Gain is the relative gain in utilisation of the means, with its 95 % interval of a bootstrap
-	// over windows; P is of a paired Wilcoxon test of it.
+	// Gain is the relative gain in utilisation of the means, with its 95 % interval; P is of a paired Wilcoxon test
+	// of it.
 	Gain float64 `json:"gain"`
 	Low  float64 `json:"gain_low"`
 	High float64 `json:"gain_high"`
@@ -198,9 +281,24 @@ type Effect struct {
 	WaitLow    float64 `json:"wait_change_low"`
 	WaitHigh   float64 `json:"wait_change_high"`
 	WaitP      float64 `json:"wait_p"`
+	// Used are the GPU-hours that are used more before a window's end, Freed those that are no longer held without
+	// use, Energy what is drawn more in kWh; of a window.
+	Used   Interval `json:"used_gpu_hours_more"`
+	Freed  Interval `json:"freed_gpu_hours"`
+	Energy Interval `json:"energy_kwh_more"`
+	// Small and Large are tenants of up to the median tenant's GPU-time and of more.
+	Small Tenants `json:"small_tenants"`
+	Large Tenants `json:"large_tenants"`
 	// Hurt is the number of windows in which utilisation falls, Longer in which jobs wait longer.
 	Hurt   int `json:"windows_with_less_utilization"`
 	Longer int `json:"windows_with_longer_waits"`
+}
+
+// Tenants are how many wait how, by the mean wait over all windows. Less than a second is no difference.
+type Tenants struct {
+	Shorter int `json:"shorter"`
+	Longer  int `json:"longer"`
+	Equal   int `json:"equal"`
 }
 
 // Compare sums up pairs of windows.
@@ -219,23 +317,73 @@ func Compare(before, after []Result, seed uint64) Effect {
 			e.Longer++
 		}
 	}
+	e.byTenant(before, after)
 	e.Gain = gain(e.Before.Utilization, e.After.Utilization)
 	e.P = stats.Wilcoxon(differences)
 	e.WaitChange, e.WaitP = gain(e.Before.WaitS, e.After.WaitS), stats.Wilcoxon(waits)
+	e.Used.Mean = e.After.UsedGPUHours - e.Before.UsedGPUHours
+	e.Freed.Mean = e.Before.IdleGPUHours - e.After.IdleGPUHours
+	e.Energy.Mean = e.After.EnergyKWh - e.Before.EnergyKWh
 	x := rng.Stream("recommend", seed)
-	var draws, waitDraws []float64
+	var gains, waitChanges, used, freed, energy []float64
 	for range 1000 {
-		var b, a, waited, waits float64
+		var b, a Result
 		for range before {
 			i := x.IntN(len(before))
-			b, a = b+before[i].Utilization, a+after[i].Utilization
-			waited, waits = waited+before[i].WaitS, waits+after[i].WaitS
+			add(&b, &before[i], len(before))
+			add(&a, &after[i], len(before))
 		}
-		draws, waitDraws = append(draws, gain(b, a)), append(waitDraws, gain(waited, waits))
+		gains = append(gains, gain(b.Utilization, a.Utilization))
+		waitChanges = append(waitChanges, gain(b.WaitS, a.WaitS))
+		used = append(used, a.UsedGPUHours-b.UsedGPUHours)
+		freed = append(freed, b.IdleGPUHours-a.IdleGPUHours)
+		energy = append(energy, a.EnergyKWh-b.EnergyKWh)
 	}
-	e.Low, e.High = stats.Interval(draws, 1)
-	e.WaitLow, e.WaitHigh = stats.Interval(waitDraws, 1)
+	e.Low, e.High = stats.Interval(gains, 1)
+	e.WaitLow, e.WaitHigh = stats.Interval(waitChanges, 1)
+	e.Used.Low, e.Used.High = stats.Interval(used, 1)
+	e.Freed.Low, e.Freed.High = stats.Interval(freed, 1)
+	e.Energy.Low, e.Energy.High = stats.Interval(energy, 1)
 	return e
+}
+
+// byTenant counts the tenants that wait shorter and longer.
+func (e *Effect) byTenant(before, after []Result) {
+	was, is := pool(before), pool(after)
+	median := medianSize(was)
+	for _, name := range tenants(was) {
+		b, a := was[name], is[name]
+		if b.wait.n == 0 || a == nil || a.wait.n == 0 {
+			continue
+		}
+		group := &e.Small
+		if b.size > median {
+			group = &e.Large
+		}
+		switch d := a.wait.value() - b.wait.value(); {
+		case d <= -1:
+			group.Shorter++
+		case d >= 1:
+			group.Longer++
+		default:
+			group.Equal++
+		}
+	}
+}
+
+// pool joins the tenants of windows.
+func pool(list []Result) map[string]*tenant {
+	out := map[string]*tenant{}
+	for i := range list {
+		for name, t := range list[i].tenants {
+			if out[name] == nil {
+				out[name] = &tenant{}
+			}
+			out[name].size += t.size
+			out[name].wait.join(t.wait)
+		}
+	}
+	return out
 }
 
 // gain is the relative one, 0 where nothing was used before.
@@ -246,13 +394,16 @@ func gain(before, after float64) float64 {
 	return after/before - 1
 }
 
+// add adds the n-th part of r.
 func add(to, r *Result, n int) {
 	for _, x := range []struct {
 		to *float64
 		v  float64
-	}{{&to.Utilization, r.Utilization}, {&to.WaitS, r.WaitS}, {&to.P95WaitS, r.P95WaitS},
-		{&to.SmallWaitS, r.SmallWaitS},
-		{&to.LargeWaitS, r.LargeWaitS}, {&to.Jain, r.Jain}} {
+	}{{&to.Utilization, r.Utilization}, {&to.UsedGPUHours, r.UsedGPUHours}, {&to.IdleGPUHours, r.IdleGPUHours},
+		{&to.WaitS, r.WaitS}, {&to.P95WaitS, r.P95WaitS}, {&to.SmallWaitS, r.SmallWaitS},
+		{&to.LargeWaitS, r.LargeWaitS}, {&to.Jain, r.Jain}, {&to.JainShares, r.JainShares},
+		{&to.EnergyKWh, r.EnergyKWh},
+		{&to.EnergyCost, r.EnergyCost}, {&to.CO2Kg, r.CO2Kg}} {
 		*x.to += x.v / float64(n)
 	}
 }

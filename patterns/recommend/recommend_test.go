@@ -30,7 +30,7 @@ func TestPair(t *testing.T) {
 	idle.Useful = time.Hour
 	idle.Acted = &Change{Duration: 2 * time.Hour, GPUs: 2, Useful: time.Hour}
 	w := &Window{To: 10 * time.Hour, Jobs: []Job{idle, next}}
-	before, after, err := Pair(context.Background(), workload.Uniform(1, 2), w, policy(t, "fifo"))
+	before, after, err := Pair(context.Background(), workload.Uniform(1, 2), w, simulator.Options{}, policy(t, "fifo"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,8 @@ func TestPair(t *testing.T) {
 	held := idle
 	held.Acted = &Change{Drop: true}
 	w.Jobs[0] = held
-	if _, after, err = Pair(context.Background(), workload.Uniform(1, 2), w, policy(t, "fifo")); err != nil {
+	_, after, err = Pair(context.Background(), workload.Uniform(1, 2), w, simulator.Options{}, policy(t, "fifo"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	testshared.Near(t, "utilisation without the job", after.Utilization, .4, 1e-9)
