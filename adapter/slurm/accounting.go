@@ -261,9 +261,11 @@ func (c Commands) reasons(ctx context.Context) (map[string]string, error) {
 }
 
 // notScheduling are reasons for which a job waits whatever the scheduler decides, by their beginnings.
-var notScheduling = []string{"Assoc", "BadConstraints", "BeginTime", "Dependency", "InvalidAccount", "InvalidQOS",
-	"JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue", "launch failed requeued held", "PartitionDown",
-	"PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS", "Reservation"}
+// job_reason_string in src/common/slurm_protocol_defs.c.
+var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Dependency", "FedJobLock",
+	"InvalidAccount", "InvalidQOS", "JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue", "launch failed requeued held",
+	"Licenses", "Max", "PartitionDown", "PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS",
+	"Reservation"}
 
 func withheld(reason string) bool {
 	return slices.ContainsFunc(notScheduling, func(r string) bool { return strings.HasPrefix(reason, r) })

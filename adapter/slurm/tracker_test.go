@@ -80,6 +80,20 @@ func TestHeldJobs(t *testing.T) {
 	same(t, reported(c, 505, nil, "8 8 CANCELLED 100 100 None 400 4 x 2")) // never waited
 }
 
+// TestWithheld: limits of QOS by account have names of their own; Slurm lists some reasons with more behind them.
+func TestWithheld(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"": false, "Priority": false, "Resources": false, "None": false, "Nodes_required": false,
+		"ReqNodeNotAvail, May be reserved for other job": false,
+		"MaxGRESPerAccount": true, "MaxJobsPerAccount": true, "QOSMaxGRESPerUser": true, "AssocGrpGRES": true,
+		"AccountNotAllowed": true, "DependencyNeverSatisfied": true, "Licenses": true, "JobHeldUser": true,
+	} {
+		if got := withheld(reason); got != want {
+			t.Errorf("%q: %v", reason, got)
+		}
+	}
+}
+
 func TestArraysAndHeterogeneousJobs(t *testing.T) {
 	c := &tracker{Cluster: "c"}
 	same(t, reported(c, 105, map[string]string{"15_3": "JobArrayTaskLimit", "15_4": "JobArrayTaskLimit"},
