@@ -312,7 +312,12 @@ func (p *policy) requeued(j simulator.ID) {
 	x.waits, x.eligible = true, p.v.JobEligible(j)
 	x.held = x.eligible > p.v.Now()
 	p.rank(j)
-	p.queue = append(p.queue, p.entry(j))
+	i := slices.IndexFunc(p.queue, func(e entry) bool { return e.id == j })
+	if i >= 0 { // it started in this very cycle
+		p.queue[i] = p.entry(j)
+	} else {
+		p.queue = append(p.queue, p.entry(j))
+	}
 	p.unsorted = true
 	p.changed = p.v.Now()
 }

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -300,5 +301,46 @@ func TestSet(t *testing.T) {
 		if err := got.Set(key, value); err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("%s: %v, want an error that names %s", line, err, names)
 		}
+	}
+}
+
+// TestPreemptedAtOnce: a job of a higher tier that starts, and at the same instant makes room for one whose QOS may
+// preempt it, is in the queue once.
+func TestPreemptedAtOnce(t *testing.T) {
+	cluster := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8, Partition: "a,b"}},
+		Site: workload.Site{QOS: []workload.QOS{{Name: "high", Priority: 2, Preempt: []string{"low"}},
+			{Name: "low", Priority: 1}},
+			Partitions: []workload.Partition{{Name: "a", PriorityTier: 2}, {Name: "b", PriorityTier: 1}}}}
+	var jobs []workload.Job
+	for i, asks := range []workload.Request{{}, {Partition: "a", QOS: "low"}, {Partition: "b", QOS: "high"}} {
+		asks.TimeLimit, asks.Requeue = 5*time.Minute, workload.RequeueRestarts
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(i) * time.Second,
+			GPUs: workload.GPUs(8), Duration: time.Minute, Requested: asks.Shared()})
+	}
+	w, err := workload.New("t", time.Time{}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Defaults()
+	s.PreemptQOS = true
+	p := &policy{set: s}
+	var sim simulator.Sim
+	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	preempted := false
+	for at := time.Second; at < 10*time.Minute; at += time.Second {
+		if err := sim.RunUntil(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range p.queue {
+			preempted = preempted || p.jobs[e.id].held
+			if slices.ContainsFunc(p.queue[:i], func(o entry) bool { return o.id == e.id }) {
+				t.Fatalf("at %v job %d waits twice", at, e.id)
+			}
+		}
+	}
+	if got := sim.Summarize(); !preempted || got.Jobs != 3 {
+		t.Errorf("preempted is %v, %d jobs ended", preempted, got.Jobs)
 	}
 }
