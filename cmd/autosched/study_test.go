@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -134,6 +135,103 @@ func TestStudyImport(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestStudyImportOfOddFiles: what Optuna writes and JSON does not have, what it deleted, files of any size, goals that
+// differ, and errors that name the line.
+func TestStudyImportOfOddFiles(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	call := func(stdin string, args ...string) (string, error) {
+		t.Helper()
+		cmd := newStudyCmd()
+		if args[0] == "register" {
+			cmd = newSchedulerCmd()
+		} else if args[0] == "list" {
+			cmd = newTrialCmd()
+		}
+		var out bytes.Buffer
+		err := runClient(t.Context(), cmd, stdin, &out, append(args, "--server", address)...)
+		return out.String(), err
+	}
+	space := filepath.Join(t.TempDir(), "space.yaml")
+	if err := os.WriteFile(space, []byte(`parameters:
+  - {id: x, kind: float, min_value: 0, max_value: 1, default_value: 0.5}
+  - {id: order, kind: categorical, categories: [fifo, las], default_value: fifo}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call("", "register", "--id", "mine", "--objective", "wait", "--nodes", "1", "--gpus-per-node", "8",
+		"--space", space); err != nil {
+		t.Fatal(err)
+	}
+	study := func(id string, more ...string) {
+		t.Helper()
+		if _, err := call("", append([]string{"create", "mine/" + id, "--budget", "4", "--sampler", "random"},
+			more...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const x = `"param_name": "x", "distribution": "{\"name\": \"FloatDistribution\"}", "param_value_internal": `
+	trial := func(number int, value, result string) string {
+		return fmt.Sprintf(`{"op_code": 4}
+{"op_code": 5, "trial_id": %[1]d, %[2]s%[3]s}
+{"op_code": 7, "trial_id": %[1]d, "step": 0, "intermediate_value": NaN}
+{"op_code": 6, "trial_id": %[1]d, "state": 1, "values": [%[4]s]}
+`, number, x, value, result)
+	}
+	head := func(direction int) string {
+		return fmt.Sprintf(`{"op_code": 0, "study_name": "of NaN and Infinity", "directions": [%d]}`+"\n", direction)
+	}
+	study("odd")
+	journal := head(1) + trial(0, "0.125", "9") + `{"op_code": 1, "study_id": 0}` + "\n\n" + head(1) +
+		trial(1, "0.25", "3") + trial(2, "0.75", "-Infinity")
+	for i, want := range []string{"2 trials added to mine/odd, 0 left out", "0 trials added to mine/odd, 2 left out"} {
+		if out, err := call(journal, "import", "mine/odd", "-"); err != nil || !strings.Contains(out, want) {
+			t.Errorf("import %d: %q, %v", i, out, err)
+		}
+	}
+	list, err := call("", "list", "mine/odd")
+	if err != nil || strings.Contains(list, "0.125") ||
+		!regexp.MustCompile(`(?s)SUCCEEDED[^\n]*wait=3[^\n]*x=0.25.*FAILED[^\n]*x=0.75`).MatchString(list) {
+		t.Errorf("%s%v", list, err)
+	}
+
+	study("up", "--maximize")
+	exported, err := call("", "export", "mine/up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(head(2)+trial(0, "0.5", "7"), "import", "mine/up", "-"); err != nil {
+		t.Errorf("%s%v", out, err)
+	}
+	if best, err := call("", "best", "mine/up"); err != nil || !strings.Contains(best, "x=0.5") {
+		t.Errorf("%s%v", best, err)
+	}
+	for text, want := range map[string]string{
+		head(2) + trial(0, "0.5", "7"): "-:1: the metric of the file is maximised, that of the study is minimised",
+		exported:                       "-:1: the metric of the file is maximised, that of the study is minimised",
+		head(1) + trial(0, "0.1", "7") + "\n" + trial(1, "1.5", "7"): "-:7: parameters.x: 1.5 breaks range",
+		head(1) + trial(0, "0.2", "7") + trial(1, "0.3", "-7"):       "-:6: final_measurement.metrics: wait: -7 is",
+		head(1) + trial(0, "NaN", "7"):                               "-:3: x: param_value_internal is not a number",
+		head(1) + strings.Repeat(" ", maxSpec+1):                     "-:2: the line has more than 4 MiB",
+		head(1) + head(1):                                            "-:2: the journal has several studies",
+	} {
+		if out, err := call(text, "import", "mine/odd", "-"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200q: %q, %v, want %q", text, out, err, want)
+		}
+	}
+
+	const many = 4500
+	var large strings.Builder
+	for i := range many {
+		fmt.Fprintf(&large, `{"schema": "autosched.trial/v1", "state": "FAILED", "reason": "%s", `+
+			`"parameters": {"x": %v}}`+"\n", strings.Repeat("y", 1000), float64(i)/many)
+	}
+	study("large")
+	want := fmt.Sprintf("%d trials added to mine/large, 0 left out", many)
+	if out, err := call(large.String(), "import", "mine/large", "-"); err != nil || !strings.Contains(out, want) {
+		t.Errorf("%d bytes: %q, %v", large.Len(), out, err)
 	}
 }
 

@@ -9,11 +9,17 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -76,7 +82,8 @@ func newStudyImportCmd(f *clientFlags) *cobra.Command {
 		Short: "Add the measured trials of a file to a study",
 		Long: `Adds the trials that succeeded, failed or were infeasible in FILE (- for standard input) to a study,
 outside its budget: the sampler learns from them. FILE is what 'autosched study export' wrote, or
-a journal of Optuna with one study, of one objective; its metric becomes that of the study.
+a journal of Optuna with one study, of one objective; its metric becomes that of the study, which has
+to minimise or maximise as FILE does.
 Trials that have yet to end, were skipped or pruned are left out, and so are configurations
 that the study has already.`,
 		Example: "  autosched study import mine/second first.jsonl\n  autosched study import mine/second optuna_journal.log",
@@ -84,22 +91,29 @@ that the study has already.`,
 			if len(args) != 2 {
 				return usageError{errors.New("want a study and a FILE")}
 			}
-			text, err := readText(cmd.InOrStdin(), args[1])
-			if err != nil {
-				return err
+			in := cmd.InOrStdin()
+			if args[1] != "-" {
+				file, err := os.Open(filepath.Clean(args[1]))
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				in = file
 			}
 			return f.aboutStudy(cmd, args[:1], func(ctx context.Context, c *client, name string) error {
 				study, err := c.studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err
 				}
-				trials, err := readTrials(text, study.GetSpec().GetMetricId())
+				trials, err := readTrials(in, study)
 				if err != nil {
 					return fmt.Errorf("%s:%w", args[1], err)
 				}
-				n, err := c.addTrials(ctx, name, trials)
-				if err != nil {
-					return fmt.Errorf("%s: after %s: %w", args[1], plural(n, "trial"), err)
+				n, err := c.addTrials(ctx, study, trials)
+				if bad := (*lineError)(nil); errors.As(err, &bad) {
+					return fmt.Errorf("%s:%w; %s added before", args[1], err, plural(n, "trial"))
+				} else if err != nil {
+					return err
 				}
 				if f.json {
 					return schema.Write(cmd.OutOrStdout(), "study-import/v1",
@@ -115,31 +129,54 @@ that the study has already.`,
 	return cmd
 }
 
+// fileTrial is a trial of a file, with the line that it begins on.
+type fileTrial struct {
+	*pb.Trial
+	line int
+}
+
 // addTrials adds those trials to a study that it does not have, and returns their number.
-func (c *client) addTrials(ctx context.Context, study string, trials []*pb.Trial) (n int, err error) {
-	have, err := c.trials(ctx, study, listFlags{})
+func (c *client) addTrials(ctx context.Context, study *pb.Study, trials []fileTrial) (n int, err error) {
+	have, err := c.trials(ctx, study.GetName(), listFlags{})
 	if err != nil {
 		return 0, err
 	}
+	// What a trial leaves out is at its default, as the service adds it.
+	key := func(t *pb.Trial) string {
+		whole := &pb.Trial{Parameters: map[string]*structpb.Value{}}
+		for _, p := range study.GetSpec().GetParameters() {
+			whole.Parameters[p.GetParameterId()] = p.GetDefaultValue()
+		}
+		maps.Copy(whole.GetParameters(), t.GetParameters())
+		return parametersLine(whole)
+	}
 	known := map[string]bool{}
 	for _, t := range have.GetTrials() {
-		known[parametersLine(t)] = true
+		known[key(t)] = true
 	}
-	var add []*pb.Trial
+	var add []fileTrial
 	for _, t := range trials {
-		if known[parametersLine(t)] {
+		if known[key(t.Trial)] {
 			continue
 		}
-		known[parametersLine(t)] = true
+		known[key(t.Trial)] = true
 		one := &pb.Trial{Parameters: t.GetParameters(), State: t.GetState(), Reason: t.GetReason()}
 		if t.GetState() == pb.Trial_SUCCEEDED {
 			one.FinalMeasurement, one.Reason = t.GetFinalMeasurement(), ""
 		}
-		add = append(add, one)
+		add = append(add, fileTrial{one, t.line})
 	}
 	for some := range slices.Chunk(add, trialBatch) {
-		req := &pb.BatchCreateTrialsRequest{Parent: study, Trials: some}
+		req := &pb.BatchCreateTrialsRequest{Parent: study.GetName()}
+		for _, t := range some {
+			req.Trials = append(req.Trials, t.Trial)
+		}
 		if _, err := c.studies.BatchCreateTrials(ctx, req); err != nil {
+			if m := trialField.FindStringSubmatch(status.Convert(err).Message()); m != nil {
+				if i, bad := strconv.Atoi(m[1]); bad == nil && i < len(some) {
+					err = &lineError{some[i].line, m[2]}
+				}
+			}
 			return n, err
 		}
 		n += len(some)
@@ -147,40 +184,55 @@ func (c *client) addTrials(ctx context.Context, study string, trials []*pb.Trial
 	return n, nil
 }
 
+// trialField is what is wrong with a trial of a request.
+var trialField = regexp.MustCompile(`^trials\[(\d+)\]\.(.*)`)
+
+// lineError is what is wrong with a line.
+type lineError struct {
+	line int
+	why  string
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("%d: %s", e.line, e.why) }
+
 // trialBatch is how many trials one request adds.
 const trialBatch = 1000
 
-// readTrials reads the trials that ended of an export or of Optuna's journal. Errors begin with the line.
-func readTrials(text []byte, metric string) ([]*pb.Trial, error) {
-	journal := &optunaJournal{metric: metric, trials: map[int]*optunaTrial{}}
-	var out []*pb.Trial
-	lines := bufio.NewScanner(bytes.NewReader(text))
+// readTrials reads the trials that ended of an export or of Optuna's journal, for a study. Errors begin with the line.
+func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
+	maximize := study.GetSpec().GetGoal() == pb.StudySpec_MAXIMIZE
+	journal := &optunaJournal{metric: study.GetSpec().GetMetricId(), maximize: maximize, trials: map[int]*optunaTrial{}}
+	var out []fileTrial
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxSpec)
 	n := 0
 	for n = 1; lines.Scan(); n++ {
+		line := withoutNaN(lines.Bytes())
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
 		var head struct {
 			Schema string `json:"schema"`
 			Op     *int   `json:"op_code"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &head); err != nil {
+		if err := json.Unmarshal(line, &head); err != nil {
 			return nil, fmt.Errorf("%d: %w", n, err)
 		}
 		var err error
 		switch {
 		case head.Op != nil:
-			err = journal.read(*head.Op, lines.Bytes())
+			err = journal.read(*head.Op, line, n)
 		case head.Schema == "autosched.study/v1":
+			s := &pb.Study{}
+			if err = unmarshalLine(line, s); err == nil {
+				err = sameGoal(s.GetSpec().GetGoal() == pb.StudySpec_MAXIMIZE, maximize)
+			}
 		case head.Schema == "autosched.trial/v1":
 			t := &pb.Trial{}
-			var fields map[string]json.RawMessage
-			if err = json.Unmarshal(lines.Bytes(), &fields); err == nil {
-				delete(fields, schema.Key)
-				plain, _ := json.Marshal(fields)
-				err = protojson.Unmarshal(plain, t)
-			}
+			err = unmarshalLine(line, t)
 			switch t.GetState() {
 			case pb.Trial_SUCCEEDED, pb.Trial_FAILED, pb.Trial_INFEASIBLE:
-				out = append(out, t)
+				out = append(out, fileTrial{t, n})
 			}
 		default:
 			err = errors.New(`this is neither an export of a study ("schema") nor a journal of Optuna ("op_code")`)
@@ -189,21 +241,64 @@ func readTrials(text []byte, metric string) ([]*pb.Trial, error) {
 			return nil, fmt.Errorf("%d: %w", n, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("%d: the line has more than %d MiB", n, maxSpec>>20)
+	} else if err != nil {
 		return nil, fmt.Errorf("%d: %w", n, err)
 	}
 	return append(out, journal.ended()...), nil
 }
 
+// unmarshalLine reads a line that printProto wrote.
+func unmarshalLine(line []byte, m proto.Message) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return err
+	}
+	delete(fields, schema.Key)
+	plain, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return protojson.Unmarshal(plain, m)
+}
+
+// sameGoal refuses measurements that are better the other way round.
+func sameGoal(file, study bool) error {
+	verbs := map[bool]string{false: "minimised", true: "maximised"}
+	if file != study {
+		return fmt.Errorf("the metric of the file is %s, that of the study is %s: create a study that is alike",
+			verbs[file], verbs[study])
+	}
+	return nil
+}
+
+var pythonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
+// withoutNaN has null for what Python writes of numbers that JSON does not have.
+func withoutNaN(line []byte) []byte {
+	if !bytes.Contains(line, []byte("NaN")) && !bytes.Contains(line, []byte("Infinity")) {
+		return line
+	}
+	return pythonToken.ReplaceAllFunc(line, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return []byte("null")
+	})
+}
+
 // optunaJournal is what a journal of Optuna (optuna.storages.journal, version 4) has of one study.
 type optunaJournal struct {
-	metric  string
-	studies int
-	next    int // the number of the next trial
-	trials  map[int]*optunaTrial
+	metric   string
+	maximize bool // as the study that imports it
+	studies  int
+	next     int // the number of the next trial
+	trials   map[int]*optunaTrial
 }
 
 type optunaTrial struct {
+	line   int // that created it
 	state  int
 	value  *float64
 	params map[string]*structpb.Value
@@ -212,23 +307,26 @@ type optunaTrial struct {
 // The operations and states of Optuna that matter.
 const (
 	optunaCreateStudy = 0
+	optunaDeleteStudy = 1
 	optunaCreateTrial = 4
 	optunaSetParam    = 5
 	optunaSetState    = 6
+
+	optunaMaximize = 2
 
 	optunaComplete = 1
 	optunaFail     = 3
 )
 
-func (j *optunaJournal) read(op int, line []byte) error {
+func (j *optunaJournal) read(op int, line []byte, number int) error {
 	var x struct {
 		Directions    []int              `json:"directions"`
 		Trial         int                `json:"trial_id"`
 		State         *int               `json:"state"`
 		Value         *float64           `json:"value"`
-		Values        []float64          `json:"values"`
+		Values        []*float64         `json:"values"`
 		Param         string             `json:"param_name"`
-		Internal      float64            `json:"param_value_internal"`
+		Internal      *float64           `json:"param_value_internal"`
 		Distribution  string             `json:"distribution"`
 		Params        map[string]float64 `json:"params"`
 		Distributions map[string]string  `json:"distributions"`
@@ -237,16 +335,20 @@ func (j *optunaJournal) read(op int, line []byte) error {
 		return err
 	}
 	if len(x.Values) == 1 {
-		x.Value = &x.Values[0]
+		x.Value = x.Values[0]
 	}
 	switch op {
 	case optunaCreateStudy:
 		if j.studies++; j.studies > 1 || len(x.Directions) > 1 {
 			return errors.New("the journal has several studies or objectives; only one of one objective can be read")
 		}
+		return sameGoal(len(x.Directions) == 1 && x.Directions[0] == optunaMaximize, j.maximize)
+	case optunaDeleteStudy: // trials count on
+		j.studies--
+		clear(j.trials)
 		return nil
 	case optunaCreateTrial:
-		t := &optunaTrial{params: map[string]*structpb.Value{}, value: x.Value}
+		t := &optunaTrial{line: number, params: map[string]*structpb.Value{}, value: x.Value}
 		j.trials[j.next] = t
 		j.next++
 		if x.State != nil {
@@ -266,8 +368,10 @@ func (j *optunaJournal) read(op int, line []byte) error {
 	if t == nil {
 		return fmt.Errorf("trial %d was not created", x.Trial)
 	}
-	if op == optunaSetParam {
-		return t.set(x.Param, x.Internal, x.Distribution)
+	if op == optunaSetParam && x.Internal == nil {
+		return fmt.Errorf("%s: param_value_internal is not a number", x.Param)
+	} else if op == optunaSetParam {
+		return t.set(x.Param, *x.Internal, x.Distribution)
 	}
 	if x.State != nil {
 		t.state = *x.State
@@ -293,17 +397,16 @@ func (t *optunaTrial) set(id string, v float64, distribution string) error {
 		t.params[id] = structpb.NewNumberValue(v)
 		return nil
 	}
-	at := int(v)
-	if at < 0 || at >= len(d.Attributes.Choices) {
-		return fmt.Errorf("%s: there is no choice %d of %d", id, at, len(d.Attributes.Choices))
+	if v < 0 || v >= float64(len(d.Attributes.Choices)) {
+		return fmt.Errorf("%s: there is no choice %v of %d", id, v, len(d.Attributes.Choices))
 	}
-	value, err := structpb.NewValue(d.Attributes.Choices[at])
+	value, err := structpb.NewValue(d.Attributes.Choices[int(v)])
 	t.params[id] = value
 	return err
 }
 
 // ended are the trials that were completed or failed.
-func (j *optunaJournal) ended() (out []*pb.Trial) {
+func (j *optunaJournal) ended() (out []fileTrial) {
 	for _, k := range slices.Sorted(maps.Keys(j.trials)) {
 		t := j.trials[k]
 		one := &pb.Trial{Parameters: t.params}
@@ -311,12 +414,14 @@ func (j *optunaJournal) ended() (out []*pb.Trial) {
 		case t.state == optunaComplete && t.value != nil:
 			one.State = pb.Trial_SUCCEEDED
 			one.FinalMeasurement = &pb.Measurement{Metrics: map[string]float64{j.metric: *t.value}}
+		case t.state == optunaComplete:
+			one.State, one.Reason = pb.Trial_FAILED, fmt.Sprintf("the value of trial %d is not finite in Optuna", k)
 		case t.state == optunaFail:
 			one.State, one.Reason = pb.Trial_FAILED, fmt.Sprintf("trial %d failed in Optuna", k)
 		default:
 			continue
 		}
-		out = append(out, one)
+		out = append(out, fileTrial{one, t.line})
 	}
 	return out
 }
