@@ -71,8 +71,41 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 	if out.Round = r; r.Decision == nil {
 		return out, nil
 	}
+	err = s.again(ctx, m, r, func(ctx context.Context, v *snapshot, in round.Input) error {
+		to, err := in.Space.ParseJSON(r.Decision.Config)
+		if err != nil {
+			return fmt.Errorf("controller: round %d: %w", sequence, err)
+		}
+		from, err := v.base(base, &in)
+		if err != nil {
+			return err
+		}
+		in.Search = r.Decision.Search
+		configs, names, adapted := round.Path(in.Space, from, to)
+		found, err := round.Foresee(ctx, in, configs...)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			step := ExplanationStep{Outlook: found[i]}
+			if i > 0 {
+				step.Param, step.Adapted = names[i-1], adapted[i-1]
+			}
+			out.Steps = append(out.Steps, step)
+		}
+		return nil
+	})
+	if err == nil {
+		out.Model, err = s.model(ctx, m) // it may take a turn of its own
+	}
+	return out, err
+}
+
+// again does work with what a stored round was decided on, when it is its turn. Only one call does at a time.
+func (s *Service) again(ctx context.Context, m *managed, r *RoundRecord,
+	work func(ctx context.Context, v *snapshot, in round.Input) error) error {
 	if !s.explaining.TryLock() {
-		return out, fmt.Errorf("an explanation is under way: %w", ErrBusy)
+		return fmt.Errorf("an explanation is under way: %w", ErrBusy)
 	}
 	defer s.explaining.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
@@ -82,46 +115,18 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 	in, repeated, err := restoreInput(ctx, s.o.Store, &Saved{Scheduler: v.Scheduler, Space: v.space,
 		Revisions: v.revisions}, r)
 	if err == nil && repeated.Difference != "" {
-		err = fmt.Errorf("%w: round %d of scheduler %q cannot be simulated again: %s", rollout.ErrState, sequence, id,
-			repeated.Difference)
+		err = fmt.Errorf("%w: round %d of scheduler %q cannot be simulated again: %s", rollout.ErrState, r.Sequence,
+			m.id, repeated.Difference)
 	}
 	if err != nil {
-		return out, err
+		return err
 	}
-	to, err := in.Space.ParseJSON(r.Decision.Config)
-	if err != nil {
-		return out, fmt.Errorf("controller: round %d: %w", sequence, err)
-	}
-	from, err := v.base(base, &in)
-	if err != nil {
-		return out, err
-	}
-	in.Search = r.Decision.Search
-	configs, names, adapted := round.Path(in.Space, from, to)
-	found, err := s.foresee(ctx, m, v, in, configs)
-	if err != nil {
-		return out, err
-	}
-	for i := range found {
-		step := ExplanationStep{Outlook: found[i]}
-		if i > 0 {
-			step.Param, step.Adapted = names[i-1], adapted[i-1]
-		}
-		out.Steps = append(out.Steps, step)
-	}
-	out.Model, err = s.model(ctx, m)
-	return out, err
-}
-
-// foresee simulates configurations on the futures of a round when it is their turn.
-func (s *Service) foresee(ctx context.Context, m *managed, v *snapshot, in round.Input,
-	configs []space.Config) ([]round.Outlook, error) {
 	job, err := s.queue.Enter(ctx, m.id, v.Policy.weight(), s.o.RoundLimit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer s.leave(m, job)
-	return round.Foresee(round.WithTurns(job.Context(), job.Run), in, configs...)
+	return work(round.WithTurns(job.Context(), job.Run), v, in)
 }
 
 // base is a configuration of the space of a round.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/controller/queue"
+	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
@@ -303,37 +304,16 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 	if err != nil || ledger == nil {
 		return d, nil, err
 	}
-	if m.engine == nil {
-		m.engine = generation.NewEngine(v.Zero, generation.Method{})
-	}
-	state := v.rollout()
-	incumbent, err := state.Incumbent(v.space.Default())
-	if err != nil {
-		return d, nil, fmt.Errorf("the scheduler runs %w", err)
-	}
-	at, settings := v.Zero.Add(id.at()), v.settings(s.o.Workers)
-	if id.search != "" {
-		settings.Search = id.search
-	}
-	if state.IncidentWithin(at, round.Parked) {
-		settings = settings.Distrusted()
-	}
 	err = s.simulate(m, func() error {
-		seen, tariff, err := s.sees(v, ledger, id.at())
+		in, tariff, err := s.roundInput(m, v, ledger, id)
 		if err != nil {
 			return err
-		}
-		in := round.Input{
-			Snapshot: seen, Settings: settings,
-			Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.engine,
-			Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
-			History: v.Experience,
 		}
 		record = s.beginRecord(ctx, m, v, id, &in, tariff)
 		d, err = s.o.Decide(ctx, in)
 		record.end(s.now(), &d, err)
 		if err == nil && !id.urgent {
-			s.grade(ctx, m, v, id, ledger, incumbent)
+			s.grade(ctx, m, v, id, ledger, in.Incumbent)
 		}
 		ledger.Forget(id.at() - round.Retention) // no later round looks further back
 		if err == nil && d.Adopt {
@@ -342,6 +322,37 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 		return err
 	})
 	return d, record, err
+}
+
+// roundInput is what a round is decided on, with the part of the tariff that it needs. The caller has the ledger and
+// the engine.
+func (s *Service) roundInput(m *managed, v *snapshot, ledger *workload.Ledger, id roundID) (in round.Input,
+	tariff *energy.Tariff, err error) {
+	if m.engine == nil {
+		m.engine = generation.NewEngine(v.Zero, generation.Method{})
+	}
+	state := v.rollout()
+	incumbent, err := state.Incumbent(v.space.Default())
+	if err != nil {
+		return in, nil, fmt.Errorf("the scheduler runs %w", err)
+	}
+	at, settings := v.Zero.Add(id.at()), v.settings(s.o.Workers)
+	if id.search != "" {
+		settings.Search = id.search
+	}
+	if state.IncidentWithin(at, round.Parked) {
+		settings = settings.Distrusted()
+	}
+	seen, tariff, err := s.sees(v, ledger, id.at())
+	if err != nil {
+		return in, nil, err
+	}
+	return round.Input{
+		Snapshot: seen, Settings: settings,
+		Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.engine,
+		Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
+		History: v.Experience,
+	}, tariff, nil
 }
 
 // simulate runs what uses the ledger and the engine. If it panics, it may leave them half

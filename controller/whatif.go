@@ -111,25 +111,23 @@ type WhatIf struct {
 	Model Foretold
 }
 
-// WhatIf measures a configuration on futures of the latest event time, as a round would, and asks the
-// causal model about it; about an external scheduler it asks that alone. The configuration is made of the
+// WhatIf measures a configuration on futures of the latest event time, as a round would, or on workloads, and asks
+// the causal model about it; about an external scheduler it asks that alone. The configuration is made of the
 // present space and what runs.
 func (s *Service) WhatIf(ctx context.Context, id string,
-	config func(sp *space.Space, incumbent space.Config) (space.Config, error)) (out WhatIf, err error) {
+	config func(sp *space.Space, incumbent space.Config) (space.Config, error), on ...*workload.Workload) (out WhatIf,
+	err error) {
 	m, err := s.whole(id)
 	if err != nil {
 		return out, err
 	}
 	if m.snapshot.Load().Type == External {
+		if len(on) > 0 {
+			return out, fmt.Errorf("%w: scheduler %q is not simulated, on workloads neither", rollout.ErrState, id)
+		}
 		return s.whatIfLearnt(ctx, m, config)
 	}
 	err = s.borrow(ctx, m, func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error {
-		m.mu.Lock()
-		at := m.history.clock.latest
-		m.mu.Unlock()
-		if v.Zero.IsZero() {
-			return fmt.Errorf("%w: scheduler %q has no events yet", rollout.ErrState, id)
-		}
 		state := v.rollout()
 		incumbent, err := state.Incumbent(v.space.Default())
 		if err != nil {
@@ -139,33 +137,72 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 		if err != nil {
 			return err
 		}
-		if m.engine == nil {
-			m.engine = generation.NewEngine(v.Zero, generation.Method{})
+		out = WhatIf{Running: v.basis().Running, SchedulerRevision: max(1, v.Revision)}
+		var found []round.Outlook
+		if len(on) > 0 {
+			found, err = s.foreseeOn(ctx, v, on, incumbent, c)
+		} else {
+			found, err = s.foresee(ctx, m, v, ledger, &out, incumbent, c)
 		}
-		seen, tariff, err := s.sees(v, ledger, at)
-		if err == nil && tariff == nil && s.o.Energy != nil {
-			_ = measure(&seen, s.o.Energy()) // for people; nothing is decided by it
+		if err == nil {
+			out.Incumbent, out.Candidate = found[0], found[1]
 		}
-		if err != nil {
-			return err
-		}
-		in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
-			Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
-		found, err := round.Foresee(ctx, in, incumbent, c)
-		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("%w: scheduler %q has no active job and no arrival to simulate, or no node",
-				rollout.ErrState,
-				id)
-		}
-		if err != nil {
-			return err
-		}
-		out = WhatIf{At: v.Zero.Add(at), Incumbent: found[0], Candidate: found[1], Running: v.basis().Running,
-			SchedulerRevision: max(1, v.Revision), Futures: in.Settings.Futures}
-		return nil
+		return err
 	})
 	if err == nil {
 		out.Model, err = s.foretell(ctx, m, out.Incumbent.Config, out.Candidate.Config)
 	}
 	return out, err
+}
+
+// foresee measures configurations on futures of the latest event time.
+func (s *Service) foresee(ctx context.Context, m *managed, v *snapshot, ledger *workload.Ledger, out *WhatIf,
+	configs ...space.Config) ([]round.Outlook, error) {
+	if v.Zero.IsZero() {
+		return nil, noEvents(v.ID)
+	}
+	m.mu.Lock()
+	at := m.history.clock.latest
+	m.mu.Unlock()
+	if m.engine == nil {
+		m.engine = generation.NewEngine(v.Zero, generation.Method{})
+	}
+	seen, tariff, err := s.sees(v, ledger, at)
+	if err != nil {
+		return nil, err
+	}
+	if tariff == nil && s.o.Energy != nil {
+		_ = measure(&seen, s.o.Energy()) // for people; nothing is decided by it
+	}
+	in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
+		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
+	found, err := round.Foresee(ctx, in, configs...)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%w: scheduler %q has no active job and no arrival to simulate, or no node", rollout.ErrState,
+			v.ID)
+	}
+	out.At, out.Futures = v.Zero.Add(at), in.Settings.Futures
+	return found, err
+}
+
+// foreseeOn measures configurations on workloads. Prices of energy are those of the first one's time.
+func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []*workload.Workload,
+	configs ...space.Config) ([]round.Outlook, error) {
+	in := round.Input{Snapshot: round.Snapshot{State: workload.State{Cluster: v.Cluster}, Zero: on[0].Zero(),
+		Simulator: v.Simulation.options()}, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Space: v.space,
+		Goal: v.goal}
+	metered := v.goal.Metered()
+	if metered != "" && s.o.Energy == nil {
+		return nil, fmt.Errorf("%s: %w", metered, ErrNoTariff)
+	}
+	if s.o.Energy != nil {
+		if err := measure(&in.Snapshot, s.o.Energy()); err != nil && metered != "" {
+			return nil, err
+		}
+	}
+	found, err := round.ForeseeOn(ctx, in, on, configs...)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("%w: no job of a workload fits the cluster of scheduler %q", rollout.ErrState, v.ID)
+	}
+	return found, err
 }

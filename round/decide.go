@@ -166,26 +166,16 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 	if in.Urgent {
 		in.MinRatio = max(in.MinRatio, UrgentRatio)
 	}
-	before, now := loadHistory(in.History, in.Space), in.describe()
-	before.observe(in.Incumbent, at)
-	before.pursue(in.Goal.String())
-	var why string
-	in.Search, why = before.search(in.Search, &now, at, in.Incumbent.Equal(in.Space.Default()))
-	if in.Urgent {
-		in.Search, why = SearchPortfolio, "more arrived since the last decision than it expected"
-	}
+	before, now, why := in.chooseSearch()
 	presets := presetsIn(in.Space, s)
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	n, most := in.Futures, portfolioSize-2-min(presetsKept, len(presets))
+	most := portfolioSize - 2 - min(presetsKept, len(presets))
 	if in.Search == SearchFull {
 		most = pastInFull
-		if !in.Always {
-			n *= 2 // the second half is held out
-		}
 	}
-	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.Seed)
+	futures, err := in.draw(ctx, in.Seed)
 	if err != nil {
 		return Result{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // Outlook is what is expected of a configuration on futures of an instant, by simulation.
@@ -42,15 +43,34 @@ func Foresee(ctx context.Context, in Input, configs ...space.Config) ([]Outlook,
 		return nil, nil // no node is up
 	}
 	in.Settings = in.Settings.WithDefaults()
-	n := in.Futures
-	if in.Search == SearchFull && !in.Always {
-		n *= 2 // as Decide draws them; the second half is held out there
-	}
-	futures, err := in.Forecast(ctx, in.Engine, in.Horizon, n, in.seed())
+	futures, err := in.draw(ctx, in.seed())
 	if err != nil {
 		return nil, err
 	}
-	futures = futures[:in.Futures]
+	return in.measure(ctx, s, futures[:in.Futures], configs)
+}
+
+// ForeseeOn is Foresee on workloads, each from an empty cluster on. Jobs that do not fit the cluster
+// are left out; it returns nothing if a workload has no other.
+func ForeseeOn(ctx context.Context, in Input, all []*workload.Workload, configs ...space.Config) ([]Outlook, error) {
+	s, err := schedulers.Find(in.Scheduler)
+	if err != nil {
+		return nil, err
+	}
+	in.Settings = in.Settings.WithDefaults()
+	scenarios := make([]Scenario, len(all))
+	for i, w := range all {
+		scenarios[i].Arrivals = fittingJobs(w, in.State.Cluster)
+		if scenarios[i].Jobs() == 0 {
+			return nil, nil
+		}
+	}
+	return in.measure(ctx, s, scenarios, configs)
+}
+
+// measure measures configurations on scenarios. It returns nothing if these have no job.
+func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures []Scenario,
+	configs []space.Config) ([]Outlook, error) {
 	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
 		Incumbent: configs[0]}
 	g, err := problem.guards(ctx, in.Guard, futures)

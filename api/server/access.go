@@ -123,6 +123,13 @@ var methodRules = map[string]rule{
 	pb.MetricService_ReportMetrics_FullMethodName: {roles: adminRoles, own: "parent"},
 	pb.MetricService_ListMetrics_FullMethodName:   {roles: readerRoles, own: "parent"},
 
+	pb.WorkloadService_GenerateWorkload_FullMethodName: {roles: operatorRoles},
+	pb.WorkloadService_UploadWorkload_FullMethodName:   {roles: operatorRoles},
+	pb.WorkloadService_GetWorkload_FullMethodName:      {roles: readerRoles, own: "name"},
+	pb.WorkloadService_ListWorkloads_FullMethodName:    {roles: readerRoles, own: "parent"},
+	pb.WorkloadService_DeleteWorkload_FullMethodName:   {roles: operatorRoles},
+	pb.WorkloadService_DownloadWorkload_FullMethodName: {roles: readerRoles, own: "name"},
+
 	pb.FindingService_ListFindings_FullMethodName:       {roles: readerRoles, own: "parent"},
 	pb.FindingService_GetFinding_FullMethodName:         {roles: readerRoles, own: "name"},
 	pb.FindingService_AcknowledgeFinding_FullMethodName: {roles: operatorRoles},

@@ -239,6 +239,12 @@ method                                                    none viewer operator a
 /autosched.v1.TelemetryService/ListTelemetry               -    *      *        *     *   -
 /autosched.v1.MetricService/ReportMetrics                   -    -      -        *     *   -
 /autosched.v1.MetricService/ListMetrics                     -    *      *        *     *   -
+/autosched.v1.WorkloadService/GenerateWorkload             -    -      *        *     -   -
+/autosched.v1.WorkloadService/UploadWorkload               -    -      *        *     -   -
+/autosched.v1.WorkloadService/GetWorkload                  -    *      *        *     *   -
+/autosched.v1.WorkloadService/ListWorkloads                -    *      *        *     *   -
+/autosched.v1.WorkloadService/DeleteWorkload               -    -      *        *     -   -
+/autosched.v1.WorkloadService/DownloadWorkload             -    *      *        *     *   -
 /autosched.v1.FindingService/ListFindings                  -    *      *        *     *   -
 /autosched.v1.FindingService/GetFinding                    -    *      *        *     *   -
 /autosched.v1.FindingService/AcknowledgeFinding            -    -      *        *     -   -

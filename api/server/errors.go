@@ -26,6 +26,7 @@ import (
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/study"
 )
@@ -74,6 +75,10 @@ var reasons = []struct {
 	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{samples.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
 	{reports.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{workloads.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{workloads.ErrLimit, codes.ResourceExhausted, "WORKLOAD_LIMIT"},
+	{workloads.ErrJobs, codes.InvalidArgument, "UNUSABLE_JOBS"},
+	{workloads.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
 	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

@@ -123,9 +123,13 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 	} else if _, err := valuesFromProto(sp, req.GetParameters()); err != nil {
 		return nil, s.statusOf(err)
 	}
+	on, err := s.jobsOf(ctx, id, req.GetWorkloads())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
 	w, err := s.service.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
 		return chosen(sp, incumbent, req.GetParameters())
-	})
+	}, on...)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -133,7 +137,7 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 		ControllableRatio: w.Candidate.Ratio, RatioLow: w.Candidate.Interval.Low,
 		RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits, Futures: int32(w.Futures),
 		IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision,
-		CausalPrediction: predictionToProto(&w.Model)}
+		CausalPrediction: predictionToProto(&w.Model), Workloads: req.GetWorkloads()}
 	if !w.At.IsZero() {
 		out.SchedulerTime = timestamppb.New(w.At)
 	}

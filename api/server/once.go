@@ -83,6 +83,8 @@ func subject(m proto.Message) string {
 		return r.GetScheduler().GetName()
 	case *pb.CreateStudyRequest:
 		return r.GetParent() + "/studies/" + r.GetStudyId()
+	case *pb.GenerateWorkloadRequest:
+		return r.GetParent() + workloadsSegment + r.GetWorkloadId()
 	case interface{ GetName() string }:
 		return r.GetName()
 	}
@@ -106,10 +108,15 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 		return s.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
 	case "Study":
 		return s.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+	case "Workload":
+		return s.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
 	case "Trial":
 		return s.GetTrial(ctx, &pb.GetTrialRequest{Name: name})
 	case "Finding":
 		return s.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
+	case "UploadWorkloadResponse":
+		w, err := s.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
+		return &pb.UploadWorkloadResponse{Workload: w}, err
 	case "BatchCreateTrialsResponse":
 		return s.createdBefore(name)
 	case "FreezeTuningResponse":

@@ -225,7 +225,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	spec := req.GetScheduler().GetSpec()
 	asked := controller.Scheduler{}
 	asked.DisplayName = req.GetScheduler().GetDisplayName()
-	checkDisplayName(asked.DisplayName, &found)
+	checkDisplayName("scheduler.display_name", asked.DisplayName, &found)
 	asked.Labels, asked.Annotations = labelsFromProto(req.GetScheduler(), &found)
 	s.respec(&asked, c, req, &found)
 	asked.Mode = modeFromProto(spec, &found)

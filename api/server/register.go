@@ -69,7 +69,7 @@ func (s *Server) registered(req *pb.CreateSchedulerRequest) (reg controller.Regi
 	if len(req.GetRequestId()) > longestRequestID {
 		v.add("request_id", "is longer than %d bytes", longestRequestID)
 	}
-	checkDisplayName(reg.DisplayName, &v)
+	checkDisplayName("scheduler.display_name", reg.DisplayName, &v)
 	reg.Labels, reg.Annotations = labelsFromProto(sched, &v)
 	reg.Mode = modeFromProto(spec, &v)
 	reg.Cluster = clusterFromProto(spec.GetCluster(), &v)
@@ -243,19 +243,22 @@ var (
 	annotationKey = regexp.MustCompile(`^[a-z][a-z0-9_./-]{0,62}$`)
 )
 
-func labelsFromProto(s *pb.Scheduler, v *violations) (labels, annotations map[string]string) {
-	if n := len(s.GetLabels()); n > maxLabels {
-		v.add("scheduler.labels", "has %d, more than %d", n, maxLabels)
+func checkLabels(field string, labels map[string]string, v *violations) {
+	if n := len(labels); n > maxLabels {
+		v.add(field, "has %d, more than %d", n, maxLabels)
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.GetLabels())) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if !labelKey.MatchString(key) {
-			v.add("scheduler.labels", "key %.80q is not 1 to 63 of a-z, 0-9, '_' and '-' beginning with a letter", key)
+			v.add(field, "key %.80q is not 1 to 63 of a-z, 0-9, '_' and '-' beginning with a letter", key)
 		}
-		if value := s.GetLabels()[key]; !labelValue.MatchString(value) {
-			v.add(fmt.Sprintf("scheduler.labels[%.80q]", key), "%.80q is not at most 63 of a-z, 0-9, '_' and '-'",
-				value)
+		if value := labels[key]; !labelValue.MatchString(value) {
+			v.add(fmt.Sprintf("%s[%.80q]", field, key), "%.80q is not at most 63 of a-z, 0-9, '_' and '-'", value)
 		}
 	}
+}
+
+func labelsFromProto(s *pb.Scheduler, v *violations) (labels, annotations map[string]string) {
+	checkLabels("scheduler.labels", s.GetLabels(), v)
 	size := 0
 	for _, key := range slices.Sorted(maps.Keys(s.GetAnnotations())) {
 		if size += len(key) + len(s.GetAnnotations()[key]); !annotationKey.MatchString(key) {
@@ -269,9 +272,9 @@ func labelsFromProto(s *pb.Scheduler, v *violations) (labels, annotations map[st
 	return s.GetLabels(), s.GetAnnotations()
 }
 
-func checkDisplayName(name string, v *violations) {
+func checkDisplayName(field, name string, v *violations) {
 	if utf8.RuneCountInString(name) > 63 {
-		v.add("scheduler.display_name", "is longer than 63 characters")
+		v.add(field, "is longer than 63 characters")
 	}
 }
 

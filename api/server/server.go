@@ -38,6 +38,7 @@ import (
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 )
 
 // Options of a server.
@@ -48,6 +49,8 @@ type Options struct {
 	// Findings look for patterns, and are started; FindingService is not served if nil.
 	Findings *findings.Keeper
 	Reports  *reports.Keeper // of metrics; MetricService is not served if nil
+	// Workloads are those that it keeps; WorkloadService is not served if nil.
+	Workloads *workloads.Keeper
 	// Evaluators are those of Studies, by id.
 	Evaluators map[string]Evaluator
 	Builtins   []controller.Builtin // what can be registered
@@ -88,12 +91,14 @@ type Server struct {
 	pb.UnimplementedTelemetryServiceServer
 	pb.UnimplementedFindingServiceServer
 	pb.UnimplementedMetricServiceServer
+	pb.UnimplementedWorkloadServiceServer
 
 	service    *controller.Service
 	studies    *studies.Service
 	samples    *samples.Store
 	findings   *findings.Keeper
 	reports    *reports.Keeper
+	workloads  *workloads.Keeper
 	now        func() time.Time
 	evaluators map[string]Evaluator
 	builtins   []controller.Builtin
@@ -144,6 +149,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, reports: o.Reports,
+		workloads:  o.Workloads,
 		evaluators: o.Evaluators, now: o.Now,
 		builtins: o.Builtins, simulated: o.Simulation,
 		pollAfter: o.PollAfter, jitter: o.Jitter,
@@ -229,6 +235,10 @@ func New(o Options) *Server {
 		pb.RegisterMetricServiceServer(s.grpc, s)
 		s.health.SetServingStatus(pb.MetricService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 		s.metrics.registry.MustRegister(s.reports)
+	}
+	if s.workloads != nil {
+		pb.RegisterWorkloadServiceServer(s.grpc, s)
+		s.health.SetServingStatus(pb.WorkloadService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)

@@ -32,6 +32,7 @@ import (
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -117,6 +118,10 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	t.Cleanup(func() { _ = so.Samples.Close() })
 	so.Findings = findings.Open(findings.Options{Dir: filepath.Join(dir, "findings"), Now: so.Now})
 	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service})
+	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Now: co.Now,
+		NewID: co.NewID}); err != nil {
+		t.Fatal(err)
+	}
 	s := New(so)
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

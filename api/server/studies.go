@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -77,9 +76,7 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	if err := CheckID(r.ID); err != nil {
 		v.add("study_id", "%v", err)
 	}
-	if utf8.RuneCountInString(r.Display) > 63 {
-		v.add("study.display_name", "is longer than 63 characters")
-	}
+	checkDisplayName("study.display_name", r.Display, &v)
 	r.Spec = studySpec(req.GetStudy().GetSpec(), &c, &v)
 	if err := v.err(); err != nil {
 		return nil, s.statusOf(err)

@@ -68,6 +68,8 @@ type client struct {
 	samples  pb.TelemetryServiceClient
 	findings pb.FindingServiceClient
 	metrics  pb.MetricServiceClient
+
+	workloads pb.WorkloadServiceClient
 }
 
 // call connects and runs f, within the timeout unless f streams.
@@ -93,7 +95,8 @@ func (f *clientFlags) call(ctx context.Context, streams bool, run func(context.C
 			pb.NewMaintenanceServiceClient(conn), pb.NewAuditServiceClient(conn),
 			pb.NewRoundServiceClient(conn), pb.NewExplanationServiceClient(conn),
 			pb.NewStudyServiceClient(conn), pb.NewOperationServiceClient(conn), pb.NewTelemetryServiceClient(conn),
-			pb.NewFindingServiceClient(conn), pb.NewMetricServiceClient(conn)}))
+			pb.NewFindingServiceClient(conn), pb.NewMetricServiceClient(conn),
+			pb.NewWorkloadServiceClient(conn)}))
 }
 
 // about calls the service about the scheduler that the arguments name.

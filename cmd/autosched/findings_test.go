@@ -22,6 +22,12 @@ import (
 // sendEvent has the service store an event of the scheduler prod.
 func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails) {
 	t.Helper()
+	sendEventID(t, address, kind.String(), kind, at, job)
+}
+
+// sendEventID is sendEvent with the id of the event.
+func sendEventID(t *testing.T, address, id string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails) {
+	t.Helper()
 	flags := connectFlags{server: address}
 	conn, err := flags.dial()
 	if err != nil {
@@ -32,7 +38,7 @@ func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, j
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := &pb.Event{EventId: kind.String(), Kind: kind, SchedulerTime: timestamppb.New(at), Job: job}
+	event := &pb.Event{EventId: id, Kind: kind, SchedulerTime: timestamppb.New(at), Job: job}
 	err = stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/prod", Events: []*pb.Event{event}})
 	if err != nil {
 		t.Fatal(err)

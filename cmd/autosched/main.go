@@ -123,6 +123,7 @@ func newRootCmd() *cobra.Command {
 		newRoundsCmd(),
 		newStudyCmd(),
 		newTrialCmd(),
+		newWorkloadCmd(),
 		newOperationsCmd(),
 		newWhatIfCmd(),
 		newReplayCmd(),

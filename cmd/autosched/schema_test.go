@@ -153,6 +153,11 @@ func TestJSONHasASchema(t *testing.T) {
 		{"study cancel", "x/s" + registered, "study", false},
 		{"study propose", "x/s --trial 1" + registered, "configuration", false},
 		{"study delete", "x/s" + registered, "empty", false},
+		{"workload upload", "x/w " + jobs + registered, "upload-workload", false},
+		{"workload list", "x" + registered, "workloads", false},
+		{"workload get", "x/w" + registered, "workload", false},
+		{"workload download", "x/w --out " + dir + "/w.csv" + registered, "workload", false},
+		{"workload delete", "x/w" + registered, "empty", false},
 		{"scheduler delete", "x" + registered, "scheduler", false},
 		{"scheduler undelete", "x" + registered, "scheduler", false},
 		{"causal learn", "--data " + data + " --tiers " + tiers + " --out " + graph, "", false},
@@ -227,6 +232,7 @@ var covered = map[string]bool{"config watch": true, "config approve": true, "con
 	"findings show":     true, "findings ack": true, "findings snooze": true,
 	"findings false-positive": true, // TestFindingsInTheService
 	"findings act":            true, // TestAct
+	"workload generate":       true, // prints the message of workload get
 	"patterns watch":          true, // TestPatternsWatch
 	"conformance":             true, // TestConformance
 }

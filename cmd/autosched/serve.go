@@ -28,6 +28,7 @@ import (
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -83,7 +84,7 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
-and audit log, rounds.db, reports.db with the metrics that schedulers report, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
+and audit log, rounds.db, reports.db with the metrics that schedulers report, workloads.db with the jobs of workloads, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
 folder telemetry. One process opens it at a time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
 still needed of them.
 
@@ -467,6 +468,10 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	defer so.Findings.Close()
 	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service, Log: log})
 	defer so.Reports.Close()
+	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
+		return err
+	}
+	defer so.Workloads.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err

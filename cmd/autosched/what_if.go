@@ -48,20 +48,22 @@ func (c *client) values(ctx context.Context, scheduler string, sets []string) (m
 
 func newWhatIfCmd() *cobra.Command {
 	var f clientFlags
-	var sets []string
+	var sets, workloads []string
 	cmd := &cobra.Command{
 		Use:   "what-if SCHEDULER --set NAME=VALUE",
 		Short: "Simulate other values of a scheduler's parameters on its present futures",
 		Long: `Simulates values instead of those that run, from the state that the scheduler's events
 describe on, and compares the objective: over 1 is better. What keeps the values
 from being adopted by a round (constraints of the objective, guards) is named.
-Values that are not named are as in what runs. Nothing changes.
+Values that are not named are as in what runs. Nothing changes. With --workload it simulates
+workloads of the scheduler ('autosched workload') instead, each from an empty cluster on.
 
 Beside it stands what the causal model of 'autosched scheduler effects' predicts, if it is
 reliable: the ratio of the whole objective, and whether the values lie beyond what was
 measured. About a scheduler of type external, which is not simulated, it answers alone.`,
 		Example: `  autosched what-if tiresias --set queues=4
-  autosched what-if tiresias --set starve_limit=8h --set lease=10m --json`,
+  autosched what-if tiresias --set starve_limit=8h --set lease=10m --json
+  autosched what-if tiresias --set queues=4 --workload july`,
 		ValidArgsFunction: registered(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
@@ -69,7 +71,18 @@ measured. About a scheduler of type external, which is not simulated, it answers
 				if err != nil {
 					return err
 				}
-				got, err := c.ask.WhatIf(ctx, &pb.WhatIfRequest{Name: name, Parameters: values})
+				req := &pb.WhatIfRequest{Name: name, Parameters: values}
+				for _, w := range workloads {
+					if !strings.Contains(w, "/") {
+						w = name + "/" + w
+					}
+					full, err := workloadArg(w)
+					if err != nil {
+						return err
+					}
+					req.Workloads = append(req.Workloads, full)
+				}
+				got, err := c.ask.WhatIf(ctx, req)
 				if err != nil {
 					return err
 				}
@@ -83,6 +96,8 @@ measured. About a scheduler of type external, which is not simulated, it answers
 	}
 	f.add(cmd)
 	addSets(cmd, &sets)
+	cmd.Flags().StringSliceVar(&workloads, "workload", nil,
+		"workload of the scheduler to simulate instead of its futures; repeat for more")
 	return cmd
 }
 
@@ -92,7 +107,7 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 	if n := r.GetIncumbentRevision(); n > 0 {
 		running = fmt.Sprintf("revision %d", n)
 	}
-	if r.GetSchedulerTime() != nil {
+	if r.GetSchedulerTime() != nil || len(r.GetWorkloads()) > 0 {
 		printSimulated(w, r, words, running)
 	}
 	printPredicted(w, r.GetCausalPrediction())
@@ -119,8 +134,16 @@ func printPredicted(w io.Writer, p *pb.CausalPrediction) {
 
 // printSimulated prints what was simulated.
 func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running string) {
-	fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
-		plural(int(r.GetFutures()), "future"))
+	if all := r.GetWorkloads(); len(all) > 0 {
+		var names []string
+		for _, name := range all {
+			names = append(names, shortWorkload(name))
+		}
+		fmt.Fprintf(w, "simulated\ton %s\n", strings.Join(names, ", "))
+	} else {
+		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+			plural(int(r.GetFutures()), "future"))
+	}
 	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
 	if r.GetRatioHigh() > 0 {
 		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(r.GetRatioLow()), shortNumber(r.GetRatioHigh()))

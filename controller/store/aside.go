@@ -18,11 +18,12 @@ import (
 const (
 	roundsFile    = "rounds.db"
 	reportsFile   = "reports.db"
+	workloadsFile = "workloads.db"
 	damagedSuffix = ".damaged" // of a file that is not read
 )
 
 // asideFiles are the names of these files.
-var asideFiles = []string{roundsFile, reportsFile}
+var asideFiles = []string{roundsFile, reportsFile, workloadsFile}
 
 // asideFile is one of these files.
 type asideFile struct {
@@ -33,7 +34,7 @@ type asideFile struct {
 
 // aside returns the file of a name, nil for others.
 func (r *Store) aside(name string) *asideFile {
-	for _, s := range []*asideFile{&r.rounds, &r.reports} {
+	for _, s := range []*asideFile{&r.rounds, &r.reports, &r.workloads} {
 		if s.name == name {
 			return s
 		}

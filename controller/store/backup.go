@@ -20,6 +20,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -377,6 +378,7 @@ func Inspect(dir string) (*Report, error) {
 	r := newStore(dir)
 	r.now, r.readOnly = time.Now, true
 	var report Report
+	var kept []workloads.Saved
 	file := func(name string) (*FileReport, error) {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
@@ -407,6 +409,11 @@ func Inspect(dir string) (*Report, error) {
 			}
 			report.Studies, report.StudyDamage, err = r.LoadStudies()
 			f.Damage = errors.Join(f.Damage, err)
+			kept, damage, err = r.LoadWorkloads()
+			for _, d := range damage {
+				err = errors.Join(err, d.Err)
+			}
+			f.Damage = errors.Join(f.Damage, err)
 		}
 	}
 	names, err := segmentNames(dir)
@@ -428,12 +435,20 @@ func Inspect(dir string) (*Report, error) {
 		f, err := file(name)
 		switch {
 		case errors.Is(err, os.ErrNotExist): // before the first record
+			if name == workloadsFile && len(kept) > 0 {
+				report.Files = append(report.Files, FileReport{Name: name, Damage: fmt.Errorf("%w: %d workloads have no jobs",
+					err, len(kept))})
+			}
 		case err != nil:
 			return nil, err
 		default:
 			defer r.closeAside(r.aside(name))
 			for _, s := range report.Schedulers {
-				f.Damage = errors.Join(f.Damage, r.checkAside(r.aside(name), s.Scheduler.UID))
+				check := r.checkAside
+				if name == workloadsFile { // texts that no record refers to do not count
+					check = func(_ *asideFile, uid string) error { return r.checkWorkloads(kept, s.Scheduler.ID, uid) }
+				}
+				f.Damage = errors.Join(f.Damage, check(r.aside(name), s.Scheduler.UID))
 			}
 		}
 	}

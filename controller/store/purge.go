@@ -11,9 +11,9 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// Purge removes a scheduler with its events, rounds and reports, and request ids. Events go first, so that no
-// later scheduler of the same id has them: what was cut short is done by calling it again. Pages
-// that cannot be read keep theirs.
+// Purge removes a scheduler with its events, rounds, reports and workloads, and request ids. Events go first, so
+// that no later scheduler of the same id has them: what was cut short is done by calling it again. Pages that cannot
+// be read keep theirs.
 func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 	scheduler := e.Scheduler
 	if scheduler != "" {
@@ -45,7 +45,7 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 				}
 			}
 		}
-		for _, name := range []string{configsBucket, revisionsBucket, studiesBucket} {
+		for _, name := range []string{configsBucket, revisionsBucket, studiesBucket, workloadsBucket} {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				err := b.DeleteBucket([]byte(scheduler))
 				if err != nil && !errors.Is(err, bolterrors.ErrBucketNotFound) {

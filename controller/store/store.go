@@ -92,8 +92,8 @@ type Store struct {
 
 	cursors sync.Map // cursors of the last events by scheduler
 
-	rounds, reports asideFile
-	readOnly        bool // of a Reader
+	rounds, reports, workloads asideFile
+	readOnly                   bool // of a Reader
 
 	studying sync.Mutex   // guards queued and writing
 	queued   []*studyCall // changes of studies that wait for a commit
@@ -110,7 +110,8 @@ type Store struct {
 }
 
 func newStore(dir string) *Store {
-	return &Store{dir: dir, rounds: asideFile{name: roundsFile}, reports: asideFile{name: reportsFile}}
+	return &Store{dir: dir, rounds: asideFile{name: roundsFile}, reports: asideFile{name: reportsFile},
+		workloads: asideFile{name: workloadsFile}}
 }
 
 // Open opens a directory, creating it if there is none, and locks it against

@@ -70,6 +70,7 @@ var layers = []layer{
 	{"controller/watch", 0, nil},
 	{"controller/samples", 4, []string{"telemetry", "internal/atomicfile", "internal/cputime"}},
 	{"controller/findings", 5, []string{"patterns", "telemetry", "workload", "internal/atomicfile"}},
+	{"controller/workloads", 5, []string{"controller", "controller/audit", "workload", "internal/stats"}},
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "search/effects", "rollout", "round", "fidelity",
 		"generation", "energy", "simulator", "space", "workload"}},
 	{"rollout", 5, []string{"round", "energy", "space", "internal"}},

@@ -328,7 +328,10 @@ type WhatIfRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required. Values by parameter id. Those that are not named are as in what runs, and adapt to
 	// these: arrays to their length, parameters that begin to count to their defaults.
-	Parameters    map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Workloads to simulate instead of futures, schedulers/{scheduler}/workloads/{workload}: at most 16, each alone, from
+	// an empty cluster on. Of a workload that was generated so, jobs that were active at its time begin anew.
+	Workloads     []string `protobuf:"bytes,3,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,9 +380,16 @@ func (x *WhatIfRequest) GetParameters() map[string]*structpb.Value {
 	return nil
 }
 
+func (x *WhatIfRequest) GetWorkloads() []string {
+	if x != nil {
+		return x.Workloads
+	}
+	return nil
+}
+
 type WhatIfResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The event time from which on was simulated.
+	// The event time from which on was simulated; unset for workloads.
 	SchedulerTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=scheduler_time,json=schedulerTime,proto3" json:"scheduler_time,omitempty"`
 	// What runs.
 	Incumbent *Outlook `protobuf:"bytes,2,opt,name=incumbent,proto3" json:"incumbent,omitempty"`
@@ -387,13 +397,13 @@ type WhatIfResponse struct {
 	Candidate *Outlook `protobuf:"bytes,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
 	// The incumbent's controllable objective over the candidate's: above 1 the candidate is better.
 	ControllableRatio float64 `protobuf:"fixed64,4,opt,name=controllable_ratio,json=controllableRatio,proto3" json:"controllable_ratio,omitempty"`
-	// Its 95 % confidence interval over the futures; both 0 with fewer than three.
+	// Its 95 % confidence interval over the futures, or the workloads; both 0 with fewer than three.
 	RatioLow  float64 `protobuf:"fixed64,5,opt,name=ratio_low,json=ratioLow,proto3" json:"ratio_low,omitempty"`
 	RatioHigh float64 `protobuf:"fixed64,6,opt,name=ratio_high,json=ratioHigh,proto3" json:"ratio_high,omitempty"`
 	// What keeps the candidate from being adopted: constraints of the objective, and guards, that it
 	// is beyond, for people.
 	Limits []string `protobuf:"bytes,7,rep,name=limits,proto3" json:"limits,omitempty"`
-	// The number of simulated futures.
+	// The number of simulated futures; 0 for workloads.
 	Futures int32 `protobuf:"varint,8,opt,name=futures,proto3" json:"futures,omitempty"`
 	// The revision that runs, 0 for the registered defaults.
 	IncumbentRevision int64 `protobuf:"varint,9,opt,name=incumbent_revision,json=incumbentRevision,proto3" json:"incumbent_revision,omitempty"`
@@ -402,8 +412,10 @@ type WhatIfResponse struct {
 	// What the causal model says, of a scheduler of type external without all above but the parameters and the
 	// revisions.
 	CausalPrediction *CausalPrediction `protobuf:"bytes,11,opt,name=causal_prediction,json=causalPrediction,proto3" json:"causal_prediction,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The workloads that were simulated, in order; none: the futures.
+	Workloads     []string `protobuf:"bytes,12,rep,name=workloads,proto3" json:"workloads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WhatIfResponse) Reset() {
@@ -509,6 +521,13 @@ func (x *WhatIfResponse) GetSchedulerRevision() int64 {
 func (x *WhatIfResponse) GetCausalPrediction() *CausalPrediction {
 	if x != nil {
 		return x.CausalPrediction
+	}
+	return nil
+}
+
+func (x *WhatIfResponse) GetWorkloads() []string {
+	if x != nil {
+		return x.Workloads
 	}
 	return nil
 }
@@ -1600,15 +1619,16 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\fparameter_id\x18\x01 \x01(\tR\vparameterId\x12*\n" +
 	"\x04from\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x04from\x12&\n" +
 	"\x02to\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x02to\x12#\n" +
-	"\rconstraint_id\x18\x04 \x01(\tR\fconstraintId\"\xd1\x01\n" +
+	"\rconstraint_id\x18\x04 \x01(\tR\fconstraintId\"\xf4\x01\n" +
 	"\rWhatIfRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12P\n" +
 	"\n" +
 	"parameters\x18\x02 \x03(\v2+.autosched.v1.WhatIfRequest.ParametersEntryB\x03\xe0A\x02R\n" +
-	"parameters\x1aU\n" +
+	"parameters\x12!\n" +
+	"\tworkloads\x18\x03 \x03(\tB\x03\xe0A\x01R\tworkloads\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x85\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xa3\x04\n" +
 	"\x0eWhatIfResponse\x12A\n" +
 	"\x0escheduler_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\rschedulerTime\x123\n" +
 	"\tincumbent\x18\x02 \x01(\v2\x15.autosched.v1.OutlookR\tincumbent\x123\n" +
@@ -1622,7 +1642,8 @@ const file_autosched_v1_explanation_proto_rawDesc = "" +
 	"\x12incumbent_revision\x18\t \x01(\x03R\x11incumbentRevision\x12-\n" +
 	"\x12scheduler_revision\x18\n" +
 	" \x01(\x03R\x11schedulerRevision\x12K\n" +
-	"\x11causal_prediction\x18\v \x01(\v2\x1e.autosched.v1.CausalPredictionR\x10causalPrediction\"\x80\x02\n" +
+	"\x11causal_prediction\x18\v \x01(\v2\x1e.autosched.v1.CausalPredictionR\x10causalPrediction\x12\x1c\n" +
+	"\tworkloads\x18\f \x03(\tR\tworkloads\"\x80\x02\n" +
 	"\x10CausalPrediction\x12A\n" +
 	"\vreliability\x18\x01 \x01(\v2\x1f.autosched.v1.CausalReliabilityR\vreliability\x12\x14\n" +
 	"\x05ratio\x18\x02 \x01(\x01R\x05ratio\x12\x1b\n" +

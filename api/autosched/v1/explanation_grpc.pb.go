@@ -33,7 +33,7 @@ type ExplanationServiceClient interface {
 	// ValidateParameters returns the valid values nearest to those asked for, and the rules that
 	// changed them.
 	ValidateParameters(ctx context.Context, in *ValidateParametersRequest, opts ...grpc.CallOption) (*ValidateParametersResponse, error)
-	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
+	// WhatIf simulates values instead of those that run, on futures of the latest event time, or on workloads. It
 	// waits for a round under way, and takes turns with the rounds of other schedulers. About a scheduler of
 	// type external, which is not simulated, the causal model answers alone, if it is reliable.
 	WhatIf(ctx context.Context, in *WhatIfRequest, opts ...grpc.CallOption) (*WhatIfResponse, error)
@@ -104,7 +104,7 @@ type ExplanationServiceServer interface {
 	// ValidateParameters returns the valid values nearest to those asked for, and the rules that
 	// changed them.
 	ValidateParameters(context.Context, *ValidateParametersRequest) (*ValidateParametersResponse, error)
-	// WhatIf simulates values instead of those that run, on futures of the latest event time. It
+	// WhatIf simulates values instead of those that run, on futures of the latest event time, or on workloads. It
 	// waits for a round under way, and takes turns with the rounds of other schedulers. About a scheduler of
 	// type external, which is not simulated, the causal model answers alone, if it is reliable.
 	WhatIf(context.Context, *WhatIfRequest) (*WhatIfResponse, error)

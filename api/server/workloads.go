@@ -1,0 +1,442 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+const (
+	workloadsSegment = "/workloads/"
+	workloadForm     = "schedulers/{scheduler}/workloads/{workload}"
+	// maxRows and maxUpload (bytes after decompression) bound an upload: formats have several rows for a job, and more
+	// to say of it than is kept.
+	maxRows   = 10 * workloads.MaxJobs
+	maxUpload = 4 * workloads.MaxBytes
+)
+
+var workloadName = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
+
+func nameOfWorkload(scheduler, id string) string {
+	return schedulerName(scheduler) + workloadsSegment + id
+}
+
+// parseWorkload reads schedulers/{scheduler}/workloads/{workload}.
+func parseWorkload(field, name string) (scheduler, id string, err error) {
+	m := workloadName.FindStringSubmatch(name)
+	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
+		return "", "", invalid(field, "%q is not of the form %s", name, workloadForm)
+	}
+	return m[1], m[2], nil
+}
+
+// newWorkload is what a request says of a workload that it makes.
+type newWorkload interface {
+	proto.Message
+	GetParent() string
+	GetWorkloadId() string
+	GetDisplayName() string
+	GetLabels() map[string]string
+}
+
+// workloadFromProto reads what a request says of a workload that it makes, and adds what is wrong with it.
+func workloadFromProto(req newWorkload, v *violations) (scheduler string, r workloads.Record) {
+	r = workloads.Record{ID: req.GetWorkloadId(), Display: req.GetDisplayName(), Labels: req.GetLabels()}
+	scheduler, err := parseScheduler("parent", req.GetParent())
+	if bad := (violations)(nil); errors.As(err, &bad) {
+		*v = append(*v, bad...)
+	}
+	if err := CheckID(r.ID); err != nil {
+		v.add("workload_id", "%v", err)
+	}
+	checkDisplayName("display_name", r.Display, v)
+	checkLabels("labels", r.Labels, v)
+	return scheduler, r
+}
+
+// GenerateWorkload makes a workload of the events of a scheduler.
+func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadRequest) (*pb.Workload, error) {
+	var v violations
+	scheduler, r := workloadFromProto(req, &v)
+	f := controller.Future{Index: int(req.GetFuture()), Seed: req.Seed}
+	if f.Index < 0 {
+		v.add("future", "%d is negative", f.Index)
+	}
+	window := req.GetEndedJobs()
+	from := bound("ended_jobs.start_time", window.GetStartTime(), &v)
+	to := bound("ended_jobs.end_time", window.GetEndTime(), &v)
+	switch {
+	case window != nil && (req.Seed != nil || f.Index > 0):
+		v.add("ended_jobs", "has neither a seed nor futures")
+	case req.GetRound() != "":
+		of, sequence, err := parseRound("round", req.GetRound())
+		if bad := (violations)(nil); errors.As(err, &bad) {
+			v = append(v, bad...)
+		} else if f.Round = sequence; of != scheduler && scheduler != "" {
+			v.add("round", "%q is of another scheduler", req.GetRound())
+		}
+	}
+	if err := v.err(); err != nil {
+		return nil, s.statusOf(err)
+	}
+	if err := s.workloads.Free(scheduler, r.ID); err != nil {
+		return nil, s.statusOf(err)
+	}
+	err := s.workloads.Make(func() (err error) {
+		var w *workload.Workload
+		if r.Origin = workloads.Generated; window != nil {
+			r.Origin = workloads.Historical
+			w, err = s.service.EndedJobs(ctx, scheduler, from, to)
+		} else {
+			w, f, err = s.service.Future(ctx, scheduler, f)
+			r.Future = &f
+		}
+		if err != nil {
+			return err
+		}
+		c, _, err := s.service.Scheduler(scheduler)
+		if err == nil {
+			r, err = s.workloads.Add(ctx, scheduler, r, w, c.Cluster.Groups)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.workloadToProto(scheduler, &r), nil
+}
+
+// bound is a time that bounds others, zero for none.
+func bound(field string, t *timestamppb.Timestamp, v *violations) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	var c converter
+	if c.time(field, t); c.first != nil {
+		v.add(c.first.field, "%s", c.first.why)
+	}
+	return t.AsTime()
+}
+
+// UploadWorkload stores jobs that the caller sends.
+func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) error {
+	out, err := s.upload(stream)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	return stream.SendAndClose(out)
+}
+
+func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.UploadWorkloadResponse, error) {
+	ctx := stream.Context()
+	body := newUpload(s, stream)
+	first, err := body.next()
+	if errors.Is(err, io.EOF) {
+		return nil, invalid("parent", "is required: the upload has no request")
+	} else if err != nil {
+		return nil, err
+	}
+	var v violations
+	scheduler, r := workloadFromProto(first, &v)
+	if len(first.GetRequestId()) > longestRequestID {
+		v.add("request_id", "is longer than %d bytes", longestRequestID)
+	}
+	if err := v.err(); err != nil {
+		return nil, err
+	}
+	if _, _, err := s.service.Scheduler(scheduler); err != nil {
+		return nil, err
+	}
+	leave, err := s.quota.stream(ctx, scheduler)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if first.GetValidateOnly() {
+		ctx = controller.ValidateOnly(ctx)
+	}
+	out := &pb.UploadWorkloadResponse{}
+	err = s.workloads.Make(func() error {
+		body.rest = first.GetData()
+		w, report, err := trace.Read(body, r.ID, trace.Options{Context: ctx, Format: first.GetFormat(),
+			Strict: first.GetStrict(), MaxRows: maxRows, MaxBytes: maxUpload})
+		switch {
+		case body.err != nil && !errors.Is(body.err, io.EOF):
+			return body.err
+		case errors.Is(err, trace.ErrLimit):
+			return fmt.Errorf("%w: %w", workloads.ErrLimit, err)
+		case err != nil:
+			return invalid("data", "%s", strings.TrimPrefix(err.Error(), "trace "+r.ID+": "))
+		}
+		r.Origin, r.Rejected, r.LeftOut = workloads.Uploaded, report.Rejected, report.LeftOut
+		reportToProto(report, out)
+		out.Workload, err = s.addOnce(ctx, scheduler, r, w, report.Machines, first)
+		return err
+	})
+	return out, err
+}
+
+// addOnce adds a workload, once if its upload has a request_id.
+func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Record, w *workload.Workload,
+	nodes []workload.NodeGroup, first *pb.UploadWorkloadRequest) (*pb.Workload, error) {
+	add := func(ctx context.Context) (string, error) {
+		var err error
+		r, err = s.workloads.Add(ctx, scheduler, r, w, nodes)
+		return nameOfWorkload(scheduler, r.ID), err
+	}
+	if first.GetRequestId() == "" || first.GetValidateOnly() {
+		_, err := add(ctx)
+		return s.workloadToProto(scheduler, &r), err
+	}
+	content := proto.Clone(first).(*pb.UploadWorkloadRequest)
+	content.RequestId, content.Data = "", nil
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(append(text, w.Digest()...))
+	before, err := s.service.Once(ctx, controller.Request{ID: first.GetRequestId(), Digest: hex.EncodeToString(sum[:]),
+		Scheduler: scheduler, Method: "UploadWorkload"}, add)
+	if err == nil && before != nil {
+		r, err = s.workloads.Get(scheduler, r.ID)
+	}
+	return s.workloadToProto(scheduler, &r), err
+}
+
+// upload is the file that the requests of an upload hold.
+type upload struct {
+	server   *Server
+	ctx      context.Context
+	requests chan *pb.UploadWorkloadRequest
+	ended    chan error
+	rest     []byte // that is not read yet
+	err      error  // why there is no more
+}
+
+func newUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *upload {
+	u := &upload{server: s, ctx: stream.Context(), requests: make(chan *pb.UploadWorkloadRequest),
+		ended: make(chan error, 1)}
+	go func() { // ends with the handler, which ends the context
+		for {
+			req, err := stream.Recv()
+			if err != nil {
+				u.ended <- err
+				return
+			}
+			select {
+			case u.requests <- req:
+			case <-u.ctx.Done():
+				return
+			}
+		}
+	}()
+	return u
+}
+
+func (u *upload) next() (*pb.UploadWorkloadRequest, error) {
+	select {
+	case req := <-u.requests:
+		return req, nil
+	case err := <-u.ended:
+		return nil, err
+	case <-u.server.draining:
+		return nil, errDraining
+	case <-u.ctx.Done():
+		return nil, u.ctx.Err()
+	}
+}
+
+// Read reads the parts.
+func (u *upload) Read(p []byte) (int, error) {
+	for len(u.rest) == 0 {
+		if u.err != nil {
+			return 0, u.err
+		}
+		var req *pb.UploadWorkloadRequest
+		if req, u.err = u.next(); u.err == nil {
+			u.rest = req.GetData()
+		}
+	}
+	n := copy(p, u.rest)
+	u.rest = u.rest[n:]
+	return n, nil
+}
+
+func reportToProto(r *trace.Report, out *pb.UploadWorkloadResponse) {
+	out.Format, out.RejectedRowCount = r.Format, int32(r.Rejected)
+	for _, x := range r.First {
+		description := x.Reason
+		if x.Value != "" {
+			description = x.Value + ": " + x.Reason
+		}
+		out.RejectedRows = append(out.RejectedRows, &pb.UploadWorkloadResponse_RejectedRow{Line: int32(x.Line),
+			Field: x.Field, Description: description})
+	}
+	for _, x := range r.LeftOutReasons {
+		if out.LeftOutJobCounts == nil {
+			out.LeftOutJobCounts = map[string]int32{}
+		}
+		out.LeftOutJobCounts[x.Reason] = int32(x.Jobs)
+	}
+}
+
+// maxAsked bounds the workloads of a question.
+const maxAsked = 16
+
+// jobsOf reads workloads of a scheduler by name.
+func (s *Server) jobsOf(ctx context.Context, scheduler string, names []string) (all []*workload.Workload, err error) {
+	if len(names) > maxAsked {
+		return nil, invalid("workloads", "are %d, more than %d", len(names), maxAsked)
+	}
+	for i, name := range names {
+		field := fmt.Sprintf("workloads[%d]", i)
+		of, id, err := parseWorkload(field, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case of != scheduler:
+			return nil, invalid(field, "%q is of another scheduler", name)
+		case s.workloads == nil:
+			return nil, invalid(field, "the service keeps no workloads")
+		}
+		_, w, err := s.workloads.Jobs(ctx, scheduler, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// GetWorkload returns a workload.
+func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb.Workload, error) {
+	scheduler, id, err := parseWorkload("name", req.GetName())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	r, err := s.workloads.Get(scheduler, id)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return s.workloadToProto(scheduler, &r), nil
+}
+
+// ListWorkloads lists the workloads of a scheduler.
+func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) (*pb.ListWorkloadsResponse, error) {
+	scheduler, err := parseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	some := func(after token, n int) ([]*pb.Workload, error) {
+		all, err := s.workloads.List(scheduler, after.After, n)
+		return mapped(all, func(r *workloads.Record) *pb.Workload { return s.workloadToProto(scheduler, r) }), err
+	}
+	of := schedulerName(scheduler) + workloadsSegment
+	place := func(x *pb.Workload) token { return token{After: strings.TrimPrefix(x.GetName(), of)} }
+	page, next, err := list[*pb.Workload]{some: some, place: place}.page(s.pages, req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	return &pb.ListWorkloadsResponse{Workloads: page, NextPageToken: next}, nil
+}
+
+// DeleteWorkload removes a workload.
+func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadRequest) (*emptypb.Empty, error) {
+	scheduler, id, err := parseWorkload("name", req.GetName())
+	if err == nil {
+		err = s.workloads.Delete(ctx, scheduler, id, func(r *workloads.Record) error {
+			return matches(req.GetEtag(), s.workloadEtag(r))
+		})
+	}
+	return &emptypb.Empty{}, s.statusOf(err)
+}
+
+// DownloadWorkload sends the jobs of a workload.
+func (s *Server) DownloadWorkload(req *pb.DownloadWorkloadRequest,
+	stream pb.WorkloadService_DownloadWorkloadServer) error {
+	scheduler, id, err := parseWorkload("name", req.GetName())
+	if err != nil {
+		return s.statusOf(err)
+	}
+	r, text, err := s.workloads.Text(scheduler, id)
+	if err != nil {
+		return s.statusOf(err)
+	}
+	send := &download{stream: stream, sum: sha256.New()}
+	in, err := workloads.Open(text)
+	if err == nil {
+		_, err = io.CopyBuffer(send, in, make([]byte, backupPart))
+	}
+	switch {
+	case send.err != nil:
+		return s.statusOf(send.err)
+	case err != nil:
+		return s.statusOf(fmt.Errorf("%w: %w", workloads.ErrDamaged, err))
+	case hex.EncodeToString(send.sum.Sum(nil)) != r.SHA256:
+		return s.statusOf(fmt.Errorf("%w: it has another SHA-256", workloads.ErrDamaged))
+	}
+	return nil
+}
+
+// download sends what is written to it.
+type download struct {
+	stream pb.WorkloadService_DownloadWorkloadServer
+	sum    hash.Hash
+	err    error
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	d.sum.Write(p)
+	if d.err = d.stream.Send(&pb.DownloadWorkloadResponse{Data: p}); d.err != nil {
+		return 0, d.err
+	}
+	return len(p), nil
+}
+
+func (s *Server) workloadEtag(r *workloads.Record) string {
+	return fmt.Sprintf("%x-%.8s", s.service.Epoch().Counter, r.UID)
+}
+
+var workloadOrigins = map[workloads.Origin]pb.Workload_Origin{workloads.Generated: pb.Workload_GENERATED,
+	workloads.Uploaded: pb.Workload_UPLOADED, workloads.Historical: pb.Workload_HISTORICAL}
+
+func (s *Server) workloadToProto(scheduler string, r *workloads.Record) *pb.Workload {
+	quantiles := func(q *workloads.Quantiles) *pb.WorkloadStatistics_Quantiles {
+		return &pb.WorkloadStatistics_Quantiles{P10: q.P10, P50: q.P50, P90: q.P90, P99: q.P99, Max: q.Max,
+			Mean: q.Mean}
+	}
+	x := &r.Stats
+	out := &pb.Workload{Name: nameOfWorkload(scheduler, r.ID), Uid: r.UID, DisplayName: r.Display,
+		Labels: r.Labels, Origin: workloadOrigins[r.Origin], CreateTime: timestamppb.New(r.Created),
+		Etag: s.workloadEtag(r), Sha256: r.SHA256, SizeBytes: r.Size,
+		RejectedRowCount: int32(r.Rejected), LeftOutJobCount: int32(r.LeftOut),
+		Statistics: &pb.WorkloadStatistics{JobCount: int32(x.Jobs), Gpus: x.GPUs, GpuHours: x.GPUHours,
+			FirstSubmitTime: timestamppb.New(x.First), LastSubmitTime: timestamppb.New(x.Last), Load: x.Load,
+			WiderJobCount: int32(x.Wider), DurationSeconds: quantiles(&x.Duration), WidthGpus: quantiles(&x.Width)}}
+	if f := r.Future; f != nil {
+		out.Future = &pb.Workload_Future{SchedulerTime: timestamppb.New(f.At), Future: int32(f.Index), Seed: *f.Seed,
+			Horizon: durationpb.New(f.Horizon), ActiveJobCount: int32(f.Active)}
+		if f.Round > 0 {
+			out.Future.Round = roundName(scheduler, f.Round)
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/controller/workloads"
+)
+
+func addWorkload(t *testing.T, s *store.Store, id string, text []byte) {
+	t.Helper()
+	if err := s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "us", Text: text,
+		Record: workloads.Record{ID: id, UID: "u" + id, Stored: int64(len(text))}, Audit: &audit.Record{Resource: id},
+		Request: &controller.Request{ID: "r" + id}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A workload has its jobs, its record in the audit log and its request after the store is opened again; a deleted
+// one has nothing, and what a crash left goes.
+func TestWorkloads(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *store.Store {
+		t.Helper()
+		s, err := store.Open(dir, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	s := open()
+	long := bytes.Repeat([]byte("0123456789abcdef"), 100_000) // several parts
+	addWorkload(t, s, "a", long)
+	addWorkload(t, s, "b", []byte("of b"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open()
+	saved, damage, err := s.LoadWorkloads()
+	if err != nil || len(damage) > 0 || len(saved) != 2 || saved[0].Scheduler != "s" || saved[0].Record.UID != "ua" {
+		t.Fatalf("%+v %v %v", saved, damage, err)
+	}
+	if text, err := s.WorkloadText("us", "ua"); err != nil || !bytes.Equal(text, long) {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	audited := 0
+	if err := s.Audit(0, false, func([]byte) bool { audited++; return true }); err != nil || audited != 2 {
+		t.Errorf("%d records of the audit log, %v", audited, err)
+	}
+	if _, requests, _, err := s.Load(); err != nil || len(requests) != 2 {
+		t.Errorf("%v %v", requests, err)
+	}
+	if err := s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "us", Delete: true,
+		Record: workloads.Record{ID: "a", UID: "ua"}, Audit: &audit.Record{Resource: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the text of a deleted workload: %v", err)
+	}
+	if err := s.KeepWorkloads("us", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.WorkloadText("us", "ub"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the text of a workload that is not kept: %v", err)
+	}
+	addWorkload(t, s, "c", []byte("of c"))
+	if err := s.Purge(context.Background(), controller.Expired{Scheduler: "s", UID: "us",
+		Audit: &audit.Record{Resource: "s"}}); err != nil {
+		t.Fatal(err)
+	}
+	if saved, _, err := s.LoadWorkloads(); err != nil || len(saved) > 0 {
+		t.Errorf("after the scheduler was purged: %v %v", saved, err)
+	}
+	if _, err := s.WorkloadText("us", "uc"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the text of a purged scheduler: %v", err)
+	}
+}
+
+// A file of texts that is damaged is set aside: records stay, and workloads can be added.
+func TestDamagedWorkloads(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addWorkload(t, s, "a", []byte("of a"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "workloads.db")
+	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, 1<<16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = store.Open(dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("of a damaged file: %v", err)
+	}
+	if _, err := os.Stat(path + ".damaged"); err != nil {
+		t.Error(err)
+	}
+	addWorkload(t, s, "b", []byte("of b"))
+	if text, err := s.WorkloadText("us", "ub"); err != nil || string(text) != "of b" {
+		t.Errorf("%s %v", text, err)
+	}
+	if saved, _, err := s.LoadWorkloads(); err != nil || len(saved) != 2 {
+		t.Errorf("%v %v", saved, err)
+	}
+}
