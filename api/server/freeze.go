@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -24,22 +25,32 @@ const longestReason = 1000
 
 // FreezeTuning keeps the service from changing what schedulers run.
 func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse, error) {
+	until, err := lasting(req)
+	if err != nil {
+		return nil, s.statusOf(err)
+	}
+	done, err := s.freeze(ctx, req, &rollout.Freeze{Reason: req.GetReason(), Actor: access.FromContext(ctx).Name,
+		Created: time.Now().UTC(), Until: until})
+	return &pb.FreezeTuningResponse{Schedulers: done}, err
+}
+
+// lasting checks why something is to last, and reads until when: the zero time for always.
+func lasting(req interface {
+	GetReason() string
+	GetExpireTime() *timestamppb.Timestamp
+}) (until time.Time, err error) {
 	var v violations
-	if n := utf8.RuneCountInString(req.GetReason()); n == 0 || n > longestReason {
+	if n := utf8.RuneCountInString(strings.TrimSpace(req.GetReason())); n == 0 || n > longestReason {
 		v.add("reason", "it has %d characters: want 1 to %d", n, longestReason)
 	}
-	f := &rollout.Freeze{Reason: req.GetReason(), Actor: access.FromContext(ctx).Name, Created: time.Now().UTC()}
 	if t := req.GetExpireTime(); t != nil {
 		if err := t.CheckValid(); err != nil {
 			v.add("expire_time", "%v", err)
+		} else if until = t.AsTime(); until.Year() < firstYear {
+			v.add("expire_time", "is before %d", firstYear)
 		}
-		f.Until = t.AsTime()
 	}
-	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
-	}
-	done, err := s.freeze(ctx, req, f)
-	return &pb.FreezeTuningResponse{Schedulers: done}, err
+	return until, v.err()
 }
 
 // PinConfiguration offers values and keeps them on offer.
@@ -48,21 +59,11 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	var v violations
-	if n := utf8.RuneCountInString(req.GetReason()); n == 0 || n > longestReason {
-		v.add("reason", "it has %d characters: want 1 to %d", n, longestReason)
-	}
-	pin := rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx)}
-	if t := req.GetExpireTime(); t != nil {
-		if err := t.CheckValid(); err != nil {
-			v.add("expire_time", "%v", err)
-		}
-		pin.Until = t.AsTime()
-	}
-	if err := v.err(); err != nil {
+	until, err := lasting(req)
+	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Pin(ctx, id, pin,
+	c, err := s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
 		func(sp *space.Space, offered space.Config) (space.Config, error) {
 			if len(req.GetParameters()) == 0 {
 				return offered, nil

@@ -73,3 +73,32 @@ func TestFreezeTuning(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLasting: a freeze and a pin are not for ever where an instant is meant, and say why.
+func TestLasting(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_AUTO)
+	ctx, name := background(t), "schedulers/prod"
+	for field, c := range map[string]struct {
+		reason string
+		until  *timestamppb.Timestamp
+	}{
+		"reason":      {" \n\t", nil},
+		"expire_time": {"why", timestamppb.New(time.Time{})},
+	} {
+		refuses(t, codes.InvalidArgument, field, func() error {
+			_, err := f.config.PinConfiguration(ctx, &pb.PinConfigurationRequest{Parent: name, Reason: c.reason,
+				ExpireTime: c.until})
+			return err
+		})
+		refuses(t, codes.InvalidArgument, field, func() error {
+			_, err := f.tuning.FreezeTuning(ctx, &pb.FreezeTuningRequest{Name: name, Reason: c.reason,
+				ExpireTime: c.until})
+			return err
+		})
+	}
+	got, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil || got.GetPin() != nil || got.GetFreeze() != nil {
+		t.Errorf("%v %v", got, err)
+	}
+}

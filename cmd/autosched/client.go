@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -115,7 +117,22 @@ func (f *clientFlags) show(cmd *cobra.Command, answer proto.Message, print func(
 	if f.json {
 		return printProto(cmd.OutOrStdout(), answer, false)
 	}
-	return print(cmd.OutOrStdout())
+	return print(printable{cmd.OutOrStdout()})
+}
+
+// printable has question marks for control characters of texts that others wrote, such as the reason of a refusal: a
+// terminal would obey them.
+type printable struct{ io.Writer }
+
+// Write implements [io.Writer].
+func (p printable) Write(text []byte) (int, error) {
+	_, err := p.Writer.Write(bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return '?'
+		}
+		return r
+	}, text))
+	return len(text), err
 }
 
 // say is show for an answer of one line.

@@ -331,3 +331,33 @@ func TestValuesLineNamesSpecialValues(t *testing.T) {
 		}
 	}
 }
+
+// TestPrintable: what a scheduler or another operator wrote does not reach the terminal as its control characters.
+func TestPrintable(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	call := func(cmd *cobra.Command, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(t.Context(), cmd, "", &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return out.String()
+	}
+	call(newSchedulerCmd(), "register", "--id", "own", "--objective", "wait", "--nodes", "1", "--gpus-per-node", "8",
+		"--space", numberSpace(t))
+	call(newConfigCmd(), "ack", "own", "--revision", "1", "--state", "failed", "--error", "\x1b[2J\u009b31mno queues für x")
+	call(newFreezeCmd(), "own", "--reason", "\a\x1b]0;title\a")
+	for _, got := range []string{call(newSchedulerCmd(), "get", "own"), call(newConfigCmd(), "get", "own")} {
+		if strings.ContainsAny(got, "\x1b\a\u009b") {
+			t.Errorf("%q", got)
+		}
+	}
+	if got := call(newSchedulerCmd(), "get", "own"); !strings.Contains(got, "?[2J?31mno queues für x") {
+		t.Errorf("%q", got)
+	}
+	var list struct{ Freeze struct{ Reason string } }
+	if err := json.Unmarshal([]byte(call(newSchedulerCmd(), "get", "own", "--json")), &list); err != nil ||
+		list.Freeze.Reason != "\a\x1b]0;title\a" {
+		t.Errorf("%q %v", list.Freeze.Reason, err)
+	}
+}
