@@ -1,0 +1,145 @@
+package server
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+)
+
+// TestPinRefusesValues: values that are none, or that a rule would change, are refused by name, and nothing is pinned.
+func TestPinRefusesValues(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_AUTO)
+	number := structpb.NewNumberValue
+	list := func(all ...float64) *structpb.Value {
+		out := &structpb.ListValue{}
+		for _, x := range all {
+			out.Values = append(out.Values, number(x))
+		}
+		return structpb.NewListValue(out)
+	}
+	for _, c := range []struct {
+		name, field string
+		values      map[string]*structpb.Value
+	}{
+		{"NaN", "queues", map[string]*structpb.Value{"queues": number(math.NaN())}},
+		{"infinite", "queues", map[string]*structpb.Value{"queues": number(math.Inf(1))}},
+		{"huge", "queues", map[string]*structpb.Value{"queues": number(1e300)}},
+		{"a fraction", "queues", map[string]*structpb.Value{"queues": number(2.5)}},
+		{"a text", "queues", map[string]*structpb.Value{"queues": structpb.NewStringValue("4")}},
+		{"a truth", "queues", map[string]*structpb.Value{"queues": structpb.NewBoolValue(true)}},
+		{"null", "queues", map[string]*structpb.Value{"queues": structpb.NewNullValue()}},
+		{"nothing", "queues", map[string]*structpb.Value{"queues": {}}},
+		{"a structure", "queues", map[string]*structpb.Value{"queues": structpb.NewStructValue(&structpb.Struct{})}},
+		{"unknown", "queus", map[string]*structpb.Value{"queus": number(4)}},
+		{"no name", "", map[string]*structpb.Value{"": number(4)}},
+		{"a category", "order", map[string]*structpb.Value{"order": structpb.NewStringValue("random")}},
+		{"too long", "thresholds", map[string]*structpb.Value{"thresholds": list(60, 70, 80, 90, 100, 110)}},
+		{"not in order", "thresholds", map[string]*structpb.Value{"thresholds": list(700, 70)}},
+		{"between special and least", "starve", map[string]*structpb.Value{"starve": number(30)}},
+		{"what does not count", "limit", map[string]*structpb.Value{"limit": number(.3)}},
+		{"a forbidden set", "order", map[string]*structpb.Value{"pack": structpb.NewBoolValue(true),
+			"effort": structpb.NewStringValue("low"), "order": structpb.NewStringValue("submit")}},
+	} {
+		refuses(t, codes.InvalidArgument, `parameters["`+c.field+`"]`, func() error {
+			_, err := f.config.PinConfiguration(background(t), &pb.PinConfigurationRequest{Parent: "schedulers/prod",
+				Reason: c.name, Parameters: c.values})
+			return err
+		})
+	}
+	got, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/prod"})
+	if err != nil || got.GetPin() != nil || got.GetCurrentConfiguration() != "schedulers/prod/configurations/1" {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
+// TestPinDuringWaves: what is pinned reaches all instances at once, in the middle of a wave, a freeze and a pause; a
+// refusal ends the pin, and a deleted scheduler keeps it until it is undeleted.
+func TestPinDuringWaves(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_AUTO)
+	ctx, name := background(t), "schedulers/prod"
+	_, err := f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+		Scheduler: &pb.Scheduler{Name: name, Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{Canary: true,
+			SoakTime: durationpb.New(time.Hour)}}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.rollout.canary", "spec.rollout.soak_time"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := func(revision, instance string, state pb.Acknowledgement_State) {
+		t.Helper()
+		_, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{
+			Name:            name + "/configurations/" + revision,
+			Acknowledgement: &pb.Acknowledgement{State: state, InstanceId: instance}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pin := func(values map[string]*structpb.Value) *pb.Configuration {
+		t.Helper()
+		c, err := f.config.PinConfiguration(ctx, &pb.PinConfigurationRequest{Parent: name, Reason: "test",
+			Parameters: values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	offered := func(what string, want ...int64) {
+		t.Helper()
+		for i, instance := range []string{"a", "b"} {
+			got, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: name,
+				InstanceId: instance})
+			if err != nil || got.GetConfiguration().GetRevision() != want[i] {
+				t.Errorf("%s: instance %s is offered %d, want %d: %v", what, instance,
+					got.GetConfiguration().GetRevision(), want[i], err)
+			}
+		}
+	}
+	ack("1", "a", pb.Acknowledgement_APPLIED)
+	ack("1", "b", pb.Acknowledgement_APPLIED)
+	f.ingest("prod", submitted("1", 30*time.Minute), submitted("2", 61*time.Minute))
+	f.waitRounds("prod", 1)
+	offered("a canary", 2, 1)
+	if c := pin(nil); c.GetRevision() != 3 || !c.GetParameters()["pack"].GetBoolValue() {
+		t.Errorf("what is on offer is pinned: %v", c)
+	}
+	offered("pinned", 3, 3)
+	if _, err := f.tuning.FreezeTuning(ctx, &pb.FreezeTuningRequest{Name: name, Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	four := map[string]*structpb.Value{"queues": structpb.NewNumberValue(4)}
+	pin(four)
+	offered("pinned while frozen and paused", 4, 4)
+	if _, err := f.tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name}); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.PinConfiguration(ctx, &pb.PinConfigurationRequest{Parent: name, Reason: "another",
+			Parameters: four})
+		return err
+	})
+	refuses(t, codes.FailedPrecondition, "", func() error {
+		_, err := f.config.UnpinConfiguration(ctx, &pb.UnpinConfigurationRequest{Parent: name})
+		return err
+	})
+	back, err := f.tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name})
+	if err != nil || back.GetPin().GetConfiguration() != name+"/configurations/4" {
+		t.Errorf("undeleted: %v %v", back.GetPin(), err)
+	}
+	ack("4", "a", pb.Acknowledgement_REJECTED)
+	offered("refused", 5, 5)
+	after, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil || after.GetPin() != nil || after.GetFreeze() == nil {
+		t.Errorf("refused: %v %v", after, err)
+	}
+}
