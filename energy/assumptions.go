@@ -219,8 +219,9 @@ func (a *Assumptions) Rows(c workload.Cluster) []Row {
 
 // watts is the power that a GPU of a node group stands for, by band, before PUE: with its
 // share of the node while it is free, and above that while a job holds it alone, or half
-// of it. asleep is that of a node, waking what it draws more while it wakes.
-type watts struct{ base, alone, half, asleep, waking [bands]float64 }
+// of it. gpu is the part of the GPU itself in base and alone. asleep is that of a node, waking what it draws more
+// while it wakes.
+type watts struct{ base, alone, half, gpu, asleep, waking [bands]float64 }
 
 // wattsOf is the power of the GPUs of a group. A CPU is as busy as the node's GPUs are on average.
 func (a *Assumptions) wattsOf(g *workload.NodeGroup) (watts, error) {
@@ -234,8 +235,9 @@ func (a *Assumptions) wattsOf(g *workload.NodeGroup) (watts, error) {
 		c := func(name string) float64 { return a.constant(name, k) }
 		factor, u := c("power_factor"), c("utilization")
 		w.base[k] = factor * (gpu.Idle + (c("cpus")*c("cpu_idle")+c("memory")+c("nic")+c("nvme"))/n)
+		held := math.Min(gpu.Max, gpu.Idle+c("context"))
+		w.gpu[k] = factor * (held + (gpu.Max-held)*u)
 		active := func(u float64) float64 {
-			held := math.Min(gpu.Max, gpu.Idle+c("context"))
 			return factor * (held - gpu.Idle + (gpu.Max-held)*u + c("cpus")*(c("cpu_max")-c("cpu_idle"))*u/n)
 		}
 		w.asleep[k], w.waking[k] = factor*c("asleep"), factor*c("waking")

@@ -105,17 +105,3 @@ func (a *account) measure(levels []level, r *Report) {
 			g.From.Format(time.RFC3339), g.To.Format(time.RFC3339)))
 	}
 }
-
-// CounterEnergy is the energy in kWh that readings of a GPU's energy counter in mJ count. A
-// counter that falls was reset: it counts from 0.
-func CounterEnergy(millijoules []uint64) float64 {
-	sum := 0.0
-	for i := 1; i < len(millijoules); i++ {
-		d := millijoules[i]
-		if millijoules[i] >= millijoules[i-1] {
-			d -= millijoules[i-1]
-		}
-		sum += float64(d)
-	}
-	return sum / 1000 / 3.6e6
-}

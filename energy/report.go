@@ -43,6 +43,8 @@ type Input struct {
 	Prices, Intensities *Series
 	// Measured is the power of the cluster, nil if it was not measured.
 	Measured *Measured
+	// GPUs is what GPUs of jobs were measured to draw, by the job's id. It takes the place of the model of these GPUs.
+	GPUs map[string]GPUEnergy
 }
 
 // Amount is energy at the facility's meter, what it costs and its emissions.
@@ -104,8 +106,10 @@ type Report struct {
 	EDP  Band `json:"edp_kwh_h"`
 	ED2P Band `json:"ed2p_kwh_h2"`
 	// MeasuredShare of the timeline has measured power.
-	MeasuredShare float64  `json:"measured_share"`
-	Tenants       []Tenant `json:"tenants"`
+	MeasuredShare float64 `json:"measured_share"`
+	// MeasuredGPUHours are those of jobs in which GPUs were measured.
+	MeasuredGPUHours float64  `json:"measured_gpu_hours,omitempty"`
+	Tenants          []Tenant `json:"tenants"`
 	// Hourly has the means of hours.
 	Hourly []Hour   `json:"hourly"`
 	Notes  []string `json:"notes,omitempty"`
@@ -144,7 +148,8 @@ type account struct {
 	weights [bands]*Series // measured over modelled power; nil is 1
 	prices  [bands]*Series // times weights; nil where the constant holds
 	carbon  [bands]*Series
-	metered bool // at the facility: PUE is in it
+	metered bool          // at the facility: PUE is in it
+	gpus    []measuredGPU // by job; nil if no GPU was measured
 }
 
 // Account computes the report of a timeline.
@@ -160,12 +165,13 @@ func Account(in *Input) (*Report, error) {
 	if err := a.groups(); err != nil {
 		return nil, err
 	}
+	r := &Report{From: a.clock(in.From), To: a.clock(in.To), Version: in.Assumptions.Version,
+		Assumptions: in.Assumptions.Rows(in.Cluster)}
+	a.gpuParts(r)
 	levels, beyond, err := a.levels()
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{From: a.clock(in.From), To: a.clock(in.To), Version: in.Assumptions.Version,
-		Assumptions: in.Assumptions.Rows(in.Cluster)}
 	replaced := func(s *Series, constant string) string {
 		if s == nil {
 			return ""
@@ -221,6 +227,7 @@ func (a *account) groups() error {
 		for k := range bands {
 			mean.base[k] += w.base[k] * share
 			mean.alone[k] += w.alone[k] * share
+			mean.gpu[k] += w.gpu[k] * share
 			mean.half[k] += w.half[k] * share
 		}
 		for range g.Nodes {
@@ -259,6 +266,7 @@ type change struct {
 	group             int
 	alone, half, gpus int
 	asleep, waking    int
+	beyond            [bands]float64 // W measured beyond the model
 }
 
 // levels are the parts of the timeline in order. beyond is the GPU-time held beyond what
@@ -279,9 +287,13 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 			if s.Shared {
 				c.alone, c.half = 0, gpus
 			}
-			c.at = s.From
+			c.at, c.beyond = s.From, a.beyond(s, group, gpus)
 			changes = append(changes, c)
-			changes = append(changes, change{at: s.To, group: group, alone: -c.alone, half: -c.half})
+			c.at, c.alone, c.half = s.To, -c.alone, -c.half
+			for k := range bands {
+				c.beyond[k] = -c.beyond[k]
+			}
+			changes = append(changes, c)
 		})
 	}
 	changes = append(changes, a.napping()...)
@@ -313,7 +325,8 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 			for k := range bands {
 				w := &a.watts[g]
 				l.free[k] += w.base[k]*free + w.asleep[k]*asleep + w.waking[k]*waking
-				l.held[k] += (w.base[k]+w.alone[k])*float64(now[g].alone) + (w.base[k]/2+w.half[k])*float64(now[g].half)
+				l.held[k] += (w.base[k]+w.alone[k])*float64(now[g].alone) +
+					(w.base[k]/2+w.half[k])*float64(now[g].half) + now[g].beyond[k]
 			}
 		}
 		out = append(out, l)
@@ -329,6 +342,9 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 		n := &now[c.group]
 		n.alone, n.half, n.gpus = n.alone+c.alone, n.half+c.half, n.gpus+c.gpus
 		n.asleep, n.waking = n.asleep+c.asleep, n.waking+c.waking
+		for k := range bands {
+			n.beyond[k] += c.beyond[k]
+		}
 	}
 	for _, b := range bounds {
 		emit(b)
@@ -418,10 +434,12 @@ func (a *account) jobs(r *Report) {
 		j := &r.ByJob[s.Job]
 		a.parts(s, func(group, gpus int) {
 			w, n := &a.watts[group], float64(gpus)
-			var p [bands]float64
+			p := a.beyond(s, group, gpus)
 			for k := range bands {
-				if p[k] = (w.base[k] + w.alone[k]) * n; s.Shared {
+				if s.Shared {
 					p[k] = (w.base[k]/2 + w.half[k]) * n
+				} else {
+					p[k] += (w.base[k] + w.alone[k]) * n
 				}
 			}
 			x := a.amount(p, s.From, s.To)

@@ -177,11 +177,6 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-func TestCounterEnergy(t *testing.T) {
-	near(t, "with a reset", CounterEnergy([]uint64{1e9, 4.6e9, 0, 3.6e9}), 2, 1e-12)
-	near(t, "one reading", CounterEnergy([]uint64{7})+1, 1, 0)
-}
-
 func TestBadAssumptions(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                "is empty",

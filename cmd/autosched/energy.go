@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -180,6 +181,7 @@ type energyReportOptions struct {
 	tariff   tariffFlags
 	measured string
 	facility bool
+	gpus     []string // files of telemetry
 	until    string
 	plot     string
 	jobs     string
@@ -201,7 +203,8 @@ trace says; with them they are simulated on a cluster that starts empty.
 A GPU draws its idle power, more with a context, and up to its limit by utilisation; a
 node adds its parts; PUE makes it the facility's. All constants are built in with their
 sources, are printed, and --power replaces them. low and high take every constant at its
-end. --measured has the power that was measured, which takes the model's place.
+end. --measured has the power that was measured, which takes the model's place; --telemetry
+that of the GPUs of jobs, whose energy counters are taken where samples have them.
 
 Jobs have the power of the GPUs that they hold with their share of the node; idle is
 the rest. SCI is the emissions with those of making the hardware, by unit of work; EDP
@@ -234,6 +237,8 @@ changes next to nothing: compare over the same horizon (--until).`,
 	fl := cmd.Flags()
 	fl.StringVar(&o.measured, "measured", "",
 		"CSV file of ts,watts: the measured power of all nodes, which takes the model's place")
+	fl.StringArrayVar(&o.gpus, "telemetry", nil, "file of samples of GPUs that name their jobs: what these drew takes the place "+
+		"of the model's GPUs; repeat the flag for several")
 	fl.BoolVar(&o.facility, "facility-meter", false, "--measured is the facility's meter: PUE does not count again")
 	fl.StringVar(&o.until, "until", "", "count idle nodes until this instant, if it is after the last end (as --to)")
 	fl.StringVar(&o.plot, "plot", "", "draw power, price, carbon and tenants into this .png, .svg or .html file")
@@ -253,6 +258,8 @@ func (o *energyReportOptions) check() error {
 	switch {
 	case o.facility && o.measured == "":
 		return usageError{errors.New("--facility-meter: is said of --measured, which is missing")}
+	case len(o.gpus) > 0 && o.simulated:
+		return usageError{errors.New("--telemetry: is of jobs as they ran: leave out --scheduler and --set")}
 	case o.top < 1:
 		return usageError{fmt.Errorf("--top: %d is not positive", o.top)}
 	}
@@ -298,6 +305,9 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	} else if x.Jobs, x.Spells, err = energy.Recorded(w); err != nil {
 		return nil, fmt.Errorf("%s: %w", in.trace.Name(), err)
 	}
+	if x.GPUs, err = o.readGPUs(ctx, notes); err != nil {
+		return nil, err
+	}
 	for _, s := range x.Spells {
 		x.From, x.To = min(x.From, s.From), max(x.To, s.To)
 	}
@@ -306,6 +316,9 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(notes, "note: %s\n", note)
+	}
+	if len(o.gpus) > 0 && r.MeasuredGPUHours == 0 {
+		fmt.Fprintln(notes, "note: --telemetry: no sample with power or energy names a job of the trace: the model holds")
 	}
 	if o.jobs != "" {
 		if err := writeFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
@@ -316,6 +329,25 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 		return r, writePlot(o.plot, r.page())
 	}
 	return r, nil
+}
+
+// readGPUs integrates what GPUs of jobs drew.
+func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer) (map[string]energy.GPUEnergy, error) {
+	var m energy.GPUMeter
+	for _, path := range o.gpus {
+		stats, err := readTelemetry(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
+			m.Add(s)
+			return nil
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("--telemetry: %w", err)
+		}
+		if stats.Rejected > 0 {
+			fmt.Fprintf(notes, "note: %d of %d rows of %s rejected, first %s; see 'autosched telemetry validate'\n",
+				stats.Rejected, stats.Rows, path, stats.First[0])
+		}
+	}
+	return m.Jobs(), nil
 }
 
 // simulate fills the jobs and spells of a simulation in, and says how nodes slept and jobs were deferred.

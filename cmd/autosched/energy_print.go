@@ -25,6 +25,10 @@ func (r *energyReport) print(w io.Writer, top int) error {
 	if err := printAmounts(w, r.Report); err != nil {
 		return err
 	}
+	if r.MeasuredGPUHours > 0 {
+		fmt.Fprintf(w, "GPUs were measured in %.1f %% of the GPU-hours that jobs held; the rest is the model's\n",
+			100*r.MeasuredGPUHours/r.GPUHours)
+	}
 	if r.Sleep != nil && r.Slept != nil {
 		fmt.Fprintf(w, "nodes sleep %.1f %% of the time: %s\n", 100*r.Slept.Share, sleepText(r.Sleep))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -178,7 +179,22 @@ func TestEnergyOfARecordedTrace(t *testing.T) {
 		r.Cluster.Energy.High-1.5) > 1e-9 || r.MeasuredShare != 1 {
 		t.Errorf("%+v, measured in %v", r.Cluster, r.MeasuredShare)
 	}
+	gpus := "time,node,gpu,energy_j,job\n"
+	for i := range 4 { // of job b, all of its hour, at 300 W
+		for at := 0; at <= 3600; at += 600 {
+			gpus += fmt.Sprintf("%d,n,%d,%d,b\n", at, i, 1000+300*at)
+		}
+	}
+	r = reported(t, append(args, "--telemetry", file("gpus.csv", gpus))...)
+	if math.Abs(r.MeasuredGPUHours-4) > 1e-9 || r.Tenants[0].Jobs != 2 {
+		t.Errorf("measured %v GPU-hours, %+v", r.MeasuredGPUHours, r.Tenants)
+	}
+	_, out, errs := command(append(args, "--telemetry", file("none.csv", "time,node,gpu,power_w,job\n0,n,0,50,z\n"))...)
+	if !strings.Contains(errs, "no sample with power or energy names a job") {
+		t.Errorf("%s%s", out, errs)
+	}
 	for text, want := range map[string]string{
+		"--trace sample --scheduler fifo --telemetry nope.csv": "leave out --scheduler",
 		"--trace sample":                      "no start times: name a scheduler",
 		"--trace sample --power nope.yaml":    "--power: open nope.yaml",
 		"--trace sample --facility-meter":     "--facility-meter",
