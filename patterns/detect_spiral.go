@@ -18,7 +18,7 @@ type spiral struct {
 // interval is what happened in a queue in one interval.
 type interval struct {
 	at               time.Duration
-	wait             time.Duration // median of the jobs that started
+	wait             time.Duration // median of the jobs that started, or of those that wait where hardly any did
 	longest          time.Duration
 	waited           bool
 	arrived, served  float64
@@ -72,7 +72,11 @@ func (d *spiral) tick(s *Scanner) {
 			freeKnown:     x.freeN > 0, pending: x.pending / float64(max(1, x.pendingN))}
 		one.free = x.free / float64(max(1, x.freeN))
 		one.reserve = x.spare / float64(max(1, x.freeN))
-		if len(p.waits) >= max(1, int(d.r.param("least_starts"))) {
+		least := max(1, int(d.r.param("least_starts")))
+		if len(p.waits) < least && p.arrivals > 0 && s.seen[inputStarts] {
+			p.waits = append(p.waits, s.waitedSoFar(p)...) // of jobs that do not start, no wait is known
+		}
+		if len(p.waits) >= least {
 			slices.Sort(p.waits)
 			one.wait, one.longest, one.waited = p.waits[len(p.waits)/2], p.waits[len(p.waits)-1], true
 		}
@@ -84,6 +88,16 @@ func (d *spiral) tick(s *Scanner) {
 		}
 		d.judge(s, p, x)
 	}
+}
+
+// waitedSoFar is how long the pending jobs of a pool have waited.
+func (s *Scanner) waitedSoFar(p *pool) (out []time.Duration) {
+	for _, j := range s.pending.list {
+		if slices.Contains(s.poolsOf(j), p) {
+			out = append(out, max(0, s.now-max(j.submit, j.hold)))
+		}
+	}
+	return out
 }
 
 func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
