@@ -58,6 +58,14 @@ func TestSlurm(t *testing.T) {
 		}
 		return err
 	})
+	beyond := l.beyondLimit()
+	look()
+	for _, e := range events {
+		if strings.Contains(e.GetJob().GetJobId(), "/"+beyond+"/") {
+			t.Errorf("beyond a limit of its QOS, and sent: %v", e)
+		}
+	}
+	l.liftLimit(beyond)
 	time.Sleep(3 * time.Second) // slurmdbd's lag
 	look()
 	l.agrees(events)
@@ -70,6 +78,47 @@ func TestSlurm(t *testing.T) {
 	l.unchecked("PriorityWeightTRES=GRES/foo=3\n", true)
 	l.write(string(before))
 	l.untouched()
+}
+
+// beyondLimit submits a job that a limit of its QOS keeps from starting.
+func (l *live) beyondLimit() string {
+	l.Helper()
+	l.limit("1")
+	id, err := l.Submit(l.Context(), slurmtest.Job{Seconds: 1, GPUs: 2, Minutes: 1, User: owner, Account: "vc1",
+		QOS: "low"})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.until("a limit keeps it", func() error {
+		out, err := l.Cluster.Run(l.Context(), "squeue", "-h", "-j", id, "-o", "%r")
+		if reason := strings.TrimSpace(string(out)); err == nil && reason != "MaxGRESPerAccount" {
+			err = fmt.Errorf("it waits because of %s", reason)
+		}
+		return err
+	})
+	return id
+}
+
+// liftLimit lets the job run, and waits for its end.
+func (l *live) liftLimit(id string) {
+	l.Helper()
+	l.limit("-1")
+	l.until("it has ended", func() error {
+		out, err := l.Cluster.Run(l.Context(), "squeue", "-h", "-j", id, "-t", "PD,R,CG", "-o", "%T")
+		if err == nil && len(out) > 0 {
+			err = fmt.Errorf("it is %s", out)
+		}
+		return err
+	})
+}
+
+// limit limits the GPUs of an account with the QOS low.
+func (l *live) limit(gpus string) {
+	l.Helper()
+	if _, err := l.Cluster.Run(l.Context(), "sacctmgr", "-i", "modify", "qos", "low", "set",
+		"MaxTRESPerAccount=gres/gpu="+gpus); err != nil {
+		l.Fatal(err)
+	}
 }
 
 // agrees compares the events of jobs with what accounting recorded.
@@ -96,7 +145,7 @@ func (l *live) agrees(events []*pb.Event) {
 			}
 		}
 	}
-	if len(want) != 3*2+5*3 {
+	if len(want) != 3*2+6*3 {
 		l.Errorf("accounting has %d instants: %v", len(want), want)
 	}
 	for key := range want {
