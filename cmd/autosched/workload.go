@@ -298,9 +298,10 @@ what the registered cluster has between the first and the last submission.`,
 
 func newWorkloadGetCmd(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "get SCHEDULER/WORKLOAD",
-		Short:   "Show a workload: where its jobs come from, and their statistics",
-		Long:    "Shows what a workload is. 'autosched workload download' writes its jobs.",
+		Use:   "get SCHEDULER/WORKLOAD",
+		Short: "Show a workload: where its jobs come from, and their statistics",
+		Long: `Shows where the jobs of a workload come from, and their statistics. 'autosched workload download'
+writes the jobs themselves.`,
 		Example: "  autosched workload get prod/tonight",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.aboutWorkload(cmd, args, false, func(ctx context.Context, c *client, name string) error {
