@@ -164,3 +164,61 @@ func TestRecommendAConfiguration(t *testing.T) {
 		t.Errorf("beside backfill nothing is better: %+v", a)
 	}
 }
+
+// TestRecommendAtASite: of a Slurm site, what is compared is what runs there, and the advice ends with the change of
+// slurm.conf, which is written.
+func TestRecommendAtASite(t *testing.T) {
+	dir := t.TempDir()
+	site, tuned, trace := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf"), filepath.Join(dir, "sacct.psv")
+	if code, _, errs := command("slurm", "init", "--saved", listings, "--out", site); code != 0 {
+		t.Fatal(errs)
+	}
+	var b strings.Builder
+	b.WriteString("JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|" +
+		"ReqTRES|AllocTRES|NNodes|NodeList\n")
+	for day := range 8 {
+		for k := range 144 { // a wide job a day, and others that wait longer and longer behind it
+			gpus, nodes, run := 1+k%3, 1, 700
+			if k == 10 {
+				gpus, nodes, run = 16, 2, 600
+			}
+			submit := 1_700_000_000 + 86400*day + 75*k
+			start := submit + 15*k
+			tres := fmt.Sprintf("cpu=%d,gres/gpu=%d,mem=1G,node=%d", gpus, gpus, nodes)
+			fmt.Fprintf(&b, "%d|j|u%d|%s|train|normal|COMPLETED|%d|%d|%d|%d|%d|%d|%s|%s|%d|g[1-%d]\n", 144*day+k+1, k%5,
+				[]string{"vc1", "team"}[k/2%2], submit, submit, start, start+run, run, 2*run/60, tres, tres, nodes,
+				nodes)
+		}
+	}
+	if err := os.WriteFile(trace, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"recommend", "--trace", trace, "--site", site, "--rule", "queue_spiral", "--set",
+		"PriorityWeightTRES.gpu=0", "--conf-out", tuned}
+	code, out, errs := command(append(args, "--json")...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var r struct{ Advice []advice }
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a := r.Advice[0]
+	apply := "autosched slurm apply " + tuned
+	if a.Withheld != "" || a.Settings == nil || len(a.Settings.Waits) == 0 ||
+		!slices.Equal(a.Apply, []string{apply + " --dry-run", apply, "autosched slurm rollback"}) {
+		t.Fatalf("%+v", a)
+	}
+	if text, err := os.ReadFile(tuned); err != nil || string(text) != a.Settings.Text ||
+		!strings.Contains(a.Settings.Text, "PriorityWeightJobSize=") {
+		t.Errorf("%v: the file is\n%s\nand the advice has\n%s", err, text, a.Settings.Text)
+	}
+	if code, out, _ = command(args...); code != 0 || !strings.Contains(out, "\n  "+apply+"\n") ||
+		strings.Contains(out, "config pin") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if code, _, errs = command(append(args, "--service", "prod")...); code != 2 ||
+		!strings.Contains(errs, "--site and --service exclude each other") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
