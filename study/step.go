@@ -368,8 +368,11 @@ func (e Evaluate) apply(t *transition) error {
 		return fmt.Errorf("%w: study %q is %s", ErrState, t.ID, t.Phase)
 	}
 	e.Since = t.at
-	if t.Run != nil && e.Evaluator == t.Run.Evaluator && e.Workload == t.Run.Workload && e.Parallel == t.Run.Parallel {
-		return nil
+	if before := t.Run; before != nil {
+		same := e.Run
+		if same.Since = before.Since; same == *before {
+			return nil
+		}
 	}
 	t.Run = &e.Run
 	return nil

@@ -106,10 +106,13 @@ type Record struct {
 
 // Run is the measuring of trials by an evaluator.
 type Run struct {
-	Evaluator string    `json:"evaluator"`
-	Workload  string    `json:"workload,omitempty"` // as the evaluator knows it
-	Parallel  int       `json:"parallel"`           // trials at a time
-	Since     time.Time `json:"since"`
+	Evaluator string `json:"evaluator"`
+	// Workload is one that the service keeps, by its name with slashes, or one that the evaluator knows. SHA256 is that
+	// of what the service keeps.
+	Workload string    `json:"workload,omitempty"`
+	SHA256   string    `json:"workload_sha256,omitempty"`
+	Parallel int       `json:"parallel"` // trials at a time
+	Since    time.Time `json:"since"`
 }
 
 // EvaluatorClient begins the names of the clients that evaluators are: no other client has such a name.

@@ -3,14 +3,17 @@ package evaluator
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/program"
@@ -25,6 +28,15 @@ const (
 // run runs the command: a line of JSON is its input, each line of its output is a step. When the context ends it
 // is killed with all that it started.
 func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error {
+	if len(req.GetWorkloadJobs()) > 0 {
+		file, err := jobsFile(req.GetWorkloadJobs())
+		if err != nil {
+			return fmt.Errorf("%w: jobs of the workload: %w", ErrUnavailable, err)
+		}
+		defer os.Remove(file)
+		req = proto.Clone(req).(*pb.EvaluateRequest)
+		req.WorkloadJobs, req.WorkloadFile = nil, file
+	}
 	in, err := protojson.Marshal(req)
 	if err != nil {
 		return err
@@ -57,6 +69,23 @@ func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))
 	}
 	return nil
+}
+
+// jobsFile writes jobs that gzip compressed into a temporary file.
+func jobsFile(jobs []byte) (path string, err error) {
+	in, err := gzip.NewReader(bytes.NewReader(jobs))
+	if err != nil {
+		return "", err
+	}
+	out, err := os.CreateTemp("", "autosched-workload-*.csv")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(out, in)
+	if err = errors.Join(err, out.Close()); err != nil {
+		err = errors.Join(err, os.Remove(out.Name()))
+	}
+	return out.Name(), err
 }
 
 // read reads steps, one on a line.

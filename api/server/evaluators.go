@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -13,6 +15,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/study"
 )
 
@@ -28,15 +31,35 @@ type Evaluator interface {
 }
 
 // measurer is an Evaluator in the words of package studies.
-type measurer struct{ Evaluator }
+type measurer struct {
+	Evaluator
+	kept *workloads.Keeper
+}
 
-// Measurers are evaluators as studies.Options has them.
-func Measurers(all map[string]Evaluator) map[string]studies.Evaluator {
+// Measurers are evaluators as studies.Options has them, for studies that are measured on kept workloads, too.
+func Measurers(all map[string]Evaluator, kept *workloads.Keeper) map[string]studies.Evaluator {
 	out := map[string]studies.Evaluator{}
 	for id, e := range all {
-		out[id] = measurer{e}
+		out[id] = measurer{e, kept}
 	}
 	return out
+}
+
+// jobs adds the jobs of a kept workload to a request.
+func (m measurer) jobs(scheduler string, run *study.Run, req *pb.EvaluateRequest) error {
+	_, id, err := parseWorkload("workload", run.Workload)
+	if err != nil {
+		return err
+	}
+	r, text, err := m.kept.Text(scheduler, id)
+	if err == nil && r.SHA256 != run.SHA256 {
+		err = fmt.Errorf("workload %q has other jobs than when the study was run: run it again, or on another one", id)
+	}
+	if err != nil {
+		return err
+	}
+	req.WorkloadJobs, req.WorkloadSha256 = text, r.SHA256
+	return nil
 }
 
 // Evaluate implements studies.Evaluator.
@@ -46,6 +69,11 @@ func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State
 		Seed: s.Spec.Seed, Parameters: map[string]*structpb.Value{}}
 	if s.Run != nil {
 		req.Workload = s.Run.Workload
+		if s.Run.SHA256 != "" {
+			if err := m.jobs(scheduler, s.Run, req); err != nil {
+				return study.Complete{}, err
+			}
+		}
 	}
 	for _, id := range t.Config.IDs() {
 		p, _ := s.Space.Param(id)
@@ -100,10 +128,26 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 	if err := CheckID(req.GetEvaluator()); err != nil {
 		v.add("evaluator", "%v; ListEvaluators has the ids", err)
 	}
-	if !workloadID.MatchString(req.GetWorkload()) {
-		v.add("workload", "%.80q is not at most 63 of a-z, 0-9, '-', '_' and '.'", req.GetWorkload())
-	}
 	r := study.Run{Evaluator: req.GetEvaluator(), Workload: req.GetWorkload(), Parallel: int(req.GetParallelTrials())}
+	if strings.Contains(r.Workload, "/") {
+		of, workload, err := parseWorkload("workload", r.Workload)
+		switch {
+		case err != nil:
+			return nil, s.statusOf(err)
+		case of != scheduler:
+			v.add("workload", "%q is of another scheduler", r.Workload)
+		case s.workloads == nil:
+			v.add("workload", "the service keeps no workloads")
+		default:
+			kept, err := s.workloads.Get(scheduler, workload)
+			if err != nil {
+				return nil, s.statusOf(err)
+			}
+			r.SHA256 = kept.SHA256
+		}
+	} else if !workloadID.MatchString(r.Workload) {
+		v.add("workload", "%.80q is neither %s nor at most 63 of a-z, 0-9, '-', '_' and '.'", r.Workload, workloadForm)
+	}
 	if r.Parallel == 0 {
 		r.Parallel = 1
 	}
@@ -148,6 +192,6 @@ func (s *Server) runToProto(scheduler string, st *study.State) *pb.StudyRun {
 		return nil
 	}
 	return &pb.StudyRun{Evaluator: st.Run.Evaluator, Workload: st.Run.Workload,
-		ParallelTrials: int32(st.Run.Parallel), StartTime: timestamppb.New(st.Run.Since),
+		WorkloadSha256: st.Run.SHA256, ParallelTrials: int32(st.Run.Parallel), StartTime: timestamppb.New(st.Run.Since),
 		Problem: s.studies.Problem(scheduler, st)}
 }

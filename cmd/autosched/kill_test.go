@@ -383,8 +383,8 @@ func (k *killed) checkStore() {
 	k.counts["segments"] += len(segments)
 }
 
-// life starts the service, checks it, and kills it while it works.
-func (k *killed) life(first bool) {
+// start starts the service. kill ends it by SIGKILL, and returns once it is gone.
+func (k *killed) start() (conn *grpc.ClientConn, kill func()) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), killDir+"="+k.dir)
 	log, err := child.StderrPipe()
@@ -394,11 +394,7 @@ func (k *killed) life(first bool) {
 	if err := child.Start(); err != nil {
 		k.t.Fatal(err)
 	}
-	var once sync.Once
-	kill := func() { once.Do(func() { _ = child.Process.Kill() }) } // SIGKILL
-	watchdog := time.AfterFunc(2*time.Minute, kill)
-	defer watchdog.Stop()
-	defer kill()
+	watchdog := time.AfterFunc(2*time.Minute, func() { _ = child.Process.Kill() })
 	serving := regexp.MustCompile(`msg=serving address=(\S+)`)
 	address, said := make(chan string, 1), ""
 	ended := make(chan struct{})
@@ -412,14 +408,32 @@ func (k *killed) life(first bool) {
 			said = lines.Text()
 		}
 	}()
+	var once sync.Once
+	kill = func() {
+		once.Do(func() {
+			watchdog.Stop()
+			_ = child.Process.Kill()
+			<-ended
+			if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
+				k.t.Errorf("the service ended by itself: %v: %s", child.ProcessState, said)
+			}
+		})
+	}
 	at, ok := <-address
 	if !ok {
 		k.t.Fatalf("the service did not start: %s", said)
 	}
-	conn, err := (&connectFlags{server: at}).dial()
-	if err != nil {
+	if conn, err = (&connectFlags{server: at}).dial(); err != nil {
+		kill()
 		k.t.Fatal(err)
 	}
+	return conn, kill
+}
+
+// life starts the service, checks it, and kills it while it works.
+func (k *killed) life(first bool) {
+	conn, kill := k.start()
+	defer kill()
 	ctx, cancel := context.WithTimeout(k.t.Context(), 2*time.Minute)
 	defer cancel()
 	tuning, config := pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)
@@ -436,10 +450,6 @@ func (k *killed) life(first bool) {
 	}
 	time.Sleep(time.Duration(rand.IntN(60_000)) * time.Microsecond)
 	kill()
-	<-ended
-	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() >= 0 {
-		k.t.Fatalf("the service ended by itself: %v: %s", child.ProcessState, said)
-	}
 	cancel()
 	_ = conn.Close()
 	wg.Wait()

@@ -433,8 +433,12 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 			log.Warn("leaving rounds that did not end in time")
 		}
 	}()
+	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
+		return err
+	}
+	defer so.Workloads.Close()
 	if so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Log: log,
-		Evaluators: server.Measurers(evaluators)}); err != nil {
+		Evaluators: server.Measurers(evaluators, so.Workloads)}); err != nil {
 		return err
 	}
 	defer so.Studies.Close()
@@ -468,10 +472,6 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	defer so.Findings.Close()
 	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service, Log: log})
 	defer so.Reports.Close()
-	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
-		return err
-	}
-	defer so.Workloads.Close()
 	listener, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err

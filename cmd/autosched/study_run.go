@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,11 +28,17 @@ goes on with it. 'study pause' and 'study cancel' end it; to run a study again r
 evaluator. With --wait, progress is shown until the study is no longer active; Ctrl-C ends
 the waiting alone.`,
 		Example: `  autosched study run mine/first --evaluator testbed
-  autosched study run mine/first --evaluator testbed --parallel 4 --workload monday --wait`,
+  autosched study run mine/first --evaluator testbed --parallel 4 --workload monday --wait
+  autosched study run mine/first --evaluator testbed --workload mine/july`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := studyArg(args)
 			if err != nil {
 				return err
+			}
+			if strings.Contains(req.GetWorkload(), "/") {
+				if req.Workload, err = workloadArg(req.GetWorkload()); err != nil {
+					return err
+				}
 			}
 			req.Name, req.ValidateOnly, req.Etag = name, f.validateOnly, f.etag
 			return f.call(cmd.Context(), wait, func(ctx context.Context, c *client) error {
@@ -67,7 +74,8 @@ the waiting alone.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&req.Evaluator, "evaluator", "", "what measures: an id of 'study evaluators' (required)")
-	fl.StringVar(&req.Workload, "workload", "", "workload to measure on, as the evaluator knows it (default: its own)")
+	fl.StringVar(&req.Workload, "workload", "",
+		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched workload', or as the evaluator knows it (default: its own)")
 	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
 	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
 	f.addReason(cmd)
@@ -80,7 +88,7 @@ the waiting alone.`,
 func runText(r *pb.StudyRun) string {
 	text := fmt.Sprintf("evaluator %s, %d at a time", r.GetEvaluator(), r.GetParallelTrials())
 	if r.GetWorkload() != "" {
-		text += ", workload " + r.GetWorkload()
+		text += ", workload " + shortWorkload(r.GetWorkload())
 	}
 	if r.GetProblem() != "" {
 		text += "; nothing is measured: " + r.GetProblem()

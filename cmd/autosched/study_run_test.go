@@ -71,6 +71,65 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("mine/second is CANCELLED", "study", "cancel", "mine/second")
 }
 
+// TestStudyRunOnWorkload: the command that measures gets the jobs of a workload of the service as a file; of another
+// workload of its name it measures nothing.
+func TestStudyRunOnWorkload(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := write("measure.sh", `read -r line
+field() { echo "$line" | sed "s/.*\"$1\": *\"\([^\"]*\)\".*/\\1/"; }
+file=$(field workloadFile)
+test "$(field workload)" = schedulers/mine/workloads/july || exit 1
+test "$(sha256sum <"$file" | cut -c-64)" = "$(field workloadSha256)" || exit 1
+echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file")}}}"
+`)
+	address, _ := startServe(t, filepath.Join(dir, "data"), "--evaluators",
+		write("evaluators.yaml", "evaluators: [{id: testbed, command: [sh, "+script+"]}]\n"))
+	run := func(want string, args ...string) string {
+		t.Helper()
+		code, out, errs := command(append(args, "--server", address)...)
+		if !strings.Contains(out+errs, want) || (code != 0) != (strings.HasPrefix(want, "autosched: ")) {
+			t.Errorf("%s: exit %d: %s%s", strings.Join(args, " "), code, out, errs)
+		}
+		return out
+	}
+	const header = "job_id,submit_time,duration_s,gpus\n"
+	jobs := write("jobs.csv", header+"a,2025-03-03T09:00:00Z,600,1\nb,2025-03-03T09:10:00Z,600,1\n")
+	run("", "scheduler", "register", "--space", write("space.yaml",
+		"parameters: [{id: batch, kind: int, min_value: 1, max_value: 64, default_value: 2}]\n"), "--id", "mine",
+		"--objective", "p95_wait", "--nodes", "4", "--gpus-per-node", "8")
+	run("", "workload", "upload", "mine/july", jobs)
+	run("", "study", "create", "mine/first", "--budget", "3", "--sampler", "sobol")
+	on := func(workload string) []string {
+		return []string{"study", "run", "mine/first", "--evaluator", "testbed", "--workload", workload}
+	}
+	run(`autosched: workload "none"`, on("mine/none")...)
+	run("autosched: the service refused", on("other/x")...)
+	run("(COMPLETED)", append(on("mine/july"), "--wait")...)
+	run("workload mine/july", "study", "get", "mine/first")
+	run("p95_wait=2", "study", "best", "mine/first")
+	run("", "study", "create", "mine/second", "--budget", "1000", "--sampler", "sobol")
+	run("", "study", "run", "mine/second", "--evaluator", "testbed", "--workload", "mine/july")
+	run("", "workload", "delete", "mine/july")
+	eventually(t, func() string { return run("", "study", "get", "mine/second") }, `workload "july" .*not found`)
+	run("", "workload", "upload", "mine/july", write("other.csv", header+"a,2025-03-03T09:00:00Z,60,1\n"))
+	eventually(t, func() string { return run("", "study", "get", "mine/second") }, "has other jobs than")
+	run("", "study", "cancel", "mine/second")
+	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("files of jobs are left: %v %v", left, err)
+	}
+}
+
 // TestEvaluatorsFile: what is wrong with the file is named with its line before the service starts.
 func TestEvaluatorsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "e.yaml")

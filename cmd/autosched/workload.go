@@ -425,7 +425,7 @@ before. Studies that are measured on it measure nothing more.`,
 		Example: "  autosched workload delete prod/tonight --reason 'the change is made'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.aboutWorkload(cmd, args, false, func(ctx context.Context, c *client, name string) error {
-				req.Name, req.ValidateOnly = name, f.validateOnly
+				req.Name, req.ValidateOnly, req.Etag = name, f.validateOnly, f.etag
 				got, err := c.workloads.DeleteWorkload(ctx, req)
 				if err != nil {
 					return err
@@ -437,9 +437,9 @@ before. Studies that are measured on it measure nothing more.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.Etag, "etag", "", "delete only what 'workload get' shows with this etag")
 	cmd.Flags().StringVar(&req.RequestId, "request-id", "", "makes it safe to send the same request again")
 	f.addReason(cmd)
 	f.addValidateOnly(cmd)
+	f.addEtag(cmd, "workload get")
 	return cmd
 }

@@ -31,12 +31,20 @@ type EvaluateRequest struct {
 	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The metric that final_measurement must have.
 	MetricId string `protobuf:"bytes,3,opt,name=metric_id,json=metricId,proto3" json:"metric_id,omitempty"`
-	// The workload to run it on, as the evaluator knows it; its own if empty.
+	// The workload to run it on: schedulers/{scheduler}/workloads/{workload}, of which the jobs are below, or as the
+	// evaluator knows it; its own if empty.
 	Workload string `protobuf:"bytes,4,opt,name=workload,proto3" json:"workload,omitempty"`
 	// The seed of the study, so that equal trials can be measured equally.
-	Seed          uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
+	// The jobs of a workload that the service keeps, as DownloadWorkload returns them, compressed by gzip: up to some MiB, for
+	// which a service has to raise the size of messages that it takes. A command gets workload_file instead.
+	WorkloadJobs []byte `protobuf:"bytes,6,opt,name=workload_jobs,json=workloadJobs,proto3" json:"workload_jobs,omitempty"`
+	// The file that has these jobs while a command runs, not compressed.
+	WorkloadFile string `protobuf:"bytes,7,opt,name=workload_file,json=workloadFile,proto3" json:"workload_file,omitempty"`
+	// The SHA-256 of these jobs as they are without compression, hexadecimal.
+	WorkloadSha256 string `protobuf:"bytes,8,opt,name=workload_sha256,json=workloadSha256,proto3" json:"workload_sha256,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *EvaluateRequest) Reset() {
@@ -102,6 +110,27 @@ func (x *EvaluateRequest) GetSeed() uint64 {
 		return x.Seed
 	}
 	return 0
+}
+
+func (x *EvaluateRequest) GetWorkloadJobs() []byte {
+	if x != nil {
+		return x.WorkloadJobs
+	}
+	return nil
+}
+
+func (x *EvaluateRequest) GetWorkloadFile() string {
+	if x != nil {
+		return x.WorkloadFile
+	}
+	return ""
+}
+
+func (x *EvaluateRequest) GetWorkloadSha256() string {
+	if x != nil {
+		return x.WorkloadSha256
+	}
+	return ""
 }
 
 // EvaluateResponse is a step of an evaluation. A command prints each as one line of JSON on its standard
@@ -228,7 +257,7 @@ var File_autosched_v1_evaluator_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_evaluator_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/evaluator.proto\x12\fautosched.v1\x1a\x18autosched/v1/study.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xb3\x02\n" +
+	"\x1cautosched/v1/evaluator.proto\x12\fautosched.v1\x1a\x18autosched/v1/study.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xb5\x03\n" +
 	"\x0fEvaluateRequest\x12\x19\n" +
 	"\x05trial\x18\x01 \x01(\tB\x03\xe0A\x02R\x05trial\x12R\n" +
 	"\n" +
@@ -236,7 +265,10 @@ const file_autosched_v1_evaluator_proto_rawDesc = "" +
 	"parameters\x12 \n" +
 	"\tmetric_id\x18\x03 \x01(\tB\x03\xe0A\x01R\bmetricId\x12\x1f\n" +
 	"\bworkload\x18\x04 \x01(\tB\x03\xe0A\x01R\bworkload\x12\x17\n" +
-	"\x04seed\x18\x05 \x01(\x04B\x03\xe0A\x01R\x04seed\x1aU\n" +
+	"\x04seed\x18\x05 \x01(\x04B\x03\xe0A\x01R\x04seed\x12(\n" +
+	"\rworkload_jobs\x18\x06 \x01(\fB\x03\xe0A\x01R\fworkloadJobs\x12(\n" +
+	"\rworkload_file\x18\a \x01(\tB\x03\xe0A\x01R\fworkloadFile\x12,\n" +
+	"\x0fworkload_sha256\x18\b \x01(\tB\x03\xe0A\x01R\x0eworkloadSha256\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\xee\x01\n" +

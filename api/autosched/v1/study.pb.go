@@ -424,16 +424,18 @@ type StudyRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the evaluator.
 	Evaluator string `protobuf:"bytes,1,opt,name=evaluator,proto3" json:"evaluator,omitempty"`
-	// The workload that it measures on, as the evaluator knows it; its own if empty.
+	// The workload that it measures on: of the service, or as the evaluator knows it; its own if empty.
 	Workload string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
 	// How many trials are measured at a time, if the evaluator takes as many.
 	ParallelTrials int32 `protobuf:"varint,3,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
 	// When it was asked for.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Why nothing is measured now, for people; empty if that goes on, or is over.
-	Problem       string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problem string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The SHA-256 of the workload's jobs, if the service keeps it. Another workload of that name is not measured on.
+	WorkloadSha256 string `protobuf:"bytes,6,opt,name=workload_sha256,json=workloadSha256,proto3" json:"workload_sha256,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StudyRun) Reset() {
@@ -497,6 +499,13 @@ func (x *StudyRun) GetStartTime() *timestamppb.Timestamp {
 func (x *StudyRun) GetProblem() string {
 	if x != nil {
 		return x.Problem
+	}
+	return ""
+}
+
+func (x *StudyRun) GetWorkloadSha256() string {
+	if x != nil {
+		return x.WorkloadSha256
 	}
 	return ""
 }
@@ -1478,8 +1487,8 @@ type RunStudyRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Required. The id of an evaluator (ListEvaluators).
 	Evaluator string `protobuf:"bytes,2,opt,name=evaluator,proto3" json:"evaluator,omitempty"`
-	// The workload to measure on, as the evaluator knows it: at most 63 of a-z, 0-9, '-', '_' and '.'. The
-	// evaluator's own if empty.
+	// The workload to measure on: one that the service keeps of the scheduler, schedulers/{scheduler}/workloads/{workload},
+	// or one that the evaluator knows, at most 63 of a-z, 0-9, '-', '_' and '.'. The evaluator's own if empty.
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Trials to measure at a time: 1 to 100, default 1.
 	ParallelTrials int32 `protobuf:"varint,4,opt,name=parallel_trials,json=parallelTrials,proto3" json:"parallel_trials,omitempty"`
@@ -2997,14 +3006,15 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\x02\x12\r\n" +
 	"\tCOMPLETED\x10\x03\x12\r\n" +
-	"\tCANCELLED\x10\x04\"\xc2\x01\n" +
+	"\tCANCELLED\x10\x04\"\xeb\x01\n" +
 	"\bStudyRun\x12\x1c\n" +
 	"\tevaluator\x18\x01 \x01(\tR\tevaluator\x12\x1a\n" +
 	"\bworkload\x18\x02 \x01(\tR\bworkload\x12'\n" +
 	"\x0fparallel_trials\x18\x03 \x01(\x05R\x0eparallelTrials\x129\n" +
 	"\n" +
 	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
-	"\aproblem\x18\x05 \x01(\tR\aproblem\"\xc9\x05\n" +
+	"\aproblem\x18\x05 \x01(\tR\aproblem\x12'\n" +
+	"\x0fworkload_sha256\x18\x06 \x01(\tR\x0eworkloadSha256\"\xc9\x05\n" +
 	"\tStudySpec\x12!\n" +
 	"\talgorithm\x18\x01 \x01(\tB\x03\xe0A\x01R\talgorithm\x12&\n" +
 	"\ftrial_budget\x18\x02 \x01(\x05B\x03\xe0A\x01R\vtrialBudget\x12\x17\n" +
