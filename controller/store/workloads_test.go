@@ -1,4 +1,4 @@
-package store_test
+package store
 
 import (
 	"bytes"
@@ -6,15 +6,15 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/controller/workloads"
 )
 
-func addWorkload(t *testing.T, s *store.Store, id string, text []byte) {
+func addWorkload(t *testing.T, s *Store, id string, text []byte) {
 	t.Helper()
 	if err := s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "us", Text: text,
 		Record: workloads.Record{ID: id, UID: "u" + id, Stored: int64(len(text))}, Audit: &audit.Record{Resource: id},
@@ -27,9 +27,9 @@ func addWorkload(t *testing.T, s *store.Store, id string, text []byte) {
 // one has nothing, and what a crash left goes.
 func TestWorkloads(t *testing.T) {
 	dir := t.TempDir()
-	open := func() *store.Store {
+	open := func() *Store {
 		t.Helper()
-		s, err := store.Open(dir, store.Options{})
+		s, err := Open(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,13 +62,13 @@ func TestWorkloads(t *testing.T) {
 		Record: workloads.Record{ID: "a", UID: "ua"}, Audit: &audit.Record{Resource: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("the text of a deleted workload: %v", err)
 	}
 	if err := s.KeepWorkloads("us", nil); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.WorkloadText("us", "ub"); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := s.WorkloadText("us", "ub"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("the text of a workload that is not kept: %v", err)
 	}
 	addWorkload(t, s, "c", []byte("of c"))
@@ -79,7 +79,7 @@ func TestWorkloads(t *testing.T) {
 	if saved, _, err := s.LoadWorkloads(); err != nil || len(saved) > 0 {
 		t.Errorf("after the scheduler was purged: %v %v", saved, err)
 	}
-	if _, err := s.WorkloadText("us", "uc"); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := s.WorkloadText("us", "uc"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("the text of a purged scheduler: %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestWorkloads(t *testing.T) {
 // A file of texts that is damaged is set aside: records stay, and workloads can be added.
 func TestDamagedWorkloads(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(dir, store.Options{})
+	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func TestDamagedWorkloads(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, 1<<16), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = store.Open(dir, store.Options{}); err != nil {
+	if s, err = Open(dir, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("of a damaged file: %v", err)
 	}
 	if _, err := os.Stat(path + ".damaged"); err != nil {
@@ -115,5 +115,76 @@ func TestDamagedWorkloads(t *testing.T) {
 	}
 	if saved, _, err := s.LoadWorkloads(); err != nil || len(saved) != 2 {
 		t.Errorf("%v %v", saved, err)
+	}
+}
+
+// A backup has the jobs of workloads, and an inspection names the workload whose jobs are damaged or gone.
+func TestWorkloadsInBackups(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := change(t, testSpace(t), 1)
+	c.Scheduler.UID = "us"
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	addWorkload(t, s, "a", []byte("of a"))
+	addWorkload(t, s, "b", []byte("of b"))
+	var archive bytes.Buffer
+	if _, err := s.Backup(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(&archive, restored); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(restored, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := again.WorkloadText("us", "ua"); err != nil || string(text) != "of a" {
+		t.Errorf("restored: %s %v", text, err)
+	}
+	if err := errors.Join(s.Close(), again.Close()); err != nil {
+		t.Fatal(err)
+	}
+	damage := func(dir string) error {
+		t.Helper()
+		report, err := Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Others) > 0 {
+			t.Errorf("not part of a store: %v", report.Others)
+		}
+		for _, f := range report.Files {
+			if f.Name == "workloads.db" {
+				return f.Damage
+			}
+		}
+		return nil
+	}
+	if err := damage(dir); err != nil {
+		t.Errorf("of what is whole: %v", err)
+	}
+	path := filepath.Join(dir, "workloads.db")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(text, []byte("of b"), []byte("of x")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := damage(dir); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "workload s/b") ||
+		strings.Contains(err.Error(), "s/a") {
+		t.Errorf("of a damaged text: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := damage(dir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "2 workloads") {
+		t.Errorf("without the file: %v", err)
 	}
 }
