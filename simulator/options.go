@@ -12,7 +12,7 @@ import (
 
 // Version of the simulator's semantics: results of equal versions, inputs and
 // seeds are equal, so caches key on it.
-const Version = "12"
+const Version = "13"
 
 // Options of a run. The zero value is the product's semantics.
 type Options struct {
