@@ -70,7 +70,8 @@ func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.
 }
 
 func noEvents(id string) error {
-	return fmt.Errorf("%w: scheduler %q has no events yet", rollout.ErrState, id)
+	return fmt.Errorf("%w: scheduler %q has no events yet: its client sends them, or 'autosched emulate'",
+		rollout.ErrState, id)
 }
 
 // sample samples the futures of a round and returns one.

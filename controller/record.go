@@ -370,5 +370,6 @@ func (s *Service) Round(id string, sequence int64) (*RoundRecord, error) {
 			return all[0], nil
 		}
 	}
-	return nil, fmt.Errorf("round %d of scheduler %q: %w among those that are kept", sequence, id, rollout.ErrNotFound)
+	return nil, fmt.Errorf("round %d of scheduler %q: %w among those that are kept: 'autosched rounds list' shows them",
+		sequence, id, rollout.ErrNotFound)
 }

@@ -184,7 +184,13 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 		case errors.Is(err, trace.ErrLimit):
 			return fmt.Errorf("%w: %w", workloads.ErrLimit, err)
 		case err != nil:
-			return invalid("data", "%s", strings.TrimPrefix(err.Error(), "trace "+r.ID+": "))
+			text := strings.TrimPrefix(err.Error(), "trace "+r.ID+": ")
+			// The headers of all formats are longer than an error of the API may be.
+			if parts := strings.Split(text, "\n"); len(parts) > 1 {
+				text = parts[0] + " 'autosched trace --help' lists the formats; 'autosched trace import' " +
+					"converts other tables: " + parts[len(parts)-1]
+			}
+			return invalid("data", "%s", text)
 		}
 		r.Origin, r.Rejected, r.LeftOut = workloads.Uploaded, report.Rejected, report.LeftOut
 		reportToProto(report, out)

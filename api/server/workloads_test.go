@@ -187,7 +187,8 @@ func TestWorkloadsAreRefused(t *testing.T) {
 		{func(r *pb.UploadWorkloadRequest) { r.Strict = true }, jobsCSV, codes.InvalidArgument, "w:5: submit_time"},
 		{func(r *pb.UploadWorkloadRequest) { r.Format = "none" }, jobsCSV, codes.InvalidArgument, "none"},
 		{func(*pb.UploadWorkloadRequest) {}, "", codes.InvalidArgument, "it is empty"},
-		{func(*pb.UploadWorkloadRequest) {}, "x,y\n1,2\n", codes.InvalidArgument, "data"},
+		{func(*pb.UploadWorkloadRequest) {}, "x,y\n1,2\n", codes.InvalidArgument,
+			"'autosched trace import' converts other tables: if it is a table, say what its columns mean with --columns"},
 		{func(r *pb.UploadWorkloadRequest) { r.RequestId = strings.Repeat("x", 65) }, jobsCSV, codes.InvalidArgument,
 			"request_id"},
 	} {

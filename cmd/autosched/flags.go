@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
@@ -162,11 +163,15 @@ func (f *replayFlags) load(ctx context.Context, notes io.Writer) (*replayInput, 
 	if in.from, in.to, err = window(in.trace, f.from, f.to); err != nil {
 		return nil, err
 	}
+	first, last := in.trace.Span()
+	clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
 	if in.to <= in.from {
-		first, last := in.trace.Span()
-		clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
 		return nil, usageError{fmt.Errorf("--to (%s) is not after --from (%s); %s has submissions from %s to %s",
 			clock(in.to), clock(in.from), f.trace, clock(first), clock(last))}
+	}
+	if early := first - in.from; early > 24*time.Hour { // evaluate has a round for each of these hours
+		fmt.Fprintf(notes, "note: --from (%s) is %s before the first submission of %s (%s)\n", clock(in.from),
+			units.Duration(early.Seconds()), f.trace, clock(first))
 	}
 	if err := f.quota.divide(&f.cluster, in.trace.Jobs()); err != nil {
 		return nil, err

@@ -210,3 +210,17 @@ func TestHelpNamesThoseThatAsk(t *testing.T) {
 		}
 	}
 }
+
+func TestWindowBeforeTrace(t *testing.T) {
+	for from, want := range map[string]string{
+		"2026-03-01T12:00:00Z": "",
+		"2026-02-01":           "note: --from (2026-02-01T00:00:00Z) is 29 d 1 h before the first submission of",
+	} {
+		code, _, errs := command("simulate", "--trace", "../../examples/tutorial/sacct.psv", "--scheduler", "fifo",
+			"--from", from)
+		noted := strings.Contains(errs, "before the first submission")
+		if code != 0 || noted != (want != "") || !strings.Contains(errs, want) {
+			t.Errorf("--from %s: exit %d, %s", from, code, errs)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/units"
 )
 
 func newStudyOptimalCmd(f *clientFlags) *cobra.Command {
@@ -66,7 +67,7 @@ func newStudyEstimateCmd(f *clientFlags) *cobra.Command {
 		Use:   "estimate SCHEDULER/STUDY",
 		Short: "Estimate how many trials a study has left, and how long they take",
 		Long: `Prints the trials that are left of the budget, or of the space if it has fewer configurations, and
-how long they take: by the mean of the trials that succeeded, or --trial-time before there are any.`,
+how long they take: by the mean of the trials that clients or evaluators measured, or --trial-time before there are any.`,
 		Example: "  autosched study estimate mine/first --trial-time 10m --parallel 4",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &pb.EstimateStudyRequest{ParallelTrials: parallel}
@@ -81,16 +82,16 @@ how long they take: by the mean of the trials that succeeded, or --trial-time be
 				}
 				left := plural(int(got.GetRemainingTrials()), "trial") + " left"
 				if got.GetTrialDuration() == nil {
-					return f.say(cmd, got, "%s; no trial has succeeded yet: --trial-time says how long one takes", left)
+					return f.say(cmd, got, "%s; no trial was timed yet: --trial-time says how long one takes", left)
 				}
-				return f.say(cmd, got, "%s of %v: %v, or %v of measuring in all", left,
-					got.GetTrialDuration().AsDuration().Round(time.Millisecond),
-					got.GetRemainingDuration().AsDuration().Round(time.Second),
-					got.GetTotalTrialDuration().AsDuration().Round(time.Second))
+				return f.say(cmd, got, "%s of %s: %s, or %s of measuring in all", left,
+					units.Duration(got.GetTrialDuration().AsDuration().Seconds()),
+					units.Duration(got.GetRemainingDuration().AsDuration().Seconds()),
+					units.Duration(got.GetTotalTrialDuration().AsDuration().Seconds()))
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&each, "trial-time", 0, "how long a trial takes (default: the mean of those that succeeded)")
+	cmd.Flags().DurationVar(&each, "trial-time", 0, "how long a trial takes (default: the mean of those that were measured)")
 	cmd.Flags().Int32Var(&parallel, "parallel", 1, "trials that are measured at a time")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/units"
 )
 
 // pollRun is how often 'study run --wait' looks.
@@ -119,7 +120,7 @@ and services. Their command lines and addresses are not shown: 'study run' names
 					fmt.Fprintln(w, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
 					for _, e := range got.GetEvaluators() {
 						fmt.Fprintf(w, "%s\t%s\t%d\t%v\n", e.GetEvaluatorId(), e.GetKind(), e.GetParallelTrials(),
-							e.GetDeadline().AsDuration())
+							units.Duration(e.GetDeadline().AsDuration().Seconds()))
 					}
 					return w.Flush()
 				})

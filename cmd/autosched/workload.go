@@ -350,9 +350,9 @@ func printWorkload(out io.Writer, x *pb.Workload) error {
 func originText(x *pb.Workload) string {
 	text := enumWord(x.GetOrigin())
 	if f := x.GetFuture(); f != nil {
-		text += fmt.Sprintf(", future %d from %s on, arrivals for %v, seed %d, %s", f.GetFuture(),
-			f.GetSchedulerTime().AsTime().Format(time.RFC3339), f.GetHorizon().AsDuration(), f.GetSeed(),
-			plural(int(f.GetActiveJobCount()), "active job"))
+		text += fmt.Sprintf(", future %d from %s on, arrivals for %s, seed %d, %s", f.GetFuture(),
+			f.GetSchedulerTime().AsTime().Format(time.RFC3339), units.Duration(f.GetHorizon().AsDuration().Seconds()),
+			f.GetSeed(), plural(int(f.GetActiveJobCount()), "active job"))
 		if f.GetRound() != "" {
 			text += ", of round " + shortName(f.GetRound())
 		}

@@ -37,7 +37,7 @@ func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run,
 		return study.State{}, err
 	}
 	if why := s.unable(scheduler, r.Evaluator); why != "" {
-		return study.State{}, fmt.Errorf("evaluator %q %s: %w", r.Evaluator, why, controller.ErrNotFound)
+		return study.State{}, fmt.Errorf("evaluator %q: %w: it %s", r.Evaluator, controller.ErrNotFound, why)
 	}
 	describe := func(r *study.Run) string {
 		if r == nil {

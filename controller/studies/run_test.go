@@ -119,8 +119,8 @@ func TestRun(t *testing.T) {
 	}}
 	h := with(t, b, 20)
 	for _, c := range []struct{ evaluator, says string }{
-		{"none", `evaluator "none" is not configured: there are bench: `},
-		{"", `evaluator "" is not configured: there are bench: `},
+		{"none", `evaluator "none": not found: it is not configured: there are bench`},
+		{"", `evaluator "": not found: it is not configured: there are bench`},
 	} {
 		r := study.Run{Evaluator: c.evaluator, Parallel: 1}
 		if _, err := h.Run(t.Context(), "s", "first", r, anyway); !errors.Is(err,

@@ -213,7 +213,8 @@ func (k *Keeper) Get(scheduler, id string) (Record, error) {
 	defer k.mu.RUnlock()
 	r := k.all[scheduler][id]
 	if r == nil {
-		return Record{}, fmt.Errorf("workload %q of scheduler %q: %w", id, scheduler, controller.ErrNotFound)
+		return Record{}, fmt.Errorf("workload %q of scheduler %q: %w: 'autosched workload list' shows those that are kept",
+			id, scheduler, controller.ErrNotFound)
 	}
 	return *r, nil
 }

@@ -50,6 +50,7 @@ class Reporter:
                 self.change.notify_all()
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4: sys.exit(__doc__)
     channel, name = grpc.insecure_channel(sys.argv[1]), "schedulers/" + sys.argv[2]
     current = configuration_pb2_grpc.ConfigurationServiceStub(channel).GetCurrentConfiguration(
         conf.GetCurrentConfigurationRequest(name=name))

@@ -6,6 +6,7 @@ import grpc
 from autosched.v1 import configuration_pb2 as conf, configuration_pb2_grpc, event_pb2 as ev
 from autosched.v1 import parameter_pb2 as par, scheduler_pb2 as sch, scheduler_pb2_grpc
 
+if len(sys.argv) != 4: sys.exit(__doc__)
 server, scheduler_id, jobs = sys.argv[1], sys.argv[2], int(sys.argv[3])
 name = "schedulers/" + scheduler_id
 channel = grpc.insecure_channel(server)

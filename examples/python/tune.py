@@ -6,6 +6,7 @@ import grpc
 from autosched.v1 import parameter_pb2 as par, scheduler_pb2 as sch, scheduler_pb2_grpc
 from autosched.v1 import study_pb2 as st, study_pb2_grpc
 
+if len(sys.argv) != 5: sys.exit(__doc__)
 server, scheduler_id, budget, client = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 scheduler, study = "schedulers/" + scheduler_id, "schedulers/" + scheduler_id + "/studies/first"
 channel = grpc.insecure_channel(server)
