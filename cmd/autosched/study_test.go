@@ -230,7 +230,8 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 	}
 	study("large")
 	want := fmt.Sprintf("%d trials added to mine/large, 0 left out", many)
-	if out, err := call(large.String(), "import", "mine/large", "-"); err != nil || !strings.Contains(out, want) {
+	out, err := call(large.String(), "import", "mine/large", "-", "--timeout", "1m")
+	if err != nil || !strings.Contains(out, want) {
 		t.Errorf("%d bytes: %q, %v", large.Len(), out, err)
 	}
 }
