@@ -67,6 +67,8 @@ func (m *Manifest) Size() (n int64) {
 func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 	r.dropping.RLock()
 	defer r.dropping.RUnlock()
+	r.copying.RLock()
+	defer r.copying.RUnlock()
 	m := &Manifest{Version: backupVersion, Layout: schemaVersion, Created: r.now().UTC()}
 	archive := tar.NewWriter(&ctxWriter{ctx, out})
 	names := []string{configFile}

@@ -83,8 +83,10 @@ type Store struct {
 	segmentName string
 	// dropping is held to drop segments, and shared to read or copy several.
 	dropping sync.RWMutex
-	cut      atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
-	step     func(string)           // called between the steps of a drop, of tests; may be nil
+	// copying is shared by backups, and held to remove what a copy of config.db refers to.
+	copying sync.RWMutex
+	cut     atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
+	step    func(string)           // called between the steps of a drop, of tests; may be nil
 
 	damaged sync.Map // names of segments with unreadable pages, which are not written any more
 	metas   sync.Map // *CorruptError by the name of a file with a damaged meta page

@@ -57,7 +57,7 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 		err = r.reserve.giveUp(func() error { return r.update(put) })
 	}
 	if err = r.changes.note(err); (err == nil) == c.Delete {
-		_ = r.dropText(c.SchedulerUID, c.Record.UID) // KeepWorkloads does what fails
+		r.dropText(c.SchedulerUID, c.Record.UID)
 	}
 	return err
 }
@@ -77,8 +77,12 @@ func (r *Store) putText(scheduler, uid string, text []byte) error {
 	})
 }
 
-func (r *Store) dropText(scheduler, uid string) error {
-	return r.dropTexts(scheduler, func(one string) bool { return one == uid })
+// dropText removes the text of a workload. KeepWorkloads does what fails, or would take it from a backup.
+func (r *Store) dropText(scheduler, uid string) {
+	if r.copying.TryLock() {
+		defer r.copying.Unlock()
+		_ = r.dropTexts(scheduler, func(one string) bool { return one == uid })
+	}
 }
 
 // KeepWorkloads removes the texts of a scheduler's workloads but those with the uids.

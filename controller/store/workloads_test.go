@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/autosched/autosched/controller"
@@ -188,3 +189,53 @@ func TestWorkloadsInBackups(t *testing.T) {
 		t.Errorf("without the file: %v", err)
 	}
 }
+
+// A workload that is deleted while a backup is written has its jobs in the backup, where its record is.
+func TestWorkloadDeletedDuringBackup(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addWorkload(t, s, "a", []byte("of a"))
+	var archive bytes.Buffer
+	remove := sync.OnceValue(func() error {
+		return s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "us", Delete: true,
+			Record: workloads.Record{ID: "a", UID: "ua"}, Audit: &audit.Record{Resource: "a"}})
+	})
+	if _, err := s.Backup(t.Context(), writer(func(p []byte) (int, error) { // config.db is copied before
+		archive.Write(p)
+		return len(p), remove()
+	})); err != nil {
+		t.Fatal(err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(&archive, restored); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(restored, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	saved, _, err := again.LoadWorkloads()
+	if err != nil || len(saved) != 1 {
+		t.Fatalf("%v %v", saved, err)
+	}
+	if text, err := again.WorkloadText("us", "ua"); err != nil || string(text) != "of a" {
+		t.Errorf("restored: %s %v", text, err)
+	}
+	if err := s.KeepWorkloads("us", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.WorkloadText("us", "ua"); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("after a restart the deleted one has its text: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
