@@ -3,10 +3,12 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -92,17 +94,13 @@ func TestFuturesOfRounds(t *testing.T) {
 func TestWhatIfOnWorkloads(t *testing.T) {
 	ctx := context.Background()
 	h := simulate(t, controller.Auto, round.DecideOnline)
-	jobs := func(gpus, n int) *workload.Workload {
+	jobs := func(gpus, n int) func(context.Context) (*workload.Workload, error) {
 		var all []workload.Job
 		for i := range n {
 			all = append(all, workload.Job{ID: string(rune('a' + i)), GPUs: workload.GPUs(gpus),
 				Submit: time.Duration(i) * time.Minute, Duration: time.Duration(n-i) * time.Hour})
 		}
-		w, err := workload.New("w", origin, all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return w
+		return func(context.Context) (*workload.Workload, error) { return workload.New("w", origin, all) }
 	}
 	unchanged := func(_ *space.Space, now space.Config) (space.Config, error) { return now, nil }
 	got, err := h.service.WhatIf(ctx, simulatedID, unchanged, jobs(1, 3), jobs(1, 5))
@@ -113,5 +111,25 @@ func TestWhatIfOnWorkloads(t *testing.T) {
 	if _, err := h.service.WhatIf(ctx, simulatedID, unchanged, jobs(1, 3), jobs(100_000, 2)); !errors.Is(err,
 		rollout.ErrState) {
 		t.Errorf("of jobs that do not fit: %v", err)
+	}
+	lost := func(context.Context) (*workload.Workload, error) { return nil, store.ErrCorrupt }
+	if _, err := h.service.WhatIf(ctx, simulatedID, unchanged, jobs(1, 3), lost); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("of jobs that cannot be read: %v", err)
+	}
+}
+
+// A question whose caller goes away has ended when its call returns: nothing that is the caller's changes then.
+func TestQuestionsEndWithTheirCalls(t *testing.T) {
+	h := simulate(t, controller.Auto, round.DecideOnline)
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended atomic.Bool
+	_, err := h.service.WhatIf(ctx, simulatedID, func(_ *space.Space, now space.Config) (space.Config, error) {
+		cancel()
+		time.Sleep(50 * time.Millisecond)
+		ended.Store(true)
+		return now, nil
+	})
+	if !ended.Load() || err == nil {
+		t.Errorf("the question has ended: %v, %v", ended.Load(), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/generation"
@@ -47,14 +48,25 @@ func (s *Service) borrow(ctx context.Context, m *managed,
 	m.asks = append(m.asks, a)
 	s.startRound(m)
 	m.mu.Unlock()
+	var err error
 	select {
 	case err := <-a.done:
 		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	case <-s.ctx.Done():
-		return ErrClosed
+		err = ErrClosed
 	}
+	m.mu.Lock()
+	waits := slices.Index(m.asks, a)
+	if waits >= 0 {
+		m.asks = slices.Delete(m.asks, waits, waits+1)
+	}
+	m.mu.Unlock()
+	if waits < 0 {
+		err = <-a.done // work uses what is the caller's; its context has ended
+	}
+	return err
 }
 
 // startAsk starts the work of the question that waited longest. mu is held.
@@ -69,6 +81,9 @@ func (s *Service) startAsk(m *managed) {
 		a.done <- s.answer(m, a)
 		return func() {}
 	})
+	if !m.deciding {
+		a.done <- ErrClosed
+	}
 }
 
 func (s *Service) answer(m *managed, a *ask) error {
@@ -112,11 +127,11 @@ type WhatIf struct {
 }
 
 // WhatIf measures a configuration on futures of the latest event time, as a round would, or on workloads, and asks
-// the causal model about it; about an external scheduler it asks that alone. The configuration is made of the
-// present space and what runs.
+// the causal model about it; about an external scheduler it asks that alone. The configuration is made of the present
+// space and what runs. The workloads are read when it is its turn: questions that wait have no jobs in memory.
 func (s *Service) WhatIf(ctx context.Context, id string,
-	config func(sp *space.Space, incumbent space.Config) (space.Config, error), on ...*workload.Workload) (out WhatIf,
-	err error) {
+	config func(sp *space.Space, incumbent space.Config) (space.Config, error),
+	on ...func(context.Context) (*workload.Workload, error)) (out WhatIf, err error) {
 	m, err := s.whole(id)
 	if err != nil {
 		return out, err
@@ -187,9 +202,16 @@ func (s *Service) foresee(ctx context.Context, m *managed, v *snapshot, ledger *
 }
 
 // foreseeOn measures configurations on workloads. Prices of energy are those of the first one's time.
-func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []*workload.Workload,
+func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []func(context.Context) (*workload.Workload, error),
 	configs ...space.Config) ([]round.Outlook, error) {
-	in := round.Input{Snapshot: round.Snapshot{State: workload.State{Cluster: v.Cluster}, Zero: on[0].Zero(),
+	all := make([]*workload.Workload, len(on))
+	for i, read := range on {
+		var err error
+		if all[i], err = read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	in := round.Input{Snapshot: round.Snapshot{State: workload.State{Cluster: v.Cluster}, Zero: all[0].Zero(),
 		Simulator: v.Simulation.options()}, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Space: v.space,
 		Goal: v.goal}
 	metered := v.goal.Metered()
@@ -201,7 +223,7 @@ func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []*workload.Wor
 			return nil, err
 		}
 	}
-	found, err := round.ForeseeOn(ctx, in, on, configs...)
+	found, err := round.ForeseeOn(ctx, in, all, configs...)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%w: no job of a workload fits the cluster of scheduler %q", rollout.ErrState, v.ID)
 	}

@@ -123,7 +123,7 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 	} else if _, err := valuesFromProto(sp, req.GetParameters()); err != nil {
 		return nil, s.statusOf(err)
 	}
-	on, err := s.jobsOf(ctx, id, req.GetWorkloads())
+	on, err := s.jobsOf(id, req.GetWorkloads())
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -307,8 +307,9 @@ func reportToProto(r *trace.Report, out *pb.UploadWorkloadResponse) {
 // maxAsked bounds the workloads of a question.
 const maxAsked = 16
 
-// jobsOf reads workloads of a scheduler by name.
-func (s *Server) jobsOf(ctx context.Context, scheduler string, names []string) (all []*workload.Workload, err error) {
+// jobsOf checks the names of workloads of a scheduler, and returns what reads each.
+func (s *Server) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload, error),
+	err error) {
 	if len(names) > maxAsked {
 		return nil, invalid("workloads", "are %d, more than %d", len(names), maxAsked)
 	}
@@ -323,11 +324,13 @@ func (s *Server) jobsOf(ctx context.Context, scheduler string, names []string) (
 		case s.workloads == nil:
 			return nil, invalid(field, "the service keeps no workloads")
 		}
-		_, w, err := s.workloads.Jobs(ctx, scheduler, id)
-		if err != nil {
+		if _, err := s.workloads.Get(scheduler, id); err != nil {
 			return nil, err
 		}
-		all = append(all, w)
+		all = append(all, func(ctx context.Context) (*workload.Workload, error) {
+			_, w, err := s.workloads.Jobs(ctx, scheduler, id)
+			return w, err
+		})
 	}
 	return all, nil
 }
