@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -146,6 +147,11 @@ func (c *Client) sendReports(ctx context.Context) error {
 		case err == nil:
 		case tooLarge(err) && most > 1:
 			most /= 2
+		case tooLarge(err): // others wait behind it
+			bad := &pb.ReportMetricsResponse_RejectedReport{Field: "reports[0]",
+				Description: status.Convert(err).Message()}
+			c.reportsAnswered(c.reports.batch(1), &pb.ReportMetricsResponse{
+				RejectedReports: []*pb.ReportMetricsResponse_RejectedReport{bad}})
 		case !c.pause(ctx, &retry, err):
 			return ctx.Err()
 		}
@@ -174,12 +180,17 @@ func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) e
 		if a.GetSequence() != sequence {
 			return fmt.Errorf("the service answers request %d of reports, which is not the next one", a.GetSequence())
 		}
-		c.reports.answered(len(batch), a)
 		retry.reset()
-		for _, r := range a.GetRejectedReports() {
-			if i := int(r.GetIndex()); i >= 0 && i < len(batch) {
-				c.o.Notify(&RejectedReportError{r, batch[i]})
-			}
+		c.reportsAnswered(batch, a)
+	}
+}
+
+// reportsAnswered forgets reports, which the service has answered.
+func (c *Client) reportsAnswered(batch []*pb.MetricReport, a *pb.ReportMetricsResponse) {
+	c.reports.answered(len(batch), a)
+	for _, r := range a.GetRejectedReports() {
+		if i := int(r.GetIndex()); i >= 0 && i < len(batch) {
+			c.o.Notify(&RejectedReportError{r, batch[i]})
 		}
 	}
 }

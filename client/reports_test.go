@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,6 +82,31 @@ func TestReportsAreStoredOnce(t *testing.T) {
 		if r.GetMetrics()["wait"] != float64(i) {
 			t.Fatalf("report %d is %v", i, r)
 		}
+	}
+}
+
+// A report that no request can carry is rejected: those behind it are stored.
+func TestReportBeyondARequest(t *testing.T) {
+	s := newService(t, server.DefaultLimits())
+	var n noted
+	c, _ := s.client(client.Options{Notify: n.note})
+	huge := waited(0)
+	huge.Metrics["wait_"+strings.Repeat("x", 8<<20)] = 1
+	for _, r := range []*pb.MetricReport{huge, waited(1)} {
+		if !c.Report(r) {
+			t.Fatal("dropped")
+		}
+	}
+	if err := c.FlushReports(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var rejected *client.RejectedReportError
+	for _, err := range n.seen() {
+		errors.As(err, &rejected)
+	}
+	if got := c.ReportCounts(); got.Rejected != 1 || got.Stored != 1 || rejected == nil ||
+		!rejected.Report.GetSchedulerTime().AsTime().Equal(zero) || !strings.Contains(rejected.Error(), "larger") {
+		t.Errorf("%+v, %v", got, rejected)
 	}
 }
 
