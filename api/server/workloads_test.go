@@ -189,6 +189,8 @@ func TestWorkloadsAreRefused(t *testing.T) {
 		{func(*pb.UploadWorkloadRequest) {}, "", codes.InvalidArgument, "it is empty"},
 		{func(*pb.UploadWorkloadRequest) {}, "x,y\n1,2\n", codes.InvalidArgument,
 			"'autosched trace import' converts other tables: if it is a table, say what its columns mean with --columns"},
+		{func(*pb.UploadWorkloadRequest) {}, "# autosched trace v1 zero=0000-01-01T00:00:00Z\n" +
+			"job_id,submit_time,duration_s,gpus\na,0000-01-01T00:00:00Z,1,1\n", codes.InvalidArgument, "years 1 to 9999"},
 		{func(r *pb.UploadWorkloadRequest) { r.RequestId = strings.Repeat("x", 65) }, jobsCSV, codes.InvalidArgument,
 			"request_id"},
 	} {

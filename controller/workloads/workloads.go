@@ -277,6 +277,10 @@ func (k *Keeper) Add(ctx context.Context, scheduler string, r Record, w *workloa
 	case w.Len() > MaxJobs:
 		return r, fmt.Errorf("%w: workload %q has %d jobs, at most %d are kept", ErrLimit, r.ID, w.Len(), MaxJobs)
 	}
+	if first, last := w.Span(); w.Clock(first).Year() < 1 || w.Clock(last).Year() > 9999 {
+		return r, fmt.Errorf("%w: submissions from %v to %v are not all within the years 1 to 9999", ErrJobs,
+			w.Clock(first), w.Clock(last))
+	}
 	text, err := r.encode(w, nodes)
 	if err != nil {
 		return r, err
