@@ -26,7 +26,8 @@ const (
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the records of the service, from 1.
-	Sequence   int64                  `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence int64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// When it was done, by the clock of the service.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The name of the caller, "anonymous" where callers are not identified, or a part of the
 	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock, or the name of

@@ -86,7 +86,8 @@ type Finding struct {
 	EntityKind string `protobuf:"bytes,3,opt,name=entity_kind,json=entityKind,proto3" json:"entity_kind,omitempty"`
 	Entity     string `protobuf:"bytes,4,opt,name=entity,proto3" json:"entity,omitempty"`
 	// The job that the entity is, or is part of; empty for none.
-	JobId string        `protobuf:"bytes,5,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	JobId string `protobuf:"bytes,5,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Whether the waste goes on.
 	State Finding_State `protobuf:"varint,6,opt,name=state,proto3,enum=autosched.v1.Finding_State" json:"state,omitempty"`
 	// When the waste began as far as the evidence reaches, in the time of events and samples.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
@@ -101,7 +102,8 @@ type Finding struct {
 	// GPU-hours that were wasted until update_time.
 	WastedGpuHours float64 `protobuf:"fixed64,12,opt,name=wasted_gpu_hours,json=wastedGpuHours,proto3" json:"wasted_gpu_hours,omitempty"`
 	// Jobs of others that waited when it opened, such as job/4712; the first five.
-	Affected []string            `protobuf:"bytes,13,rep,name=affected,proto3" json:"affected,omitempty"`
+	Affected []string `protobuf:"bytes,13,rep,name=affected,proto3" json:"affected,omitempty"`
+	// The numbers that the rule compared.
 	Evidence []*Finding_Evidence `protobuf:"bytes,14,rep,name=evidence,proto3" json:"evidence,omitempty"`
 	// What to do, as one word and for people.
 	Action string `protobuf:"bytes,15,opt,name=action,proto3" json:"action,omitempty"`

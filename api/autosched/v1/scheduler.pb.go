@@ -488,11 +488,14 @@ type SchedulerRevision struct {
 	// Counts up by one within the scheduler, from 1.
 	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Since when it was in force.
-	CreateTime  *timestamppb.Timestamp  `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The space of this revision.
 	Parameters  []*ParameterSpec        `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	Constraints []*DependencyConstraint `protobuf:"bytes,5,rep,name=constraints,proto3" json:"constraints,omitempty"`
-	Cluster     *Cluster                `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	Objective   *ObjectiveSpec          `protobuf:"bytes,7,opt,name=objective,proto3" json:"objective,omitempty"`
+	// The nodes of the cluster.
+	Cluster *Cluster `protobuf:"bytes,6,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// What rounds optimise.
+	Objective *ObjectiveSpec `protobuf:"bytes,7,opt,name=objective,proto3" json:"objective,omitempty"`
 	// Why its record in the service's store cannot be read; then it has neither of the above.
 	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -274,8 +274,9 @@ type Study struct {
 	// Output only. Unique for ever.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// For people. At most 63 characters.
-	DisplayName string     `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	Spec        *StudySpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
+	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// What is searched, and how. It does not change.
+	Spec *StudySpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Output only.
 	State Study_State `protobuf:"varint,5,opt,name=state,proto3,enum=autosched.v1.Study_State" json:"state,omitempty"`
 	// Output only.
@@ -521,13 +522,15 @@ type StudySpec struct {
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// The metric that clients measure: finite and not negative. The objective of an external scheduler if
 	// empty; required for others.
-	MetricId string         `protobuf:"bytes,4,opt,name=metric_id,json=metricId,proto3" json:"metric_id,omitempty"`
-	Goal     StudySpec_Goal `protobuf:"varint,5,opt,name=goal,proto3,enum=autosched.v1.StudySpec_Goal" json:"goal,omitempty"`
+	MetricId string `protobuf:"bytes,4,opt,name=metric_id,json=metricId,proto3" json:"metric_id,omitempty"`
+	// MINIMIZE by default.
+	Goal StudySpec_Goal `protobuf:"varint,5,opt,name=goal,proto3,enum=autosched.v1.StudySpec_Goal" json:"goal,omitempty"`
 	// How long a client may be silent about a trial: 0.1 s to 7 days, default 10 min.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,6,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
 	// Whether CreateTrial measures again what was measured.
-	AllowRepeats bool                  `protobuf:"varint,7,opt,name=allow_repeats,json=allowRepeats,proto3" json:"allow_repeats,omitempty"`
-	CausalModel  StudySpec_CausalModel `protobuf:"varint,8,opt,name=causal_model,json=causalModel,proto3,enum=autosched.v1.StudySpec_CausalModel" json:"causal_model,omitempty"`
+	AllowRepeats bool `protobuf:"varint,7,opt,name=allow_repeats,json=allowRepeats,proto3" json:"allow_repeats,omitempty"`
+	// AUTO by default.
+	CausalModel StudySpec_CausalModel `protobuf:"varint,8,opt,name=causal_model,json=causalModel,proto3,enum=autosched.v1.StudySpec_CausalModel" json:"causal_model,omitempty"`
 	// Output only. The SchedulerRevision whose space is searched.
 	SchedulerRevision int64 `protobuf:"varint,11,opt,name=scheduler_revision,json=schedulerRevision,proto3" json:"scheduler_revision,omitempty"`
 	// Output only. The space, as the scheduler had it when the study was created.
@@ -649,7 +652,8 @@ type Measurement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far the measured system was, such as the jobs that had ended. Later measurements of a trial have
 	// more.
-	StepCount       int64                `protobuf:"varint,1,opt,name=step_count,json=stepCount,proto3" json:"step_count,omitempty"`
+	StepCount int64 `protobuf:"varint,1,opt,name=step_count,json=stepCount,proto3" json:"step_count,omitempty"`
+	// How long the measurement took so far.
 	ElapsedDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=elapsed_duration,json=elapsedDuration,proto3" json:"elapsed_duration,omitempty"`
 	// By name: 1 to 32 metrics.
 	Metrics       map[string]float64 `protobuf:"bytes,3,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
@@ -712,21 +716,26 @@ func (x *Measurement) GetMetrics() map[string]float64 {
 type Trial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// schedulers/{scheduler}/studies/{study}/trials/{trial}. Trials count from 1.
-	Name       string                     `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	State      Trial_State                `protobuf:"varint,2,opt,name=state,proto3,enum=autosched.v1.Trial_State" json:"state,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where it stands. A client sets it in CompleteTrial and in trials that it adds: SUCCEEDED, FAILED or INFEASIBLE.
+	State Trial_State `protobuf:"varint,2,opt,name=state,proto3,enum=autosched.v1.Trial_State" json:"state,omitempty"`
+	// The configuration, by parameter_id.
 	Parameters map[string]*structpb.Value `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Where the configuration comes from: default, incumbent, user or the sampler.
 	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	// The client that holds it or held it last.
-	ClientId   string                 `protobuf:"bytes,5,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	ClientId string `protobuf:"bytes,5,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// When it was suggested or added.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When a client got it, and when it ended.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	EndTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// When its lease expires.
-	LeaseExpireTime  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=lease_expire_time,json=leaseExpireTime,proto3" json:"lease_expire_time,omitempty"`
-	Measurements     []*Measurement         `protobuf:"bytes,10,rep,name=measurements,proto3" json:"measurements,omitempty"`
-	FinalMeasurement *Measurement           `protobuf:"bytes,11,opt,name=final_measurement,json=finalMeasurement,proto3" json:"final_measurement,omitempty"`
+	LeaseExpireTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=lease_expire_time,json=leaseExpireTime,proto3" json:"lease_expire_time,omitempty"`
+	// What its client measured while it ran, in order of step_count.
+	Measurements []*Measurement `protobuf:"bytes,10,rep,name=measurements,proto3" json:"measurements,omitempty"`
+	// The result of a trial that SUCCEEDED.
+	FinalMeasurement *Measurement `protobuf:"bytes,11,opt,name=final_measurement,json=finalMeasurement,proto3" json:"final_measurement,omitempty"`
 	// Why it is FAILED, INFEASIBLE, STALE or SKIPPED.
 	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	// It ended after its lease had expired.

@@ -86,19 +86,24 @@ type GpuSample struct {
 	GpuIndex int32 `protobuf:"varint,2,opt,name=gpu_index,json=gpuIndex,proto3" json:"gpu_index,omitempty"`
 	// The id of the MIG instance; unset for the whole GPU.
 	MigInstance *int32 `protobuf:"varint,3,opt,name=mig_instance,json=migInstance,proto3,oneof" json:"mig_instance,omitempty"`
-	GpuUuid     string `protobuf:"bytes,4,opt,name=gpu_uuid,json=gpuUuid,proto3" json:"gpu_uuid,omitempty"`
+	// The UUID that NVML gives the GPU or MIG instance; empty where it is not known.
+	GpuUuid string `protobuf:"bytes,4,opt,name=gpu_uuid,json=gpuUuid,proto3" json:"gpu_uuid,omitempty"`
 	// Required. From 1970, and at most a day ahead of the service's clock.
 	SampleTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=sample_time,json=sampleTime,proto3" json:"sample_time,omitempty"`
 	// The share of time in which a kernel ran, in percent.
 	UtilizationPercent *float64 `protobuf:"fixed64,6,opt,name=utilization_percent,json=utilizationPercent,proto3,oneof" json:"utilization_percent,omitempty"`
 	// The mean share of multiprocessors that had a warp, 0 to 1.
-	SmActive       *float64 `protobuf:"fixed64,7,opt,name=sm_active,json=smActive,proto3,oneof" json:"sm_active,omitempty"`
+	SmActive *float64 `protobuf:"fixed64,7,opt,name=sm_active,json=smActive,proto3,oneof" json:"sm_active,omitempty"`
+	// Device memory in use, and all of it.
 	MemoryUsedMib  *float64 `protobuf:"fixed64,8,opt,name=memory_used_mib,json=memoryUsedMib,proto3,oneof" json:"memory_used_mib,omitempty"`
 	MemoryTotalMib *float64 `protobuf:"fixed64,9,opt,name=memory_total_mib,json=memoryTotalMib,proto3,oneof" json:"memory_total_mib,omitempty"`
-	PowerWatts     *float64 `protobuf:"fixed64,10,opt,name=power_watts,json=powerWatts,proto3,oneof" json:"power_watts,omitempty"`
+	// The power drawn.
+	PowerWatts *float64 `protobuf:"fixed64,10,opt,name=power_watts,json=powerWatts,proto3,oneof" json:"power_watts,omitempty"`
 	// Since the driver was loaded.
-	EnergyJoules        *float64 `protobuf:"fixed64,11,opt,name=energy_joules,json=energyJoules,proto3,oneof" json:"energy_joules,omitempty"`
-	TemperatureCelsius  *float64 `protobuf:"fixed64,12,opt,name=temperature_celsius,json=temperatureCelsius,proto3,oneof" json:"temperature_celsius,omitempty"`
+	EnergyJoules *float64 `protobuf:"fixed64,11,opt,name=energy_joules,json=energyJoules,proto3,oneof" json:"energy_joules,omitempty"`
+	// The temperature of the GPU.
+	TemperatureCelsius *float64 `protobuf:"fixed64,12,opt,name=temperature_celsius,json=temperatureCelsius,proto3,oneof" json:"temperature_celsius,omitempty"`
+	// The clock of the multiprocessors, and the one that applications were given.
 	SmClockMhz          *float64 `protobuf:"fixed64,13,opt,name=sm_clock_mhz,json=smClockMhz,proto3,oneof" json:"sm_clock_mhz,omitempty"`
 	ApplicationClockMhz *float64 `protobuf:"fixed64,14,opt,name=application_clock_mhz,json=applicationClockMhz,proto3,oneof" json:"application_clock_mhz,omitempty"`
 	// Bits of NVML's nvmlClocksEventReasons.

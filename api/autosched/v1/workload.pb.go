@@ -91,22 +91,25 @@ type Workload struct {
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// To select workloads by, as those of schedulers.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Origin Workload_Origin   `protobuf:"varint,5,opt,name=origin,proto3,enum=autosched.v1.Workload_Origin" json:"origin,omitempty"`
+	// Where its jobs come from.
+	Origin Workload_Origin `protobuf:"varint,5,opt,name=origin,proto3,enum=autosched.v1.Workload_Origin" json:"origin,omitempty"`
 	// When it was stored, by the service's clock.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Identifies what is stored, for DeleteWorkload.
 	Etag string `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The SHA-256 of the bytes that DownloadWorkload returns, hexadecimal, and their number.
-	Sha256     string              `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	SizeBytes  int64               `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	Sha256    string `protobuf:"bytes,8,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	SizeBytes int64  `protobuf:"varint,9,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// What its jobs are like.
 	Statistics *WorkloadStatistics `protobuf:"bytes,10,opt,name=statistics,proto3" json:"statistics,omitempty"`
 	// Of GENERATED only.
 	Future *Workload_Future `protobuf:"bytes,11,opt,name=future,proto3" json:"future,omitempty"`
 	// Rows of an upload that were not used; UploadWorkload names them.
 	RejectedRowCount int32 `protobuf:"varint,12,opt,name=rejected_row_count,json=rejectedRowCount,proto3" json:"rejected_row_count,omitempty"`
-	LeftOutJobCount  int32 `protobuf:"varint,13,opt,name=left_out_job_count,json=leftOutJobCount,proto3" json:"left_out_job_count,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Jobs of an upload that were left out, such as those without GPUs; UploadWorkload says why.
+	LeftOutJobCount int32 `protobuf:"varint,13,opt,name=left_out_job_count,json=leftOutJobCount,proto3" json:"left_out_job_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Workload) Reset() {
