@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ type row struct {
 	elapsed                             time.Duration // without suspensions
 	suspended                           bool
 	gpus                                int
+	milliCPUs, memory                   int64    // 0 if unknown
 	count                               int      // nodes, 0 if they have unequal shares
 	nodes                               []string // nil while it waits
 }
@@ -46,8 +48,10 @@ func rowsOf(text string) []row {
 			start: instant(f["Start"]), end: instant(f["End"]), suspended: f["Suspended"] != "00:00:00" && f["Suspended"] != ""}
 		r.state, _, _ = strings.Cut(f["State"], " ") // CANCELLED by 0
 		r.gpus = max(gpusOf(f["AllocTRES"]), 0)
+		r.milliCPUs, r.memory = rationsOf(f["AllocTRES"])
 		if r.start.IsZero() || r.gpus == 0 {
 			r.gpus = max(r.gpus, gpusOf(f["ReqTRES"]))
+			r.milliCPUs, r.memory = rationsOf(f["ReqTRES"])
 		}
 		minutes, _ := strconv.Atoi(f["TimelimitRaw"]) // UNLIMITED and Partition_Limit are none
 		r.limit = time.Duration(minutes) * time.Minute
@@ -91,7 +95,7 @@ func (r *row) join(o row) {
 	} else {
 		r.count += o.count
 	}
-	r.gpus += o.gpus
+	r.gpus, r.milliCPUs, r.memory = r.gpus+o.gpus, r.milliCPUs+o.milliCPUs, r.memory+o.memory
 	r.nodes = append(r.nodes, o.nodes...)
 	r.db = min(r.db, o.db)
 	if o.end.After(r.end) && r.ended() || !o.ended() {
@@ -150,6 +154,33 @@ func gpusOf(tres string) int {
 		return typed
 	}
 	return sum
+}
+
+// rationsOf are the CPUs, in thousandths, and the bytes of memory of a list of TRES such as cpu=4,mem=62.5G; mebibytes
+// are the default. What cannot be read, or is more than the API takes, is not known.
+func rationsOf(tres string) (milliCPUs, memory int64) {
+	for item := range strings.SplitSeq(tres, ",") {
+		name, value, _ := strings.Cut(item, "=")
+		unit, most := 1000.0, 1e9
+		if name == "mem" {
+			unit, most = 1<<20, 1<<50
+			if at := strings.IndexAny(value, "KMGTP"); at > 0 && at == len(value)-1 {
+				unit = math.Ldexp(1, 10*(1+strings.IndexByte("KMGTP", value[at])))
+				value = value[:at]
+			}
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if n *= unit; err != nil || !(n >= 0 && n <= most) {
+			continue
+		}
+		switch name {
+		case "cpu":
+			milliCPUs = int64(n)
+		case "mem":
+			memory = int64(n)
+		}
+	}
+	return milliCPUs, memory
 }
 
 // maxExpanded bounds what a list of nodes or tasks expands to.

@@ -45,6 +45,7 @@ type description struct {
 	Name, User, Account, Partition, QOS string
 	GPUs, Nodes                         int // Nodes is 0 if they have unequal shares
 	Limit                               time.Duration
+	MilliCPUs, Memory                   int64
 }
 
 // phase is how far a row has been reported.
@@ -75,8 +76,9 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 	j := t.Jobs[r.key]
 	if j == nil || !j.Over.IsZero() && j.Rows[r.db] == (phase{}) {
 		j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit,
-			Rows:    map[int64]phase{},
-			Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit}}
+			Rows: map[int64]phase{},
+			Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit,
+				r.milliCPUs, r.memory}}
 		if t.Jobs == nil {
 			t.Jobs = map[string]*job{}
 		}
@@ -188,6 +190,8 @@ func endStatus(state string) pb.JobDetails_EndStatus {
 	switch state {
 	case "COMPLETED":
 		return pb.JobDetails_COMPLETED
+	case "TIMEOUT":
+		return pb.JobDetails_TIMED_OUT
 	case "CANCELLED", "REVOKED":
 		return pb.JobDetails_CANCELLED
 	}
@@ -213,7 +217,7 @@ const holdOff = 121 * time.Second
 func (t *tracker) details(j *job) *pb.JobDetails {
 	d := &j.Details
 	request := &pb.JobRequest{Partition: d.Partition, Qos: d.QOS, Account: d.Account, NodeCount: int32(d.Nodes),
-		Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(holdOff)}
+		MilliCpus: d.MilliCPUs, MemoryBytes: d.Memory, Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(holdOff)}
 	if t.KeepProgress {
 		request.Requeue = pb.JobRequest_RESUME
 	}

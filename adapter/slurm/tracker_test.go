@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,49 @@ func TestJobLife(t *testing.T) {
 	// The id comes again for another job.
 	same(t, reported(c, 400, nil, "7 7 COMPLETED 120 241 250 290 4 g1 3", "7 7 RUNNING 390 390 391 Unknown 1 g1 9"),
 		"390 SUBMITTED 7/390", "391 STARTED 7/390")
+}
+
+// TestRequest: events say what a job asks for, of heterogeneous jobs the sum.
+func TestRequest(t *testing.T) {
+	const line = "%s|%s|job|u|a|p|q|%s|100|100|%s|Unknown|0|10|%s|%s|1|g1|%s|00:00:00\n"
+	rows := rowsOf(columnsHead +
+		fmt.Sprintf(line, "7", "7", "PENDING", "None", "billing=16,cpu=16,gres/gpu=4,mem=62.5G,node=1", "", "1") +
+		fmt.Sprintf(line, "8", "8", "RUNNING", "110", "cpu=1,gres/gpu=1,mem=100M", "cpu=2,gres/gpu=1,mem=512", "2") +
+		fmt.Sprintf(line, "9+0", "9", "RUNNING", "110", "", "cpu=8,gres/gpu=2,mem=1T", "3") +
+		fmt.Sprintf(line, "9+1", "10", "RUNNING", "110", "", "cpu=4,gres/gpu=1", "4") +
+		fmt.Sprintf(line, "11", "11", "RUNNING", "110", "", "cpu=-1,gres/gpu=1,mem=hello", "5") +
+		fmt.Sprintf(line, "12", "12", "RUNNING", "110", "", "cpu=9999999,gres/gpu=1,mem=9999999P", "6"))
+	c := &tracker{Cluster: "c"}
+	events, _ := c.feed(rows, nil, time.Unix(120, 0))
+	got := map[string][2]int64{}
+	for _, e := range events {
+		if e.Kind == pb.Event_SUBMITTED {
+			got[e.Job.JobId] = [2]int64{e.Job.Request.MilliCpus, e.Job.Request.MemoryBytes}
+		}
+	}
+	want := map[string][2]int64{"c/7/100": {16000, 62.5 * (1 << 30)}, "c/8/100": {2000, 512 << 20},
+		"c/9/100": {12000, 1 << 40}, "c/11/100": {}, "c/12/100": {}}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, a := range c.snapshot(time.Unix(120, 0)).Snapshot.Jobs {
+		if r := a.Job.Request; want[a.Job.JobId] != [2]int64{r.MilliCpus, r.MemoryBytes} {
+			t.Errorf("the snapshot has %v", a)
+		}
+	}
+}
+
+// TestEndStatus: a job that its time limit cut has not failed.
+func TestEndStatus(t *testing.T) {
+	for state, want := range map[string]pb.JobDetails_EndStatus{"COMPLETED": pb.JobDetails_COMPLETED,
+		"TIMEOUT": pb.JobDetails_TIMED_OUT, "CANCELLED": pb.JobDetails_CANCELLED, "DEADLINE": pb.JobDetails_FAILED,
+		"OUT_OF_MEMORY": pb.JobDetails_FAILED} {
+		c := &tracker{Cluster: "c"}
+		events, _ := c.feed(listed("7 7 "+state+" 100 100 110 120 4 g1 1"), nil, time.Unix(130, 0))
+		if n := len(events); n != 3 || events[2].Kind != pb.Event_FINISHED || events[2].Job.EndStatus != want {
+			t.Errorf("%s: %v, want %v", state, events, want)
+		}
+	}
 }
 
 func TestNodeFailsWithoutRequeue(t *testing.T) {
