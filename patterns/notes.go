@@ -98,17 +98,26 @@ func (s *Scanner) Examined() (out []string) {
 	return out
 }
 
-// Notes says what could not be examined and why.
-func (s *Scanner) Notes() (out []string) {
+// lacking are the ids of the rules that need an input which was not seen, by input.
+func (s *Scanner) lacking() map[string][]string {
 	seen := s.inputs()
-	lacking := map[string][]string{}
+	out := map[string][]string{}
 	for _, r := range s.rules {
 		for _, input := range r.needs() {
 			if !seen[input] {
-				lacking[input] = append(lacking[input], r.rule.ID)
+				out[input] = append(out[input], r.rule.ID)
 			}
 		}
 	}
+	return out
+}
+
+// Lacking are the inputs that rules need and that were not seen, in order.
+func (s *Scanner) Lacking() []string { return slices.Sorted(maps.Keys(s.lacking())) }
+
+// Notes says what could not be examined and why.
+func (s *Scanner) Notes() (out []string) {
+	lacking := s.lacking()
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
 	}

@@ -32,10 +32,11 @@ type patternsScan struct {
 	// number of jobs of each class.
 	Waits       map[string]float64 `json:"wait_hours"`
 	Bottlenecks map[string]int     `json:"bottlenecks"`
-	// Rules are those that were applied, Examined those whose inputs there were, and Notes say what
-	// could not be examined.
+	// Rules are those that were applied, Examined those whose inputs there were, Lacking the inputs that the
+	// others lack, and Notes say what could not be examined.
 	Rules    []string `json:"rules"`
 	Examined []string `json:"examined"`
+	Lacking  []string `json:"lacking"`
 	Notes    []string `json:"notes"`
 
 	zero    time.Time
@@ -121,6 +122,21 @@ func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, leas
 	if r.Notes == nil {
 		r.Notes = []string{}
 	}
+	r.Lacking = append([]string{}, s.Lacking()...)
+}
+
+// verdict says of a scan without findings what it examined.
+func verdict(examined, rules, lacking []string) string {
+	lack := strings.Join(lacking, ", ")
+	switch {
+	case len(examined) == 0:
+		return fmt.Sprintf("Nothing could be examined: all %d rules lack what they need: %s.", len(rules), lack)
+	case len(examined) == len(rules):
+		return fmt.Sprintf("Nothing is wrong: %d of %d rules had what they need, and none holds.", len(examined),
+			len(rules))
+	}
+	return fmt.Sprintf("Nothing is wrong in what could be examined: %d of %d rules had what they need, and none holds; "+
+		"the others lack: %s.", len(examined), len(rules), lack)
 }
 
 func (r *patternsScan) print(w io.Writer, top int) error {
@@ -130,12 +146,7 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	}
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	if len(r.Findings) == 0 {
-		verdict := "Nothing is wrong"
-		if len(r.Examined) < len(r.Rules) {
-			verdict = "Nothing was found"
-		}
-		fmt.Fprintf(w, "%s: %d of %d rules had what they need, and none holds.\n", verdict, len(r.Examined),
-			len(r.Rules))
+		fmt.Fprintln(w, verdict(r.Examined, r.Rules, r.Lacking))
 	} else {
 		fmt.Fprintf(w, "%s, %.1f GPU-hours wasted", findings(len(r.Findings)), r.Wasted)
 		if r.Cost > 0 {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // scanFiles writes a trace of one job on one node, telemetry of it, and returns their paths. The
@@ -56,6 +57,47 @@ func TestPatternsScanEvents(t *testing.T) {
 	}
 }
 
+// TestHealthyTrace: of a trace with telemetry and nothing wrong, scan and recommend say so, and what was not examined.
+func TestHealthyTrace(t *testing.T) {
+	dir := t.TempDir()
+	jobs, gpus := filepath.Join(dir, "jobs.csv"), filepath.Join(dir, "gpus.csv")
+	rows := "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
+	samples := "time,node,gpu,job,utilization_percent,memory_used_mib,memory_total_mib,power_w\n"
+	zero := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	at := func(s int) string { return zero.Add(time.Duration(s) * time.Second).Format(time.RFC3339) }
+	for i := range 12 {
+		rows += fmt.Sprintf("j%d,%s,7000,1,u%d,k,completed,0\n", i, at(7200*i), i%3)
+	}
+	for k := range 24 * 240 {
+		if s := k * 15; s%7200 < 7000 {
+			samples += fmt.Sprintf("%s,n1,0,j%d,%d,30000,81920,400\n", at(s), s/7200, 85+k%10)
+		}
+	}
+	for path, text := range map[string]string{jobs: rows, gpus: samples} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"--trace", jobs, "--nodes", "1", "--gpus-per-node", "2", "--telemetry", gpus}
+	const want = "Nothing is wrong in what could be examined: 8 of 15 rules had what they need, and none holds; the others " +
+		"lack: measurements of guardrails, nodes of all running jobs, preemptions, quotas, times of iterations."
+	for _, x := range []struct {
+		verb []string
+		want string
+	}{
+		{[]string{"patterns", "scan"}, want},
+		{[]string{"recommend"}, want},
+		{[]string{"recommend", "--rule", "hoarding", "--rule", "idle_allocation"},
+			"Nothing is wrong: 2 of 2 rules had what they need, and none holds."},
+		{[]string{"recommend", "--rule", "config_regression"},
+			"Nothing could be examined: all 1 rules lack what they need: measurements of guardrails."},
+	} {
+		if code, out, errs := command(append(x.verb, args...)...); code != 0 || !strings.Contains(out, x.want) {
+			t.Errorf("%v: exit %d: %s\n%s", x.verb, code, errs, out)
+		}
+	}
+}
+
 func TestPatternsScan(t *testing.T) {
 	jobs, gpus := scanFiles(t)
 	args := []string{"patterns", "scan", "--trace", jobs, "--nodes", "1", "--gpus-per-node", "2"}
@@ -76,7 +118,7 @@ func TestPatternsScan(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 	code, out, errs = command(args...)
-	if code != 0 || !strings.Contains(out, "Nothing was found") ||
+	if code != 0 || !strings.Contains(out, "Nothing is wrong in what could be examined: ") ||
 		!strings.Contains(out, "no samples of GPUs: hoarding") {
 		t.Errorf("without telemetry: %s\n%s", errs, out)
 	}

@@ -154,6 +154,7 @@ type recommendations struct {
 	Advice    []advice `json:"advice"`
 	Examined  []string `json:"examined"`
 	Rules     []string `json:"rules"`
+	Lacking   []string `json:"lacking"` // inputs of the rules that were not examined
 	Notes     []string `json:"notes"`
 
 	site *siteFlag
@@ -191,7 +192,8 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 		return nil, err
 	}
 	out := &recommendations{Trace: w.Name(), Scheduler: o.replay.scheduler, Advice: []advice{},
-		Examined: found.Examined, Rules: found.Rules, Notes: found.Notes, site: &o.site}
+		Examined: found.Examined, Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes,
+		site: &o.site}
 	first, last := w.Span()
 	months := max(1, (last-first).Hours()/24) / 30
 	byRule := map[string][]patternsFinding{}

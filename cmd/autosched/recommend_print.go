@@ -11,12 +11,7 @@ import (
 
 func (r *recommendations) print(w io.Writer) error {
 	if len(r.Advice) == 0 {
-		verdict := "Nothing is wrong"
-		if len(r.Examined) < len(r.Rules) {
-			verdict = "Nothing was found"
-		}
-		fmt.Fprintf(w, "%s: %s: %d of %d rules had what they need, and none holds.\n", r.Trace, verdict,
-			len(r.Examined), len(r.Rules))
+		fmt.Fprintf(w, "%s: %s\n", r.Trace, verdict(r.Examined, r.Rules, r.Lacking))
 	}
 	applied := 0 // the advice whose configuration was printed
 	for i := range r.Advice {
