@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,8 +10,19 @@ import (
 	"time"
 )
 
-// Set sets what a line of slurm.conf about scheduling says. Keys and options are those of slurm.conf(5). An error
-// names what this model does not simulate, or a value that Slurm would not accept.
+// NotSimulated is what this model does not simulate of settings that Slurm may accept, each as a sentence.
+type NotSimulated []string
+
+func (n NotSimulated) Error() string { return strings.Join(n, "; ") }
+
+// notSimulated is one of them.
+func notSimulated(format string, args ...any) error {
+	return NotSimulated{fmt.Sprintf(format, args...)}
+}
+
+// Set sets what a line of slurm.conf about scheduling says. Keys and options are those of slurm.conf(5), in any case.
+// The error names what is not simulated, a [NotSimulated] where the rest of the line is set, or a value that Slurm
+// would not accept.
 func (s *Settings) Set(key, value string) error {
 	var err error
 	switch key = strings.ToLower(key); key {
@@ -29,9 +41,9 @@ func (s *Settings) Set(key, value string) error {
 	case "priorityweightassoc":
 		err = whole(&s.PriorityWeightAssoc, value, 0, math.MaxUint32)
 	case "priorityweighttres":
-		err = s.setTRES(value)
+		err = each(value, s.setTRES)
 	case "priorityfavorsmall":
-		s.PriorityFavorSmall, err = oneOf(strings.ToLower(value), "no", "yes")
+		s.PriorityFavorSmall, err = yes(value)
 	case "prioritymaxage":
 		s.PriorityMaxAge, err = span(value)
 	case "prioritydecayhalflife":
@@ -45,17 +57,18 @@ func (s *Settings) Set(key, value string) error {
 	case "priorityusageresetperiod":
 		_, err = oneOf(strings.ToLower(value), "none", "none")
 	case "priorityflags":
-		err = s.setFlags(value)
+		s.NoFairTree = false
+		err = each(value, s.setFlag)
 	case "schedulerparameters":
-		for option := range strings.SplitSeq(value, ",") {
-			if err = s.setOption(option); err != nil {
-				break
-			}
-		}
+		err = each(value, s.setOption)
 	case "preempttype":
 		s.PreemptQOS, err = oneOf(value, "preempt/none", "preempt/qos")
 	case "preemptmode":
 		_, err = oneOf(strings.ToLower(value), "off", "requeue")
+	case "preemptexempttime":
+		if value != "-1" && strings.Trim(value, "0:-") != "" {
+			err = notSimulated("%q is not simulated, want -1", value)
+		}
 	case "jobrequeue":
 		_, err = oneOf(value, "1", "1")
 	case "schedulertype":
@@ -63,13 +76,19 @@ func (s *Settings) Set(key, value string) error {
 	case "selecttype":
 		_, err = oneOf(value, "select/cons_tres", "select/cons_tres")
 	case "selecttypeparameters":
-		for name := range strings.SplitSeq(value, ",") {
-			if _, err = oneOf(strings.ToLower(name), "cr_core", "cr_core_memory"); err != nil {
-				break
-			}
-		}
+		err = each(value, func(name string) error {
+			_, err := oneOf(strings.ToLower(name), "cr_core", "cr_core_memory")
+			return err
+		})
 	default:
-		return fmt.Errorf("slurm.conf: %s: the model of Slurm does not know it", key)
+		err = notSimulated("the model of Slurm does not know it")
+	}
+	var not NotSimulated
+	if errors.As(err, &not) {
+		for i := range not {
+			not[i] = fmt.Sprintf("slurm.conf: %s: %s", key, not[i])
+		}
+		return not
 	}
 	if err != nil {
 		return fmt.Errorf("slurm.conf: %s: %w", key, err)
@@ -77,43 +96,62 @@ func (s *Settings) Set(key, value string) error {
 	return nil
 }
 
-// setTRES sets weights such as GRES/gpu=1000,CPU=10.
-func (s *Settings) setTRES(value string) error {
-	for term := range strings.SplitSeq(value, ",") {
-		name, weight, _ := strings.Cut(term, "=")
-		to := map[string]*int64{"gres/gpu": &s.PriorityWeightGPU, "cpu": &s.PriorityWeightCPU,
-			"node": &s.PriorityWeightNode}[strings.ToLower(name)]
-		if to == nil {
-			return fmt.Errorf("%q is not simulated, want GRES/gpu, CPU or Node", name)
+// each sets the items of a list, but for those that are not simulated.
+func each(list string, set func(item string) error) error {
+	var all NotSimulated
+	for item := range strings.SplitSeq(list, ",") {
+		if item == "" {
+			continue
 		}
-		if err := whole(to, weight, -math.MaxUint32, math.MaxUint32); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		err := set(item)
+		var not NotSimulated
+		switch {
+		case errors.As(err, &not):
+			all = append(all, not...)
+		case err != nil:
+			return err
 		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}
+
+// setTRES sets a weight such as GRES/gpu=1000.
+func (s *Settings) setTRES(term string) error {
+	name, weight, _ := strings.Cut(term, "=")
+	to := map[string]*int64{"gres/gpu": &s.PriorityWeightGPU, "cpu": &s.PriorityWeightCPU,
+		"node": &s.PriorityWeightNode}[strings.ToLower(name)]
+	if to == nil {
+		return notSimulated("%q is not simulated, want GRES/gpu, CPU or Node", name)
+	}
+	if err := whole(to, weight, -math.MaxUint32, math.MaxUint32); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-func (s *Settings) setFlags(value string) error {
-	s.NoFairTree = false
-	for name := range strings.SplitSeq(value, ",") {
-		switch strings.ToUpper(name) {
-		case "NO_FAIR_TREE":
-			s.NoFairTree = true
-		case "FAIR_TREE", "CALCULATE_RUNNING", "NONE", "":
-		default:
-			return fmt.Errorf("%q is not simulated, want NO_FAIR_TREE", name)
-		}
+func (s *Settings) setFlag(name string) error {
+	switch strings.ToUpper(name) {
+	case "NO_FAIR_TREE":
+		s.NoFairTree = true
+	case "FAIR_TREE", "CALCULATE_RUNNING", "NONE":
+	default:
+		return notSimulated("%q is not simulated, want NO_FAIR_TREE", name)
 	}
 	return nil
 }
 
 // light are the options that bound what a cycle costs the controller, or that concern what is not simulated.
 var light = []string{"bf_max_time", "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "bf_continue",
-	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "assoc_limit_stop", "bf_one_resv_per_job"}
+	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "assoc_limit_stop", "bf_one_resv_per_job",
+	"reduce_completing_frag", "ignore_numa"}
 
 // setOption sets an option of SchedulerParameters.
 func (s *Settings) setOption(option string) error {
 	name, value, given := strings.Cut(option, "=")
+	name = strings.ToLower(name)
 	const any = math.MaxInt32
 	count := func(to *int, low, high int64) error {
 		n := int64(*to)
@@ -181,7 +219,7 @@ func (s *Settings) setOption(option string) error {
 		if slices.Contains(light, name) {
 			return nil
 		}
-		return fmt.Errorf("option %q is not simulated", name)
+		return notSimulated("option %q is not simulated", name)
 	}
 	if err == nil && given && (name == "defer" || name == "preempt_youngest_first") {
 		err = fmt.Errorf("takes no value")
@@ -203,9 +241,20 @@ func oneOf(value, no, yes string) (bool, error) {
 		return false, fmt.Errorf("is empty")
 	}
 	if no == yes {
-		return false, fmt.Errorf("%q is not simulated, want %s", value, no)
+		return false, notSimulated("%q is not simulated, want %s", value, no)
 	}
-	return false, fmt.Errorf("%q is not simulated, want %s or %s", value, no, yes)
+	return false, notSimulated("%q is not simulated, want %s or %s", value, no, yes)
+}
+
+// yes reads a switch as slurm.conf has it.
+func yes(value string) (bool, error) {
+	switch strings.ToUpper(value) {
+	case "YES", "UP", "TRUE", "1":
+		return true, nil
+	case "NO", "DOWN", "FALSE", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither YES nor NO", value)
 }
 
 func whole(to *int64, value string, low, high int64) error {

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -301,6 +302,59 @@ func TestSet(t *testing.T) {
 		if err := got.Set(key, value); err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("%s: %v, want an error that names %s", line, err, names)
 		}
+	}
+}
+
+// TestNotSimulated: what a line has besides is set, and each item that is not simulated is named.
+func TestNotSimulated(t *testing.T) {
+	for line, c := range map[string]struct {
+		not  []string
+		want func(*Settings)
+	}{
+		"SchedulerParameters=BF_Busy_Nodes,BF_INTERVAL=7,preempt_reorder_count=3,,Defer": {
+			[]string{"bf_busy_nodes", "preempt_reorder_count"},
+			func(s *Settings) { s.BFInterval, s.Defer = 7*time.Second, true }},
+		"schedulerparameters=Ignore_NUMA,reduce_completing_frag,bf_max_job_test=9": {
+			nil, func(s *Settings) { s.BFMaxJobTest = 9 }},
+		"SchedulerParameters=preempt_strict_order,pack_serial_at_end,bf_max_job_array_resv=5,bf_running_job_reserve," +
+			"bf_hetjob_prio=min": {[]string{"preempt_strict_order", "pack_serial_at_end", "bf_max_job_array_resv",
+			"bf_running_job_reserve", "bf_hetjob_prio"}, nil},
+		"PriorityFlags=INCR_ONLY,no_fair_tree,SMALL_RELATIVE_TO_TIME,DEPTH_OBLIVIOUS": {
+			[]string{"INCR_ONLY", "SMALL_RELATIVE_TO_TIME", "DEPTH_OBLIVIOUS"},
+			func(s *Settings) { s.NoFairTree = true }},
+		"PriorityWeightTRES=Mem=5,GRES/gpu=8": {[]string{"Mem"}, func(s *Settings) { s.PriorityWeightGPU = 8 }},
+		"SelectTypeParameters=CR_Core,CR_LLN": {[]string{"cr_lln"}, nil},
+		"PriorityUsageResetPeriod=MONTHLY":    {[]string{"monthly"}, nil},
+		"PreemptExemptTime=-1":                {},
+		"PreemptExemptTime=00:00:00":          {},
+		"PreemptExemptTime=01:00:00":          {[]string{"01:00:00"}, nil},
+		"PriorityFavorSmall=TRUE":             {nil, func(s *Settings) { s.PriorityFavorSmall = true }},
+		"PriorityParameters=x":                {[]string{"priorityparameters"}, nil},
+	} {
+		key, value, _ := strings.Cut(line, "=")
+		got, want := Defaults(), Defaults()
+		err := got.Set(key, value)
+		var not NotSimulated
+		if err != nil && !errors.As(err, &not) || len(not) != len(c.not) {
+			t.Errorf("%s: %v, want %q", line, err, c.not)
+			continue
+		}
+		for i, name := range c.not {
+			if !strings.Contains(not[i], name) {
+				t.Errorf("%s: %q, want %q", line, not[i], name)
+			}
+		}
+		if c.want != nil {
+			c.want(&want)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", line, d)
+		}
+	}
+	s := Defaults()
+	var not NotSimulated
+	if err := s.Set("SchedulerParameters", "bf_busy_nodes,bf_interval=0"); err == nil || errors.As(err, &not) {
+		t.Errorf("a value that Slurm does not accept: %v", err)
 	}
 }
 

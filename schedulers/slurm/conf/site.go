@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -241,46 +242,59 @@ func (c *Config) Current() (space.Config, []string, error) {
 
 // fixed are the keys about scheduling that are not tuned.
 var fixed = []string{"PriorityType", "PriorityCalcPeriod", "PriorityWeightPartition", "PriorityWeightAssoc",
-	"FairShareDampeningFactor", "PriorityUsageResetPeriod", "PriorityFlags", "PreemptType", "PreemptMode", "JobRequeue",
-	"SchedulerType", "SelectType", "SelectTypeParameters"}
+	"FairShareDampeningFactor", "PriorityUsageResetPeriod", "PriorityFlags", "PreemptType", "PreemptMode",
+	"PreemptExemptTime", "JobRequeue", "SchedulerType", "SelectType", "SelectTypeParameters"}
 
 // Fixed are the settings in force that are not tuned, as far as they are simulated, by key, with notes about the
 // others.
 func (c *Config) Fixed() (settings map[string]string, notes []string) {
 	settings = map[string]string{}
-	add := func(key, value string) bool {
-		s := slurm.Defaults()
-		if err := s.Set(key, value); err != nil {
-			notes = append(notes, fmt.Sprintf("not simulated: %v", err))
-			return false
-		}
-		return true
-	}
-	for _, key := range fixed {
-		if value := c.Get(key); value != "" && add(key, value) {
-			settings[key] = value
-		}
-	}
-	for key, items := range c.Site(Tuned()) {
-		items = slices.DeleteFunc(items, func(item string) bool { return !add(key, item) })
+	add := func(key string, items []string) {
+		items = slices.DeleteFunc(items, func(item string) bool {
+			s := slurm.Defaults()
+			err := s.Set(key, item)
+			if err != nil {
+				notes = append(notes, fmt.Sprintf("not simulated: %v", err))
+			}
+			return err != nil
+		})
 		if len(items) > 0 {
 			settings[key] = strings.Join(items, ",")
 		}
 	}
+	for _, key := range fixed {
+		if value := c.Get(key); value != "" {
+			add(key, strings.Split(value, ","))
+		}
+	}
+	site := c.Site(Tuned())
+	for _, key := range []string{SchedulerParameters, WeightTRES} {
+		add(key, site[key])
+	}
 	return settings, notes
 }
 
-// Apply sets what the configuration says about scheduling. An error names the line that is not simulated.
+// Apply sets what the configuration says about scheduling. The error names lines: those that are not simulated, a
+// [slurm.NotSimulated] once all others are set, or one that Slurm would not accept.
 func (c *Config) Apply(s *slurm.Settings) error {
+	var all slurm.NotSimulated
 	for _, l := range c.Lines {
 		if counts, _ := c.Find(l.Key); counts != l || l.Value == "" || !schedules(l.Key) {
 			continue
 		}
-		if err := s.Set(l.Key, l.Value); err != nil {
+		err := s.Set(l.Key, l.Value)
+		var not slurm.NotSimulated
+		if err != nil && !errors.As(err, &not) {
 			return fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
 		}
+		for _, what := range not {
+			all = append(all, fmt.Sprintf("%s:%d: %s", l.File, l.Number, what))
+		}
 	}
-	return nil
+	if all == nil {
+		return nil
+	}
+	return all
 }
 
 // schedules reports whether a key is about scheduling.

@@ -2,6 +2,7 @@ package conf_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,11 +127,24 @@ func TestApply(t *testing.T) {
 	if s.PriorityWeightAge != 4 || s.BFInterval.Seconds() != 8 || s.Defer || !s.Basic {
 		t.Errorf("%+v", s)
 	}
-	if c, err = conf.Read("/c", files(map[string]string{"/c": "\nPriorityFlags=MYSTERY\n"})); err != nil {
+	if c, err = conf.Read("/c", files(map[string]string{"/c": "\nPriorityFlags=MYSTERY\n" +
+		"SchedulerParameters=bf_busy_nodes,BF_Interval=9\nPriorityWeightAge=8\n"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Apply(&s); err == nil || !strings.Contains(err.Error(), "/c:2: slurm.conf: priorityflags") {
+	var not slurm.NotSimulated
+	if err := c.Apply(&s); !errors.As(err, &not) || len(not) != 2 ||
+		!strings.HasPrefix(not[0], "/c:2: slurm.conf: priorityflags") || !strings.Contains(not[1], "/c:3: ") {
 		t.Error(err)
+	}
+	if s.PriorityWeightAge != 8 || s.BFInterval.Seconds() != 9 {
+		t.Errorf("the other settings are not set: %+v", s)
+	}
+	c, err = conf.Read("/c", files(map[string]string{"/c": "PriorityFlags=MYSTERY\nPriorityMaxAge=soon\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Apply(&s); err == nil || errors.As(err, &not) || !strings.Contains(err.Error(), "/c:2: ") {
+		t.Errorf("a value that Slurm does not accept: %v", err)
 	}
 }
 
