@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -200,7 +202,8 @@ func (s *service) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (
 	return s.scheduler(), nil
 }
 
-// IngestEvents takes events and remembers them.
+// IngestEvents takes events and remembers them. A stream with events that are not answered fails when it is cut, also
+// if the client has no more to send.
 func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
 	s.mu.Lock()
 	began := s.streams
@@ -222,6 +225,7 @@ func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error
 			}
 		}
 	}()
+	hold := false
 	for first := true; ; first = false {
 		var m *pb.IngestEventsRequest
 		for m == nil {
@@ -233,7 +237,11 @@ func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error
 			}
 			select {
 			case m = <-got:
-			case <-failed:
+			case err := <-failed:
+				if !hold || !errors.Is(err, io.EOF) {
+					return nil
+				}
+			case <-ctx.Done():
 				return nil
 			case <-changed:
 			}
@@ -243,7 +251,7 @@ func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error
 			s.faults = append(s.faults, fmt.Sprintf("a request of an event stream has parent %q", m.GetParent()))
 		}
 		s.batches = append(s.batches, m)
-		hold := s.holdEvents
+		hold = hold || s.holdEvents // requests are answered in order
 		s.note()
 		s.mu.Unlock()
 		if hold {

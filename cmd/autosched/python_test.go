@@ -21,14 +21,13 @@ func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 		t.Skip("make python runs it")
 	}
 	root := testshared.Root(t)
-	cmd := exec.CommandContext(t.Context(), python, append([]string{filepath.Join(root, "examples", "python", name)},
+	t.Setenv("PYTHONPATH", filepath.Join(root, "out", "python"))
+	return exec.CommandContext(t.Context(), python, append([]string{filepath.Join(root, "examples", "python", name)},
 		args...)...)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "out", "python"))
-	return cmd
 }
 
 // A scheduler in Python, of a type that is not simulated, registers, sends events, and applies and
-// acknowledges what an operator pins, through a restart of the service.
+// acknowledges what an operator pins, through a restart of the service and of its own.
 func TestPythonScheduler(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	serve, address := serveProcess(t, data, "127.0.0.1:0")
@@ -59,8 +58,11 @@ func TestPythonScheduler(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatalf("it does not end:\n%s", out.String())
 	}
+	if out, err := pythonExample(t, "scheduler.py", address, "mine", "10").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	code, got, errs := command("scheduler", "get", "mine", "--json", "--server", address)
-	for _, want := range []string{`"eventCount": "60"`, `"IN_SYNC"`, `"schedulers/mine/configurations/2"`} {
+	for _, want := range []string{`"eventCount": "70"`, `"IN_SYNC"`, `"schedulers/mine/configurations/2"`} {
 		if code != 0 || !strings.Contains(got, want) {
 			t.Errorf("%s%s\nwant %s", errs, got, want)
 		}
@@ -71,6 +73,15 @@ func TestPythonScheduler(t *testing.T) {
 	}
 	if n := strings.Count(string(text), "\n"); n >= 60 {
 		t.Errorf("the example has %d lines, and a page says less than 60", n)
+	}
+}
+
+// The scheduler in Python conforms. It takes every configuration whole and sends no snapshot.
+func TestPythonConformance(t *testing.T) {
+	scheduler := pythonExample(t, "scheduler.py", "{address}", "mine", "100000")
+	code, out, errs := command(append([]string{"conformance", "--"}, scheduler.Args...)...)
+	if code != 0 || strings.Count(out, "PASS") != 19 || strings.Count(out, "SKIPPED") != 2 {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
 
