@@ -35,14 +35,16 @@ type Case struct {
 
 // Expected is a finding. It may be matched several times if Several.
 type Expected struct {
-	Rule    string `yaml:"rule"`
-	Entity  string `yaml:"entity"` // kind/name
-	Action  string `yaml:"action,omitempty"`
-	Node    string `yaml:"node,omitempty"`
-	After   *Span  `yaml:"after,omitempty"`  // opened not before
-	Before  *Span  `yaml:"before,omitempty"` // opened not after
-	Open    *bool  `yaml:"open,omitempty"`   // at the end
-	Several bool   `yaml:"several,omitempty"`
+	Rule   string `yaml:"rule"`
+	Entity string `yaml:"entity"` // kind/name
+	Action string `yaml:"action,omitempty"`
+	Node   string `yaml:"node,omitempty"`
+	// Affected are all that pay for it besides the entity, in order; not compared without it.
+	Affected []string `yaml:"affected,flow,omitempty"`
+	After    *Span    `yaml:"after,omitempty"`  // opened not before
+	Before   *Span    `yaml:"before,omitempty"` // opened not after
+	Open     *bool    `yaml:"open,omitempty"`   // at the end
+	Several  bool     `yaml:"several,omitempty"`
 }
 
 // Record is one thing that happens at an instant, or samples of a span. What it has besides the
@@ -265,6 +267,8 @@ func (c *Case) compare(found []*Finding) (wrong []string) {
 				near = "; its action is " + f.Action
 			case want.Node != "" && want.Node != f.Node:
 				near = "; its node is " + f.Node
+			case want.Affected != nil && !slices.Equal(want.Affected, f.Affected):
+				near = "; affected are " + strings.Join(f.Affected, ", ")
 			case want.After != nil && f.Opened < time.Duration(*want.After),
 				want.Before != nil && f.Opened > time.Duration(*want.Before):
 				near = fmt.Sprintf("; it opened at %v", Span(f.Opened))

@@ -72,7 +72,7 @@ func (s *Scanner) found(r *compiled, f Finding, gpus float64) *open {
 	f.Confidence = math.Round(1000*f.Confidence) / 1000
 	o := &open{Finding: f, counted: s.now, matched: s.now, rate: gpus}
 	o.WastedGPUHours = gpus * (o.Opened - o.Began).Hours()
-	s.affected(r, o)
+	s.affected(r, o, nil)
 	o.Words = s.say(o.Words, o)
 	s.begin(r, o)
 	return o

@@ -66,7 +66,7 @@ func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
 	o.Action = action
 	s.countRuns(r, o, marks)
 	s.firstWaste(r, o)
-	s.affected(r, o)
+	s.affected(r, o, f)
 	o.Words = s.say(words, o)
 	s.begin(r, o)
 }
@@ -279,25 +279,65 @@ func clip(text string) string {
 	return text
 }
 
-// affected lists up to five jobs of other tenants that wait, for findings of held GPUs.
-func (s *Scanner) affected(r *compiled, o *open) {
-	if r.rule.Waste != "unused" && r.rule.Waste != "free" {
+// maxAffected bounds the jobs that wait and are named.
+const maxAffected = 5
+
+// affected lists the jobs and tenants that pay for a finding besides its entity: the job that it is part of, its
+// tenant, and the first jobs of other tenants that wait where the finding wastes GPUs.
+func (s *Scanner) affected(r *compiled, o *open, f *fact) {
+	own, where := "", ""
+	j := s.jobs[o.Job]
+	if j == nil && f != nil {
+		j = f.job // the last that a user, a key ran
+	}
+	switch o.Entity.Kind {
+	case "tenant":
+		own = o.Entity.Name
+	case "queue", "partition":
+		where = o.Entity.Name
+	default:
+		if j != nil {
+			own, where = j.tenant, j.queue
+		}
+	}
+	if o.Job != "" && o.Entity.Kind != "job" {
+		o.Affected = append(o.Affected, "job/"+o.Job)
+	}
+	if own != "" && o.Entity.Kind != "tenant" {
+		o.Affected = append(o.Affected, "tenant/"+own)
+	}
+	if r.rule.Waste == "" && o.rate == 0 {
 		return
 	}
-	own := ""
-	if j := s.jobs[o.Job]; j != nil {
-		own = j.tenant
-	}
 	var list []*job
-	for _, j := range s.pending.list {
-		if o.Job == "" || j.tenant != own {
-			list = append(list, j)
+	shares := map[string]bool{}
+	for _, p := range s.pending.list {
+		if p.name == o.Job || p.hold > s.now || own != "" && p.tenant == own {
+			continue
+		}
+		if _, known := shares[p.queue]; !known {
+			shares[p.queue] = s.share(p.queue, where)
+		}
+		if shares[p.queue] {
+			list = append(list, p)
 		}
 	}
 	slices.SortFunc(list, func(a, b *job) int { return a.seq - b.seq })
-	for _, j := range list[:min(5, len(list))] {
-		o.Affected = append(o.Affected, "job/"+j.name)
+	for _, p := range list[:min(maxAffected, len(list))] {
+		o.Affected = append(o.Affected, "job/"+p.name)
 	}
+}
+
+// share reports whether jobs of two queues may ask for the same nodes. A queue without nodes of its own has those of
+// the cluster.
+func (s *Scanner) share(a, b string) bool {
+	for _, name := range []string{a, b} {
+		if p := s.pools[name]; name == whole || p == nil || len(p.nodes) == 0 {
+			return true
+		}
+	}
+	with := func(n *node) bool { return slices.Contains(n.partition, b) }
+	return a == b || slices.ContainsFunc(s.pools[a].nodes, with)
 }
 
 // say fills the numbers of a finding into its words: {entity}, {job}, {gpus}, {freed}, {keep}, {wasted},

@@ -80,7 +80,8 @@ type Finding struct {
 	Confidence     float64 `json:"confidence"`
 	WastedGPUHours float64 `json:"wasted_gpu_hours"`
 	Cost           float64 `json:"cost,omitempty"` // WastedGPUHours x Options.Price
-	// Affected are the jobs or tenants that pay for it besides the entity.
+	// Affected are the jobs and tenants that pay for it besides the entity: the job that it is part of, its tenant, and
+	// the first jobs of other tenants that waited, when it opened, where it wastes GPUs: tenant/t, job/4711.
 	Affected []string   `json:"affected,omitempty"`
 	Evidence []Evidence `json:"evidence"`
 	// Action names what to do, Words says it to a person.

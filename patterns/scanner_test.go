@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,6 +106,29 @@ func (s *scan) sampled(from, to time.Duration, node string, gpus int, busy func(
 }
 
 const minute, hour = time.Minute, time.Hour
+
+// TestAffectedByPartition: jobs are affected where they ask for nodes that the finding's job may hold.
+func TestAffectedByPartition(t *testing.T) {
+	s := newScan(t, Options{Cluster: workload.Cluster{Groups: []workload.NodeGroup{
+		{Nodes: 1, GPUsPerNode: 2, Partition: "a,shared"}, {Nodes: 1, GPUsPerNode: 2, Partition: "b"}}}})
+	s.queue = "a"
+	s.submit(0, "idle", "t", 2)
+	s.start(0, "idle", "0", 2)
+	for _, queue := range []string{"b", "shared", "a", "", "unknown"} {
+		s.queue = queue
+		s.submit(minute, "in "+queue, "u", 4)
+	}
+	s.must(s.Event(&workload.Event{ID: "held", Kind: workload.Submitted, Time: minute, HoldUntil: hour24,
+		Job: workload.Job{ID: "held", Tenant: "u", GPUs: workload.GPUs(1)}}))
+	s.sampled(0, 2*hour, "0", 2, func(time.Duration, int) float64 { return 0 })
+	s.close()
+	want := []string{"tenant/t", "job/in shared", "job/in a", "job/in ", "job/in unknown"}
+	if len(s.found) != 1 || s.found[0].Rule != "idle_allocation" || !slices.Equal(s.found[0].Affected, want) {
+		for _, f := range s.found {
+			t.Errorf("found %s %s affecting %q, want %q", f.Rule, f.Entity, f.Affected, want)
+		}
+	}
+}
 
 func TestHoarding(t *testing.T) {
 	for _, c := range []struct {

@@ -124,7 +124,7 @@ func newFindingsShowCmd(f *clientFlags) *cobra.Command {
 		Use:   "show SCHEDULER/FINDING",
 		Short: "Show a finding with its evidence",
 		Long: `Show prints a finding: the numbers that it rests on with what they were compared with, the
-GPU-hours wasted, who waited meanwhile, and what people said of it.`,
+GPU-hours wasted, the jobs and tenants affected, and what people said of it.`,
 		Example: "  autosched findings show prod/1f2e3d4c5b6a7988",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.aboutFinding(cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
@@ -278,7 +278,7 @@ func printFinding(out io.Writer, f *pb.Finding) error {
 			instant(e.GetEndTime()))
 	}
 	if len(f.GetAffected()) > 0 {
-		fmt.Fprintf(w, "waited\t%s\n", strings.Join(f.GetAffected(), ", "))
+		fmt.Fprintf(w, "affected\t%s\n", strings.Join(f.GetAffected(), ", "))
 	}
 	for _, m := range []struct {
 		what string

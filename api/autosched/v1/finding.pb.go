@@ -101,7 +101,8 @@ type Finding struct {
 	Confidence float64 `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
 	// GPU-hours that were wasted until update_time.
 	WastedGpuHours float64 `protobuf:"fixed64,12,opt,name=wasted_gpu_hours,json=wastedGpuHours,proto3" json:"wasted_gpu_hours,omitempty"`
-	// Jobs of others that waited when it opened, such as job/4712; the first five.
+	// The jobs and tenants that pay for it besides the entity: the job that it is part of, its tenant, and the first
+	// five jobs of other tenants that waited, when it opened, where it wastes GPUs: job/4711, tenant/t1, job/4712.
 	Affected []string `protobuf:"bytes,13,rep,name=affected,proto3" json:"affected,omitempty"`
 	// The numbers that the rule compared.
 	Evidence []*Finding_Evidence `protobuf:"bytes,14,rep,name=evidence,proto3" json:"evidence,omitempty"`
