@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,9 +35,11 @@ type job struct {
 	Starts    int             `json:"starts,omitempty"`
 	Running   bool            `json:"running,omitempty"`
 	Resizing  bool            `json:"resizing,omitempty"`
-	Nodes     []string        `json:"nodes,omitempty"` // while it runs
-	Over      time.Time       `json:"over,omitzero"`   // when it ended
-	Doubt     int64           `json:"doubt,omitempty"` // a row whose successor may be yet to come
+	Nodes     []string        `json:"nodes,omitempty"`    // while it runs
+	Start     time.Time       `json:"start,omitzero"`     // since when it holds its GPUs, while it runs
+	Attained  time.Duration   `json:"attained,omitempty"` // GPU-time before that, as far as it counts
+	Over      time.Time       `json:"over,omitzero"`      // when it ended
+	Doubt     int64           `json:"doubt,omitempty"`    // a row whose successor may be yet to come
 	Rows      map[int64]phase `json:"rows"`
 }
 
@@ -137,6 +140,13 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 		}
 		j.Starts++
 		j.Running, j.Resizing, j.Nodes = true, false, r.nodes
+		switch {
+		case kind == pb.Event_RESIZED && !j.Start.IsZero():
+			j.Attained = j.attained(r.start)
+		case kind == pb.Event_RESIZED, kind == pb.Event_RESUMED && t.KeepProgress && j.Attained == 0:
+			j.Attained = unknown // it was not recorded
+		}
+		j.Start = r.start
 		j.Details.GPUs = r.gpus
 		e := event(kind, fmt.Sprint(r.db, "/started"), r.start)
 		e.Placement = placement(r.nodes, r.gpus)
@@ -159,6 +169,10 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 // end takes over that a row ended.
 func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event_Kind, string, time.Time) *pb.Event) {
 	id := fmt.Sprint(r.db, "/ended")
+	stop := func() {
+		j.Attained = j.attained(r.end)
+		j.Running, j.Nodes, j.Start = false, nil, time.Time{}
+	}
 	switch {
 	case r.state == "RESIZING":
 		j.Resizing = true
@@ -169,7 +183,10 @@ func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event
 				e.AttainedService = durationpb.New(0)
 			}
 		}
-		j.Running, j.Nodes = false, nil
+		stop()
+		if !t.KeepProgress {
+			j.Attained = 0
+		}
 	case (r.state == "PREEMPTED" || r.state == "NODE_FAIL") && j.Doubt != r.db:
 		j.Doubt = r.db // it may be requeued: the next listing shows that
 		return
@@ -181,9 +198,27 @@ func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event
 				e.AttainedService = durationpb.New(r.elapsed * time.Duration(r.gpus))
 			}
 		}
-		j.Running, j.Nodes, j.Over = false, nil, r.end
+		stop()
+		j.Over = r.end
 	}
 	at.Ended = true
+}
+
+const (
+	unknown      = -1                // GPU-time of a job whose start was not recorded
+	mostAttained = math.MaxInt64 - 1 // GPU-time that the API takes
+)
+
+// attained is the GPU-time that a job has had at an instant.
+func (j *job) attained(now time.Time) time.Duration {
+	if j.Start.IsZero() || j.Attained == unknown {
+		return j.Attained
+	}
+	ran, gpus := max(0, now.Sub(j.Start)), time.Duration(max(1, j.Details.GPUs))
+	if ran > (mostAttained-j.Attained)/gpus {
+		return mostAttained
+	}
+	return j.Attained + ran*gpus
 }
 
 func endStatus(state string) pb.JobDetails_EndStatus {
@@ -236,8 +271,12 @@ func (t *tracker) snapshot(now time.Time) *pb.Event {
 		if !j.Submitted || !j.Over.IsZero() {
 			continue
 		}
-		s.Jobs = append(s.Jobs, &pb.ActiveJob{Job: t.details(j), SubmitTime: timestamppb.New(j.Submit),
-			Running: j.Running, Placement: placement(j.Nodes, j.Details.GPUs)})
+		a := &pb.ActiveJob{Job: t.details(j), SubmitTime: timestamppb.New(j.Submit),
+			Running: j.Running, Placement: placement(j.Nodes, j.Details.GPUs)}
+		if !j.Start.IsZero() && j.Attained != unknown {
+			a.AttainedService = durationpb.New(j.attained(now))
+		}
+		s.Jobs = append(s.Jobs, a)
 	}
 	for _, name := range sortedKeys(t.Nodes) {
 		if n := t.Nodes[name]; n.State != "down" {

@@ -1,8 +1,10 @@
 package slurm
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -100,6 +102,57 @@ func TestEndStatus(t *testing.T) {
 		events, _ := c.feed(listed("7 7 "+state+" 100 100 110 120 4 g1 1"), nil, time.Unix(130, 0))
 		if n := len(events); n != 3 || events[2].Kind != pb.Event_FINISHED || events[2].Job.EndStatus != want {
 			t.Errorf("%s: %v, want %v", state, events, want)
+		}
+	}
+}
+
+// TestSnapshotAttained: a snapshot says what service jobs have had, of all runs if they keep their progress.
+func TestSnapshotAttained(t *testing.T) {
+	for keep, want := range map[bool][]string{false: {"", "20s", "", "40s", "1m40s"},
+		true: {"", "20s", "", "1m20s", "2m20s"}} {
+		c := &tracker{Cluster: "c", KeepProgress: keep}
+		var got []string
+		for _, at := range []struct {
+			now  int64
+			rows []string
+		}{
+			{105, []string{"7 7 PENDING 100 100 None Unknown 4 x 1"}},
+			{115, []string{"7 7 RUNNING 100 100 110 Unknown 4 g1 1"}},
+			{130, []string{"7 7 PREEMPTED 100 100 110 120 4 g1 1", "7 7 PENDING 120 241 None Unknown 4 x 3"}},
+			{260, []string{"7 7 PREEMPTED 100 100 110 120 4 g1 1", "7 7 RUNNING 120 241 250 Unknown 4 g1 3"}},
+			{275, []string{"7 7 RESIZING 120 241 250 270 4 g1 3", "7 7 RUNNING 120 241 270 Unknown 4 g1 5"}},
+		} {
+			state, err := json.Marshal(c) // of the poller
+			if err != nil {
+				t.Fatal(err)
+			}
+			c = &tracker{}
+			if err := json.Unmarshal(state, c); err != nil {
+				t.Fatal(err)
+			}
+			c.feed(listed(at.rows...), nil, time.Unix(at.now, 0))
+			text := ""
+			if a := c.snapshot(time.Unix(at.now, 0)).Snapshot.Jobs[0]; a.AttainedService != nil {
+				text = a.AttainedService.AsDuration().String()
+			}
+			got = append(got, text)
+		}
+		same(t, got, want...)
+	}
+	c := &tracker{Cluster: "c"}
+	c.feed(listed("7 7 RUNNING 100 100 110 Unknown 100000 g1 1"), nil, time.Unix(115, 0))
+	if a := c.snapshot(time.Unix(1e9, 0)).Snapshot.Jobs[0]; a.AttainedService.AsDuration() != math.MaxInt64-1 {
+		t.Errorf("too much service to count is %v", a.AttainedService)
+	}
+	// A poller that did not record the start leaves the service to count.
+	c = &tracker{Cluster: "c"}
+	c.feed(listed("7 7 RUNNING 100 100 110 Unknown 4 g1 1"), nil, time.Unix(115, 0))
+	c.Jobs["7"].Start = time.Time{}
+	for i, rows := range [][]string{{"7 7 RUNNING 100 100 110 Unknown 4 g1 1"},
+		{"7 7 RESIZING 100 100 110 120 4 g1 1", "7 7 RUNNING 100 100 120 Unknown 2 g1 3"}} {
+		c.feed(listed(rows...), nil, time.Unix(130, 0))
+		if a := c.snapshot(time.Unix(130, 0)).Snapshot.Jobs[0]; a.AttainedService != nil || !a.Running {
+			t.Errorf("%d: %v", i, a)
 		}
 	}
 }
