@@ -220,6 +220,8 @@ func TestSlurmRefuses(t *testing.T) {
 		{"fraction", "PriorityWeightAge=.5\n", "whole number", false},
 		{"bad time", "PriorityMaxAge=soon\n", "PriorityMaxAge", false},
 		{"foreign key", "PreemptMode=REQUEUE\n", "PreemptMode", false},
+		{"needs a restart", "PriorityWeightAge=7\nSelectTypeParameters=CR_Core\n", "SelectTypeParameters", false},
+		{"missing include", "include none.conf\n", "include", false},
 		{"two lines of a key", "PriorityWeightAge=1\nPriorityWeightAge=2\n", "twice", false},
 		{"a line cut off", "PriorityWeightAge", "cut off", false},
 		{"a flag with a value", "SchedulerParameters=bf_continue=no\n", "bf_continue", false},
