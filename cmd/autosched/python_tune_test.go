@@ -13,20 +13,14 @@ import (
 )
 
 // TestPythonTune: three Python programs tune a scheduler that is not simulated by ask and tell, one of which
-// is killed in between. It is skipped unless make python runs it.
+// is killed in between. What won is approved, and the adapter of files puts it into force. All are separate processes.
 func TestPythonTune(t *testing.T) {
-	python := os.Getenv("AUTOSCHED_PYTHON")
-	if python == "" {
+	if os.Getenv("AUTOSCHED_PYTHON") == "" {
 		t.Skip("make python runs it")
 	}
-	address, _ := startServe(t, t.TempDir())
-	root := testshared.Root(t)
-	tune := func(client string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), python, filepath.Join(root, "examples", "python", "tune.py"), address,
-			"mine", "40", client)
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "out", "python"))
-		return cmd
-	}
+	dir := t.TempDir()
+	_, address := serveProcess(t, filepath.Join(dir, "data"), "127.0.0.1:0")
+	tune := func(client string) *exec.Cmd { return pythonExample(t, "tune.py", address, "mine", "40", client) }
 	killed := tune("c")
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
@@ -41,8 +35,9 @@ func TestPythonTune(t *testing.T) {
 	var wg sync.WaitGroup
 	said := make([]string, 2)
 	for i, name := range []string{"a", "c"} { // c comes back
+		cmd := tune(name)
 		wg.Go(func() {
-			out, err := tune(name).CombinedOutput()
+			out, err := cmd.CombinedOutput()
 			if said[i] = string(out); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, out)
 			}
@@ -60,6 +55,24 @@ func TestPythonTune(t *testing.T) {
 	}
 	if all := strings.Join(said, ""); !strings.Contains(all, "proposed as revision 2") {
 		t.Error(all)
+	}
+	options := filepath.Join(dir, "options.yaml")
+	adapter := process(t, "adapter", "file", "--server", address, "--scheduler", "mine", "--file", options)
+	if err := adapter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = adapter.Process.Kill(); _ = adapter.Wait() })
+	get := func() string {
+		_, out, _ := command("scheduler", "get", "mine", "--json", "--server", address)
+		return out
+	}
+	eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "1"`)
+	if code, _, errs := command("config", "approve", "mine", "--revision", "2", "--server", address); code != 0 {
+		t.Fatal(errs)
+	}
+	eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "2"`)
+	if got, err := os.ReadFile(options); err != nil || !strings.Contains(string(got), "order: las") {
+		t.Errorf("%v %s", err, got)
 	}
 }
 
