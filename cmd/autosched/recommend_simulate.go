@@ -177,7 +177,7 @@ func (s *recommendSimulation) reconfigure(ctx context.Context, a *advice) (err e
 			s.effect, err = s.choose(ctx, s.another)
 		}
 		if err == nil && s.effect != nil && s.another.Withheld == "" {
-			err = s.apply(ctx, a.Rule)
+			err = s.apply(ctx)
 		}
 		if err != nil {
 			return err
@@ -281,8 +281,8 @@ func guardsOf(before, after []recommend.Result) *replay.Guards {
 	return replay.GuardJobs(jobs(before), jobs(after))
 }
 
-// apply fills in the commands that put the configuration in force.
-func (s *recommendSimulation) apply(ctx context.Context, rule string) (err error) {
+// apply fills in the commands that put the configuration in force, the same for every rule.
+func (s *recommendSimulation) apply(ctx context.Context) (err error) {
 	r := s.another
 	if s.o.site.dir != "" {
 		r.Settings, err = s.o.site.change(ctx, &s.in, &s.o.replay, s.running, r.config)
@@ -299,7 +299,7 @@ func (s *recommendSimulation) apply(ctx context.Context, rule string) (err error
 	line := func(words ...string) string { return act.Line(append([]string{"autosched"}, words...)) }
 	r.Apply = []string{
 		line(append([]string{"what-if", name}, sets...)...),
-		line(append(append([]string{"config", "pin", name}, sets...), "--reason", "recommend: "+rule)...),
+		line(append(append([]string{"config", "pin", name}, sets...), "--reason", "autosched recommend")...),
 		line("config", "unpin", name)}
 	return nil
 }

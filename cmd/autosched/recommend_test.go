@@ -153,7 +153,7 @@ func TestRecommendAConfiguration(t *testing.T) {
 	}
 	text := command(args(8, "--service", "prod")...)
 	for _, want := range []string{"Guards kept: ", "\n   Check:     autosched what-if prod --set backfill=true\n",
-		"\n   Apply:     autosched config pin prod --set backfill=true --reason 'recommend: queue_spiral'\n",
+		"\n   Apply:     autosched config pin prod --set backfill=true --reason 'autosched recommend'\n",
 		"\n   Take back: autosched config unpin prod\n", "Small tenants: ", "Jain's index"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
