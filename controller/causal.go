@@ -58,15 +58,19 @@ func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, err
 	return s.model(ctx, m)
 }
 
-// model is the causal model, which it learns if that is due. One that cannot be learnt has a Fault.
+// model is the causal model, which it learns if that is due. One that cannot be learnt has a Fault; unless
+// the rounds cannot be read, it is kept until the next is due, as trying again would fail alike.
 func (s *Service) model(ctx context.Context, m *managed) (*CausalModel, error) {
 	got, err := s.learnt(ctx, m)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil {
 		return got, err
 	}
 	s.o.Log.WarnContext(ctx, "causal model not learnt", "scheduler", m.id, "err", err)
-	return &CausalModel{Model: &effects.Model{Fault: "it cannot be learnt: " + err.Error()},
-		Revision: max(1, m.snapshot.Load().Revision)}, nil
+	return &CausalModel{Model: unlearnt(err), Revision: max(1, m.snapshot.Load().Revision)}, nil
+}
+
+func unlearnt(err error) *effects.Model {
+	return &effects.Model{Fault: "it cannot be learnt: " + err.Error()}
 }
 
 // learnUntil is the midnight of event time until which rounds are learnt from, 0 if no round came after one.
@@ -139,11 +143,15 @@ func (s *Service) learnt(ctx context.Context, m *managed) (*CausalModel, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	if err := s.learn(ctx, m, v, next, groups, o); err != nil {
-		return nil, err
+	err := s.learn(ctx, m, v, next, groups, o)
+	if err != nil && ctx.Err() == nil {
+		s.o.Log.WarnContext(ctx, "causal model not learnt", "scheduler", m.id, "err", err)
+		next.Model, err = unlearnt(err), nil
 	}
-	m.model = next
-	return next, nil
+	if err == nil {
+		m.model = next
+	}
+	return next, err
 }
 
 // learn learns a model when it is its turn.

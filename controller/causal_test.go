@@ -131,3 +131,35 @@ func TestCausalModelOfStudies(t *testing.T) {
 		t.Errorf("what-if: %+v, %v", w, err)
 	}
 }
+
+// A model that takes longer than a round may is not tried again before it is due.
+func TestCausalModelLimit(t *testing.T) {
+	h := &harness{t: t, dir: t.TempDir(), roundLimit: time.Nanosecond}
+	h.open()
+	t.Cleanup(h.close)
+	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.5)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.service.Register(t.Context(), controller.Registration{ID: "s", Type: controller.External,
+		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
+		t.Fatal(err)
+	}
+	h.service.OnLearn(func(_, _ string, sp *space.Space) []effects.Group {
+		g := effects.Group{}
+		r := rand.New(rand.NewPCG(1, 0))
+		for range 2 * effects.MinTrials {
+			x := r.Float64()
+			g.Trials = append(g.Trials, effects.Trial{Config: sp.Default().With("x", space.Num(x)),
+				Objective: 1 + x + .1*r.NormFloat64()})
+		}
+		return []effects.Group{g}
+	})
+	m, err := h.service.CausalModel(t.Context(), "s")
+	if err != nil || !strings.Contains(m.Fault, "cannot be learnt") {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if again, err := h.service.CausalModel(t.Context(), "s"); err != nil || again != m {
+		t.Errorf("it is learnt again: %v", err)
+	}
+}

@@ -40,6 +40,8 @@ type harness struct {
 	now     func() time.Time                        // nil: time.Now
 	retain  time.Duration
 	events  int
+
+	roundLimit time.Duration
 }
 
 func start(t *testing.T, decide round.DecideFunc) *harness {
@@ -61,7 +63,7 @@ func (h *harness) open() {
 		s = h.wrap(s)
 	}
 	if h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide,
-		Workers: 1, Now: h.now, Retain: h.retain}); err != nil {
+		Workers: 1, Now: h.now, Retain: h.retain, RoundLimit: h.roundLimit}); err != nil {
 		h.t.Fatal(err)
 	}
 	<-h.service.Rebuilt()
