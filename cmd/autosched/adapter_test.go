@@ -183,6 +183,7 @@ func freeAddress(t *testing.T) string {
 // by one that the service calls: the adapter applies what the service offers, is killed and goes on, refuses
 // what the scheduler's check refuses, rolls back, and reports what an administrator changed.
 func TestAdapters(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}

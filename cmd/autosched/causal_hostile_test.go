@@ -14,6 +14,7 @@ import (
 // TestCausalHostileTables gives every command that learns from a table those it
 // cannot learn from, or can only in part.
 func TestCausalHostileTables(t *testing.T) {
+	t.Parallel()
 	testshared.Full(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {

@@ -14,6 +14,7 @@ import (
 // TestCausalModelAnswers asks a table whose makings are known: the delay is the
 // number of queues, the JCT 100 and ten times the delay.
 func TestCausalModelAnswers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

@@ -32,6 +32,7 @@ import (
 // serves is what was written, and it runs until it is stopped. AUTOSCHED_DAMAGED is the number of
 // services.
 func TestDamagedServices(t *testing.T) {
+	t.Parallel()
 	testshared.Full(t)
 	services := 60
 	if testing.Short() {

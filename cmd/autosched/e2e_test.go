@@ -44,6 +44,7 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 // scheduler registers, streams its events, and a tuned configuration comes back,
 // is applied and acknowledged.
 func TestEndToEnd(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	serve := process(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
 	log, err := serve.StderrPipe()

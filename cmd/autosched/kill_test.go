@@ -480,6 +480,7 @@ func (k *killed) register(ctx context.Context, tuning pb.TuningServiceClient, co
 // use it, and after each looks for all that it had acknowledged. It finds what a process loses,
 // not what a power cut does. AUTOSCHED_KILLS is the number of kills.
 func TestKills(t *testing.T) {
+	t.Parallel()
 	kills, lives := 200, 40 // lives of one directory
 	if testing.Short() {
 		kills = 10

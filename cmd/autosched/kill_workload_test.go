@@ -92,6 +92,7 @@ func (k *killedWorkloads) check(ctx context.Context, c pb.WorkloadServiceClient)
 // TestWorkloadKills kills a service with SIGKILL while workloads are uploaded and deleted: those acknowledged are
 // there, or gone, after it, and none is in between.
 func TestWorkloadKills(t *testing.T) {
+	t.Parallel()
 	lives := 12
 	if testing.Short() {
 		lives = 3

@@ -59,6 +59,7 @@ func TestPatternsScanEvents(t *testing.T) {
 
 // TestHealthyTrace: of a trace with telemetry and nothing wrong, scan and recommend say so, and what was not examined.
 func TestHealthyTrace(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	jobs, gpus := filepath.Join(dir, "jobs.csv"), filepath.Join(dir, "gpus.csv")
 	rows := "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
