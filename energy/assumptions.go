@@ -182,6 +182,9 @@ func (a *Assumptions) WakeTime() time.Duration {
 	return time.Duration(a.constant("wake_time", 1) * float64(time.Second))
 }
 
+// GPUHourPrice is the middle of gpu_hour_price, 0 if none is assumed.
+func (a *Assumptions) GPUHourPrice() float64 { return a.constant("gpu_hour_price", 1) }
+
 func (a *Assumptions) constant(name string, k int) float64 {
 	b := a.Constants[name].Band
 	return *b.at(k)

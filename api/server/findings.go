@@ -142,7 +142,7 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 		one := &pb.ListFindingsResponse_RuleSummary{Rule: r.Rule, TotalCount: int64(r.Total),
 			OpenCount: int64(r.Open), AcknowledgedCount: int64(r.Acknowledged),
 			FalsePositiveCount: int64(r.FalsePositives),
-			WastedGpuHours:     r.Wasted}
+			WastedGpuHours:     r.Wasted, Cost: r.Cost}
 		if share, known := r.Precision(); known {
 			one.Precision = &share
 		}
@@ -246,7 +246,8 @@ func findingToProto(scheduler string, f *findings.Finding) *pb.Finding {
 	out := &pb.Finding{Name: FindingName(scheduler, f.ID), Rule: f.Rule, EntityKind: f.Entity.Kind,
 		Entity: f.Entity.Name, JobId: f.Job, State: pb.Finding_OPEN, BeginTime: timestamppb.New(f.Began),
 		OpenTime: timestamppb.New(f.Opened), UpdateTime: timestamppb.New(f.Updated), Confidence: f.Confidence,
-		WastedGpuHours: f.WastedGPUHours, Affected: f.Affected, Action: f.Action, Words: f.Words, Lost: f.Lost,
+		WastedGpuHours: f.WastedGPUHours, Cost: f.Cost, Affected: f.Affected, Action: f.Action,
+		Words: f.Words, Lost: f.Lost,
 		Acknowledged: markToProto(f.Acknowledged), Snoozed: markToProto(f.Snoozed),
 		FalsePositive: markToProto(f.FalsePositive)}
 	if !f.Open {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -215,6 +216,14 @@ func findingState(f *pb.Finding) string {
 	return text
 }
 
+// costText is a cost, which is 0 where the service has no price of a GPU-hour.
+func costText(cost float64) string {
+	if cost == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(cost, 'f', 2, 64)
+}
+
 func instant(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC3339) }
 
 func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
@@ -225,11 +234,12 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(all.GetFindings()) > 0 {
-		fmt.Fprintln(w, "FINDING\tOPENED\tRULE\tENTITY\tSTATE\tGPU-HOURS\tCONFIDENCE")
+		fmt.Fprintln(w, "FINDING\tOPENED\tRULE\tENTITY\tSTATE\tGPU-HOURS\tCOST\tCONFIDENCE")
 	}
 	for _, f := range all.GetFindings() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s/%s\t%s\t%.1f\t%.2f\n", shortName(f.GetName()), instant(f.GetOpenTime()),
-			f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f), f.GetWastedGpuHours(), f.GetConfidence())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s/%s\t%s\t%.1f\t%s\t%.2f\n", shortName(f.GetName()),
+			instant(f.GetOpenTime()), f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f),
+			f.GetWastedGpuHours(), costText(f.GetCost()), f.GetConfidence())
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -241,14 +251,15 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 		return nil
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(w, "RULE\tOPENED\tOPEN\tGPU-HOURS\tTRUE\tFALSE\tPRECISION")
+	fmt.Fprintln(w, "RULE\tOPENED\tOPEN\tGPU-HOURS\tCOST\tTRUE\tFALSE\tPRECISION")
 	for _, r := range all.GetRules() {
 		precision := "-"
 		if r.Precision != nil {
 			precision = fmt.Sprintf("%.2f", r.GetPrecision())
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%d\t%d\t%s\n", r.GetRule(), r.GetTotalCount(), r.GetOpenCount(),
-			r.GetWastedGpuHours(), r.GetAcknowledgedCount(), r.GetFalsePositiveCount(), precision)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%s\t%d\t%d\t%s\n", r.GetRule(), r.GetTotalCount(), r.GetOpenCount(),
+			r.GetWastedGpuHours(), costText(r.GetCost()), r.GetAcknowledgedCount(), r.GetFalsePositiveCount(),
+			precision)
 	}
 	return w.Flush()
 }
@@ -266,6 +277,9 @@ func printFinding(out io.Writer, f *pb.Finding) error {
 		fmt.Fprintf(w, "closed\t%s\n", instant(f.GetCloseTime()))
 	}
 	fmt.Fprintf(w, "wasted\t%.1f GPU-hours until %s\n", f.GetWastedGpuHours(), instant(f.GetUpdateTime()))
+	if f.GetCost() > 0 {
+		fmt.Fprintf(w, "cost\t%s\n", costText(f.GetCost()))
+	}
 	fmt.Fprintf(w, "confidence\t%.2f\n", f.GetConfidence())
 	for i, e := range f.GetEvidence() {
 		label := ""

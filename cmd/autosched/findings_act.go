@@ -65,6 +65,7 @@ func (a *acted) print(w io.Writer) error {
 // actOptions are the flags of findings act.
 type actOptions struct {
 	actions    string
+	rules      string
 	dry, again bool
 	within     time.Duration
 }
@@ -98,6 +99,7 @@ docs/patterns.md describes the file; examples/actions/slurm.yaml has commands of
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions (required)")
+	fl.StringVar(&o.rules, "rules", "", "YAML file of rules that the service has (serve --findings-rules), if not the built-in ones")
 	fl.BoolVar(&o.dry, "dry-run", false, "print the command, and change nothing")
 	fl.BoolVar(&o.again, "again", false, "act on a finding that was acted on")
 	fl.DurationVar(&o.within, "command-timeout", time.Minute, "how long the command may run")
@@ -115,7 +117,11 @@ func (o *actOptions) check() error {
 }
 
 func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdout, stderr io.Writer) (*acted, error) {
-	commands, err := readActions(o.actions, patterns.Builtin())
+	rules, err := readRules("--rules", o.rules, nil)
+	if err != nil {
+		return nil, err
+	}
+	commands, err := readActions(o.actions, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +141,7 @@ func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdou
 	values := act.Values(&patterns.Finding{Rule: finding.GetRule(), Action: finding.GetAction(),
 		Job:            finding.GetJobId(),
 		Entity:         patterns.Entity{Kind: finding.GetEntityKind(), Name: finding.GetEntity()},
-		WastedGPUHours: finding.GetWastedGpuHours()}, ruleGroups(patterns.Builtin(), finding.GetRule()))
+		WastedGPUHours: finding.GetWastedGpuHours()}, ruleGroups(rules, finding.GetRule()))
 	values["scheduler"], values["finding"] = scheduler, id
 	out := &acted{Finding: short, Action: finding.GetAction(), DryRun: o.dry}
 	if out.Command, err = commands.Render(finding.GetAction(), values); err != nil {

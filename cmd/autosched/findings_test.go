@@ -179,3 +179,87 @@ func TestFindingsInTheService(t *testing.T) {
 		}
 	}
 }
+
+// TestFindingsRules: a service looks for what a file of rules describes, counts costs by a price of its own, or that
+// of the power model, and --check-config reads the file.
+func TestFindingsRules(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	rules := file("rules.yaml", `version: 1
+rules:
+  - id: failed
+    title: A user's job failed
+    group_by: [user]
+    set:
+      window: 1h
+      match: [{event: job.ended, status: [failed]}]
+    quiet: 24h
+    waste: runs
+    action: notify_owner
+    words: A job of {entity} failed.
+`)
+	power := file("power.yaml", "constants:\n  gpu_hour_price: {low: 2, middle: 3, high: 4, unit: $, source: a site}\n")
+	energy := file("energy.yaml", "power: "+power+"\n")
+	for _, c := range []struct {
+		flags []string
+		cost  string
+	}{
+		{[]string{"--findings-price", "2"}, "4.00"},
+		{[]string{"--energy", energy}, "6.00"},
+		{[]string{"--energy", energy, "--findings-price", "0.5"}, "1.00"},
+		{nil, "-"},
+	} {
+		dir := t.TempDir()
+		address, stop := startServe(t, dir, append(c.flags, "--findings-rules", rules)...)
+		must := func(args ...string) string {
+			t.Helper()
+			var out bytes.Buffer
+			if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
+				t.Fatalf("%v: %v", args, err)
+			}
+			return out.String()
+		}
+		must("scheduler", "register", "--builtin", "fifo", "--nodes", "2", "--gpus-per-node", "8", "--id", "prod")
+		began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
+		job := &pb.JobDetails{JobId: "7", User: "ann", MilliGpus: 2000, EndStatus: pb.JobDetails_FAILED}
+		sendEvent(t, address, pb.Event_SUBMITTED, began, job)
+		sendEvent(t, address, pb.Event_STARTED, began, job)
+		sendEvent(t, address, pb.Event_FINISHED, began.Add(time.Hour), job)
+		sendEventID(t, address, "later", pb.Event_SUBMITTED, began.Add(2*time.Hour),
+			&pb.JobDetails{JobId: "8", MilliGpus: 1000})
+		want := regexp.MustCompile(`failed +user/ann +\S+ +2\.0 +` + c.cost + ` `)
+		out := ""
+		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			if out = must("findings", "list", "prod"); want.MatchString(out) {
+				break
+			}
+		}
+		if !want.MatchString(out) || !regexp.MustCompile(`(?m)^failed +1 +1 +2.0 +`+c.cost+` `).MatchString(out) {
+			t.Errorf("%v: %s", c.flags, out)
+		}
+		id := "prod/" + regexp.MustCompile(`(?m)^[0-9a-f]{16}`).FindString(out)
+		if shown := must("findings", "show", id); strings.Contains(shown, "cost") != (c.cost != "-") {
+			t.Errorf("%v: %s", c.flags, shown)
+		}
+		stop()
+	}
+	bad := file("bad.yaml", "version: 1\nrules:\n  - id: failed\n    colour: red\n")
+	for args, want := range map[string]string{
+		"--findings-rules " + bad:           "--findings-rules: " + bad + ": yaml: unmarshal errors:\n  line 4: field colour",
+		"--findings-rules " + dir + "/none": "--findings-rules: ",
+		"--findings-price -1":               "--findings-price: -1 is not from 0 to 1e9",
+	} {
+		line := "serve --check-config --dir " + dir + " " + args
+		code, out, errs := command(strings.Fields(line)...)
+		if code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)
+		}
+	}
+}

@@ -41,7 +41,7 @@ var flagGroups = []struct {
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
 		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
-	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
+	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only",
 		"etag", "all", "until", "reason", "limit",
 		"filter", "order-by"}},

@@ -54,7 +54,7 @@ numbers, and give the file to --rules of 'autosched patterns scan'.`,
   autosched patterns rules hoarding idle_allocation
   autosched patterns rules --yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := readRules(path, args)
+			set, err := readRules("--rules", path, args)
 			if err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ it runs those of the built-in rules. It exits with 1 if a case fails.`,
 		Example: `  autosched patterns test
   autosched patterns test --rules rules.yaml cases.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := readRules(path, nil)
+			set, err := readRules("--rules", path, nil)
 			if err != nil {
 				return err
 			}

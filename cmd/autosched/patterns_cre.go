@@ -102,7 +102,7 @@ detectors. Terms on events become queries on the lines that 'autosched trace exp
 			if err := checkRulesOut(out, asJSON); err != nil {
 				return err
 			}
-			set, err := readRules(path, args)
+			set, err := readRules("--rules", path, args)
 			if err != nil {
 				return err
 			}

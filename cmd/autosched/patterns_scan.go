@@ -129,17 +129,17 @@ func (o *patternsScanOptions) check() error {
 	return nil
 }
 
-// readRules reads a file of rules, or takes the built-in ones, and keeps some.
-func readRules(path string, only []string) (*patterns.RuleSet, error) {
+// readRules reads the file of rules that a flag names, or takes the built-in ones, and keeps some.
+func readRules(flag, path string, only []string) (*patterns.RuleSet, error) {
 	set := patterns.Builtin()
 	if path != "" {
 		in, err := atomicfile.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("--rules: %w", err)
+			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 		defer in.Close()
 		if set, err = patterns.ReadRules(in, path); err != nil {
-			return nil, fmt.Errorf("--rules: %w", err)
+			return nil, fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	if len(only) == 0 {
@@ -179,7 +179,7 @@ func (o *patternsScanOptions) describe() error {
 func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patternsScan, error) {
 	x := patterns.Options{Price: o.price, Period: o.period}
 	var err error
-	if x.Rules, err = readRules(o.rules, o.only); err != nil {
+	if x.Rules, err = readRules("--rules", o.rules, o.only); err != nil {
 		return nil, err
 	}
 	if err := o.describe(); err != nil {

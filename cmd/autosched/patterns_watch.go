@@ -106,7 +106,7 @@ func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) 
 	}
 	x := patterns.Options{Price: o.price, Period: o.period, Zero: time.Unix(0, 0).UTC()}
 	var err error
-	if x.Rules, err = readRules(o.rules, o.only); err != nil {
+	if x.Rules, err = readRules("--rules", o.rules, o.only); err != nil {
 		return err
 	}
 	if err = o.describe(); err != nil {

@@ -165,7 +165,7 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 	var commands *act.Commands
 	if o.actions != "" {
 		var err error
-		if rules, err = readRules(o.scan.rules, nil); err != nil {
+		if rules, err = readRules("--rules", o.scan.rules, nil); err != nil {
 			return nil, err
 		}
 		if commands, err = readActions(o.actions, rules); err != nil {

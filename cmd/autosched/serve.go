@@ -61,6 +61,8 @@ type serveOptions struct {
 	// findingsRounds is the least time between rounds that findings bring forward; 0 for none.
 	findingsRounds time.Duration
 	webhook        string // for notices of findings
+	findingsRules  string // file of rules, the built-in ones if empty
+	findingsPrice  float64
 	keepRounds     int
 	retain         time.Duration
 	decide         round.DecideFunc // nil for the product's
@@ -136,6 +138,9 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 				if _, err := o.openEnergy(slog.New(slog.DiscardHandler)); err != nil {
 					return o.named(err)
 				}
+				if _, err := readRules("--findings-rules", o.findingsRules, nil); err != nil {
+					return o.named(err)
+				}
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
 				return err
 			}
@@ -174,6 +179,10 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"YAML file that names the power model, prices and carbon intensities, for objectives that count energy (docs/energy.md)")
 	fl.DurationVar(&o.findingsRounds, "findings-rounds", kept.DefaultRoundsEvery,
 		"least time of events between rounds of a scheduler that findings bring forward (docs/patterns.md); 0: none are")
+	fl.StringVar(&o.findingsRules, "findings-rules", "",
+		"YAML file of rules to look for patterns by, in place of the built-in ones (docs/patterns.md)")
+	fl.Float64Var(&o.findingsPrice, "findings-price", 0,
+		"price of a GPU-hour for the cost of findings, in any currency (0: gpu_hour_price of the power model of --energy)")
 	fl.StringVar(&o.webhook, "findings-webhook", "",
 		"URL to post findings to as JSON when they open and close (docs/patterns.md)")
 	o.traces.add(cmd)
@@ -260,6 +269,8 @@ func (o *serveOptions) check() error {
 		return usageError{fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter)}
 	case o.findingsRounds < 0:
 		return usageError{fmt.Errorf("--findings-rounds: %v is negative; 0 is none", o.findingsRounds)}
+	case !(o.findingsPrice >= 0 && o.findingsPrice < 1e9):
+		return usageError{fmt.Errorf("--findings-price: %g is not from 0 to 1e9", o.findingsPrice)}
 	case o.drain <= 0:
 		return usageError{fmt.Errorf("--drain: %v is not positive", o.drain)}
 	case o.logFormat != "text" && o.logFormat != "json":
@@ -335,6 +346,16 @@ func (o *serveOptions) openEnergy(log *slog.Logger) (func() *energy.Tariff, erro
 	return source.Tariff, nil
 }
 
+// gpuHourPrice is what findings count costs by.
+func (o *serveOptions) gpuHourPrice(tariff func() *energy.Tariff) func() float64 {
+	return func() float64 {
+		if o.findingsPrice > 0 || tariff == nil {
+			return o.findingsPrice
+		}
+		return tariff().Assumptions.GPUHourPrice()
+	}
+}
+
 // roundOnFinding asks for a round in the name of a finding, unless it asked for one that is known.
 func roundOnFinding(ctx context.Context, service *controller.Service, n *kept.Notice) error {
 	actor := server.FindingName(n.Scheduler, n.ID)
@@ -381,6 +402,10 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 	}
 	defer closeEvaluators()
 	tariff, err := o.openEnergy(log)
+	if err != nil {
+		return err
+	}
+	rules, err := readRules("--findings-rules", o.findingsRules, nil)
 	if err != nil {
 		return err
 	}
@@ -446,7 +471,7 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, so.Samples.Close()) }()
-	ko := kept.Options{Dir: filepath.Join(o.dir, "findings"), Log: log}
+	ko := kept.Options{Dir: filepath.Join(o.dir, "findings"), Rules: rules, Log: log, Price: o.gpuHourPrice(tariff)}
 	var hook *kept.Webhook
 	if o.webhook != "" {
 		if hook, err = kept.NewWebhook(o.webhook, log); err != nil {

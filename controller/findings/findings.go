@@ -77,6 +77,7 @@ type Finding struct {
 	Confidence float64         `json:"confidence"`
 	// WastedGPUHours are those until Updated; Affected and Words are of the opening.
 	WastedGPUHours float64    `json:"wasted_gpu_hours"`
+	Cost           float64    `json:"cost,omitempty"` // of WastedGPUHours, at the price when they were last counted; 0 without one
 	Affected       []string   `json:"affected,omitempty"`
 	Evidence       []Evidence `json:"evidence"`
 	Action         string     `json:"action"`
@@ -108,9 +109,11 @@ type Rule struct {
 	// Acknowledged were said to be true, FalsePositives to be wrong.
 	Acknowledged   int `json:"acknowledged"`
 	FalsePositives int `json:"false_positives"`
-	// Open are those that hold, and Wasted the GPU-hours that they wasted, without false positives.
+	// Open are those that hold, Wasted the GPU-hours that they wasted and Cost what those cost, without false
+	// positives.
 	Open   int     `json:"-"`
 	Wasted float64 `json:"-"`
+	Cost   float64 `json:"-"`
 	Loud   int     `json:"-"` // open, and not silent
 }
 
@@ -150,6 +153,7 @@ type Notice struct {
 type Options struct {
 	Dir    string
 	Rules  *patterns.RuleSet            // the built-in ones if nil
+	Price  func() float64               // of a GPU-hour, 0 if it is not known; nil: never known
 	Notify func(*Notice)                // receives findings that are not silent, in order; must not block
 	Log    *slog.Logger                 // nothing is logged if nil
 	Now    func() time.Time             // for marks; time.Now if nil
@@ -180,6 +184,9 @@ func Open(o Options) *Keeper {
 	}
 	if o.Rules == nil {
 		o.Rules = patterns.Builtin()
+	}
+	if o.Price == nil {
+		o.Price = func() float64 { return 0 }
 	}
 	if o.write == nil {
 		o.write = write

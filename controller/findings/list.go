@@ -121,6 +121,7 @@ func (l *list) summaries(now time.Time) []Rule {
 		r := all[f.Rule]
 		r.Open++
 		r.Wasted += f.WastedGPUHours
+		r.Cost += f.Cost
 		if !f.Silent(now) {
 			r.Loud++
 		}
@@ -149,7 +150,9 @@ func (l *list) add(f *Finding, now time.Time) bool {
 		if c.Lost {
 			f.ID, f.Began, f.Opened, f.Words, f.Affected = c.ID, c.Began, c.Opened, c.Words, c.Affected
 			f.Acknowledged, f.FalsePositive = c.Acknowledged, c.FalsePositive
-			f.WastedGPUHours = max(f.WastedGPUHours, c.WastedGPUHours)
+			if c.WastedGPUHours > f.WastedGPUHours {
+				f.WastedGPUHours, f.Cost = c.WastedGPUHours, c.Cost
+			}
 			l.closed = slices.Delete(l.closed, i, i+1)
 			l.open[f.key()] = f
 			return true

@@ -15,6 +15,10 @@ var (
 	wastedDesc = prometheus.NewDesc("autosched_findings_wasted_gpu_hours",
 		"GPU-hours that findings which hold have wasted so far, without false positives.",
 		[]string{"scheduler", "rule"}, nil)
+	costDesc = prometheus.NewDesc("autosched_findings_wasted_cost",
+		"What the GPU-hours cost that findings which hold have wasted so far, without false positives, in the currency of "+
+			"the price; 0 without a price of GPU-hours.",
+		[]string{"scheduler", "rule"}, nil)
 	judgedDesc = prometheus.NewDesc("autosched_findings_judged",
 		"Findings that people judged: true ones, which were acknowledged, and false positives.",
 		[]string{"scheduler", "rule", "judgement"}, nil)
@@ -26,7 +30,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (k *Keeper) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openDesc, totalDesc, wastedDesc, judgedDesc, recordsDesc} {
+	for _, d := range []*prometheus.Desc{openDesc, totalDesc, wastedDesc, costDesc, judgedDesc, recordsDesc} {
 		out <- d
 	}
 }
@@ -46,6 +50,7 @@ func (k *Keeper) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(openDesc, gauge, float64(r.Loud), id, r.Rule)
 			out <- prometheus.MustNewConstMetric(totalDesc, counter, float64(r.Total), id, r.Rule)
 			out <- prometheus.MustNewConstMetric(wastedDesc, gauge, r.Wasted, id, r.Rule)
+			out <- prometheus.MustNewConstMetric(costDesc, gauge, r.Cost, id, r.Rule)
 			out <- prometheus.MustNewConstMetric(judgedDesc, gauge, float64(r.Acknowledged), id, r.Rule, "true")
 			out <- prometheus.MustNewConstMetric(judgedDesc, gauge, float64(r.FalsePositives), id, r.Rule, "false")
 		}

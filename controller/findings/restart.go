@@ -95,7 +95,8 @@ func (w *watch) missed(s *scan) bool {
 
 // begin makes the scanner.
 func (w *watch) begin(of Scheduler, period time.Duration, found func(*patterns.Finding)) (*scan, error) {
-	s := &scan{of: of, zero: of.Zero, period: cmp.Or(period, 15*time.Second), guessed: period == 0}
+	s := &scan{of: of, price: w.keeper.o.Price, zero: of.Zero, period: cmp.Or(period, 15*time.Second),
+		guessed: period == 0}
 	if s.zero.IsZero() {
 		s.zero = time.Unix(0, 0).UTC()
 	}

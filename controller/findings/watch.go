@@ -68,6 +68,7 @@ type watch struct {
 type scan struct {
 	*patterns.Scanner
 	of     Scheduler
+	price  func() float64
 	zero   time.Time
 	base   time.Duration // zero since the Unix epoch
 	period time.Duration
@@ -276,6 +277,7 @@ func (s *scan) update(f *Finding, from *patterns.Finding) {
 	f.Job, f.Confidence, f.Action = from.Job, from.Confidence, from.Action
 	f.Updated = s.zero.Add(from.Closed)
 	f.WastedGPUHours = max(f.WastedGPUHours, f.carried+from.WastedGPUHours)
+	f.Cost = f.WastedGPUHours * s.price()
 	f.Evidence = nil
 	for _, e := range from.Evidence {
 		f.Evidence = append(f.Evidence, Evidence{e.What, e.Value, e.Threshold, e.Unit, s.zero.Add(e.From),

@@ -115,6 +115,9 @@ type Finding struct {
 	Acknowledged  *Finding_Mark `protobuf:"bytes,18,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	Snoozed       *Finding_Mark `protobuf:"bytes,19,opt,name=snoozed,proto3" json:"snoozed,omitempty"`
 	FalsePositive *Finding_Mark `protobuf:"bytes,20,opt,name=false_positive,json=falsePositive,proto3" json:"false_positive,omitempty"`
+	// What wasted_gpu_hours cost, in the currency of the service's price of a GPU-hour when they were last counted;
+	// 0 where it has none.
+	Cost          float64 `protobuf:"fixed64,21,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +290,13 @@ func (x *Finding) GetFalsePositive() *Finding_Mark {
 		return x.FalsePositive
 	}
 	return nil
+}
+
+func (x *Finding) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
 }
 
 type ListFindingsRequest struct {
@@ -867,8 +877,10 @@ type ListFindingsResponse_RuleSummary struct {
 	Precision *float64 `protobuf:"fixed64,6,opt,name=precision,proto3,oneof" json:"precision,omitempty"`
 	// GPU-hours that those that hold have wasted so far.
 	WastedGpuHours float64 `protobuf:"fixed64,7,opt,name=wasted_gpu_hours,json=wastedGpuHours,proto3" json:"wasted_gpu_hours,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What these cost; 0 where the service has no price of a GPU-hour.
+	Cost          float64 `protobuf:"fixed64,8,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListFindingsResponse_RuleSummary) Reset() {
@@ -950,11 +962,18 @@ func (x *ListFindingsResponse_RuleSummary) GetWastedGpuHours() float64 {
 	return 0
 }
 
+func (x *ListFindingsResponse_RuleSummary) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
 var File_autosched_v1_finding_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\n" +
-	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\n" +
+	"\x1aautosched/v1/finding.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\n" +
 	"\n" +
 	"\aFinding\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12\x17\n" +
@@ -983,7 +1002,8 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\x04lost\x18\x11 \x01(\bB\x03\xe0A\x03R\x04lost\x12C\n" +
 	"\facknowledged\x18\x12 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\facknowledged\x129\n" +
 	"\asnoozed\x18\x13 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\asnoozed\x12F\n" +
-	"\x0efalse_positive\x18\x14 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\rfalsePositive\x1a\xd8\x01\n" +
+	"\x0efalse_positive\x18\x14 \x01(\v2\x1a.autosched.v1.Finding.MarkB\x03\xe0A\x03R\rfalsePositive\x12\x17\n" +
+	"\x04cost\x18\x15 \x01(\x01B\x03\xe0A\x03R\x04cost\x1a\xd8\x01\n" +
 	"\bEvidence\x12\x12\n" +
 	"\x04what\x18\x01 \x01(\tR\x04what\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x1c\n" +
@@ -1013,11 +1033,11 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\x04rule\x18\x05 \x01(\tB\x03\xe0A\x01R\x04rule\x12$\n" +
 	"\ventity_kind\x18\x06 \x01(\tB\x03\xe0A\x01R\n" +
 	"entityKind\x12\x1b\n" +
-	"\x06entity\x18\a \x01(\tB\x03\xe0A\x01R\x06entity\"\xd7\x03\n" +
+	"\x06entity\x18\a \x01(\tB\x03\xe0A\x01R\x06entity\"\xeb\x03\n" +
 	"\x14ListFindingsResponse\x121\n" +
 	"\bfindings\x18\x01 \x03(\v2\x15.autosched.v1.FindingR\bfindings\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12D\n" +
-	"\x05rules\x18\x03 \x03(\v2..autosched.v1.ListFindingsResponse.RuleSummaryR\x05rules\x1a\x9d\x02\n" +
+	"\x05rules\x18\x03 \x03(\v2..autosched.v1.ListFindingsResponse.RuleSummaryR\x05rules\x1a\xb1\x02\n" +
 	"\vRuleSummary\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x1f\n" +
 	"\vtotal_count\x18\x02 \x01(\x03R\n" +
@@ -1027,7 +1047,8 @@ const file_autosched_v1_finding_proto_rawDesc = "" +
 	"\x12acknowledged_count\x18\x04 \x01(\x03R\x11acknowledgedCount\x120\n" +
 	"\x14false_positive_count\x18\x05 \x01(\x03R\x12falsePositiveCount\x12!\n" +
 	"\tprecision\x18\x06 \x01(\x01H\x00R\tprecision\x88\x01\x01\x12(\n" +
-	"\x10wasted_gpu_hours\x18\a \x01(\x01R\x0ewastedGpuHoursB\f\n" +
+	"\x10wasted_gpu_hours\x18\a \x01(\x01R\x0ewastedGpuHours\x12\x12\n" +
+	"\x04cost\x18\b \x01(\x01R\x04costB\f\n" +
 	"\n" +
 	"_precision\",\n" +
 	"\x11GetFindingRequest\x12\x17\n" +
