@@ -45,8 +45,8 @@ type Options struct {
 	// Addresses, if set, are where the service calls each instance as a SchedulerAgent, in place of
 	// Conn: the emulation registers nothing.
 	Addresses []string
-	// File, if set, has the configuration, in the words of the scheduler: the emulation
-	// follows and acknowledges nothing, as that is left to an adapter.
+	// File, if set, has the configuration of each instance, in the words of the scheduler: the
+	// emulation follows and acknowledges nothing, as that is left to an adapter of each.
 	File *File
 	// Progress is called about twenty times a second.
 	Progress func(Progress)
@@ -173,16 +173,6 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	for n := range o.Instances {
 		a.instances = append(a.instances, a.newInstance(n))
 	}
-	if o.File != nil {
-		c, err := o.File.begin(o.Scheduler)
-		if err == nil {
-			err = a.reconfigure(c)
-		}
-		if err != nil {
-			return nil, err
-		}
-		a.applied(nil, c)
-	}
 	ended := make(chan error, o.Instances)
 	for _, i := range a.instances {
 		go func() { ended <- i.run(ctx) }()
@@ -248,11 +238,8 @@ func (a *agent) loop(ctx context.Context, ended chan error) error {
 			ended <- err
 			return err
 		case <-a.o.File.reloads():
-			if c, ok := a.o.File.reload(a.o.Scheduler); ok {
-				if err := a.reconfigure(c); err != nil {
-					return err
-				}
-				a.applied(nil, c)
+			for _, i := range a.instances {
+				i.file.reload()
 			}
 			continue
 		case <-clock.C:

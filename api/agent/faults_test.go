@@ -2,16 +2,24 @@ package agent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/autosched/autosched/adapter/file"
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -93,11 +101,11 @@ func TestFaults(t *testing.T) {
 			return r.Lost > 50 && r.Lost < 250
 		}},
 	} {
-		emulates := func(t *testing.T, called bool) {
+		emulates := func(t *testing.T, how string) {
 			t.Parallel()
 			// A slow machine needs more time for configurations to arrive.
 			for _, speedup := range []float64{10_000, 1_000, 100} {
-				r := emulate(t, called, agent.Options{Scheduler: s, Cluster: workload.Uniform(2, 8), Workload: w,
+				r := emulate(t, how, agent.Options{Scheduler: s, Cluster: workload.Uniform(2, 8), Workload: w,
 					Speedup: speedup, Instances: c.instances, Faults: c.faults})
 				if len(r.Instances) != c.instances || r.Jobs != len(jobs) {
 					t.Errorf("%+v", r)
@@ -109,14 +117,15 @@ func TestFaults(t *testing.T) {
 			}
 			t.Error("the fault does not show")
 		}
-		t.Run(name, func(t *testing.T) { emulates(t, false) })
-		t.Run(name+" called", func(t *testing.T) { emulates(t, true) })
+		for _, how := range []string{"watching", "called", "by file"} {
+			t.Run(name+" "+how, func(t *testing.T) { emulates(t, how) })
+		}
 	}
 }
 
 // emulate runs an emulation to its end and checks that the service has every event that it answered, or received if
 // it calls the scheduler.
-func emulate(t *testing.T, called bool, o agent.Options) *agent.Report {
+func emulate(t *testing.T, how string, o agent.Options) *agent.Report {
 	t.Helper()
 	srv := serve(t)
 	conn, err := srv.Connect("test", "x")
@@ -126,8 +135,12 @@ func emulate(t *testing.T, called bool, o agent.Options) *agent.Report {
 	defer conn.Close()
 	o.Conn, o.ID = conn, "x"
 	o.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Hour)}
-	if called {
+	called := how == "called"
+	switch how {
+	case "called":
 		o.Conn, o.Addresses = nil, pushed(t, srv, conn, &o)
+	case "by file":
+		adapted(t, conn, &o)
 	}
 	r, err := agent.Run(t.Context(), o)
 	if err != nil {
@@ -158,8 +171,8 @@ func emulate(t *testing.T, called bool, o agent.Options) *agent.Report {
 	return r
 }
 
-// pushed registers the scheduler, and has the service call its instances.
-func pushed(t *testing.T, srv *server.Server, conn *grpc.ClientConn, o *agent.Options) (addresses []string) {
+// register registers the scheduler before its emulation does.
+func register(t *testing.T, conn *grpc.ClientConn, o *agent.Options) {
 	t.Helper()
 	_, err := pb.NewTuningServiceClient(conn).CreateScheduler(t.Context(), &pb.CreateSchedulerRequest{
 		SchedulerId: o.ID, Scheduler: &pb.Scheduler{Spec: &pb.SchedulerSpec{SchedulerType: o.Scheduler.Name,
@@ -168,6 +181,75 @@ func pushed(t *testing.T, srv *server.Server, conn *grpc.ClientConn, o *agent.Op
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// reloading is an emulated scheduler as its adapter reaches it.
+type reloading struct{ signal chan<- os.Signal }
+
+func (reloading) Check(context.Context, string) error { return nil }
+
+func (r reloading) Reload(ctx context.Context, path string) error {
+	running := path + ".running"
+	if err := os.Remove(running); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	select {
+	case r.signal <- syscall.SIGHUP:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		text, err := os.ReadFile(running)
+		switch {
+		case err == nil && strings.HasPrefix(string(text), "# refused"):
+			return fmt.Errorf("%w: %s", client.ErrRefused, text)
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (r reloading) Restore(ctx context.Context, path string) error { return r.Reload(ctx, path) }
+
+func (r reloading) ReadBack(_ context.Context, path string) ([]byte, error) {
+	return os.ReadFile(path + ".running")
+}
+
+// adapted registers the scheduler, and has an adapter write the file of each instance.
+func adapted(t *testing.T, conn *grpc.ClientConn, o *agent.Options) {
+	t.Helper()
+	register(t, conn, o)
+	signal := make(chan os.Signal)
+	o.File = &agent.File{Path: filepath.Join(t.TempDir(), "options.yaml"), Reload: signal}
+	ctx, cancel := context.WithCancel(t.Context())
+	var adapters sync.WaitGroup
+	for n := range o.Instances {
+		path := o.File.Path
+		if n > 0 {
+			path = fmt.Sprint(path, ".", n+1)
+		}
+		driver, err := file.Open(file.Options{Path: path, Form: o.Scheduler.Form(), Target: reloading{signal}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &file.Session{Conn: conn, Scheduler: o.ID, Instance: agent.InstanceID(n), Driver: driver,
+			Interval: 100 * time.Millisecond, Applied: func(*pb.Configuration, error) {}, Notify: func(error) {}}
+		adapters.Go(func() { _ = s.Run(ctx) })
+		t.Cleanup(func() { _ = driver.Close() })
+	}
+	t.Cleanup(adapters.Wait)
+	t.Cleanup(cancel)
+}
+
+// pushed registers the scheduler, and has the service call its instances.
+func pushed(t *testing.T, srv *server.Server, conn *grpc.ClientConn, o *agent.Options) (addresses []string) {
+	t.Helper()
+	register(t, conn, o)
 	var agents []push.Agent
 	for n := range o.Instances {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,19 +10,17 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/atomicfile"
-	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/schedulers/native"
 	"github.com/autosched/autosched/space"
 )
 
 // File is the configuration file of an emulated scheduler.
 type File struct {
+	// Path is the file of the first instance. Those of the others have .2, .3 and so on added.
 	Path string
-	// Reload has the scheduler read the file again. What it runs then is written to Path
-	// with ".running" added, below the reason if it refuses the file.
+	// Reload has the instances read their files again. What one runs then is written to its file's
+	// name with ".running" added, below the reason if it refuses the file.
 	Reload <-chan os.Signal
-
-	runs space.Config
 }
 
 // reloads is nil for a scheduler without a file, so that nothing comes.
@@ -31,55 +31,108 @@ func (f *File) reloads() <-chan os.Signal {
 	return f.Reload
 }
 
-// begin reads the file. Without one the scheduler runs its defaults.
-func (f *File) begin(s *schedulers.Scheduler) (space.Config, error) {
-	c, err := f.read(s)
+// configured is an instance that has its configuration from a file.
+type configured struct {
+	i      *instance
+	path   string
+	wake   chan struct{} // has it read the file again
+	text   []byte        // last read
+	runs   space.Config  // that it says it runs
+	answer string        // why it refused the text; "" if it did not
+}
+
+func (i *instance) configuredBy(f *File, n int) *configured {
+	c := &configured{i: i, path: f.Path, wake: make(chan struct{}, 1)}
+	if n > 0 {
+		c.path = fmt.Sprint(f.Path, ".", n+1)
+	}
+	return c
+}
+
+// reload does not wait for an instance that is down or hangs: it reads its file when it can.
+func (c *configured) reload() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin starts a life with what the file says. Without one the scheduler runs its defaults.
+func (c *configured) begin(ctx context.Context) error {
+	text, config, err := c.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		c, err = s.Space.Default(), nil
+		config, err = c.i.agent.o.Scheduler.Space.Default(), nil
 	}
 	if err == nil {
-		err = f.runningNow(s, c, "")
+		c.text, c.answer = text, ""
+		c.runs, err = c.i.put(ctx, c.path, config, nil)
 	}
-	return c, err
-}
-
-// reload reads the file again and reports whether there is another configuration to run.
-func (f *File) reload(s *schedulers.Scheduler) (space.Config, bool) {
-	c, err := f.read(s)
-	if err == nil {
-		return c, f.runningNow(s, c, "") == nil
-	}
-	_ = f.runningNow(s, f.runs, "# refused: "+strings.ReplaceAll(err.Error(), "\n", " ")+"\n")
-	return c, false
-}
-
-func (f *File) read(s *schedulers.Scheduler) (space.Config, error) {
-	text, err := os.ReadFile(f.Path)
 	if err != nil {
-		return space.Config{}, err
+		return err
 	}
+	return c.say()
+}
+
+// follow reads the file again after each reload.
+func (c *configured) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		}
+		text, config, err := c.read()
+		if err == nil && bytes.Equal(text, c.text) {
+			err = c.say() // nothing new
+		} else {
+			c.text, c.answer = text, ""
+			if err == nil && !config.Equal(c.runs) {
+				config, err = c.i.put(ctx, c.path, config, nil)
+			}
+			if ctx.Err() != nil {
+				return // it crashed
+			}
+			if err != nil {
+				c.answer = err.Error()
+			} else {
+				c.runs = config
+			}
+			err = c.say()
+		}
+		if err != nil {
+			c.i.agent.o.Notify(err)
+		}
+	}
+}
+
+func (c *configured) read() (text []byte, config space.Config, err error) {
+	if text, err = os.ReadFile(c.path); err != nil {
+		return nil, config, err
+	}
+	s := c.i.agent.o.Scheduler
 	values, err := s.Form().Parse(text)
-	if err != nil {
-		return space.Config{}, fmt.Errorf("%s: %w", f.Path, err)
+	if err == nil {
+		config, err = native.Config(s.Space, values)
 	}
-	c, err := native.Config(s.Space, values)
 	if err != nil {
-		return c, fmt.Errorf("%s: %w", f.Path, err)
+		err = fmt.Errorf("%s: %w", c.path, err)
 	}
-	return c, nil
+	return text, config, err
 }
 
-// runningNow writes what the scheduler runs.
-func (f *File) runningNow(s *schedulers.Scheduler, c space.Config, head string) error {
-	text, err := s.Form().Render(native.ValuesOf(c))
+// say writes what the scheduler says it runs.
+func (c *configured) say() error {
+	text, err := c.i.agent.o.Scheduler.Form().Render(native.ValuesOf(c.runs))
 	if err != nil {
 		return err
 	}
-	f.runs = c
-	out, err := atomicfile.CreatePlain(f.Path + ".running")
+	if c.answer != "" {
+		text = append([]byte("# refused: "+strings.ReplaceAll(c.answer, "\n", " ")+"\n"), text...)
+	}
+	out, err := atomicfile.CreatePlain(c.path + ".running")
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(append([]byte(head), text...))
+	_, err = out.Write(text)
 	return out.Finish(err)
 }

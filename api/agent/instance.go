@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/space"
 )
 
 // Instance is an instance of the emulated scheduler and how often it did what.
@@ -37,8 +36,9 @@ type instance struct {
 	crash   context.CancelFunc // of this life; nil while it is down
 	called  *called            // nil for one that follows the configuration itself
 	address string             // of called
+	file    *configured        // nil for one without a file
 	counted int                // events answered in former lives
-	former  *pb.Configuration  // what it runs; nil at the start of a life
+	former  space.Config       // what it says it runs; zero at the start of a life
 	chance  *chance
 	Instance
 }
@@ -56,6 +56,9 @@ func (a *agent) newInstance(n int) *instance {
 	i.ID = InstanceID(n)
 	if len(a.o.Addresses) > 0 {
 		i.called, i.address = &called{i: i}, a.o.Addresses[n]
+	}
+	if a.o.File != nil {
+		i.file = i.configuredBy(a.o.File, n)
 	}
 	return i
 }
@@ -89,7 +92,7 @@ func (i *instance) live(ctx, life context.Context, crash context.CancelFunc) err
 	}
 	o := client.Options{Conn: i.agent.o.Conn, Scheduler: i.agent.o.ID, Instance: i.ID, Apply: i.apply,
 		Now: i.agent.now, Notify: i.notify}
-	if i.agent.o.File != nil {
+	if i.file != nil {
 		o.Apply = nil
 	}
 	if i.first {
@@ -101,13 +104,24 @@ func (i *instance) live(ctx, life context.Context, crash context.CancelFunc) err
 	}
 	i.begin(c, crash)
 	defer i.end()
+	if i.file == nil {
+		return c.Run(life)
+	}
+	if err := i.file.begin(life); err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(life)
+	var beside sync.WaitGroup
+	beside.Go(func() { i.file.follow(following) })
+	defer beside.Wait()
+	defer stop()
 	return c.Run(life)
 }
 
 func (i *instance) begin(c *client.Client, crash context.CancelFunc) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.client, i.crash, i.former = c, crash, nil
+	i.client, i.crash, i.former = c, crash, space.Config{}
 }
 
 func (i *instance) end() {
@@ -148,90 +162,98 @@ func (i *instance) notify(err error) {
 	}
 }
 
-// apply puts an offered configuration into force, or does what a fault makes of it. The first one of a
-// life is applied as it is: there is none to keep.
+// apply puts an offered configuration into force, or does what a fault makes of it.
 func (i *instance) apply(ctx context.Context, offer *pb.Configuration) (map[string]*structpb.Value, error) {
+	c, err := i.agent.read(offer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, client.ErrRefused)
+	}
+	said, err := i.put(ctx, fmt.Sprint("revision ", offer.GetRevision()), c, offer)
+	if err != nil || said.Equal(c) {
+		return nil, err
+	}
+	var effective structpb.Struct
+	if err := effective.UnmarshalJSON([]byte(said.Canonical())); err != nil {
+		return nil, err
+	}
+	return effective.Fields, nil
+}
+
+// put puts a configuration into force, or does what a fault makes of it, and returns what the instance says it runs.
+// The first one of a life is put as it is: there is none to keep. The offer is nil for one of a file.
+func (i *instance) put(ctx context.Context, what string, c space.Config, offer *pb.Configuration) (
+	space.Config, error) {
 	f, a := i.agent.o.Faults, i.agent
 	i.mu.Lock()
 	former := i.former
-	draw := func(p float64, count *int, what string) bool {
-		if former == nil || !i.chance.happens(p) {
+	draw := func(p float64, count *int, does string) bool {
+		if former.IsZero() || !i.chance.happens(p) {
 			return false
 		}
 		*count++
-		a.o.Notify(fmt.Errorf("%s %s revision %d", i.ID, what, offer.GetRevision()))
+		a.o.Notify(fmt.Errorf("%s %s %s", i.ID, does, what))
 		return true
 	}
 	refuse := draw(f.Refuse, &i.Refused, "refuses")
 	hang := !refuse && draw(f.Hang, &i.Hangs, "hangs at")
 	lie := !refuse && draw(f.Lie, &i.Lies, "says that it runs, and does not,")
 	crash := !refuse && draw(f.Crash, &i.Crashes, "crashes at")
-	partial := !refuse && !lie && former != nil && i.chance.happens(f.Partial)
+	partial := !refuse && !lie && !former.IsZero() && i.chance.happens(f.Partial)
 	lag := time.Duration(i.chance.float() * float64(f.Lag))
 	i.mu.Unlock()
 	if hang {
 		lag += hangTime
 	}
-	if lag > 0 && former != nil {
+	if lag > 0 && !former.IsZero() {
 		if err := i.pass(ctx, lag); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	if refuse {
-		return nil, fmt.Errorf("an emulated fault: %w", client.ErrRefused)
+		return c, fmt.Errorf("an emulated fault: %w", client.ErrRefused)
 	}
-	c, err := a.read(offer)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, client.ErrRefused)
-	}
-	var effective map[string]*structpb.Value
 	if partial {
-		if mixed := i.keepOne(former, offer); mixed != nil {
-			if c, err = a.read(mixed); err != nil {
-				return nil, err
-			}
-			effective = mixed.GetParameters()
+		if mixed := keepOne(former, c); !mixed.Equal(c) {
+			c = mixed
 			i.mu.Lock()
 			i.Partial++
 			i.mu.Unlock()
-			a.o.Notify(fmt.Errorf("%s applies revision %d in part", i.ID, offer.GetRevision()))
+			a.o.Notify(fmt.Errorf("%s applies %s in part", i.ID, what))
 		}
 	}
 	if i.first && !lie {
 		if err := a.reconfigure(c); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	if crash {
 		i.mu.Lock()
 		i.crash()
 		i.mu.Unlock()
-		return nil, ctx.Err()
+		return c, ctx.Err()
 	}
 	i.mu.Lock()
 	i.Applied++
-	i.former = offer
+	i.former = c
 	i.mu.Unlock()
 	if i.first {
 		a.applied(offer, c)
 	}
-	return effective, nil
+	return c, nil
 }
 
-// keepOne is the offer with one parameter as it was, nil if no such configuration is one of the space.
-func (i *instance) keepOne(former, offer *pb.Configuration) *pb.Configuration {
-	for _, id := range slices.Sorted(maps.Keys(former.GetParameters())) {
-		v := former.GetParameters()[id]
-		if now, ok := offer.GetParameters()[id]; !ok || proto.Equal(now, v) {
+// keepOne is a configuration with one parameter as it was, or as it is if no such configuration is one of the space.
+func keepOne(former, c space.Config) space.Config {
+	for _, id := range slices.Sorted(slices.Values(former.IDs())) {
+		if v := c.Get(id); v.IsZero() || v.Equal(former.Get(id)) {
 			continue
 		}
-		mixed := proto.CloneOf(offer)
-		mixed.Parameters[id] = v
-		if _, err := i.agent.read(mixed); err == nil {
+		mixed := c.With(id, former.Get(id))
+		if _, err := c.Space().ParseJSON([]byte(mixed.Canonical())); err == nil {
 			return mixed
 		}
 	}
-	return nil
+	return c
 }
 
 // send sends events of the cluster; those of an instance that is down are lost with it, unless it is called.

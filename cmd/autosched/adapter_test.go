@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -283,6 +284,32 @@ func TestAdapters(t *testing.T) {
 		t.Run(kinds[i]+" push", func(t *testing.T) {
 			adapt(t, kinds[i]+"-push", fmt.Sprintf("listen: %s\nform: %s\n", calls[kinds[i]], kinds[i]))
 		})
+	}
+}
+
+// TestEmulateFiles: each instance of an emulated scheduler reads a file of its own, and says what it runs.
+func TestEmulateFiles(t *testing.T) {
+	_, address := serveProcess(t, t.TempDir(), "127.0.0.1:0")
+	file := filepath.Join(t.TempDir(), "options.yaml")
+	if err := os.WriteFile(file+".2", []byte("schedule: dlas-gpu\nnum_queue: 2\nqueue_limit: [7200]\n"+
+		"order: running_first\nstarve_limit: 0\npack_limit: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command("emulate", "--server", address, "--config-file", file, "--instances", "2", "--faults",
+		"lose=0.5", "--scheduler", "tiresias", "--trace", "sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "14",
+		"--gpus-per-node", "8", "--speedup", "1e5", "--json")
+	var report struct {
+		Lost      int `json:"events_lost"`
+		Instances []struct{ Applied int }
+	}
+	if err := json.Unmarshal([]byte(out), &report); code != 0 || err != nil || report.Lost == 0 ||
+		len(report.Instances) != 2 || report.Instances[1].Applied != 1 {
+		t.Fatalf("exit %d, %v, %s%s", code, err, out, errs)
+	}
+	for path, want := range map[string]string{file: "num_queue: 3", file + ".2": "num_queue: 2"} {
+		if runs, err := os.ReadFile(path + ".running"); err != nil || !strings.Contains(string(runs), want) {
+			t.Errorf("%v, %s", err, runs)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -60,8 +59,9 @@ and unacknowledged events are sent again. Ctrl-C ends it; the service keeps what
 received.
 
 With --config-file the scheduler takes its configuration from a file in its own words, as 'autosched config
-render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it runs
-is in the file of that name with .running added, below the reason if it refuses the file.
+render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it says it runs
+is in the file of that name with .running added, below the reason if it refuses the file. Of several instances the
+second has FILE.2, the third FILE.3 and so on, with an adapter each.
 
 --instances runs several of the scheduler: the first schedules the cluster, the
 others stand by, and all apply and acknowledge configurations. --faults makes it
@@ -130,10 +130,6 @@ func (o *emulateOptions) check() error {
 	}
 	if err := o.checkListen(); err != nil {
 		return usageError{err}
-	}
-	if o.file != "" && (o.instances > 1 || len(o.faults) > 0) {
-		return usageError{errors.New("--config-file: does not go with --instances and --faults: an adapter applies and " +
-			"acknowledges")}
 	}
 	_, err := parseFaults(o.faults)
 	if err != nil {

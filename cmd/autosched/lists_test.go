@@ -70,7 +70,6 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"emulate --faults refuse=2", "--faults: refuse: 2 is not from 0 to 1"},
 		{"emulate --faults lag=5", `--faults: lag: "5": want a probability`},
 		{"emulate --faults burn=1", `--faults: "burn" is not one of refuse`},
-		{"emulate --config-file x --instances 2", "--config-file: does not go with"},
 		{"emulate --id A", `--id: "A" is not 1 to 63 of a-z`},
 		{"emulate --server bad", `--server: "bad" is not host:port`},
 		{"emulate --server a:b:c", "--server"},
