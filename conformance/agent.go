@@ -29,7 +29,7 @@ var agentChecks = []check{
 	{"after-refusal", "the configuration that follows a refused one is put into force", (*tester).takesNext, false},
 	{"no-configuration", "a request without a configuration is an error, and changes nothing",
 		(*tester).noConfiguration, false},
-	{"cancelled", "after a call that was cancelled, one configuration is in force whole, and the next is put into force",
+	{"cancelled", "after a call whose deadline passed, one configuration is in force whole, and the next is put into force",
 		(*tester).cancelled, false},
 	{"new-epoch", "a lower revision of an epoch with a higher counter is put into force", (*tester).takesNewEpoch,
 		false},

@@ -27,10 +27,14 @@ var checks = []check{
 	{"follow", "a watch with send_initial_events, or polls", (*tester).follow, true},
 	{"apply-first", "the first configuration is acknowledged as in force", (*tester).applyFirst, true},
 	{"apply", "a new configuration is acknowledged as in force", (*tester).apply, false},
+	{"deadline", "a new configuration is acknowledged within the registration's acknowledge_deadline, after which " +
+		"the instance is DEGRADED", (*tester).deadline, false},
 	{"newest", "of several new revisions the last one is acknowledged, and none before it afterwards",
 		(*tester).newest, false},
 	{"retry-acknowledgement", "an acknowledgement that is answered with UNAVAILABLE is sent again",
 		(*tester).retryAcknowledgement, false},
+	{"late-answer", "after an acknowledgement that is answered late, what is offered meanwhile is acknowledged",
+		(*tester).lateAnswer, false},
 	{"resume", "after the streams end with UNAVAILABLE the client comes back, and applies what changed meanwhile",
 		(*tester).resume, false},
 	{"repeated", "a revision that is sent again is not acknowledged in another way", (*tester).repeated, false},
@@ -41,6 +45,8 @@ var checks = []check{
 		(*tester).newEpoch, false},
 	{"former-epoch", "a configuration of an epoch with a lower counter is not applied", (*tester).formerEpoch, false},
 	{"events-resent", "events that were not answered before the stream ended are sent again", (*tester).eventsResent,
+		false},
+	{"events-late", "after events that are answered late, further events are sent", (*tester).eventsLate,
 		false},
 	{"crash-applying", "a client that is killed while it applies a configuration acknowledges it after its start",
 		(*tester).crashApplying, false},
@@ -119,6 +125,52 @@ func (t *tester) applyFirst() error {
 }
 
 func (t *tester) apply() error { return t.applied(t.s.next()) }
+
+// defaultDeadline is the acknowledge_deadline of registrations that have none.
+const defaultDeadline = 10 * time.Minute
+
+func (t *tester) deadline() error {
+	t.s.mu.Lock()
+	registered := t.s.request.GetScheduler().GetSpec().GetRollout().GetAcknowledgeDeadline()
+	t.s.mu.Unlock()
+	deadline := defaultDeadline
+	if registered != nil && registered.AsDuration() != 0 {
+		deadline = registered.AsDuration()
+	}
+	if deadline < 0 {
+		return skip("the registration allows any time")
+	}
+	began, c := time.Now(), t.s.next()
+	if err := t.applied(c); err != nil {
+		return err
+	}
+	if took := time.Since(began); took > deadline {
+		return fmt.Errorf("%s is acknowledged after %v, and acknowledge_deadline is %v", c.GetName(),
+			took.Round(time.Millisecond), deadline)
+	}
+	return nil
+}
+
+// lag is the time of a service that is slow.
+func (t *tester) lag() {
+	select {
+	case <-t.ctx.Done():
+	case <-time.After(min(t.o.Patience/20, 2*time.Second)):
+	}
+}
+
+func (t *tester) lateAnswer() error {
+	t.s.set(func() { t.s.holdAck = true })
+	defer t.s.set(func() { t.s.holdAck = false })
+	c := t.s.next()
+	if err := t.until("acknowledgement of "+c.GetName(), func() bool { return len(t.about(c)) > 0 }); err != nil {
+		return err
+	}
+	next := t.s.next()
+	t.lag()
+	t.s.set(func() { t.s.holdAck = false })
+	return t.applied(next)
+}
 
 func (t *tester) newest() error {
 	older := []*pb.Configuration{t.s.next(), t.s.next()}
@@ -269,29 +321,36 @@ func (t *tester) formerEpoch() error {
 	return nil
 }
 
-func (t *tester) eventsResent() error {
+// held lets events wait for their answers, and returns those that the client sends then, and how many requests it had
+// sent by then.
+func (t *tester) held() (ids []string, then int, err error) {
 	t.s.mu.Lock()
 	began := len(t.s.batches)
 	t.s.holdEvents = true
 	t.s.mu.Unlock()
-	defer t.s.set(func() { t.s.holdEvents = false })
 	if began == 0 {
-		return skip("the client sent no events so far")
+		return nil, 0, skip("the client sent no events so far")
 	}
 	if err := t.until("events", func() bool { return len(t.s.batches) > began }); err != nil {
-		return skip("the client sends no more events")
+		return nil, 0, skip("the client sends no more events")
 	}
 	t.s.mu.Lock()
-	var held []string
+	defer t.s.mu.Unlock()
 	for _, b := range t.s.batches[began:] {
 		for _, e := range b.GetEvents() {
-			held = append(held, e.GetEventId())
+			ids = append(ids, e.GetEventId())
 		}
 	}
-	then := len(t.s.batches)
-	t.s.holdEvents = false
-	t.s.mu.Unlock()
-	t.s.cut()
+	return ids, len(t.s.batches), nil
+}
+
+func (t *tester) eventsResent() error {
+	defer t.s.set(func() { t.s.holdEvents = false })
+	held, then, err := t.held()
+	if err != nil {
+		return err
+	}
+	t.s.set(func() { t.s.holdEvents, t.s.streams = false, t.s.streams+1 })
 	return t.until("event "+held[0]+" again", func() bool {
 		again := map[string]bool{}
 		for _, b := range t.s.batches[then:] {
@@ -301,6 +360,18 @@ func (t *tester) eventsResent() error {
 		}
 		return !slices.ContainsFunc(held, func(id string) bool { return !again[id] })
 	})
+}
+
+func (t *tester) eventsLate() error {
+	defer t.s.set(func() { t.s.holdEvents = false })
+	if _, _, err := t.held(); err != nil {
+		return err
+	}
+	t.lag()
+	var then int
+	t.s.set(func() { t.s.holdEvents, then = false, len(t.s.batches) })
+	return t.until("events after those that were answered late",
+		func() bool { return len(t.s.batches) > then })
 }
 
 // restarted kills the client and starts it again.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -179,7 +180,50 @@ func TestFileAdapter(t *testing.T) {
 			s := file.Session{Conn: conn, Scheduler: "x", Driver: d, Interval: time.Hour,
 				Applied: func(*pb.Configuration, error) {}, Notify: func(error) {}}
 			_ = s.Run(ctx)
-		}), "register", "partial", "events", "events-resent", "lives", "snapshots")
+		}), "register", "partial", "events", "events-resent", "events-late", "lives", "snapshots")
+}
+
+// impatient is a client that ends when an answer is late: to an acknowledgement or to events.
+func impatient(acknowledges bool) func(context.Context, *grpc.ClientConn) {
+	return func(ctx context.Context, conn *grpc.ClientConn) {
+		config := pb.NewConfigurationServiceClient(conn)
+		n := 0
+		send := func() error {
+			n++
+			call, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+			defer cancel()
+			s, err := pb.NewTuningServiceClient(conn).IngestEvents(call)
+			if err == nil {
+				err = s.Send(&pb.IngestEventsRequest{Parent: "schedulers/x",
+					Events: []*pb.Event{{EventId: fmt.Sprint(n), Kind: pb.Event_HEARTBEAT}}})
+			}
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		}
+		err := send()
+		w, failed := config.WatchConfigurations(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/x",
+			SendInitialEvents: true})
+		for err = errors.Join(err, failed); err == nil; {
+			var m *pb.WatchConfigurationsResponse
+			if m, err = w.Recv(); m.GetConfiguration() == nil {
+				continue
+			}
+			call, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
+			_, err = config.AcknowledgeConfiguration(call, &pb.AcknowledgeConfigurationRequest{
+				Name:            m.GetConfiguration().GetName(),
+				Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
+			cancel()
+			if err == nil && !acknowledges {
+				break
+			}
+		}
+		for err == nil {
+			err = send()
+		}
+		<-ctx.Done()
+	}
 }
 
 // TestFaults: what a client does wrong is found.
@@ -207,6 +251,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	}
+	late := func(*pb.AcknowledgeConfigurationRequest) { time.Sleep(300 * time.Millisecond) }
 	state := func(s pb.Acknowledgement_State) func(*pb.AcknowledgeConfigurationRequest) {
 		return func(r *pb.AcknowledgeConfigurationRequest) { r.Acknowledgement.State = s }
 	}
@@ -221,6 +266,9 @@ func TestFaults(t *testing.T) {
 		{"fails", answer(state(pb.Acknowledgement_FAILED)), "apply-first", "but FAILED", false},
 		{"once", answer(func(*pb.AcknowledgeConfigurationRequest) {}), "retry-acknowledgement",
 			"no second acknowledgement", false},
+		{"late", answer(late), "deadline", "and acknowledge_deadline is 100ms", false},
+		{"impatient", impatient(true), "late-answer", "no acknowledgement", false},
+		{"impatient with events", impatient(false), "events-late", "no events after those", false},
 		{"any epoch", answer(func(*pb.AcknowledgeConfigurationRequest) {}), "former-epoch", "of counter 2", false},
 		{"takes all", answer(func(*pb.AcknowledgeConfigurationRequest) {}), "refuse", "name values", true},
 		{"hash", answer(func(r *pb.AcknowledgeConfigurationRequest) { r.ContentHash = "x" }), "acknowledgements",
@@ -238,7 +286,10 @@ func TestFaults(t *testing.T) {
 			if c.check == "former-epoch" {
 				only = append(only, "new-epoch")
 			}
-			r := check(t, conformance.Options{Registered: registration("fifo"), Patience: 10 * time.Second, Only: only},
+			registered := registration("fifo")
+			registered.Scheduler.Spec.Rollout = &pb.RolloutPolicy{
+				AcknowledgeDeadline: durationpb.New(100 * time.Millisecond)}
+			r := check(t, conformance.Options{Registered: registered, Patience: 10 * time.Second, Only: only},
 				c.run)[c.check]
 			want := conformance.Fail
 			if c.skips {
@@ -249,6 +300,11 @@ func TestFaults(t *testing.T) {
 			}
 		})
 	}
+	t.Run("late and allowed", func(t *testing.T) {
+		t.Parallel()
+		r := check(t, conformance.Options{Registered: registration("fifo"), Only: []string{"deadline"}}, answer(late))
+		outcomes(t, r, "register")
+	})
 	_, err := conformance.Run(t.Context(), conformance.Options{Registered: registration("none"), Space: spaceOf})
 	if err == nil || errors.Is(err, context.Canceled) {
 		t.Error(err)

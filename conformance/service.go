@@ -225,20 +225,30 @@ func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error
 			}
 		}
 	}()
-	hold := false
+	var held []*pb.IngestEventsRequest // in the order of their answers
+	ended := false                     // the client has no more to send
 	for first := true; ; first = false {
 		var m *pb.IngestEventsRequest
 		for m == nil {
 			s.mu.Lock()
-			over, changed := s.streams != began || s.away, s.changed
+			over, hold, changed := s.streams != began || s.away, s.holdEvents, s.changed
 			s.mu.Unlock()
 			if over {
 				return errAway
 			}
+			for ; len(held) > 0 && !hold; held = held[1:] {
+				if err := stream.Send(&pb.IngestEventsResponse{Sequence: held[0].GetSequence(),
+					AcceptedCount: int32(len(held[0].GetEvents()))}); err != nil {
+					return err
+				}
+			}
+			if ended && len(held) == 0 {
+				return nil
+			}
 			select {
 			case m = <-got:
 			case err := <-failed:
-				if !hold || !errors.Is(err, io.EOF) {
+				if ended = true; !errors.Is(err, io.EOF) {
 					return nil
 				}
 			case <-ctx.Done():
@@ -251,16 +261,9 @@ func (s *service) IngestEvents(stream pb.TuningService_IngestEventsServer) error
 			s.faults = append(s.faults, fmt.Sprintf("a request of an event stream has parent %q", m.GetParent()))
 		}
 		s.batches = append(s.batches, m)
-		hold = hold || s.holdEvents // requests are answered in order
 		s.note()
 		s.mu.Unlock()
-		if hold {
-			continue
-		}
-		if err := stream.Send(&pb.IngestEventsResponse{Sequence: m.GetSequence(),
-			AcceptedCount: int32(len(m.GetEvents()))}); err != nil {
-			return err
-		}
+		held = append(held, m)
 	}
 }
 

@@ -16,11 +16,17 @@ import (
 // oneRequest is the stream of a client that sends a request and has no more to send.
 type oneRequest struct {
 	grpc.ServerStream
-	sent bool
+	sent    bool
+	answers int
 }
 
-func (*oneRequest) Context() context.Context            { return context.Background() }
-func (*oneRequest) Send(*pb.IngestEventsResponse) error { return nil }
+func (*oneRequest) Context() context.Context { return context.Background() }
+
+func (o *oneRequest) Send(*pb.IngestEventsResponse) error {
+	o.answers++
+	return nil
+}
+
 func (o *oneRequest) Recv() (*pb.IngestEventsRequest, error) {
 	if o.sent {
 		return nil, io.EOF
@@ -29,31 +35,32 @@ func (o *oneRequest) Recv() (*pb.IngestEventsRequest, error) {
 	return &pb.IngestEventsRequest{}, nil
 }
 
-// TestHeldEvents: a stream whose events are not answered never ends as if they were.
+// TestHeldEvents: a stream whose events are not answered never ends as if they were, and ends when they are.
 func TestHeldEvents(t *testing.T) {
-	for _, held := range []bool{false, true} {
+	for _, c := range []struct{ held, cut bool }{{false, false}, {true, false}, {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			s, err := newService(&Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.holdEvents = held
+			s.holdEvents = c.held
 			ended := make(chan error, 1)
-			go func() { ended <- s.IngestEvents(&oneRequest{}) }()
+			client := &oneRequest{}
+			go func() { ended <- s.IngestEvents(client) }()
 			synctest.Wait()
-			if !held {
-				if err := <-ended; err != nil {
-					t.Error(err)
+			if c.held && (len(ended) > 0 || client.answers > 0) {
+				t.Errorf("%+v: it ended with %d answers", c, client.answers)
+			}
+			if c.cut {
+				s.cut()
+				if err := <-ended; status.Code(err) != codes.Unavailable || client.answers != 0 {
+					t.Errorf("%+v: %v, %d answers", c, err, client.answers)
 				}
 				return
 			}
-			if len(ended) > 0 {
-				t.Errorf("it ended: %v", <-ended)
-				return
-			}
-			s.cut()
-			if err := <-ended; status.Code(err) != codes.Unavailable {
-				t.Error(err)
+			s.set(func() { s.holdEvents = false })
+			if err := <-ended; err != nil || client.answers != 1 {
+				t.Errorf("%+v: %v, %d answers", c, err, client.answers)
 			}
 		})
 	}

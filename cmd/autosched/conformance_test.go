@@ -22,9 +22,9 @@ func TestConformance(t *testing.T) {
 		skipped int // checks
 	}{
 		{"--registered themis --id prod -- " + self +
-			" adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 6},
+			" adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 7},
 		{"--one-life -- " + self + " emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
-			"--speedup 600", 0, "PASS     snapshots\n", 4},
+			"--speedup 600 --faults lag=1m", 0, "PASS     snapshots\n", 4},
 		{"--registered lucid --agent " + freeAddress(t) + " -- " + self +
 			" adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},
 		{"--one-life --registered tiresias --agent " + freeAddress(t) + " -- " + self + " emulate --listen {address} --scheduler " +

@@ -80,7 +80,7 @@ func TestPythonScheduler(t *testing.T) {
 func TestPythonConformance(t *testing.T) {
 	scheduler := pythonExample(t, "scheduler.py", "{address}", "mine", "100000")
 	code, out, errs := command(append([]string{"conformance", "--"}, scheduler.Args...)...)
-	if code != 0 || strings.Count(out, "PASS") != 19 || strings.Count(out, "SKIPPED") != 2 {
+	if code != 0 || strings.Count(out, "PASS") != 22 || strings.Count(out, "SKIPPED") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 }
