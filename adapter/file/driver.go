@@ -62,6 +62,9 @@ type Options struct {
 	Timeout time.Duration
 	// TakeOver lets the driver replace a file that it did not write, once.
 	TakeOver bool
+	// Adopt leaves what is in force as it is where the first configuration is the registered defaults, which
+	// no operator chose over it. The values in force are returned.
+	Adopt bool
 }
 
 // Target is the scheduler whose file is written. Errors of Check and Reload that wrap
@@ -77,6 +80,11 @@ type Target interface {
 	ReadBack(ctx context.Context, path string) ([]byte, error)
 }
 
+// Observer is a Target that knows what is in force whatever the file says.
+type Observer interface {
+	InForce(ctx context.Context) (space.Values, error)
+}
+
 // Driver configures one instance of a scheduler.
 type Driver struct {
 	o    Options
@@ -87,6 +95,7 @@ type Driver struct {
 	mu    sync.Mutex // held while a configuration is applied or looked at
 	note  note
 	known look // what the service knows of the configuration in force
+	asked bool // a configuration was to be applied since the start
 }
 
 // ErrChanged is wrapped by errors about a file that someone else wrote.
@@ -167,9 +176,11 @@ func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) 
 // Apply puts a configuration in force and returns the values in force. An error that wraps
 // [client.ErrRefused] is about the values. After another one the configuration may be applied again;
 // if it wraps [ErrChanged], nothing was done.
-func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*structpb.Value, error) {
+func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// A refusal is the last word on the values: what goes on to run is acknowledged with the next offer.
+	defer func() { d.asked = d.asked || !errors.Is(err, client.ErrRefused) }()
 	if last := d.note.InForce; last != nil && c.GetEpoch().GetCounter() < last.EpochCounter {
 		return nil, fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of the store is served",
 			c.GetName(), c.GetEpoch().GetCounter(), last.EpochCounter)
@@ -178,11 +189,18 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (map[string]*st
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.GetName(), err)
 	}
-	text, err := d.render(c, want)
+	before, err := read(d.o.Path)
 	if err != nil {
 		return nil, err
 	}
-	before, err := read(d.o.Path)
+	if d.o.Adopt && d.note.InForce == nil && c.GetOrigin() == pb.Configuration_DEFAULT {
+		got, err := d.inForce(ctx, want)
+		if err != nil {
+			return nil, err
+		}
+		return d.done(entryOf(c, before, want), got)
+	}
+	text, err := d.render(c, want)
 	if err != nil {
 		return nil, err
 	}
@@ -325,6 +343,31 @@ func (d *Driver) readBack(ctx context.Context, want space.Values) (space.Values,
 	return got, nil
 }
 
+// inForce returns the values in force of the parameters that are wanted, whatever the file says.
+func (d *Driver) inForce(ctx context.Context, want space.Values) (space.Values, error) {
+	o, is := d.o.Target.(Observer)
+	if !is {
+		return d.readBack(ctx, want)
+	}
+	got, err := o.InForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if got[id].IsZero() {
+			return nil, fmt.Errorf("%s: the scheduler has no value", id)
+		}
+	}
+	return only(got, want), nil
+}
+
+// only returns the values of the parameters that others have, too.
+func only(values, of space.Values) space.Values {
+	values = maps.Clone(values)
+	maps.DeleteFunc(values, func(id string, _ space.Value) bool { return of[id].IsZero() })
+	return values
+}
+
 // keep makes a file the previous one.
 func (d *Driver) keep(text []byte) error {
 	d.note.Files = []string{digest(text)}
@@ -373,7 +416,7 @@ func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, e
 	if err := d.save(); err != nil {
 		return nil, err
 	}
-	d.o.TakeOver, d.known = false, look{values: got}
+	d.o.TakeOver, d.known = false, look{values: only(got, e.Sent)}
 	d.step("done")
 	return adapter.ToProto(got)
 }

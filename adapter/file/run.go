@@ -2,13 +2,16 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/autosched/autosched/adapter"
@@ -24,9 +27,13 @@ type Session struct {
 	Scheduler, Instance string
 	// Driver applies configurations; none is followed if nil.
 	Driver *Driver
+	// InForce returns the values in force where there is no Driver; nothing is said of them if nil.
+	InForce func(context.Context) (space.Values, error)
 	// Events, if set, runs beside and sends events; its Snapshot is that of the client.
 	Events   func(context.Context, *client.Client)
 	Snapshot func() *pb.Event
+	// Now is the scheduler's time; time.Now if nil.
+	Now func() time.Time
 	// Interval is the time between looks at what is in force.
 	Interval time.Duration
 	// Applied is called after every attempt to apply a configuration.
@@ -39,7 +46,7 @@ type Session struct {
 // else changes what is in force, until the context ends or the service refuses the adapter.
 func (s *Session) Run(ctx context.Context) error {
 	o := client.Options{Conn: s.Conn, Scheduler: s.Scheduler, Instance: s.Instance, Notify: s.Notify,
-		Snapshot: s.Snapshot}
+		Snapshot: s.Snapshot, Now: s.Now}
 	if s.Driver != nil {
 		o.Apply = func(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
 			defer func() { s.Applied(c, err) }()
@@ -53,8 +60,11 @@ func (s *Session) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var beside sync.WaitGroup
-	if s.Driver != nil {
+	switch {
+	case s.Driver != nil:
 		beside.Go(func() { s.look(ctx) })
+	case s.InForce != nil:
+		beside.Go(func() { s.observe(ctx) })
 	}
 	if s.Events != nil {
 		beside.Go(func() { s.Events(ctx, c) })
@@ -81,7 +91,7 @@ func (s *Session) look(ctx context.Context) {
 			continue
 		}
 		req.Acknowledgement.InstanceId = s.Instance
-		s.Notify(now.news(s.Driver.o.Path))
+		s.Notify(errors.New(now.news))
 		if _, err := config.AcknowledgeConfiguration(ctx, req); err == nil {
 			s.Driver.reported(now)
 		} else if ctx.Err() == nil {
@@ -90,22 +100,110 @@ func (s *Session) look(ctx context.Context) {
 	}
 }
 
+// observe acknowledges what is in force, as long as nothing is put in force, whenever the service knows it otherwise.
+func (s *Session) observe(ctx context.Context) {
+	clock := time.NewTicker(s.Interval)
+	defer clock.Stop()
+	last := ""
+	for {
+		news, err := s.observed(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			news = fmt.Sprintf("what is in force is not reported: %v", err)
+		}
+		switch {
+		case news == last:
+		case news == "":
+			s.Notify(errors.New("in force is what the service knows"))
+		default:
+			s.Notify(errors.New(news))
+		}
+		last = news
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+	}
+}
+
+// observed acknowledges the revision that the service takes for the one that runs, with the values in force, and
+// returns what differs.
+func (s *Session) observed(ctx context.Context) (news string, err error) {
+	values, err := s.InForce(ctx)
+	if err != nil {
+		return "", err
+	}
+	parameters, err := adapter.ToProto(values)
+	if err != nil {
+		return "", err
+	}
+	name := "schedulers/" + s.Scheduler
+	scheduler, err := pb.NewTuningServiceClient(s.Conn).GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil {
+		return "", err
+	}
+	var known *pb.InstanceStatus
+	instances := scheduler.GetStatus().GetInstances()
+	for _, i := range instances {
+		if i.GetInstanceId() == s.Instance || s.Instance == "" && len(instances) == 1 {
+			known = i
+		}
+	}
+	config := pb.NewConfigurationServiceClient(s.Conn)
+	var c *pb.Configuration
+	if of := known.GetReportedRevision(); of > 0 {
+		c, err = config.GetConfiguration(ctx,
+			&pb.GetConfigurationRequest{Name: fmt.Sprint(name, "/configurations/", of)})
+	} else {
+		var got *pb.GetCurrentConfigurationResponse
+		got, err = config.GetCurrentConfiguration(ctx,
+			&pb.GetCurrentConfigurationRequest{Name: name, InstanceId: s.Instance})
+		c = got.GetConfiguration()
+	}
+	if err != nil {
+		return "", err
+	}
+	ack := &pb.Acknowledgement{InstanceId: s.Instance, State: pb.Acknowledgement_APPLIED,
+		EffectiveParameters: client.Differing(c, parameters)}
+	if len(ack.EffectiveParameters) > 0 {
+		sent, err := adapter.FromProto(c.GetParameters())
+		if err != nil {
+			return "", err
+		}
+		news = fmt.Sprintf("in force is other than revision %d: %s", c.GetRevision(), differences(values, sent))
+		ack.State, ack.Error = pb.Acknowledgement_PARTIALLY_APPLIED, shorten(news)
+	}
+	if known.GetReportedRevision() > 0 && maps.EqualFunc(ack.EffectiveParameters, known.GetEffectiveParameters(),
+		func(a, b *structpb.Value) bool { return proto.Equal(a, b) }) {
+		return news, nil
+	}
+	_, err = config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{Name: c.GetName(),
+		ContentHash: c.GetContentHash(), Epoch: c.GetEpoch(), Acknowledgement: ack})
+	return news, err
+}
+
+// differences says which values in force are not those that were sent.
+func differences(values, sent space.Values) string {
+	var parts []string
+	for _, id := range slices.Sorted(maps.Keys(sent)) {
+		if v := values[id]; !v.IsZero() && !v.Equal(sent[id]) {
+			parts = append(parts, fmt.Sprintf("%s is %v, not %v", id, v, sent[id]))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), 1000)], "") }
+
 // look is what was found in force.
 type look struct {
 	foreign bool         // the file is someone else's
 	values  space.Values // nil if they cannot be read
 	fault   string       // why
-}
-
-// news says what is other than the adapter left it.
-func (l *look) news(path string) error {
-	switch {
-	case l.fault != "":
-		return fmt.Errorf("what is in force cannot be read: %s", l.fault)
-	case l.foreign:
-		return fmt.Errorf("%w: %s; new configurations are not applied", ErrChanged, path)
-	}
-	return fmt.Errorf("in force is %v", l.values)
+	news    string       // what is other than the adapter left it
 }
 
 func (d *Driver) reported(l look) {
@@ -119,14 +217,14 @@ func (d *Driver) look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := d.note.InForce
-	if last == nil || d.note.Pending != nil || d.known.values == nil && d.known.fault == "" {
-		return nil, look{} // nothing is in force, or not known to be since the start
+	if last == nil || d.note.Pending != nil || !d.asked {
+		return nil, look{} // nothing is in force, or it is acknowledged with the first offer
 	}
 	var now look
 	text, err := read(d.o.Path)
 	if err == nil {
 		now.foreign = !slices.Contains(d.note.Files, digest(text))
-		now.values, err = d.readBack(ctx, last.Sent)
+		now.values, err = d.inForce(ctx, last.Sent)
 	}
 	if ctx.Err() != nil {
 		return nil, look{}
@@ -139,16 +237,28 @@ func (d *Driver) look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 		return nil, look{}
 	}
 	ack := &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}
-	if now.fault == "" && !maps.EqualFunc(now.values, last.Sent, space.Value.Equal) {
-		ack.State, ack.Error = pb.Acknowledgement_PARTIALLY_APPLIED, now.news(d.o.Path).Error()
+	differ := now.fault == "" && !maps.EqualFunc(now.values, last.Sent, space.Value.Equal)
+	if differ {
 		if ack.EffectiveParameters, err = adapter.ToProto(now.values); err != nil {
 			now.fault = err.Error()
 		}
 	}
-	if now.fault != "" {
-		ack.State, ack.Error, ack.EffectiveParameters = pb.Acknowledgement_FAILED, now.news(d.o.Path).Error(), nil
+	switch {
+	case now.fault != "":
+		now.news = "what is in force cannot be read: " + now.fault
+		ack.State, ack.Error, ack.EffectiveParameters = pb.Acknowledgement_FAILED, shorten(now.news), nil
+	case differ:
+		now.news = "someone else changed what is in force: " + differences(now.values, last.Sent)
+		ack.State, ack.Error = pb.Acknowledgement_PARTIALLY_APPLIED, shorten(now.news)
+	default:
+		now.news = fmt.Sprintf("in force is revision %d", last.Revision)
 	}
-	ack.Error = ack.Error[:min(len(ack.Error), 1000)]
+	if now.foreign {
+		now.news = fmt.Sprintf("%v: %s; new configurations are not applied; %s", ErrChanged, d.o.Path, now.news)
+		if ack.State != pb.Acknowledgement_APPLIED {
+			ack.Error = shorten(now.news)
+		}
+	}
 	return &pb.AcknowledgeConfigurationRequest{Name: last.Name, ContentHash: last.ContentHash, Epoch: last.epoch(),
 		Acknowledgement: ack}, now
 }

@@ -76,6 +76,13 @@ func (o Options) Apply(ctx context.Context, text []byte) (space.Values, error) {
 	}
 	o = o.Filled()
 	o.Tuned, _ = tunedBy(text) // read before
+	t, err := newTarget(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.mayReconfigure(ctx); err != nil {
+		return nil, err
+	}
 	o.Dir, o.TakeOver, o.whole = o.Dir+"-by-hand", true, true
 	d, err := Open(ctx, o)
 	if err != nil {

@@ -71,7 +71,9 @@ func Open(ctx context.Context, o Options) (*file.Driver, error) {
 	first := errors.Is(err, fs.ErrNotExist)
 	take := o.TakeOver
 	o.TakeOver = take || first
-	d, err := file.Open(o.driver(t))
+	form := o.driver(t)
+	form.Adopt = first && !take
+	d, err := file.Open(form)
 	if err != nil {
 		return nil, err
 	}

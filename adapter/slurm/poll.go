@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -34,6 +35,7 @@ type Poller struct {
 	// Notify is called with what went wrong and is tried again.
 	Notify func(error)
 
+	skew   atomic.Int64 // nanoseconds that slurmctld's clock is ahead of this machine's
 	mu     sync.Mutex
 	seen   time.Time // slurmctld's time of the last poll
 	state  cursor
@@ -140,7 +142,9 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 	sdiag, away := p.diagnostics(ctx)
 	now := sdiag.now
 	if now.IsZero() {
-		now = time.Now().UTC().Truncate(time.Second)
+		now = p.Now().UTC().Truncate(time.Second)
+	} else {
+		p.skew.Store(int64(now.Sub(time.Now().Truncate(time.Second))))
 	}
 	if p.state.Cluster == "" {
 		config, err := p.config(ctx)
@@ -193,6 +197,9 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 	}
 	return events, resync, next, nil
 }
+
+// Now is slurmctld's time, as far as it is known.
+func (p *Poller) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
 // beat says that all events up to an instant have been sent.
 func (p *Poller) beat(at time.Time) *pb.Event {

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/space"
 )
 
 // Target is the slurmctld whose included file is written. It implements the file adapter's Target.
@@ -291,6 +292,30 @@ func (t *Target) ReadBack(ctx context.Context, path string) ([]byte, error) {
 		fmt.Fprintf(&out, "%s=%s\n", l.Key, v)
 	}
 	return out.Bytes(), nil
+}
+
+// InForce implements the file adapter's Observer.
+func (t *Target) InForce(ctx context.Context) (space.Values, error) {
+	return t.Commands.InForce(ctx, t.Form.Tuned)
+}
+
+// InForce are the values of parameters that slurmctld says are in force, and those of QOS that slurmdbd says.
+func (c Commands) InForce(ctx context.Context, ids []string) (space.Values, error) {
+	config, err := c.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { _, is := slurm.QOSOf(id); return is }) {
+		priorities, err := c.qos(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for name, v := range priorities {
+			config.Lines = append(config.Lines,
+				conf.Line{File: "sacctmgr show qos", Key: slurm.QOSPriority(name), Value: strconv.FormatInt(v, 10)})
+		}
+	}
+	return config.Values(ids)
 }
 
 func (t *Target) logSize() int64 {

@@ -99,8 +99,9 @@ back where anything is wrong. Jobs are left alone.
 Priorities of QOS that are tuned are set by sacctmgr after the file, read back and taken back with it, where
 --allow-qos says so.
 
---mode says how far it goes: observe sends events and changes nothing, recommend puts in force what an operator
-approves, auto what rounds find. recommend and auto set the mode of the registered scheduler.
+--mode says how far it goes: observe sends events and what is in force, and changes nothing, recommend puts in force what an
+operator approves, auto what rounds find. recommend and auto set the mode of the registered scheduler. The first start
+leaves what is in force as it is.
 
 A setting that someone else changed is reported and not overwritten, and nothing is changed from then on: put the file
 back, or start once with --take-over. 'autosched slurm rollback' puts the previous file back. If the adapter ends, Slurm
@@ -183,12 +184,15 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	}
 	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Interval: o.interval,
 		Notify: warn}
-	if o.mode != "observe" {
+	for _, p := range registered.GetSpec().GetParameters() {
+		site.Tuned = append(site.Tuned, p.GetParameterId())
+	}
+	commands := slurm.Commands{Conf: site.Conf}
+	if o.mode == "observe" {
+		session.InForce = func(ctx context.Context) (space.Values, error) { return commands.InForce(ctx, site.Tuned) }
+	} else {
 		if err := o.setMode(ctx, tuning, registered); err != nil {
 			return plainError(o.connect.server, err)
-		}
-		for _, p := range registered.GetSpec().GetParameters() {
-			site.Tuned = append(site.Tuned, p.GetParameterId())
 		}
 		if session.Driver, err = slurm.AwaitOpen(ctx, site, warn); err != nil {
 			return err
@@ -202,12 +206,12 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 			log.Info("in force", "revision", c.GetRevision())
 		}
 	}
-	poller := &slurm.Poller{Commands: slurm.Commands{Conf: site.Conf}, Dir: site.Dir, Interval: o.interval,
+	poller := &slurm.Poller{Commands: commands, Dir: site.Dir, Interval: o.interval,
 		History: o.history, KeepProgress: o.resume, Notify: warn}
 	if err := poller.Open(); err != nil {
 		return err
 	}
-	session.Events = poller.Run
+	session.Events, session.Now = poller.Run, poller.Now
 	session.Snapshot = func() *pb.Event { return poller.Snapshot(ctx) }
 	err = session.Run(ctx)
 	if ctx.Err() != nil {

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/autosched/autosched/adapter/slurm/slurmtest"
 )
 
 // listings is a folder with what Slurm's commands printed.
@@ -138,26 +136,5 @@ func TestSlurmInitRefuses(t *testing.T) {
 		if code, _, errs := command(c.args...); code == 0 || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: %d %s, want %q", c.args, code, errs, c.want)
 		}
-	}
-}
-
-// TestSlurmInitLive reads a real slurmctld.
-func TestSlurmInitLive(t *testing.T) {
-	slurmtest.Require(t)
-	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: 2, Include: "PriorityWeightAge=1000\n",
-		Accounts: []slurmtest.Account{{Name: "vc1", Share: 3, Users: []string{"games"}}},
-		QOS:      map[string]int{"high": 9}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	code, out, errs := command("slurm", "init", "--slurm-conf", c.Conf(), "--include", c.Include(),
-		"--out", t.TempDir())
-	if code != 0 || !strings.Contains(out, "2 nodes x 8 GPUs") || !strings.Contains(out, "includes it already") {
-		t.Errorf("%d %s\n%s", code, errs, out)
 	}
 }

@@ -41,7 +41,7 @@ case "$*" in
 *) echo;;
 esac
 `, 0o755)
-	for _, name := range []string{"sprio", "sdiag"} {
+	for _, name := range []string{"sprio", "sdiag", "sacct", "squeue"} {
 		write("bin/"+name, "#!/bin/sh\necho\n", 0o755)
 	}
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))

@@ -64,7 +64,7 @@ func (c *Cluster) launch(name, as string, before *daemon, program string, args .
 	// A cluster does not outlive its program.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if as != "root" {
-		if d.cmd.SysProcAttr.Credential, err = credential(as); err != nil {
+		if d.cmd.SysProcAttr.Credential, err = Credential(as); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +191,7 @@ func (c *Cluster) RunAs(ctx context.Context, as, program string, args ...string)
 	defer cancel()
 	cmd := c.command(ctx, program, args...)
 	if as != "root" {
-		credential, err := credential(as)
+		credential, err := Credential(as)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +207,8 @@ func (c *Cluster) RunAs(ctx context.Context, as, program string, args ...string)
 	return out, err
 }
 
-func credential(name string) (*syscall.Credential, error) {
+// Credential is that of a user of this machine.
+func Credential(name string) (*syscall.Credential, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		return nil, err
