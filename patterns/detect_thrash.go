@@ -213,6 +213,10 @@ func (d *regression) fact(s *Scanner, f *fact) {
 
 func (d *regression) guardrail(s *Scanner, g *Guardrail, at time.Duration) {
 	since, known := d.applied[g.Revision]
+	if !known && g.Applied != 0 && len(d.applied) < s.o.Cap {
+		since, known = g.Applied-s.zeroUnix, true
+		d.applied[g.Revision] = since
+	}
 	if !known || at-since > hours(d.r.param("within_hours")) || at < since {
 		return
 	}

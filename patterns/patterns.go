@@ -114,6 +114,8 @@ type Guardrail struct {
 	Name      string
 	Value     float64
 	Low, High float64
+	// Applied is when the configuration was put in force, since the Unix epoch; 0 where an event says so.
+	Applied time.Duration
 	// DemandOutside says that the demand itself left its own forecast interval.
 	DemandOutside bool
 }

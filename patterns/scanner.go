@@ -520,6 +520,9 @@ func (s *Scanner) Message(m *Message) error {
 
 // Guardrail takes in a measurement of a guardrail.
 func (s *Scanner) Guardrail(g *Guardrail) error {
+	if g.Revision == "" {
+		return fmt.Errorf("patterns: guardrail %s: revision: is empty", g.Name)
+	}
 	c := *g
 	return s.push("guardrail", g.Name, record{at: g.Time - s.zeroUnix, rank: 2, any: &c})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/patterns"
@@ -31,6 +32,7 @@ type patternsScanOptions struct {
 	queue      []string
 	iterations []string
 	messages   string
+	guardrails string
 	labels     string
 	cluster    workload.Cluster
 	described  string
@@ -88,6 +90,7 @@ cluster once a minute.`,
 	fl.StringArrayVar(&o.iterations, "iterations", nil, "file of times of training steps")
 	fl.StringVar(&o.messages, "messages", "",
 		"CSV file of lines of logs and reasons of ends, with the columns time,job,node,source,message")
+	o.guardrailFlag(fl)
 	fl.StringVar(&o.labels, "labels", "", "CSV file of job_id,label: labels that rules name, such as interactive and hoard-ok")
 	clusterFlags(cmd, &o.cluster)
 	fl.StringVar(&o.described, "cluster", "",
@@ -104,6 +107,11 @@ cluster once a minute.`,
 	return cmd
 }
 
+func (o *patternsScanOptions) guardrailFlag(fl *pflag.FlagSet) {
+	fl.StringVar(&o.guardrails, "guardrails", "",
+		"CSV file of what configurations must not worsen, with the columns "+patterns.GuardrailColumns)
+}
+
 // files are those of telemetry.
 func (o *patternsScanOptions) files() []string {
 	return slices.Concat(o.telemetry, o.queue, o.iterations)
@@ -111,8 +119,8 @@ func (o *patternsScanOptions) files() []string {
 
 func (o *patternsScanOptions) check() error {
 	switch {
-	case o.trace == "" && len(o.files()) == 0:
-		return usageError{errors.New("--trace, --telemetry: name a trace, telemetry, or both")}
+	case o.trace == "" && len(o.files()) == 0 && o.guardrails == "":
+		return usageError{errors.New("--trace, --telemetry, --guardrails: name a trace, telemetry, or several")}
 	case o.period < 0 || o.period > time.Hour:
 		return usageError{fmt.Errorf("--period: %v is not from 0 to 1h", o.period)}
 	case !(o.price >= 0 && o.price < 1e9):
@@ -359,6 +367,17 @@ func (o *patternsScanOptions) peek(ctx context.Context, x *patterns.Options, tra
 			return err
 		}
 	}
+	if o.guardrails != "" && !traced {
+		err := readGuardrails(o.guardrails, func(g *patterns.Guardrail) error {
+			if at := cmp.Or(g.Applied, g.Time); first < 0 || at < first {
+				first = at
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	if x.Period == 0 && len(gaps) > 0 {
 		slices.Sort(gaps)
 		// Whole multiples of 15 s: the times of samples jitter.
@@ -427,7 +446,38 @@ func (o *patternsScanOptions) feed(ctx context.Context, s *patterns.Scanner, r *
 			}
 		})
 	}
+	if o.guardrails != "" {
+		var all []patterns.Guardrail
+		err := readGuardrails(o.guardrails, func(g *patterns.Guardrail) error {
+			all = append(all, *g)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(all, func(a, b patterns.Guardrail) int { return cmp.Compare(a.Time, b.Time) })
+		sources = append(sources, func(yield func(dated, error) bool) {
+			for i := range all {
+				if !yield(dated{all[i].Time - base, func() error { return s.Guardrail(&all[i]) }}, nil) {
+					return
+				}
+			}
+		})
+	}
 	return merge(sources)
+}
+
+// readGuardrails reads the file of --guardrails.
+func readGuardrails(path string, f func(*patterns.Guardrail) error) error {
+	in, err := atomicfile.Open(path)
+	if err == nil {
+		defer in.Close()
+		err = patterns.ReadGuardrails(in, f)
+	}
+	if err != nil {
+		return fmt.Errorf("--guardrails: %s: %w", path, err)
+	}
+	return nil
 }
 
 // samples are those of a file. A record is valid until the next.

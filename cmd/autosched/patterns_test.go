@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -137,7 +138,7 @@ func TestPatternsScan(t *testing.T) {
 		t.Errorf("bad rows are not reported: %s\n%s", errs, out)
 	}
 	for _, c := range []struct{ args, want string }{
-		{"patterns scan", "name a trace, telemetry, or both"},
+		{"patterns scan", "name a trace, telemetry, or several"},
 		{"patterns scan --trace " + jobs + " --rule hoardin", `"hoardin" is not one of hoarding, idle_allocation`},
 		{"patterns scan --telemetry " + jobs, "not telemetry in a known format"},
 		{"patterns scan --queue " + gpus, "GPU samples, which are not what is asked for"},
@@ -148,5 +149,40 @@ func TestPatternsScan(t *testing.T) {
 		if code, _, errs := command(strings.Fields(c.args)...); code == 0 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, %q, want %q", c.args, code, errs, c.want)
 		}
+	}
+}
+
+// TestGuardrails: a configuration after which guardrails leave their forecast is found by scan and by watch.
+func TestGuardrails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "guardrails.csv")
+	text := "time,revision,name,value,low,high,applied\n"
+	for hour, value := range []int{2, 5, 6, 7} {
+		text += fmt.Sprintf("2026-01-05T%02d:00:00Z,r7,p95_wait_h,%d,1,3,2026-01-05T00:00:00Z\n", hour+1, value)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := command("patterns", "scan", "--guardrails", path, "--json")
+	var r patternsScan
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatal(err, errs)
+	}
+	if len(r.Findings) != 1 || r.Findings[0].Rule != "config_regression" || r.Findings[0].Entity.Name != "r7" ||
+		r.Findings[0].Opened.Hour() != 4 {
+		t.Errorf("scan: %s", out)
+	}
+	var watched, notes bytes.Buffer
+	cmd := newPatternsWatchCmd()
+	cmd.SetArgs([]string{"--guardrails", "-"})
+	cmd.SetIn(strings.NewReader(text))
+	cmd.SetOut(&watched)
+	cmd.SetErr(&notes)
+	if err := cmd.ExecuteContext(t.Context()); err != nil || !strings.Contains(watched.String(),
+		"opened config_regression config_version/r7") {
+		t.Errorf("watch: %v\n%s%s", err, watched.String(), notes.String())
+	}
+	code, _, errs = command("patterns", "scan", "--guardrails", path+"x")
+	if code == 0 || !strings.Contains(errs, "--guardrails: ") {
+		t.Errorf("without the file: exit %d, %s", code, errs)
 	}
 }

@@ -62,6 +62,7 @@ same in the service, which keeps what it finds.`,
 	fl.StringVar(&o.events, "events", "", "file of events, - for standard input")
 	fl.StringArrayVar(&o.telemetry, "telemetry", nil,
 		"file of samples of GPUs, of queues or of times of iterations; repeat the flag for several")
+	o.guardrailFlag(fl)
 	clusterFlags(cmd, &o.cluster)
 	fl.StringVar(&o.described, "cluster", "",
 		"JSON file of nodes and virtual clusters, instead of --nodes and --gpus-per-node")
@@ -77,15 +78,17 @@ same in the service, which keeps what it finds.`,
 // check checks the flags.
 func (o *patternsWatchOptions) check() error {
 	inputs := slices.Clone(o.telemetry)
-	if o.events != "" {
-		inputs = append(inputs, o.events)
+	for _, path := range []string{o.events, o.guardrails} {
+		if path != "" {
+			inputs = append(inputs, path)
+		}
 	}
 	slices.Sort(inputs)
 	switch {
 	case len(inputs) == 0:
-		return usageError{errors.New("--events, --telemetry: name events, telemetry, or both")}
+		return usageError{errors.New("--events, --telemetry, --guardrails: name one at least")}
 	case len(slices.Compact(slices.Clone(inputs))) < len(inputs):
-		return usageError{errors.New("--events, --telemetry: each input can be named once")}
+		return usageError{errors.New("--events, --telemetry, --guardrails: each input can be named once")}
 	case o.period <= 0 || o.period > time.Hour:
 		return usageError{fmt.Errorf("--period: %v is not from 1ns to 1h", o.period)}
 	}
@@ -155,6 +158,11 @@ func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) 
 	for _, path := range o.telemetry {
 		m.add(path, func(end *ends, send func(dated) error) error {
 			return o.readSamples(ctx, notes, s, path, end, send)
+		})
+	}
+	if o.guardrails != "" {
+		m.add(o.guardrails, func(end *ends, send func(dated) error) error {
+			return o.readGuardrails(ctx, s, end, send)
 		})
 	}
 	sent := 0
@@ -244,6 +252,20 @@ func (o *patternsWatchOptions) readSamples(ctx context.Context, notes io.Writer,
 			fmt.Fprintf(notes, "note: %s: %d rows were left out, the first: %v\n", path, stats.Rejected, stats.First[0])
 		}
 		return err
+	})
+}
+
+// readGuardrails sends the measurements of a file that grows.
+func (o *patternsWatchOptions) readGuardrails(ctx context.Context, s *patterns.Scanner, end *ends,
+	send func(dated) error) error {
+	return o.follow(ctx, o.guardrails, end, func(r io.Reader) error {
+		err := patterns.ReadGuardrails(r, func(g *patterns.Guardrail) error {
+			return send(dated{g.Time, func() error { return s.Guardrail(g) }})
+		})
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("--guardrails: %s: %w", o.guardrails, err)
+		}
+		return nil
 	})
 }
 

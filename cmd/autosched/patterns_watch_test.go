@@ -125,7 +125,7 @@ func TestPatternsWatch(t *testing.T) {
 		t.Errorf("a row that was cut short is rejected: %s", notes.String())
 	}
 	for args, want := range map[string]string{
-		"":                                     "name events, telemetry, or both",
+		"":                                     "--guardrails: name one at least",
 		"--telemetry " + events:                "not telemetry in a known format",
 		"--telemetry x --telemetry x":          "each input can be named once",
 		"--telemetry " + gpus + " --period 2h": "--period: 2h0m0s",
