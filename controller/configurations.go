@@ -152,18 +152,30 @@ func made(ctx context.Context, id string, revision int64) {
 	PendingOf(ctx).Made(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
 }
 
+// Check is asked before a change of a configuration is made: an error leaves it as it is. Nil asks nothing.
+type Check func(*rollout.Configuration) error
+
+func (c Check) of(cfg *rollout.Configuration) error {
+	if c == nil || cfg == nil { // an event says that there is none
+		return nil
+	}
+	return c(cfg)
+}
+
 // Approve offers a proposed revision to its scheduler.
-func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, e, e.Revision, "configuration approved", "applied", e.Applied)
+func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve,
+	check Check) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, e, e.Revision, check, "configuration approved", "applied", e.Applied)
 }
 
 // Reject parks the values of a proposed revision.
-func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, e, e.Revision, "configuration rejected", "reason", e.Why)
+func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject,
+	check Check) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
 }
 
-// Pin offers values and keeps them on offer. They are made of the present space and those on offer.
-func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin,
+// Pin offers values and keeps them on offer. They are made of the present space and those on offer, which are checked.
+func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Check,
 	config func(sp *space.Space, offered space.Config) (space.Config, error)) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
@@ -179,8 +191,12 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin,
 	var changed bool
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		base := v.space.Default()
-		if c := v.config(v.OfferedRevision); c != nil {
-			base = c.Config
+		offered := v.config(v.OfferedRevision)
+		if offered != nil {
+			base = offered.Config
+		}
+		if err := check.of(offered); err != nil {
+			return nil, err
 		}
 		if e.Config, err = config(v.space, base); err != nil {
 			return nil, err
@@ -216,12 +232,13 @@ func (s *Service) Unpin(ctx context.Context, id string) error {
 }
 
 // Unpark lets the values of a revision be offered again.
-func (s *Service) Unpark(ctx context.Context, id string, revision int64) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, rollout.Unpark{Revision: revision}, revision, "configuration unparked")
+func (s *Service) Unpark(ctx context.Context, id string, revision int64,
+	check Check) (*rollout.Configuration, error) {
+	return s.operate(ctx, id, rollout.Unpark{Revision: revision}, revision, check, "configuration unparked")
 }
 
 // operate makes an operator's change of a revision, which it returns.
-func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revision int64, done string,
+func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revision int64, check Check, done string,
 	attrs ...any) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
@@ -231,11 +248,19 @@ func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revis
 		a.At = m.eventTime()
 		e = a
 	}
-	changed, err := s.step(ctx, m, e)
+	changed := false
+	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+		if err := check.of(v.config(revision)); err != nil {
+			return nil, err
+		}
+		c, err := v.step(e, s.now())
+		changed = c != nil
+		return c, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if changed {
+	if changed && !ValidatesOnly(ctx) {
 		s.o.Log.InfoContext(ctx, done, append([]any{"scheduler", id, "revision", revision}, attrs...)...)
 	}
 	return m.view(ctx).config(revision), nil

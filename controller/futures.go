@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
@@ -58,7 +57,7 @@ func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.
 		at := m.history.clock.latest
 		m.mu.Unlock()
 		in, _, err := s.roundInput(m, v, ledger, roundID{number: v.Round, interval: v.Policy.UpdateInterval,
-			clockSet: v.ClockSet, origin: &audit.Origin{}, mark: at}) // as one that is triggered
+			clockSet: v.ClockSet, asked: &running{}, mark: at}) // as one that is triggered
 		if err != nil {
 			return err
 		}

@@ -133,7 +133,7 @@ func TestQuietHours(t *testing.T) {
 	})
 	h.submit("s", 6*time.Hour+time.Minute)
 	h.rounds("s", 6)
-	c, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 5})
+	c, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 5}, nil)
 	if err != nil || !c.Config.Get("queues").Equal(space.Int(7)) ||
 		h.status().Hold != "" {
 		t.Errorf("a proposal: %+v, %v; held: %s", c, err, h.status().Hold)
@@ -175,7 +175,7 @@ func TestFreeze(t *testing.T) {
 		c.running != 2 {
 		t.Fatalf("%s\n%s", c.status().LastDecision, c.summary())
 	}
-	if _, err := c.service.Approve(context.Background(), simulatedID, rollout.Approve{Revision: 3}); err != nil {
+	if _, err := c.service.Approve(context.Background(), simulatedID, rollout.Approve{Revision: 3}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.until(c.at+10*time.Minute, nil)

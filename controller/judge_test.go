@@ -288,7 +288,7 @@ func TestRecommendedRollback(t *testing.T) {
 	approve := func(revision int64) {
 		t.Helper()
 		approve := rollout.Approve{Revision: revision}
-		if _, err := c.service.Approve(context.Background(), simulatedID, approve); err != nil {
+		if _, err := c.service.Approve(context.Background(), simulatedID, approve, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,7 +49,7 @@ func TestApproveAProposal(t *testing.T) {
 	}
 	defer w.Close()
 	for range 2 { // to say it again changes nothing
-		got, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 2})
+		got, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 2}, nil)
 		if err != nil || got.State != rollout.Published || h.current("s").Revision != 2 {
 			t.Fatalf("approved: %+v, %v", got, err)
 		}
@@ -62,10 +62,11 @@ func TestApproveAProposal(t *testing.T) {
 	if first, _ := h.service.Configuration("s", 1); first.State != rollout.Superseded {
 		t.Errorf("revision 1 is %s", first.State)
 	}
-	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 1}); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 1}, nil); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("a superseded revision was approved: %v", err)
 	}
-	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 9}); !errors.Is(err, controller.ErrNotFound) {
+	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 9},
+		nil); !errors.Is(err, controller.ErrNotFound) {
 		t.Errorf("revision 9: %v", err)
 	}
 	h.close()

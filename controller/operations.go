@@ -39,6 +39,7 @@ type Operation struct {
 	// Round is the record of the round that was decided, 0 for none; Outcome what it decided.
 	Round   int64  `json:"round,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
+	Begun   bool   `json:"-"` // it has had its turn
 }
 
 // Failure is an error of an operation as it is stored.
@@ -119,6 +120,13 @@ func (o *operations) restore(all []Operation) {
 		close(r.done)
 		o.add(r)
 	}
+}
+
+// begin notes that an operation has its turn.
+func (o *operations) begin(r *running) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r.Begun = true
 }
 
 // end notes the end of an operation, unless it ended before.
@@ -263,7 +271,7 @@ func (s *Service) startTriggered(m *managed) {
 		return
 	}
 	v := m.snapshot.Load()
-	due := roundID{number: v.Round, interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, origin: &r.origin,
+	due := roundID{number: v.Round, interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, asked: r,
 		search: r.search, mark: m.history.clock.latest}
 	s.start(m, func() func() {
 		before := m.recorded

@@ -25,7 +25,7 @@ func TestTriggerRound(t *testing.T) {
 	}
 	h.submit("s", 30*time.Minute)
 	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
-	if err != nil || o.Scheduler != "s" || o.Actor != "op" || !o.Ended.IsZero() {
+	if err != nil || o.Scheduler != "s" || o.Actor != "op" || !o.Ended.IsZero() || o.Begun {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	o, err = h.service.WaitOperation(ctx, o.ID)
@@ -71,7 +71,7 @@ func TestCancelOperation(t *testing.T) {
 	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, controller.ErrBusy) {
 		t.Errorf("a second one: %v", err)
 	}
-	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || len(h.service.Operations("other")) != 0 {
+	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || !all[0].Begun || len(h.service.Operations("other")) != 0 {
 		t.Errorf("listed: %+v", all)
 	}
 	soon, stop := context.WithTimeout(ctx, time.Millisecond)

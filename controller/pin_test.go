@@ -17,7 +17,7 @@ func (h *harness) pin(n int, until time.Time, validateOnly bool) (*rollout.Confi
 	if validateOnly {
 		ctx = controller.ValidateOnly(ctx)
 	}
-	return h.service.Pin(ctx, "s", rollout.Pin{Reason: "test", Actor: "op", Until: until},
+	return h.service.Pin(ctx, "s", rollout.Pin{Reason: "test", Actor: "op", Until: until}, nil,
 		func(_ *space.Space, offered space.Config) (space.Config, error) {
 			return offered.With("queues", space.Int(n)), nil
 		})

@@ -16,7 +16,7 @@ func TestValidateOnly(t *testing.T) {
 	h.register("s", controller.Auto)
 	records := len(h.log())
 	ctx := controller.ValidateOnly(context.Background())
-	pinned, err := h.service.Pin(ctx, "s", rollout.Pin{Actor: "ann", Reason: "test"},
+	pinned, err := h.service.Pin(ctx, "s", rollout.Pin{Actor: "ann", Reason: "test"}, nil,
 		func(_ *space.Space, offered space.Config) (space.Config, error) {
 			return offered.With("queues", space.Int(5)), nil
 		})

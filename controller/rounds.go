@@ -162,13 +162,13 @@ type roundID struct {
 	interval time.Duration
 	clockSet int64
 	urgent   bool          // a decision between this round and the next
-	origin   *audit.Origin // a caller that asked for it, between this round and the next; or nil
+	asked    *running      // what a caller asked for, between this round and the next; or nil
 	search   round.Search  // that the caller asked for
 	mark     time.Duration // its instant
 }
 
 // between reports whether it is no round that was due at an interval.
-func (r roundID) between() bool { return r.urgent || r.origin != nil }
+func (r roundID) between() bool { return r.urgent || r.asked != nil }
 
 func (r roundID) at() time.Duration {
 	if r.between() {
@@ -191,6 +191,11 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 		return "", err
 	}
 	defer s.leave(m, job)
+	origin := &audit.Origin{Actor: tuningActor, Verb: "Adopt"}
+	if id.asked != nil {
+		s.operations.begin(id.asked)
+		origin = &id.asked.origin
+	}
 	v := m.snapshot.Load()
 	basis := v.basis()
 	d, record, decideErr := s.decide(round.WithTurns(job.Context(), job.Run), m, v, id)
@@ -211,7 +216,7 @@ func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
 	revision := int64(0)
-	ctx = audit.NewContext(ctx, *cmp.Or(id.origin, &audit.Origin{Actor: tuningActor, Verb: "Adopt"}))
+	ctx = audit.NewContext(ctx, *origin)
 	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
 			text = dropped(why).Error()

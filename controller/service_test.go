@@ -308,7 +308,7 @@ func TestModes(t *testing.T) {
 	if _, st, err := h.service.Scheduler("rec"); !strings.Contains(st.Degraded, "revision 2, which was not offered") {
 		t.Errorf("it runs a proposal, and is degraded because %q, %v", st.Degraded, err)
 	}
-	_, err = h.service.Approve(context.Background(), "rec", rollout.Approve{Revision: 2, Applied: true})
+	_, err = h.service.Approve(context.Background(), "rec", rollout.Approve{Revision: 2, Applied: true}, nil)
 	if c := h.current("rec"); err != nil || c.Revision != 2 || c.State != rollout.RolledOut {
 		t.Errorf("approved: %+v, %v", c, err)
 	}
@@ -373,7 +373,7 @@ func TestRefusedValuesAreParked(t *testing.T) {
 		parked[0].Actor != rollout.Scheduler {
 		t.Errorf("parked: %+v, %v", parked, err)
 	}
-	if c, err := h.service.Unpark(context.Background(), "s", 2); err != nil || c.State != rollout.Superseded {
+	if c, err := h.service.Unpark(context.Background(), "s", 2, nil); err != nil || c.State != rollout.Superseded {
 		t.Errorf("unparked: %+v, %v", c, err)
 	}
 	if parked, _ := h.service.Parked("s"); len(parked) > 0 {

@@ -370,7 +370,7 @@ func (e Evaluate) apply(t *transition) error {
 	e.Since = t.at
 	if before := t.Run; before != nil {
 		same := e.Run
-		if same.Since = before.Since; same == *before {
+		if same.Since, same.Actor = before.Since, before.Actor; same == *before {
 			return nil
 		}
 	}

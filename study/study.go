@@ -113,6 +113,7 @@ type Run struct {
 	SHA256   string    `json:"workload_sha256,omitempty"`
 	Parallel int       `json:"parallel"` // trials at a time
 	Since    time.Time `json:"since"`
+	Actor    string    `json:"actor,omitempty"` // who asked for it
 }
 
 // EvaluatorClient begins the names of the clients that evaluators are: no other client has such a name.
@@ -211,6 +212,17 @@ func (s *State) Used() int {
 	n := 0
 	for _, t := range s.Trials {
 		if !t.Own() && t.State != Skipped && t.Retry == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Done is how many trials of those that Used counts ended.
+func (s *State) Done() int {
+	n := 0
+	for _, t := range s.Trials {
+		if !t.Own() && t.State != Skipped && t.Retry == 0 && !t.State.Open() {
 			n++
 		}
 	}

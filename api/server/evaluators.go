@@ -193,5 +193,5 @@ func (s *Server) runToProto(scheduler string, st *study.State) *pb.StudyRun {
 	}
 	return &pb.StudyRun{Evaluator: st.Run.Evaluator, Workload: st.Run.Workload,
 		WorkloadSha256: st.Run.SHA256, ParallelTrials: int32(st.Run.Parallel), StartTime: timestamppb.New(st.Run.Since),
-		Problem: s.studies.Problem(scheduler, st)}
+		Problem: s.studies.Problem(scheduler, st), Operation: operationsPrefix + st.UID}
 }

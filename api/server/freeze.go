@@ -64,7 +64,7 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 		return nil, s.statusOf(err)
 	}
 	c, err := s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
-		func(sp *space.Space, offered space.Config) (space.Config, error) {
+		s.same(req.GetEtag()), func(sp *space.Space, offered space.Config) (space.Config, error) {
 			if len(req.GetParameters()) == 0 {
 				return offered, nil
 			}

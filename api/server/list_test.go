@@ -135,7 +135,7 @@ func TestPagesAreTheList(t *testing.T) {
 // TestOperationsAfter: a token whose operation is forgotten goes on with what is older.
 func TestOperationsAfter(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
-	all := []controller.Operation{{ID: "d", Created: at(4)}, {ID: "b", Created: at(2)}, {ID: "a", Created: at(1)}}
+	all := []asked{{id: "d", at: at(4)}, {id: "b", at: at(2)}, {id: "a", at: at(1)}}
 	for _, c := range []struct {
 		after token
 		want  string
@@ -147,7 +147,7 @@ func TestOperationsAfter(t *testing.T) {
 	} {
 		got := ""
 		for _, o := range operationsAfter(all, c.after) {
-			got += o.ID
+			got += o.id
 		}
 		if got != c.want {
 			t.Errorf("%+v: %q, want %q", c.after, got, c.want)

@@ -462,11 +462,16 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 		return nil, s.statusOf(err)
 	}
 	c, err := s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
-		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason})
+		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason}, s.same(req.GetEtag()))
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.configuration(c), nil
+}
+
+// same refuses a configuration that has another etag than a request.
+func (s *Server) same(etag string) controller.Check {
+	return func(c *rollout.Configuration) error { return matches(etag, s.etag(c)) }
 }
 
 // operator is the name of an operator that calls.
@@ -485,7 +490,7 @@ func (s *Server) RejectConfiguration(ctx context.Context,
 		return nil, s.statusOf(err)
 	}
 	c, err := s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
-		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)})
+		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)}, s.same(req.GetEtag()))
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
@@ -499,7 +504,7 @@ func (s *Server) UnparkConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	c, err := s.service.Unpark(ctx, id, revision)
+	c, err := s.service.Unpark(ctx, id, revision, s.same(req.GetEtag()))
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

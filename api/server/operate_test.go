@@ -464,3 +464,21 @@ func TestValidateOnlyOfTuning(t *testing.T) {
 		return err
 	})
 }
+
+// TestOperationProgress: a round waits for its turn before it is decided.
+func TestOperationProgress(t *testing.T) {
+	for _, c := range []struct {
+		o    controller.Operation
+		want pb.OperationProgress_Phase
+	}{
+		{controller.Operation{}, pb.OperationProgress_WAITING},
+		{controller.Operation{Begun: true}, pb.OperationProgress_RUNNING},
+		{controller.Operation{Begun: true, Ended: time.Unix(1, 0)}, pb.OperationProgress_ENDED},
+	} {
+		c.o.ID, c.o.Scheduler = "x", "s"
+		got := new(Server).operation(&c.o)
+		if p := got.GetProgress(); p.GetPhase() != c.want || p.GetTotalCount() != 0 || got.GetTarget() != "schedulers/s" {
+			t.Errorf("%+v: %v", c.o, got)
+		}
+	}
+}

@@ -13,7 +13,9 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/study"
 )
 
 const operationsPrefix = "operations/"
@@ -45,32 +47,94 @@ func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) 
 
 // GetOperation returns one operation.
 func (s *Server) GetOperation(_ context.Context, req *pb.GetOperationRequest) (*pb.Operation, error) {
-	return s.operate(req.GetName(), s.service.Operation)
+	return s.operate(req.GetName(), s.service.Operation, func(*studies.Ran) error { return nil })
 }
 
 // CancelOperation ends an operation.
 func (s *Server) CancelOperation(ctx context.Context, req *pb.CancelOperationRequest) (*pb.Operation, error) {
 	return s.operate(req.GetName(), func(id string) (controller.Operation, error) {
 		return s.service.CancelOperation(ctx, id)
+	}, func(r *studies.Ran) error {
+		if over(r) {
+			return nil
+		}
+		_, err := s.studies.Operate(ctx, r.Scheduler, r.ID, study.Cancel{}, s.sameStudy(""))
+		return err
 	})
 }
 
-func (s *Server) operate(name string, f func(id string) (controller.Operation, error)) (*pb.Operation, error) {
+// operate does something about an operation, which is a round or a study, and returns it.
+func (s *Server) operate(name string, round func(id string) (controller.Operation, error),
+	run func(*studies.Ran) error) (*pb.Operation, error) {
 	id, err := parseOperation("name", name)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	o, err := f(id)
+	if r := s.ran(id); r != nil {
+		if err := run(r); err != nil {
+			return nil, s.statusOf(err)
+		}
+		if r = s.ran(id); r != nil {
+			return s.runOperation(r), nil
+		}
+	}
+	o, err := round(id)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
 	return s.operation(&o), nil
 }
 
+func (s *Server) runs(scheduler string) []studies.Ran {
+	if s.studies == nil {
+		return nil
+	}
+	return s.studies.Ran(scheduler)
+}
+
+// ran is the study that an operation measures, nil if it is none.
+func (s *Server) ran(id string) *studies.Ran {
+	for _, r := range s.runs("") {
+		if r.UID == id {
+			return &r
+		}
+	}
+	return nil
+}
+
+// over reports whether no more trials of a study are measured.
+func over(r *studies.Ran) bool { return r.Phase == study.Completed || r.Phase == study.Cancelled }
+
+// runOperation is the operation that measures a study.
+func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
+	out := &pb.Operation{Name: operationsPrefix + r.UID, Scheduler: schedulerName(r.Scheduler),
+		Target: nameOfStudy(r.Scheduler, r.ID), Actor: r.Run.Actor, CreateTime: timestamppb.New(r.Run.Since),
+		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_RUNNING, DoneCount: int32(r.Done()),
+			TotalCount: int32(r.Spec.Budget)}}
+	switch {
+	case over(r):
+		out.Done, out.EndTime = true, timestamppb.New(r.Updated)
+		out.Progress.Phase = pb.OperationProgress_ENDED
+	case r.Phase == study.Paused || s.studies.Problem(r.Scheduler, &r.State) != "":
+		out.Progress.Phase = pb.OperationProgress_PAUSED
+	}
+	switch r.Phase {
+	case study.Cancelled:
+		out.Result = &pb.Operation_Error{Error: &pb.OperationError{Code: int32(codes.Canceled),
+			Message: "the study was cancelled"}}
+	case study.Completed:
+		one := s.studyToProto(r.Scheduler, &r.State)
+		one.Spec.Parameters, one.Spec.Constraints = nil, nil
+		out.Result = &pb.Operation_Study{Study: one}
+	}
+	return out
+}
+
 // The bounds of a wait.
 const (
 	defaultWait = 30 * time.Second
 	maxWait     = 10 * time.Minute
+	lookEvery   = 200 * time.Millisecond // at a study that is waited for
 )
 
 // WaitOperation waits for the end of an operation.
@@ -92,6 +156,17 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 	}()
 	return s.operate(req.GetName(), func(id string) (controller.Operation, error) {
 		return s.service.WaitOperation(ctx, id)
+	}, func(r *studies.Ran) error {
+		clock := time.NewTicker(lookEvery)
+		defer clock.Stop()
+		for id := r.UID; r != nil && !over(r); r = s.ran(id) {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-clock.C:
+			}
+		}
+		return nil
 	})
 }
 
@@ -105,8 +180,8 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 		}
 	}
 	some := func(after token, n int) ([]*pb.Operation, error) {
-		all := operationsAfter(s.service.Operations(scheduler), after)
-		return mapped(all[:min(n, len(all))], s.operation), nil
+		all := operationsAfter(s.asked(scheduler), after)
+		return mapped(all[:min(n, len(all))], func(a *asked) *pb.Operation { return a.proto() }), nil
 	}
 	place := func(x *pb.Operation) token {
 		return token{After: strings.TrimPrefix(x.GetName(), operationsPrefix),
@@ -119,16 +194,35 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 	return &pb.ListOperationsResponse{Operations: page, NextPageToken: next}, nil
 }
 
+// asked is an operation of a list.
+type asked struct {
+	id    string
+	at    time.Time
+	proto func() *pb.Operation
+}
+
+// asked are the operations of a scheduler, or of all if it is "", newest first.
+func (s *Server) asked(scheduler string) (out []asked) {
+	for _, o := range s.service.Operations(scheduler) {
+		out = append(out, asked{o.ID, o.Created, func() *pb.Operation { return s.operation(&o) }})
+	}
+	for _, r := range s.runs(scheduler) {
+		out = append(out, asked{r.UID, r.Run.Since, func() *pb.Operation { return s.runOperation(&r) }})
+	}
+	slices.SortStableFunc(out, func(a, b asked) int { return b.at.Compare(a.at) })
+	return out
+}
+
 // operationsAfter are those that follow a place, newest first. The place of one that is forgotten is that of the
 // time at which it was asked for.
-func operationsAfter(all []controller.Operation, after token) []controller.Operation {
+func operationsAfter(all []asked, after token) []asked {
 	if after.After == "" {
 		return all
 	}
-	if at := slices.IndexFunc(all, func(o controller.Operation) bool { return o.ID == after.After }); at >= 0 {
+	if at := slices.IndexFunc(all, func(a asked) bool { return a.id == after.After }); at >= 0 {
 		return all[at+1:]
 	}
-	at := slices.IndexFunc(all, func(o controller.Operation) bool { return o.Created.UnixNano() < after.Revision })
+	at := slices.IndexFunc(all, func(a asked) bool { return a.at.UnixNano() < after.Revision })
 	if at < 0 {
 		return nil
 	}
@@ -137,8 +231,15 @@ func operationsAfter(all []controller.Operation, after token) []controller.Opera
 
 func (s *Server) operation(o *controller.Operation) *pb.Operation {
 	out := &pb.Operation{Name: operationsPrefix + o.ID, Scheduler: schedulerName(o.Scheduler), Actor: o.Actor,
-		CreateTime: timestamppb.New(o.Created)}
-	if o.Ended.IsZero() {
+		Target: schedulerName(o.Scheduler), CreateTime: timestamppb.New(o.Created),
+		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_WAITING}}
+	switch {
+	case !o.Ended.IsZero():
+		out.Progress.Phase = pb.OperationProgress_ENDED
+	case o.Begun:
+		out.Progress.Phase = pb.OperationProgress_RUNNING
+		return out
+	default:
 		return out
 	}
 	out.Done, out.EndTime = true, timestamppb.New(o.Ended)

@@ -40,7 +40,7 @@ force by hand, --applied acknowledges it, too.`,
 				}
 				got, err := c.config.ApproveConfiguration(ctx,
 					&pb.ApproveConfigurationRequest{Name: revisionName(name, revision), Applied: applied,
-						ValidateOnly: f.validateOnly})
+						ValidateOnly: f.validateOnly, Etag: f.etag})
 				if err != nil {
 					return err
 				}
@@ -50,6 +50,7 @@ force by hand, --applied acknowledges it, too.`,
 	}
 	f.addReason(cmd)
 	f.addValidateOnly(cmd)
+	f.addEtag(cmd, "config get")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	cmd.Flags().BoolVar(&applied, "applied", false, "it has been put in force by hand")
 	return cmd

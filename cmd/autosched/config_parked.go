@@ -36,7 +36,7 @@ is rejected.`,
 				}
 				got, err := c.config.RejectConfiguration(ctx,
 					&pb.RejectConfigurationRequest{Name: revisionName(name, revision), Reason: f.reason,
-						ValidateOnly: f.validateOnly})
+						ValidateOnly: f.validateOnly, Etag: f.etag})
 				if err != nil {
 					return err
 				}
@@ -55,6 +55,7 @@ is rejected.`,
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	f.addReason(cmd)
 	f.addValidateOnly(cmd)
+	f.addEtag(cmd, "config get")
 	return cmd
 }
 
@@ -76,7 +77,8 @@ does not offer them: a later round may find them, and 'autosched config rollback
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.config.UnparkConfiguration(ctx,
-					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.validateOnly})
+					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.validateOnly,
+						Etag: f.etag})
 				if err != nil {
 					return err
 				}
@@ -89,6 +91,7 @@ does not offer them: a later round may find them, and 'autosched config rollback
 	}
 	f.addReason(cmd)
 	f.addValidateOnly(cmd)
+	f.addEtag(cmd, "config get")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (required)")
 	return cmd
 }
@@ -153,15 +156,21 @@ instances. One that acknowledges something is known again.`,
 				return usageError{errors.New("--instance is missing: name the instance")}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.config.ForgetInstance(ctx, &pb.ForgetInstanceRequest{Parent: name, InstanceId: instance})
+				got, err := c.config.ForgetInstance(ctx, &pb.ForgetInstanceRequest{Parent: name, InstanceId: instance,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "instance %q of %s would be forgotten; nothing was stored", instance,
+						shortName(name))
 				}
 				return f.say(cmd, got, "instance %q of %s is forgotten", instance, shortName(name))
 			})
 		},
 	}
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	cmd.Flags().StringVar(&instance, "instance", "", "the id of the instance (required)")
 	return cmd
 }

@@ -40,7 +40,7 @@ refusal by the scheduler ends the pin.`,
 				req.ExpireTime = timestamppb.New(t)
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
-				req.Parent = name
+				req.Parent, req.Etag = name, f.etag
 				if len(sets) > 0 {
 					if req.Parameters, err = c.values(ctx, name, sets); err != nil {
 						return err
@@ -60,6 +60,7 @@ refusal by the scheduler ends the pin.`,
 	addSets(cmd, &sets)
 	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
 	f.addValidateOnly(cmd)
+	f.addEtag(cmd, "config get")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for people and for 'autosched audit list' (required)")
 	return cmd
 }
@@ -73,14 +74,19 @@ func newConfigUnpinCmd(f *clientFlags) *cobra.Command {
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.config.UnpinConfiguration(ctx, &pb.UnpinConfigurationRequest{Parent: name})
+				got, err := c.config.UnpinConfiguration(ctx, &pb.UnpinConfigurationRequest{Parent: name,
+					ValidateOnly: f.validateOnly})
 				if err != nil {
 					return err
+				}
+				if f.validateOnly {
+					return f.say(cmd, got, "%s would be not pinned; nothing was stored", shortName(name))
 				}
 				return f.say(cmd, got, "%s is not pinned", shortName(name))
 			})
 		},
 	}
 	f.addReason(cmd)
+	f.addValidateOnly(cmd)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,9 +58,10 @@ func newOperationsCmd() *cobra.Command {
 	var f clientFlags
 	cmd := &cobra.Command{
 		Use:   "operations",
-		Short: "Show and cancel what goes on in the service after its answer, such as triggered rounds",
-		Long: `Operations are what callers asked for and takes longer than an answer. The service keeps the
-newest 1000, and through a restart the newest 20 of each scheduler.`,
+		Short: "Show and cancel what goes on in the service after its answer: triggered rounds, studies that run",
+		Long: `Operations are what callers asked for and takes longer than an answer: rounds ('autosched rounds
+trigger') and studies that evaluators measure ('autosched study run'). The service keeps the newest 1000 rounds,
+and through a restart the newest 20 of each scheduler. A study is an operation for as long as it is kept.`,
 	}
 	f.add(cmd)
 	one := func(use, short, long string, call func(context.Context, *client, string) (*pb.Operation,
@@ -110,8 +112,8 @@ newest 1000, and through a restart the newest 20 of each scheduler.`,
 	list.Flags().StringVar(&scheduler, "scheduler", "", "only those about this scheduler")
 	l.add(list, "done = false", "end_time desc")
 	cmd.AddCommand(list,
-		one("get", "Show an operation", "Shows whether an operation is under way, failed or is done, and what it led to: the outcome of\n"+
-			"the round that was decided.",
+		one("get", "Show an operation", "Shows whether an operation waits, is under way, failed or is done, and how far it is or what it led\n"+
+			"to: the trials of a study that ended, or the outcome of the round that was decided.",
 			func(ctx context.Context, c *client, name string) (*pb.Operation, error) {
 				return c.work.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
 			}),
@@ -123,7 +125,8 @@ newest 1000, and through a restart the newest 20 of each scheduler.`,
 				return c.work.WaitOperation(ctx, &pb.WaitOperationRequest{Name: name, Timeout: durationpb.New(wait)})
 			}),
 		one("cancel", "Cancel an operation", "Ends an operation: a round that waits is not decided, one under way ends without an outcome. What\n"+
-			"was published stays. To cancel an operation that is done changes nothing.",
+			"was published stays. A study is cancelled for good, as by 'autosched study cancel'. To cancel an operation that is\n"+
+			"done changes nothing.",
 			func(ctx context.Context, c *client, name string) (*pb.Operation, error) {
 				return c.work.CancelOperation(ctx, &pb.CancelOperationRequest{Name: name})
 			}))
@@ -135,11 +138,20 @@ func printOperation(out io.Writer, all ...*pb.Operation) error {
 	fmt.Fprintln(w, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
 	for _, o := range all {
 		state, outcome := "under way", "-"
+		switch o.GetProgress().GetPhase() {
+		case pb.OperationProgress_WAITING:
+			state = "waiting"
+		case pb.OperationProgress_PAUSED:
+			state = "paused"
+		}
+		if n := o.GetProgress(); n.GetTotalCount() > 0 {
+			outcome = fmt.Sprintf("%s: %d of %d trials", shortStudy(o.GetTarget()), n.GetDoneCount(), n.GetTotalCount())
+		}
 		switch {
 		case o.GetError() != nil:
 			state, outcome = strings.ToLower(codes.Code(o.GetError().GetCode()).String()), o.GetError().GetMessage()
 		case o.GetDone():
-			state, outcome = "done", o.GetRound().GetOutcome()
+			state, outcome = "done", cmp.Or(o.GetRound().GetOutcome(), outcome)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", shortName(o.GetName()), shortName(o.GetScheduler()), o.GetActor(),
 			o.GetCreateTime().AsTime().Format(time.RFC3339), state, outcome)

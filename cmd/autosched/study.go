@@ -37,17 +37,20 @@ Studies are named SCHEDULER/STUDY.`,
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
 			"Trials that clients hold go on and can be completed; clients that ask get only those.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.PauseStudy(ctx, &pb.PauseStudyRequest{Name: name, Etag: f.etag})
+				return c.studies.PauseStudy(ctx, &pb.PauseStudyRequest{Name: name, Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 			}),
 		newStudyVerbCmd(&f, "resume", "End a pause of a study",
 			"Trials are suggested again, as if there had been no pause. To resume what is active changes nothing.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.ResumeStudy(ctx, &pb.ResumeStudyRequest{Name: name, Etag: f.etag})
+				return c.studies.ResumeStudy(ctx, &pb.ResumeStudyRequest{Name: name, Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 			}),
 		newStudyVerbCmd(&f, "cancel", "End a study for good",
 			"Trials that wait are skipped; those that clients hold should end, and can be completed.",
 			func(ctx context.Context, c *client, name string) (proto.Message, error) {
-				return c.studies.CancelStudy(ctx, &pb.CancelStudyRequest{Name: name, Etag: f.etag})
+				return c.studies.CancelStudy(ctx, &pb.CancelStudyRequest{Name: name, Etag: f.etag,
+					ValidateOnly: f.validateOnly})
 			}),
 		newStudyVerbCmd(&f, "delete", "Remove a study with its trials",
 			"There is no way back: 'autosched study export' writes the trials into a file before.",
@@ -314,7 +317,9 @@ func newStudyVerbCmd(f *clientFlags, verb, short, long string,
 				if err != nil {
 					return err
 				}
-				if s, ok := got.(*pb.Study); ok {
+				if s, ok := got.(*pb.Study); ok && f.validateOnly {
+					return f.say(cmd, got, "%s would be %s; nothing was stored", shortStudy(name), s.GetState())
+				} else if ok {
 					return f.say(cmd, got, "%s is %s", shortStudy(name), s.GetState())
 				}
 				return f.say(cmd, got, "%s is deleted", shortStudy(name))
@@ -323,6 +328,9 @@ func newStudyVerbCmd(f *clientFlags, verb, short, long string,
 	}
 	f.addReason(cmd)
 	f.addEtag(cmd, "study get")
+	if verb != "delete" {
+		f.addValidateOnly(cmd)
+	}
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -53,6 +54,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("autosched: ", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
 	run("(COMPLETED)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
 	run("p95_wait=11", "study", "best", "mine/first")
+	run("done   mine/first: 12 of 12 trials", "operations", "list")
 	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
 	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
 		"--evaluator", "testbed", "--parallel", "2", "--workload", "monday")
@@ -68,7 +70,18 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 		}
 		return ""
 	}, "it goes on")
-	run("mine/second is CANCELLED", "study", "cancel", "mine/second")
+	listed := run("", "operations", "list", "--scheduler", "mine", "--filter", "done = false")
+	at := regexp.MustCompile(`\n(\S+) +mine +anonymous +\S+ +under way +mine/second: [0-9]+ of 300 trials`)
+	id := at.FindStringSubmatch(listed)
+	if id == nil {
+		t.Fatalf("operations list:\n%s", listed)
+	}
+	run(id[1], "study", "get", "mine/second", "--json")
+	run("mine/second: ", "operations", "wait", id[1], "--timeout", "1500ms")
+	run("canceled  the study was cancelled", "operations", "cancel", id[1])
+	run("canceled  the study was cancelled", "operations", "cancel", id[1])
+	run("canceled  the study was cancelled", "operations", "wait", id[1])
+	run("CANCELLED", "study", "get", "mine/second")
 }
 
 // TestStudyRunOnWorkload: the command that measures gets the jobs of a workload of the service as a file; of another

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,18 @@ func TestValidateOnlyCommands(t *testing.T) {
 		{newConfigCmd, "approve s --validate-only", "the scheduler would be offered revision 2: x=7\nnothing was stored\n"},
 		{newConfigCmd, "reject s --validate-only", "revision 2 can be rejected; nothing was stored"},
 		{newConfigCmd, "approve s --applied", "the scheduler should run revision 2: x=7"},
+		{newConfigCmd, "ack s --revision 2 --state applied --instance a", "revision 2 is ROLLED_OUT"},
+		{newConfigCmd, "forget s --instance a --validate-only", "would be forgotten; nothing was stored"},
+		{newConfigCmd, "forget s --instance a", `instance "a" of s is forgotten`},
+		{newConfigCmd, "pin s --reason why", "revision 2 of s is pinned"},
+		{newConfigCmd, "unpin s --validate-only", "s would be not pinned; nothing was stored"},
+		{newSchedulerCmd, "get s --json", `"pin"`},
+		{newStudyCmd, "pause s/a --validate-only", "s/a would be PAUSED; nothing was stored"},
+		{newStudyCmd, "cancel s/a --validate-only", "s/a would be CANCELLED; nothing was stored"},
+		{newStudyCmd, "get s/a --json", `"ACTIVE"`},
+		{newStudyCmd, "pause s/a", "s/a is PAUSED"},
+		{newStudyCmd, "resume s/a --validate-only", "s/a would be ACTIVE; nothing was stored"},
+		{newStudyCmd, "get s/a --json", `"PAUSED"`},
 		{newConfigCmd, "rollback s --park --validate-only", "the scheduler would be offered revision 3: x=5\nnothing was stored\n"},
 		{newConfigCmd, "rollback s --park", "the scheduler should run revision 3: x=5"},
 		{newConfigCmd, "unpark s --revision 2 --validate-only", "can be unparked; nothing was stored"},
@@ -59,6 +72,50 @@ func TestValidateOnlyCommands(t *testing.T) {
 		if err != nil || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: %v: %q does not say %q", c.args, err, out.String(), c.says)
 		}
+	}
+}
+
+// Changes of a configuration with --etag are made of the one that was shown.
+func TestEtagOfConfigurations(t *testing.T) {
+	address, _ := startServe(t, t.TempDir())
+	run := func(cmd *cobra.Command, args string) (string, error) {
+		var out bytes.Buffer
+		err := runClient(t.Context(), cmd, "", &out, append(strings.Fields(args), "--server", address)...)
+		return out.String(), err
+	}
+	for _, c := range []struct {
+		cmd  func() *cobra.Command
+		args string
+		of   string // whose etag is given; "" for none
+	}{
+		{newSchedulerCmd, "register --id s --objective wait --nodes 1 --gpus-per-node 8 --space " + numberSpace(t), ""},
+		{newStudyCmd, "create s/a --budget 4 --sampler random", ""},
+		{newTrialCmd, "add s/a --set x=7", ""}, {newTrialCmd, "tell s/a/1 wait=3", ""},
+		{newStudyCmd, "propose s/a", ""},
+		{newConfigCmd, "reject s", "get s --revision 2"},
+		{newConfigCmd, "unpark s --revision 2", "get s --revision 2"},
+		{newStudyCmd, "propose s/a", ""},
+		{newConfigCmd, "approve s", "get s --revision 3"},
+		{newConfigCmd, "pin s --set x=4 --reason why", "get s"},
+	} {
+		if c.of != "" {
+			out, err := run(newConfigCmd(), c.of+" --json")
+			var got struct{ Etag string }
+			if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil || got.Etag == "" {
+				t.Fatalf("%s: %v: %s", c.of, err, out)
+			}
+			out, err = run(c.cmd(), c.args+" --etag another")
+			if err == nil || !strings.Contains(err.Error(), "etag") {
+				t.Errorf("%s with another etag: %q, %v", c.args, out, err)
+			}
+			c.args += " --etag " + got.Etag
+		}
+		if out, err := run(c.cmd(), c.args); err != nil {
+			t.Fatalf("%s: %q, %v", c.args, out, err)
+		}
+	}
+	if out, err := run(newConfigCmd(), "get s"); err != nil || !strings.Contains(out, "pinned by an operator: why") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -106,7 +106,7 @@ func (h *house) adopt(x float64, maximize bool) int64 {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := h.schedulers.Approve(h.t.Context(), "s", rollout.Approve{Revision: c.Revision}); err != nil {
+	if _, err := h.schedulers.Approve(h.t.Context(), "s", rollout.Approve{Revision: c.Revision}, nil); err != nil {
 		h.t.Fatal(err)
 	}
 	h.apply(c.Revision)

@@ -45,6 +45,7 @@ func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run,
 		}
 		return fmt.Sprintf("%q", strings.TrimSpace(fmt.Sprintf("%s x %d %s", r.Evaluator, r.Parallel, r.Workload)))
 	}
+	r.Actor = audit.FromContext(ctx).Actor
 	e := checked{study.Evaluate{Run: r}, check}
 	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
 		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
@@ -55,6 +56,25 @@ func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run,
 		s.o.Log.InfoContext(ctx, "study runs", "scheduler", scheduler, "study", id, "evaluator", r.Evaluator)
 	}
 	return after, err
+}
+
+// Ran is a study that an evaluator measures, or measured.
+type Ran struct {
+	Scheduler string
+	study.State
+}
+
+// Ran returns the studies of a scheduler that are run, or were, or of all schedulers if it is "".
+func (s *Service) Ran(scheduler string) (out []Ran) {
+	for _, m := range s.all() {
+		m.mu.Lock()
+		st, gone := m.durable, m.deleted
+		m.mu.Unlock()
+		if st.Run != nil && !gone && (scheduler == "" || m.scheduler == scheduler) && s.check(m.scheduler) == nil {
+			out = append(out, Ran{m.scheduler, st})
+		}
+	}
+	return out
 }
 
 // Evaluators returns the ids of the evaluators that serve a scheduler, or of all if it is "", in order.

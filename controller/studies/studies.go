@@ -622,7 +622,7 @@ func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Eve
 	after, _, err := s.step(ctx, m, s.now(), checked{e, check}, func(before, after *study.State) *audit.Record {
 		return s.record(ctx, scheduler, &after.Record, before.Phase, after.Phase)
 	})
-	if err == nil {
+	if err == nil && !controller.ValidatesOnly(ctx) {
 		s.o.Log.InfoContext(ctx, "study changed", "scheduler", scheduler, "study", id, "phase", after.Phase)
 	}
 	return after, err

@@ -250,7 +250,7 @@ type Configuration struct {
 	// Output only. SHA-256 of the values in canonical form, hexadecimal. Equal
 	// hashes are equal configurations.
 	ContentHash string `protobuf:"bytes,7,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
-	// Output only. What GetCurrentConfiguration's if_none_match compares.
+	// Output only. What GetCurrentConfiguration's if_none_match compares, and the etag of requests that change it.
 	Etag string `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Output only.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -1453,7 +1453,10 @@ type ApproveConfigurationRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,21,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
-	ValidateOnly  bool `protobuf:"varint,22,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,22,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
+	// the store was restored.
+	Etag          string `protobuf:"bytes,23,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1516,6 +1519,13 @@ func (x *ApproveConfigurationRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *ApproveConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type PinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
@@ -1530,7 +1540,10 @@ type PinConfigurationRequest struct {
 	// Check only: nothing is stored, and the answer is what would be offered.
 	ValidateOnly bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The etag of the configuration that the caller takes to be on offer. If set and another one is, the request fails
+	// with ABORTED.
+	Etag          string `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1607,12 +1620,21 @@ func (x *PinConfigurationRequest) GetRequestId() string {
 	return ""
 }
 
+func (x *PinConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type UnpinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1659,6 +1681,13 @@ func (x *UnpinConfigurationRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *UnpinConfigurationRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type UnpinConfigurationResponse struct {
@@ -1788,7 +1817,10 @@ type RejectConfigurationRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
-	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
+	// the store was restored.
+	Etag          string `protobuf:"bytes,5,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1851,6 +1883,13 @@ func (x *RejectConfigurationRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *RejectConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 type UnparkConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/configurations/{revision}: any revision that
@@ -1859,7 +1898,10 @@ type UnparkConfigurationRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Check only: nothing is stored, and the answer is what would be.
-	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// If set and not the configuration's present one, the request fails with ABORTED: the revision has other values since
+	// the store was restored.
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1913,6 +1955,13 @@ func (x *UnparkConfigurationRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *UnparkConfigurationRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
 }
 
 type ListParkedConfigurationsRequest struct {
@@ -2156,7 +2205,9 @@ type ForgetInstanceRequest struct {
 	// The instance; empty for the one without an id.
 	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	// Makes it safe to send the request again: docs/service.md.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Check only: nothing is stored.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2210,6 +2261,13 @@ func (x *ForgetInstanceRequest) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *ForgetInstanceRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type ForgetInstanceResponse struct {
@@ -2852,13 +2910,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x01R\x05epoch\"\x9a\x01\n" +
 	" AcknowledgeConfigurationResponse\x12A\n" +
 	"\rconfiguration\x18\x01 \x01(\v2\x1b.autosched.v1.ConfigurationR\rconfiguration\x123\n" +
-	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"\xa3\x01\n" +
+	"\x15current_configuration\x18\x02 \x01(\tR\x14currentConfiguration\"\xbc\x01\n" +
 	"\x1bApproveConfigurationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1d\n" +
 	"\aapplied\x18\x14 \x01(\bB\x03\xe0A\x01R\aapplied\x12\"\n" +
 	"\n" +
 	"request_id\x18\x15 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
-	"\rvalidate_only\x18\x16 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x96\x03\n" +
+	"\rvalidate_only\x18\x16 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
+	"\x04etag\x18\x17 \x01(\tB\x03\xe0A\x01R\x04etag\"\xaf\x03\n" +
 	"\x17PinConfigurationRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12Z\n" +
 	"\n" +
@@ -2869,14 +2928,16 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\x06reason\x18\x04 \x01(\tB\x03\xe0A\x02R\x06reason\x12(\n" +
 	"\rvalidate_only\x18\x05 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\"\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tB\x03\xe0A\x01R\trequestId\x1aU\n" +
+	"request_id\x18\x06 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
+	"\x04etag\x18\a \x01(\tB\x03\xe0A\x01R\x04etag\x1aU\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
-	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\\\n" +
+	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"\x86\x01\n" +
 	"\x19UnpinConfigurationRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\"\n" +
 	"\n" +
-	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\"\x1c\n" +
+	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x1c\n" +
 	"\x1aUnpinConfigurationResponse\"\xd3\x01\n" +
 	"\x03Pin\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\tR\rconfiguration\x12\x16\n" +
@@ -2885,18 +2946,20 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xa0\x01\n" +
+	"expireTime\"\xb9\x01\n" +
 	"\x1aRejectConfigurationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\x1b\n" +
 	"\x06reason\x18\x02 \x01(\tB\x03\xe0A\x01R\x06reason\x12\"\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
-	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x83\x01\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
+	"\x04etag\x18\x05 \x01(\tB\x03\xe0A\x01R\x04etag\"\x9c\x01\n" +
 	"\x1aUnparkConfigurationRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
-	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\xc1\x01\n" +
+	"\rvalidate_only\x18\x03 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\x12\x17\n" +
+	"\x04etag\x18\x04 \x01(\tB\x03\xe0A\x01R\x04etag\"\xc1\x01\n" +
 	"\x1fListParkedConfigurationsRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\x05B\x03\xe0A\x01R\bpageSize\x12\"\n" +
@@ -2917,13 +2980,14 @@ const file_autosched_v1_configuration_proto_rawDesc = "" +
 	"\vcreate_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"~\n" +
+	"expireTime\"\xa8\x01\n" +
 	"\x15ForgetInstanceRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12$\n" +
 	"\vinstance_id\x18\x02 \x01(\tB\x03\xe0A\x01R\n" +
 	"instanceId\x12\"\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\"\x18\n" +
+	"request_id\x18\x03 \x01(\tB\x03\xe0A\x01R\trequestId\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x18\n" +
 	"\x16ForgetInstanceResponse\"\xed\x01\n" +
 	"\x1cRollbackConfigurationRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x12\x1f\n" +

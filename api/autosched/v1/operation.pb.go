@@ -23,6 +23,65 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What goes on.
+type OperationProgress_Phase int32
+
+const (
+	OperationProgress_PHASE_UNSPECIFIED OperationProgress_Phase = 0
+	// It waits for its turn.
+	OperationProgress_WAITING OperationProgress_Phase = 1
+	// A round is being decided, or trials are being measured.
+	OperationProgress_RUNNING OperationProgress_Phase = 2
+	// The study is paused, or nothing is measured now: Study.run.problem says why.
+	OperationProgress_PAUSED OperationProgress_Phase = 3
+	OperationProgress_ENDED  OperationProgress_Phase = 4
+)
+
+// Enum value maps for OperationProgress_Phase.
+var (
+	OperationProgress_Phase_name = map[int32]string{
+		0: "PHASE_UNSPECIFIED",
+		1: "WAITING",
+		2: "RUNNING",
+		3: "PAUSED",
+		4: "ENDED",
+	}
+	OperationProgress_Phase_value = map[string]int32{
+		"PHASE_UNSPECIFIED": 0,
+		"WAITING":           1,
+		"RUNNING":           2,
+		"PAUSED":            3,
+		"ENDED":             4,
+	}
+)
+
+func (x OperationProgress_Phase) Enum() *OperationProgress_Phase {
+	p := new(OperationProgress_Phase)
+	*p = x
+	return p
+}
+
+func (x OperationProgress_Phase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OperationProgress_Phase) Descriptor() protoreflect.EnumDescriptor {
+	return file_autosched_v1_operation_proto_enumTypes[0].Descriptor()
+}
+
+func (OperationProgress_Phase) Type() protoreflect.EnumType {
+	return &file_autosched_v1_operation_proto_enumTypes[0]
+}
+
+func (x OperationProgress_Phase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OperationProgress_Phase.Descriptor instead.
+func (OperationProgress_Phase) EnumDescriptor() ([]byte, []int) {
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{1, 0}
+}
+
 // Operation is work that goes on after the answer.
 type Operation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,13 +94,18 @@ type Operation struct {
 	// The service's time at which it was asked for, and at which it ended; unset before.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	EndTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Whether it ended. Then it has an error or a round.
+	// Whether it ended. Then it has an error, a round or a study.
 	Done bool `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
 	// Types that are valid to be assigned to Result:
 	//
 	//	*Operation_Error
 	//	*Operation_Round
-	Result        isOperation_Result `protobuf_oneof:"result"`
+	//	*Operation_Study
+	Result isOperation_Result `protobuf_oneof:"result"`
+	// What is worked on: schedulers/{scheduler}/studies/{study}, or the scheduler whose round is decided.
+	Target string `protobuf:"bytes,9,opt,name=target,proto3" json:"target,omitempty"`
+	// How far it is.
+	Progress      *OperationProgress `protobuf:"bytes,10,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -143,6 +207,29 @@ func (x *Operation) GetRound() *Round {
 	return nil
 }
 
+func (x *Operation) GetStudy() *Study {
+	if x != nil {
+		if x, ok := x.Result.(*Operation_Study); ok {
+			return x.Study
+		}
+	}
+	return nil
+}
+
+func (x *Operation) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Operation) GetProgress() *OperationProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 type isOperation_Result interface {
 	isOperation_Result()
 }
@@ -158,9 +245,79 @@ type Operation_Round struct {
 	Round *Round `protobuf:"bytes,8,opt,name=round,proto3,oneof"`
 }
 
+type Operation_Study struct {
+	// The study whose trials were measured, without parameters, constraints and best_trial.
+	Study *Study `protobuf:"bytes,11,opt,name=study,proto3,oneof"`
+}
+
 func (*Operation_Error) isOperation_Result() {}
 
 func (*Operation_Round) isOperation_Result() {}
+
+func (*Operation_Study) isOperation_Result() {}
+
+// OperationProgress is how far an operation is.
+type OperationProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it stands.
+	Phase OperationProgress_Phase `protobuf:"varint,1,opt,name=phase,proto3,enum=autosched.v1.OperationProgress_Phase" json:"phase,omitempty"`
+	// Trials of a study's budget that ended, and the budget. A round has neither.
+	DoneCount     int32 `protobuf:"varint,2,opt,name=done_count,json=doneCount,proto3" json:"done_count,omitempty"`
+	TotalCount    int32 `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationProgress) Reset() {
+	*x = OperationProgress{}
+	mi := &file_autosched_v1_operation_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationProgress) ProtoMessage() {}
+
+func (x *OperationProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_operation_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationProgress.ProtoReflect.Descriptor instead.
+func (*OperationProgress) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *OperationProgress) GetPhase() OperationProgress_Phase {
+	if x != nil {
+		return x.Phase
+	}
+	return OperationProgress_PHASE_UNSPECIFIED
+}
+
+func (x *OperationProgress) GetDoneCount() int32 {
+	if x != nil {
+		return x.DoneCount
+	}
+	return 0
+}
+
+func (x *OperationProgress) GetTotalCount() int32 {
+	if x != nil {
+		return x.TotalCount
+	}
+	return 0
+}
 
 // OperationError is why an operation failed: a google.rpc.Status without details.
 type OperationError struct {
@@ -175,7 +332,7 @@ type OperationError struct {
 
 func (x *OperationError) Reset() {
 	*x = OperationError{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[1]
+	mi := &file_autosched_v1_operation_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +344,7 @@ func (x *OperationError) String() string {
 func (*OperationError) ProtoMessage() {}
 
 func (x *OperationError) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[1]
+	mi := &file_autosched_v1_operation_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +357,7 @@ func (x *OperationError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationError.ProtoReflect.Descriptor instead.
 func (*OperationError) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *OperationError) GetCode() int32 {
@@ -231,7 +388,7 @@ type TriggerRoundRequest struct {
 
 func (x *TriggerRoundRequest) Reset() {
 	*x = TriggerRoundRequest{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[2]
+	mi := &file_autosched_v1_operation_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -243,7 +400,7 @@ func (x *TriggerRoundRequest) String() string {
 func (*TriggerRoundRequest) ProtoMessage() {}
 
 func (x *TriggerRoundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[2]
+	mi := &file_autosched_v1_operation_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -256,7 +413,7 @@ func (x *TriggerRoundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerRoundRequest.ProtoReflect.Descriptor instead.
 func (*TriggerRoundRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TriggerRoundRequest) GetParent() string {
@@ -290,7 +447,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[3]
+	mi := &file_autosched_v1_operation_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +459,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[3]
+	mi := &file_autosched_v1_operation_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +472,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetOperationRequest) GetName() string {
@@ -342,7 +499,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[4]
+	mi := &file_autosched_v1_operation_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +511,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[4]
+	mi := &file_autosched_v1_operation_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +524,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListOperationsRequest) GetScheduler() string {
@@ -417,7 +574,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[5]
+	mi := &file_autosched_v1_operation_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +586,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[5]
+	mi := &file_autosched_v1_operation_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +599,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{5}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -471,7 +628,7 @@ type WaitOperationRequest struct {
 
 func (x *WaitOperationRequest) Reset() {
 	*x = WaitOperationRequest{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[6]
+	mi := &file_autosched_v1_operation_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +640,7 @@ func (x *WaitOperationRequest) String() string {
 func (*WaitOperationRequest) ProtoMessage() {}
 
 func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[6]
+	mi := &file_autosched_v1_operation_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +653,7 @@ func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*WaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{6}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WaitOperationRequest) GetName() string {
@@ -525,7 +682,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_autosched_v1_operation_proto_msgTypes[7]
+	mi := &file_autosched_v1_operation_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +694,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_operation_proto_msgTypes[7]
+	mi := &file_autosched_v1_operation_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +707,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{7}
+	return file_autosched_v1_operation_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelOperationRequest) GetName() string {
@@ -571,7 +728,7 @@ var File_autosched_v1_operation_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x02\n" +
+	"\x1cautosched/v1/operation.proto\x12\fautosched.v1\x1a\x18autosched/v1/round.proto\x1a\x18autosched/v1/study.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x81\x04\n" +
 	"\tOperation\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\bR\x04name\x12!\n" +
 	"\tscheduler\x18\x02 \x01(\tB\x03\xe0A\x03R\tscheduler\x12\x19\n" +
@@ -581,8 +738,25 @@ const file_autosched_v1_operation_proto_rawDesc = "" +
 	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x03R\aendTime\x12\x17\n" +
 	"\x04done\x18\x06 \x01(\bB\x03\xe0A\x03R\x04done\x129\n" +
 	"\x05error\x18\a \x01(\v2\x1c.autosched.v1.OperationErrorB\x03\xe0A\x03H\x00R\x05error\x120\n" +
-	"\x05round\x18\b \x01(\v2\x13.autosched.v1.RoundB\x03\xe0A\x03H\x00R\x05roundB\b\n" +
-	"\x06result\">\n" +
+	"\x05round\x18\b \x01(\v2\x13.autosched.v1.RoundB\x03\xe0A\x03H\x00R\x05round\x120\n" +
+	"\x05study\x18\v \x01(\v2\x13.autosched.v1.StudyB\x03\xe0A\x03H\x00R\x05study\x12\x1b\n" +
+	"\x06target\x18\t \x01(\tB\x03\xe0A\x03R\x06target\x12@\n" +
+	"\bprogress\x18\n" +
+	" \x01(\v2\x1f.autosched.v1.OperationProgressB\x03\xe0A\x03R\bprogressB\b\n" +
+	"\x06result\"\xf0\x01\n" +
+	"\x11OperationProgress\x12@\n" +
+	"\x05phase\x18\x01 \x01(\x0e2%.autosched.v1.OperationProgress.PhaseB\x03\xe0A\x03R\x05phase\x12\"\n" +
+	"\n" +
+	"done_count\x18\x02 \x01(\x05B\x03\xe0A\x03R\tdoneCount\x12$\n" +
+	"\vtotal_count\x18\x03 \x01(\x05B\x03\xe0A\x03R\n" +
+	"totalCount\"O\n" +
+	"\x05Phase\x12\x15\n" +
+	"\x11PHASE_UNSPECIFIED\x10\x00\x12\v\n" +
+	"\aWAITING\x10\x01\x12\v\n" +
+	"\aRUNNING\x10\x02\x12\n" +
+	"\n" +
+	"\x06PAUSED\x10\x03\x12\t\n" +
+	"\x05ENDED\x10\x04\">\n" +
 	"\x0eOperationError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\x80\x01\n" +
@@ -631,42 +805,49 @@ func file_autosched_v1_operation_proto_rawDescGZIP() []byte {
 	return file_autosched_v1_operation_proto_rawDescData
 }
 
-var file_autosched_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_autosched_v1_operation_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_autosched_v1_operation_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_autosched_v1_operation_proto_goTypes = []any{
-	(*Operation)(nil),              // 0: autosched.v1.Operation
-	(*OperationError)(nil),         // 1: autosched.v1.OperationError
-	(*TriggerRoundRequest)(nil),    // 2: autosched.v1.TriggerRoundRequest
-	(*GetOperationRequest)(nil),    // 3: autosched.v1.GetOperationRequest
-	(*ListOperationsRequest)(nil),  // 4: autosched.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil), // 5: autosched.v1.ListOperationsResponse
-	(*WaitOperationRequest)(nil),   // 6: autosched.v1.WaitOperationRequest
-	(*CancelOperationRequest)(nil), // 7: autosched.v1.CancelOperationRequest
-	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
-	(*Round)(nil),                  // 9: autosched.v1.Round
-	(*durationpb.Duration)(nil),    // 10: google.protobuf.Duration
+	(OperationProgress_Phase)(0),   // 0: autosched.v1.OperationProgress.Phase
+	(*Operation)(nil),              // 1: autosched.v1.Operation
+	(*OperationProgress)(nil),      // 2: autosched.v1.OperationProgress
+	(*OperationError)(nil),         // 3: autosched.v1.OperationError
+	(*TriggerRoundRequest)(nil),    // 4: autosched.v1.TriggerRoundRequest
+	(*GetOperationRequest)(nil),    // 5: autosched.v1.GetOperationRequest
+	(*ListOperationsRequest)(nil),  // 6: autosched.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil), // 7: autosched.v1.ListOperationsResponse
+	(*WaitOperationRequest)(nil),   // 8: autosched.v1.WaitOperationRequest
+	(*CancelOperationRequest)(nil), // 9: autosched.v1.CancelOperationRequest
+	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*Round)(nil),                  // 11: autosched.v1.Round
+	(*Study)(nil),                  // 12: autosched.v1.Study
+	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
 }
 var file_autosched_v1_operation_proto_depIdxs = []int32{
-	8,  // 0: autosched.v1.Operation.create_time:type_name -> google.protobuf.Timestamp
-	8,  // 1: autosched.v1.Operation.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 2: autosched.v1.Operation.error:type_name -> autosched.v1.OperationError
-	9,  // 3: autosched.v1.Operation.round:type_name -> autosched.v1.Round
-	0,  // 4: autosched.v1.ListOperationsResponse.operations:type_name -> autosched.v1.Operation
-	10, // 5: autosched.v1.WaitOperationRequest.timeout:type_name -> google.protobuf.Duration
-	2,  // 6: autosched.v1.OperationService.TriggerRound:input_type -> autosched.v1.TriggerRoundRequest
-	3,  // 7: autosched.v1.OperationService.GetOperation:input_type -> autosched.v1.GetOperationRequest
-	4,  // 8: autosched.v1.OperationService.ListOperations:input_type -> autosched.v1.ListOperationsRequest
-	6,  // 9: autosched.v1.OperationService.WaitOperation:input_type -> autosched.v1.WaitOperationRequest
-	7,  // 10: autosched.v1.OperationService.CancelOperation:input_type -> autosched.v1.CancelOperationRequest
-	0,  // 11: autosched.v1.OperationService.TriggerRound:output_type -> autosched.v1.Operation
-	0,  // 12: autosched.v1.OperationService.GetOperation:output_type -> autosched.v1.Operation
-	5,  // 13: autosched.v1.OperationService.ListOperations:output_type -> autosched.v1.ListOperationsResponse
-	0,  // 14: autosched.v1.OperationService.WaitOperation:output_type -> autosched.v1.Operation
-	0,  // 15: autosched.v1.OperationService.CancelOperation:output_type -> autosched.v1.Operation
-	11, // [11:16] is the sub-list for method output_type
-	6,  // [6:11] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 0: autosched.v1.Operation.create_time:type_name -> google.protobuf.Timestamp
+	10, // 1: autosched.v1.Operation.end_time:type_name -> google.protobuf.Timestamp
+	3,  // 2: autosched.v1.Operation.error:type_name -> autosched.v1.OperationError
+	11, // 3: autosched.v1.Operation.round:type_name -> autosched.v1.Round
+	12, // 4: autosched.v1.Operation.study:type_name -> autosched.v1.Study
+	2,  // 5: autosched.v1.Operation.progress:type_name -> autosched.v1.OperationProgress
+	0,  // 6: autosched.v1.OperationProgress.phase:type_name -> autosched.v1.OperationProgress.Phase
+	1,  // 7: autosched.v1.ListOperationsResponse.operations:type_name -> autosched.v1.Operation
+	13, // 8: autosched.v1.WaitOperationRequest.timeout:type_name -> google.protobuf.Duration
+	4,  // 9: autosched.v1.OperationService.TriggerRound:input_type -> autosched.v1.TriggerRoundRequest
+	5,  // 10: autosched.v1.OperationService.GetOperation:input_type -> autosched.v1.GetOperationRequest
+	6,  // 11: autosched.v1.OperationService.ListOperations:input_type -> autosched.v1.ListOperationsRequest
+	8,  // 12: autosched.v1.OperationService.WaitOperation:input_type -> autosched.v1.WaitOperationRequest
+	9,  // 13: autosched.v1.OperationService.CancelOperation:input_type -> autosched.v1.CancelOperationRequest
+	1,  // 14: autosched.v1.OperationService.TriggerRound:output_type -> autosched.v1.Operation
+	1,  // 15: autosched.v1.OperationService.GetOperation:output_type -> autosched.v1.Operation
+	7,  // 16: autosched.v1.OperationService.ListOperations:output_type -> autosched.v1.ListOperationsResponse
+	1,  // 17: autosched.v1.OperationService.WaitOperation:output_type -> autosched.v1.Operation
+	1,  // 18: autosched.v1.OperationService.CancelOperation:output_type -> autosched.v1.Operation
+	14, // [14:19] is the sub-list for method output_type
+	9,  // [9:14] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_operation_proto_init() }
@@ -675,22 +856,25 @@ func file_autosched_v1_operation_proto_init() {
 		return
 	}
 	file_autosched_v1_round_proto_init()
+	file_autosched_v1_study_proto_init()
 	file_autosched_v1_operation_proto_msgTypes[0].OneofWrappers = []any{
 		(*Operation_Error)(nil),
 		(*Operation_Round)(nil),
+		(*Operation_Study)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_operation_proto_rawDesc), len(file_autosched_v1_operation_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   8,
+			NumEnums:      1,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_autosched_v1_operation_proto_goTypes,
 		DependencyIndexes: file_autosched_v1_operation_proto_depIdxs,
+		EnumInfos:         file_autosched_v1_operation_proto_enumTypes,
 		MessageInfos:      file_autosched_v1_operation_proto_msgTypes,
 	}.Build()
 	File_autosched_v1_operation_proto = out.File

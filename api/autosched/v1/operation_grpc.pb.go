@@ -29,9 +29,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperationService shows and cancels what callers asked for and goes on after the answer. It has the
-// methods of google.longrunning.Operations. At most 1000 are kept in memory, and the latest 20 of each
-// scheduler through a restart: what was under way then has an error of code ABORTED.
+// OperationService shows and cancels what callers asked for and goes on after the answer: rounds
+// (TriggerRound), and studies that evaluators measure (RunStudy). It has the methods of
+// google.longrunning.Operations. At most 1000 rounds are kept in memory, and the latest 20 of each
+// scheduler through a restart: what was under way then has an error of code ABORTED. A study is one
+// operation for as long as it is kept, and goes on after a restart.
 type OperationServiceClient interface {
 	// TriggerRound asks for a tuning round of a scheduler at its latest event time, beside those that
 	// are due. It is decided as they are, and publishes or proposes what it finds under the same
@@ -43,8 +45,8 @@ type OperationServiceClient interface {
 	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
 	// WaitOperation returns an operation once it is done, or after a timeout.
 	WaitOperation(ctx context.Context, in *WaitOperationRequest, opts ...grpc.CallOption) (*Operation, error)
-	// CancelOperation ends an operation, which then has an error of code CANCELLED. To cancel one
-	// that is done changes nothing.
+	// CancelOperation ends an operation, which then has an error of code CANCELLED: that of a study as
+	// CancelStudy does. To cancel one that is done changes nothing.
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*Operation, error)
 }
 
@@ -110,9 +112,11 @@ func (c *operationServiceClient) CancelOperation(ctx context.Context, in *Cancel
 // All implementations must embed UnimplementedOperationServiceServer
 // for forward compatibility.
 //
-// OperationService shows and cancels what callers asked for and goes on after the answer. It has the
-// methods of google.longrunning.Operations. At most 1000 are kept in memory, and the latest 20 of each
-// scheduler through a restart: what was under way then has an error of code ABORTED.
+// OperationService shows and cancels what callers asked for and goes on after the answer: rounds
+// (TriggerRound), and studies that evaluators measure (RunStudy). It has the methods of
+// google.longrunning.Operations. At most 1000 rounds are kept in memory, and the latest 20 of each
+// scheduler through a restart: what was under way then has an error of code ABORTED. A study is one
+// operation for as long as it is kept, and goes on after a restart.
 type OperationServiceServer interface {
 	// TriggerRound asks for a tuning round of a scheduler at its latest event time, beside those that
 	// are due. It is decided as they are, and publishes or proposes what it finds under the same
@@ -124,8 +128,8 @@ type OperationServiceServer interface {
 	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
 	// WaitOperation returns an operation once it is done, or after a timeout.
 	WaitOperation(context.Context, *WaitOperationRequest) (*Operation, error)
-	// CancelOperation ends an operation, which then has an error of code CANCELLED. To cancel one
-	// that is done changes nothing.
+	// CancelOperation ends an operation, which then has an error of code CANCELLED: that of a study as
+	// CancelStudy does. To cancel one that is done changes nothing.
 	CancelOperation(context.Context, *CancelOperationRequest) (*Operation, error)
 	mustEmbedUnimplementedOperationServiceServer()
 }

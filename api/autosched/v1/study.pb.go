@@ -435,8 +435,10 @@ type StudyRun struct {
 	Problem string `protobuf:"bytes,5,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The SHA-256 of the workload's jobs, if the service keeps it. Another workload of that name is not measured on.
 	WorkloadSha256 string `protobuf:"bytes,6,opt,name=workload_sha256,json=workloadSha256,proto3" json:"workload_sha256,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The operation of OperationService that this is: operations/{operation}
+	Operation     string `protobuf:"bytes,7,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StudyRun) Reset() {
@@ -507,6 +509,13 @@ func (x *StudyRun) GetProblem() string {
 func (x *StudyRun) GetWorkloadSha256() string {
 	if x != nil {
 		return x.WorkloadSha256
+	}
+	return ""
+}
+
+func (x *StudyRun) GetOperation() string {
+	if x != nil {
+		return x.Operation
 	}
 	return ""
 }
@@ -1308,7 +1317,9 @@ type PauseStudyRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the study's present one, the request fails with ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,6 +1375,13 @@ func (x *PauseStudyRequest) GetEtag() string {
 	return ""
 }
 
+func (x *PauseStudyRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type ResumeStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
@@ -1371,7 +1389,9 @@ type ResumeStudyRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the study's present one, the request fails with ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1427,6 +1447,13 @@ func (x *ResumeStudyRequest) GetEtag() string {
 	return ""
 }
 
+func (x *ResumeStudyRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 type CancelStudyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}/studies/{study}
@@ -1434,7 +1461,9 @@ type CancelStudyRequest struct {
 	// Makes it safe to send the request again: docs/service.md.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// If set and not the study's present one, the request fails with ABORTED.
-	Etag          string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Check only: nothing is stored, and the answer is what would be.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1488,6 +1517,13 @@ func (x *CancelStudyRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *CancelStudyRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type RunStudyRequest struct {
@@ -3015,7 +3051,7 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"\x06PAUSED\x10\x02\x12\r\n" +
 	"\tCOMPLETED\x10\x03\x12\r\n" +
-	"\tCANCELLED\x10\x04\"\xeb\x01\n" +
+	"\tCANCELLED\x10\x04\"\x89\x02\n" +
 	"\bStudyRun\x12\x1c\n" +
 	"\tevaluator\x18\x01 \x01(\tR\tevaluator\x12\x1a\n" +
 	"\bworkload\x18\x02 \x01(\tR\bworkload\x12'\n" +
@@ -3023,7 +3059,8 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x18\n" +
 	"\aproblem\x18\x05 \x01(\tR\aproblem\x12'\n" +
-	"\x0fworkload_sha256\x18\x06 \x01(\tR\x0eworkloadSha256\"\xc9\x05\n" +
+	"\x0fworkload_sha256\x18\x06 \x01(\tR\x0eworkloadSha256\x12\x1c\n" +
+	"\toperation\x18\a \x01(\tR\toperation\"\xc9\x05\n" +
 	"\tStudySpec\x12!\n" +
 	"\talgorithm\x18\x01 \x01(\tB\x03\xe0A\x01R\talgorithm\x12&\n" +
 	"\ftrial_budget\x18\x02 \x01(\x05B\x03\xe0A\x01R\vtrialBudget\x12\x17\n" +
@@ -3132,22 +3169,25 @@ const file_autosched_v1_study_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"i\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\x93\x01\n" +
 	"\x11PauseStudyRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"j\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x94\x01\n" +
 	"\x12ResumeStudyRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"j\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x94\x01\n" +
 	"\x12CancelStudyRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12\"\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\x03\xe0A\x01R\trequestId\x12\x17\n" +
-	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\"\x83\x02\n" +
+	"\x04etag\x18\x03 \x01(\tB\x03\xe0A\x01R\x04etag\x12(\n" +
+	"\rvalidate_only\x18\x04 \x01(\bB\x03\xe0A\x01R\fvalidateOnly\"\x83\x02\n" +
 	"\x0fRunStudyRequest\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tB\x03\xe0A\x02R\x04name\x12!\n" +
 	"\tevaluator\x18\x02 \x01(\tB\x03\xe0A\x02R\tevaluator\x12\x1f\n" +

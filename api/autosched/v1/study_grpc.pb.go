@@ -68,7 +68,8 @@ type StudyServiceClient interface {
 	CancelStudy(ctx context.Context, in *CancelStudyRequest, opts ...grpc.CallOption) (*Study, error)
 	// RunStudy lets an evaluator of the service measure the trials of a study, until its budget is used or
 	// it is paused or cancelled. A restart of the service goes on with it. Clients may measure trials beside
-	// it. To run it again replaces the evaluator, the workload and the number of trials at a time.
+	// it. To run it again replaces the evaluator, the workload and the number of trials at a time. run.operation
+	// of the answer shows how far it is, and waits for its end.
 	RunStudy(ctx context.Context, in *RunStudyRequest, opts ...grpc.CallOption) (*Study, error)
 	// ListEvaluators lists the evaluators that the configuration of the service names.
 	ListEvaluators(ctx context.Context, in *ListEvaluatorsRequest, opts ...grpc.CallOption) (*ListEvaluatorsResponse, error)
@@ -362,7 +363,8 @@ type StudyServiceServer interface {
 	CancelStudy(context.Context, *CancelStudyRequest) (*Study, error)
 	// RunStudy lets an evaluator of the service measure the trials of a study, until its budget is used or
 	// it is paused or cancelled. A restart of the service goes on with it. Clients may measure trials beside
-	// it. To run it again replaces the evaluator, the workload and the number of trials at a time.
+	// it. To run it again replaces the evaluator, the workload and the number of trials at a time. run.operation
+	// of the answer shows how far it is, and waits for its end.
 	RunStudy(context.Context, *RunStudyRequest) (*Study, error)
 	// ListEvaluators lists the evaluators that the configuration of the service names.
 	ListEvaluators(context.Context, *ListEvaluatorsRequest) (*ListEvaluatorsResponse, error)
