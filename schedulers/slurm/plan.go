@@ -171,7 +171,7 @@ func (p *policy) start(j simulator.ID, nodes set) (fits, ok bool) {
 		if p.now.and(nodes); p.now.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.now.choose(p.chosen[:0], int(s.nodes), p.scratch)
+		p.chosen = p.choose(p.now, p.chosen[:0], int(s.nodes), p.scratch)
 		if fits = true; p.startOn(j, s, p.chosen) {
 			return true, true
 		}
@@ -293,7 +293,7 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes set) bool {
 		if p.now.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.now.choose(p.chosen[:0], int(s.nodes), p.scratch)
+		p.chosen = p.choose(p.now, p.chosen[:0], int(s.nodes), p.scratch)
 		p.stop = slices.DeleteFunc(p.stop[:i+1], func(v simulator.ID) bool {
 			return !slices.ContainsFunc(at(v), func(a workload.NodeGPUs) bool {
 				return slices.Contains(p.chosen, int32(a.Node))
@@ -489,7 +489,7 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 		p.now.and(p.freeFor(j, s))
 		switch {
 		case p.now.count() >= nodes:
-			p.chosen = p.now.choose(p.chosen[:0], nodes, p.scratch)
+			p.chosen = p.choose(p.now, p.chosen[:0], nodes, p.scratch)
 		case p.victims(j, s, p.usableNow):
 		case !reserves:
 			return 0, false
@@ -501,7 +501,7 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 			start = max(at, now+time.Second, p.future.running[last].ends)
 			p.now = append(p.now[:0], p.usableNow...)
 			p.future.until(p.now, last, s.each)
-			p.chosen = p.now.choose(p.chosen[:0], nodes, p.scratch)
+			p.chosen = p.choose(p.now, p.chosen[:0], nodes, p.scratch)
 		}
 		if start <= now {
 			return start, true

@@ -39,6 +39,8 @@ type policy struct {
 	config         *space.Config // what set is made of, nil if it is given
 	shares         *phaseShares  // of Members, else nil
 	backfill, full clock
+	// choose appends a number of the nodes; set.choose, unless a test compares with another way.
+	choose func(nodes set, dst []int32, n int, scratch set) []int32
 
 	v    *simulator.View
 	plan *simulator.Plan
@@ -119,6 +121,9 @@ type shape struct {
 
 func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	p.v, p.plan = v, plan
+	if p.choose == nil {
+		p.choose = set.choose
+	}
 	c := v.Cluster()
 	if p.config != nil {
 		s := Defaults()

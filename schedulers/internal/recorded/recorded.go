@@ -1,0 +1,213 @@
+// Package recorded is runs of a real slurmctld, runs/<workload>.<conf>[.<repeat>].csv under conf/<conf>.conf with a row
+// per start of a job, as tests compare simulations with them. Which instants its cycles and calculations came at is not
+// recorded, so a recording is compared with an ensemble over them.
+package recorded
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// Run is a recording.
+type Run struct {
+	// Jobs make it: their run times are those of their last starts.
+	Jobs   []workload.Job
+	starts []start
+}
+
+// start is that of a job, in seconds but for the job.
+type start struct{ job, submit, start int }
+
+// cluster is what was the same in all recordings.
+func cluster() workload.Cluster {
+	site := workload.Site{QOS: []workload.QOS{{Name: "high", Priority: 100, Preempt: []string{"low"}},
+		{Name: "normal", Priority: 50}, {Name: "low"}},
+		Partitions: []workload.Partition{{Name: "train", DefaultMinutes: 10, MaxMinutes: 7 * 24 * 60}},
+		Accounts:   []workload.Account{{User: "root", Shares: 1}}}
+	for i, shares := range []float64{10, 20, 10, 5, 5, 5, 5, 5} {
+		vc := fmt.Sprintf("vc%d", i+1)
+		site.Accounts = append(site.Accounts, workload.Account{Name: vc, Shares: shares})
+		for k := range 2 {
+			user := fmt.Sprintf("asu%02d", 2*i+k+1)
+			site.Accounts = append(site.Accounts, workload.Account{Name: vc, User: user, Shares: 1})
+		}
+	}
+	site.Accounts = append(site.Accounts, workload.Account{Name: "vc1", User: "root", Shares: 1})
+	return workload.Cluster{Site: site,
+		Groups: []workload.NodeGroup{{Nodes: 16, GPUsPerNode: 8, CPUs: 64, Partition: "train"}}}
+}
+
+// Read reads a run and the jobs that make it.
+func Read(file string) (*Run, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	column := map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	byJob := map[int]int{}
+	var jobs []workload.Job
+	var out []start
+	var bad error
+	for _, row := range rows[1:] {
+		number := func(name string) int {
+			v, err := strconv.Atoi(row[column[name]])
+			if err != nil {
+				bad = fmt.Errorf("%s: %s: %w", file, name, err)
+			}
+			return v
+		}
+		text := func(name string) string { return row[column[name]] }
+		run := time.Duration(max(1, number("end")-number("start"))) * time.Second
+		job, nodes := number("job"), number("nodes")
+		i, again := byJob[job]
+		if !again {
+			i = len(jobs)
+			byJob[job] = i
+			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
+				Submit: time.Duration(number("submit")) * time.Second,
+				GPUs:   workload.GPUs(nodes * number("gpus_per_node")),
+				Requested: workload.Request{NodeCount: int32(nodes), Partition: "train", Account: text("account"),
+					QOS: text("qos"), TimeLimit: time.Duration(number("limit_min")) * time.Minute,
+					Requeue: workload.RequeueRestarts}.Shared()})
+			out = append(out, start{job: job, submit: number("submit"), start: number("start")})
+		}
+		if start := number("start_no"); start == 1 {
+			jobs[i].Submit = time.Duration(number("submit")) * time.Second
+			out[i].submit, out[i].start = number("submit"), number("start")
+			jobs[i].Duration = run
+		} else {
+			jobs[i].Duration = run // that of the last start
+		}
+	}
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return out[a].job - out[b].job })
+	r := &Run{}
+	for _, i := range order {
+		r.Jobs, r.starts = append(r.Jobs, jobs[i]), append(r.starts, out[i])
+	}
+	return r, bad
+}
+
+// MeanWait is the recorded one, in seconds.
+func (r *Run) MeanWait() float64 {
+	sum := 0
+	for _, s := range r.starts {
+		sum += s.start - s.submit
+	}
+	return float64(sum) / float64(len(r.starts))
+}
+
+// Member is how a run of an ensemble compares with the recorded one, in seconds: errors are those of starts.
+type Member struct {
+	MedianError, MeanWait, MeanError float64
+}
+
+// Phases are what a recording does not say.
+type Phases struct {
+	slurm.Phases
+	epilog time.Duration // until the GPUs of a job that ended are free
+	late   func() bool   // whether the next submission arrives a second later
+}
+
+const members = 24
+
+// Ensemble draws the phases of members. The first are those of an idle start; the others are a Latin hypercube:
+// each phase comes from every part of its range equally often.
+func Ensemble(s *slurm.Settings) []Phases {
+	out := []Phases{{slurm.Phases{Backfill: s.BFInterval, Full: s.SchedInterval, Tick: time.Minute}, time.Second,
+		func() bool { return false }}}
+	r := rand.New(rand.NewPCG(1, 16))
+	const others = members - 1
+	backfill, tick, epilog := r.Perm(others), r.Perm(others), r.Perm(others)
+	draw := func(part int, seconds time.Duration) time.Duration {
+		return time.Second * time.Duration(1+(float64(part)+r.Float64())/others*seconds.Seconds())
+	}
+	for i := range others {
+		delays := rand.New(rand.NewPCG(uint64(i), 17))
+		out = append(out, Phases{slurm.Phases{Backfill: draw(backfill[i], s.BFInterval), Full: s.SchedInterval,
+			Tick: draw(tick[i], time.Minute)}, min(1, time.Duration(epilog[i]%3)) * time.Second,
+			func() bool { return delays.Float64() < .15 }})
+	}
+	return out
+}
+
+// Simulate runs a member under a policy of the settings.
+func (r *Run) Simulate(s slurm.Settings, policy func(slurm.Settings) simulator.Policy, of Phases,
+	nodes []workload.NodeEvent) (m Member, err error) {
+	s.Phases = of.Phases
+	jobs := slices.Clone(r.Jobs)
+	for i := range jobs {
+		if of.late() {
+			jobs[i].Submit += time.Second
+		}
+	}
+	w, err := workload.New("recording", time.Time{}, jobs)
+	if err != nil {
+		return m, err
+	}
+	var sim simulator.Sim
+	if err := sim.Start(cluster(), w, policy(s), simulator.Options{Epilog: of.epilog, Nodes: nodes}); err != nil {
+		return m, err
+	}
+	if err := sim.Run(context.Background()); err != nil {
+		return m, err
+	}
+	starts := map[string]int{}
+	for _, o := range sim.Outcomes(nil) {
+		starts[sim.JobName(o.ID)] = int(math.Floor(o.Start.Seconds()))
+	}
+	var errors []float64
+	n := float64(len(r.starts))
+	for _, was := range r.starts {
+		start := starts[fmt.Sprint(was.job)]
+		errors = append(errors, math.Abs(float64(start-was.start)))
+		m.MeanError += errors[len(errors)-1] / n
+		m.MeanWait += float64(start-was.submit) / n
+	}
+	m.MedianError = Median(errors)
+	return m, nil
+}
+
+// Median is the mean of the two in the middle where their number is even.
+func Median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	n := len(x)
+	return (x[(n-1)/2] + x[n/2]) / 2
+}
+
+// Settings reads lines of slurm.conf; not are those that are not simulated.
+func Settings(file string) (s slurm.Settings, not slurm.NotSimulated, err error) {
+	c, err := conf.Read(file, os.ReadFile)
+	if err != nil {
+		return s, nil, err
+	}
+	s = slurm.Defaults()
+	if err := c.Apply(&s); !errors.As(err, &not) && err != nil {
+		return s, nil, err
+	}
+	return s, not, nil
+}
