@@ -80,6 +80,14 @@ func (w *watched) Samples(ctx context.Context, id string, from, to time.Duration
 	return w.samples.Read(ctx, id, samples.Query{From: from, To: to}, f)
 }
 
+func (w *watched) Iterations(ctx context.Context, id string, from, to time.Duration,
+	f func(*telemetry.Iteration) error) error {
+	if w.samples == nil {
+		return nil
+	}
+	return w.samples.Iterations(ctx, id, from, to, f)
+}
+
 // findingID is what the service names findings.
 var findingID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
