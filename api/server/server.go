@@ -230,6 +230,7 @@ func New(o Options) *Server {
 		s.health.SetServingStatus(pb.FindingService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 		s.metrics.registry.MustRegister(s.findings)
 		s.service.OnEvents(s.findings.Events)
+		s.service.OnLook(s.looked)
 		s.findings.Start(&watched{s.service, s.store, s.samples})
 	}
 	if s.reports != nil {

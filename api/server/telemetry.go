@@ -216,7 +216,8 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		return nil, s.statusOf(invalid("samples", "are %d, more than %d: send them in several requests", n, maxSamples))
 	}
 	if n := len(req.GetIterations()); n > maxSamples {
-		return nil, s.statusOf(invalid("iterations", "are %d, more than %d: send them in several requests", n, maxSamples))
+		return nil, s.statusOf(invalid("iterations", "are %d, more than %d: send them in several requests", n,
+			maxSamples))
 	}
 	out := &pb.IngestTelemetryResponse{}
 	all := make([]telemetry.GPUSample, 0, len(req.GetSamples()))

@@ -326,7 +326,8 @@ func TestStragglerInTheService(t *testing.T) {
 	if err := os.WriteFile(path, []byte("job,worker,step,seconds,time\n7,0,99,1,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := runClient(t.Context(), newRootCmd(), "", io.Discard, "telemetry", "import", "prod", path, "--server", address)
+	err := runClient(t.Context(), newRootCmd(), "", io.Discard, "telemetry", "import", "prod", path, "--server",
+		address)
 	if err == nil || !strings.Contains(err.Error(), `step 99 of worker 0 of job "7": end_time: is required`) {
 		t.Errorf("a step without a time: %v", err)
 	}

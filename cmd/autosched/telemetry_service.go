@@ -137,8 +137,9 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 			}
 			out.Stored += got.GetStoredCount()
 			out.Iterations += got.GetStoredIterationCount()
-			if out.Rejected += got.GetRejectedIterationCount(); out.First == "" && len(got.GetRejectedIterations()) > 0 {
-				r := got.GetRejectedIterations()[0]
+			out.Rejected += got.GetRejectedIterationCount()
+			if bad := got.GetRejectedIterations(); out.First == "" && len(bad) > 0 {
+				r := bad[0]
 				p := req.GetIterations()[r.GetIndex()]
 				out.First = fmt.Sprintf("%s: step %d of worker %d of job %q: %s: %s", name, p.GetStep(), p.GetWorker(),
 					p.GetJobId(), r.GetField(), r.GetReason())

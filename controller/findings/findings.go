@@ -266,6 +266,28 @@ func (k *Keeper) Iterations(id string, iterations []telemetry.Iteration) {
 	}
 }
 
+// Guardrail takes in what was measured of a scheduler's configuration since it was applied. Of a revision there is one
+// an hour: others that follow it sooner are left out.
+func (k *Keeper) Guardrail(id string, g patterns.Guardrail) {
+	w := k.watch(id)
+	if w == nil {
+		return
+	}
+	w.in.Lock()
+	after := g.Applied
+	if w.hourly.Revision == g.Revision {
+		after = max(after, w.hourly.Time)
+	}
+	due := g.Time-after >= time.Hour
+	if due {
+		w.hourly = g
+	}
+	w.in.Unlock()
+	if due {
+		w.enqueue(waiting{guardrails: []patterns.Guardrail{g}})
+	}
+}
+
 // Forget drops the findings of a scheduler that is gone.
 func (k *Keeper) Forget(id string) error {
 	k.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -295,6 +296,32 @@ func TestIterations(t *testing.T) {
 	if len(s.notices) != 1 {
 		t.Errorf("notices %q", s.notices)
 	}
+}
+
+// TestGuardrails: a configuration that delays jobs beyond its forecast in three hours of five is found; looks within an
+// hour, and hours of a demand that nothing foresaw, do not count.
+func TestGuardrails(t *testing.T) {
+	s := newSite(t)
+	s.send(job(workload.Submitted, 0, "7", ""))
+	look := func(revision string, applied, age time.Duration, demand bool) {
+		base := time.Duration(zero.UnixNano()) + applied
+		s.Keeper.Guardrail("prod", patterns.Guardrail{Time: base + age, Revision: revision, Applied: base, Name: "delay",
+			Value: 2, Low: math.Inf(-1), High: 1, DemandOutside: demand})
+	}
+	for age := 15 * minute; age < 3*hour; age += 15 * minute {
+		look("1", 0, age, true)
+	}
+	for age := 15 * minute; age < 3*hour; age += 15 * minute {
+		look("2", 3*hour, age, false)
+	}
+	s.settled(1 + 2 + 2)
+	s.send(job(workload.Submitted, 7*hour, "8", ""))
+	s.settled(1 + 2 + 2 + 1)
+	s.all()
+	look("2", 3*hour, 5*hour, false)
+	s.settled(1 + 2 + 2 + 1 + 1)
+	s.send(job(workload.Submitted, 9*hour, "9", ""))
+	s.all("config_regression config_version/2 open")
 }
 
 // TestEndedWhileRead: a job ends between the reading of events and that of samples.

@@ -90,7 +90,9 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 func (w *watch) missed(s *scan) bool {
 	w.in.Lock()
 	defer w.in.Unlock()
-	return slices.ContainsFunc(w.queue.events, func(e workload.Event) bool { return e.Time < s.bound && !s.known[e.ID] })
+	return slices.ContainsFunc(w.queue.events, func(e workload.Event) bool {
+		return e.Time < s.bound && !s.known[e.ID]
+	})
 }
 
 // begin makes the scanner.

@@ -32,12 +32,13 @@ const (
 	unkept   = "unkept"  // findings, for which there was no room
 )
 
-// record is one of an event, a sample and an iteration. Its time is since the scan's zero.
+// record is one of an event, a sample, an iteration and a guardrail. Its time is since the scan's zero.
 type record struct {
 	at        time.Duration
 	event     *workload.Event
 	sample    *telemetry.GPUSample
 	iteration *telemetry.Iteration
+	guardrail *patterns.Guardrail
 }
 
 // waiting are records that came in.
@@ -45,9 +46,12 @@ type waiting struct {
 	events     []workload.Event
 	samples    []telemetry.GPUSample
 	iterations []telemetry.Iteration
+	guardrails []patterns.Guardrail
 }
 
-func (x *waiting) len() int { return len(x.events) + len(x.samples) + len(x.iterations) }
+func (x *waiting) len() int {
+	return len(x.events) + len(x.samples) + len(x.iterations) + len(x.guardrails)
+}
 
 // watch examines the records of a scheduler, in a goroutine of its own.
 type watch struct {
@@ -61,7 +65,8 @@ type watch struct {
 	// What waits has a lock of its own, so that taking it in does not wait for a disk.
 	in     sync.Mutex
 	queue  waiting
-	lost   bool // events were dropped since the last scan of what is stored
+	lost   bool               // events were dropped since the last scan of what is stored
+	hourly patterns.Guardrail // taken in last
 	counts map[string]int64
 
 	mu sync.Mutex // taken before in
@@ -107,7 +112,7 @@ func (w *watch) enqueue(x waiting) {
 		w.lost = w.lost || len(x.events) > 0
 	} else {
 		q.events, q.samples = append(q.events, x.events...), append(q.samples, x.samples...)
-		q.iterations = append(q.iterations, x.iterations...)
+		q.iterations, q.guardrails = append(q.iterations, x.iterations...), append(q.guardrails, x.guardrails...)
 	}
 	w.in.Unlock()
 	w.wakeUp()
@@ -171,6 +176,9 @@ func (w *watch) examine() {
 	}
 	for i := range in.iterations {
 		measured(record{at: in.iterations[i].Time - s.base, iteration: &in.iterations[i]})
+	}
+	for i := range in.guardrails {
+		measured(record{at: in.guardrails[i].Time - s.base, guardrail: &in.guardrails[i]})
 	}
 	w.count(late, was)
 	w.count(tooEarly, early)
@@ -242,8 +250,10 @@ func (w *watch) give(r record) {
 		err = w.scan.Event(&e)
 	case r.sample != nil:
 		err = w.scan.GPU(r.sample)
-	default:
+	case r.iteration != nil:
 		err = w.scan.Iteration(r.iteration)
+	default:
+		err = w.scan.Guardrail(r.guardrail)
 	}
 	if err != nil {
 		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)

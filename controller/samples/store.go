@@ -1,7 +1,7 @@
-// Package samples keeps what GPUs measured, and how long training steps took, by scheduler, in files of an hour of the samples' own time: what comes in
-// is appended to a log; once a later hour has begun, the log becomes one file without repeats, and means of five
-// minutes and of an hour, which are kept for longer. A sample is identified by its GPU and time: one that is sent again
-// counts once.
+// Package samples keeps what GPUs measured, and how long training steps took, by scheduler, in files of an hour of the
+// samples' own time: what comes in is appended to a log; once a later hour has begun, the log becomes one file without
+// repeats, and means of five minutes and of an hour, which are kept for longer. A sample is identified by its GPU and
+// time: one that is sent again counts once.
 package samples
 
 import (

@@ -307,7 +307,8 @@ func TestIterations(t *testing.T) {
 	for k := range 100 {
 		for w := range 3 {
 			want = append(want, telemetry.Iteration{Job: fmt.Sprint("j", w%2), Worker: w, Step: k,
-				Took: time.Duration(k+1) * time.Millisecond, Time: begin + time.Duration(k)*time.Minute + time.Duration(w)})
+				Took: time.Duration(k+1) * time.Millisecond,
+				Time: begin + time.Duration(k)*time.Minute + time.Duration(w)})
 		}
 	}
 	iterations := func(from, to time.Duration) (out []telemetry.Iteration) {
