@@ -47,8 +47,8 @@ func serveForKills(dir string) {
 	}
 	const perDay = 20
 	commits := perDay * len(segments)
-	o := serveOptions{dir: dir, listen: cmp.Or(os.Getenv(killListen), "127.0.0.1:0"), operations: "127.0.0.1:0", workers: 1,
-		pollAfter: time.Second, drain: time.Second,
+	o := serveOptions{dir: dir, listen: cmp.Or(os.Getenv(killListen), "127.0.0.1:0"), operations: "127.0.0.1:0",
+		workers: 1, pollAfter: time.Second, drain: time.Second,
 		decide: func(_ context.Context, in round.Input) (round.Decision, error) {
 			return round.Decision{Config: in.Incumbent.With("starve_limit", space.Num(float64(300+in.Round%9999))),
 				Adopt: true, Ratio: 1.5, Reason: "test"}, nil

@@ -361,8 +361,8 @@ func TestStudyKills(t *testing.T) {
 		for _, of := range k.sent {
 			sent += len(of)
 		}
-		t.Logf("study %d: %d kills of the service, deaths of clients %v, %d results sent, %d trials answered", studies, n,
-			k.deaths, sent, len(k.acked))
+		t.Logf("study %d: %d kills of the service, deaths of clients %v, %d results sent, %d trials answered",
+			studies, n, k.deaths, sent, len(k.acked))
 		if slices.Contains(k.deaths, 0) {
 			t.Errorf("a client was not killed: %v", k.deaths)
 		}
