@@ -66,7 +66,7 @@ func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(
 		return said
 	}
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(errs.String()))
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(errs.text)))
 	}
 	return nil
 }
@@ -113,12 +113,10 @@ func read(r io.Reader, step func(*pb.EvaluateResponse) error) error {
 }
 
 // tail keeps the end of what is written to it.
-type tail struct{ bytes.Buffer }
+type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
-	n := len(p)
-	p = p[max(0, n-maxError):]
-	t.Next(max(0, t.Len()+len(p)-maxError))
-	t.Buffer.Write(p)
-	return n, nil
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-maxError):]
+	return len(p), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -156,11 +157,14 @@ func TestCommandIsKilled(t *testing.T) {
 		}
 	}
 	var end tail
+	var said strings.Builder
 	for i := range 1000 {
-		fmt.Fprintf(&end, "%d ", i)
+		fmt.Fprintf(&said, "%d ", i)
 	}
-	if end.Len() != maxError || !strings.HasSuffix(end.String(), " 999 ") {
-		t.Errorf("kept %d: %q", end.Len(), end.String())
+	// As the output of a program is copied.
+	if _, err := io.Copy(&end, struct{ io.Reader }{strings.NewReader(said.String())}); err != nil ||
+		len(end.text) != maxError || !strings.HasSuffix(string(end.text), " 999 ") {
+		t.Errorf("kept %d (%v): %q", len(end.text), err, end.text)
 	}
 }
 

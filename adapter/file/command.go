@@ -1,7 +1,6 @@
 package file
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,8 +54,8 @@ func (c commands) run(ctx context.Context, words []string, path string) ([]byte,
 	for i, word := range words[1:] {
 		words[1+i] = strings.ReplaceAll(word, "{file}", path)
 	}
-	var out, errs bounded
-	err := program.Run(ctx, c.o.Timeout, words, &out, &errs)
+	out, errs := program.Beginning{Max: maxOutput}, program.Beginning{Max: maxOutput}
+	err := program.Run(ctx, c.o.Timeout, words, nil, &out, &errs)
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
 		said := strings.TrimSpace(errs.String() + " " + out.String())
 		return nil, &exitError{fmt.Errorf("%w: %.500s", err, said)}
@@ -64,14 +63,6 @@ func (c commands) run(ctx context.Context, words []string, path string) ([]byte,
 		return nil, err
 	}
 	return out.Bytes(), nil
-}
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
-	return len(p), nil
 }
 
 // refusedBy marks the failure of a command as a refusal of the values, unless it did not run to its end.

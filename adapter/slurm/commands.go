@@ -1,11 +1,12 @@
 package slurm
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -25,39 +26,25 @@ type Commands struct {
 // maxOutput bounds what a command prints, in bytes: the jobs of a large site.
 const maxOutput = 1 << 28
 
-// errTimeout is wrapped by errors of commands that did not end in time.
-var errTimeout = errors.New("not done in time")
-
 // Run returns what a program prints. Times are in seconds since 1970.
 func (c Commands) Run(ctx context.Context, name string, args ...string) (string, error) {
-	words := append([]string{name}, args...)
-	limit := c.Timeout
-	if limit == 0 {
-		limit = time.Minute
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: within %v", errTimeout, limit))
-	defer cancel()
-	cmd := program.Command(ctx, words)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "S") && foreign(v) })
-	cmd.Env = append(cmd.Env, "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "S") && foreign(v) })
+	env = append(env, "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
 	if c.Conf != "" {
-		cmd.Env = append(cmd.Env, "SLURM_CONF="+c.Conf)
+		env = append(env, "SLURM_CONF="+c.Conf)
 	}
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &limited{&out}, &limited{&errs}
-	err := cmd.Run()
-	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case err != nil:
-		err = fmt.Errorf("%w: %.500s", err, strings.TrimSpace(errs.String()+" "+out.String()))
-	case out.Len() >= maxOutput:
+	out, errs := program.Beginning{Max: maxOutput}, program.Beginning{Max: maxOutput}
+	words := append([]string{name}, args...)
+	err := program.Run(ctx, cmp.Or(c.Timeout, time.Minute), words, env, &out, &errs)
+	if err == nil && !out.Full() {
+		return out.String(), nil
+	}
+	if err == nil {
 		err = errors.New("prints too much")
+	} else if err = errors.Unwrap(err); errors.As(err, new(*exec.ExitError)) { // without the name
+		err = fmt.Errorf("%w: %.500s", err, strings.TrimSpace(errs.String()+" "+out.String()))
 	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", strings.Join(words[:min(3, len(words))], " "), err)
-	}
-	return out.String(), nil
+	return "", fmt.Errorf("%s: %w", strings.Join(words[:min(3, len(words))], " "), err)
 }
 
 // foreign reports whether a variable changes what Slurm's programs print.
@@ -68,14 +55,6 @@ func foreign(v string) bool {
 		}
 	}
 	return false
-}
-
-// limited keeps the beginning of what is written to it.
-type limited struct{ *bytes.Buffer }
-
-func (b *limited) Write(p []byte) (int, error) {
-	b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())])
-	return len(p), nil
 }
 
 // config reads scontrol show config.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
@@ -35,7 +36,7 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 	staged.Conf = top
 	_, err = staged.Run(ctx, "scontrol", "ping")
 	if err != nil && !strings.Contains(err.Error(), " is UP") && !strings.Contains(err.Error(), " is DOWN") {
-		if errors.Is(err, errTimeout) {
+		if errors.As(err, new(program.TimeoutError)) {
 			return fmt.Errorf("stage: %w", err)
 		}
 		return fmt.Errorf("%w: Slurm does not read the file: %v", client.ErrRefused, err)

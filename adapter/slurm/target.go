@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
@@ -152,7 +153,7 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 	bounded := t.Commands
 	bounded.Timeout = t.ReconfigureTimeout
 	if _, err := bounded.Run(ctx, command[0], command[1:]...); err != nil {
-		if errors.Is(err, errTimeout) {
+		if errors.As(err, new(program.TimeoutError)) {
 			return err // it may not have been read
 		}
 		if up, _ := t.up(ctx); !up {

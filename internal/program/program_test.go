@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 			x.timeout = time.Minute
 		}
 		var out, errs bytes.Buffer
-		err := Run(t.Context(), x.timeout, strings.Split(x.words, "|"), &out, &errs)
+		err := Run(t.Context(), x.timeout, strings.Split(x.words, "|"), nil, &out, &errs)
 		if out.String() != x.out || (err == nil) != (x.err == "") ||
 			err != nil && !strings.HasPrefix(err.Error(), x.err) {
 			t.Errorf("%s: %q, %v", x.words, &out, err)
@@ -37,9 +37,18 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: ran and failed is %v", x.words, got)
 		}
 	}
+	short := Beginning{Max: 4}
+	if err := Run(t.Context(), time.Minute, []string{"sh", "-c", "echo $A; echo $A"}, []string{"A=abc"}, &short,
+		nil); err != nil || short.String() != "abc\n" {
+		t.Errorf("%q %v", short.String(), err)
+	}
+	if err := Run(t.Context(), time.Millisecond, []string{"sleep", "60"}, nil, nil, nil); !errors.As(err,
+		new(TimeoutError)) {
+		t.Errorf("at the timeout: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Run(ctx, time.Minute, []string{"sleep", "60"}, nil, nil); !errors.Is(err, context.Canceled) {
+	if err := Run(ctx, time.Minute, []string{"sleep", "60"}, nil, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that ended: %v", err)
 	}
 }
