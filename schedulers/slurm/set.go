@@ -71,6 +71,10 @@ func (s *Settings) Set(key, value string) error {
 		}
 	case "jobrequeue":
 		_, err = oneOf(value, "1", "1")
+	case "completewait", "overtimelimit": // scontrol shows their units, too
+		if n, _, _ := strings.Cut(value, " "); n != "0" {
+			err = notSimulated("%q is not simulated, want 0", value)
+		}
 	case "schedulertype":
 		_, err = oneOf(value, "sched/backfill", "sched/backfill")
 	case "selecttype":

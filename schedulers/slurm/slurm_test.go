@@ -328,6 +328,9 @@ func TestNotSimulated(t *testing.T) {
 		"PreemptExemptTime=-1":                {},
 		"PreemptExemptTime=00:00:00":          {},
 		"PreemptExemptTime=01:00:00":          {[]string{"01:00:00"}, nil},
+		"CompleteWait=0 sec":                  {},
+		"CompleteWait=32":                     {[]string{"completewait"}, nil},
+		"OverTimeLimit=UNLIMITED":             {[]string{"overtimelimit"}, nil},
 		"PriorityFavorSmall=TRUE":             {nil, func(s *Settings) { s.PriorityFavorSmall = true }},
 		"PriorityParameters=x":                {[]string{"priorityparameters"}, nil},
 	} {

@@ -271,6 +271,12 @@ func (c *Config) Fixed() (settings map[string]string, notes []string) {
 	for _, key := range []string{SchedulerParameters, WeightTRES} {
 		add(key, site[key])
 	}
+	for _, key := range []string{"CompleteWait", "OverTimeLimit"} { // which have one value that is simulated
+		if value := c.Get(key); value != "" {
+			add(key, []string{value})
+			delete(settings, key)
+		}
+	}
 	return settings, notes
 }
 
@@ -300,7 +306,7 @@ func (c *Config) Apply(s *slurm.Settings) error {
 // schedules reports whether a key is about scheduling.
 func schedules(key string) bool {
 	key = strings.ToLower(key)
-	return key == "jobrequeue" || key == "fairsharedampeningfactor" ||
+	return slices.Contains([]string{"jobrequeue", "fairsharedampeningfactor", "completewait", "overtimelimit"}, key) ||
 		slices.ContainsFunc([]string{"priority", "preempt", "schedulerparameters", "schedulertype", "selecttype"},
 			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
