@@ -96,6 +96,9 @@ func (f *folded) observe(e *jobEvent, now time.Duration) {
 	switch {
 	case runs && !f.Running:
 		f.start(e, now)
+		if e.hasAttained && f.Starts == 1 { // its start was not seen
+			f.ran(now, e.attained)
+		}
 	case !runs && f.Running:
 		f.preempt(now, e)
 	case runs && len(e.placement) > 0:
@@ -105,6 +108,12 @@ func (f *folded) observe(e *jobEvent, now time.Duration) {
 			f.Resizes, f.Since = f.Resizes+1, now
 		}
 	}
+}
+
+// ran takes a running job to have run since it had the service, or was submitted.
+func (f *folded) ran(now, attained time.Duration) {
+	f.RunTime = min(attained/time.Duration(f.Held), f.WaitTime)
+	f.Since, f.WaitTime = now-f.RunTime, f.WaitTime-f.RunTime
 }
 
 func (f *folded) start(e *jobEvent, now time.Duration) {

@@ -100,6 +100,32 @@ func TestLedgerKnowsForWhichNodesJobsWait(t *testing.T) {
 	}
 }
 
+// TestRunTimeOfSnapshot: a job whose start is not known, as the store was lost, runs for as long as its service says, at
+// most since its submission; one whose start is known, since then.
+func TestRunTimeOfSnapshot(t *testing.T) {
+	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	for name, c := range map[string]struct {
+		attained, since int
+		before          []Event
+	}{
+		"lost":             {120, 140, nil},
+		"more than it can": {900, 100, nil},
+		"nothing":          {0, 200, nil},
+		"known":            {120, 150, []Event{ev(Submitted, "a", 100), ev(Started, "a", 150)}},
+	} {
+		one := ev(Started, "a", 200)
+		one.Job.Submit, one.Attained, one.HasAttained = s(100), s(c.attained), true
+		l := NewLedger(testCluster)
+		apply(t, l, append(c.before,
+			Event{ID: "snapshot", Kind: TakenSnapshot, Time: s(200), Active: []Event{one}})...)
+		j := l.State(s(250)).Jobs[0]
+		if j.Since != s(c.since) || j.RunTime != s(250-c.since) || j.WaitTime != s(c.since-100) ||
+			j.Attained != s(c.attained)+s(50)*time.Duration(j.Held) {
+			t.Errorf("%s: %+v", name, j)
+		}
+	}
+}
+
 // TestLedgerKnowsPairs: a pair lasts until the job that was there first has left.
 func TestLedgerKnowsPairs(t *testing.T) {
 	join := ev(Started, "b", 30)
