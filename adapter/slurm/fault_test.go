@@ -45,8 +45,29 @@ func TestSlurmChild(t *testing.T) {
 	fmt.Println("applied", err)
 }
 
-// TestSlurmKilled kills the adapter and slurmctld at each step of an application, and restarts both as systemd does: a
-// valid configuration is in force within 30 s, and jobs go on.
+// killer is a scontrol in whose midst the adapter, slurmctld or both are killed: inside a reconfiguration, when it has
+// been asked for and nothing is known of it, or at the second look of the watch over slurmctld that follows. It takes
+// effect while the file "armed" is there.
+const killer = `#!/bin/sh
+cd %[1]q || exit
+strike() {
+	case $(cat whom) in slurmctld|both) kill -9 "$(cat %[3]q)" ;; esac
+	case $(cat whom) in adapter|both) kill -9 $PPID ;; esac
+	rm -f armed looks
+}
+if [ -e armed ]; then
+	case "$1 $(cat armed)" in
+	"reconfigure inside") %[2]s "$@" & sleep 0.01; strike; wait; exit ;;
+	"reconfigure watch") touch looks ;;
+	"ping watch") [ -e looks ] && { [ -s looks ] && strike || echo >looks; } ;;
+	esac
+fi
+exec %[2]s "$@"
+`
+
+// TestSlurmKilled kills the adapter and slurmctld at each step of an application, inside the reconfiguration and during
+// the watch that follows it, and restarts both as systemd does: a valid configuration is in force within 30 s, and jobs
+// go on.
 func TestSlurmKilled(t *testing.T) {
 	l := start(t)
 	before := space.Values{weightAge: space.Num(2000), interval: space.Num(2)}
@@ -59,14 +80,43 @@ func TestSlurmKilled(t *testing.T) {
 		}
 	}
 	apply()
-	steps := []string{"checked", "kept", "noted", "written", "reloaded", "read", "done"}
+	scontrol, err := exec.LookPath("scontrol")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("scontrol", fmt.Sprintf(killer, bin, scontrol, filepath.Join(filepath.Dir(l.Conf()), "run", "slurmctld.pid")))
+	steps := []string{"checked", "kept", "noted", "written", "inside", "watch", "reloaded", "read", "done"}
 	whoms := []string{"adapter", "slurmctld", "both"}
 	for _, step := range steps {
 		for _, whom := range whoms {
 			ctx, stop := context.WithCancel(t.Context())
 			restarts := l.Supervise(ctx)
 			var began time.Time
-			if whom == "slurmctld" {
+			if between := step == "inside" || step == "watch"; between {
+				put("whom", whom)
+				put("armed", step)
+				cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmChild$", "-test.v")
+				cmd.Env = append(os.Environ(), killedAt+"=none", "TEST_CONF="+l.o.Conf, "TEST_INCLUDE="+l.o.Include,
+					"TEST_LOG="+l.o.Log, "PATH="+bin+":"+os.Getenv("PATH"))
+				out, err := cmd.CombinedOutput()
+				began = time.Now()
+				if _, there := os.Stat(filepath.Join(bin, "armed")); there == nil {
+					t.Fatalf("%s, %s: nothing was killed: %v %s", step, whom, err, out)
+				}
+				if whom == "slurmctld" {
+					t.Logf("slurmctld killed at %s: %s", step, out)
+				} else if !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+					t.Fatalf("%s, %s: the child is not killed: %v %s", step, whom, err, out)
+				} else if err := Recover(t.Context(), l.o); err != nil { // the adapter's start
+					t.Fatalf("%s, %s: %v", step, whom, err)
+				}
+			} else if whom == "slurmctld" {
 				d := l.open()
 				d.OnStep(func(at string) {
 					if at == step {
@@ -231,12 +281,18 @@ func TestSlurmFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer full.Close()
+		defer func() { _ = full.Close() }()
 		if _, err := full.Apply(t.Context(), l.configuration(values(7000))); err != nil {
 			t.Fatal(err)
 		}
 		fill := filepath.Join(dir, "fill")
-		for _, step := range []string{"", "checked", "kept", "noted"} {
+		// Before the file is in place nothing changes; after that what is in force and the file are one.
+		for _, step := range []string{"", "checked", "kept", "noted", "written", "reloaded", "read"} {
+			was, now := "7000", "8000"
+			installed := step == "written" || step == "reloaded" || step == "read"
+			if !installed {
+				now = was
+			}
 			full.OnStep(func(at string) {
 				if at == step {
 					l.fill(fill)
@@ -251,13 +307,23 @@ func TestSlurmFaults(t *testing.T) {
 				t.Errorf("full when %q: %v, want a failure that is tried again", step, err)
 			}
 			l.works()
-			l.inForce("PriorityWeightAge", "7000")
-			if got := l.included("PriorityWeightAge"); got != "7000" {
+			l.inForce("PriorityWeightAge", now)
+			if got := l.included("PriorityWeightAge"); got != now {
 				t.Errorf("the file has %s", got)
 			}
 			if err := os.Remove(fill); err != nil {
 				t.Fatal(err)
 			}
+			if !installed {
+				continue
+			}
+			// The adapter's restart: its notes are of an application that did not end.
+			full.OnStep(func(string) {})
+			_ = full.Close()
+			if full, err = Open(t.Context(), l.o); err != nil {
+				t.Fatal(err)
+			}
+			l.inForce("PriorityWeightAge", was)
 		}
 		full.OnStep(func(string) {})
 		if _, err := full.Apply(t.Context(), l.configuration(values(9000))); err != nil {

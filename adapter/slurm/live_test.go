@@ -44,7 +44,11 @@ func start(t *testing.T, tuned ...string) *live {
 	if !slurmtest.Full() && t.Name() != "TestSlurm" {
 		t.Skip("of make slurm")
 	}
-	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: 4,
+	nodes := 16
+	if !slurmtest.Full() {
+		nodes = 4
+	}
+	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: nodes,
 		Include:  "PriorityWeightAge=1000\nSchedulerParameters=bf_interval=2,bf_continue\n",
 		Accounts: []slurmtest.Account{{Name: "vc1", Users: []string{owner}}},
 		QOS:      map[string]int{"high": 100, "low": 10}})

@@ -184,10 +184,11 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 		}
 		events = append(events, p.state.feedNodes(nodes, outages, at)...)
 	}
+	p.state.settled = away == nil && sdiag.queue == 0
 	jobs, resync := p.state.feed(rows, reasons, now)
 	events = append(events, jobs...)
 	next = p.state.Since
-	if away == nil && sdiag.queue == 0 { // nothing is on its way to slurmdbd
+	if p.state.settled {
 		next = now.Add(-lag)
 		events = append(events, p.beat(next))
 	}

@@ -23,6 +23,8 @@ type tracker struct {
 	Nodes        map[string]node `json:"nodes"`
 	// Polled is when the nodes were looked at last.
 	Polled time.Time `json:"polled,omitzero"`
+	// settled: nothing is on its way to slurmdbd, as far as slurmctld says.
+	settled bool
 }
 
 // job is what has been reported of a job.
@@ -160,14 +162,16 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 		}
 	}
 	if r.ended() && !strings.HasPrefix(r.state, "PENDING") {
-		t.end(j, r, &at, later, event)
+		_, requeued := reasons[r.key]
+		t.end(j, r, &at, later, t.settled && !requeued, event)
 	}
 	j.Rows[r.db] = at
 	return events, resync
 }
 
-// end takes over that a row ended.
-func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event_Kind, string, time.Time) *pb.Event) {
+// end takes over that a row ended. last reports that no later one is to come, as far as slurmctld and slurmdbd say.
+func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
+	event func(pb.Event_Kind, string, time.Time) *pb.Event) {
 	id := fmt.Sprint(r.db, "/ended")
 	stop := func() {
 		j.Attained = j.attained(r.end)
@@ -187,8 +191,8 @@ func (t *tracker) end(j *job, r *row, at *phase, later bool, event func(pb.Event
 		if !t.KeepProgress {
 			j.Attained = 0
 		}
-	case (r.state == "PREEMPTED" || r.state == "NODE_FAIL") && j.Doubt != r.db:
-		j.Doubt = r.db // it may be requeued: the next listing shows that
+	case (r.state == "PREEMPTED" || r.state == "NODE_FAIL") && (j.Doubt != r.db || !last):
+		j.Doubt = r.db // it may be requeued: a later listing shows that
 		return
 	default:
 		if j.Submitted {

@@ -157,10 +157,21 @@ func TestSnapshotAttained(t *testing.T) {
 	}
 }
 
-func TestNodeFailsWithoutRequeue(t *testing.T) {
-	c := &tracker{Cluster: "c"}
-	same(t, reported(c, 125, nil, "7 7 NODE_FAIL 100 100 110 120 4 g1 1"), "100 SUBMITTED 7/100", "110 STARTED 7/100")
-	same(t, reported(c, 140, nil, "7 7 NODE_FAIL 100 100 110 120 4 g1 1"), "120 FINISHED 7/100")
+// TestRequeuedLater: a job whose row ended has ended once slurmctld and slurmdbd have no other: the row of its requeue
+// may take its time, as after slurmdbd was away.
+func TestRequeuedLater(t *testing.T) {
+	const failed = "7 7 NODE_FAIL 100 100 110 120 4 g1 1"
+	c := &tracker{Cluster: "c", settled: true}
+	same(t, reported(c, 125, nil, failed), "100 SUBMITTED 7/100", "110 STARTED 7/100")
+	same(t, reported(c, 130, map[string]string{"7": "BeginTime"}, failed)) // slurmctld has it
+	c.settled = false
+	same(t, reported(c, 140, nil, failed)) // or what it knows is on its way
+	same(t, reported(c, 150, nil, failed, "7 7 RUNNING 120 120 141 Unknown 4 g2 3"), "120 PREEMPTED 7/100",
+		"141 RESUMED 7/100")
+
+	c = &tracker{Cluster: "c", settled: true}
+	same(t, reported(c, 125, nil, failed), "100 SUBMITTED 7/100", "110 STARTED 7/100")
+	same(t, reported(c, 140, nil, failed), "120 FINISHED 7/100")
 }
 
 // Jobs that wait for something else than the scheduler are not submitted to it until they wait for it.

@@ -28,10 +28,6 @@ func TestMain(m *testing.M) {
 		serveForKills(dir)
 		return
 	}
-	if address := os.Getenv(studyClientOf); address != "" {
-		studyClient(address, os.Getenv(studyClientName))
-		return
-	}
 	os.Exit(m.Run())
 }
 

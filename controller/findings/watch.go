@@ -15,7 +15,7 @@ import (
 const (
 	// hold is for how long records wait for earlier ones, in their own time.
 	hold = 2 * time.Minute
-	// ahead is how far samples and iterations may be ahead of the service's clock and of the latest event.
+	// ahead is how far samples may be ahead of the service's clock and of the latest event.
 	ahead = 10 * time.Minute
 	// enoughGaps show the period of samples.
 	enoughGaps = 50
@@ -26,31 +26,17 @@ const (
 // The results that counts has.
 const (
 	examined = "examined"
-	late     = "late"    // samples and iterations that came after later ones were examined
-	tooEarly = "ahead"   // samples and iterations
+	late     = "late"    // samples that came after later ones were examined
+	tooEarly = "ahead"   // samples
 	dropped  = "dropped" // there was no room
 	unkept   = "unkept"  // findings, for which there was no room
 )
 
-// record is one of an event, a sample, an iteration and a guardrail. Its time is since the scan's zero.
+// record is an event or a sample. Its time is since the scan's zero.
 type record struct {
-	at        time.Duration
-	event     *workload.Event
-	sample    *telemetry.GPUSample
-	iteration *telemetry.Iteration
-	guardrail *patterns.Guardrail
-}
-
-// waiting are records that came in.
-type waiting struct {
-	events     []workload.Event
-	samples    []telemetry.GPUSample
-	iterations []telemetry.Iteration
-	guardrails []patterns.Guardrail
-}
-
-func (x *waiting) len() int {
-	return len(x.events) + len(x.samples) + len(x.iterations) + len(x.guardrails)
+	at     time.Duration
+	event  *workload.Event
+	sample *telemetry.GPUSample
 }
 
 // watch examines the records of a scheduler, in a goroutine of its own.
@@ -63,11 +49,11 @@ type watch struct {
 	wake   chan struct{}
 
 	// What waits has a lock of its own, so that taking it in does not wait for a disk.
-	in     sync.Mutex
-	queue  waiting
-	lost   bool               // events were dropped since the last scan of what is stored
-	hourly patterns.Guardrail // taken in last
-	counts map[string]int64
+	in      sync.Mutex
+	events  []workload.Event
+	samples []telemetry.GPUSample
+	lost    bool // events were dropped since the last scan of what is stored
+	counts  map[string]int64
 
 	mu sync.Mutex // taken before in
 	list
@@ -105,14 +91,13 @@ func (w *watch) wakeUp() {
 }
 
 // enqueue adds records to those that wait, or drops them.
-func (w *watch) enqueue(x waiting) {
+func (w *watch) enqueue(events []workload.Event, samples []telemetry.GPUSample) {
 	w.in.Lock()
-	if q, n := &w.queue, x.len(); q.len()+n > maxQueue {
+	if n := len(events) + len(samples); len(w.events)+len(w.samples)+n > maxQueue {
 		w.counts[dropped] += int64(n)
-		w.lost = w.lost || len(x.events) > 0
+		w.lost = w.lost || len(events) > 0
 	} else {
-		q.events, q.samples = append(q.events, x.events...), append(q.samples, x.samples...)
-		q.iterations, q.guardrails = append(q.iterations, x.iterations...), append(q.guardrails, x.guardrails...)
+		w.events, w.samples = append(w.events, events...), append(w.samples, samples...)
 	}
 	w.in.Unlock()
 	w.wakeUp()
@@ -136,8 +121,8 @@ func (w *watch) examine() {
 	k := w.keeper
 	of, err := k.source.Scheduler(w.id)
 	if err != nil { // it is quarantined or gone
-		in, _ := w.take()
-		w.count(dropped, in.len())
+		events, samples, _ := w.take()
+		w.count(dropped, len(events)+len(samples))
 		return
 	}
 	w.in.Lock()
@@ -149,11 +134,11 @@ func (w *watch) examine() {
 	if w.ctx.Err() != nil || w.scan == nil {
 		return
 	}
-	in, now := w.take()
+	events, samples, now := w.take()
 	s := w.scan
-	for i := range in.events {
-		if e := &in.events[i]; !s.known[e.ID] {
-			s.hold(record{at: e.Time, event: e})
+	for i := range events {
+		if !s.known[events[i].ID] {
+			s.hold(record{at: events[i].Time, event: &events[i]})
 		}
 	}
 	if now.Sub(w.scanned) > time.Minute {
@@ -161,8 +146,8 @@ func (w *watch) examine() {
 	}
 	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead
 	was, early := 0, 0
-	measured := func(r record) {
-		switch {
+	for i := range samples {
+		switch r := (record{at: samples[i].Time - s.base, sample: &samples[i]}); {
 		case s.begun && r.at < s.bound:
 			was++
 		case r.at > latest:
@@ -171,18 +156,9 @@ func (w *watch) examine() {
 			s.hold(r)
 		}
 	}
-	for i := range in.samples {
-		measured(record{at: in.samples[i].Time - s.base, sample: &in.samples[i]})
-	}
-	for i := range in.iterations {
-		measured(record{at: in.iterations[i].Time - s.base, iteration: &in.iterations[i]})
-	}
-	for i := range in.guardrails {
-		measured(record{at: in.guardrails[i].Time - s.base, guardrail: &in.guardrails[i]})
-	}
 	w.count(late, was)
 	w.count(tooEarly, early)
-	w.count(examined, in.len()-was-early)
+	w.count(examined, len(events)+len(samples)-was-early)
 	w.flush()
 	if period := s.gaps.period(); s.guessed && period != 0 && period != s.period {
 		w.restart(of, period)
@@ -191,12 +167,12 @@ func (w *watch) examine() {
 }
 
 // take takes what waits.
-func (w *watch) take() (waiting, time.Time) {
+func (w *watch) take() ([]workload.Event, []telemetry.GPUSample, time.Time) {
 	w.in.Lock()
 	defer w.in.Unlock()
-	in := w.queue
-	w.queue = waiting{}
-	return in, w.keeper.o.Now()
+	events, samples := w.events, w.samples
+	w.events, w.samples = nil, nil
+	return events, samples, w.keeper.o.Now()
 }
 
 func (w *watch) count(what string, n int) {
@@ -210,7 +186,7 @@ func (s *scan) hold(r record) {
 	if r.event != nil {
 		s.event = max(s.event, r.at)
 		r.at = max(r.at, s.bound) // one that comes late counts from when it came
-	} else if s.guessed && r.sample != nil {
+	} else if s.guessed {
 		s.gaps.add(r.sample)
 	}
 	if !s.begun {
@@ -243,17 +219,12 @@ func (w *watch) flush() {
 // give gives a record to the scanner. What it refuses is logged: it was checked before it was stored.
 func (w *watch) give(r record) {
 	var err error
-	switch {
-	case r.event != nil:
+	if r.event != nil {
 		e := *r.event
 		e.Time = r.at
 		err = w.scan.Event(&e)
-	case r.sample != nil:
+	} else {
 		err = w.scan.GPU(r.sample)
-	case r.iteration != nil:
-		err = w.scan.Iteration(r.iteration)
-	default:
-		err = w.scan.Guardrail(r.guardrail)
 	}
 	if err != nil {
 		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)

@@ -37,10 +37,8 @@ var (
 )
 
 // appendFrame appends the frame of samples that are in order.
-func appendFrame(dst []byte, all []telemetry.GPUSample) []byte { return frame(dst, encode(nil, all)) }
-
-// frame appends the frame of a payload.
-func frame(dst, payload []byte) []byte {
+func appendFrame(dst []byte, all []telemetry.GPUSample) []byte {
+	payload := encode(nil, all)
 	start := len(dst)
 	dst = append(dst, make([]byte, headSize+1)...)
 	if len(payload) < worthIt {
