@@ -38,9 +38,9 @@ func TestNativeGolden(t *testing.T) {
 // TestNativeRoundTrip: what is read from a rendered file is the configuration that it was rendered of, for
 // every preset and for random ones, and is rendered to the same bytes.
 func TestNativeRoundTrip(t *testing.T) {
-	n := 1000
-	if os.Getenv("AUTOSCHED_LONG") == "1" {
-		n = 10_000
+	n := 10_000
+	if testing.Short() {
+		n = 1000
 	}
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
