@@ -100,8 +100,8 @@ func TestLedgerKnowsForWhichNodesJobsWait(t *testing.T) {
 	}
 }
 
-// TestRunTimeOfSnapshot: a job whose start is not known, as the store was lost, runs for as long as its service says, at
-// most since its submission; one whose start is known, since then.
+// TestRunTimeOfSnapshot: a job whose start is not known, as the store was lost, runs for as long as its service says,
+// at most since its submission; one whose start is known, since then.
 func TestRunTimeOfSnapshot(t *testing.T) {
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	for name, c := range map[string]struct {

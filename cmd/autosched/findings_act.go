@@ -164,7 +164,7 @@ func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdou
 	if f.json {
 		stdout = stderr // its own output is the result
 	}
-	failed := programs.Run(ctx, o.within, out.Command, stdout, stderr)
+	failed := programs.Run(ctx, o.within, out.Command, nil, stdout, stderr)
 	reason := actDone + line
 	if failed != nil {
 		reason = actFailed + strings.TrimPrefix(failed.Error(), out.Command[0]+": ") + ": " + line
