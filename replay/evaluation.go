@@ -351,12 +351,15 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	return spent + l.spent, nil
 }
 
+// MaxRatio stands for ratios above it, those to 0 among them: JSON holds no infinity.
+const MaxRatio = 1e9
+
 // finite replaces values that JSON cannot hold.
 func finite(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
 	}
-	return max(0, min(v, 1e9))
+	return max(0, min(v, MaxRatio))
 }
 
 // measure summarises the outcomes of the counted jobs.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/replay"
 )
 
 // printDecisions prints the tables of a matrix.
@@ -80,10 +81,13 @@ func printDecisions(w io.Writer, m *lab.Matrix, cells []lab.Cell) error {
 	return nil
 }
 
-// known formats a value, a NaN as nothing.
+// known formats a value, a NaN as nothing, and a ratio to 0 as infinite.
 func known(format string, v float64) string {
-	if math.IsNaN(v) {
+	switch {
+	case math.IsNaN(v):
 		return ""
+	case v >= replay.MaxRatio:
+		return "inf"
 	}
 	return fmt.Sprintf(format, v)
 }
