@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -29,7 +30,7 @@ const (
 // is killed with all that it started.
 func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error {
 	if len(req.GetWorkloadJobs()) > 0 {
-		file, err := jobsFile(req.GetWorkloadJobs())
+		file, err := jobsFile(e.Jobs, req.GetWorkloadJobs())
 		if err != nil {
 			return fmt.Errorf("%w: jobs of the workload: %w", ErrUnavailable, err)
 		}
@@ -71,13 +72,21 @@ func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(
 	return nil
 }
 
-// jobsFile writes jobs that gzip compressed into a temporary file.
-func jobsFile(jobs []byte) (path string, err error) {
+// jobsFile writes jobs that gzip compressed into a file of its own in a directory.
+func jobsFile(dir string, jobs []byte) (path string, err error) {
+	if dir != "" { // for a command that runs elsewhere
+		if dir, err = filepath.Abs(dir); err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	in, err := gzip.NewReader(bytes.NewReader(jobs))
 	if err != nil {
 		return "", err
 	}
-	out, err := os.CreateTemp("", "autosched-workload-*.csv")
+	out, err := os.CreateTemp(dir, "autosched-workload-*.csv")
 	if err != nil {
 		return "", err
 	}

@@ -42,6 +42,9 @@ type Evaluator struct {
 	Deadline time.Duration `yaml:"deadline"`
 	// Trials is how many trials it measures at a time; 1 if 0.
 	Trials int `yaml:"parallel-trials"`
+	// Jobs is the directory of the files of jobs that commands read, made if there is none; that of temporary files if
+	// empty. What a kill leaves there is the caller's to remove.
+	Jobs string `yaml:"-"`
 
 	conn *grpc.ClientConn
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -308,6 +309,9 @@ func (o *serveOptions) readAgents() ([]push.Agent, error) {
 	return agents, nil
 }
 
+// evaluations is the directory of the jobs that evaluators are measuring on.
+func (o *serveOptions) evaluations() string { return filepath.Join(o.dir, "evaluations") }
+
 // openEvaluators reads the evaluators and makes them ready; none without a file. Close closes them.
 func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close func(), err error) {
 	close = func() {}
@@ -325,6 +329,7 @@ func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close 
 	}
 	all = map[string]server.Evaluator{}
 	for _, e := range list {
+		e.Jobs = o.evaluations()
 		if err := e.Open(); err != nil {
 			close()
 			return nil, func() {}, fmt.Errorf("--evaluators: %s: %s: %w", o.evaluators, e.ID, err)
@@ -422,6 +427,9 @@ func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
 		log.Info("new epoch of the store", "why", why, "epoch", repo.Epoch().Counter)
 	}
 	defer func() { err = errors.Join(err, repo.Close()) }()
+	if err := os.RemoveAll(o.evaluations()); err != nil { // what a kill left there
+		return err
+	}
 	decide := o.decide
 	if decide == nil {
 		decide = round.DecideOnline

@@ -95,8 +95,11 @@ func TestStudyRunOnWorkload(t *testing.T) {
 		}
 		return path
 	}
-	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
-	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+	files := filepath.Join(dir, "data", "evaluations") // a service that was killed left a file there
+	if err := os.MkdirAll(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(files, "left.csv"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	script := write("measure.sh", `read -r line
@@ -138,7 +141,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	run("", "workload", "upload", "mine/july", write("other.csv", header+"a,2025-03-03T09:00:00Z,60,1\n"))
 	eventually(t, func() string { return run("", "study", "get", "mine/second") }, "has other jobs than")
 	run("", "study", "cancel", "mine/second")
-	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {
 		t.Errorf("files of jobs are left: %v %v", left, err)
 	}
 }
