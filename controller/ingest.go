@@ -15,6 +15,7 @@ import (
 
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -54,6 +55,17 @@ type ingestCall struct {
 // OnEvents has f called with events of a scheduler once they are stored, in their order, with times since its Zero. f
 // must neither change nor keep the slice, nor wait. It is set before events come in.
 func (s *Service) OnEvents(f func(id string, events []workload.Event)) { s.taken = f }
+
+// Look is what the judge found of a configuration that was adopted.
+type Look struct {
+	Revision    int64
+	Applied, At time.Time // in event time
+	Verdict     round.Verdict
+}
+
+// OnLook has f called with each look at a configuration of a scheduler, once it is stored. f must not wait. It is set
+// before events come in.
+func (s *Service) OnLook(f func(id string, l Look)) { s.looked = f }
 
 // Ingest stores events and returns when they are durable. Times in events are
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones

@@ -83,8 +83,9 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 	}
 	var trial *rollout.Probation
 	var promised json.RawMessage
+	var since time.Duration
 	err = s.simulate(m, func() error {
-		trial, promised, err = s.judge(turns, m, v, c, ledger, mark)
+		trial, since, promised, err = s.judge(turns, m, v, c, ledger, mark)
 		return err
 	})
 	if cause := context.Cause(turns); err != nil && isDropped(cause) {
@@ -113,32 +114,38 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 		}
 		return change, err
 	})
+	if err == nil && result != "" && s.looked != nil {
+		s.looked(m.id, Look{Revision: c.Revision, Applied: v.Zero.Add(since), At: v.Zero.Add(mark),
+			Verdict: trial.Verdict})
+	}
 	return result, err
 }
 
-// judge looks at a revision on trial, or puts it on trial, whose prediction it returns then.
+// judge looks at a revision on trial, which was applied at since, or puts it on trial, whose prediction it returns
+// then.
 func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
+	mark time.Duration) (trial *rollout.Probation, since time.Duration, promised json.RawMessage, err error) {
 	if v.Probation == nil || v.Probation.Revision != c.Revision {
-		return s.begin(ctx, m, v, c, ledger, mark)
+		trial, promised, err = s.begin(ctx, m, v, c, ledger, mark)
+		return trial, 0, promised, err
 	}
 	t := *v.Probation
 	p, err := round.ReadPrediction(c.Evidence.Prediction, v.space)
 	if err != nil {
-		return nil, nil, fmt.Errorf("controller: prediction of revision %d: %w", c.Revision, err)
+		return nil, 0, nil, fmt.Errorf("controller: prediction of revision %d: %w", c.Revision, err)
 	}
 	watch := round.Probation{Prediction: p, Next: t.Next, Verdict: t.Verdict}
 	if t.Ended = watch.Over(mark); t.Ended != "" {
-		return &t, nil, nil
+		return &t, p.At, nil, nil
 	}
 	seen, _, err := s.sees(v, ledger, mark)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	t.Verdict, err = watch.Look(ctx, round.JudgeInput{Snapshot: seen, Scheduler: v.Type,
 		Goal: v.goal, Seed: v.Policy.Seed})
 	t.Next = watch.Next
-	return &t, nil, err
+	return &t, p.At, nil, err
 }
 
 // begin predicts what is expected of a revision from the instant on at which it took

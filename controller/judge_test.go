@@ -174,7 +174,14 @@ func TestRegressionIsTakenBack(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	rounds := map[int]round.Input{}
 	c := simulate(t, controller.Auto, adopting(one, 4, func(in round.Input) { rounds[in.Round] = in }))
+	var looks []controller.Look
+	c.service.OnLook(func(_ string, l controller.Look) { looks = append(looks, l) })
 	c.until(6*time.Hour, c.incident)
+	if n := len(looks); n < 3 || looks[0].Verdict.Judgement != round.Early || looks[n-1].Revision != 2 ||
+		looks[n-1].Verdict.Judgement != round.Worse || looks[n-1].Verdict.Excess <= 1 ||
+		!looks[n-1].Applied.Equal(looks[0].Applied) || !looks[n-1].Applied.Before(looks[n-1].At) {
+		t.Errorf("looks %+v", looks)
+	}
 	effect := 4*time.Hour + 7*time.Minute // a job waits that would have run
 	st := c.status()
 	if st.Incident == nil || c.at > effect+time.Hour {

@@ -89,6 +89,7 @@ type Service struct {
 	// studied are the trials of an external scheduler (OnLearn); guarded by creating.
 	studied func(scheduler, metric string, sp *space.Space) []effects.Group
 	taken   func(id string, events []workload.Event)
+	looked  func(id string, l Look)
 }
 
 // NewService loads what the store holds and continues from there: it serves the

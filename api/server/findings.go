@@ -3,7 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 	"github.com/autosched/autosched/controller/findings"
 	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -78,6 +82,25 @@ func (w *watched) Samples(ctx context.Context, id string, from, to time.Duration
 		return nil
 	}
 	return w.samples.Read(ctx, id, samples.Query{From: from, To: to}, f)
+}
+
+func (w *watched) Iterations(ctx context.Context, id string, from, to time.Duration,
+	f func(*telemetry.Iteration) error) error {
+	if w.samples == nil {
+		return nil
+	}
+	return w.samples.Iterations(ctx, id, from, to, f)
+}
+
+// looked has a look of the judge examined: how far jobs are delayed by a configuration beyond what was expected of it.
+func (s *Server) looked(id string, l controller.Look) {
+	if l.Verdict.Judgement == round.Early {
+		return
+	}
+	s.findings.Guardrail(id, patterns.Guardrail{Time: time.Duration(l.At.UnixNano()),
+		Revision: strconv.FormatInt(l.Revision, 10), Applied: time.Duration(l.Applied.UnixNano()),
+		Name: "delay of jobs by the change, in widths of the forecast band", Value: l.Verdict.Excess, Low: math.Inf(-1),
+		High: 1, DemandOutside: l.Verdict.Judgement == round.DemandLeft})
 }
 
 // findingID is what the service names findings.

@@ -23,15 +23,16 @@ import (
 // server. Labels are methods, codes and registered schedulers, so requests
 // cannot create new series.
 type metrics struct {
-	registry *prometheus.Registry
-	requests *prometheus.CounterVec   // by method and code
-	latency  *prometheus.HistogramVec // of unary requests, by method
-	ingest   prometheus.Histogram
-	events   *prometheus.CounterVec // by scheduler and result
-	acks     *prometheus.CounterVec // by scheduler and state
-	restored *prometheus.CounterVec // by scheduler
-	samples  *prometheus.CounterVec // by scheduler and result
-	reports  *prometheus.CounterVec // by scheduler and result
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec   // by method and code
+	latency    *prometheus.HistogramVec // of unary requests, by method
+	ingest     prometheus.Histogram
+	events     *prometheus.CounterVec // by scheduler and result
+	acks       *prometheus.CounterVec // by scheduler and state
+	restored   *prometheus.CounterVec // by scheduler
+	samples    *prometheus.CounterVec // by scheduler and result
+	iterations *prometheus.CounterVec // likewise
+	reports    *prometheus.CounterVec // by scheduler and result
 }
 
 func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
@@ -66,6 +67,10 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 		Name: "autosched_telemetry_samples_total",
 		Help: "Samples of GPUs received, by result: stored, those sent before among them, or rejected.",
 	}, []string{"scheduler", "result"})
+	m.iterations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_telemetry_iterations_total",
+		Help: "Training iterations received, by result: stored, those sent before among them, or rejected.",
+	}, []string{"scheduler", "result"})
 	m.reports = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "autosched_metric_reports_total",
 		Help: "Reports of metrics received, by result: accepted, duplicate, late or rejected.",
@@ -74,7 +79,8 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 		Help: "1, with the version of the program as labels.", ConstLabels: build})
 	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, m.reports, info, service,
+		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, m.iterations, m.reports, info,
+		service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -114,9 +114,6 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 		return s.GetTrial(ctx, &pb.GetTrialRequest{Name: name})
 	case "Finding":
 		return s.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
-	case "UploadWorkloadResponse":
-		w, err := s.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
-		return &pb.UploadWorkloadResponse{Workload: w}, err
 	case "BatchCreateTrialsResponse":
 		return s.createdBefore(name)
 	case "FreezeTuningResponse":

@@ -194,7 +194,8 @@ func New(o Options) *Server {
 	s.metrics.registry.MustRegister(s.quota.refusals)
 	s.service.OnPurge(func(id string) {
 		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
-			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.reports.MetricVec} {
+			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.iterations.MetricVec,
+			s.metrics.reports.MetricVec} {
 			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 		}
 		if s.samples != nil {
@@ -229,6 +230,7 @@ func New(o Options) *Server {
 		s.health.SetServingStatus(pb.FindingService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 		s.metrics.registry.MustRegister(s.findings)
 		s.service.OnEvents(s.findings.Events)
+		s.service.OnLook(s.looked)
 		s.findings.Start(&watched{s.service, s.store, s.samples})
 	}
 	if s.reports != nil {

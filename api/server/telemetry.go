@@ -23,6 +23,9 @@ const (
 	maxHours       = 48     // that they are of: each is a file
 	maxRejected    = 100    // that are described
 	maxGPUIndex    = 100_000
+	maxWorker      = 100_000
+	maxStep        = 1 << 48
+	maxTook        = 24 * time.Hour
 	maxAhead       = 24 * time.Hour // of the service's clock
 	defaultSamples = 1000           // of a page
 	maxSamplesPage = 10_000
@@ -144,6 +147,40 @@ func sampleFromProto(p *pb.GpuSample, latest time.Duration) (telemetry.GPUSample
 	return s, c.first
 }
 
+// iterationFromProto converts an iteration and finds what is wrong with it.
+func iterationFromProto(p *pb.TrainingIteration, latest time.Duration) (telemetry.Iteration, *fault) {
+	c := converter{}
+	c.text("job_id", p.GetJobId())
+	took := p.GetDurationSeconds()
+	i := telemetry.Iteration{Job: p.GetJobId(), Worker: int(p.GetWorker()), Step: int(p.GetStep()),
+		Took: time.Duration(took * float64(time.Second)), Time: c.time("end_time", p.GetEndTime())}
+	switch {
+	case i.Job == "":
+		c.add("job_id", "is required")
+	case i.Worker < 0 || i.Worker > maxWorker:
+		c.add("worker", fmt.Sprintf("%d is not from 0 to %d", i.Worker, maxWorker))
+	case p.GetStep() < 0 || p.GetStep() > maxStep:
+		c.add("step", fmt.Sprintf("%d is not from 0 to %d", p.GetStep(), int64(maxStep)))
+	case !(took > 0 && took <= maxTook.Seconds()):
+		c.add("duration_seconds", fmt.Sprintf("%v is not positive and at most a day", took))
+	case p.GetEndTime() == nil:
+		c.add("end_time", "is required")
+	case i.Time > latest:
+		c.add("end_time", "is more than a day ahead of the service's clock")
+	}
+	return i, c.first
+}
+
+// IterationToProto converts an iteration for the service. One without a time has none.
+func IterationToProto(i *telemetry.Iteration) *pb.TrainingIteration {
+	p := &pb.TrainingIteration{JobId: i.Job, Worker: int32(i.Worker), Step: int64(i.Step),
+		DurationSeconds: i.Took.Seconds()}
+	if i.Time != 0 {
+		p.EndTime = timestamppb.New(time.Unix(0, int64(i.Time)))
+	}
+	return p
+}
+
 // SampleToProto converts a sample for the service.
 func SampleToProto(s *telemetry.GPUSample) *pb.GpuSample {
 	p := &pb.GpuSample{NodeId: s.Node, GpuIndex: int32(s.Index), GpuUuid: s.UUID, JobId: s.Job, Lost: s.Lost,
@@ -168,7 +205,7 @@ func SampleToProto(s *telemetry.GPUSample) *pb.GpuSample {
 	return p
 }
 
-// IngestTelemetry stores samples.
+// IngestTelemetry stores samples and iterations.
 func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryRequest) (*pb.IngestTelemetryResponse,
 	error) {
 	id, err := s.telemetryOf(req.GetParent())
@@ -177,6 +214,10 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 	}
 	if n := len(req.GetSamples()); n > maxSamples {
 		return nil, s.statusOf(invalid("samples", "are %d, more than %d: send them in several requests", n, maxSamples))
+	}
+	if n := len(req.GetIterations()); n > maxSamples {
+		return nil, s.statusOf(invalid("iterations", "are %d, more than %d: send them in several requests", n,
+			maxSamples))
 	}
 	out := &pb.IngestTelemetryResponse{}
 	all := make([]telemetry.GPUSample, 0, len(req.GetSamples()))
@@ -194,6 +235,19 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		hours[one.Time/time.Hour] = true
 		all = append(all, one)
 	}
+	steps := make([]telemetry.Iteration, 0, len(req.GetIterations()))
+	for i, p := range req.GetIterations() {
+		one, bad := iterationFromProto(p, latest)
+		if bad != nil {
+			if out.RejectedIterationCount++; out.RejectedIterationCount <= maxRejected {
+				out.RejectedIterations = append(out.RejectedIterations,
+					&pb.IngestTelemetryResponse_RejectedSample{Index: int32(i), Field: bad.field, Reason: bad.why})
+			}
+			continue
+		}
+		hours[one.Time/time.Hour] = true
+		steps = append(steps, one)
+	}
 	if len(hours) > maxHours {
 		return nil, s.statusOf(invalid("samples", "are of %d hours, more than %d: send them in order of time",
 			len(hours), maxHours))
@@ -201,12 +255,18 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 	if err := s.samples.Append(ctx, id, all); err != nil {
 		return nil, s.statusOf(err)
 	}
+	if err := s.samples.AppendIterations(ctx, id, steps); err != nil {
+		return nil, s.statusOf(err)
+	}
 	if s.findings != nil {
 		s.findings.Samples(id, all)
+		s.findings.Iterations(id, steps)
 	}
-	out.StoredCount = int64(len(all))
+	out.StoredCount, out.StoredIterationCount = int64(len(all)), int64(len(steps))
 	s.metrics.samples.WithLabelValues(id, "stored").Add(float64(len(all)))
 	s.metrics.samples.WithLabelValues(id, "rejected").Add(float64(out.RejectedCount))
+	s.metrics.iterations.WithLabelValues(id, "stored").Add(float64(len(steps)))
+	s.metrics.iterations.WithLabelValues(id, "rejected").Add(float64(out.RejectedIterationCount))
 	return out, nil
 }
 

@@ -142,3 +142,50 @@ func TestBadTelemetry(t *testing.T) {
 		return err
 	})
 }
+
+// TestIterations: iterations are stored, and what is wrong with one is named without holding up the others.
+func TestIterations(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_RECOMMEND)
+	c := pb.NewTelemetryServiceClient(f.conn)
+	good := func() *pb.TrainingIteration {
+		return &pb.TrainingIteration{JobId: "7", Worker: 3, Step: 4, DurationSeconds: .5,
+			EndTime: timestamppb.New(time.Unix(1_700_000_000, 0))}
+	}
+	all := []*pb.TrainingIteration{good()}
+	var want []string
+	for _, x := range []struct {
+		field string
+		edit  func(*pb.TrainingIteration)
+	}{
+		{"job_id", func(p *pb.TrainingIteration) { p.JobId = "" }},
+		{"worker", func(p *pb.TrainingIteration) { p.Worker = -1 }},
+		{"worker", func(p *pb.TrainingIteration) { p.Worker = maxWorker + 1 }},
+		{"step", func(p *pb.TrainingIteration) { p.Step = -1 }},
+		{"step", func(p *pb.TrainingIteration) { p.Step = math.MaxInt64 }},
+		{"duration_seconds", func(p *pb.TrainingIteration) { p.DurationSeconds = 0 }},
+		{"duration_seconds", func(p *pb.TrainingIteration) { p.DurationSeconds = math.NaN() }},
+		{"duration_seconds", func(p *pb.TrainingIteration) { p.DurationSeconds = 1e6 }},
+		{"end_time", func(p *pb.TrainingIteration) { p.EndTime = nil }},
+		{"end_time", func(p *pb.TrainingIteration) { p.EndTime = timestamppb.New(time.Unix(4_000_000_000, 0)) }},
+	} {
+		p := good()
+		x.edit(p)
+		all, want = append(all, p), append(want, x.field)
+	}
+	got, err := c.IngestTelemetry(t.Context(), &pb.IngestTelemetryRequest{Parent: "schedulers/prod", Iterations: all})
+	if err != nil || got.GetStoredIterationCount() != 1 || got.GetRejectedIterationCount() != int64(len(want)) {
+		t.Fatalf("%v %v", got, err)
+	}
+	for i, r := range got.GetRejectedIterations() {
+		if r.GetField() != want[i] || int(r.GetIndex()) != i+1 {
+			t.Errorf("%v, want %s", r, want[i])
+		}
+	}
+	many := make([]*pb.TrainingIteration, maxSamples+1)
+	for i := range many {
+		many[i] = &pb.TrainingIteration{}
+	}
+	_, err = c.IngestTelemetry(t.Context(), &pb.IngestTelemetryRequest{Parent: "schedulers/prod", Iterations: many})
+	wantCode(t, err, codes.InvalidArgument)
+}

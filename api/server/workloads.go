@@ -31,6 +31,8 @@ const (
 	// to say of it than is kept.
 	maxRows   = 10 * workloads.MaxJobs
 	maxUpload = 4 * workloads.MaxBytes
+	// maxIdle is how long a caller may send nothing of an upload, which has one of few places.
+	maxIdle = time.Minute
 )
 
 var workloadName = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
@@ -177,7 +179,8 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 	err = s.workloads.Make(func() error {
 		body.rest = first.GetData()
 		w, report, err := trace.Read(body, r.ID, trace.Options{Context: ctx, Format: first.GetFormat(),
-			Strict: first.GetStrict(), MaxRows: maxRows, MaxBytes: maxUpload})
+			Strict: first.GetStrict(), MaxRows: maxRows, MaxJobs: workloads.MaxJobs,
+			MaxBytes: maxUpload})
 		switch {
 		case body.err != nil && !errors.Is(body.err, io.EOF):
 			return body.err
@@ -257,8 +260,13 @@ func newUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *uploa
 	return u
 }
 
+// next is the next request. A caller that sends none for a while is not waited for.
 func (u *upload) next() (*pb.UploadWorkloadRequest, error) {
+	idle := time.NewTimer(maxIdle)
+	defer idle.Stop()
 	select {
+	case <-idle.C:
+		return nil, fmt.Errorf("the upload sent nothing for %v: %w", maxIdle, context.DeadlineExceeded)
 	case req := <-u.requests:
 		return req, nil
 	case err := <-u.ended:

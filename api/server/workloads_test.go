@@ -2,11 +2,15 @@ package server
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -248,5 +252,54 @@ func TestWorkloadsAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// silent is a stream of an upload whose caller sends nothing.
+type silent struct {
+	pb.WorkloadService_UploadWorkloadServer
+	ctx context.Context
+}
+
+func (s silent) Context() context.Context { return s.ctx }
+
+func (s silent) Recv() (*pb.UploadWorkloadRequest, error) {
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
+}
+
+// TestIdleUpload: an upload that sends nothing does not keep its place.
+func TestIdleUpload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s, began := &Server{}, time.Now()
+		_, err := s.upload(silent{ctx: ctx})
+		if status.Code(s.statusOf(err)) != codes.DeadlineExceeded ||
+			!strings.Contains(err.Error(), "sent nothing for 1m0s") ||
+			time.Since(began) != maxIdle {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestUploadOfManyJobs: an upload of more jobs than are kept ends at the row after the last that could be.
+func TestUploadOfManyJobs(t *testing.T) {
+	f := serve(t, nil)
+	registerExternal(t, f)
+	var file bytes.Buffer
+	text := gzip.NewWriter(&file)
+	fmt.Fprint(text, "# autosched trace v1 zero=2024-01-01T00:00:00Z\njob_id,submit_time,duration_s,gpus\n")
+	for i := range workloads.MaxJobs + 2 {
+		fmt.Fprintf(text, "%d,2024-01-01T00:00:00Z,1,1\n", i)
+	}
+	fmt.Fprintln(text, "a row that is refused")
+	if err := text.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := uploaded(t, f, &pb.UploadWorkloadRequest{Parent: "schedulers/s", WorkloadId: "w", Strict: true,
+		Data: file.Bytes()}, "")
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "more than 200000 jobs") {
+		t.Error(err)
 	}
 }

@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 		serveForKills(dir)
 		return
 	}
+	if address := os.Getenv(studyClientOf); address != "" {
+		studyClient(address, os.Getenv(studyClientName))
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -263,3 +263,72 @@ rules:
 		}
 	}
 }
+
+// TestStragglerInTheService: the times of training steps that are imported show a slow worker, also where the service
+// was restarted between two parts of them.
+func TestStragglerInTheService(t *testing.T) {
+	dir := t.TempDir()
+	address, stop := startServe(t, dir)
+	must := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+	must("scheduler", "register", "--builtin", "fifo", "--nodes", "2", "--gpus-per-node", "8", "--id", "prod")
+	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
+	job := &pb.JobDetails{JobId: "7", Tenant: "vision", MilliGpus: 4000}
+	sendEvent(t, address, pb.Event_SUBMITTED, began, job)
+	sendEvent(t, address, pb.Event_STARTED, began, job)
+	steps := func(from, to int) string {
+		t.Helper()
+		text := "job,worker,step,seconds,time\n"
+		for k := from; k < to; k++ {
+			for w := range 4 {
+				took := 1.
+				if w == 2 && k < 6 { // no part alone shows it
+					took = 1.5
+				}
+				at := began.Add(time.Duration(k) * 20 * time.Second).Format(time.RFC3339)
+				text += fmt.Sprintf("7,%d,%d,%g,%s\n", w, k, took, at)
+			}
+		}
+		path := filepath.Join(dir, "steps.csv")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for range 2 { // the second time changes nothing
+		if out := must("telemetry", "import", "prod", steps(0, 4)); !strings.Contains(out, "16 iterations stored") {
+			t.Errorf("%s", out)
+		}
+	}
+	stop()
+	address, _ = startServe(t, dir)
+	if out := must("findings", "list", "prod"); !strings.Contains(out, "no findings") {
+		t.Errorf("%s", out)
+	}
+	must("telemetry", "import", "prod", steps(4, 20))
+	out := ""
+	want := regexp.MustCompile(`straggler +worker/7/2 +open `)
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if out = must("findings", "list", "prod"); want.MatchString(out) {
+			break
+		}
+	}
+	if !want.MatchString(out) || strings.Count(out, " open ") != 1 {
+		t.Errorf("%s", out)
+	}
+	path := filepath.Join(dir, "steps.csv")
+	if err := os.WriteFile(path, []byte("job,worker,step,seconds,time\n7,0,99,1,\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := runClient(t.Context(), newRootCmd(), "", io.Discard, "telemetry", "import", "prod", path, "--server",
+		address)
+	if err == nil || !strings.Contains(err.Error(), `step 99 of worker 0 of job "7": end_time: is required`) {
+		t.Errorf("a step without a time: %v", err)
+	}
+}

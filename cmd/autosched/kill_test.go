@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,9 @@ import (
 // days are a few commits long, so that kills hit the making of segments.
 const killDir = "AUTOSCHED_KILL_TEST_DIR"
 
+// killListen is where that service listens; any port if it is not set.
+const killListen = "AUTOSCHED_KILL_TEST_LISTEN"
+
 func serveForKills(dir string) {
 	segments, err := filepath.Glob(filepath.Join(dir, "events-*.db"))
 	if err != nil {
@@ -43,8 +47,8 @@ func serveForKills(dir string) {
 	}
 	const perDay = 20
 	commits := perDay * len(segments)
-	o := serveOptions{dir: dir, listen: "127.0.0.1:0", operations: "127.0.0.1:0", workers: 1,
-		pollAfter: time.Second, drain: time.Second,
+	o := serveOptions{dir: dir, listen: cmp.Or(os.Getenv(killListen), "127.0.0.1:0"), operations: "127.0.0.1:0",
+		workers: 1, pollAfter: time.Second, drain: time.Second,
 		decide: func(_ context.Context, in round.Input) (round.Decision, error) {
 			return round.Decision{Config: in.Incumbent.With("starve_limit", space.Num(float64(300+in.Round%9999))),
 				Adopt: true, Ratio: 1.5, Reason: "test"}, nil

@@ -2,18 +2,24 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -23,61 +29,59 @@ import (
 
 const killedStudy = "schedulers/s/studies/k"
 
-// killedClients are the clients of a study whose service is killed, too.
-type killedClients struct {
-	t      *testing.T
-	mu     sync.Mutex
-	sent   map[string]map[string]bool // by trial: the results that may be the recorded one
-	acked  map[string]string          // by trial: the result that the service answered
-	names  int
-	deaths int
-}
+// studyClientOf makes the test binary a client of the study of the service at an address, under a name.
+const (
+	studyClientOf   = "AUTOSCHED_STUDY_CLIENT_OF"
+	studyClientName = "AUTOSCHED_STUDY_CLIENT_NAME"
+)
 
-// outcomeOf is the result of a trial in words.
-func outcomeOf(t *pb.Trial) string {
-	return fmt.Sprint(t.GetState(), t.GetReason(), t.GetFinalMeasurement().GetMetrics()["wait"])
-}
-
-// work asks for trials and reports them as a client that dies at random, and then comes back under its own
-// name or another, until the context ends.
-func (k *killedClients) work(ctx context.Context, c pb.StudyServiceClient, done func()) {
-	name := ""
-	for ctx.Err() == nil {
-		if name == "" || rand.IntN(10) == 0 { // another host
-			k.mu.Lock()
-			k.names++
-			name = "client-" + strconv.Itoa(k.names)
-			k.mu.Unlock()
-		}
-		// A call that is cut off may have been answered.
-		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(400))*time.Millisecond)
+// studyClient begins once its input ends. It asks for trials, takes a while to measure each and reports it, until the
+// study is over, and says what it does, before it does it.
+func studyClient(address, name string) {
+	say := func(words ...any) { fmt.Printf(strings.Repeat("%v\t", len(words))+"\n", words...) }
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
+			Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond}}))
+	if err != nil {
+		say("failed", err)
+		return
+	}
+	defer conn.Close()
+	c := pb.NewStudyServiceClient(conn)
+	say("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	// A call that is cut off may have been answered.
+	soon := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.Background(), time.Duration(5+rand.IntN(400))*time.Millisecond)
+	}
+	for {
+		call, cut := soon()
 		got, err := c.SuggestTrials(call, &pb.SuggestTrialsRequest{Parent: killedStudy, ClientId: name})
 		cut()
-		if status.Code(err) == codes.FailedPrecondition {
-			all, err := c.ListStudies(ctx, &pb.ListStudiesRequest{Parent: "schedulers/s"})
+		switch {
+		case status.Code(err) == codes.FailedPrecondition:
+			call, cut := soon()
+			all, err := c.ListStudies(call, &pb.ListStudiesRequest{Parent: "schedulers/s"})
+			cut()
 			if err == nil && all.GetStudies()[0].GetState() == pb.Study_COMPLETED {
-				done()
+				say("over")
 				return
 			}
 			time.Sleep(50 * time.Millisecond) // others hold the rest
-			continue
+		case err != nil || len(got.GetTrials()) == 0:
+			time.Sleep(10 * time.Millisecond)
+		default:
+			trial := got.GetTrials()[0]
+			say("holds", trial.GetName())
+			time.Sleep(time.Duration(20+rand.IntN(200)) * time.Millisecond)
+			reportTrial(c, trial, soon, say)
 		}
-		if err != nil || len(got.GetTrials()) == 0 {
-			continue
-		}
-		trial := got.GetTrials()[0]
-		if rand.IntN(5) == 0 { // dies with it
-			k.mu.Lock()
-			k.deaths++
-			k.mu.Unlock()
-			continue
-		}
-		k.report(ctx, c, trial)
 	}
 }
 
-// report reports a trial until it is answered or the context ends.
-func (k *killedClients) report(ctx context.Context, c pb.StudyServiceClient, trial *pb.Trial) {
+// reportTrial reports a trial until it is answered, and gives up at times.
+func reportTrial(c pb.StudyServiceClient, trial *pb.Trial, soon func() (context.Context, context.CancelFunc),
+	say func(...any)) {
 	value := rand.Float64()
 	req := &pb.CompleteTrialRequest{Name: trial.GetName(), Result: &pb.CompleteTrialRequest_FinalMeasurement{
 		FinalMeasurement: &pb.Measurement{Metrics: map[string]float64{"wait": value}}}}
@@ -90,38 +94,120 @@ func (k *killedClients) report(ctx context.Context, c pb.StudyServiceClient, tri
 		req.Result = &pb.CompleteTrialRequest_InfeasibleReason{InfeasibleReason: fmt.Sprint("no start ", value)}
 		want = &pb.Trial{State: pb.Trial_INFEASIBLE, Reason: req.GetInfeasibleReason()}
 	}
-	k.mu.Lock()
-	if k.sent[trial.GetName()] == nil {
-		k.sent[trial.GetName()] = map[string]bool{}
-	}
-	k.sent[trial.GetName()][outcomeOf(want)] = true
-	k.mu.Unlock()
-	for range 3 { // then it dies
-		call, cut := context.WithTimeout(ctx, time.Duration(5+rand.IntN(400))*time.Millisecond)
+	say("sends", trial.GetName(), outcomeOf(want))
+	for range 3 {
+		call, cut := soon()
 		got, err := c.CompleteTrial(call, req)
 		cut()
 		switch status.Code(err) {
 		case codes.OK:
-			k.mu.Lock()
-			if before, ok := k.acked[trial.GetName()]; ok && before != outcomeOf(got) {
-				k.t.Errorf("%s: answered %s, before %s", trial.GetName(), outcomeOf(got), before)
-			}
-			k.acked[trial.GetName()] = outcomeOf(got)
-			k.mu.Unlock()
+			say("answered", trial.GetName(), outcomeOf(got))
 			return
 		case codes.FailedPrecondition: // another client with the name reported it
 			return
 		case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.Aborted:
 		default:
-			k.t.Errorf("%s: %v", trial.GetName(), err)
+			say("failed", trial.GetName(), err)
 		}
 	}
 }
 
-// life runs the service, and clients until the service is killed or the study is over, which it returns.
-func (k *killedClients) life(dir string, first, kill bool) (over bool) {
+// killedClients are the client processes of a study, which are killed as its service is, and what they said.
+type killedClients struct {
+	t      *testing.T
+	ready  sync.WaitGroup // those whose first life is about to begin
+	begin  chan struct{}
+	over   chan struct{} // closed once a client finds the study over
+	mu     sync.Mutex
+	sent   map[string]map[string]bool // by trial: the results that may be the recorded one
+	acked  map[string]string          // by trial: the result that the service answered
+	names  int
+	deaths []int // of each client
+	ended  bool
+}
+
+// outcomeOf is the result of a trial in words.
+func outcomeOf(t *pb.Trial) string {
+	return fmt.Sprint(t.GetState(), t.GetReason(), t.GetFinalMeasurement().GetMetrics()["wait"])
+}
+
+// client is a client process, which is killed at random, and then comes back under its own name or another, until the
+// context ends.
+func (k *killedClients) client(ctx context.Context, n int, address string) {
+	name := ""
+	for first := true; ctx.Err() == nil; first = false {
+		if name == "" || rand.IntN(4) == 0 { // another host
+			k.mu.Lock()
+			k.names++
+			name = "client-" + strconv.Itoa(k.names)
+			k.mu.Unlock()
+		}
+		life, kill := context.WithCancel(ctx)
+		cmd := exec.CommandContext(life, os.Args[0]) // ends it by SIGKILL
+		cmd.Env = append(os.Environ(), studyClientOf+"="+address, studyClientName+"="+name)
+		begin, err := cmd.StdinPipe()
+		out, failed := cmd.StdoutPipe()
+		if err := cmp.Or(err, failed, cmd.Start()); err != nil {
+			k.t.Error(err)
+			kill()
+			if first {
+				k.ready.Done()
+			}
+			return
+		}
+		for lines, held := bufio.NewScanner(out), false; lines.Scan(); {
+			words := strings.Split(lines.Text(), "\t")
+			k.said(words)
+			switch {
+			case words[0] == "ready":
+				if first {
+					k.ready.Done()
+					<-k.begin
+				}
+				_ = begin.Close()
+			case words[0] == "holds" && !held: // it is killed a moment later, or while it measures another one
+				held = true
+				time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, kill)
+			}
+		}
+		kill()
+		if err := cmd.Wait(); err != nil && ctx.Err() == nil {
+			k.mu.Lock()
+			k.deaths[n]++
+			k.mu.Unlock()
+		}
+	}
+}
+
+// said notes what a client said.
+func (k *killedClients) said(words []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case words[0] == "over":
+		if !k.ended {
+			k.ended = true
+			close(k.over)
+		}
+	case words[0] == "failed":
+		k.t.Error(words)
+	case words[0] == "sends":
+		if k.sent[words[1]] == nil {
+			k.sent[words[1]] = map[string]bool{}
+		}
+		k.sent[words[1]][words[2]] = true
+	case words[0] == "answered":
+		if before, ok := k.acked[words[1]]; ok && before != words[2] {
+			k.t.Errorf("%s: answered %s, before %s", words[1], words[2], before)
+		}
+		k.acked[words[1]] = words[2]
+	}
+}
+
+// serve starts the service, and returns what kills it.
+func (k *killedClients) serve(dir, address string) (kill func()) {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), killDir+"="+dir)
+	child.Env = append(os.Environ(), killDir+"="+dir, killListen+"="+address)
 	log, err := child.StderrPipe()
 	if err != nil {
 		k.t.Fatal(err)
@@ -130,13 +216,11 @@ func (k *killedClients) life(dir string, first, kill bool) (over bool) {
 		k.t.Fatal(err)
 	}
 	lines := bufio.NewScanner(log)
-	var at []string
-	for at == nil && lines.Scan() {
-		at = regexp.MustCompile(`msg=serving address=(\S+)`).FindStringSubmatch(lines.Text())
-	}
-	if at == nil {
-		_ = child.Process.Kill()
-		k.t.Fatal("the service did not start: ", lines.Text())
+	for serving := false; !serving; serving = strings.Contains(lines.Text(), "msg=serving address=") {
+		if !lines.Scan() {
+			_ = child.Process.Kill()
+			k.t.Fatal("the service did not start: ", lines.Text())
+		}
 	}
 	drained := make(chan struct{})
 	go func() { // a full pipe would stop the service
@@ -144,51 +228,66 @@ func (k *killedClients) life(dir string, first, kill bool) (over bool) {
 		for lines.Scan() {
 		}
 	}()
-	defer func() {
+	return func() {
 		_ = child.Process.Kill()
 		<-drained
 		_ = child.Wait()
-	}()
-	conn, err := (&connectFlags{server: at[1]}).dial()
+	}
+}
+
+// study runs a study to its end, and returns how often its service was killed.
+func (k *killedClients) study(budget, most int) (kills int) {
+	dir, address := k.t.TempDir(), freeAddress(k.t)
+	kill := k.serve(dir, address)
+	defer func() { kill() }()
+	conn, err := (&connectFlags{server: address}).dial()
 	if err != nil {
 		k.t.Fatal(err)
 	}
 	defer conn.Close()
+	studies := pb.NewStudyServiceClient(conn)
+	k.create(k.t.Context(), pb.NewTuningServiceClient(conn), studies, budget)
 	ctx, cancel := context.WithCancel(k.t.Context())
+	var clients sync.WaitGroup
+	defer clients.Wait()
 	defer cancel()
-	client := pb.NewStudyServiceClient(conn)
-	if first {
-		k.create(ctx, pb.NewTuningServiceClient(conn), client)
+	k.ready.Add(len(k.deaths))
+	for n := range k.deaths {
+		clients.Go(func() { k.client(ctx, n, address) })
 	}
-	k.check(ctx, client)
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() { k.work(ctx, client, cancel) })
-	}
-	after := 2 * time.Minute
-	if kill {
-		after = time.Duration(5+rand.IntN(60)) * time.Millisecond
-	}
-	select {
-	case <-ctx.Done():
-		wg.Wait()
-		for _, t := range k.check(k.t.Context(), client) {
-			switch t.GetState() {
-			case pb.Trial_SUCCEEDED, pb.Trial_FAILED, pb.Trial_INFEASIBLE, pb.Trial_STALE, pb.Trial_SKIPPED:
-			default:
-				k.t.Errorf("%s is still %s", t.GetName(), t.GetState())
-			}
+	k.ready.Wait()
+	close(k.begin)
+	for over := false; !over; {
+		after := time.Duration(50+rand.IntN(400)) * time.Millisecond
+		if kills == most {
+			after = 2 * time.Minute
 		}
-		return true
-	case <-time.After(after):
+		select {
+		case <-k.over:
+			over = true
+		case <-time.After(after):
+			if kills == most {
+				k.t.Fatal("the study does not end")
+			}
+			kill()
+			kills++
+			kill = k.serve(dir, address)
+		}
 	}
-	_ = child.Process.Kill()
 	cancel()
-	wg.Wait()
-	return false
+	clients.Wait() // what they said is known
+	for _, t := range k.check(k.t.Context(), studies) {
+		switch t.GetState() {
+		case pb.Trial_SUCCEEDED, pb.Trial_FAILED, pb.Trial_INFEASIBLE, pb.Trial_STALE, pb.Trial_SKIPPED:
+		default:
+			k.t.Errorf("%s is still %s", t.GetName(), t.GetState())
+		}
+	}
+	return kills
 }
 
-func (k *killedClients) create(ctx context.Context, tuning pb.TuningServiceClient, c pb.StudyServiceClient) {
+func (k *killedClients) create(ctx context.Context, tuning pb.TuningServiceClient, c pb.StudyServiceClient,
+	budget int) {
 	unit := func(id string) *pb.ParameterSpec {
 		return &pb.ParameterSpec{ParameterId: id, DefaultValue: structpb.NewNumberValue(.5),
 			ParameterValueSpec: &pb.ParameterSpec_DoubleValueSpec{DoubleValueSpec: &pb.DoubleValueSpec{MaxValue: 1}}}
@@ -201,7 +300,7 @@ func (k *killedClients) create(ctx context.Context, tuning pb.TuningServiceClien
 		k.t.Fatal(err)
 	}
 	_, err = c.CreateStudy(ctx, &pb.CreateStudyRequest{Parent: "schedulers/s", StudyId: "k", Study: &pb.Study{
-		Spec: &pb.StudySpec{Algorithm: "sobol", TrialBudget: 200,
+		Spec: &pb.StudySpec{Algorithm: "sobol", TrialBudget: int32(budget),
 			LeaseDuration: durationpb.New(200 * time.Millisecond)}}})
 	if err != nil {
 		k.t.Fatal(err)
@@ -241,30 +340,31 @@ func (k *killedClients) check(ctx context.Context, c pb.StudyServiceClient) []*p
 	return all.GetTrials()
 }
 
-// TestStudyKills: a study of 200 trials by 16 clients that die at random, on a service that is killed with
-// SIGKILL in between. Every trial ends, none twice, none is lost. AUTOSCHED_STUDY_KILLS is the least number
-// of kills of the service; studies are repeated until then.
+// TestStudyKills: a study of 200 trials by 16 client processes, each of which is killed at random, on a service that is
+// killed, too. Every trial ends, none twice, none is lost. AUTOSCHED_STUDY_KILLS is the least number of kills of the
+// service; studies are repeated until then.
 func TestStudyKills(t *testing.T) {
-	most := 5 // kills of a study, so that it ends
+	clients, budget, most := 16, 200, 5 // kills of the service, so that it ends
+	if testing.Short() {
+		clients, budget = 4, 40
+	}
 	least, _ := strconv.Atoi(os.Getenv("AUTOSCHED_STUDY_KILLS"))
 	if least > 0 {
 		most = 40
 	}
 	for kills, studies := 0, 0; (kills < least || studies == 0) && !t.Failed(); studies++ {
-		k := &killedClients{t: t, sent: map[string]map[string]bool{}, acked: map[string]string{}}
-		dir := t.TempDir()
-		lives := 1
-		for !k.life(dir, lives == 1, lives <= most) && !t.Failed() {
-			if lives++; lives > most+1 {
-				t.Fatal("the study does not end")
-			}
-		}
-		kills += lives - 1
+		k := &killedClients{t: t, sent: map[string]map[string]bool{}, acked: map[string]string{},
+			begin: make(chan struct{}), over: make(chan struct{}), deaths: make([]int, clients)}
+		n := k.study(budget, most)
+		kills += n
 		sent := 0
 		for _, of := range k.sent {
 			sent += len(of)
 		}
-		t.Logf("study %d: %d kills of the service, %d deaths of clients, %d results sent, %d trials answered", studies,
-			lives-1, k.deaths, sent, len(k.acked))
+		t.Logf("study %d: %d kills of the service, deaths of clients %v, %d results sent, %d trials answered",
+			studies, n, k.deaths, sent, len(k.acked))
+		if slices.Contains(k.deaths, 0) {
+			t.Errorf("a client was not killed: %v", k.deaths)
+		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// importBatch is how many samples one call sends, of at most importHours hours.
+// importBatch is how many records one call sends, of at most importHours hours.
 const (
 	importBatch = 5000
 	importHours = 40
@@ -41,12 +41,13 @@ func newTelemetryImportCmd() *cobra.Command {
 	var o telemetryImportOptions
 	cmd := &cobra.Command{
 		Use:   "import SCHEDULER FILE...",
-		Short: "Send samples of GPUs from files to the service",
-		Long: `Import reads samples of GPUs in any known format, "-" for standard input, and sends them
-to the service as those of a scheduler's cluster. A sample counts once, however often
-it is sent, so that the same command goes on after an interruption. Rejected rows and
-samples are counted, and the first of them named.`,
+		Short: "Send samples of GPUs and times of training steps from files to the service",
+		Long: `Import reads samples of GPUs, or times of training steps, in any known format, "-" for
+standard input, and sends them to the service as those of a scheduler's cluster. A record
+counts once, however often it is sent, so that the same command goes on after an interruption. Rejected
+rows and records are counted, and the first of them named. Steps need the times of their ends.`,
 		Example: `  autosched telemetry import prod gpus.csv.zst
+  autosched telemetry import prod steps.csv
   curl -s node7:9400/metrics | autosched telemetry import prod - --at 2026-01-05T12:00:00Z`,
 		ValidArgsFunction: registered(&o.client),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -73,14 +74,18 @@ samples are counted, and the first of them named.`,
 					return err
 				}
 				print := func(w io.Writer) error {
-					_, err := fmt.Fprintf(w, "%d samples stored, %d rejected\n", r.Stored, r.Rejected)
+					text := fmt.Sprintf("%d samples stored, %d rejected", r.Stored, r.Rejected)
+					if r.Iterations > 0 {
+						text += fmt.Sprintf(", %d iterations stored", r.Iterations)
+					}
+					_, err := fmt.Fprintln(w, text)
 					return err
 				}
 				if err := show(cmd.OutOrStdout(), o.client.json, "telemetry-import/v1", r, print); err != nil {
 					return err
 				}
 				if r.Rejected > 0 {
-					return fmt.Errorf("%d samples were rejected, first %s", r.Rejected, r.First)
+					return fmt.Errorf("%d records were rejected, first %s", r.Rejected, r.First)
 				}
 				return nil
 			})
@@ -96,8 +101,9 @@ samples are counted, and the first of them named.`,
 
 // telemetryImported is what telemetry import prints.
 type telemetryImported struct {
-	Stored   int64 `json:"stored"`
-	Rejected int64 `json:"rejected"`
+	Stored     int64 `json:"stored"`
+	Iterations int64 `json:"iterations,omitempty"`
+	Rejected   int64 `json:"rejected"` // of both
 	// First says what is wrong with the first that was rejected.
 	First string `json:"first,omitempty"`
 }
@@ -120,7 +126,7 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 		req := &pb.IngestTelemetryRequest{Parent: parent}
 		hours := map[time.Duration]bool{}
 		send := func() error {
-			if len(req.GetSamples()) == 0 {
+			if len(req.GetSamples())+len(req.GetIterations()) == 0 {
 				return nil
 			}
 			ctx, cancel := context.WithTimeout(ctx, o.client.timeout)
@@ -130,26 +136,43 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 				return err
 			}
 			out.Stored += got.GetStoredCount()
+			out.Iterations += got.GetStoredIterationCount()
+			out.Rejected += got.GetRejectedIterationCount()
+			if bad := got.GetRejectedIterations(); out.First == "" && len(bad) > 0 {
+				r := bad[0]
+				p := req.GetIterations()[r.GetIndex()]
+				out.First = fmt.Sprintf("%s: step %d of worker %d of job %q: %s: %s", name, p.GetStep(), p.GetWorker(),
+					p.GetJobId(), r.GetField(), r.GetReason())
+			}
 			if out.Rejected += got.GetRejectedCount(); out.First == "" && len(got.GetRejected()) > 0 {
 				r := got.GetRejected()[0]
 				p := req.GetSamples()[r.GetIndex()]
 				out.First = fmt.Sprintf("%s: GPU %d of node %q at %s: %s: %s", name, p.GetGpuIndex(), p.GetNodeId(),
 					p.GetSampleTime().AsTime().Format(time.RFC3339), r.GetField(), r.GetReason())
 			}
-			progress.show("%s: %d samples", name, out.Stored)
-			req.Samples = req.Samples[:0]
+			progress.show("%s: %d records", name, out.Stored+out.Iterations)
+			req.Samples, req.Iterations = req.Samples[:0], req.Iterations[:0]
 			clear(hours)
 			return nil
 		}
-		stats, err := telemetry.Read(in, name, telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node},
-			func(s *telemetry.GPUSample) error {
+		added := func(at time.Duration) error {
+			hours[at/time.Hour] = true
+			if len(req.GetSamples())+len(req.GetIterations()) >= importBatch || len(hours) >= importHours {
+				return send()
+			}
+			return nil
+		}
+		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node}
+		stats, err := telemetry.ReadAll(in, name, opts, telemetry.Visit{
+			GPU: func(s *telemetry.GPUSample) error {
 				req.Samples = append(req.Samples, server.SampleToProto(s))
-				hours[s.Time/time.Hour] = true
-				if len(req.GetSamples()) >= importBatch || len(hours) >= importHours {
-					return send()
-				}
-				return nil
-			})
+				return added(s.Time)
+			},
+			Iteration: func(i *telemetry.Iteration) error {
+				req.Iterations = append(req.Iterations, server.IterationToProto(i))
+				return added(i.Time)
+			},
+		})
 		if err == nil {
 			err = send()
 		}

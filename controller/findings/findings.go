@@ -137,9 +137,10 @@ type Source interface {
 	Scheduler(id string) (Scheduler, error)
 	// Events calls f with the events of a scheduler, in about the order of time since its Zero.
 	Events(ctx context.Context, id string, f func(workload.Event) error) error
-	// Sampled is the end of the last hour that has samples, since the Unix epoch; 0 for none.
+	// Sampled is the end of the last hour that has samples or iterations, since the Unix epoch; 0 for none.
 	Sampled(id string) (time.Duration, error)
 	Samples(ctx context.Context, id string, from, to time.Duration, f func(*telemetry.GPUSample) error) error
+	Iterations(ctx context.Context, id string, from, to time.Duration, f func(*telemetry.Iteration) error) error
 }
 
 // Notice is that a finding opened or closed.
@@ -247,14 +248,43 @@ func (k *Keeper) path(id string) string { return filepath.Join(k.o.Dir, id+".jso
 // Events takes in events of a scheduler that are stored. Their times are since its Zero.
 func (k *Keeper) Events(id string, events []workload.Event) {
 	if w := k.watch(id); w != nil {
-		w.enqueue(slices.Clone(events), nil)
+		w.enqueue(waiting{events: slices.Clone(events)})
 	}
 }
 
 // Samples takes in samples of a scheduler that are stored, and keeps the slice.
 func (k *Keeper) Samples(id string, samples []telemetry.GPUSample) {
 	if w := k.watch(id); w != nil {
-		w.enqueue(nil, samples)
+		w.enqueue(waiting{samples: samples})
+	}
+}
+
+// Iterations takes in training steps of a scheduler's jobs that are stored, and keeps the slice.
+func (k *Keeper) Iterations(id string, iterations []telemetry.Iteration) {
+	if w := k.watch(id); w != nil && len(iterations) > 0 {
+		w.enqueue(waiting{iterations: iterations})
+	}
+}
+
+// Guardrail takes in what was measured of a scheduler's configuration since it was applied. Of a revision there is one
+// an hour: others that follow it sooner are left out.
+func (k *Keeper) Guardrail(id string, g patterns.Guardrail) {
+	w := k.watch(id)
+	if w == nil {
+		return
+	}
+	w.in.Lock()
+	after := g.Applied
+	if w.hourly.Revision == g.Revision {
+		after = max(after, w.hourly.Time)
+	}
+	due := g.Time-after >= time.Hour
+	if due {
+		w.hourly = g
+	}
+	w.in.Unlock()
+	if due {
+		w.enqueue(waiting{guardrails: []patterns.Guardrail{g}})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,7 @@ type stored struct {
 	of      Scheduler
 	events  []workload.Event
 	samples []telemetry.GPUSample
+	steps   []telemetry.Iteration
 	bad     error
 	read    func() // once, after the events were read
 }
@@ -68,7 +70,24 @@ func (s *stored) Sampled(string) (end time.Duration, err error) {
 	for i := range s.samples {
 		end = max(end, (s.samples[i].Time/time.Hour+1)*time.Hour)
 	}
+	for i := range s.steps {
+		end = max(end, (s.steps[i].Time/time.Hour+1)*time.Hour)
+	}
 	return end, nil
+}
+
+func (s *stored) Iterations(_ context.Context, _ string, from, to time.Duration,
+	f func(*telemetry.Iteration) error) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for i := range s.steps {
+		if x := s.steps[i]; x.Time >= from && x.Time < to {
+			if err := f(&x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *stored) Samples(_ context.Context, _ string, from, to time.Duration,
@@ -242,6 +261,67 @@ func TestLife(t *testing.T) {
 			t.Errorf("a closed keeper has %v", rules)
 		}
 	}
+}
+
+// TestIterations: a worker that is slow is found from the times of its steps, of which some were read again after a
+// restart.
+func TestIterations(t *testing.T) {
+	s := newSite(t)
+	s.send(job(workload.Submitted, 0, "7", "t"), job(workload.Started, 0, "7", "t"))
+	steps := func(from, to int) {
+		var all []telemetry.Iteration
+		for k := from; k < to; k++ {
+			for w := range 4 {
+				took := time.Second
+				if w == 2 && k < 6 { // no part alone shows it
+					took = 1500 * time.Millisecond
+				}
+				all = append(all, telemetry.Iteration{Job: "7", Worker: w, Step: k, Took: took,
+					Time: time.Duration(zero.UnixNano()) + time.Duration(k)*20*time.Second})
+			}
+		}
+		s.lock.Lock()
+		s.stored.steps = append(s.stored.steps, all...)
+		s.lock.Unlock()
+		s.Keeper.Iterations("prod", all)
+	}
+	steps(0, 4)
+	s.settled(2 + 16)
+	s.all()
+	s.restart()
+	steps(4, 20)
+	s.all("straggler worker/7/2 open")
+	s.restart()
+	s.all("straggler worker/7/2 open")
+	if len(s.notices) != 1 {
+		t.Errorf("notices %q", s.notices)
+	}
+}
+
+// TestGuardrails: a configuration that delays jobs beyond its forecast in three hours of five is found; looks within an
+// hour, and hours of a demand that nothing foresaw, do not count.
+func TestGuardrails(t *testing.T) {
+	s := newSite(t)
+	s.send(job(workload.Submitted, 0, "7", ""))
+	look := func(revision string, applied, age time.Duration, demand bool) {
+		base := time.Duration(zero.UnixNano()) + applied
+		s.Keeper.Guardrail("prod", patterns.Guardrail{Time: base + age, Revision: revision, Applied: base, Name: "delay",
+			Value: 2, Low: math.Inf(-1), High: 1, DemandOutside: demand})
+	}
+	for age := 15 * minute; age < 3*hour; age += 15 * minute {
+		look("1", 0, age, true)
+	}
+	for age := 15 * minute; age < 3*hour; age += 15 * minute {
+		look("2", 3*hour, age, false)
+	}
+	s.settled(1 + 2 + 2)
+	s.send(job(workload.Submitted, 7*hour, "8", ""))
+	s.settled(1 + 2 + 2 + 1)
+	s.all()
+	look("2", 3*hour, 5*hour, false)
+	s.settled(1 + 2 + 2 + 1 + 1)
+	s.send(job(workload.Submitted, 9*hour, "9", ""))
+	s.all("config_regression config_version/2 open")
 }
 
 // TestEndedWhileRead: a job ends between the reading of events and that of samples.

@@ -90,7 +90,9 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 func (w *watch) missed(s *scan) bool {
 	w.in.Lock()
 	defer w.in.Unlock()
-	return slices.ContainsFunc(w.events, func(e workload.Event) bool { return e.Time < s.bound && !s.known[e.ID] })
+	return slices.ContainsFunc(w.queue.events, func(e workload.Event) bool {
+		return e.Time < s.bound && !s.known[e.ID]
+	})
 }
 
 // begin makes the scanner.
@@ -166,32 +168,32 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 			s.hold(record{at: events[next].Time, event: &events[next]})
 		}
 	}
-	var rows []telemetry.GPUSample
-	hour := time.Duration(-1)
-	flush := func() {
-		slices.SortStableFunc(rows, func(a, b telemetry.GPUSample) int { return cmp.Compare(a.Time, b.Time) })
-		for i := range rows {
-			at := rows[i].Time - s.base
-			until(at)
-			s.hold(record{at: at, sample: new(rows[i])})
+	for hour := from.Truncate(time.Hour); hour < min(latest, sampled); hour += time.Hour {
+		var rows []record
+		begin, end := max(from, hour), min(latest, hour+time.Hour)
+		err := source.Samples(w.ctx, w.id, begin, end, func(x *telemetry.GPUSample) error {
+			rows = append(rows, record{at: x.Time - s.base, sample: new(*x)})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		err = source.Iterations(w.ctx, w.id, begin, end, func(x *telemetry.Iteration) error {
+			rows = append(rows, record{at: x.Time - s.base, iteration: new(*x)})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.SortStableFunc(rows, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+		for _, r := range rows {
+			until(r.at)
+			s.hold(r)
 			if s.newest-hold >= s.bound+time.Minute {
 				w.flush()
 			}
 		}
-		rows = rows[:0]
 	}
-	err = source.Samples(w.ctx, w.id, from, latest, func(x *telemetry.GPUSample) error {
-		if x.Time/time.Hour != hour {
-			flush()
-			hour = x.Time / time.Hour
-		}
-		rows = append(rows, *x)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	flush()
 	until(workload.MaxSubmit + 1)
 	w.flush()
 	reading = false

@@ -15,7 +15,7 @@ import (
 const (
 	// hold is for how long records wait for earlier ones, in their own time.
 	hold = 2 * time.Minute
-	// ahead is how far samples may be ahead of the service's clock and of the latest event.
+	// ahead is how far samples and iterations may be ahead of the service's clock and of the latest event.
 	ahead = 10 * time.Minute
 	// enoughGaps show the period of samples.
 	enoughGaps = 50
@@ -26,17 +26,31 @@ const (
 // The results that counts has.
 const (
 	examined = "examined"
-	late     = "late"    // samples that came after later ones were examined
-	tooEarly = "ahead"   // samples
+	late     = "late"    // samples and iterations that came after later ones were examined
+	tooEarly = "ahead"   // samples and iterations
 	dropped  = "dropped" // there was no room
 	unkept   = "unkept"  // findings, for which there was no room
 )
 
-// record is an event or a sample. Its time is since the scan's zero.
+// record is one of an event, a sample, an iteration and a guardrail. Its time is since the scan's zero.
 type record struct {
-	at     time.Duration
-	event  *workload.Event
-	sample *telemetry.GPUSample
+	at        time.Duration
+	event     *workload.Event
+	sample    *telemetry.GPUSample
+	iteration *telemetry.Iteration
+	guardrail *patterns.Guardrail
+}
+
+// waiting are records that came in.
+type waiting struct {
+	events     []workload.Event
+	samples    []telemetry.GPUSample
+	iterations []telemetry.Iteration
+	guardrails []patterns.Guardrail
+}
+
+func (x *waiting) len() int {
+	return len(x.events) + len(x.samples) + len(x.iterations) + len(x.guardrails)
 }
 
 // watch examines the records of a scheduler, in a goroutine of its own.
@@ -49,11 +63,11 @@ type watch struct {
 	wake   chan struct{}
 
 	// What waits has a lock of its own, so that taking it in does not wait for a disk.
-	in      sync.Mutex
-	events  []workload.Event
-	samples []telemetry.GPUSample
-	lost    bool // events were dropped since the last scan of what is stored
-	counts  map[string]int64
+	in     sync.Mutex
+	queue  waiting
+	lost   bool               // events were dropped since the last scan of what is stored
+	hourly patterns.Guardrail // taken in last
+	counts map[string]int64
 
 	mu sync.Mutex // taken before in
 	list
@@ -91,13 +105,14 @@ func (w *watch) wakeUp() {
 }
 
 // enqueue adds records to those that wait, or drops them.
-func (w *watch) enqueue(events []workload.Event, samples []telemetry.GPUSample) {
+func (w *watch) enqueue(x waiting) {
 	w.in.Lock()
-	if n := len(events) + len(samples); len(w.events)+len(w.samples)+n > maxQueue {
+	if q, n := &w.queue, x.len(); q.len()+n > maxQueue {
 		w.counts[dropped] += int64(n)
-		w.lost = w.lost || len(events) > 0
+		w.lost = w.lost || len(x.events) > 0
 	} else {
-		w.events, w.samples = append(w.events, events...), append(w.samples, samples...)
+		q.events, q.samples = append(q.events, x.events...), append(q.samples, x.samples...)
+		q.iterations, q.guardrails = append(q.iterations, x.iterations...), append(q.guardrails, x.guardrails...)
 	}
 	w.in.Unlock()
 	w.wakeUp()
@@ -121,8 +136,8 @@ func (w *watch) examine() {
 	k := w.keeper
 	of, err := k.source.Scheduler(w.id)
 	if err != nil { // it is quarantined or gone
-		events, samples, _ := w.take()
-		w.count(dropped, len(events)+len(samples))
+		in, _ := w.take()
+		w.count(dropped, in.len())
 		return
 	}
 	w.in.Lock()
@@ -134,11 +149,11 @@ func (w *watch) examine() {
 	if w.ctx.Err() != nil || w.scan == nil {
 		return
 	}
-	events, samples, now := w.take()
+	in, now := w.take()
 	s := w.scan
-	for i := range events {
-		if !s.known[events[i].ID] {
-			s.hold(record{at: events[i].Time, event: &events[i]})
+	for i := range in.events {
+		if e := &in.events[i]; !s.known[e.ID] {
+			s.hold(record{at: e.Time, event: e})
 		}
 	}
 	if now.Sub(w.scanned) > time.Minute {
@@ -146,8 +161,8 @@ func (w *watch) examine() {
 	}
 	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead
 	was, early := 0, 0
-	for i := range samples {
-		switch r := (record{at: samples[i].Time - s.base, sample: &samples[i]}); {
+	measured := func(r record) {
+		switch {
 		case s.begun && r.at < s.bound:
 			was++
 		case r.at > latest:
@@ -156,9 +171,18 @@ func (w *watch) examine() {
 			s.hold(r)
 		}
 	}
+	for i := range in.samples {
+		measured(record{at: in.samples[i].Time - s.base, sample: &in.samples[i]})
+	}
+	for i := range in.iterations {
+		measured(record{at: in.iterations[i].Time - s.base, iteration: &in.iterations[i]})
+	}
+	for i := range in.guardrails {
+		measured(record{at: in.guardrails[i].Time - s.base, guardrail: &in.guardrails[i]})
+	}
 	w.count(late, was)
 	w.count(tooEarly, early)
-	w.count(examined, len(events)+len(samples)-was-early)
+	w.count(examined, in.len()-was-early)
 	w.flush()
 	if period := s.gaps.period(); s.guessed && period != 0 && period != s.period {
 		w.restart(of, period)
@@ -167,12 +191,12 @@ func (w *watch) examine() {
 }
 
 // take takes what waits.
-func (w *watch) take() ([]workload.Event, []telemetry.GPUSample, time.Time) {
+func (w *watch) take() (waiting, time.Time) {
 	w.in.Lock()
 	defer w.in.Unlock()
-	events, samples := w.events, w.samples
-	w.events, w.samples = nil, nil
-	return events, samples, w.keeper.o.Now()
+	in := w.queue
+	w.queue = waiting{}
+	return in, w.keeper.o.Now()
 }
 
 func (w *watch) count(what string, n int) {
@@ -186,7 +210,7 @@ func (s *scan) hold(r record) {
 	if r.event != nil {
 		s.event = max(s.event, r.at)
 		r.at = max(r.at, s.bound) // one that comes late counts from when it came
-	} else if s.guessed {
+	} else if s.guessed && r.sample != nil {
 		s.gaps.add(r.sample)
 	}
 	if !s.begun {
@@ -219,12 +243,17 @@ func (w *watch) flush() {
 // give gives a record to the scanner. What it refuses is logged: it was checked before it was stored.
 func (w *watch) give(r record) {
 	var err error
-	if r.event != nil {
+	switch {
+	case r.event != nil:
 		e := *r.event
 		e.Time = r.at
 		err = w.scan.Event(&e)
-	} else {
+	case r.sample != nil:
 		err = w.scan.GPU(r.sample)
+	case r.iteration != nil:
+		err = w.scan.Iteration(r.iteration)
+	default:
+		err = w.scan.Guardrail(r.guardrail)
 	}
 	if err != nil {
 		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)

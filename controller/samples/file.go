@@ -37,8 +37,10 @@ var (
 )
 
 // appendFrame appends the frame of samples that are in order.
-func appendFrame(dst []byte, all []telemetry.GPUSample) []byte {
-	payload := encode(nil, all)
+func appendFrame(dst []byte, all []telemetry.GPUSample) []byte { return frame(dst, encode(nil, all)) }
+
+// frame appends the frame of a payload.
+func frame(dst, payload []byte) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, headSize+1)...)
 	if len(payload) < worthIt {

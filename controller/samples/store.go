@@ -1,7 +1,7 @@
-// Package samples keeps what GPUs measured, by scheduler, in files of an hour of the samples' own time: what comes in
-// is appended to a log; once a later hour has begun, the log becomes one file without repeats, and means of five
-// minutes and of an hour, which are kept for longer. A sample is identified by its GPU and time: one that is sent again
-// counts once.
+// Package samples keeps what GPUs measured, and how long training steps took, by scheduler, in files of an hour of the
+// samples' own time: what comes in is appended to a log; once a later hour has begun, the log becomes one file without
+// repeats, and means of five minutes and of an hour, which are kept for longer. A sample is identified by its GPU and
+// time: one that is sent again counts once.
 package samples
 
 import (
@@ -85,21 +85,25 @@ func Open(dir string, o Options) (*Store, error) {
 		if !e.IsDir() {
 			continue
 		}
-		hours, err := s.hours(e.Name(), logName)
-		if err != nil {
-			return nil, err
-		}
-		for _, hour := range hours {
-			cut, err := repair(s.path(e.Name(), logName, hour))
+		any := false
+		for _, kind := range []string{logName, iterationLog} {
+			hours, err := s.hours(e.Name(), kind)
 			if err != nil {
 				return nil, err
 			}
-			if cut > 0 {
-				o.Log.Warn("telemetry that was not acknowledged is cut off", "scheduler", e.Name(), "hour", hour,
-					"bytes", cut)
+			for _, hour := range hours {
+				cut, err := repair(s.path(e.Name(), kind, hour))
+				if err != nil {
+					return nil, err
+				}
+				if cut > 0 {
+					o.Log.Warn("telemetry that was not acknowledged is cut off", "scheduler", e.Name(), "hour", hour,
+						"bytes", cut)
+				}
+				any = true
 			}
 		}
-		if len(hours) > 0 {
+		if any {
 			if _, err := s.log(e.Name()); err != nil {
 				return nil, err
 			}
@@ -145,9 +149,15 @@ func (s *Store) hours(scheduler, kind string) ([]time.Time, error) {
 
 func hourOf(at time.Duration) time.Time { return time.Unix(0, int64(at)).UTC().Truncate(time.Hour) }
 
+// fileName is that of a file that is appended to.
+type fileName struct {
+	kind string
+	hour time.Time
+}
+
 // batch is what a call appends.
 type batch struct {
-	frames map[time.Time][]byte
+	frames map[fileName][]byte
 	done   chan error
 }
 
@@ -190,12 +200,7 @@ func (s *Store) log(scheduler string) (*log, error) {
 // Append stores samples: once it returns nil they are on disk. It may change their order. All are stored, or none is
 // known to be.
 func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GPUSample) error {
-	l, err := s.log(scheduler)
-	if err != nil || len(all) == 0 {
-		return err
-	}
 	all = sorted(all)
-	b := &batch{frames: map[time.Time][]byte{}, done: make(chan error, 1)}
 	byHour := map[time.Time][]telemetry.GPUSample{}
 	for i := 0; i < len(all); {
 		hour, k := hourOf(all[i].Time), i+1
@@ -205,9 +210,23 @@ func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GP
 		byHour[hour] = append(byHour[hour], all[i:k]...)
 		i = k
 	}
+	frames := map[fileName][]byte{}
 	for hour, part := range byHour {
-		b.frames[hour] = appendFrame(nil, part)
+		frames[fileName{logName, hour}] = appendFrame(nil, part)
 	}
+	return s.append(ctx, scheduler, frames)
+}
+
+// append writes frames: once it returns nil they are on disk.
+func (s *Store) append(ctx context.Context, scheduler string, frames map[fileName][]byte) error {
+	if len(frames) == 0 {
+		return nil
+	}
+	l, err := s.log(scheduler)
+	if err != nil {
+		return err
+	}
+	b := &batch{frames: frames, done: make(chan error, 1)}
 	if err := s.give(ctx, l, b); err != nil {
 		return err
 	}
@@ -237,14 +256,18 @@ func (s *Store) give(ctx context.Context, l *log, b *batch) error {
 // run writes what is given until the store is closed.
 func (l *log) run() {
 	defer close(l.ended)
-	files := map[time.Time]*os.File{}
+	files := map[fileName]*os.File{}
 	defer func() {
 		for _, f := range files {
 			f.Close()
 		}
 	}()
-	if hours, err := l.store.hours(l.scheduler, logName); err == nil && len(hours) > 0 {
-		l.newest = hours[len(hours)-1]
+	for _, kind := range []string{logName, iterationLog} {
+		if hours, err := l.store.hours(l.scheduler, kind); err == nil && len(hours) > 0 {
+			if last := hours[len(hours)-1]; last.After(l.newest) {
+				l.newest = last
+			}
+		}
 	}
 	l.advance(files)
 	for b := range l.work {
@@ -273,17 +296,17 @@ func (l *log) run() {
 const most = 8
 
 // write appends the frames of batches and syncs.
-func (l *log) write(files map[time.Time]*os.File, all []*batch) error {
+func (l *log) write(files map[fileName]*os.File, all []*batch) error {
 	l.compacting.RLock()
 	defer l.compacting.RUnlock()
-	text := map[time.Time][]byte{}
+	text := map[fileName][]byte{}
 	for _, b := range all {
-		for hour, frame := range b.frames {
-			text[hour] = append(text[hour], frame...)
+		for name, frame := range b.frames {
+			text[name] = append(text[name], frame...)
 		}
 	}
-	for hour, frames := range text {
-		f, err := l.open(files, hour)
+	for name, frames := range text {
+		f, err := l.open(files, name)
 		if err != nil {
 			return err
 		}
@@ -298,24 +321,24 @@ func (l *log) write(files map[time.Time]*os.File, all []*batch) error {
 			// A part of a frame would hide what comes behind it.
 			return errors.Join(err, f.Truncate(before))
 		}
-		if hour.After(l.newest) {
-			l.newest = hour
+		if name.hour.After(l.newest) {
+			l.newest = name.hour
 		}
 	}
 	return nil
 }
 
-func (l *log) open(files map[time.Time]*os.File, hour time.Time) (*os.File, error) {
-	if f := files[hour]; f != nil {
+func (l *log) open(files map[fileName]*os.File, name fileName) (*os.File, error) {
+	if f := files[name]; f != nil {
 		return f, nil
 	}
 	if len(files) >= most {
-		for hour, f := range files {
+		for other, f := range files {
 			f.Close()
-			delete(files, hour)
+			delete(files, other)
 		}
 	}
-	path := l.store.path(l.scheduler, logName, hour)
+	path := l.store.path(l.scheduler, name.kind, name.hour)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 	if err != nil {
 		return nil, err
@@ -323,7 +346,7 @@ func (l *log) open(files map[time.Time]*os.File, hour time.Time) (*os.File, erro
 	if err := syncDir(filepath.Dir(path)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	files[hour] = f
+	files[name] = f
 	return f, nil
 }
 
@@ -336,7 +359,7 @@ func syncDir(dir string) error {
 }
 
 // advance makes the files of the hours that are over, those before the newest but one, and drops the oldest.
-func (l *log) advance(files map[time.Time]*os.File) {
+func (l *log) advance(files map[fileName]*os.File) {
 	if !l.newest.After(l.advanced) {
 		return
 	}
@@ -345,25 +368,20 @@ func (l *log) advance(files map[time.Time]*os.File) {
 	if err != nil {
 		l.store.o.Log.Error("telemetry cannot be listed", "scheduler", l.scheduler, "err", err)
 	}
-	made := false
 	for _, hour := range hours {
 		if !hour.Before(l.newest.Add(-time.Hour)) {
 			break
 		}
-		if f := files[hour]; f != nil {
+		if f := files[fileName{logName, hour}]; f != nil {
 			f.Close()
-			delete(files, hour)
+			delete(files, fileName{logName, hour})
 		}
 		if err := l.compact(hour); err != nil {
 			l.store.o.Log.Error("an hour of telemetry cannot be compacted", "scheduler", l.scheduler, "hour", hour,
 				"err", err)
-			continue
 		}
-		made = true
 	}
-	if made {
-		l.drop()
-	}
+	l.drop(files)
 }
 
 // part is the most samples that are held in memory at a time.
@@ -447,15 +465,21 @@ func samplesOf(path string, wanted func(telemetry.GPU) bool, f func(*telemetry.G
 }
 
 // drop removes the files of the oldest hours.
-func (l *log) drop() {
-	for r := range resolutions {
-		hours, err := l.store.hours(l.scheduler, names[r])
+func (l *log) drop(files map[fileName]*os.File) {
+	keep := l.store.o.Keep
+	for kind, most := range map[string]int{names[Raw]: keep[Raw], names[Fine]: keep[Fine], names[Coarse]: keep[Coarse],
+		iterationLog: keep[Raw]} {
+		hours, err := l.store.hours(l.scheduler, kind)
 		if err != nil {
 			continue
 		}
-		for _, hour := range hours[:max(0, len(hours)-l.store.o.Keep[r])] {
+		for _, hour := range hours[:max(0, len(hours)-most)] {
+			if f := files[fileName{kind, hour}]; f != nil {
+				f.Close()
+				delete(files, fileName{kind, hour})
+			}
 			l.compacting.Lock()
-			err := os.Remove(l.store.path(l.scheduler, names[r], hour))
+			err := os.Remove(l.store.path(l.scheduler, kind, hour))
 			l.compacting.Unlock()
 			if err != nil {
 				l.store.o.Log.Error("old telemetry cannot be dropped", "scheduler", l.scheduler, "hour", hour,
@@ -474,9 +498,9 @@ type Query struct {
 	Resolution
 }
 
-// Newest is the end of the last hour that has samples, since the Unix epoch; 0 if none has.
+// Newest is the end of the last hour that has samples or iterations, since the Unix epoch; 0 if none has.
 func (s *Store) Newest(scheduler string) (end time.Duration, err error) {
-	for _, kind := range []string{names[Raw], logName} {
+	for _, kind := range []string{names[Raw], logName, iterationLog} {
 		hours, err := s.hours(scheduler, kind)
 		if err != nil {
 			return 0, err

@@ -298,10 +298,90 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestIterations: iterations come back once and in order of time, after a restart and a write that a crash cut off, and
+// are dropped with raw samples.
+func TestIterations(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	var want []telemetry.Iteration
+	for k := range 100 {
+		for w := range 3 {
+			want = append(want, telemetry.Iteration{Job: fmt.Sprint("j", w%2), Worker: w, Step: k,
+				Took: time.Duration(k+1) * time.Millisecond,
+				Time: begin + time.Duration(k)*time.Minute + time.Duration(w)})
+		}
+	}
+	iterations := func(from, to time.Duration) (out []telemetry.Iteration) {
+		t.Helper()
+		err := s.Iterations(t.Context(), "prod", from, to, func(x *telemetry.Iteration) error {
+			out = append(out, *x)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	all := func() {
+		t.Helper()
+		got := iterations(0, math.MaxInt64)
+		slices.SortFunc(want, iterationOrder)
+		if !slices.Equal(got, want) {
+			t.Errorf("%d iterations, want %d", len(got), len(want))
+		}
+	}
+	for range 2 {
+		for part := range slices.Chunk(slices.Clone(want), 70) {
+			if err := s.AppendIterations(t.Context(), "prod", part); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := s.path("prod", iterationLog, hourOf(begin))
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, append(text, text[:20]...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	all()
+	more := telemetry.Iteration{Job: "j", Step: 7, Took: 1, Time: begin + 30*time.Minute}
+	if err := s.AppendIterations(t.Context(), "prod", []telemetry.Iteration{more}); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, more)
+	all()
+	if got := iterations(begin+time.Minute, begin+3*time.Minute); len(got) != 6 || got[0].Step != 1 {
+		t.Errorf("%v", got)
+	}
+	if end, err := s.Newest("prod"); err != nil || end != begin+2*time.Hour {
+		t.Errorf("newest %v, %v", end, err)
+	}
+	s.o.Keep[Raw] = 1
+	late := telemetry.Iteration{Job: "j", Took: 1, Time: begin + 10*time.Hour}
+	if err := s.AppendIterations(t.Context(), "prod", []telemetry.Iteration{late}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // what is old is dropped after the answer
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	if got := iterations(0, math.MaxInt64); len(got) != 1 || got[0] != late {
+		t.Errorf("%d iterations are kept: %v", len(got), got)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(nil, sorted(fleet(2, 2, begin, begin+time.Minute))))
 	f.Add([]byte{1, 0, 0, 0, 0, 200, 1})
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		_ = decodeIterations(payload, func(telemetry.Iteration) {})
 		_ = decode(payload, func(telemetry.GPU) bool { return true }, func(*telemetry.GPUSample) error { return nil })
 	})
 }

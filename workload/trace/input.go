@@ -302,6 +302,14 @@ func (in *input) row() error {
 		return fmt.Errorf("line %d: %w: more than %d rows", in.line, ErrLimit, in.opts.MaxRows)
 	}
 	in.report.Rows++
+	return in.manyJobs()
+}
+
+// manyJobs is an error if more jobs were taken than the options allow.
+func (in *input) manyJobs() error {
+	if most := in.opts.MaxJobs; most > 0 && in.taken > most {
+		return fmt.Errorf("line %d: %w: more than %d jobs", in.line, ErrLimit, most)
+	}
 	return nil
 }
 

@@ -71,7 +71,10 @@ type Options struct {
 	// hostile input; MaxRows and MaxBytes count over all files of a trace. A
 	// longer line, or a JSON job longer than 64 lines, is a rejected row, all
 	// else is ErrLimit. Defaults: the constants above.
-	MaxRows  int
+	MaxRows int
+	// MaxJobs, if set, bounds the jobs that are taken. It is seen at the next row, and at the end
+	// in formats that say what a job is in several rows.
+	MaxJobs  int
 	MaxLine  int
 	MaxBytes int64
 	MaxRatio int
@@ -159,6 +162,9 @@ func read(t traceFiles, opts Options) (*workload.Workload, *Report, error) {
 // trace reads the files and completes the report.
 func (in *input) trace(t traceFiles) (*workload.Workload, *Report, error) {
 	w, err := in.run(t)
+	if err == nil {
+		err = in.manyJobs()
+	}
 	in.report.Jobs = in.taken
 	in.report.Bytes = in.out
 	if in.source != nil {

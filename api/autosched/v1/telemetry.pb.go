@@ -73,7 +73,7 @@ func (x ListTelemetryRequest_Resolution) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListTelemetryRequest_Resolution.Descriptor instead.
 func (ListTelemetryRequest_Resolution) EnumDescriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{3, 0}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{4, 0}
 }
 
 // GpuSample is a reading of a GPU. A quantity that is not set was not measured: it is neither
@@ -283,19 +283,104 @@ func (x *GpuSample) GetLost() bool {
 	return false
 }
 
+// TrainingIteration is how long a training step of a worker of a job took.
+type TrainingIteration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. At most 128 bytes.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// The number of the worker, from 0, at most 100000.
+	Worker int32 `protobuf:"varint,2,opt,name=worker,proto3" json:"worker,omitempty"`
+	// The number of the step. All workers of a job have the same steps.
+	Step int64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	// Required. Positive, at most a day.
+	DurationSeconds float64 `protobuf:"fixed64,4,opt,name=duration_seconds,json=durationSeconds,proto3" json:"duration_seconds,omitempty"`
+	// Required. When the step ended: from 1970, and at most a day ahead of the service's clock.
+	EndTime       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainingIteration) Reset() {
+	*x = TrainingIteration{}
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainingIteration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainingIteration) ProtoMessage() {}
+
+func (x *TrainingIteration) ProtoReflect() protoreflect.Message {
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainingIteration.ProtoReflect.Descriptor instead.
+func (*TrainingIteration) Descriptor() ([]byte, []int) {
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TrainingIteration) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *TrainingIteration) GetWorker() int32 {
+	if x != nil {
+		return x.Worker
+	}
+	return 0
+}
+
+func (x *TrainingIteration) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *TrainingIteration) GetDurationSeconds() float64 {
+	if x != nil {
+		return x.DurationSeconds
+	}
+	return 0
+}
+
+func (x *TrainingIteration) GetEndTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndTime
+	}
+	return nil
+}
+
 type IngestTelemetryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
 	// At most 20000.
-	Samples       []*GpuSample `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	Samples []*GpuSample `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	// At most 20000. An iteration is identified by job, worker, step and end. They are kept as long as
+	// samples as measured are, for findings; ListTelemetry does not list them.
+	Iterations    []*TrainingIteration `protobuf:"bytes,3,rep,name=iterations,proto3" json:"iterations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *IngestTelemetryRequest) Reset() {
 	*x = IngestTelemetryRequest{}
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[1]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +392,7 @@ func (x *IngestTelemetryRequest) String() string {
 func (*IngestTelemetryRequest) ProtoMessage() {}
 
 func (x *IngestTelemetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[1]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +405,7 @@ func (x *IngestTelemetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestTelemetryRequest.ProtoReflect.Descriptor instead.
 func (*IngestTelemetryRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{1}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *IngestTelemetryRequest) GetParent() string {
@@ -337,6 +422,13 @@ func (x *IngestTelemetryRequest) GetSamples() []*GpuSample {
 	return nil
 }
 
+func (x *IngestTelemetryRequest) GetIterations() []*TrainingIteration {
+	if x != nil {
+		return x.Iterations
+	}
+	return nil
+}
+
 type IngestTelemetryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many were stored, those that had been sent before among them.
@@ -345,13 +437,17 @@ type IngestTelemetryResponse struct {
 	Rejected []*IngestTelemetryResponse_RejectedSample `protobuf:"bytes,2,rep,name=rejected,proto3" json:"rejected,omitempty"`
 	// How many were not.
 	RejectedCount int64 `protobuf:"varint,3,opt,name=rejected_count,json=rejectedCount,proto3" json:"rejected_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The same of iterations.
+	StoredIterationCount   int64                                     `protobuf:"varint,4,opt,name=stored_iteration_count,json=storedIterationCount,proto3" json:"stored_iteration_count,omitempty"`
+	RejectedIterations     []*IngestTelemetryResponse_RejectedSample `protobuf:"bytes,5,rep,name=rejected_iterations,json=rejectedIterations,proto3" json:"rejected_iterations,omitempty"`
+	RejectedIterationCount int64                                     `protobuf:"varint,6,opt,name=rejected_iteration_count,json=rejectedIterationCount,proto3" json:"rejected_iteration_count,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *IngestTelemetryResponse) Reset() {
 	*x = IngestTelemetryResponse{}
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[2]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +459,7 @@ func (x *IngestTelemetryResponse) String() string {
 func (*IngestTelemetryResponse) ProtoMessage() {}
 
 func (x *IngestTelemetryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[2]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +472,7 @@ func (x *IngestTelemetryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestTelemetryResponse.ProtoReflect.Descriptor instead.
 func (*IngestTelemetryResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{2}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *IngestTelemetryResponse) GetStoredCount() int64 {
@@ -396,6 +492,27 @@ func (x *IngestTelemetryResponse) GetRejected() []*IngestTelemetryResponse_Rejec
 func (x *IngestTelemetryResponse) GetRejectedCount() int64 {
 	if x != nil {
 		return x.RejectedCount
+	}
+	return 0
+}
+
+func (x *IngestTelemetryResponse) GetStoredIterationCount() int64 {
+	if x != nil {
+		return x.StoredIterationCount
+	}
+	return 0
+}
+
+func (x *IngestTelemetryResponse) GetRejectedIterations() []*IngestTelemetryResponse_RejectedSample {
+	if x != nil {
+		return x.RejectedIterations
+	}
+	return nil
+}
+
+func (x *IngestTelemetryResponse) GetRejectedIterationCount() int64 {
+	if x != nil {
+		return x.RejectedIterationCount
 	}
 	return 0
 }
@@ -422,7 +539,7 @@ type ListTelemetryRequest struct {
 
 func (x *ListTelemetryRequest) Reset() {
 	*x = ListTelemetryRequest{}
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[3]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -434,7 +551,7 @@ func (x *ListTelemetryRequest) String() string {
 func (*ListTelemetryRequest) ProtoMessage() {}
 
 func (x *ListTelemetryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[3]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -447,7 +564,7 @@ func (x *ListTelemetryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTelemetryRequest.ProtoReflect.Descriptor instead.
 func (*ListTelemetryRequest) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{3}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListTelemetryRequest) GetParent() string {
@@ -525,7 +642,7 @@ type ListTelemetryResponse struct {
 
 func (x *ListTelemetryResponse) Reset() {
 	*x = ListTelemetryResponse{}
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[4]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +654,7 @@ func (x *ListTelemetryResponse) String() string {
 func (*ListTelemetryResponse) ProtoMessage() {}
 
 func (x *ListTelemetryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[4]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +667,7 @@ func (x *ListTelemetryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTelemetryResponse.ProtoReflect.Descriptor instead.
 func (*ListTelemetryResponse) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{4}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListTelemetryResponse) GetSamples() []*GpuSample {
@@ -567,7 +684,7 @@ func (x *ListTelemetryResponse) GetNextPageToken() string {
 	return ""
 }
 
-// RejectedSample says what is wrong with a sample.
+// RejectedSample says what is wrong with a sample, or an iteration.
 type IngestTelemetryResponse_RejectedSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its place in the request, from 0.
@@ -580,7 +697,7 @@ type IngestTelemetryResponse_RejectedSample struct {
 
 func (x *IngestTelemetryResponse_RejectedSample) Reset() {
 	*x = IngestTelemetryResponse_RejectedSample{}
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[5]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +709,7 @@ func (x *IngestTelemetryResponse_RejectedSample) String() string {
 func (*IngestTelemetryResponse_RejectedSample) ProtoMessage() {}
 
 func (x *IngestTelemetryResponse_RejectedSample) ProtoReflect() protoreflect.Message {
-	mi := &file_autosched_v1_telemetry_proto_msgTypes[5]
+	mi := &file_autosched_v1_telemetry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +722,7 @@ func (x *IngestTelemetryResponse_RejectedSample) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use IngestTelemetryResponse_RejectedSample.ProtoReflect.Descriptor instead.
 func (*IngestTelemetryResponse_RejectedSample) Descriptor() ([]byte, []int) {
-	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{2, 0}
+	return file_autosched_v1_telemetry_proto_rawDescGZIP(), []int{3, 0}
 }
 
 func (x *IngestTelemetryResponse_RejectedSample) GetIndex() int32 {
@@ -673,14 +790,26 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\x11_throttle_reasonsB\x06\n" +
 	"\x04_xidB\f\n" +
 	"\n" +
-	"_processes\"m\n" +
+	"_processes\"\xd1\x01\n" +
+	"\x11TrainingIteration\x12\x1a\n" +
+	"\x06job_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x05jobId\x12\x1b\n" +
+	"\x06worker\x18\x02 \x01(\x05B\x03\xe0A\x01R\x06worker\x12\x17\n" +
+	"\x04step\x18\x03 \x01(\x03B\x03\xe0A\x01R\x04step\x12.\n" +
+	"\x10duration_seconds\x18\x04 \x01(\x01B\x03\xe0A\x02R\x0fdurationSeconds\x12:\n" +
+	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x02R\aendTime\"\xb3\x01\n" +
 	"\x16IngestTelemetryRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x02R\x06parent\x126\n" +
-	"\asamples\x18\x02 \x03(\v2\x17.autosched.v1.GpuSampleB\x03\xe0A\x01R\asamples\"\x8b\x02\n" +
+	"\asamples\x18\x02 \x03(\v2\x17.autosched.v1.GpuSampleB\x03\xe0A\x01R\asamples\x12D\n" +
+	"\n" +
+	"iterations\x18\x03 \x03(\v2\x1f.autosched.v1.TrainingIterationB\x03\xe0A\x01R\n" +
+	"iterations\"\xe2\x03\n" +
 	"\x17IngestTelemetryResponse\x12!\n" +
 	"\fstored_count\x18\x01 \x01(\x03R\vstoredCount\x12P\n" +
 	"\brejected\x18\x02 \x03(\v24.autosched.v1.IngestTelemetryResponse.RejectedSampleR\brejected\x12%\n" +
-	"\x0erejected_count\x18\x03 \x01(\x03R\rrejectedCount\x1aT\n" +
+	"\x0erejected_count\x18\x03 \x01(\x03R\rrejectedCount\x124\n" +
+	"\x16stored_iteration_count\x18\x04 \x01(\x03R\x14storedIterationCount\x12e\n" +
+	"\x13rejected_iterations\x18\x05 \x03(\v24.autosched.v1.IngestTelemetryResponse.RejectedSampleR\x12rejectedIterations\x128\n" +
+	"\x18rejected_iteration_count\x18\x06 \x01(\x03R\x16rejectedIterationCount\x1aT\n" +
 	"\x0eRejectedSample\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x16\n" +
@@ -726,34 +855,38 @@ func file_autosched_v1_telemetry_proto_rawDescGZIP() []byte {
 }
 
 var file_autosched_v1_telemetry_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_autosched_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_autosched_v1_telemetry_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_autosched_v1_telemetry_proto_goTypes = []any{
 	(ListTelemetryRequest_Resolution)(0),           // 0: autosched.v1.ListTelemetryRequest.Resolution
 	(*GpuSample)(nil),                              // 1: autosched.v1.GpuSample
-	(*IngestTelemetryRequest)(nil),                 // 2: autosched.v1.IngestTelemetryRequest
-	(*IngestTelemetryResponse)(nil),                // 3: autosched.v1.IngestTelemetryResponse
-	(*ListTelemetryRequest)(nil),                   // 4: autosched.v1.ListTelemetryRequest
-	(*ListTelemetryResponse)(nil),                  // 5: autosched.v1.ListTelemetryResponse
-	(*IngestTelemetryResponse_RejectedSample)(nil), // 6: autosched.v1.IngestTelemetryResponse.RejectedSample
-	(*timestamppb.Timestamp)(nil),                  // 7: google.protobuf.Timestamp
+	(*TrainingIteration)(nil),                      // 2: autosched.v1.TrainingIteration
+	(*IngestTelemetryRequest)(nil),                 // 3: autosched.v1.IngestTelemetryRequest
+	(*IngestTelemetryResponse)(nil),                // 4: autosched.v1.IngestTelemetryResponse
+	(*ListTelemetryRequest)(nil),                   // 5: autosched.v1.ListTelemetryRequest
+	(*ListTelemetryResponse)(nil),                  // 6: autosched.v1.ListTelemetryResponse
+	(*IngestTelemetryResponse_RejectedSample)(nil), // 7: autosched.v1.IngestTelemetryResponse.RejectedSample
+	(*timestamppb.Timestamp)(nil),                  // 8: google.protobuf.Timestamp
 }
 var file_autosched_v1_telemetry_proto_depIdxs = []int32{
-	7, // 0: autosched.v1.GpuSample.sample_time:type_name -> google.protobuf.Timestamp
-	1, // 1: autosched.v1.IngestTelemetryRequest.samples:type_name -> autosched.v1.GpuSample
-	6, // 2: autosched.v1.IngestTelemetryResponse.rejected:type_name -> autosched.v1.IngestTelemetryResponse.RejectedSample
-	7, // 3: autosched.v1.ListTelemetryRequest.start_time:type_name -> google.protobuf.Timestamp
-	7, // 4: autosched.v1.ListTelemetryRequest.end_time:type_name -> google.protobuf.Timestamp
-	0, // 5: autosched.v1.ListTelemetryRequest.resolution:type_name -> autosched.v1.ListTelemetryRequest.Resolution
-	1, // 6: autosched.v1.ListTelemetryResponse.samples:type_name -> autosched.v1.GpuSample
-	2, // 7: autosched.v1.TelemetryService.IngestTelemetry:input_type -> autosched.v1.IngestTelemetryRequest
-	4, // 8: autosched.v1.TelemetryService.ListTelemetry:input_type -> autosched.v1.ListTelemetryRequest
-	3, // 9: autosched.v1.TelemetryService.IngestTelemetry:output_type -> autosched.v1.IngestTelemetryResponse
-	5, // 10: autosched.v1.TelemetryService.ListTelemetry:output_type -> autosched.v1.ListTelemetryResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8,  // 0: autosched.v1.GpuSample.sample_time:type_name -> google.protobuf.Timestamp
+	8,  // 1: autosched.v1.TrainingIteration.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 2: autosched.v1.IngestTelemetryRequest.samples:type_name -> autosched.v1.GpuSample
+	2,  // 3: autosched.v1.IngestTelemetryRequest.iterations:type_name -> autosched.v1.TrainingIteration
+	7,  // 4: autosched.v1.IngestTelemetryResponse.rejected:type_name -> autosched.v1.IngestTelemetryResponse.RejectedSample
+	7,  // 5: autosched.v1.IngestTelemetryResponse.rejected_iterations:type_name -> autosched.v1.IngestTelemetryResponse.RejectedSample
+	8,  // 6: autosched.v1.ListTelemetryRequest.start_time:type_name -> google.protobuf.Timestamp
+	8,  // 7: autosched.v1.ListTelemetryRequest.end_time:type_name -> google.protobuf.Timestamp
+	0,  // 8: autosched.v1.ListTelemetryRequest.resolution:type_name -> autosched.v1.ListTelemetryRequest.Resolution
+	1,  // 9: autosched.v1.ListTelemetryResponse.samples:type_name -> autosched.v1.GpuSample
+	3,  // 10: autosched.v1.TelemetryService.IngestTelemetry:input_type -> autosched.v1.IngestTelemetryRequest
+	5,  // 11: autosched.v1.TelemetryService.ListTelemetry:input_type -> autosched.v1.ListTelemetryRequest
+	4,  // 12: autosched.v1.TelemetryService.IngestTelemetry:output_type -> autosched.v1.IngestTelemetryResponse
+	6,  // 13: autosched.v1.TelemetryService.ListTelemetry:output_type -> autosched.v1.ListTelemetryResponse
+	12, // [12:14] is the sub-list for method output_type
+	10, // [10:12] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_telemetry_proto_init() }
@@ -762,14 +895,14 @@ func file_autosched_v1_telemetry_proto_init() {
 		return
 	}
 	file_autosched_v1_telemetry_proto_msgTypes[0].OneofWrappers = []any{}
-	file_autosched_v1_telemetry_proto_msgTypes[3].OneofWrappers = []any{}
+	file_autosched_v1_telemetry_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_telemetry_proto_rawDesc), len(file_autosched_v1_telemetry_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,7 +28,7 @@ const (
 //
 // TelemetryService takes in what the GPUs of a scheduler's cluster measure, and shows it.
 type TelemetryServiceClient interface {
-	// IngestTelemetry stores samples. Once it answers they are on disk. A sample is
+	// IngestTelemetry stores samples and iterations. Once it answers they are on disk. A sample is
 	// identified by node, GPU, MIG instance and time: one that is sent again counts once, and the
 	// first counts. Invalid samples are rejected one by one; the others are stored.
 	IngestTelemetry(ctx context.Context, in *IngestTelemetryRequest, opts ...grpc.CallOption) (*IngestTelemetryResponse, error)
@@ -71,7 +71,7 @@ func (c *telemetryServiceClient) ListTelemetry(ctx context.Context, in *ListTele
 //
 // TelemetryService takes in what the GPUs of a scheduler's cluster measure, and shows it.
 type TelemetryServiceServer interface {
-	// IngestTelemetry stores samples. Once it answers they are on disk. A sample is
+	// IngestTelemetry stores samples and iterations. Once it answers they are on disk. A sample is
 	// identified by node, GPU, MIG instance and time: one that is sent again counts once, and the
 	// first counts. Invalid samples are rejected one by one; the others are stored.
 	IngestTelemetry(context.Context, *IngestTelemetryRequest) (*IngestTelemetryResponse, error)
