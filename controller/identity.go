@@ -40,13 +40,14 @@ func writeContent(h *maphash.Hash, e *workload.Event) {
 		gpus                                 workload.MilliGPU
 		status                               workload.Status
 		request                              workload.Request
-		shares, node, revision               string
+		shares, node, revision, labels       string
 		pool, nodeGPUs, placed, active       int
 		instance, hash                       string
 		epoch                                workload.Epoch
 	}{
 		e.Kind, e.Time, e.Attained, e.LevelAttained, e.LeaseUntil, j.Deadline, e.HasAttained, e.HasLevel,
 		j.ID, j.User, j.Tenant, j.Key, j.Model, j.GPUs, j.Status, j.Request(), e.SharesWith, e.Node, e.Revision,
+		e.Labels,
 		e.Pool, e.NodeGPUs, len(e.Placement), len(e.Active), e.Instance, e.Hash, e.Epoch,
 	})
 	for _, n := range e.Placement {

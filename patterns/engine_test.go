@@ -197,30 +197,28 @@ func TestImplausibleSamples(t *testing.T) {
 	}
 }
 
-// Samples are a job's only where that is certain.
+// Samples are a job's only where that is certain, and labels of jobs leave them out.
 func TestJoin(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		gpus   int // of the job, of 8
-		named  bool
-		assign bool
-		want   bool
+		name            string
+		gpus            int // of the job, of 8
+		named           bool
+		indexes, labels string
+		want            bool
 	}{
-		{"the whole node", 8, false, false, true},
-		{"part of the node", 4, false, false, false},
-		{"part of the node, named by the samples", 4, true, false, true},
-		{"part of the node, assigned", 4, false, true, true},
+		{"the whole node", 8, false, "", "", true},
+		{"part of the node", 4, false, "", "", false},
+		{"part of the node, named by the samples", 4, true, "", "", true},
+		{"part of the node, whose GPUs are known", 4, false, "3,2,1,0", "", true},
+		{"other GPUs of the node", 4, false, "4,5,6,7", "", false},
+		{"a job that may idle", 4, false, "0,1,2,3", "debug,idle-ok", false},
 	} {
 		s := newScan(t, Options{Cluster: workload.Uniform(1, 8)})
-		s.submit(0, "1", "a", c.gpus)
-		s.start(0, "1", "0", c.gpus)
-		if c.assign {
-			a := &Assignment{Job: "1"}
-			for g := range c.gpus {
-				a.GPUs = append(a.GPUs, telemetry.GPU{Node: "0", Index: g, Instance: -1})
-			}
-			s.must(s.Assign(0, a))
-		}
+		s.must(s.Event(&workload.Event{ID: "s", Kind: workload.Submitted, Labels: c.labels,
+			Job: workload.Job{ID: "1", Tenant: "a", GPUs: workload.GPUs(c.gpus)}}))
+		share := workload.NodeShare{Node: "0", GPUs: c.gpus, Indexes: c.indexes}
+		s.must(s.Event(&workload.Event{ID: "b", Kind: workload.Started, Job: workload.Job{ID: "1"},
+			Placement: []workload.NodeShare{share}}))
 		for at := time.Duration(0); at < 2*hour; at += 15 * time.Second {
 			for g := range c.gpus {
 				x := &telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Index: g, Instance: -1}, Time: at,

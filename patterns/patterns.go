@@ -7,7 +7,6 @@ package patterns
 import (
 	"time"
 
-	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -118,11 +117,4 @@ type Guardrail struct {
 	Applied time.Duration
 	// DemandOutside says that the demand itself left its own forecast interval.
 	DemandOutside bool
-}
-
-// Assignment says which GPUs of a node a job holds from its start on. Without it, samples that
-// do not name their job are joined to jobs only where a node's GPUs are all one job's.
-type Assignment struct {
-	Job  string
-	GPUs []telemetry.GPU
 }

@@ -336,15 +336,6 @@ func (s *Scanner) take(x *record) {
 		s.takeSample(x)
 	case *workload.Event:
 		s.event(v, x.at)
-	case *Assignment:
-		if j := s.jobs[v.Job]; j != nil {
-			for _, id := range v.GPUs {
-				if g := s.gpuOf(id); g != nil {
-					g.named = true
-					s.join(g, j)
-				}
-			}
-		}
 	case *telemetry.QueueSample:
 		name := cmp.Or(v.Queue, whole)
 		p := s.poolOf(name)
@@ -444,12 +435,6 @@ func (s *Scanner) Event(e *workload.Event) error {
 	}
 	c := *e
 	return s.push("event", e.ID, record{at: e.Time, rank: 1, any: &c})
-}
-
-// Assign takes in which GPUs a job holds; it follows the event that starts the job.
-func (s *Scanner) Assign(at time.Duration, a *Assignment) error {
-	c := *a
-	return s.push("assignment of", a.Job, record{at: at, rank: 2, any: &c})
 }
 
 // GPU takes in a sample of a GPU.

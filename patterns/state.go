@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -340,6 +342,9 @@ func (s *Scanner) submit(e *workload.Event) *job {
 	if s.o.Labels != nil {
 		j.labels = s.o.Labels(&e.Job)
 	}
+	if e.Labels != "" {
+		j.labels = append(strings.Split(e.Labels, ","), j.labels...)
+	}
 	return j
 }
 
@@ -421,6 +426,13 @@ func (s *Scanner) occupy(j *job, at time.Duration, placement []workload.NodeShar
 		n.held += share.GPUs
 		n.jobs = append(n.jobs, j)
 		s.rejoin(n)
+		numbers, _ := share.Numbers() // where they are wrong, they are not known
+		for _, i := range numbers {
+			if g := s.gpuOf(telemetry.GPU{Node: share.Node, Index: i, Instance: -1}); g != nil {
+				g.named = true
+				s.join(g, j)
+			}
+		}
 	}
 	if t := s.tenants[j.tenant]; t != nil {
 		t.held += j.gpus

@@ -2,7 +2,9 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -63,6 +65,9 @@ type Event struct {
 	// job that waits may not start, on Submitted and Preempted, 0 for none.
 	Lost      bool
 	HoldUntil time.Duration
+	// Labels say what kind of job it is, with commas between: debug, interactive. On Submitted, and on Started
+	// within a snapshot; no simulation uses them.
+	Labels string
 	// Node is the node of a node event; GPUs its size on NodeUp.
 	Node     string
 	NodeGPUs int
@@ -162,9 +167,19 @@ func (e *Event) Validate() error {
 		case p.GPUs <= 0 || p.GPUs > MaxGPUsPerNode:
 			return fmt.Errorf("placement[%d].gpus: %d is not from 1 to %d", i, p.GPUs, MaxGPUsPerNode)
 		}
+		if _, err := p.Numbers(); err != nil {
+			return fmt.Errorf("placement[%d].gpu_indexes: %w", i, err)
+		}
+	}
+	if n := strings.Count(e.Labels, ","); n >= maxLabels || e.Labels != "" &&
+		slices.Contains(strings.Split(e.Labels, ","), "") {
+		return fmt.Errorf("job.rule_labels: more than %d, or an empty one", maxLabels)
 	}
 	return nil
 }
+
+// maxLabels is how many labels a job may have.
+const maxLabels = 16
 
 // validateSnapshot names the first part of a snapshot that makes no sense.
 func (e *Event) validateSnapshot() error {
@@ -206,6 +221,38 @@ func (e *Event) validateSnapshot() error {
 type NodeShare struct {
 	Node string
 	GPUs int
+	// Indexes are the numbers of the GPUs on the node with commas between, empty where they are not known.
+	Indexes string
+}
+
+// Indexes writes the numbers of GPUs for a NodeShare.
+func Indexes(numbers []int32) string {
+	var out []byte
+	for i, n := range numbers {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, int64(n), 10)
+	}
+	return string(out)
+}
+
+// Numbers are the numbers of the GPUs on the node, nil where they are not known.
+func (n *NodeShare) Numbers() (out []int, err error) {
+	if n.Indexes == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(n.Indexes, ",") {
+		i, err := strconv.Atoi(text)
+		if err != nil || i < 0 || i >= MaxGPUsPerNode || slices.Contains(out, i) {
+			return nil, fmt.Errorf("%q is no number of a GPU from 0 to %d, or is there twice", text, MaxGPUsPerNode-1)
+		}
+		out = append(out, i)
+	}
+	if len(out) != n.GPUs {
+		return nil, fmt.Errorf("are %d, and not as many as GPUs, %d", len(out), n.GPUs)
+	}
+	return out, nil
 }
 
 // Shares names the nodes of a placement by their numbers.

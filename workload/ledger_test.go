@@ -200,8 +200,15 @@ func TestEventValidate(t *testing.T) {
 		"node.gpus":            func(e *Event) { e.NodeGPUs = MaxGPUsPerNode + 1 },
 		"level_attained":       func(e *Event) { e.LevelAttained = -1 },
 		"attained_service":     func(e *Event) { e.Attained = -1 },
-		"placement[1].node_id": func(e *Event) { e.Placement = []NodeShare{{"a", 1}, {"", 1}} },
-		"placement[0].gpus":    func(e *Event) { e.Placement = []NodeShare{{"a", 0}} },
+		"placement[1].node_id": func(e *Event) { e.Placement = []NodeShare{{Node: "a", GPUs: 1}, {GPUs: 1}} },
+		"placement[0].gpus":    func(e *Event) { e.Placement = []NodeShare{{Node: "a"}} },
+		"placement[0].gpu_indexes": func(e *Event) {
+			e.Placement = []NodeShare{{Node: "a", GPUs: 2, Indexes: "1,1"}}
+		},
+		"placement[1].gpu_indexes": func(e *Event) {
+			e.Placement = []NodeShare{{Node: "a", GPUs: 2, Indexes: "1,0"}, {Node: "b", GPUs: 2, Indexes: "3"}}
+		},
+		"job.rule_labels": func(e *Event) { e.Labels = "debug," },
 	} {
 		e := ev(Submitted, "a", 0)
 		if err := e.Validate(); err != nil {

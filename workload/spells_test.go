@@ -13,22 +13,23 @@ func TestSpells(t *testing.T) {
 		e.Placement = nodes
 		return e
 	}
-	join := on(ev(Started, "b", 30), NodeShare{"0", 1}, NodeShare{"1", 1})
+	join := on(ev(Started, "b", 30), NodeShare{Node: "0", GPUs: 1}, NodeShare{Node: "1", GPUs: 1})
 	join.SharesWith = "a"
-	resize := on(ev(Resized, "c", 45), NodeShare{"0", 8}, NodeShare{"1", 2})
+	resize := on(ev(Resized, "c", 45), NodeShare{Node: "0", GPUs: 8}, NodeShare{Node: "1", GPUs: 2})
 	resize.Job.GPUs = GPUs(10)
 	seen := Event{ID: "seen", Kind: TakenSnapshot, Time: s(47)}
 	for _, id := range []string{"a", "c"} {
-		one := on(ev(Started, id, 0), NodeShare{"0", 2})
+		one := on(ev(Started, id, 0), NodeShare{Node: "0", GPUs: 2})
 		if id == "c" {
 			one = on(one, resize.Placement...)
 		}
 		seen.Active = append(seen.Active, one)
 	}
 	l := NewLedger(testCluster)
-	apply(t, l, ev(Submitted, "a", 0), on(ev(Started, "a", 10), NodeShare{"0", 2}), ev(Submitted, "b", 20), join,
+	apply(t, l, ev(Submitted, "a", 0), on(ev(Started, "a", 10), NodeShare{Node: "0", GPUs: 2}),
+		ev(Submitted, "b", 20), join,
 		ev(Preempted, "b", 40), ev(Submitted, "c", 41), ev(Started, "c", 42), resize, seen,
-		on(ev(Resumed, "b", 50), NodeShare{"2", 2}), ev(Finished, "b", 60), ev(Submitted, "d", 61),
+		on(ev(Resumed, "b", 50), NodeShare{Node: "2", GPUs: 2}), ev(Finished, "b", 60), ev(Submitted, "d", 61),
 		ev(Started, "d", 90))
 	text := func(from, to int) (out string) {
 		for _, x := range l.Spells(s(from), s(to)) {

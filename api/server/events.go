@@ -67,6 +67,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	}
 	if out.Kind == workload.Submitted {
 		c.describe("job", job, &out.Job)
+		out.Labels = c.labels("job.rule_labels", job)
 	}
 	out.Lost, out.HoldUntil = e.GetProgressLost(), c.time("hold_until_time", e.GetHoldUntilTime())
 	if out.Kind.OfNode() {
@@ -153,9 +154,22 @@ func (c *converter) placement(field string, p []*pb.NodePlacement) (out []worklo
 		if len(n.GetNodeId()) > maxText {
 			c.text(fmt.Sprintf("%s[%d].node_id", field, i), n.GetNodeId())
 		}
-		out = append(out, workload.NodeShare{Node: n.GetNodeId(), GPUs: int(n.GetGpus())})
+		out = append(out, workload.NodeShare{Node: n.GetNodeId(), GPUs: int(n.GetGpus()),
+			Indexes: workload.Indexes(n.GetGpuIndexes())})
 	}
 	return out
+}
+
+// labels joins the labels of a job.
+func (c *converter) labels(field string, job *pb.JobDetails) string {
+	for _, l := range job.GetRuleLabels() {
+		if l == "" || strings.Contains(l, ",") {
+			c.add(field, fmt.Sprintf("%q is empty or has a comma", l))
+		}
+	}
+	text := strings.Join(job.GetRuleLabels(), ",")
+	c.text(field, text)
+	return text
 }
 
 // snapshot converts what there is at the instant of a snapshot.
@@ -177,6 +191,7 @@ func (c *converter) snapshot(s *pb.Snapshot) (out []workload.Event) {
 		}
 		c.names(field+".job", a.GetJob())
 		c.describe(field+".job", a.GetJob(), &e.Job)
+		e.Labels = c.labels(field+".job.rule_labels", a.GetJob())
 		c.text(field+".shares_gpus_with", e.SharesWith)
 		e.Job.Submit = c.time(field+".submit_time", a.GetSubmitTime())
 		e.LeaseUntil = c.time(field+".lease_expire_time", a.GetLeaseExpireTime())

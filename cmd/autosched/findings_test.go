@@ -26,7 +26,8 @@ func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, j
 }
 
 // sendEventID is sendEvent with the id of the event.
-func sendEventID(t *testing.T, address, id string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails) {
+func sendEventID(t *testing.T, address, id string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails,
+	places ...*pb.NodePlacement) {
 	t.Helper()
 	flags := connectFlags{server: address}
 	conn, err := flags.dial()
@@ -38,7 +39,7 @@ func sendEventID(t *testing.T, address, id string, kind pb.Event_Kind, at time.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := &pb.Event{EventId: id, Kind: kind, SchedulerTime: timestamppb.New(at), Job: job}
+	event := &pb.Event{EventId: id, Kind: kind, SchedulerTime: timestamppb.New(at), Job: job, Placement: places}
 	err = stream.Send(&pb.IngestEventsRequest{Parent: "schedulers/prod", Events: []*pb.Event{event}})
 	if err != nil {
 		t.Fatal(err)
@@ -330,5 +331,53 @@ func TestStragglerInTheService(t *testing.T) {
 		address)
 	if err == nil || !strings.Contains(err.Error(), `step 99 of worker 0 of job "7": end_time: is required`) {
 		t.Errorf("a step without a time: %v", err)
+	}
+}
+
+// TestJobsOfGPUsInTheService: samples that name no job are joined to jobs whose GPUs events number, and a job with a
+// label that a rule names is left out.
+func TestJobsOfGPUsInTheService(t *testing.T) {
+	dir := t.TempDir()
+	address, stop := startServe(t, dir)
+	must := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+	must("scheduler", "register", "--builtin", "fifo", "--nodes", "1", "--gpus-per-node", "8", "--id", "prod")
+	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
+	for id, x := range map[string]struct {
+		gpus   []int32
+		labels []string
+	}{"7": {[]int32{2, 0}, nil}, "8": {[]int32{1}, []string{"debug", "idle-ok"}}} {
+		job := &pb.JobDetails{JobId: id, Tenant: "vision", MilliGpus: 1000 * int64(len(x.gpus)), RuleLabels: x.labels}
+		sendEventID(t, address, id+"s", pb.Event_SUBMITTED, began, job)
+		sendEventID(t, address, id+"b", pb.Event_STARTED, began, job,
+			&pb.NodePlacement{NodeId: "n1", Gpus: int32(len(x.gpus)), GpuIndexes: x.gpus})
+	}
+	stop() // what is stored has them
+	address, _ = startServe(t, dir)
+	text := "time,node,gpu,utilization_percent\n"
+	for at := time.Minute; at < 3*time.Hour; at += 30 * time.Second {
+		for g := range 8 {
+			text += fmt.Sprintf("%s,n1,%d,0\n", began.Add(at).Format(time.RFC3339), g)
+		}
+	}
+	path := filepath.Join(dir, "gpus.csv")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must("telemetry", "import", "prod", path)
+	out := ""
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		if out = must("findings", "list", "prod"); strings.Contains(out, "job/7") {
+			break
+		}
+	}
+	if !regexp.MustCompile(`idle_allocation +job/7 +open `).MatchString(out) || strings.Contains(out, "job/8") {
+		t.Errorf("%s", out)
 	}
 }

@@ -63,8 +63,8 @@ the configuration count as well.
 
 Files of telemetry are any that 'autosched telemetry' reads, in order of time. Samples
 that do not name their job are joined to it by node and time, where the trace has nodes and a
-job holds all GPUs of a node. Why jobs waited is inferred from the state of the
-cluster once a minute.`,
+job holds all GPUs of a node, or events number the GPUs that it holds. Why jobs waited is
+inferred from the state of the cluster once a minute.`,
 		Example: `  autosched patterns scan --trace sacct.psv --nodes 40 --gpus-per-node 8
   autosched patterns scan --trace jobs.csv.gz --telemetry gpus.csv.zst --queue queue.csv --price 2.5
   autosched patterns scan --iterations steps.csv.gz --rule straggler --json | jq '.findings[].entity'`,

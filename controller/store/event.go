@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	moreAsks     = 1       // the job asks for more than its request has
 	moreLost     = 2       // the job's progress was lost
 	moreHeld     = 4       // the job may not start for a time
+	moreIndexes  = 8       // numbers of the GPUs of the placement are known
+	moreLabels   = 16      // the job has labels
 	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
 )
 
@@ -77,6 +80,12 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if e.HoldUntil != 0 {
 		more |= moreHeld
+	}
+	if slices.ContainsFunc(e.Placement, func(p workload.NodeShare) bool { return p.Indexes != "" }) {
+		more |= moreIndexes
+	}
+	if e.Labels != "" {
+		more |= moreLabels
 	}
 	kind := byte(e.Kind)
 	if more != 0 {
@@ -146,6 +155,14 @@ func appendEvent(dst []byte, e *workload.Event) []byte {
 	}
 	if more&moreHeld != 0 {
 		num(int64(e.HoldUntil))
+	}
+	if more&moreIndexes != 0 {
+		for _, p := range e.Placement {
+			str(p.Indexes)
+		}
+	}
+	if more&moreLabels != 0 {
+		str(e.Labels)
 	}
 	return dst
 }
@@ -225,6 +242,14 @@ func decodeEvent(b []byte) (workload.Event, error) {
 		}
 		if e.Lost = more&moreLost != 0; more&moreHeld != 0 {
 			e.HoldUntil = time.Duration(r.num())
+		}
+		if more&moreIndexes != 0 {
+			for i := range e.Placement {
+				e.Placement[i].Indexes = r.str()
+			}
+		}
+		if more&moreLabels != 0 {
+			e.Labels = r.str()
 		}
 	}
 	e.Job.Requested = q.Shared()

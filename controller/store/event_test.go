@@ -58,7 +58,11 @@ func drawEvent(t *rapid.T) workload.Event {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "places") {
 		e.Placement = append(e.Placement,
-			workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g")})
+			workload.NodeShare{Node: text.Draw(t, "n"), GPUs: rapid.IntRange(0, 8).Draw(t, "g"),
+				Indexes: text.Draw(t, "indexes")})
+	}
+	if rapid.Bool().Draw(t, "labelled") {
+		e.Labels = text.Draw(t, "labels")
 	}
 	return e
 }

@@ -75,6 +75,7 @@ type eventJob struct {
 	Deadline *time.Time  `json:"deadlineTime,omitempty"`
 
 	Request *eventRequest `json:"request,omitempty"`
+	Labels  []string      `json:"ruleLabels,omitempty"`
 }
 
 // eventRequest is what a job asks for; spans are in seconds, such as "3600s".
@@ -104,8 +105,9 @@ type eventNode struct {
 }
 
 type eventNodeGPUs struct {
-	Node string `json:"nodeId"`
-	GPUs int    `json:"gpus"`
+	Node    string  `json:"nodeId"`
+	GPUs    int     `json:"gpus"`
+	Indexes []int32 `json:"gpuIndexes,omitempty"`
 }
 
 var eventKinds = map[string]workload.EventKind{
@@ -248,7 +250,7 @@ func (n *eventNode) read(e *workload.Event) (field, reason string) {
 
 func shares(list []eventNodeGPUs) (out []workload.NodeShare) {
 	for _, x := range list {
-		out = append(out, workload.NodeShare{Node: x.Node, GPUs: x.GPUs})
+		out = append(out, workload.NodeShare{Node: x.Node, GPUs: x.GPUs, Indexes: workload.Indexes(x.Indexes)})
 	}
 	return out
 }
@@ -312,6 +314,12 @@ func (j *eventJob) read(e *workload.Event) (field, reason string) {
 		}
 		e.Job.Deadline = workload.DeadlineAt(time.Duration(d.UnixNano()))
 	}
+	for _, l := range j.Labels {
+		if l == "" || strings.Contains(l, ",") {
+			return "job.ruleLabels", "has one that is empty or has a comma"
+		}
+	}
+	e.Labels = strings.Join(j.Labels, ",")
 	if j.Request != nil {
 		return j.Request.read(&e.Job)
 	}
@@ -448,7 +456,7 @@ func (w *EventWriter) Write(e *workload.Event) error {
 	case e.Kind.OfNode():
 		x.Node = &eventNode{ID: e.Node, GPUs: e.NodeGPUs}
 	case e.Kind.OfJob():
-		x.Job = w.job(&e.Job)
+		x.Job = w.job(e)
 	case e.Kind == workload.TakenSnapshot:
 		x.Snapshot = w.snapshot(e)
 	}
@@ -459,7 +467,8 @@ func (w *EventWriter) Write(e *workload.Event) error {
 	return w.w.Encode(x)
 }
 
-func (w *EventWriter) job(job *workload.Job) *eventJob {
+func (w *EventWriter) job(e *workload.Event) *eventJob {
+	job := &e.Job
 	j := &eventJob{ID: job.ID, User: job.User, Tenant: job.Tenant, Key: job.Key, Model: job.Model}
 	if job.GPUs != 0 {
 		j.GPUs = json.Number(strconv.FormatInt(int64(job.GPUs), 10))
@@ -472,6 +481,9 @@ func (w *EventWriter) job(job *workload.Job) *eventJob {
 	if d := job.Deadline; d != 0 {
 		at := w.zero.Add(d)
 		j.Deadline = &at
+	}
+	if e.Labels != "" {
+		j.Labels = strings.Split(e.Labels, ",")
 	}
 	if r := job.Request(); r != (workload.Request{}) {
 		j.Request = requestLine(&r)
@@ -506,7 +518,12 @@ func requestLine(r *workload.Request) *eventRequest {
 
 func placement(e *workload.Event) (out []eventNodeGPUs) {
 	for _, n := range e.Placement {
-		out = append(out, eventNodeGPUs{n.Node, n.GPUs})
+		one := eventNodeGPUs{Node: n.Node, GPUs: n.GPUs}
+		numbers, _ := n.Numbers() // validated as it was read
+		for _, i := range numbers {
+			one.Indexes = append(one.Indexes, int32(i))
+		}
+		out = append(out, one)
 	}
 	return out
 }
@@ -519,7 +536,7 @@ func (w *EventWriter) snapshot(e *workload.Event) *eventSnapshot {
 			out.Nodes = append(out.Nodes, eventNode{one.Node, one.NodeGPUs, one.Kind == workload.NodeDrained})
 			continue
 		}
-		out.Jobs = append(out.Jobs, eventActive{Job: w.job(&one.Job), Submit: w.zero.Add(one.Job.Submit),
+		out.Jobs = append(out.Jobs, eventActive{Job: w.job(one), Submit: w.zero.Add(one.Job.Submit),
 			Running: one.Kind == workload.Started, Placement: placement(one)})
 	}
 	return out

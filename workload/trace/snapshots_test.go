@@ -111,9 +111,9 @@ func TestParseEvent(t *testing.T) {
 	at := time.Duration(zero.UnixNano())
 	job := workload.Job{ID: "a", User: "u", Tenant: "t", Key: "k", GPUs: 2000}
 	for _, e := range []workload.Event{
-		{ID: "1", Kind: workload.Submitted, Time: time.Hour, Job: job},
+		{ID: "1", Kind: workload.Submitted, Time: time.Hour, Job: job, Labels: "debug,hoard-ok"},
 		{ID: "2", Kind: workload.Started, Time: time.Hour, Job: job,
-			Placement: []workload.NodeShare{{Node: "n", GPUs: 1}, {Node: "m", GPUs: 1}}},
+			Placement: []workload.NodeShare{{Node: "n", GPUs: 1, Indexes: "7"}, {Node: "m", GPUs: 1}}},
 		{ID: "3", Kind: workload.Preempted, Job: workload.Job{ID: "a"}, Lost: true},
 		{ID: "4", Kind: workload.Finished, Job: workload.Job{ID: "a", Status: workload.TimedOut}},
 		{ID: "5", Kind: workload.NodeUp, Node: "n", NodeGPUs: 8},

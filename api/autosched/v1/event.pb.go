@@ -663,7 +663,10 @@ type JobDetails struct {
 	// that use deadlines. From 1970 to 2068. On SUBMITTED. Optional.
 	DeadlineTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_time,json=deadlineTime,proto3" json:"deadline_time,omitempty"`
 	// What it asks for besides GPUs. On SUBMITTED. Optional.
-	Request       *JobRequest `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
+	Request *JobRequest `protobuf:"bytes,9,opt,name=request,proto3" json:"request,omitempty"`
+	// What rules of patterns may leave the job out for: interactive, hoard-ok, idle-ok. On SUBMITTED. At
+	// most 16, without commas, of 128 bytes together.
+	RuleLabels    []string `protobuf:"bytes,10,rep,name=rule_labels,json=ruleLabels,proto3" json:"rule_labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -757,6 +760,13 @@ func (x *JobDetails) GetDeadlineTime() *timestamppb.Timestamp {
 func (x *JobDetails) GetRequest() *JobRequest {
 	if x != nil {
 		return x.Request
+	}
+	return nil
+}
+
+func (x *JobDetails) GetRuleLabels() []string {
+	if x != nil {
+		return x.RuleLabels
 	}
 	return nil
 }
@@ -913,7 +923,10 @@ type NodePlacement struct {
 	// find the job a place themselves.
 	NodeId string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	// Required. Whole GPUs on it.
-	Gpus          int32 `protobuf:"varint,2,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpus int32 `protobuf:"varint,2,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// The numbers of these GPUs on the node, as samples have them, where the scheduler knows them: with them samples
+	// that do not name their job are joined to it. As many as gpus, or none.
+	GpuIndexes    []int32 `protobuf:"varint,4,rep,packed,name=gpu_indexes,json=gpuIndexes,proto3" json:"gpu_indexes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -960,6 +973,13 @@ func (x *NodePlacement) GetGpus() int32 {
 		return x.Gpus
 	}
 	return 0
+}
+
+func (x *NodePlacement) GetGpuIndexes() []int32 {
+	if x != nil {
+		return x.GpuIndexes
+	}
+	return nil
 }
 
 // NodeDetails describes the node of an event.
@@ -1086,7 +1106,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x0fhold_until_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTimeB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\xe3\x03\n" +
+	"\x0f_level_attained\"\x89\x04\n" +
 	"\n" +
 	"JobDetails\x12\x1a\n" +
 	"\x06job_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x05jobId\x12\x17\n" +
@@ -1099,7 +1119,10 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"end_status\x18\a \x01(\x0e2\".autosched.v1.JobDetails.EndStatusB\x03\xe0A\x01R\tendStatus\x12D\n" +
 	"\rdeadline_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\fdeadlineTime\x127\n" +
-	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestB\x03\xe0A\x01R\arequest\"f\n" +
+	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestB\x03\xe0A\x01R\arequest\x12$\n" +
+	"\vrule_labels\x18\n" +
+	" \x03(\tB\x03\xe0A\x01R\n" +
+	"ruleLabels\"f\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
@@ -1129,10 +1152,12 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x18REQUEUE_MODE_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
 	"\x06RESUME\x10\x01\x12\v\n" +
-	"\aRESTART\x10\x02\"L\n" +
+	"\aRESTART\x10\x02\"r\n" +
 	"\rNodePlacement\x12\x1c\n" +
 	"\anode_id\x18\x03 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12\x17\n" +
-	"\x04gpus\x18\x02 \x01(\x05B\x03\xe0A\x02R\x04gpusJ\x04\b\x01\x10\x02\"e\n" +
+	"\x04gpus\x18\x02 \x01(\x05B\x03\xe0A\x02R\x04gpus\x12$\n" +
+	"\vgpu_indexes\x18\x04 \x03(\x05B\x03\xe0A\x01R\n" +
+	"gpuIndexesJ\x04\b\x01\x10\x02\"e\n" +
 	"\vNodeDetails\x12\x1c\n" +
 	"\anode_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12\x17\n" +
 	"\x04gpus\x18\x02 \x01(\x05B\x03\xe0A\x01R\x04gpus\x12\x1f\n" +
