@@ -138,7 +138,7 @@ python: ## Run the Python examples against a service (needs python3-grpcio, prot
 		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler and protobuf-compiler-grpc"; \
 	fi
 
-# full takes quarter of an hour, short a minute.
+# full takes half an hour, short two minutes.
 AUTOSCHED_SLURM ?= $(if $(CI),short,full)
 
 .PHONY: slurm

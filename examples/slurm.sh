@@ -1,5 +1,5 @@
 #!/bin/sh
-# A real Slurm with emulated nodes, from nothing to tuned, offline and by the service, in two minutes: needs root, Go, and
+# A real Slurm with emulated nodes, from nothing to tuned, offline and by the service, in three minutes: needs root, Go, and
 # Debian's packages slurmctld slurmd slurm-client slurmdbd munge mariadb-server.
 set -eu
 autosched=${AUTOSCHED:-bin/autosched}
@@ -54,21 +54,13 @@ echo "2. Live: the service, the adapter beside slurmctld, and values that an ope
 "$autosched" serve --dir "$dir/data" --listen "$server" 2>"$dir/serve.log" &
 pids="$pids $!"
 until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
-cat >"$dir/space.yaml" <<'END'
-parameters:
-- {id: PriorityWeightAge, kind: int, min_value: 0, max_value: 100000, default_value: 1000}
-- {id: PriorityWeightTRES.gpu, kind: int, min_value: 0, max_value: 100000, default_value: 1}
-- {id: PriorityWeightTRES.gpu.negative, kind: bool, default_value: false}
-- {id: SchedulerParameters.bf_interval, kind: int, min_value: 1, max_value: 300, default_value: 5}
-END
-"$autosched" scheduler register --server "$server" --space "$dir/space.yaml" --id prod --objective mean_wait --nodes 4 --gpus-per-node 8
+"$autosched" scheduler register --server "$server" --id prod "$dir/site/scheduler.json" | head -4
 "$autosched" slurm run --server "$server" --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
 pids="$pids $!"
 
-until in_force PriorityWeightTRES 'GRES/gpu=1$'; do sleep 1; done
-
-"$autosched" config pin prod --server "$server" --reason 'jobs of few GPUs first, and backfill every second' \
-	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true --set SchedulerParameters.bf_interval=1
+until "$autosched" scheduler get prod --server "$server" | grep -q 'runs revision 1'; do sleep 1; done
+"$autosched" config pin prod --server "$server" --reason 'jobs of few GPUs first' \
+	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true
 until in_force PriorityWeightTRES 'GRES/gpu=-60000$'; do sleep 1; done
 sleep 2
 began=$(date +%s)

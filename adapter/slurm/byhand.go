@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,8 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 		return nil, err
 	}
 	// The file first: slurmctld may be down over the one in place.
-	text = append([]byte("# put back by autosched slurm rollback\n"), text...)
+	mark := []byte("# put back by autosched slurm rollback\n")
+	text = append(mark, bytes.TrimPrefix(text, mark)...)
 	if err := place(o.Include, text); err != nil {
 		return nil, err
 	}
