@@ -136,7 +136,8 @@ goes on with the file that is in place; if slurmctld or slurmdbd are away, it wa
 	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
 	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
 	fl.StringVar(&o.mode, "mode", "observe", "observe, recommend or auto")
-	fl.StringVar(&o.site.Dir, "state-dir", "", "directory of notes (default: .autosched beside --include)")
+	fl.StringVar(&o.site.Dir, "state-dir", "",
+		"directory of notes; an account that only observes needs its own (default: .autosched beside --include)")
 	fl.DurationVar(&o.interval, "interval", 30*time.Second, "time between polls of accounting")
 	fl.DurationVar(&o.history, "history", 7*24*time.Hour, "how far back the first poll reaches")
 	fl.BoolVar(&o.resume, "requeue-resumes", false, "requeued jobs go on where they were, as they write checkpoints")
