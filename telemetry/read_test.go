@@ -64,7 +64,11 @@ func TestReadGolden(t *testing.T) {
 		if strings.HasSuffix(f, ".golden") {
 			continue
 		}
-		fmt.Fprintf(&got, "=== %s\n%s", filepath.Base(f), describe(t, data, filepath.Base(f), Options{At: at}))
+		opts := Options{At: at}
+		if strings.HasSuffix(f, "nvidia-smi.csv") {
+			opts.Node = "n7" // which it does not say
+		}
+		fmt.Fprintf(&got, "=== %s\n%s", filepath.Base(f), describe(t, data, filepath.Base(f), opts))
 	}
 	const golden = "testdata/read.golden"
 	if *update {
@@ -93,6 +97,9 @@ func TestReadErrors(t *testing.T) {
 		{"Time,a-0\n", "FB_FREE.csv", "", `"FB_FREE" is none of GPU_UTIL`},
 		{"Time,a-0,b\n", "GPU_UTIL.csv", "", "column 3 is called \"b\", not SERVER-GPU"},
 		{"a\n", "f", "philly", "time,machineId"},
+		{"timestamp, index, name\n", "f", "", "it does not say of which node it is"},
+		{"timestamp, index, index\n", "f", "", "names index twice"},
+		{"index\n", "f", "nvidia-smi", "the header lacks timestamp"},
 		{"\n\n", "f", "autosched", "there is no header"},
 		{"DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"a\"} 1\n", "f", "", "when it was made is not given"},
 		{"\x1f\x8b\x08\x00", "f", "", "cut short"},
@@ -342,7 +349,7 @@ func fuzz(f *testing.F, format string) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var gpus []GPUSample
 		n := 0
-		stats, err := ReadAll(bytes.NewReader(data), "SM_ACTIVE.csv", Options{Format: format, At: at}, Visit{
+		stats, err := ReadAll(bytes.NewReader(data), "SM_ACTIVE.csv", Options{Format: format, At: at, Node: "n7"}, Visit{
 			GPU: func(s *GPUSample) error {
 				if n++; !strings.ContainsAny(s.Job+s.Node+s.UUID, "\r\n") {
 					gpus = append(gpus, *s)
@@ -364,6 +371,7 @@ func FuzzAcme(f *testing.F)       { fuzz(f, "acme") }
 func FuzzGPUs(f *testing.F)       { fuzz(f, "autosched") }
 func FuzzPods(f *testing.F)       { fuzz(f, "genai-pods") }
 func FuzzIterations(f *testing.F) { fuzz(f, "iterations") }
+func FuzzNvidiaSMI(f *testing.F)  { fuzz(f, "nvidia-smi") }
 func FuzzMinibatch(f *testing.F)  { fuzz(f, "pai-minibatch") }
 func FuzzPhilly(f *testing.F)     { fuzz(f, "philly") }
 func FuzzPrometheus(f *testing.F) { fuzz(f, "prometheus") }

@@ -106,7 +106,7 @@ its last; a gap is more than three periods without one.`,
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
-	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape names none")
+	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
 	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd

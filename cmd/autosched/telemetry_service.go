@@ -95,7 +95,7 @@ rows and records are counted, and the first of them named. Steps need the times 
 	f := cmd.Flags()
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
-	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape names none")
+	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
 	return cmd
 }
 
