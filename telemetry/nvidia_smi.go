@@ -14,8 +14,8 @@ import (
 // smiQuantities are the columns of nvidia-smi that are quantities, as its headers name them, without units.
 var smiQuantities = map[string]Field{
 	"utilization.gpu": Utilization, "memory.used": MemoryUsed, "memory.total": MemoryTotal, "power.draw": Power,
-	"power.draw.average": Power, "power.draw.instant": Power, "temperature.gpu": Temperature, "clocks.current.sm": SMClock,
-	"clocks.applications.graphics": ApplicationClock,
+	"power.draw.average": Power, "power.draw.instant": Power, "temperature.gpu": Temperature,
+	"clocks.current.sm": SMClock, "clocks.applications.graphics": ApplicationClock,
 }
 
 // smiUnits are those of its values, unless nounits leaves them out. The others are without one.

@@ -349,7 +349,8 @@ func fuzz(f *testing.F, format string) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var gpus []GPUSample
 		n := 0
-		stats, err := ReadAll(bytes.NewReader(data), "SM_ACTIVE.csv", Options{Format: format, At: at, Node: "n7"}, Visit{
+		opts := Options{Format: format, At: at, Node: "n7"}
+		stats, err := ReadAll(bytes.NewReader(data), "SM_ACTIVE.csv", opts, Visit{
 			GPU: func(s *GPUSample) error {
 				if n++; !strings.ContainsAny(s.Job+s.Node+s.UUID, "\r\n") {
 					gpus = append(gpus, *s)

@@ -12,15 +12,19 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/findings"
+	"github.com/autosched/autosched/controller/samples"
 	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/round"
 )
 
 // benchServer serves one scheduler "s" in mode AUTO to a number of connections.
-func benchServer(b *testing.B, conns int, decide round.DecideFunc) []*grpc.ClientConn {
+func benchServer(b *testing.B, conns int, decide round.DecideFunc, o Options) []*grpc.ClientConn {
 	b.Helper()
 	repo, err := store.Open(b.TempDir(), store.Options{})
 	if err != nil {
@@ -30,7 +34,8 @@ func benchServer(b *testing.B, conns int, decide round.DecideFunc) []*grpc.Clien
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New(Options{Service: service, Builtins: []controller.Builtin{testBuiltin}})
+	o.Service, o.Store, o.Builtins = service, repo, []controller.Builtin{testBuiltin}
+	s := New(o)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = s.Serve(l) }()
 	out := make([]*grpc.ClientConn, conns)
@@ -59,7 +64,7 @@ func benchServer(b *testing.B, conns int, decide round.DecideFunc) []*grpc.Clien
 }
 
 func BenchmarkGetCurrentConfiguration(b *testing.B) {
-	c := pb.NewConfigurationServiceClient(benchServer(b, 1, byRound)[0])
+	c := pb.NewConfigurationServiceClient(benchServer(b, 1, byRound, Options{})[0])
 	for _, etag := range []string{"", "match"} {
 		b.Run("etag="+etag, func(b *testing.B) {
 			req := &pb.GetCurrentConfigurationRequest{Name: "schedulers/s"}
@@ -83,7 +88,8 @@ func BenchmarkGetCurrentConfiguration(b *testing.B) {
 // BenchmarkIngest has one stream with up to 16 batches of 100 unanswered.
 func BenchmarkIngest(b *testing.B) {
 	const batch, ahead = 100, 16
-	stream, err := pb.NewTuningServiceClient(benchServer(b, 1, byRound)[0]).IngestEvents(context.Background())
+	conn := benchServer(b, 1, byRound, Options{})[0]
+	stream, err := pb.NewTuningServiceClient(conn).IngestEvents(context.Background())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -117,7 +123,7 @@ func BenchmarkIngest(b *testing.B) {
 func BenchmarkIngestStreams(b *testing.B) {
 	for _, c := range []struct{ streams, batch int }{{64, 1}, {8, 100}} {
 		b.Run(fmt.Sprintf("streams=%d/batch=%d", c.streams, c.batch), func(b *testing.B) {
-			conns := benchServer(b, min(c.streams, 8), byRound)
+			conns := benchServer(b, min(c.streams, 8), byRound, Options{})
 			var sent atomic.Int64
 			var wg sync.WaitGroup
 			b.ReportAllocs()
@@ -157,7 +163,7 @@ func BenchmarkIngestStreams(b *testing.B) {
 func BenchmarkFanOut(b *testing.B) {
 	for _, watchers := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
-			conns := benchServer(b, (watchers+99)/100, byRound)
+			conns := benchServer(b, (watchers+99)/100, byRound, Options{})
 			arrived := make(chan int64, watchers)
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -212,6 +218,59 @@ func BenchmarkFanOut(b *testing.B) {
 					<-arrived
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkIngestTelemetry stores what 125 nodes of 8 GPUs send at a time, durably, from request to answer, and looks
+// for patterns in it: a call of each node, as collectors do, and one of all. samples/cpu-s leave out the time that the
+// disk takes, and have the client's part.
+func BenchmarkIngestTelemetry(b *testing.B) {
+	const nodes, gpus = 125, 8
+	for _, calls := range []int{nodes, 1} {
+		b.Run(fmt.Sprintf("calls=%d", calls), func(b *testing.B) {
+			kept, err := samples.Open(b.TempDir(), samples.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = kept.Close() })
+			found := findings.Open(findings.Options{Dir: b.TempDir()})
+			b.Cleanup(found.Close)
+			conn := benchServer(b, 1, byRound, Options{Samples: kept, Findings: found})[0]
+			reqs := make([]*pb.IngestTelemetryRequest, calls)
+			for i := range nodes * gpus {
+				k := float64(i % 100)
+				r := &reqs[i*calls/(nodes*gpus)]
+				if *r == nil {
+					*r = &pb.IngestTelemetryRequest{Parent: "schedulers/s"}
+				}
+				(*r).Samples = append((*r).Samples, &pb.GpuSample{NodeId: fmt.Sprintf("n%03d", i/gpus),
+					GpuIndex: int32(i % gpus), GpuUuid: fmt.Sprintf("GPU-%d", i), UtilizationPercent: new(k),
+					SmActive: new(k / 200), MemoryUsedMib: new(30000 + k), MemoryTotalMib: new(81920.),
+					PowerWatts: new(300 + k/8), EnergyJoules: new(1e6 + k), TemperatureCelsius: new(60.),
+					SmClockMhz: new(1400 + k), ThrottleReasons: new(uint64(0)), Xid: new(int32(0)),
+					Processes: new(int32(1)), JobId: fmt.Sprint("j", i/gpus)})
+			}
+			c := pb.NewTelemetryServiceClient(conn)
+			at, began := time.Now().Add(-24*time.Hour), cputime.Process()
+			b.ReportAllocs()
+			for b.Loop() {
+				at = at.Add(15 * time.Second)
+				var wg sync.WaitGroup
+				for _, req := range reqs {
+					wg.Go(func() {
+						for _, s := range req.Samples {
+							s.SampleTime, s.EnergyJoules = timestamppb.New(at), new(s.GetEnergyJoules()+4500)
+						}
+						got, err := c.IngestTelemetry(context.Background(), req)
+						if err != nil || int(got.GetStoredCount()) != len(req.Samples) {
+							b.Error(got, err)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			b.ReportMetric(float64(b.N*nodes*gpus)/(cputime.Process()-began).Seconds(), "samples/cpu-s")
 		})
 	}
 }
