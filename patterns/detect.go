@@ -96,10 +96,11 @@ const maxWorkers = 4096
 func (s *Scanner) iterate(j *job, it *telemetry.Iteration, at time.Duration) {
 	w := slices.Index(j.workers, it.Worker)
 	if w < 0 {
-		if len(j.workers) == maxWorkers {
-			s.over("workers of " + j.name)
+		if len(j.workers) == maxWorkers || s.workers >= 4*s.o.Cap {
+			s.over("workers")
 			return
 		}
+		s.workers++
 		w = len(j.workers)
 		j.workers = append(j.workers, it.Worker)
 	}

@@ -144,6 +144,29 @@ func TestCap(t *testing.T) {
 	}
 }
 
+// TestCapOfWorkers: the workers of all jobs are bounded together, and those of jobs that ended do not count.
+func TestCapOfWorkers(t *testing.T) {
+	s := newScan(t, Options{Cap: 2})
+	steps := func(at time.Duration, job string) {
+		for w := range 4 {
+			s.must(s.Scanner.Iteration(&telemetry.Iteration{Job: job, Worker: w, Took: time.Second,
+				Time: time.Duration(s.zeroUnix) + at}))
+		}
+	}
+	for i, id := range []string{"1", "2", "3", "4"} {
+		at := time.Duration(i) * hour
+		s.submit(at, id, "t", 1)
+		s.start(at, id, "0", 1)
+		if steps(at+minute, id); id == "3" {
+			s.end(at+2*minute, "1", workload.Completed)
+		}
+	}
+	s.close()
+	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "\nworkers: the cap was hit: 4 records") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
 // A record that is too late is counted, and changes nothing.
 func TestLateRecords(t *testing.T) {
 	s := newScan(t, Options{})

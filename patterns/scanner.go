@@ -50,6 +50,7 @@ type Scanner struct {
 	gpus             map[telemetry.GPU]*gpu
 	gpuNames         map[string]*gpu
 	gpuList          []*gpu
+	workers          int // of all jobs
 	nodes            map[string]*node
 	numbered         []*node // those of the cluster whose names are not known yet
 	pools            map[string]*pool

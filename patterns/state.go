@@ -668,6 +668,11 @@ func (s *Scanner) ended(j *job, at time.Duration, status workload.Status) {
 		s.o.OnJob(s.report(j))
 	}
 	s.release(j)
+	s.forget(j)
+}
+
+func (s *Scanner) forget(j *job) {
+	s.workers -= len(j.workers)
 	delete(s.jobs, j.name)
 }
 

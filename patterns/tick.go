@@ -92,7 +92,7 @@ func (s *Scanner) hourly() {
 				s.o.OnJob(s.report(j))
 			}
 			s.release(j)
-			delete(s.jobs, j.name)
+			s.forget(j)
 		}
 	}
 }
