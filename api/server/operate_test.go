@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
 )
 
 func TestUpdateScheduler(t *testing.T) {
@@ -463,6 +465,34 @@ func TestValidateOnlyOfTuning(t *testing.T) {
 			ValidateOnly: true})
 		return err
 	})
+}
+
+// TestOperationOfRound: an operation of a round does not wait for a study that is being changed.
+func TestOperationOfRound(t *testing.T) {
+	f := serve(t, nil)
+	registerExternal(t, f)
+	ctx := background(t)
+	if _, err := pb.NewStudyServiceClient(f.conn).CreateStudy(ctx, &pb.CreateStudyRequest{Parent: "schedulers/s",
+		StudyId: "k", Study: &pb.Study{Spec: &pb.StudySpec{Goal: pb.StudySpec_MINIMIZE, MetricId: "mean_jct",
+			Algorithm: "random", TrialBudget: 4}}}); err != nil {
+		t.Fatal(err)
+	}
+	f.create("rounds", pb.SchedulerSpec_RECOMMEND)
+	f.ingest("rounds", submitted("1", 0))
+	work := pb.NewOperationServiceClient(f.conn)
+	o, err := work.TriggerRound(ctx, &pb.TriggerRoundRequest{Parent: "schedulers/rounds"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.server.studies.Operate(ctx, "s", "k", study.Pause{}, func(*study.Record) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()})
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // TestOperationProgress: a round waits for its turn before it is decided.

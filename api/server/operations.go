@@ -70,19 +70,19 @@ func (s *Server) operate(name string, round func(id string) (controller.Operatio
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
-	if r := s.ran(id); r != nil {
+	o, err := round(id)
+	if err == nil {
+		return s.operation(&o), nil
+	}
+	if r := s.ran(id); errors.Is(err, controller.ErrNotFound) && r != nil {
 		if err := run(r); err != nil {
 			return nil, s.statusOf(err)
 		}
-		if r = s.ran(id); r != nil {
+		if r = s.again(r); r != nil {
 			return s.runOperation(r), nil
 		}
 	}
-	o, err := round(id)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.operation(&o), nil
+	return nil, s.statusOf(err)
 }
 
 func (s *Server) runs(scheduler string) []studies.Ran {
@@ -100,6 +100,15 @@ func (s *Server) ran(id string) *studies.Ran {
 		}
 	}
 	return nil
+}
+
+// again is a study as it is now, nil if it is gone.
+func (s *Server) again(r *studies.Ran) *studies.Ran {
+	st, err := s.studies.Study(r.Scheduler, r.ID)
+	if err != nil || st.UID != r.UID {
+		return nil
+	}
+	return &studies.Ran{Scheduler: r.Scheduler, State: st}
 }
 
 // over reports whether no more trials of a study are measured.
@@ -159,7 +168,7 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 	}, func(r *studies.Ran) error {
 		clock := time.NewTicker(lookEvery)
 		defer clock.Stop()
-		for id := r.UID; r != nil && !over(r); r = s.ran(id) {
+		for ; r != nil && !over(r); r = s.again(r) {
 			select {
 			case <-ctx.Done():
 				return nil
