@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +180,7 @@ func (l *live) killedPoller(address string) func() int {
 		defer func() { ended <- kills }()
 		for {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmPollerChild$", "-test.v")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive a test that fails
 			cmd.Env = append(os.Environ(), "TEST_SERVICE="+address, "TEST_CONF="+l.Conf(), "TEST_DIR="+dir)
 			out, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 			if err == nil {
