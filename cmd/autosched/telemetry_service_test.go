@@ -2,10 +2,15 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -109,5 +114,68 @@ func TestTelemetryInTheService(t *testing.T) {
 	}
 	if _, err := call(newTelemetryCmd(), "show", "prod", "--resolution", "2h"); err == nil {
 		t.Error("a resolution that there is not")
+	}
+}
+
+// TestCollectAcrossRestarts: what a node measures while the service is down arrives once it is back: nothing is lost, and
+// nothing is there twice.
+func TestCollectAcrossRestarts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("collects for seconds")
+	}
+	var scrapes atomic.Int64
+	exporter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := scrapes.Add(1)
+		for gpu := range 2 {
+			fmt.Fprintf(w, "DCGM_FI_DEV_POWER_USAGE{gpu=\"%d\",Hostname=\"n1\"} %d\n", gpu, n)
+		}
+	}))
+	defer exporter.Close()
+	dir := t.TempDir()
+	address, stop := startServe(t, dir)
+	must := func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+	must("scheduler", "register", "--builtin", "fifo", "--nodes", "1", "--gpus-per-node", "2", "--id", "prod")
+	const rounds = 80
+	var notes shared
+	cmd := newTelemetryCollectCmd()
+	cmd.SetArgs([]string{"--scheduler", "prod", "--server", address, "--scrape", exporter.URL, "--interval", "100ms",
+		"--rounds", fmt.Sprint(rounds)})
+	cmd.SetErr(&notes)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(t.Context()) }()
+	for until := time.Now().Add(20 * time.Second); !strings.Contains(must("telemetry", "show", "prod"), "n1"); {
+		if time.Now().After(until) {
+			t.Fatal("nothing arrives")
+		}
+	}
+	stop()
+	eventually(t, notes.String, `(samples cannot be sent)`)
+	_, _ = startServe(t, dir, "--listen", address)
+	if err := <-ended; err != nil {
+		t.Fatalf("%v\n%s", err, notes.String())
+	}
+	seen := map[int]int{} // by what the exporter said, which differs from scrape to scrape
+	stats, err := telemetry.Read(strings.NewReader(must("telemetry", "export", "prod")), "export", telemetry.Options{},
+		func(s *telemetry.GPUSample) error {
+			seen[int(s.Power)]++
+			return nil
+		})
+	if err != nil || stats.Rejected > 0 {
+		t.Fatalf("%+v %v", stats, err)
+	}
+	for n := 1; n <= int(scrapes.Load()); n++ {
+		if seen[n] != 2 {
+			t.Errorf("scrape %d of %d is there %d times for 2 GPUs", n, scrapes.Load(), seen[n])
+		}
+	}
+	if len(seen) != rounds || !strings.Contains(notes.String(), fmt.Sprintf("%d samples written, 0 dropped", 2*rounds)) {
+		t.Errorf("%d scrapes arrived, want %d:\n%s", len(seen), rounds, notes.String())
 	}
 }
