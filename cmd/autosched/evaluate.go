@@ -234,6 +234,7 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if err := o.tariff.measure(tariff, in, o.replay.cluster, notes); err != nil {
 		return nil, err
 	}
+	noteReordering(notes, o.goal.Metered() != "", o.replay.scheduler)
 	if note := o.of.differs(o.replay.trace); note != "" {
 		fmt.Fprintln(notes, "note: "+note)
 	}

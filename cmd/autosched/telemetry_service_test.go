@@ -117,8 +117,8 @@ func TestTelemetryInTheService(t *testing.T) {
 	}
 }
 
-// TestCollectAcrossRestarts: what a node measures while the service is down arrives once it is back: nothing is lost, and
-// nothing is there twice.
+// TestCollectAcrossRestarts: what a node measures while the service is down arrives once it is back: nothing is lost,
+// and nothing is there twice.
 func TestCollectAcrossRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("collects for seconds")
@@ -175,7 +175,8 @@ func TestCollectAcrossRestarts(t *testing.T) {
 			t.Errorf("scrape %d of %d is there %d times for 2 GPUs", n, scrapes.Load(), seen[n])
 		}
 	}
-	if len(seen) != rounds || !strings.Contains(notes.String(), fmt.Sprintf("%d samples written, 0 dropped", 2*rounds)) {
+	want := fmt.Sprintf("%d samples written, 0 dropped", 2*rounds)
+	if len(seen) != rounds || !strings.Contains(notes.String(), want) {
 		t.Errorf("%d scrapes arrived, want %d:\n%s", len(seen), rounds, notes.String())
 	}
 }

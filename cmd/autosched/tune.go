@@ -225,6 +225,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if err := o.tariff.measure(tariff, in, o.replay.cluster, notes); err != nil {
 		return nil, err
 	}
+	noteReordering(notes, o.goal.metered(), o.replay.scheduler)
 	at, err := o.instant(in)
 	if err != nil {
 		return nil, err

@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // goalFlags are what a search is to achieve beyond --objective.
@@ -60,6 +62,16 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 // metered reports whether energy counts.
 func (f *goalFlags) metered() bool {
 	return f.goal.Metered() != "" || slices.ContainsFunc(f.pareto, round.Metered)
+}
+
+// noteReordering says what an order of jobs cannot change, where energy counts and nodes neither sleep nor jobs wait
+// for cheaper hours.
+func noteReordering(notes io.Writer, metered bool, scheduler string) {
+	if metered && !schedulers.Sleeps(scheduler) && !schedulers.Defers(scheduler) {
+		fmt.Fprintf(notes, "note: nodes of %[1]s stay on, so reordering jobs changes hardly any energy: what differs are "+
+			"restarts, placements, shared GPUs and the hours in which jobs run; %[1]s%[2]s lets idle nodes sleep, and "+
+			"%[1]s%[3]s jobs wait for cheaper hours\n", scheduler, schedulers.SleepSuffix, schedulers.DeferSuffix)
+	}
 }
 
 // parse checks the flags and makes the goal.

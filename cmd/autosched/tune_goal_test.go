@@ -258,3 +258,21 @@ func TestEvaluateSubjectTo(t *testing.T) {
 		}
 	}
 }
+
+// TestReorderingIsNoted: where energy counts and nodes neither sleep nor jobs wait for hours, it is said that an order
+// of jobs changes little of it.
+func TestReorderingIsNoted(t *testing.T) {
+	for _, x := range []struct {
+		scheduler string
+		metered   bool
+		want      bool
+	}{{"tiresias", true, true}, {"tiresias", false, false}, {"tiresias+sleep", true, false},
+		{"tiresias+defer", true, false}, {"tiresias+defer+sleep", true, false}} {
+		var notes strings.Builder
+		noteReordering(&notes, x.metered, x.scheduler)
+		const says = "tiresias+sleep lets idle nodes sleep, and tiresias+defer jobs wait"
+		if got := strings.Contains(notes.String(), says); got != x.want {
+			t.Errorf("%+v: %q", x, notes.String())
+		}
+	}
+}
