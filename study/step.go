@@ -378,14 +378,16 @@ func (e Evaluate) apply(t *transition) error {
 	return nil
 }
 
-// Pause suggests nothing new until Resume.
+// Pause suggests nothing new until Resume. A study that is complete stays so.
 type Pause struct{}
 
 func (Pause) apply(t *transition) error {
-	if t.Phase == Cancelled {
+	switch t.Phase {
+	case Cancelled:
 		return fmt.Errorf("%w: study %q is %s", ErrState, t.ID, t.Phase)
+	case Active:
+		t.Phase = Paused
 	}
-	t.Phase = Paused
 	return nil
 }
 

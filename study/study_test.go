@@ -137,6 +137,7 @@ func TestSuggest(t *testing.T) {
 	for _, held := range slices.Concat(b, c.s.Held("a", 9)) {
 		c.do(Complete{Trial: held.ID, Final: waited(cost(held.Config))})
 	}
+	c.do(Pause{}) // changes nothing
 	if c.s.Phase != Completed || c.s.Count()[Succeeded] != 5 {
 		t.Errorf("%s with %v", c.s.Phase, c.s.Count())
 	}
