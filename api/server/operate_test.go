@@ -487,7 +487,10 @@ func TestOperationOfRound(t *testing.T) {
 	_, err = f.server.studies.Operate(ctx, "s", "k", study.Pause{}, func(*study.Record) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		_, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()})
+		if _, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()}); err != nil {
+			return err
+		}
+		_, err := work.ListOperations(ctx, &pb.ListOperationsRequest{Scheduler: "schedulers/rounds"})
 		return err
 	})
 	if err != nil {

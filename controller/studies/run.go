@@ -67,10 +67,13 @@ type Ran struct {
 // Ran returns the studies of a scheduler that are run, or were, or of all schedulers if it is "".
 func (s *Service) Ran(scheduler string) (out []Ran) {
 	for _, m := range s.all() {
+		if scheduler != "" && m.scheduler != scheduler {
+			continue
+		}
 		m.mu.Lock()
 		st, gone := m.durable, m.deleted
 		m.mu.Unlock()
-		if st.Run != nil && !gone && (scheduler == "" || m.scheduler == scheduler) && s.check(m.scheduler) == nil {
+		if st.Run != nil && !gone && s.check(m.scheduler) == nil {
 			out = append(out, Ran{m.scheduler, st})
 		}
 	}
