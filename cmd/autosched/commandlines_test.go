@@ -164,7 +164,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	})
 	// Of other programs.
 	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
-		"chdir"} {
+		"chdir", "query-gpu"} {
 		flags[name] = true
 	}
 	calls := regexp.MustCompile(`(?m)^    (?:make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
