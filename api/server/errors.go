@@ -79,6 +79,7 @@ var reasons = []struct {
 	{workloads.ErrLimit, codes.ResourceExhausted, "WORKLOAD_LIMIT"},
 	{workloads.ErrJobs, codes.InvalidArgument, "UNUSABLE_JOBS"},
 	{workloads.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
+	{samples.ErrLimit, codes.ResourceExhausted, "TELEMETRY_LIMIT"},
 	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
 	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},

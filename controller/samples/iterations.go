@@ -5,40 +5,102 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/telemetry"
 )
 
-// iterationLog is the kind of the files of iterations. They stay as they were appended, and are kept as long as raw
-// samples are; repeats are left out when they are read.
-const iterationLog = "iterations-"
+// The kinds of the files of iterations: what is appended, and hours that are over, without repeats. Both are kept as
+// long as raw samples are.
+const (
+	iterationLog = "iterations-"
+	iterationRaw = "steps-"
+)
+
+// ErrLimit is what AppendIterations returns for an hour that holds as many as an hour may.
+var ErrLimit = errors.New("too many training steps")
 
 // AppendIterations stores times of training steps as Append stores samples. One is identified by its job, worker, step
 // and end. It may change their order.
 func (s *Store) AppendIterations(ctx context.Context, scheduler string, all []telemetry.Iteration) error {
 	all = sortedIterations(all)
-	frames := map[fileName][]byte{}
+	b := &batch{frames: map[fileName][]byte{}, iterations: map[time.Time]int{}}
 	for i := 0; i < len(all); {
 		hour, k := hourOf(all[i].Time), i+1
 		for k < len(all) && hourOf(all[k].Time).Equal(hour) {
 			k++
 		}
-		frames[fileName{iterationLog, hour}] = frame(nil, encodeIterations(nil, all[i:k]))
+		b.frames[fileName{iterationLog, hour}] = frame(nil, encodeIterations(nil, all[i:k]))
+		b.iterations[hour] = k - i
 		i = k
 	}
-	return s.append(ctx, scheduler, frames)
+	return s.append(ctx, scheduler, b)
+}
+
+// admit counts the iterations of a batch, repeats among them, or says that an hour may not hold them. What an hour
+// holds already is read once.
+func (l *log) admit(b *batch) error {
+	for hour, n := range b.iterations {
+		held, known := l.iterations[hour]
+		if !known {
+			for _, kind := range []string{iterationRaw, iterationLog} {
+				_, err := scan(l.store.path(l.scheduler, kind, hour), func(payload []byte) error {
+					r := reader{rest: payload}
+					held += int(r.uvarint())
+					return nil
+				})
+				if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			l.iterations[hour] = held
+		}
+		if most := l.store.o.Iterations; held+n > most {
+			return fmt.Errorf("%w: those that ended from %s on, for an hour, would be %d with those sent again, more "+
+				"than %d: send fewer, such as every tenth", ErrLimit, hour.Format(time.RFC3339), held+n, most)
+		}
+	}
+	for hour, n := range b.iterations {
+		l.iterations[hour] += n
+	}
+	return nil
+}
+
+// compactIterations makes the file of an hour without repeats. A crash repeats it.
+func (l *log) compactIterations(hour time.Time) error {
+	s := l.store
+	logPath := s.path(l.scheduler, iterationLog, hour)
+	all, err := s.iterations(l.scheduler, hour, 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	out, err := atomicfile.CreatePlain(s.path(l.scheduler, iterationRaw, hour))
+	if err != nil {
+		return err
+	}
+	defer out.Abort()
+	for chunk := range slices.Chunk(all, 50_000) {
+		if _, err := out.Write(frame(nil, encodeIterations(nil, chunk))); err != nil {
+			return err
+		}
+	}
+	delete(l.iterations, hour)
+	return l.replace(logPath, out)
 }
 
 // Iterations calls f with the iterations of a span, since the Unix epoch, in order of time.
 func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.Duration,
 	f func(*telemetry.Iteration) error) error {
-	hours, err := s.hours(scheduler, iterationLog)
+	hours, err := s.hoursOf(scheduler, iterationRaw, iterationLog)
 	if err != nil {
 		return err
 	}
+	l := s.reading(scheduler)
 	for _, hour := range hours {
 		if begin := time.Duration(hour.UnixNano()); begin+time.Hour <= from || begin >= to {
 			continue
@@ -46,24 +108,41 @@ func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var all []telemetry.Iteration
-		_, err := scan(s.path(scheduler, iterationLog, hour), func(payload []byte) error {
-			return decodeIterations(payload, func(x telemetry.Iteration) { all = append(all, x) })
-		})
-		// The end of what is being appended is not acknowledged yet, and an old file may be dropped meanwhile.
-		if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
+		l.compacting.RLock()
+		all, err := s.iterations(scheduler, hour, from, to)
+		l.compacting.RUnlock()
+		// The end of what is being appended is not acknowledged yet.
+		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
-		for _, x := range sortedIterations(all) {
-			if x.Time < from || x.Time >= to {
-				continue
-			}
-			if err := f(&x); err != nil {
+		for i := range all {
+			if err := f(&all[i]); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// iterations are those of a span of an hour, in order; beside ErrDamaged, those before the damage.
+func (s *Store) iterations(scheduler string, hour time.Time, from, to time.Duration) (all []telemetry.Iteration,
+	damage error) {
+	for _, kind := range []string{iterationRaw, iterationLog} {
+		_, err := scan(s.path(scheduler, kind, hour), func(payload []byte) error {
+			return decodeIterations(payload, func(x telemetry.Iteration) {
+				if x.Time >= from && x.Time < to {
+					all = append(all, x)
+				}
+			})
+		})
+		switch {
+		case errors.Is(err, ErrDamaged):
+			damage = err
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return sortedIterations(all), damage
 }
 
 func iterationOrder(a, b telemetry.Iteration) int {

@@ -49,7 +49,10 @@ const (
 type Options struct {
 	// Keep is for how many hours that have samples each resolution is kept: a week, 90 days and 400 days if 0.
 	Keep [resolutions]int
-	Log  *slog.Logger // nothing is logged if nil
+	// Iterations is how many training steps an hour of a scheduler may hold, those sent again among them until it is
+	// over: 3.6 million if 0.
+	Iterations int
+	Log        *slog.Logger // nothing is logged if nil
 }
 
 // ErrClosed is what a store that is closed returns, and one that forgets the scheduler meanwhile.
@@ -72,6 +75,9 @@ func Open(dir string, o Options) (*Store, error) {
 		if o.Keep[i] == 0 {
 			o.Keep[i] = hours
 		}
+	}
+	if o.Iterations == 0 {
+		o.Iterations = 3_600_000
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -147,6 +153,19 @@ func (s *Store) hours(scheduler, kind string) ([]time.Time, error) {
 	return out, err // by name is by time
 }
 
+// hoursOf are those of the files of several kinds, in order.
+func (s *Store) hoursOf(scheduler string, kinds ...string) (all []time.Time, err error) {
+	for _, kind := range kinds {
+		hours, err := s.hours(scheduler, kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, hours...)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.CompactFunc(all, time.Time.Equal), nil
+}
+
 func hourOf(at time.Duration) time.Time { return time.Unix(0, int64(at)).UTC().Truncate(time.Hour) }
 
 // fileName is that of a file that is appended to.
@@ -157,8 +176,9 @@ type fileName struct {
 
 // batch is what a call appends.
 type batch struct {
-	frames map[fileName][]byte
-	done   chan error
+	frames     map[fileName][]byte
+	iterations map[time.Time]int // how many of them by hour
+	done       chan error
 }
 
 // log is what appends to the logs of a scheduler: one goroutine, which syncs once for all calls that wait.
@@ -168,7 +188,9 @@ type log struct {
 	work      chan *batch
 	ended     chan struct{}
 	newest    time.Time // hour of which there are samples
-	advanced  time.Time // the newest when the hours before were last looked at
+	// iterations are how many the hours hold that some were appended to, repeats among them.
+	iterations map[time.Time]int
+	advanced   time.Time // the newest when the hours before were last looked at
 	// compacting is held while files of hours that are over are made, and while files are read.
 	compacting sync.RWMutex
 }
@@ -191,7 +213,8 @@ func (s *Store) log(scheduler string) (*log, error) {
 			return nil, err
 		}
 	}
-	l := &log{store: s, scheduler: scheduler, work: make(chan *batch, 1024), ended: make(chan struct{})}
+	l := &log{store: s, scheduler: scheduler, work: make(chan *batch, 1024), ended: make(chan struct{}),
+		iterations: map[time.Time]int{}}
 	s.schedulers[scheduler] = l
 	s.wg.Go(l.run)
 	return l, nil
@@ -214,19 +237,19 @@ func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GP
 	for hour, part := range byHour {
 		frames[fileName{logName, hour}] = appendFrame(nil, part)
 	}
-	return s.append(ctx, scheduler, frames)
+	return s.append(ctx, scheduler, &batch{frames: frames})
 }
 
-// append writes frames: once it returns nil they are on disk.
-func (s *Store) append(ctx context.Context, scheduler string, frames map[fileName][]byte) error {
-	if len(frames) == 0 {
+// append writes a batch: once it returns nil it is on disk.
+func (s *Store) append(ctx context.Context, scheduler string, b *batch) error {
+	if len(b.frames) == 0 {
 		return nil
 	}
 	l, err := s.log(scheduler)
 	if err != nil {
 		return err
 	}
-	b := &batch{frames: frames, done: make(chan error, 1)}
+	b.done = make(chan error, 1)
 	if err := s.give(ctx, l, b); err != nil {
 		return err
 	}
@@ -271,7 +294,15 @@ func (l *log) run() {
 	}
 	l.advance(files)
 	for b := range l.work {
-		all := []*batch{b}
+		var all []*batch
+		add := func(b *batch) {
+			if err := l.admit(b); err != nil {
+				b.done <- err
+				return
+			}
+			all = append(all, b)
+		}
+		add(b)
 	more:
 		for len(all) < cap(l.work) {
 			select {
@@ -279,12 +310,15 @@ func (l *log) run() {
 				if !open {
 					break more
 				}
-				all = append(all, b)
+				add(b)
 			default:
 				break more
 			}
 		}
 		err := l.write(files, all)
+		if err != nil {
+			clear(l.iterations) // what was written is counted again
+		}
 		for _, b := range all {
 			b.done <- err
 		}
@@ -364,21 +398,23 @@ func (l *log) advance(files map[fileName]*os.File) {
 		return
 	}
 	l.advanced = l.newest
-	hours, err := l.store.hours(l.scheduler, logName)
-	if err != nil {
-		l.store.o.Log.Error("telemetry cannot be listed", "scheduler", l.scheduler, "err", err)
-	}
-	for _, hour := range hours {
-		if !hour.Before(l.newest.Add(-time.Hour)) {
-			break
+	for kind, compact := range map[string]func(time.Time) error{logName: l.compact, iterationLog: l.compactIterations} {
+		hours, err := l.store.hours(l.scheduler, kind)
+		if err != nil {
+			l.store.o.Log.Error("telemetry cannot be listed", "scheduler", l.scheduler, "err", err)
 		}
-		if f := files[fileName{logName, hour}]; f != nil {
-			f.Close()
-			delete(files, fileName{logName, hour})
-		}
-		if err := l.compact(hour); err != nil {
-			l.store.o.Log.Error("an hour of telemetry cannot be compacted", "scheduler", l.scheduler, "hour", hour,
-				"err", err)
+		for _, hour := range hours {
+			if !hour.Before(l.newest.Add(-time.Hour)) {
+				break
+			}
+			if f := files[fileName{kind, hour}]; f != nil {
+				f.Close()
+				delete(files, fileName{kind, hour})
+			}
+			if err := compact(hour); err != nil {
+				l.store.o.Log.Error("an hour of telemetry cannot be compacted", "scheduler", l.scheduler, "hour", hour,
+					"err", err)
+			}
 		}
 	}
 	l.drop(files)
@@ -442,10 +478,15 @@ func (l *log) compact(hour time.Time) error {
 			}
 		}
 	}
+	return l.replace(logPath, outs[:]...)
+}
+
+// replace puts files in the place of a log.
+func (l *log) replace(logPath string, outs ...*atomicfile.File) error {
 	l.compacting.Lock()
 	defer l.compacting.Unlock()
-	for r := range resolutions {
-		if err := outs[r].Finish(nil); err != nil {
+	for _, f := range outs {
+		if err := f.Finish(nil); err != nil {
 			return err
 		}
 	}
@@ -468,7 +509,7 @@ func samplesOf(path string, wanted func(telemetry.GPU) bool, f func(*telemetry.G
 func (l *log) drop(files map[fileName]*os.File) {
 	keep := l.store.o.Keep
 	for kind, most := range map[string]int{names[Raw]: keep[Raw], names[Fine]: keep[Fine], names[Coarse]: keep[Coarse],
-		iterationLog: keep[Raw]} {
+		iterationRaw: keep[Raw], iterationLog: keep[Raw]} {
 		hours, err := l.store.hours(l.scheduler, kind)
 		if err != nil {
 			continue
@@ -478,6 +519,7 @@ func (l *log) drop(files map[fileName]*os.File) {
 				f.Close()
 				delete(files, fileName{kind, hour})
 			}
+			delete(l.iterations, hour) // counted again if it comes again
 			l.compacting.Lock()
 			err := os.Remove(l.store.path(l.scheduler, kind, hour))
 			l.compacting.Unlock()
@@ -500,37 +542,32 @@ type Query struct {
 
 // Newest is the end of the last hour that has samples or iterations, since the Unix epoch; 0 if none has.
 func (s *Store) Newest(scheduler string) (end time.Duration, err error) {
-	for _, kind := range []string{names[Raw], logName, iterationLog} {
-		hours, err := s.hours(scheduler, kind)
-		if err != nil {
-			return 0, err
-		}
-		if n := len(hours); n > 0 {
-			end = max(end, time.Duration(hours[n-1].Add(time.Hour).UnixNano()))
-		}
+	hours, err := s.hoursOf(scheduler, names[Raw], logName, iterationRaw, iterationLog)
+	if n := len(hours); n > 0 {
+		end = time.Duration(hours[n-1].Add(time.Hour).UnixNano())
 	}
-	return end, nil
+	return end, err
+}
+
+// reading is the log whose compacting is held while files of a scheduler are read.
+func (s *Store) reading(scheduler string) *log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.schedulers[scheduler]; l != nil {
+		return l
+	}
+	return &log{} // nothing is written
 }
 
 // Read calls f with samples hour by hour, within an hour by GPU and time. Means of hours that are not over are made of
 // what there is. The sample is reused.
 func (s *Store) Read(ctx context.Context, scheduler string, q Query, f func(*telemetry.GPUSample) error) error {
-	s.mu.Lock()
-	l := s.schedulers[scheduler]
-	s.mu.Unlock()
-	if l == nil {
-		l = &log{} // nothing is written
+	l := s.reading(scheduler)
+	all, err := s.hoursOf(scheduler, names[q.Resolution], logName)
+	if err != nil {
+		return err
 	}
-	var all []time.Time
-	for _, kind := range []string{names[q.Resolution], logName} {
-		hours, err := s.hours(scheduler, kind)
-		if err != nil {
-			return err
-		}
-		all = append(all, hours...)
-	}
-	slices.SortFunc(all, time.Time.Compare)
-	for _, hour := range slices.CompactFunc(all, time.Time.Equal) {
+	for _, hour := range all {
 		begin := time.Duration(hour.UnixNano())
 		if begin+time.Hour <= q.From || q.To != 0 && begin >= q.To {
 			continue

@@ -364,17 +364,93 @@ func TestIterations(t *testing.T) {
 		t.Errorf("newest %v, %v", end, err)
 	}
 	s.o.Keep[Raw] = 1
-	late := telemetry.Iteration{Job: "j", Took: 1, Time: begin + 10*time.Hour}
-	if err := s.AppendIterations(t.Context(), "prod", []telemetry.Iteration{late}); err != nil {
+	late := []telemetry.Iteration{{Job: "j", Took: 1, Time: begin + 10*time.Hour},
+		{Job: "j", Took: 1, Time: begin + 12*time.Hour}} // one hour that is over, and one that is not
+	if err := s.AppendIterations(t.Context(), "prod", slices.Clone(late)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil { // what is old is dropped after the answer
 		t.Fatal(err)
 	}
 	s = open(t, dir)
-	if got := iterations(0, math.MaxInt64); len(got) != 1 || got[0] != late {
+	if got := iterations(0, math.MaxInt64); !slices.Equal(got, late) {
 		t.Errorf("%d iterations are kept: %v", len(got), got)
 	}
+}
+
+// TestIterationsSentAgain: an hour that is over loses the training steps that were sent again, also those that come
+// late, and an hour that is full takes no more, whatever else is sent at a time.
+func TestIterationsSentAgain(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *Store {
+		s, err := Open(dir, Options{Iterations: 2500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	hour := func(k time.Duration, from, to int) (out []telemetry.Iteration) {
+		for i := from; i < to; i++ {
+			out = append(out, telemetry.Iteration{Job: "j", Step: i, Took: 1,
+				Time: begin + k*time.Hour + time.Duration(i)})
+		}
+		return out
+	}
+	s := open()
+	send := func(want error, all []telemetry.Iteration) {
+		t.Helper()
+		if err := s.AppendIterations(t.Context(), "prod", all); !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+	}
+	check := func(want ...int) {
+		t.Helper()
+		for k, n := range want {
+			at := begin + time.Duration(k)*time.Hour
+			var got []telemetry.Iteration
+			err := s.Iterations(t.Context(), "prod", at, at+time.Hour, func(x *telemetry.Iteration) error {
+				got = append(got, *x)
+				return nil
+			})
+			if err != nil || !slices.Equal(got, hour(time.Duration(k), 0, n)) {
+				t.Errorf("hour %d: %d training steps, %v, want %d", k, len(got), err, n)
+			}
+		}
+	}
+	send(nil, hour(0, 0, 1000))
+	send(nil, hour(0, 0, 1000))
+	send(ErrLimit, hour(0, 0, 1000))
+	send(ErrLimit, append(hour(0, 0, 600), hour(1, 0, 5)...))
+	send(nil, hour(0, 1000, 1500)) // fills it
+	send(ErrLimit, hour(0, 1500, 1501))
+	_ = s.Close()
+	s = open() // what an hour holds is known after a restart
+	send(ErrLimit, hour(0, 1500, 1501))
+	check(1500, 0)
+	send(nil, hour(2, 0, 1))
+	_ = s.Close()
+	held := func() (n int) {
+		for _, kind := range []string{iterationRaw, iterationLog} {
+			_, _ = scan(s.path("prod", kind, hourOf(begin)), func(payload []byte) error {
+				return decodeIterations(payload, func(telemetry.Iteration) { n++ })
+			})
+		}
+		return n
+	}
+	if n := held(); n != 1500 {
+		t.Errorf("%d training steps are on disk of an hour of 1500", n)
+	}
+	s = open()
+	send(nil, hour(0, 900, 1600)) // late
+	check(1600, 0, 1)
+	send(nil, hour(3, 0, 1))
+	_ = s.Close()
+	if n := held(); n != 1600 {
+		t.Errorf("%d training steps are on disk of an hour of 1600", n)
+	}
+	s = open()
+	check(1600, 0, 1, 1)
 }
 
 func FuzzDecode(f *testing.F) {
