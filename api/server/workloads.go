@@ -31,8 +31,10 @@ const (
 	// to say of it than is kept.
 	maxRows   = 10 * workloads.MaxJobs
 	maxUpload = 4 * workloads.MaxBytes
-	// maxIdle is how long a caller may send nothing of an upload, which has one of few places.
-	maxIdle = time.Minute
+	// maxIdle is how long a caller may send nothing of an upload, which has one of few places, and maxUploading how
+	// long an upload may take.
+	maxIdle      = time.Minute
+	maxUploading = 10 * time.Minute
 )
 
 var workloadName = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
@@ -150,7 +152,8 @@ func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) 
 func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.UploadWorkloadResponse, error) {
 	ctx := stream.Context()
 	body := newUpload(s, stream)
-	first, err := body.next()
+	defer body.end()
+	first, err := body.next(time.After(maxIdle))
 	if errors.Is(err, io.EOF) {
 		return nil, invalid("parent", "is required: the upload has no request")
 	} else if err != nil {
@@ -233,7 +236,8 @@ func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Reco
 // upload is the file that the requests of an upload hold.
 type upload struct {
 	server   *Server
-	ctx      context.Context
+	ctx      context.Context // for as long as an upload may take
+	end      func()
 	requests chan *pb.UploadWorkloadRequest
 	ended    chan error
 	rest     []byte // that is not read yet
@@ -241,9 +245,10 @@ type upload struct {
 }
 
 func newUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *upload {
-	u := &upload{server: s, ctx: stream.Context(), requests: make(chan *pb.UploadWorkloadRequest),
-		ended: make(chan error, 1)}
-	go func() { // ends with the handler, which ends the context
+	u := &upload{server: s, requests: make(chan *pb.UploadWorkloadRequest), ended: make(chan error, 1)}
+	u.ctx, u.end = context.WithTimeoutCause(stream.Context(), maxUploading,
+		fmt.Errorf("the upload took more than %v: %w", maxUploading, context.DeadlineExceeded))
+	go func() { // ends with the handler, which ends the stream
 		for {
 			req, err := stream.Recv()
 			if err != nil {
@@ -260,12 +265,10 @@ func newUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *uploa
 	return u
 }
 
-// next is the next request. A caller that sends none for a while is not waited for.
-func (u *upload) next() (*pb.UploadWorkloadRequest, error) {
-	idle := time.NewTimer(maxIdle)
-	defer idle.Stop()
+// next is the next request, unless the caller is idle for too long.
+func (u *upload) next(idle <-chan time.Time) (*pb.UploadWorkloadRequest, error) {
 	select {
-	case <-idle.C:
+	case <-idle:
 		return nil, fmt.Errorf("the upload sent nothing for %v: %w", maxIdle, context.DeadlineExceeded)
 	case req := <-u.requests:
 		return req, nil
@@ -274,18 +277,22 @@ func (u *upload) next() (*pb.UploadWorkloadRequest, error) {
 	case <-u.server.draining:
 		return nil, errDraining
 	case <-u.ctx.Done():
-		return nil, u.ctx.Err()
+		return nil, context.Cause(u.ctx)
 	}
 }
 
-// Read reads the parts.
+// Read reads the parts. A caller that sends only empty ones for a while is not waited for.
 func (u *upload) Read(p []byte) (int, error) {
+	var idle <-chan time.Time
 	for len(u.rest) == 0 {
+		if idle == nil {
+			idle = time.After(maxIdle)
+		}
 		if u.err != nil {
 			return 0, u.err
 		}
 		var req *pb.UploadWorkloadRequest
-		if req, u.err = u.next(); u.err == nil {
+		if req, u.err = u.next(idle); u.err == nil {
 			u.rest = req.GetData()
 		}
 	}

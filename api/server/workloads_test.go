@@ -283,6 +283,46 @@ func TestIdleUpload(t *testing.T) {
 	})
 }
 
+// slow is a stream of an upload that sends a part every half a minute.
+type slow struct {
+	silent
+	part []byte
+}
+
+func (s slow) Recv() (*pb.UploadWorkloadRequest, error) {
+	select {
+	case <-time.After(maxIdle / 2):
+		return &pb.UploadWorkloadRequest{Data: s.part}, nil
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+// TestSlowUpload: an upload of parts that are empty or small does not keep its place.
+func TestSlowUpload(t *testing.T) {
+	for _, c := range []struct {
+		part string
+		want string
+		ends time.Duration
+	}{
+		{"", "sent nothing for 1m0s", maxIdle},
+		{"x", "took more than 10m0s", maxUploading},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, began := &Server{}, time.Now()
+			u := newUpload(s, slow{silent{ctx: ctx}, []byte(c.part)})
+			defer u.end()
+			_, err := io.Copy(io.Discard, u)
+			if status.Code(s.statusOf(err)) != codes.DeadlineExceeded || !strings.Contains(err.Error(), c.want) ||
+				time.Since(began) != c.ends {
+				t.Errorf("parts %q: %v after %v", c.part, err, time.Since(began))
+			}
+		})
+	}
+}
+
 // TestUploadOfManyJobs: an upload of more jobs than are kept ends at the row after the last that could be.
 func TestUploadOfManyJobs(t *testing.T) {
 	f := serve(t, nil)
