@@ -86,6 +86,13 @@ type row struct {
 	filled int
 }
 
+// progress is the last step of a worker. One that falls back behind rows that were passed on began again, from a
+// checkpoint or the start, or had sent wrong numbers: the steps of its job count from there on.
+type progress struct {
+	step int
+	at   time.Duration
+}
+
 // rowLimit is how many rows wait for a worker that is late.
 const rowLimit = 64
 
@@ -102,7 +109,15 @@ func (s *Scanner) iterate(j *job, it *telemetry.Iteration, at time.Duration) {
 		}
 		s.workers++
 		w = len(j.workers)
-		j.workers = append(j.workers, it.Worker)
+		j.workers, j.last = append(j.workers, it.Worker), append(j.last, progress{})
+	}
+	if p := j.last[w]; j.hasRows && it.Step <= j.lastRow && it.Step < p.step && at > p.at {
+		s.passRows(j)
+		clear(j.last)
+		j.hasRows = false
+	}
+	if p := &j.last[w]; at >= p.at {
+		*p = progress{it.Step, at}
 	}
 	if j.hasRows && it.Step <= j.lastRow {
 		return

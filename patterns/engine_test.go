@@ -167,6 +167,33 @@ func TestCapOfWorkers(t *testing.T) {
 	}
 }
 
+// TestStepsFallBack: a worker that is slow is found though steps begin again at a checkpoint, or some had wrong numbers
+// before.
+func TestStepsFallBack(t *testing.T) {
+	for name, add := range map[string]func(k int) int{
+		"they rise":     func(int) int { return 0 },
+		"begun again":   func(k int) int { return map[bool]int{true: 1000}[k < 30] },
+		"wrong numbers": func(k int) int { return map[bool]int{true: 1 << 48}[k == 5 || k == 6] },
+	} {
+		s := newScan(t, Options{})
+		s.submit(0, "j", "t", 4)
+		s.start(0, "j", "0", 4)
+		for k := range 100 {
+			for w := range 4 {
+				took := 10 * time.Second
+				if w == 2 && k >= 40 {
+					took *= 2
+				}
+				s.must(s.Scanner.Iteration(&telemetry.Iteration{Job: "j", Worker: w, Step: k + add(k), Took: took,
+					Time: time.Duration(s.zeroUnix) + time.Duration(k+1)*minute + time.Duration(w)*time.Second}))
+			}
+		}
+		if got := s.close(); !strings.HasPrefix(got, "straggler worker/j/2 46m0s-1h40m0s open") {
+			t.Errorf("%s: found %q", name, got)
+		}
+	}
+}
+
 // A record that is too late is counted, and changes nothing.
 func TestLateRecords(t *testing.T) {
 	s := newScan(t, Options{})

@@ -36,7 +36,8 @@ type job struct {
 	progress  time.Duration // the last iteration or message, 0 for none
 	waits     [causes]time.Duration
 	workers   []int
-	rows      []row // that wait for workers
+	last      []progress // of each of them
+	rows      []row      // that wait for workers
 	lastRow   int
 	hasRows   bool
 	stability string
