@@ -43,7 +43,7 @@ func Formats() []Format {
 			has(podColumns), readPods},
 		{"iterations", "this project's CSV of training steps", Iterations, title(iterationColumns),
 			has(iterationColumns), readIterations},
-		{"nvidia-smi", "what nvidia-smi --query-gpu=... --format=csv prints of a node, with or without units; times are UTC",
+		{"nvidia-smi", "what nvidia-smi --query-gpu=... --format=csv prints of a node, with or without units; times of one clock",
 			GPUs, "timestamp, index, utilization.gpu [%], ...", detectSMI, readSMI},
 		{"pai-minibatch", "Alibaba PAI's iteration times, scaled to at most 1000 per job and read as milliseconds",
 			Iterations, title(minibatchColumns), has(minibatchColumns), readMinibatches},

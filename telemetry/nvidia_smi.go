@@ -24,6 +24,9 @@ var smiUnits = []string{"%", "MiB", "W", "MHz"}
 // smiReasons are the names of the column of clock event reasons, the second that of older drivers.
 var smiReasons = []string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}
 
+// smiPreferred are columns of which several may be of the same quantity: the first with a value is taken.
+var smiPreferred = append([]string{"power.draw", "power.draw.instant", "power.draw.average"}, smiReasons...)
+
 // smiUnknown is how the values of what was not measured begin.
 var smiUnknown = []string{"N/A", "[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU is lost]", "[Insufficient"}
 
@@ -35,8 +38,7 @@ func detectSMI(head []byte) bool {
 	return slices.Contains(names, "timestamp") && slices.Contains(names, "index")
 }
 
-// readSMI reads what nvidia-smi --query-gpu=... --format=csv prints, of one node. Its times have no zone: they are
-// read as UTC.
+// readSMI reads what nvidia-smi --query-gpu=... --format=csv prints, of one node. Its times have no zone.
 func readSMI(in *input) error {
 	names, err := in.header()
 	if err != nil {
@@ -61,6 +63,16 @@ func readSMI(in *input) error {
 		return fmt.Errorf("%w: it does not say of which node it is: 'telemetry validate' and 'import' take --node",
 			ErrFormat)
 	}
+	if in.opts.Zone == nil {
+		in.opts.Zone = time.UTC
+	}
+	order := make([]int, len(names)) // in which the fields of a row are read
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return slices.Index(smiPreferred, names[a]) - slices.Index(smiPreferred, names[b])
+	})
 	for {
 		fields, err := in.row()
 		if fields == nil || err != nil {
@@ -72,7 +84,8 @@ func readSMI(in *input) error {
 		}
 		s := GPUSample{GPU: GPU{Node: in.opts.Node, Instance: -1}}
 		field, reason := "", ""
-		for i, b := range fields {
+		for _, i := range order {
+			b := fields[i]
 			fields[i] = bytes.TrimSpace(b)
 			if reason = in.smi(&s, names[i], fields[i]); reason != "" {
 				field = names[i]
@@ -94,8 +107,10 @@ func (in *input) smi(s *GPUSample, name string, b []byte) (reason string) {
 	q := quantityOf(smiQuantities[name])
 	unknown := slices.ContainsFunc(smiUnknown, func(u string) bool { return strings.HasPrefix(string(b), u) })
 	switch {
+	case q != nil && s.Has(q.Field), slices.Contains(smiReasons, name) && s.Has(Throttle):
+		return ""
 	case name == "timestamp":
-		t, err := time.Parse("2006/01/02 15:04:05", string(b))
+		t, err := time.ParseInLocation("2006/01/02 15:04:05", string(b), in.opts.Zone)
 		if s.Time = time.Duration(t.UnixNano()); err != nil {
 			return "is not a time such as 2026/01/05 12:00:00.123"
 		}

@@ -34,6 +34,8 @@ type Options struct {
 	At time.Duration
 	// Node is the node of GPUs of which the input names none.
 	Node string
+	// Zone is whose clock the times of nvidia-smi show. Default: UTC.
+	Zone *time.Location
 	// Xids are the last errors of GPUs in the scrapes before, which DCGM repeats; they are
 	// kept up to date. Default: those of the input alone.
 	Xids map[GPU]int

@@ -124,6 +124,41 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// Of the columns of nvidia-smi of one quantity the first with a value counts, in whichever order they are, and times
+// are of the zone's clock.
+func TestNvidiaSMI(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at = 1_767_610_800 * time.Second // 2026-01-05T11:00:00Z
+	for _, c := range []struct {
+		columns, values string
+		zone            *time.Location
+		at              time.Duration
+		power           float64
+		throttle        uint64
+	}{
+		{"power.draw [W], power.draw.instant [W], power.draw.average [W]", "300 W, 200 W, 100 W", berlin, at, 300, 0},
+		{"power.draw.average [W], power.draw.instant [W], power.draw [W]", "100 W, 200 W, 300 W", nil, at + time.Hour,
+			300, 0},
+		{"power.draw.average, power.draw.instant", "100, 200", nil, at + time.Hour, 200, 0},
+		{"power.draw.average, power.draw", "100, [N/A]", nil, at + time.Hour, 100, 0},
+		{"clocks_throttle_reasons.active, clocks_event_reasons.active", "0x1, 0x4", nil, at + time.Hour, 0, 4},
+	} {
+		text := "timestamp, index, " + c.columns + "\n2026/01/05 12:00:00.000, 0, " + c.values + "\n"
+		_, err := Read(strings.NewReader(text), "f", Options{Node: "n", Zone: c.zone}, func(s *GPUSample) error {
+			if s.Time != c.at || s.Power != c.power || s.Throttle != c.throttle {
+				t.Errorf("%s: at %v, %v W, throttle %#x", c.columns, s.Time, s.Power, s.Throttle)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", c.columns, err)
+		}
+	}
+}
+
 // Only the first rejected rows are named; all are counted.
 func TestManyRejected(t *testing.T) {
 	text := "time,node,gpu\n" + strings.Repeat("x,a,0\n", 50) + strings.Repeat("y", maxLine+10) + "\n1,a,0\n"

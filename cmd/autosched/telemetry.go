@@ -18,6 +18,7 @@ import (
 
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func newTelemetryCmd() *cobra.Command {
@@ -64,9 +65,11 @@ type telemetryValidateOptions struct {
 	format string
 	at     string
 	node   string
+	zone   telemetryZone
 	show   int
 	json   bool
 	stdin  io.Reader
+	notes  io.Writer
 }
 
 func newTelemetryValidateCmd() *cobra.Command {
@@ -88,7 +91,7 @@ its last; a gap is more than three periods without one.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.stdin = cmd.InOrStdin()
+			o.stdin, o.notes = cmd.InOrStdin(), cmd.ErrOrStderr()
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -107,6 +110,7 @@ its last; a gap is more than three periods without one.`,
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
 	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	o.zone.add(cmd)
 	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
@@ -115,6 +119,9 @@ its last; a gap is more than three periods without one.`,
 func (o *telemetryValidateOptions) check() error {
 	if _, err := o.instant(); err != nil {
 		return usageError{fmt.Errorf("--at: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", o.at)}
+	}
+	if _, err := o.zone.zone(); err != nil {
+		return err
 	}
 	if o.show < 1 {
 		return usageError{fmt.Errorf("--show: %d is not positive", o.show)}
@@ -125,6 +132,33 @@ func (o *telemetryValidateOptions) check() error {
 		}
 	}
 	return nil
+}
+
+// telemetryZone is whose clock the times of nvidia-smi show.
+type telemetryZone struct{ name string }
+
+func (z *telemetryZone) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&z.name, "timezone", "",
+		"zone whose clock the times of nvidia-smi show, such as Europe/Berlin (default: UTC)")
+}
+
+// zone is nil for the default.
+func (z *telemetryZone) zone() (*time.Location, error) {
+	if z.name == "" {
+		return nil, nil
+	}
+	zone, err := trace.ParseZone(z.name)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--timezone: %w", err)}
+	}
+	return zone, nil
+}
+
+// note says that the flag had no use.
+func (z *telemetryZone) note(notes io.Writer, s *telemetry.Stats) {
+	if z.name != "" && s.Format != "nvidia-smi" {
+		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", s.File)
+	}
 }
 
 // instant is --at since the Unix epoch.
@@ -185,12 +219,14 @@ func (o *telemetryValidateOptions) read(ctx context.Context, path string) (*tele
 		in, name = f, filepath.Base(path)
 	}
 	at, _ := o.instant() // checked
+	zone, _ := o.zone.zone()
 	summary := telemetry.NewSummary()
 	stats, err := telemetry.ReadAll(in, name, telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node,
-		KeepRejected: o.show}, summary.Visit())
+		Zone: zone, KeepRejected: o.show}, summary.Visit())
 	if err != nil {
 		return nil, err
 	}
+	o.zone.note(o.notes, stats)
 	r := summary.Report(stats.Kind)
 	f := &telemetryFile{Stats: stats, Report: r, Period: r.Period.Seconds()}
 	if r.End > 0 {

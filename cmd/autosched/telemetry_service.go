@@ -32,6 +32,7 @@ type telemetryImportOptions struct {
 	format string
 	at     string
 	node   string
+	zone   telemetryZone
 	files  []string
 	stdin  io.Reader
 	log    io.Writer // progress
@@ -59,7 +60,7 @@ rows and records are counted, and the first of them named. Steps need the times 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stdin, o.log = cmd.InOrStdin(), cmd.ErrOrStderr()
-			v := telemetryValidateOptions{format: o.format, at: o.at, show: 1}
+			v := telemetryValidateOptions{format: o.format, at: o.at, zone: o.zone, show: 1}
 			if err := v.check(); err != nil {
 				return err
 			}
@@ -96,6 +97,7 @@ rows and records are counted, and the first of them named. Steps need the times 
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
 	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	o.zone.add(cmd)
 	return cmd
 }
 
@@ -162,7 +164,8 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 			}
 			return nil
 		}
-		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node}
+		zone, _ := o.zone.zone() // checked
+		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node, Zone: zone}
 		stats, err := telemetry.ReadAll(in, name, opts, telemetry.Visit{
 			GPU: func(s *telemetry.GPUSample) error {
 				req.Samples = append(req.Samples, server.SampleToProto(s))
@@ -179,6 +182,8 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 		if err != nil {
 			return nil, err
 		}
+		progress.clear()
+		o.zone.note(o.log, stats)
 		if stats.Rejected > 0 && out.First == "" {
 			out.First = fmt.Sprintf("%s: %s", name, stats.First[0])
 		}

@@ -50,6 +50,8 @@ Xid errors  1
 		{nil, 2, "name the files"},
 		{[]string{path, "--at", "now"}, 2, "--at"},
 		{[]string{path, "--show", "0"}, 2, "--show"},
+		{[]string{path, "--timezone", "Mars"}, 2, "--timezone: \"Mars\" is not a zone"},
+		{[]string{path, "--timezone", "Europe/Berlin"}, 1, "note: --timezone made no difference: gpus.csv has"},
 		{[]string{path, "--format", "csv"}, 2, "is not one of acme, autosched"},
 		{[]string{path + "x"}, 1, "no such file"},
 		{[]string{path, "--format", "queue"}, 1, "the header lacks pending"},
@@ -58,6 +60,14 @@ Xid errors  1
 			!strings.Contains(errs, x.want) {
 			t.Errorf("%v: exit %d: %s", x.args, code, errs)
 		}
+	}
+	local := "timestamp, index\n2026/01/05 12:00:00, 0\n"
+	if err := os.WriteFile(path, []byte(local), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = command("telemetry", "validate", path, "--node", "a", "--timezone", "Europe/Berlin")
+	if code != 0 || errs != "" || !strings.Contains(out, "2026-01-05T11:00:00Z to ") {
+		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 }
 
