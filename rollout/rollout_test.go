@@ -308,3 +308,36 @@ func TestEffective(t *testing.T) {
 		}
 	}
 }
+
+// TestPause: rounds pause for an hour after a configuration did worse, and for a day after the second one of a day.
+func TestPause(t *testing.T) {
+	for _, c := range []struct {
+		between, want time.Duration
+	}{{2 * time.Hour, 24 * time.Hour}, {24*time.Hour - time.Minute, 24 * time.Hour}, {24 * time.Hour, time.Hour}} {
+		first := at(3)
+		s := registered()
+		worse := func(n int, when time.Time) {
+			t.Helper()
+			revision := s.Configurations[len(s.Configurations)-1].Revision + 1
+			for _, e := range []Event{offer(n), ack(revision, AckApplied),
+				Revert{Incident: Incident{At: when, Revision: revision, Good: 1}}, ack(revision+1, AckApplied)} {
+				var err error
+				if s, _, err = Step(s, e, when); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		pauses := func(when time.Time, want time.Duration) {
+			t.Helper()
+			if during, after := s.Wait(when.Add(want-1)), s.Wait(when.Add(want)); after != "" ||
+				!strings.Contains(during, "rounds pause until "+when.Add(want).Format(time.RFC3339)) {
+				t.Errorf("%v between: %q, then %q", c.between, during, after)
+			}
+		}
+		worse(1, first)
+		pauses(first, time.Hour)
+		second := first.Add(c.between)
+		worse(2, second)
+		pauses(second, c.want)
+	}
+}

@@ -65,7 +65,9 @@ func makeGolden(t *testing.T, out io.Writer) error {
 		{ID: "2", Kind: workload.Started, Time: 2 * time.Hour, Job: workload.Job{ID: "job-1", GPUs: workload.GPUs(2)},
 			Placement: []workload.NodeShare{{Node: "n1", GPUs: 2}}},
 		{ID: "3", Kind: workload.NodeUp, Time: 3 * time.Hour, Node: "n1", NodeGPUs: 8},
-		{ID: "4", Kind: workload.ConfigApplied, Time: 4 * time.Hour, Revision: "1"}}
+		{ID: "4", Kind: workload.ConfigApplied, Time: 4 * time.Hour, Revision: "1"},
+		{ID: "5", Kind: workload.Started, Time: 5 * time.Hour, Job: workload.Job{ID: "job-2", GPUs: workload.GPUs(2)},
+			Labels: "debug", Placement: []workload.NodeShare{{Node: "n1", GPUs: 2, Indexes: "0,3"}}}}
 	if err := r.AppendEvents(ctx, "s", events); err != nil {
 		return err
 	}
@@ -145,10 +147,21 @@ func describe(r *Store) (string, error) {
 	}
 	fmt.Fprintf(&out, "audit %v\n", head)
 	found, err := r.ReplayEvents("", func(scheduler string, e workload.Event) error {
-		_, err := fmt.Fprintf(&out, "event of %s: %s %s at %v, job %s, %d milli-GPUs, node %s %v, revision %s\n",
-			scheduler, e.ID,
-			e.Kind, e.Time, e.Job.ID, e.Job.GPUs, e.Node, e.Placement, e.Revision)
-		return err
+		var placement []string
+		for _, x := range e.Placement {
+			text := fmt.Sprintf("{%s %d}", x.Node, x.GPUs)
+			if x.Indexes != "" {
+				text += " of " + x.Indexes
+			}
+			placement = append(placement, text)
+		}
+		fmt.Fprintf(&out, "event of %s: %s %s at %v, job %s, %d milli-GPUs, node %s %v, revision %s", scheduler, e.ID,
+			e.Kind, e.Time, e.Job.ID, e.Job.GPUs, e.Node, placement, e.Revision)
+		if e.Labels != "" {
+			fmt.Fprintf(&out, ", labels %s", e.Labels)
+		}
+		fmt.Fprintln(&out)
+		return nil
 	})
 	if err != nil || len(found) > 0 {
 		return "", fmt.Errorf("%w %v", err, found)
