@@ -25,6 +25,11 @@ func Step(s State, e Event, at time.Time) (next State, changed []*Trial, err err
 		return s, nil, err
 	}
 	t.settle()
+	if t.Phase != Completed && t.Phase != Cancelled {
+		t.Over = time.Time{}
+	} else if t.Phase != s.Phase && s.Over.IsZero() {
+		t.Over = at
+	}
 	slices.SortFunc(t.changed, func(a, b *Trial) int { return int(a.ID - b.ID) })
 	return t.State, t.changed, nil
 }

@@ -88,6 +88,8 @@ type Record struct {
 	Phase   Phase     `json:"phase"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
+	// Over is when it was completed or cancelled, zero while it is neither.
+	Over time.Time `json:"over,omitzero"`
 	// LastTrial is the newest trial's id, Ended counts the trials that ended.
 	LastTrial int64 `json:"last_trial"`
 	Ended     int64 `json:"ended"`

@@ -255,6 +255,13 @@ func TestFailuresAndStops(t *testing.T) {
 	if n := c.s.Count(); n[Requested]+n[Running] != 0 || n[Stopping] != 2 {
 		t.Errorf("cancelled: %v", n)
 	}
+	over := c.at
+	c.at = c.at.Add(time.Hour)
+	c.do(Complete{Trial: good.ID})
+	c.do(Cancel{})
+	if !c.s.Over.Equal(over) {
+		t.Errorf("it was over at %v, not at %v", over, c.s.Over)
+	}
 	if best := c.engine.Best(&c.s); best == nil || best.Final.Metrics["wait"] < 13 {
 		t.Errorf("best of the largest: %+v", best)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -122,7 +123,7 @@ func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
 			TotalCount: int32(r.Spec.Budget)}}
 	switch {
 	case over(r):
-		out.Done, out.EndTime = true, timestamppb.New(r.Updated)
+		out.Done, out.EndTime = true, timestamppb.New(cmp.Or(r.Over, r.Updated)) // old records lack the first
 		out.Progress.Phase = pb.OperationProgress_ENDED
 	case r.Phase == study.Paused || s.studies.Problem(r.Scheduler, &r.State) != "":
 		out.Progress.Phase = pb.OperationProgress_PAUSED
