@@ -235,6 +235,7 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		hours[one.Time/time.Hour] = true
 		all = append(all, one)
 	}
+	ofSamples := len(hours)
 	steps := make([]telemetry.Iteration, 0, len(req.GetIterations()))
 	for i, p := range req.GetIterations() {
 		one, bad := iterationFromProto(p, latest)
@@ -249,7 +250,11 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		steps = append(steps, one)
 	}
 	if len(hours) > maxHours {
-		return nil, s.statusOf(invalid("samples", "are of %d hours, more than %d: send them in order of time",
+		field := "samples"
+		if ofSamples <= maxHours {
+			field = "iterations"
+		}
+		return nil, s.statusOf(invalid(field, "are of %d hours, more than %d: send them in order of time",
 			len(hours), maxHours))
 	}
 	if err := s.samples.Append(ctx, id, all); err != nil {

@@ -2,10 +2,12 @@ package server
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -84,6 +86,15 @@ func TestTelemetry(t *testing.T) {
 		r.NodeId, r.Resolution = "a", pb.ListTelemetryRequest_HOUR
 	}); len(got) != 2 || got[0].GetUtilizationPercent() != 97.5 {
 		t.Errorf("means of hours: %v", got)
+	}
+	many := &pb.IngestTelemetryRequest{Parent: "schedulers/prod"}
+	for k := range maxHours + 1 {
+		many.Iterations = append(many.Iterations, &pb.TrainingIteration{JobId: "j", DurationSeconds: 1,
+			EndTime: timestamppb.New(time.Unix(1_700_000_000+3600*int64(k), 0))})
+	}
+	if _, err := c.IngestTelemetry(t.Context(), many); status.Code(err) != codes.InvalidArgument ||
+		!strings.Contains(err.Error(), "iterations: are of 49 hours") {
+		t.Errorf("iterations of too many hours: %v", err)
 	}
 }
 

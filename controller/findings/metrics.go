@@ -23,7 +23,8 @@ var (
 		"Findings that people judged: true ones, which were acknowledged, and false positives.",
 		[]string{"scheduler", "rule", "judgement"}, nil)
 	recordsDesc = prometheus.NewDesc("autosched_findings_records_total",
-		"Events, samples and iterations taken in for patterns since the service started, by result: examined, or left out as late, "+
+		"Events, samples, iterations and guardrails taken in for patterns since the service started, by result: "+
+			"examined, or left out as late, "+
 			"ahead of the clock, or dropped for want of room; unkept are findings beyond the most that are kept.",
 		[]string{"scheduler", "result"}, nil)
 )
