@@ -211,9 +211,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Errorf("watch: %v", err)
 	}
 	address, _ = startServe(t, dir)
-	if out := run(newSchedulerCmd(), "", "get", "prod"); !strings.Contains(out, "62, until 2024-01-01T10:01:01Z") {
-		t.Errorf("after the restart:\n%s", out)
-	}
+	eventually(t, get, "62, until 2024-01-01T10:01:01Z") // once they are read
 }
 
 func TestWatchWaitsForRegistration(t *testing.T) {
