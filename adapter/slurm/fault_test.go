@@ -51,9 +51,9 @@ func TestSlurmChild(t *testing.T) {
 const killer = `#!/bin/sh
 cd %[1]q || exit
 strike() {
+	rm -f armed looks # before a kill, whose end the test sees
 	case $(cat whom) in slurmctld|both) kill -9 "$(cat %[3]q)" ;; esac
 	case $(cat whom) in adapter|both) kill -9 $PPID ;; esac
-	rm -f armed looks
 }
 if [ -e armed ]; then
 	case "$1 $(cat armed)" in
