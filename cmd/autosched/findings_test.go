@@ -270,14 +270,7 @@ rules:
 func TestStragglerInTheService(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := startServe(t, dir)
-	must := func(args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return out.String()
-	}
+	must := clientOf(t, &address)
 	must("scheduler", "register", "--builtin", "fifo", "--nodes", "2", "--gpus-per-node", "8", "--id", "prod")
 	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
 	job := &pb.JobDetails{JobId: "7", Tenant: "vision", MilliGpus: 4000}
@@ -339,14 +332,7 @@ func TestStragglerInTheService(t *testing.T) {
 func TestJobsOfGPUsInTheService(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := startServe(t, dir)
-	must := func(args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return out.String()
-	}
+	must := clientOf(t, &address)
 	must("scheduler", "register", "--builtin", "fifo", "--nodes", "1", "--gpus-per-node", "8", "--id", "prod")
 	began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
 	for id, x := range map[string]struct {

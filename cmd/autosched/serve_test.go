@@ -53,6 +53,18 @@ func eventually(t *testing.T, text func() string, pattern string) string {
 	}
 }
 
+// clientOf runs command lines against the service at an address, which may change, and returns what they print.
+func clientOf(t *testing.T, address *string) func(args ...string) string {
+	return func(args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", *address)...); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		return out.String()
+	}
+}
+
 // startServe runs "autosched serve" on a free port and returns its address.
 func startServe(t *testing.T, dir string, flags ...string) (address string, stop func()) {
 	t.Helper()

@@ -133,14 +133,7 @@ func TestCollectAcrossRestarts(t *testing.T) {
 	defer exporter.Close()
 	dir := t.TempDir()
 	address, stop := startServe(t, dir)
-	must := func(args ...string) string {
-		t.Helper()
-		var out bytes.Buffer
-		if err := runClient(t.Context(), newRootCmd(), "", &out, append(args, "--server", address)...); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		return out.String()
-	}
+	must := clientOf(t, &address)
 	must("scheduler", "register", "--builtin", "fifo", "--nodes", "1", "--gpus-per-node", "2", "--id", "prod")
 	const rounds = 80
 	var notes shared
