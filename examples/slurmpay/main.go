@@ -88,21 +88,24 @@ func main() {
 	flag.DurationVar(&o.span, "span", 330*time.Second, "time in which the jobs are submitted")
 	flag.Float64Var(&o.load, "load", 1.1, "work submitted over the capacity of the span")
 	flag.StringVar(&o.only, "arms", strings.Join(arms, ","), "what is compared")
-	report := flag.Bool("report", false, "print the tables of the file of results, and run nothing")
+	report := flag.Bool("report", false,
+		"print the tables of the file of results, as docs/slurm-model.md has them, and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := o.measure
+	var err error
 	if *report {
-		do = o.report
+		err = o.report(os.Stdout)
+	} else {
+		err = o.measure(ctx)
 	}
-	if err := do(ctx); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "slurmpay:", err)
 		os.Exit(1)
 	}
 }
 
-// load reads the results so far; a line that was cut off is run again.
+// results reads the results so far; a line that was cut off is run again.
 func (o *options) results() ([]result, error) {
 	f, err := os.Open(o.out)
 	if errors.Is(err, os.ErrNotExist) {

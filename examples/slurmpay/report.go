@@ -1,187 +1,118 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/autosched/autosched/internal/stats"
-	"github.com/autosched/autosched/schedulers/slurm"
-	"github.com/autosched/autosched/schedulers/slurm/conf"
-	"github.com/autosched/autosched/workload"
 )
 
-// report prints the tables of the runs: arms over the workloads that have all of them.
-func (o *options) report(ctx context.Context) error {
+// report prints the tables of the file of results.
+func (o *options) report(w io.Writer) error {
 	all, err := o.results()
 	if err != nil {
 		return err
 	}
-	by := map[uint64]map[string]result{}
-	var repeats []result
-	for _, r := range all {
+	e := gather(all, strings.Split(o.only, ","))
+	if len(e.seeds) == 0 {
+		return fmt.Errorf("%s has no workload with a run of each of %v", o.out, e.arms)
+	}
+	if len(e.arms) < 2 {
+		return errors.New(o.out + " has runs of fewer than two arms")
+	}
+	e.runs(w)
+	e.gains(w)
+	e.tails(w)
+	e.rule(w)
+	for _, first := range e.repeated() {
+		fmt.Fprintf(w, "\nWorkload %d under %s again: mean wait %.1f s", first.Seed, first.Arm, first.Wait)
+		for _, r := range e.repeats {
+			if r.Seed == first.Seed && r.Arm == first.Arm {
+				fmt.Fprintf(w, ", %.1f s", r.Wait)
+			}
+		}
+		fmt.Fprintln(w, ".")
+	}
+	return nil
+}
+
+// evaluation is what is compared: arms on the workloads on which all of them ran.
+type evaluation struct {
+	arms    []string
+	seeds   []uint64
+	by      map[uint64]map[string]*result
+	repeats []*result // of runs of by
+}
+
+func gather(all []result, only []string) *evaluation {
+	e := &evaluation{by: map[uint64]map[string]*result{}}
+	for i := range all {
+		r := &all[i]
 		if r.Repeat > 0 {
-			repeats = append(repeats, r)
+			e.repeats = append(e.repeats, r)
 			continue
 		}
-		if by[r.Seed] == nil {
-			by[r.Seed] = map[string]result{}
+		if e.by[r.Seed] == nil {
+			e.by[r.Seed] = map[string]*result{}
 		}
-		by[r.Seed][r.Arm] = r
+		e.by[r.Seed][r.Arm] = r
 	}
-	var present []string
 	for _, arm := range arms {
-		if slices.Contains(strings.Split(o.only, ","), arm) &&
-			slices.ContainsFunc(all, func(r result) bool { return r.Arm == arm }) {
-			present = append(present, arm)
+		if slices.Contains(only, arm) && slices.ContainsFunc(all, func(r result) bool { return r.Arm == arm }) {
+			e.arms = append(e.arms, arm)
 		}
 	}
-	var seeds []uint64
-	for seed, runs := range by {
-		if !slices.ContainsFunc(present, func(arm string) bool { _, ran := runs[arm]; return !ran }) {
-			seeds = append(seeds, seed)
+	for seed, runs := range e.by {
+		if !slices.ContainsFunc(e.arms, func(arm string) bool { return runs[arm] == nil }) {
+			e.seeds = append(e.seeds, seed)
 		}
 	}
-	if slices.Sort(seeds); len(seeds) == 0 {
-		return errors.New(o.out + " has no workload with a run of each of " + fmt.Sprint(present))
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "| workload |\tarm |\tmean wait, s |\tpromised, s |\tp95 wait, s |\twait at 16 GPUs and more, s |"+
-		"\tmean JCT, s |\tlongest cycle, s |\tchanges |\tchosen |")
-	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |\t--- |")
-	for _, seed := range seeds {
-		for _, arm := range present {
-			r := by[seed][arm]
-			wide, _ := r.of(func(j *recorded) bool { return j.Nodes*j.GPUs >= 16 })
-			jct := 0.0
-			for _, j := range r.Jobs {
-				jct += (j.End - j.Submit) / float64(len(r.Jobs))
-			}
-			chosen := r.Chosen
-			if r.Forecast != 0 {
-				chosen = fmt.Sprintf("forecast %+.0f %%", 100*(r.Forecast-1))
-			}
-			disturbed := ""
-			if r.Machine.disturbed() {
-				disturbed = "*"
-			}
-			fmt.Fprintf(w, "| %d |\t%s |\t%.1f |\t%.1f |\t%.0f |\t%.0f |\t%.1f |\t%.1f%s |\t%d |\t%s |\n", seed,
-				arm, r.Wait, r.Promised, stats.Quantile(waits(r.Jobs), .95), stats.Mean(wide), jct,
-				max(r.Machine.Main, r.Machine.Backfill), disturbed, len(r.Changes)-1, chosen)
-		}
-	}
-	for _, seed := range seeds {
-		r, ok := by[seed]["default"]
-		if !ok {
-			continue
-		}
-		wait, err := cadence(ctx, r.Jobs)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "\nWorkload %d in the default order with the site's intervals: promised %.1f s.\n", seed, wait)
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(w, "| against |\tarm |\tmean wait, ratio |\t95 % interval |\tpromised |\tshare of the promised gain |")
-	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |\t--- |")
-	for _, base := range []string{"default", "intervals", "site"} {
-		if !slices.Contains(present, base) {
-			continue
-		}
-		for _, arm := range present {
-			if arm == base || arm == "default" {
-				continue
-			}
-			var came, promised []float64 // logarithms of ratios by workload
-			var a, b, pa, pb float64
-			for _, seed := range seeds {
-				x, y := by[seed][arm], by[seed][base]
-				came = append(came, math.Log(x.Wait/y.Wait))
-				promised = append(promised, math.Log(x.Promised/y.Promised))
-				a, b, pa, pb = a+x.Wait, b+y.Wait, pa+x.Promised, pb+y.Promised
-			}
-			low, high := interval(came)
-			fmt.Fprintf(w, "| %s |\t%s |\t%.2f |\t%.2f-%.2f |\t%.2f |\t%.0f %% |\n", base, arm,
-				math.Exp(stats.Mean(came)), low, high, math.Exp(stats.Mean(promised)), 100*(b-a)/(pb-pa))
-		}
-	}
-	fmt.Fprintln(w)
-	base := "site"
-	if !slices.Contains(present, base) {
-		base = present[0]
-	}
-	fmt.Fprintf(w, "| account, or GPUs |\tjobs |\tarm |\tp95 wait, s |\tof %s |\n", base)
-	fmt.Fprintln(w, "| --- |\t--- |\t--- |\t--- |\t--- |")
-	groups := []struct {
-		name string
-		in   func(*recorded) bool
-	}{{"1", func(j *recorded) bool { return j.Nodes*j.GPUs == 1 }},
-		{"2-8", func(j *recorded) bool { n := j.Nodes * j.GPUs; return n > 1 && n <= 8 }},
-		{"16 and more", func(j *recorded) bool { return j.Nodes*j.GPUs >= 16 }}}
-	for _, a := range accounts {
-		groups = append(groups, struct {
-			name string
-			in   func(*recorded) bool
-		}{a.Name, func(j *recorded) bool { return j.Account == a.Name }})
-	}
-	for _, g := range groups {
-		for _, arm := range present {
-			var p95, of float64
-			n := 0
-			for _, seed := range seeds {
-				r, s := by[seed][arm], by[seed][base]
-				x, _ := r.of(g.in)
-				y, _ := s.of(g.in)
-				if len(x) == 0 || len(y) == 0 {
-					continue
-				}
-				n += len(x)
-				p95 += stats.Quantile(slices.Sorted(slices.Values(x)), .95) / float64(len(seeds))
-				of += stats.Quantile(slices.Sorted(slices.Values(y)), .95) / float64(len(seeds))
-			}
-			fmt.Fprintf(w, "| %s |\t%d |\t%s |\t%.0f |\t%+.0f s |\n", g.name, n, arm, p95, p95-of)
-		}
-	}
-	for _, r := range repeats {
-		if first, ok := by[r.Seed][r.Arm]; ok {
-			fmt.Fprintf(w, "\nWorkload %d under %s again: mean wait %.1f s, then %.1f s.\n", r.Seed, r.Arm,
-				first.Wait, r.Wait)
-		}
-	}
-	return w.Flush()
+	slices.Sort(e.seeds)
+	return e
 }
 
-// cadence is the mean wait that the simulator gives jobs in the default order with the intervals of the site.
-func cadence(ctx context.Context, jobs []recorded) (float64, error) {
-	settings := func(text string) (slurm.Settings, error) {
-		s := slurm.Defaults()
-		c, err := conf.Read("slurm.conf", func(string) ([]byte, error) {
-			return []byte("PriorityType=priority/multifactor\n" + fixedLines + "\n" + text + "\n"), nil
-		})
-		if err == nil {
-			err = c.Apply(&s)
+// repeated are the first of runs that were repeated.
+func (e *evaluation) repeated() (out []*result) {
+	for _, r := range e.repeats {
+		if first := e.by[r.Seed][r.Arm]; first != nil && !slices.Contains(out, first) {
+			out = append(out, first)
 		}
-		return s, err
 	}
-	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: nodes, GPUsPerNode: gpusPerNode, CPUs: 64,
-		Partition: "train"}}, Site: workload.Site{Partitions: []workload.Partition{{Name: "train"}}}}
-	_, mean, err := promise(ctx, c, jobs, settings, []change{{Conf: siteIntervals}})
-	return mean, err
-}
-
-func waits(jobs []recorded) []float64 {
-	out := make([]float64, len(jobs))
-	for i := range jobs {
-		out[i] = jobs[i].wait()
-	}
-	slices.SortFunc(out, cmp.Compare)
 	return out
+}
+
+// bases are the arms that others are compared with.
+func (e *evaluation) bases() (out []string) {
+	for _, base := range []string{"default", "intervals", "site"} {
+		if slices.Contains(e.arms, base) {
+			out = append(out, base)
+		}
+	}
+	return out
+}
+
+// compared reports whether an arm is compared with a base: the arms after it.
+func compared(arm, base string) bool { return slices.Index(arms, arm) > slices.Index(arms, base) }
+
+// measure is a figure of a run, as it came and as promised; NaN for none.
+type measure func(*result) (came, promised float64)
+
+func meanWait(r *result) (came, promised float64) { return r.Wait, r.Promised }
+
+// p95 is that of the waits of some jobs. What is promised of a job is the mean over the members.
+func p95(in func(*recorded) bool) measure {
+	return func(r *result) (float64, float64) {
+		came, promised := r.of(in)
+		slices.Sort(came)
+		slices.Sort(promised)
+		return stats.Quantile(came, .95), stats.Quantile(promised, .95)
+	}
 }
 
 // of are the waits of some jobs, as they came and as promised.
@@ -194,18 +125,214 @@ func (r *result) of(in func(*recorded) bool) (came, promised []float64) {
 	return came, promised
 }
 
-// interval is Student's for the mean of logarithms, as ratios.
-func interval(x []float64) (low, high float64) {
-	n := float64(len(x))
-	if n < 2 {
-		return 0, math.Inf(1)
+// each has the figure of an arm on each workload, paired with a base's by f.
+func (e *evaluation) each(arm, base string, m measure, f func(arm, base float64) float64) (came, promised []float64) {
+	for _, seed := range e.seeds {
+		x, px := m(e.by[seed][arm])
+		y, py := m(e.by[seed][base])
+		if !math.IsNaN(x) {
+			came, promised = append(came, f(x, y)), append(promised, f(px, py))
+		}
 	}
-	mean, sum := stats.Mean(x), 0.0
+	return came, promised
+}
+
+// interval is the mean and its 95 % interval, Student's: of differences between runs of the same workload, it
+// holds for workloads drawn as these are.
+func interval(x []float64) (mean, low, high float64) {
+	n := float64(len(x))
+	if mean = stats.Mean(x); n < 2 {
+		return mean, math.Inf(-1), math.Inf(1)
+	}
+	sum := 0.0
 	for _, v := range x {
 		sum += (v - mean) * (v - mean)
 	}
-	// Quantiles .975 for 1 to 9 degrees of freedom.
-	t := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}[min(len(x)-2, 8)]
-	half := t * math.Sqrt(sum/(n-1)/n)
-	return math.Exp(mean - half), math.Exp(mean + half)
+	half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(.975) * math.Sqrt(sum/(n-1)/n)
+	return mean, mean - half, mean + half
+}
+
+func minus(x, y float64) float64 { return x - y }
+
+// table begins a table of Markdown.
+func table(w io.Writer, columns ...string) {
+	fmt.Fprintf(w, "\n| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat(" --- |", len(columns)))
+}
+
+func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
+
+// runs prints what came in each run.
+func (e *evaluation) runs(w io.Writer) {
+	table(w, "workload", "arm", "mean wait, s", "promised", "p95 wait, s", "promised", "wait at 16 GPUs and more, s",
+		"promised", "longest cycle, s", "changes", "chosen")
+	for _, seed := range e.seeds {
+		for _, arm := range e.arms {
+			r := e.by[seed][arm]
+			tail, promisedTail := p95(func(*recorded) bool { return true })(r)
+			wide, promisedWide := r.of(wide)
+			chosen := r.Chosen
+			if r.Forecast != 0 {
+				chosen = fmt.Sprintf("forecast %+.0f %%", 100*(r.Forecast-1))
+			}
+			cycle := fmt.Sprintf("%.1f", max(r.Machine.Main, r.Machine.Backfill))
+			if r.Machine.disturbed() {
+				cycle += "*"
+			}
+			row(w, fmt.Sprint(seed), arm, fmt.Sprintf("%.1f | %.1f", r.Wait, r.Promised),
+				fmt.Sprintf("%.0f | %.0f", tail, promisedTail),
+				fmt.Sprintf("%.0f | %.0f", stats.Mean(wide), stats.Mean(promisedWide)), cycle,
+				fmt.Sprint(len(r.Changes)-1), chosen)
+		}
+	}
+}
+
+// gains prints the mean wait of arms against bases: what the intervals bring, what the order does, and both.
+func (e *evaluation) gains(w io.Writer) {
+	table(w, "part", "against", "arm", "mean wait, ratio", "95 % interval", "promised", "gain, s", "95 % interval",
+		"promised, s", "arrives")
+	for _, base := range e.bases() {
+		for _, arm := range e.arms {
+			if !compared(arm, base) {
+				continue
+			}
+			part := "order" // all arms but the default have the same intervals
+			if base == "default" {
+				if part = "both"; arm == "intervals" {
+					part = "cadence"
+				}
+			}
+			logs, promisedLogs := e.each(arm, base, meanWait, func(x, y float64) float64 { return math.Log(x / y) })
+			ratio, low, high := interval(logs)
+			gains, promisedGains := e.each(arm, base, meanWait, func(x, y float64) float64 { return y - x })
+			gain, least, most := interval(gains)
+			promised, arrives := stats.Mean(promisedGains), "-"
+			if promised >= 1 { // Slurm's unit
+				arrives = fmt.Sprintf("%.0f %%", 100*gain/promised)
+			}
+			row(w, part, base, arm, fmt.Sprintf("%.2f | %.2f to %.2f | %.2f", math.Exp(ratio), math.Exp(low),
+				math.Exp(high), math.Exp(stats.Mean(promisedLogs))),
+				fmt.Sprintf("%.1f | %.1f to %.1f | %.1f", gain, least, most, promised), arrives)
+		}
+	}
+}
+
+func wide(j *recorded) bool { return j.Nodes*j.GPUs >= 16 }
+
+// group is jobs of a width or an account.
+type group struct {
+	name string
+	in   func(*recorded) bool
+}
+
+// accounts are those of which there are jobs.
+func (e *evaluation) accounts() (out []group) {
+	for _, a := range accounts {
+		out = append(out, group{a.Name, func(j *recorded) bool { return j.Account == a.Name }})
+	}
+	return slices.DeleteFunc(out, func(g group) bool { return e.jobs(g) == 0 })
+}
+
+// groups are the widths and accounts of which there are jobs.
+func (e *evaluation) groups() []group {
+	widths := []group{
+		{"1", func(j *recorded) bool { return j.Nodes*j.GPUs == 1 }},
+		{"2-15", func(j *recorded) bool { return j.Nodes*j.GPUs > 1 && !wide(j) }},
+		{"16 and more", wide},
+	}
+	return append(slices.DeleteFunc(widths, func(g group) bool { return e.jobs(g) == 0 }), e.accounts()...)
+}
+
+// jobs is how many jobs of a group the workloads have.
+func (e *evaluation) jobs(g group) (n int) {
+	for _, seed := range e.seeds {
+		came, _ := e.by[seed][e.arms[0]].of(g.in)
+		n += len(came)
+	}
+	return n
+}
+
+// tails prints the p95 of waits by width and account, mean of the workloads, and how it differs from the bases'.
+func (e *evaluation) tails(w io.Writer) {
+	table(w, append([]string{"p95 wait, came / promised, s", "jobs"}, e.arms...)...)
+	for _, g := range e.groups() {
+		cells := []string{g.name, fmt.Sprint(e.jobs(g))}
+		for _, arm := range e.arms {
+			came, promised := e.each(arm, arm, p95(g.in), func(x, _ float64) float64 { return x })
+			cells = append(cells, fmt.Sprintf("%.0f / %.0f", stats.Mean(came), stats.Mean(promised)))
+		}
+		row(w, cells...)
+	}
+	table(w, append([]string{"against", "difference of p95 (95 % interval) / promised, s"}, e.arms[1:]...)...)
+	for _, base := range e.bases() {
+		for _, g := range e.groups() {
+			cells := []string{base, g.name}
+			for _, arm := range e.arms[1:] {
+				cell := ""
+				if compared(arm, base) {
+					came, promised := e.each(arm, base, p95(g.in), minus)
+					mean, low, high := interval(came)
+					cell = fmt.Sprintf("%+.0f (%+.0f to %+.0f) / %+.0f", mean, low, high, stats.Mean(promised))
+				}
+				cells = append(cells, cell)
+			}
+			row(w, cells...)
+		}
+	}
+}
+
+// leastJobs is the jobs of an account in a run for which the rule holds: its p95 wait may not be worse by more than a
+// tenth and graceSeconds, beyond what repeats of a configuration differ by.
+const leastJobs, graceSeconds = 30, 15
+
+// rule prints the runs that break the rule, with the difference that came and that was promised.
+func (e *evaluation) rule(w io.Writer) {
+	table(w, append([]string{"against", "account", "runs", "repeats differ by, s"}, e.arms[1:]...)...)
+	for _, base := range e.bases() {
+		for _, a := range e.accounts() {
+			differ, runs := e.differ(p95(a.in)), 0
+			lost := map[string][]string{}
+			for _, seed := range e.seeds {
+				of := e.by[seed][base]
+				if jobs, _ := of.of(a.in); len(jobs) < leastJobs {
+					continue
+				}
+				runs++
+				before, promisedBefore := p95(a.in)(of)
+				for _, arm := range e.arms[1:] {
+					after, promised := p95(a.in)(e.by[seed][arm])
+					if compared(arm, base) && after-before > .1*before+graceSeconds+differ {
+						lost[arm] = append(lost[arm], fmt.Sprintf("%d: %+.0f / %+.0f", seed, after-before,
+							promised-promisedBefore))
+					}
+				}
+			}
+			cells := []string{base, a.name, fmt.Sprint(runs), fmt.Sprintf("%.0f", differ)}
+			for _, arm := range e.arms[1:] {
+				cell := strings.Join(lost[arm], ", ")
+				if cell == "" && runs > 0 && compared(arm, base) {
+					cell = "kept"
+				}
+				cells = append(cells, cell)
+			}
+			row(w, cells...)
+		}
+	}
+}
+
+// differ is the largest range of a figure over a run and its repeats.
+func (e *evaluation) differ(m measure) (most float64) {
+	for _, first := range e.repeated() {
+		low, _ := m(first)
+		high := low
+		for _, r := range e.repeats {
+			if r.Seed == first.Seed && r.Arm == first.Arm {
+				x, _ := m(r)
+				low, high = min(low, x), max(high, x)
+			}
+		}
+		if high-low > most { // neither is NaN
+			most = high - low
+		}
+	}
+	return most
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,14 +84,86 @@ func TestPromise(t *testing.T) {
 }
 
 func TestInterval(t *testing.T) {
-	low, high := interval([]float64{math.Log(.5), math.Log(.5), math.Log(.5)})
-	if math.Abs(low-.5) > 1e-9 || math.Abs(high-.5) > 1e-9 {
-		t.Errorf("%g to %g", low, high)
+	mean, low, high := interval([]float64{.5, .5, .5})
+	if mean != .5 || low != .5 || high != .5 {
+		t.Errorf("%g, %g to %g", mean, low, high)
 	}
 	// Of -.1, .1: mean 0, standard error .1, t 12.706.
-	low, high = interval([]float64{-.1, .1})
-	if math.Abs(math.Log(high)-1.2706) > 1e-3 || math.Abs(math.Log(low)+1.2706) > 1e-3 {
-		t.Errorf("%g to %g", low, high)
+	mean, low, high = interval([]float64{-.1, .1})
+	if mean != 0 || math.Abs(high-1.2706) > 1e-3 || math.Abs(low+1.2706) > 1e-3 {
+		t.Errorf("%g, %g to %g", mean, low, high)
+	}
+}
+
+// TestReport: workloads that lack an arm are left out; gains are split into cadence and order; the rule looks at runs
+// in which an account has enough jobs, and allows what repeats differ by.
+func TestReport(t *testing.T) {
+	// A run of 40 jobs of vc1, of 1 GPU, and 10 of vc2, of 16, with equal waits; more is promised by 2 s.
+	run := func(seed uint64, arm string, repeat int, vc1, vc2 float64) result {
+		r := result{Seed: seed, Arm: arm, Repeat: repeat, Changes: make([]change, 1)}
+		add := func(n, nodes, gpus int, account string, wait float64) {
+			for range n {
+				r.Jobs = append(r.Jobs, recorded{Start: wait, End: wait + 1, Nodes: nodes, GPUs: gpus,
+					Account: account})
+				r.WaitOf = append(r.WaitOf, wait+2)
+			}
+		}
+		add(40, 1, 1, "vc1", vc1)
+		add(10, 2, 8, "vc2", vc2)
+		r.Wait = (40*vc1 + 10*vc2) / 50
+		r.Promised = r.Wait + 2
+		return r
+	}
+	runs := []result{
+		run(1, "default", 0, 100, 50), run(1, "intervals", 0, 80, 50), run(1, "site", 0, 60, 50),
+		run(1, "live", 0, 95, 500),
+		run(2, "default", 0, 100, 50), run(2, "intervals", 0, 80, 50), run(2, "site", 0, 60, 50),
+		run(2, "live", 0, 85, 50),
+		run(3, "default", 0, 100, 50), // the other arms have not run
+		run(1, "site", 1, 66, 50), run(1, "site", 2, 59, 50),
+	}
+	out := filepath.Join(t.TempDir(), "results.jsonl")
+	var file []byte
+	for _, r := range runs {
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file = append(append(file, line...), '\n')
+	}
+	if err := os.WriteFile(out, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	o := options{out: out, only: strings.Join(arms, ",")}
+	if err := o.report(&got); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 1 | live | 176.0 | 178.0 | 500 | 502 | 500 | 502 | 0.0 | 0 |  |",
+		"| cadence | default | intervals | 0.82 | 0.82 to 0.82 | 0.83 | 16.0 | 16.0 to 16.0 | 16.0 | 100 % |",
+		"| order | intervals | site | 0.78 | 0.78 to 0.78 | 0.79 | 16.0 | 16.0 to 16.0 | 16.0 | 100 % |",
+		"| both | default | site | 0.64 | 0.64 to 0.64 | 0.65 | 32.0 | 32.0 to 32.0 | 32.0 | 100 % |",
+		"| 1 | 80 | 100 / 102 | 80 / 82 | 60 / 62 | 90 / 92 |",
+		"| 16 and more | 20 | 50 / 52 | 50 / 52 | 50 / 52 | 275 / 277 |",
+		"| intervals | vc1 |  | -20 (-20 to -20) / -20 | +10 (-54 to +74) / +10 |", // of 15 and 5 s
+		// Of 60 s: 6, 15, and the 7 s of repeats; 35 s are more, 25 s are not.
+		"| site | vc1 | 2 | 7 |  |  | 1: +35 / +35 |",
+		"| default | vc1 | 2 | 7 | kept | kept | kept |",
+		"| site | vc2 | 0 | 0 |  |  |  |", // 10 jobs
+		"Workload 1 under site again: mean wait 58.0 s, 62.8 s, 57.2 s.",
+	} {
+		if !strings.Contains(got.String(), want+"\n") {
+			t.Errorf("no line %q", want)
+		}
+	}
+	for _, not := range []string{"\n| 3 |", "vc3", "NaN"} { // a workload that is left out, an account without jobs
+		if strings.Contains(got.String(), not) {
+			t.Errorf("%q is printed", not)
+		}
+	}
+	if t.Failed() {
+		t.Log(got.String())
 	}
 }
 
