@@ -174,9 +174,10 @@ func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject,
 	return s.operate(ctx, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
 }
 
-// Pin offers values and keeps them on offer. They are made of the present space and those on offer, which are checked.
+// Pin offers values and keeps them on offer: what is on offer, which is checked, or what config makes of the values in
+// force. Where these are not known, or while others are pinned, it makes them of what is on offer.
 func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Check,
-	config func(sp *space.Space, offered space.Config) (space.Config, error)) (*rollout.Configuration, error) {
+	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
 	m, err := s.find(id)
 	if err != nil {
 		return nil, err
@@ -190,16 +191,22 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Che
 	var revision int64
 	var changed bool
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
-		base := v.space.Default()
+		e.Config = v.space.Default()
 		offered := v.config(v.OfferedRevision)
 		if offered != nil {
-			base = offered.Config
+			e.Config = offered.Config
 		}
 		if err := check.of(offered); err != nil {
 			return nil, err
 		}
-		if e.Config, err = config(v.space, base); err != nil {
-			return nil, err
+		if config != nil {
+			base := e.Config
+			if state := v.rollout(); state.AcknowledgedRevision > 0 && state.Pinned(e.At) == nil {
+				base, _ = state.Incumbent(base) // config brings what is outside the space into it
+			}
+			if e.Config, err = config(v.space, base); err != nil {
+				return nil, err
+			}
 		}
 		c, err := v.step(e, s.now())
 		if revision = v.OfferedRevision; c != nil {

@@ -18,8 +18,8 @@ func (h *harness) pin(n int, until time.Time, validateOnly bool) (*rollout.Confi
 		ctx = controller.ValidateOnly(ctx)
 	}
 	return h.service.Pin(ctx, "s", rollout.Pin{Reason: "test", Actor: "op", Until: until}, nil,
-		func(_ *space.Space, offered space.Config) (space.Config, error) {
-			return offered.With("queues", space.Int(n)), nil
+		func(_ *space.Space, base space.Config) (space.Config, error) {
+			return base.With("queues", space.Int(n)), nil
 		})
 }
 

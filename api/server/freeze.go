@@ -63,13 +63,14 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 	if err != nil {
 		return nil, s.statusOf(err)
 	}
+	var config func(*space.Space, space.Config) (space.Config, error)
+	if len(req.GetParameters()) > 0 {
+		config = func(sp *space.Space, base space.Config) (space.Config, error) {
+			return chosen(sp, base, req.GetParameters())
+		}
+	}
 	c, err := s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
-		s.same(req.GetEtag()), func(sp *space.Space, offered space.Config) (space.Config, error) {
-			if len(req.GetParameters()) == 0 {
-				return offered, nil
-			}
-			return chosen(sp, offered, req.GetParameters())
-		})
+		s.same(req.GetEtag()), config)
 	if err != nil {
 		return nil, s.statusOf(err)
 	}

@@ -143,3 +143,56 @@ func TestPinDuringWaves(t *testing.T) {
 		t.Errorf("refused: %v %v", after, err)
 	}
 }
+
+// TestPinBase: what a pin does not name is as in force, changes by hand among it; as on offer while nothing is
+// acknowledged, and while other values are pinned.
+func TestPinBase(t *testing.T) {
+	f := serve(t, nil)
+	f.create("prod", pb.SchedulerSpec_AUTO)
+	ctx, name := background(t), "schedulers/prod"
+	queues := func(n float64) map[string]*structpb.Value {
+		return map[string]*structpb.Value{"queues": structpb.NewNumberValue(n)}
+	}
+	pack := func(on bool) map[string]*structpb.Value {
+		return map[string]*structpb.Value{"pack": structpb.NewBoolValue(on)}
+	}
+	ack := func(revision string, a *pb.Acknowledgement) {
+		t.Helper()
+		_, err := f.config.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{
+			Name: name + "/configurations/" + revision, Acknowledgement: a})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pin := func(what string, values map[string]*structpb.Value, only bool, wantQueues float64, wantPack bool) {
+		t.Helper()
+		c, err := f.config.PinConfiguration(ctx, &pb.PinConfigurationRequest{Parent: name, Reason: "test",
+			Parameters: values, ValidateOnly: only})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.GetParameters()
+		if n, on := got["queues"].GetNumberValue(), got["pack"].GetBoolValue(); n != wantQueues || on != wantPack {
+			t.Errorf("%s: %g queues, pack %v; want %g, %v", what, n, on, wantQueues, wantPack)
+		}
+	}
+	first, err := f.config.GetCurrentConfiguration(ctx, &pb.GetCurrentConfigurationRequest{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	def := first.GetConfiguration().GetParameters()["queues"].GetNumberValue()
+	f.ingest("prod", submitted("1", 30*time.Minute), submitted("2", 61*time.Minute))
+	f.waitRounds("prod", 1) // which offers to pack
+	pin("nothing is acknowledged", queues(4), true, 4, true)
+	ack("1", &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED})
+	pin("the offer is not in force", queues(4), true, 4, false)
+	ack("2", &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED})
+	pin("it is", queues(4), true, 4, true)
+	ack("2", &pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: queues(def + 1)})
+	pin("changed by hand", pack(false), true, def+1, false)
+	ack("2", &pb.Acknowledgement{State: pb.Acknowledgement_PARTIALLY_APPLIED, EffectiveParameters: queues(1e6)})
+	pin("outside the space", pack(false), true, 6, false) // the most
+	pin("pinned", queues(4), false, 4, true)
+	pin("what is pinned is not in force yet", pack(false), false, 4, false)
+	pin("what is on offer", nil, true, 4, false)
+}

@@ -20,9 +20,10 @@ func newConfigPinCmd(f *clientFlags) *cobra.Command {
 		Short: "Offer values of your choice and keep tuning from replacing them",
 		Long: `Offers values to all instances of a scheduler, as a new revision, and keeps them on
 offer until --until, an event time, or 'autosched config unpin'. Values that are not
-named are as in what is on offer; without --set that is pinned. Meanwhile rounds are
-decided, and tuning changes nothing, as in a freeze. An approval, a rollback or a
-refusal by the scheduler ends the pin.`,
+named are the ones in force, changes by hand among them; where values are pinned
+already, or none were acknowledged, those on offer. Without --set, what is on offer is
+pinned. Meanwhile rounds are decided, and tuning changes nothing, as in a freeze. An
+approval, a rollback or a refusal by the scheduler ends the pin.`,
 		Example: `  autosched config pin tiresias --set queues=4 --reason 'end of the quarter'
   autosched config pin tiresias --until 2026-11-24T08:00:00Z --reason 'benchmark of the new nodes'
   autosched config unpin tiresias`,

@@ -1530,8 +1530,9 @@ type PinConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. schedulers/{scheduler}
 	Parent string `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
-	// Values by parameter id, which must be valid. Those that are not named are as in what is
-	// on offer, and adapt to these. Empty: what is on offer is pinned.
+	// Values by parameter id, which must be valid. Those that are not named are the ones in force at most instances, as
+	// these acknowledged them, and adapt to these; while values are pinned, or none were acknowledged, those on offer.
+	// Empty: what is on offer is pinned.
 	Parameters map[string]*structpb.Value `protobuf:"bytes,2,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The event time at which the pin ends. Unset: at UnpinConfiguration.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
