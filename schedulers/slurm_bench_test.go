@@ -72,7 +72,7 @@ func BenchmarkSlurmRound(b *testing.B) {
 	b.ReportMetric(float64(arrivals.Len()), "arrivals")
 }
 
-// BenchmarkSlurmWeek is a week of 100,000 jobs at a load of 0.8, with hundreds of jobs waiting at its peaks.
+// BenchmarkSlurmWeek is a week of 100,000 jobs at a load of 0.8, with thousands of jobs waiting at its peaks.
 func BenchmarkSlurmWeek(b *testing.B) {
 	c := workload.Uniform(128, 8)
 	w, err := synth.Generate(synth.Options{Days: 7, Jobs: 100_000, Seed: 1, Cluster: c})

@@ -177,7 +177,7 @@ func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	limit := time.Duration(0)
 	if j.asks {
 		r := s.spec(id).Request()
-		limit, holdOff = r.TimeLimit, max(holdOff, r.HoldOff)
+		limit, holdOff = r.TimeLimit+s.overtime, max(holdOff, r.HoldOff)
 		restarts = r.Requeue == workload.RequeueRestarts || restarts && r.Requeue != workload.RequeueResumes
 	}
 	s.unpack(j)

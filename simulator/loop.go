@@ -190,7 +190,7 @@ func (s *Sim) newJob(id ID, spec *workload.Job) job {
 	limit, asks := never, spec.Requested != (workload.Requested{})
 	if asks {
 		if l := spec.Request().TimeLimit; l > 0 {
-			limit = l
+			limit = l + s.overtime
 		}
 	}
 	return job{

@@ -51,6 +51,12 @@ type Holding interface {
 	Eligible(j ID)
 }
 
+// Lenient is a policy whose scheduler kills a job some time after its limit.
+type Lenient interface {
+	// Overtime is that time, the same throughout a run, asked for after Reset.
+	Overtime() time.Duration
+}
+
 // Reporter is a policy that remembers more about jobs than their events record.
 // What it reports travels with the job's events and comes back to Admit.
 type Reporter interface {

@@ -93,6 +93,8 @@ type inputs struct {
 	base    ID                 // jobs[base:] are the workload's
 	total   int                // jobs, with those to come
 	budget  int                // of events
+	// overtime is the policy's, if it is Lenient: the limits of jobs include it.
+	overtime time.Duration
 }
 
 // counters are values without memory of their own.
@@ -324,6 +326,10 @@ func (s *Sim) use(p Policy) {
 		c.Foresee(&s.oracle)
 	}
 	p.Reset(&s.View, &s.plan)
+	s.overtime = 0
+	if l, ok := p.(Lenient); ok {
+		s.overtime = l.Overtime()
+	}
 }
 
 // Len is the number of jobs of the run, past, active and future.

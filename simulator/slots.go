@@ -23,7 +23,7 @@ func (v *View) JobLimitAt(id ID) (at time.Duration, ok bool) {
 	if j.limit == never || j.phase != running {
 		return 0, false
 	}
-	return j.limit, true
+	return j.limit - v.overtime, true
 }
 
 // JobKilled reports whether the job ended at its time limit.

@@ -74,6 +74,48 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// lenient is a script under which jobs may run beyond their limits.
+type lenient struct {
+	script
+	over, limitAt time.Duration
+}
+
+func (p *lenient) Overtime() time.Duration { return p.over }
+
+func (p *lenient) Plan(plan *simulator.Plan) {
+	p.script.Plan(plan)
+	if at, ok := p.s.JobLimitAt(0); ok {
+		p.limitAt = at
+	}
+}
+
+// TestOvertime: a job ends at its limit and the policy's overtime, which a requeue that loses its progress begins
+// anew; the policy sees the limit itself.
+func TestOvertime(t *testing.T) {
+	w := jobs(t, job{0, 100 * second, 2}, job{0, 70 * second, 2})
+	limit := workload.Request{TimeLimit: 60 * second, Requeue: workload.RequeueRestarts}
+	requests := map[string]workload.Request{"a": limit, "b": limit}
+	for _, tt := range []struct {
+		over           time.Duration
+		at             steps
+		end, limitAt   time.Duration // of job a
+		killed, killsB bool
+	}{
+		{0, nil, 60 * second, 60 * second, true, true},
+		{20 * second, nil, 80 * second, 60 * second, true, false},
+		{50 * second, nil, 100 * second, 60 * second, false, false},
+		{20 * second, steps{30 * second: preempt(0), 40 * second: start(0)}, 120 * second, 100 * second, true, false},
+	} {
+		p := &lenient{script: script{at: tt.at}, over: tt.over}
+		out := run(t, oneNode, asking(t, w, requests), p, simulator.Options{})
+		if a, b := out[0], out[1]; a.End != tt.end || a.Killed != tt.killed || b.Killed != tt.killsB ||
+			p.limitAt != tt.limitAt {
+			t.Errorf("%v: job a ends at %v, killed %v, b %v, a's limit is at %v; want %+v", tt.over, a.End, a.Killed,
+				b.Killed, p.limitAt, tt)
+		}
+	}
+}
+
 func nothing(*simulator.View, *simulator.Plan) {}
 
 // TestEpilog: GPUs stay taken for a time after a job's end, and Freed reports when they are free.

@@ -71,9 +71,15 @@ func (s *Settings) Set(key, value string) error {
 		}
 	case "jobrequeue":
 		_, err = oneOf(value, "1", "1")
-	case "completewait", "overtimelimit": // scontrol shows their units, too
-		if n, _, _ := strings.Cut(value, " "); n != "0" {
+	case "completewait":
+		if n, _, _ := strings.Cut(value, " "); n != "0" { // scontrol shows units, too
 			err = notSimulated("%q is not simulated, want 0", value)
+		}
+	case "overtimelimit": // job_time_limit in src/slurmctld/job_mgr.c: UNLIMITED is a year
+		if s.OverTimeLimit = unlimited; !strings.EqualFold(value, "UNLIMITED") {
+			minutes := int64(0)
+			err = whole(&minutes, strings.TrimSuffix(value, " min"), 0, 65533)
+			s.OverTimeLimit = time.Duration(minutes) * time.Minute
 		}
 	case "schedulertype":
 		_, err = oneOf(value, "sched/backfill", "sched/backfill")

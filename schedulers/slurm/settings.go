@@ -54,6 +54,9 @@ type Settings struct {
 	// RequeueDelay is how long a preempted job may not start: cred_expire and a second.
 	RequeueDelay time.Duration
 
+	// OverTimeLimit is how much longer than its time limit a job may run. Plans count on the limit itself.
+	OverTimeLimit time.Duration
+
 	// Phases are when Slurm's own clocks strike, which no setting says.
 	Phases Phases
 }

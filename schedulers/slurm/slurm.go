@@ -379,6 +379,9 @@ func (p *policy) shapesOf(j simulator.ID, key kindKey) []shape {
 	return out
 }
 
+// Overtime implements simulator.Lenient.
+func (p *policy) Overtime() time.Duration { return p.set.OverTimeLimit }
+
 // Finish implements simulator.Policy.
 func (p *policy) Finish(j simulator.ID) {
 	p.restore()

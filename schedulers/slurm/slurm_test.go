@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -297,7 +298,8 @@ func TestSet(t *testing.T) {
 	for line, names := range map[string]string{"Epilog=x": "epilog", "SchedulerParameters=bf_busy_nodes": "bf_busy_nodes",
 		"SchedulerParameters=bf_interval=0": "bf_interval", "SchedulerParameters=defer=no": "defer",
 		"PriorityFlags=MAX_TRES": "MAX_TRES", "PriorityWeightAge=-1": "-1", "PriorityMaxAge=soon": "soon",
-		"PriorityWeightTRES=GRES/foo=3": "GRES/foo", "PreemptMode=SUSPEND,GANG": "suspend,gang"} {
+		"PriorityWeightTRES=GRES/foo=3": "GRES/foo", "PreemptMode=SUSPEND,GANG": "suspend,gang",
+		"OverTimeLimit=65534": "65534", "OverTimeLimit=5 hours": "5 hours"} {
 		key, value, _ := strings.Cut(line, "=")
 		if err := got.Set(key, value); err == nil || !strings.Contains(err.Error(), names) {
 			t.Errorf("%s: %v, want an error that names %s", line, err, names)
@@ -330,7 +332,9 @@ func TestNotSimulated(t *testing.T) {
 		"PreemptExemptTime=01:00:00":          {[]string{"01:00:00"}, nil},
 		"CompleteWait=0 sec":                  {},
 		"CompleteWait=32":                     {[]string{"completewait"}, nil},
-		"OverTimeLimit=UNLIMITED":             {[]string{"overtimelimit"}, nil},
+		"OverTimeLimit=0 min":                 {},
+		"OverTimeLimit=5 min":                 {nil, func(s *Settings) { s.OverTimeLimit = 5 * time.Minute }},
+		"OverTimeLimit=Unlimited":             {nil, func(s *Settings) { s.OverTimeLimit = unlimited }},
 		"PriorityFavorSmall=TRUE":             {nil, func(s *Settings) { s.PriorityFavorSmall = true }},
 		"PriorityParameters=x":                {[]string{"priorityparameters"}, nil},
 	} {
@@ -399,5 +403,48 @@ func TestPreemptedAtOnce(t *testing.T) {
 	}
 	if got := sim.Summarize(); !preempted || got.Jobs != 3 {
 		t.Errorf("preempted is %v, %d jobs ended", preempted, got.Jobs)
+	}
+}
+
+// TestOverTimeLimit: a job runs on beyond its limit, as the site's configuration has it, while backfill counts on the
+// limit, and keeps the GPUs for the job that it is to make room for.
+func TestOverTimeLimit(t *testing.T) {
+	cluster := workload.Uniform(1, 8)
+	cluster.Site.Settings = map[string]string{"OverTimeLimit": "2 min"}
+	var jobs []workload.Job
+	for i, x := range []struct {
+		gpus       int
+		run, limit time.Duration
+	}{
+		{6, 10 * time.Minute, 4 * time.Minute}, // killed 6 minutes after its start
+		{8, time.Minute, 5 * time.Minute},
+		{2, time.Minute, 3 * time.Minute},  // ends before the first one's limit
+		{2, 3 * time.Minute, time.Hour},    // does not
+		{8, time.Minute, 20 * time.Minute}, // behind it
+	} {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(i) * time.Second,
+			GPUs: workload.GPUs(x.gpus), Duration: x.run, Requested: workload.Request{TimeLimit: x.limit}.Shared()})
+	}
+	w, err := workload.New("t", time.Time{}, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := space.New(Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	if err := sim.Start(cluster, w, New(sp.Default()), simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	out := sim.Outcomes(nil)
+	if first := out[0]; !first.Killed || first.End-first.Start != 6*time.Minute {
+		t.Errorf("the first job ends %v after its start, killed %v", first.End-first.Start, first.Killed)
+	}
+	if out[2].Start > time.Minute || out[3].Start < out[1].End || out[1].Start < out[0].End {
+		t.Errorf("%+v", out)
 	}
 }

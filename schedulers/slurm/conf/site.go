@@ -271,10 +271,9 @@ func (c *Config) Fixed() (settings map[string]string, notes []string) {
 	for _, key := range []string{SchedulerParameters, WeightTRES} {
 		add(key, site[key])
 	}
-	for _, key := range []string{"CompleteWait", "OverTimeLimit"} { // which have one value that is simulated
-		if value := c.Get(key); value != "" {
-			add(key, []string{value})
-			delete(settings, key)
+	for _, key := range []string{"CompleteWait", "OverTimeLimit"} { // 0 is as without
+		if n, _, _ := strings.Cut(c.Get(key), " "); n != "" && n != "0" {
+			add(key, []string{c.Get(key)})
 		}
 	}
 	return settings, notes
@@ -400,6 +399,9 @@ func (s *Site) partitions(text []byte) error {
 			if *to, err = strconv.ParseInt(r[key], 10, 64); err != nil {
 				return fail(key, err)
 			}
+		}
+		if over := r["overtimelimit"]; over != "" && over != "NONE" {
+			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
 		for item := range strings.SplitSeq(r["tresbillingweights"], ",") {
 			name, value, _ := strings.Cut(item, "=")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
@@ -110,6 +111,31 @@ func TestGres(t *testing.T) {
 		if g := site.Cluster.Groups[0]; g.GPUsPerNode != want.GPUsPerNode || g.GPUModel != want.GPUModel {
 			t.Errorf("%s: %+v, want %+v", gres, g, want)
 		}
+	}
+}
+
+// TestOverTimeLimit: that of slurm.conf is the site's; that of a partition, and a CompleteWait, are named.
+func TestOverTimeLimit(t *testing.T) {
+	s := shown(t)
+	for text, to := range map[string]string{"OverTimeLimit           = 0 min": "OverTimeLimit = 5 min",
+		"CompleteWait            = 0 sec": "CompleteWait = 32 sec"} {
+		s.Config = []byte(strings.Replace(string(s.Config), text, to, 1))
+	}
+	s.Partitions = []byte(strings.Replace(string(s.Partitions), "OverTimeLimit=NONE", "OverTimeLimit=7", 1))
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slurm.Defaults()
+	for key, value := range site.Cluster.Site.Settings {
+		if err := got.Set(key, value); err != nil {
+			t.Error(err)
+		}
+	}
+	notes := strings.Join(site.Notes, "\n")
+	if got.OverTimeLimit != 5*time.Minute || !strings.Contains(notes, "partition train: OverTimeLimit 7") ||
+		!strings.Contains(notes, "completewait") {
+		t.Errorf("%v %s", got.OverTimeLimit, notes)
 	}
 }
 
