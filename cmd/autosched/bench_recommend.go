@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/inject"
 	"github.com/autosched/autosched/patterns/recommend"
+	"github.com/autosched/autosched/patterns/score"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
@@ -29,6 +33,7 @@ type benchRecommendOptions struct {
 	gpus      int
 	load      float64
 	scheduler string
+	detected  bool
 	seed      uint64
 	json      bool
 	how       readFlags
@@ -44,12 +49,18 @@ acting on it: jobs that idle after their work are cancelled after two hours of t
 jobs that ask for twice the GPUs they use get what they use after an hour, and
 keys that crash are held after three failures. Every case is taken as found.
 
+With --detected, acting on what the built-in rules find is simulated as well: the jobs run under
+the scheduler with telemetry of Philly's GPUs, a sample a minute, the rules are applied to it,
+and their findings, right or wrong, are acted on as 'autosched recommend' does. As many
+jobs as waste GPUs only look like it.
+
 Utilisation is the GPU-time that is used over capacity, from a window's begin to its
 end plus --drain, in both. Intervals are of a bootstrap over windows, p of a paired
-Wilcoxon test, adjusted by Holm for the number of shares. Small tenants have less
+Wilcoxon test, adjusted by Holm for the number of tests. Small tenants have less
 GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 		Example: `  autosched bench recommend --trace sample --windows 20 --nodes 8
-  autosched bench recommend --trace philly.csv.gz --windows 24 --waste 10 --scheduler tiresias --json`,
+  autosched bench recommend --trace philly.csv.gz --windows 24 --waste 10 --scheduler tiresias --json
+  autosched bench recommend --trace philly.csv.gz --waste 10 --detected`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -76,6 +87,7 @@ GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 	fl.Float64Var(&o.load, "load", 1.2,
 		"useful GPU-time that the jobs ask for over capacity; a trace with more is thinned")
 	fl.StringVar(&o.scheduler, "scheduler", "fifo", "scheduler under its default configuration")
+	fl.BoolVar(&o.detected, "detected", false, "simulate acting on what the built-in rules find as well")
 	fl.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	o.how.add(cmd)
@@ -106,7 +118,23 @@ func (o *benchRecommendOptions) check() error {
 type recommendRow struct {
 	Waste float64 `json:"waste_percent"`
 	recommend.Effect
+	Holm     float64        `json:"p_holm"`
+	Detected *detectedWaste `json:"detected,omitempty"`
+}
+
+// detectedWaste is what acting on findings changes.
+type detectedWaste struct {
+	recommend.Effect
 	Holm float64 `json:"p_holm"`
+	// Cases are what acting is for, by the rule that should find it: jobs, and keys that crash. Wrong are the jobs
+	// that were acted on and waste nothing.
+	Cases map[string]*wasteCases `json:"cases"`
+	Wrong int                    `json:"jobs_by_mistake"`
+}
+
+type wasteCases struct {
+	Cases int `json:"cases"`
+	Found int `json:"found"` // and acted on
 }
 
 // recommendBench is the result.
@@ -137,7 +165,8 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 	cluster := workload.Uniform(o.nodes, o.gpus)
 	var ps []float64
 	for _, waste := range o.waste {
-		var before, after []recommend.Result
+		var before, after, detected []recommend.Result
+		seen := &detectedWaste{Cases: map[string]*wasteCases{"crash_loop": {}, "hoarding": {}, "idle_allocation": {}}}
 		for i, at := range windows {
 			line.show("waste of %g %%: window %d of %d", waste, i+1, len(windows))
 			jobs := o.jobs(w, at, uint64(i))
@@ -148,23 +177,103 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 			if err != nil {
 				return nil, err
 			}
-			b, a, err := recommend.Pair(ctx, cluster, one, simulator.Options{},
-				func() simulator.Policy { return s.New(s.Space.Default()) })
+			policy := func() simulator.Policy { return s.New(s.Space.Default()) }
+			b, a, err := recommend.Pair(ctx, cluster, one, simulator.Options{}, policy)
 			if err != nil {
 				return nil, err
 			}
 			before, after = append(before, b), append(after, a)
+			if !o.detected {
+				continue
+			}
+			found, err := o.detect(w, at, one, uint64(i), policy(), seen)
+			if err == nil {
+				a, err = recommend.Run(ctx, cluster, found, simulator.Options{}, policy(), true)
+			}
+			if err != nil {
+				return nil, err
+			}
+			detected = append(detected, a)
 		}
 		if len(before) == 0 {
 			return nil, fmt.Errorf("%s: no window has a job that fits the cluster", w.Name())
 		}
 		row := recommendRow{Waste: waste, Effect: recommend.Compare(before, after, o.seed)}
-		out.Rows, ps = append(out.Rows, row), append(ps, row.P)
+		ps = append(ps, row.P)
+		if o.detected {
+			seen.Effect, row.Detected = recommend.Compare(before, detected, o.seed), seen
+			ps = append(ps, seen.P)
+		}
+		out.Rows = append(out.Rows, row)
 	}
-	for i, p := range stats.Holm(ps) {
-		out.Rows[i].Holm = p
+	ps = stats.Holm(ps)
+	for i := range out.Rows {
+		row := &out.Rows[i]
+		row.Holm, ps = ps[0], ps[1:]
+		if row.Detected != nil {
+			row.Detected.Holm, ps = ps[0], ps[1:]
+		}
 	}
 	return out, nil
+}
+
+// detect is a window with the actions that follow from what the built-in rules find in it.
+func (o *benchRecommendOptions) detect(w *workload.Workload, at [2]time.Duration, one *recommend.Window, n uint64,
+	policy simulator.Policy, seen *detectedWaste) (*recommend.Window, error) {
+	out := &recommend.Window{From: one.From, To: one.To, Jobs: slices.Clone(one.Jobs)}
+	var jobs []workload.Job
+	uses := map[string]inject.Use{}
+	for i := range out.Jobs {
+		j := &out.Jobs[i]
+		j.Acted = nil
+		jobs = append(jobs, j.Job)
+		if used := int(j.Used); used > 0 && (used < j.GPUs.Whole() || j.Useful < j.Duration) {
+			uses[j.ID] = inject.Use{GPUs: used, For: j.Useful}
+		}
+	}
+	stream, err := inject.NewUsed(inject.Options{Trace: w, From: at[0], To: one.To, Nodes: o.nodes, GPUsPerNode: o.gpus,
+		Seed: o.seed + n<<20}, jobs, uses, policy)
+	if err != nil {
+		return nil, fmt.Errorf("--detected: %s: %w", o.scheduler, err)
+	}
+	found, _, err := score.Scan(stream, patterns.Builtin())
+	if err != nil {
+		return nil, err
+	}
+	recommend.Act(out.Jobs, found, func(j *recommend.Job, at time.Duration) (time.Duration, bool) {
+		return stream.Ran(j.ID, at), true
+	})
+	seen.count(one.Jobs, out.Jobs, func(j *recommend.Job) time.Duration { return stream.Ran(j.ID, one.To) })
+	return out, nil
+}
+
+// count compares what should be acted on with what was. Jobs that had not wasted GPUs for an hour do not count.
+func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend.Job) time.Duration) {
+	found := map[[2]string]bool{} // by rule and job or key
+	for i := range wanted {
+		j := &wanted[i]
+		name, since := [2]string{"idle_allocation", j.ID}, j.Useful
+		switch {
+		case j.Used == 0:
+			name, since = [2]string{"crash_loop", j.User + "/" + j.Key}, -time.Hour
+		case j.Used < float64(j.GPUs.Whole()):
+			name[0], since = "hoarding", 0
+		}
+		switch {
+		case j.Used > 0 && !j.Acts():
+			if acted[i].Acts() {
+				d.Wrong++
+			}
+		case j.Acts() && ran(j) >= since+time.Hour:
+			found[name] = found[name] || acted[i].Acts()
+		}
+	}
+	for name, yes := range found {
+		n := d.Cases[name[0]]
+		if n.Cases++; yes {
+			n.Found++
+		}
+	}
 }
 
 // jobs are those of a window, thinned to the load.
@@ -204,6 +313,24 @@ func printRecommendBench(w io.Writer, r *recommendBench) error {
 			x.Waste, x.Windows, x.Before.Utilization, x.After.Utilization, 100*x.Gain, 100*x.Low, 100*x.High, x.Holm,
 			x.Before.WaitS/3600, x.After.WaitS/3600, x.Before.SmallWaitS/3600, x.After.SmallWaitS/3600, x.Before.Jain,
 			x.After.Jain, x.Hurt, x.Longer)
+	}
+	if len(r.Rows) == 0 || r.Rows[0].Detected == nil {
+		return t.Flush()
+	}
+	fmt.Fprintln(t, "\nacting on what the built-in rules find\n\nwaste\twindows\tutilisation\tacting\tgain\t95 %\tp\tof the gain\t"+
+		"mean wait h\tacting\tidle jobs\thoarding\tkeys that crash\tby mistake\tless used in\tlonger waits in\t")
+	for _, x := range r.Rows {
+		found := func(rule string) string {
+			return fmt.Sprintf("%d of %d", x.Detected.Cases[rule].Found, x.Detected.Cases[rule].Cases)
+		}
+		d, share := x.Detected, "-"
+		if x.Gain > 0 {
+			share = fmt.Sprintf("%.0f %%", 100*d.Gain/x.Gain)
+		}
+		fmt.Fprintf(t, "%g %%\t%d\t%.3f\t%.3f\t%+.1f %%\t%+.1f to %+.1f\t%.2g\t%s\t%.2f\t%.2f\t%s\t%s\t%s\t%d\t%d\t%d\t\n",
+			x.Waste, d.Windows, d.Before.Utilization, d.After.Utilization, 100*d.Gain, 100*d.Low, 100*d.High, d.Holm,
+			share, d.Before.WaitS/3600, d.After.WaitS/3600, found("idle_allocation"), found("hoarding"),
+			found("crash_loop"), d.Wrong, d.Hurt, d.Longer)
 	}
 	return t.Flush()
 }

@@ -38,7 +38,7 @@ func newRecommendCmd() *cobra.Command {
 	cmd.Use, cmd.Short = "recommend", "Rank what to do about the waste of a cluster, with its simulated effect"
 	cmd.Long = `Scans a trace and telemetry as 'autosched patterns scan' does and ranks what to do: by
 the GPU-hours a month that it frees or uses more in simulation, and after that by those that are wasted.
-Cancelling idle jobs an hour after they were found, right-sizing jobs that hoard, and
+Cancelling idle jobs and right-sizing those that hoard, an hour after they were found, and
 holding keys that crash are simulated: windows of the trace run with and without, under
 one scheduler and the configuration that runs (--site, --config, --preset, --set).
 

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/patterns/recommend"
 	"github.com/autosched/autosched/replay"
@@ -49,59 +49,45 @@ func (o *recommendOptions) simulation(w *workload.Workload, t *energy.Tariff) (*
 	return s, o.tariff.measure(t, &s.in, s.cluster, io.Discard)
 }
 
-// changes are what acting on findings does to jobs, nil where it is not simulated.
+// changes are what acting on findings does to jobs, nil where it is not simulated. What they say is taken to be so.
 func changes(w *workload.Workload, list []patternsFinding) []recommend.Job {
 	jobs := make([]recommend.Job, w.Len())
-	at := map[string]int{}
+	at := map[string]*recommend.Job{}
 	for i, j := range w.Jobs() {
-		gpus := j.GPUs.Whole()
-		jobs[i] = recommend.Job{Job: j, Used: float64(gpus), Useful: j.Duration}
-		at[j.ID] = i
+		jobs[i] = recommend.Job{Job: j, Used: float64(j.GPUs.Whole()), Useful: j.Duration}
+		at[j.ID] = &jobs[i]
 	}
-	n := 0
-	for _, f := range list {
-		i, known := at[f.Job]
-		began, opened, closed := f.Began.Sub(w.Zero()), f.Opened.Sub(w.Zero()), f.Closed.Sub(w.Zero())
-		switch f.Rule {
-		case "idle_allocation", "never_ending":
-			if !known || !jobs[i].HasWait {
-				continue
-			}
-			j := &jobs[i]
-			start := j.Submit + j.Wait
-			if closed < start+j.Duration-10*time.Minute {
+	ran := func(j *recommend.Job, at time.Duration) (time.Duration, bool) {
+		return max(0, at-j.Submit-j.Wait), j.HasWait
+	}
+	var found []*patterns.Finding
+	for _, x := range list {
+		f := &patterns.Finding{Rule: x.Rule, Entity: x.Entity, Job: x.Job, WastedGPUHours: x.WastedGPUHours,
+			Began: x.Began.Sub(w.Zero()), Opened: x.Opened.Sub(w.Zero()), Closed: x.Closed.Sub(w.Zero())}
+		j := at[x.Job]
+		switch {
+		case j == nil:
+		case recommend.Idles(f.Rule):
+			if f.Closed < j.Submit+j.Wait+j.Duration-10*time.Minute {
 				continue // it worked again
 			}
-			j.Useful = max(0, began-start)
-			j.Acted = &recommend.Change{Duration: min(j.Duration, opened-start+time.Hour), GPUs: j.GPUs.Whole(),
-				Useful: j.Useful}
-			n++
-		case "hoarding":
-			if !known || closed <= began {
-				continue
+			if had, known := ran(j, f.Began); known {
+				j.Useful = had
 			}
-			j := &jobs[i]
-			gpus := j.GPUs.Whole()
-			keep := gpus - int(math.Floor(f.WastedGPUHours/(closed-began).Hours()+.01))
-			if keep < 1 || keep >= gpus {
-				continue
-			}
-			j.Used = float64(keep)
-			held := time.Duration(float64(time.Hour) * float64(gpus-keep) / float64(keep)) // until it is resized
-			j.Acted = &recommend.Change{Duration: j.Duration + held, GPUs: keep, Useful: j.Duration + held}
-			n++
-		case "crash_loop":
-			for k := range jobs {
-				j := &jobs[k]
-				if f.Entity.Name == j.User+"/"+j.Key && j.Submit > opened && j.Submit <= closed {
-					j.Used, j.Acted = 0, &recommend.Change{Drop: true}
-					n++
-				}
+		default:
+			if keep := recommend.Keep(j, f); keep > 0 {
+				j.Used = float64(keep)
 			}
 		}
+		found = append(found, f)
 	}
-	if n == 0 {
+	if recommend.Act(jobs, found, ran) == 0 {
 		return nil
+	}
+	for i := range jobs {
+		if x := jobs[i].Acted; x != nil && x.Drop {
+			jobs[i].Used = 0 // it would have failed, too
+		}
 	}
 	return jobs
 }
@@ -207,7 +193,8 @@ func (s *recommendSimulation) choose(ctx context.Context, out *reconfiguration) 
 	}
 	measure := func(c space.Config, from int) (out []recommend.Result, wait float64, err error) {
 		for i := from; i < len(windows); i += 2 {
-			r, err := recommend.Run(ctx, s.cluster, windows[i], s.in.options, s.in.scheduler.New(c))
+			r, err := recommend.Run(ctx, s.cluster, windows[i], s.in.options, s.in.scheduler.New(c),
+				false)
 			if err != nil {
 				return nil, 0, err
 			}

@@ -87,7 +87,7 @@ func TestJSONHasASchema(t *testing.T) {
 			file("imported.yaml", ""), "pattern-import", false},
 		{"patterns export", "crash_loop --out " + file("exported.yaml", ""), "pattern-export", false},
 		{"recommend", "--trace " + jobs + " --nodes 2", "recommendations", false},
-		{"bench recommend", "--trace sample --windows 2 --days 1 --nodes 4 --waste 10", "recommend-benchmark", false},
+		{"bench recommend", "--trace sample --windows 2 --days 1 --nodes 4 --waste 10 --detected", "recommend-benchmark", false},
 		{"bench patterns", "--trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false},
 		{"models show", "", "models", false},
 		{"models learn", "--events " + runs + " --out " + file("m.json", ""), "learned-models", false},

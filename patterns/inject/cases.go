@@ -26,10 +26,7 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 			}
 		}
 	}
-	for range 1 + int(s.GPUDays)/400 { // maintenance of a node
-		from := s.From + span(x, 0, s.To-s.From-2*time.Hour)
-		s.dark = append(s.dark, maintenance{x.IntN(o.Nodes), from, from + span(x, 20*time.Minute, 100*time.Minute)})
-	}
+	s.maintain(o, x)
 	s.labelLoops(o, loops)
 	type taking struct {
 		r      *run
@@ -72,6 +69,14 @@ func (s *Stream) chooseCases(o *Options, loops []*loop) {
 				negatives--
 			}
 		}
+	}
+}
+
+// maintain lets nodes measure nothing for a time.
+func (s *Stream) maintain(o *Options, x *rand.Rand) {
+	for range 1 + int(s.GPUDays)/400 {
+		from := s.From + span(x, 0, s.To-s.From-2*time.Hour)
+		s.dark = append(s.dark, maintenance{x.IntN(o.Nodes), from, from + span(x, 20*time.Minute, 100*time.Minute)})
 	}
 }
 
@@ -177,12 +182,18 @@ func (s *Stream) hoarding(x *rand.Rand, r *run, near, positive bool) bool {
 	return true
 }
 
-// idle: no GPU works for an hour, at idle power.
-func (s *Stream) idle(x *rand.Rand, r *run, near, positive bool) bool {
+// idling is of a job whose GPUs do not work.
+func idling(x *rand.Rand) effect {
 	e := effect{what: idle, gpu: -1, use: between(x, 0, .004), watts: between(x, 0, 8)}
 	if x.IntN(2) == 0 { // a process stays
 		e.n, e.watts = 1, between(x, 20, 45)
 	}
+	return e
+}
+
+// idle: no GPU works for an hour, at idle power.
+func (s *Stream) idle(x *rand.Rand, r *run, near, positive bool) bool {
+	e := idling(x)
 	e.from = r.start + warmUp + span(x, 0, max(0, r.span()-100*time.Minute))
 	length := span(x, 85*time.Minute, 12*time.Hour)
 	if near {

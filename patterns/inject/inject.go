@@ -103,7 +103,8 @@ type Stream struct {
 	varied   bool
 	perNode  int
 	curves   *curves
-	runs     []*run   // of the trace, in order of start
+	runs     []*run // of the trace, in order of start
+	last     map[string]*run
 	discrete []Record // in order of time
 	labels   map[string][]string
 	scripted map[string]bool // jobs and queues of scripted partitions
@@ -127,8 +128,8 @@ func (s *Stream) JobLabels(j *workload.Job) []string { return s.labels[j.ID] }
 // Events are those of jobs and configurations, in order of time.
 func (s *Stream) Events() []workload.Event { return s.events }
 
-// New places the jobs and chooses the cases.
-func New(o Options) (*Stream, error) {
+// newStream is a stream of the trace's cluster without jobs.
+func newStream(o *Options) (*Stream, error) {
 	o.defaults()
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("inject: %w", err)
@@ -142,6 +143,15 @@ func New(o Options) (*Stream, error) {
 		labels: map[string][]string{}, scripted: map[string]bool{}}
 	s.GPUDays = float64(o.Nodes*o.GPUsPerNode) * (o.To - o.From).Hours() / 24
 	s.addNodes(main, o.Nodes, o.GPUsPerNode)
+	return s, nil
+}
+
+// New places the jobs and chooses the cases.
+func New(o Options) (*Stream, error) {
+	s, err := newStream(&o)
+	if err != nil {
+		return nil, err
+	}
 	loops := newLoops(&o)
 	if err := s.place(&o, loops); err != nil {
 		return nil, fmt.Errorf("inject: %w", err)

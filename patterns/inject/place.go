@@ -3,6 +3,7 @@ package inject
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,12 +15,14 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// run is a job of the trace on its GPUs.
+// run is a job of the trace on its GPUs, from a start until it ends or is stopped.
 type run struct {
 	job        workload.Job
 	index      int
 	start, end time.Duration
 	ends       bool  // before the window does
+	stopped    bool  // at its end, to go on later
+	before     *run  // that was stopped
 	at         []int // its GPUs, node x GPUs per node + index
 	prof       profile
 	effects    []effect
@@ -50,39 +53,35 @@ func (s *Stream) place(o *Options, loops []*loop) error {
 		}
 		jobs = append(jobs, l.jobs...)
 	}
+	return s.runUnder(o, jobs, &lanes.Line{Key: func(*simulator.View, simulator.ID) int64 { return 0 }, Backfill: true})
+}
+
+// runUnder runs jobs on the cluster under a policy that gives whole GPUs to one job at a time.
+func (s *Stream) runUnder(o *Options, jobs []workload.Job, policy simulator.Policy) error {
 	w, err := workload.New(o.Trace.Name(), o.Trace.Zero(), jobs)
 	if err != nil {
 		return err
 	}
 	var sim simulator.Sim
-	runs := make([]*run, w.Len())
-	free := make([][]int, o.Nodes) // indices of free GPUs
-	for n := range free {
-		for g := range o.GPUsPerNode {
-			free[n] = append(free[n], g)
-		}
-	}
+	runs := make([]*run, w.Len()) // the last of each job
+	where := map[*run][]workload.NodeGPUs{}
+	var begun, over []*run
+	resized := false
 	observe := func(e simulator.Event) {
-		switch e.Kind {
-		case workload.Started:
-			r := &run{job: *sim.Spec(e.Job), start: e.Time, end: o.To}
-			for _, p := range sim.Placement(nil, e.Job) {
-				for range p.GPUs {
-					g := free[p.Node][0]
-					free[p.Node] = free[p.Node][1:]
-					r.at = append(r.at, p.Node*o.GPUsPerNode+g)
-				}
+		switch r := runs[e.Job]; e.Kind {
+		case workload.Started, workload.Resumed:
+			r = &run{job: *sim.Spec(e.Job), start: e.Time, end: o.To, before: r}
+			where[r] = sim.Placement(nil, e.Job)
+			runs[e.Job], begun = r, append(begun, r)
+		case workload.Preempted, workload.Finished:
+			r.end, r.ends, r.stopped = e.Time, e.Kind == workload.Finished, e.Kind == workload.Preempted
+			if over = append(over, r); r.start == r.end {
+				runs[e.Job] = r.before
 			}
-			runs[e.Job] = r
-		case workload.Finished:
-			r := runs[e.Job]
-			r.end, r.ends = e.Time, true
-			for _, at := range r.at {
-				free[at/o.GPUsPerNode] = append(free[at/o.GPUsPerNode], at%o.GPUsPerNode)
-			}
+		case workload.Resized:
+			resized = true
 		}
 	}
-	policy := &lanes.Line{Key: func(*simulator.View, simulator.ID) int64 { return 0 }, Backfill: true}
 	err = sim.Start(workload.Uniform(o.Nodes, o.GPUsPerNode), w, policy, simulator.Options{Observer: observe})
 	if err == nil {
 		err = sim.RunUntil(context.Background(), o.To-1)
@@ -90,17 +89,50 @@ func (s *Stream) place(o *Options, loops []*loop) error {
 	if err != nil {
 		return err
 	}
+	free := make([][]int, o.Nodes) // indices of free GPUs
+	for n := range free {
+		for g := range o.GPUsPerNode {
+			free[n] = append(free[n], g)
+		}
+	}
+	for _, r := range begun {
+		if r.start == r.end {
+			continue
+		}
+		for ; len(over) > 0 && over[0].end <= r.start; over = over[1:] {
+			for _, at := range over[0].at {
+				free[at/o.GPUsPerNode] = append(free[at/o.GPUsPerNode], at%o.GPUsPerNode)
+			}
+		}
+		for _, p := range where[r] {
+			if resized || len(free[p.Node]) < p.GPUs {
+				return errors.New("jobs share GPUs or change their size, which samples do not show")
+			}
+			for range p.GPUs {
+				g := free[p.Node][0]
+				free[p.Node] = free[p.Node][1:]
+				r.at = append(r.at, p.Node*o.GPUsPerNode+g)
+			}
+		}
+	}
 	for id, r := range runs {
 		j := sim.Spec(simulator.ID(id))
 		if r == nil {
-			s.waits = append(s.waits, wait{j.Tenant, j.GPUs.Whole(), j.Submit, o.To})
 			r = &run{job: *j, start: o.To, end: o.To}
 		} else {
-			s.waits = append(s.waits, wait{j.Tenant, j.GPUs.Whole(), j.Submit, r.start})
 			s.Jobs++
 		}
-		r.job.Requested = workload.Request{Partition: main}.Shared()
-		s.runs = append(s.runs, r)
+		first := len(s.runs)
+		for ; r != nil; r = r.before {
+			since := j.Submit
+			if r.before != nil {
+				since = r.before.end
+			}
+			s.waits = append(s.waits, wait{j.Tenant, j.GPUs.Whole(), since, r.start})
+			r.job.Requested = workload.Request{Partition: main}.Shared()
+			s.runs = append(s.runs, r)
+		}
+		slices.Reverse(s.runs[first:])
 	}
 	slices.SortStableFunc(s.runs, func(a, b *run) int { return cmp.Compare(a.start, b.start) })
 	for i, r := range s.runs {
@@ -145,7 +177,11 @@ func (s *Stream) contended(tenant string, gpus int, from, to, enough time.Durati
 func (s *Stream) jobEvents() {
 	var events []workload.Event
 	for _, r := range s.runs {
-		events = append(events, event(workload.Submitted, r.job.Submit, r.job, nil))
+		begins := workload.Resumed
+		if r.before == nil {
+			begins = workload.Started
+			events = append(events, event(workload.Submitted, r.job.Submit, r.job, nil))
+		}
 		if len(r.at) == 0 {
 			continue
 		}
@@ -158,9 +194,12 @@ func (s *Stream) jobEvents() {
 				at = append(at, workload.NodeShare{Node: name, GPUs: 1})
 			}
 		}
-		events = append(events, event(workload.Started, r.start, r.job, at))
-		if r.ends {
+		events = append(events, event(begins, r.start, r.job, at))
+		switch {
+		case r.ends:
 			events = append(events, event(workload.Finished, r.end, r.job, nil))
+		case r.stopped:
+			events = append(events, event(workload.Preempted, r.end, r.job, nil))
 		}
 	}
 	s.addEvents(main, s.Cluster.Groups[0].Nodes*s.perNode, events)

@@ -34,7 +34,14 @@ type Change struct {
 	Drop     bool // it is not submitted
 	Duration time.Duration
 	GPUs     int
+	Used     float64       // as Job.Used
 	Useful   time.Duration // as Job.Useful
+}
+
+// Acts reports whether an action changes the job.
+func (j *Job) Acts() bool {
+	x := j.Acted
+	return x != nil && (x.Drop || x.GPUs != j.GPUs.Whole() || x.Duration != j.Duration)
 }
 
 // Result is a window without or with an action.
@@ -88,19 +95,14 @@ type Window struct {
 // Pair runs a window without and with its action.
 func Pair(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy func() simulator.Policy) (
 	before, after Result, err error) {
-	if before, err = run(ctx, c, w, o, policy(), false); err == nil {
-		after, err = run(ctx, c, w, o, policy(), true)
+	if before, err = Run(ctx, c, w, o, policy(), false); err == nil {
+		after, err = Run(ctx, c, w, o, policy(), true)
 	}
 	return before, after, err
 }
 
-// Run runs a window without its action.
-func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy simulator.Policy) (Result,
-	error) {
-	return run(ctx, c, w, o, policy, false)
-}
-
-func run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy simulator.Policy, acted bool) (
+// Run runs a window with its action or without.
+func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options, policy simulator.Policy, acted bool) (
 	r Result, err error) {
 	type use struct {
 		held   float64       // GPUs
@@ -127,8 +129,7 @@ func run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 			if x.Drop {
 				continue
 			}
-			one.Duration, one.GPUs, u.useful = x.Duration, workload.GPUs(x.GPUs), x.Useful
-			u.gpus *= min(1, float64(j.Useful)/float64(max(1, x.Useful))) // the same work
+			one.Duration, one.GPUs, u.gpus, u.useful = x.Duration, workload.GPUs(x.GPUs), x.Used, x.Useful
 		}
 		u.held = float64(one.GPUs.Whole())
 		one.HasWait, one.Wait, one.Nodes = false, 0, ""
@@ -440,18 +441,19 @@ func Waste(jobs []workload.Job, from, to time.Duration, gpus int, share float64,
 			}
 			want -= waste
 			j.GPUs = workload.GPUs(2 * n)
-			j.Acted = &Change{Duration: j.Duration + time.Hour, GPUs: n, Useful: j.Duration + time.Hour}
+			j.resize(n, time.Hour)
 		case j.Duration > time.Hour:
 			idle := min(time.Duration(between(x.Float64(), 3, 24)*float64(time.Hour)),
 				time.Duration(want/float64(n)*float64(time.Hour)))
 			want -= float64(n) * idle.Hours()
 			j.Duration += idle
-			j.Acted = &Change{Duration: min(j.Duration, j.Useful+2*time.Hour), GPUs: n, Useful: j.Useful}
+			j.cancel(j.Useful + 2*time.Hour)
 		default: // its key crashes for a while
 			var at time.Duration
 			for k := range 12 {
 				crash := Job{Job: j.Job}
 				crash.ID = fmt.Sprintf("%s-crash%d", j.ID, k)
+				crash.User, crash.Key, crash.Status = cmp.Or(j.User, j.Tenant, "user"), j.ID+"-crash", workload.Failed
 				crash.Submit = j.Submit + at
 				crash.Duration = time.Duration(between(x.Float64(), 1, 5) * float64(time.Minute))
 				at += crash.Duration + 2*time.Minute

@@ -1,0 +1,106 @@
+package recommend
+
+import (
+	"math"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+)
+
+// grace is for how long a job goes on as it is after it was found.
+const grace = time.Hour
+
+// History is for how long a job had run by an instant, 0 if it had not started. It is not known of every job.
+type History func(j *Job, at time.Duration) (d time.Duration, known bool)
+
+// Act lets findings act on jobs, right or wrong: of those that hold for an hour, idle jobs are cancelled and those
+// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started. A job
+// that gets fewer GPUs than it uses takes longer, one that is cancelled loses its work. It returns the number of
+// findings that were acted on.
+func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
+	at := make(map[string]*Job, len(jobs))
+	for i := range jobs {
+		at[jobs[i].ID] = &jobs[i]
+	}
+	act := func(f *patterns.Finding) bool {
+		if f.Rule == "crash_loop" {
+			return hold(jobs, f, ran)
+		}
+		j := at[f.Job]
+		if j == nil {
+			return false
+		}
+		had, known := ran(j, f.Opened)
+		if had += grace; !known || f.Closed < f.Opened+grace && had < j.Duration {
+			return false // it works again
+		}
+		if Idles(f.Rule) {
+			j.cancel(had)
+			return true
+		}
+		keep := Keep(j, f)
+		if keep == 0 || j.Acted != nil {
+			return false
+		}
+		j.resize(keep, had)
+		return true
+	}
+	for _, cancels := range []bool{false, true} { // which comes last, as it outranks
+		for _, f := range found {
+			if Idles(f.Rule) == cancels && act(f) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Idles reports whether a rule finds jobs that do nothing.
+func Idles(rule string) bool { return rule == "idle_allocation" || rule == "never_ending" }
+
+// Keep is how many GPUs a job needs that was found to hoard, 0 where the finding does not say.
+func Keep(j *Job, f *patterns.Finding) int {
+	if f.Rule != "hoarding" || f.Closed <= f.Began {
+		return 0
+	}
+	gpus := j.GPUs.Whole()
+	keep := gpus - int(math.Floor(f.WastedGPUHours/(f.Closed-f.Began).Hours()+.01))
+	if keep < 1 || keep >= gpus {
+		return 0
+	}
+	return keep
+}
+
+// hold keeps those jobs of a key from starting that had not when it was found; it lasts until the finding closes.
+func hold(jobs []Job, f *patterns.Finding, ran History) (any bool) {
+	for i := range jobs {
+		j := &jobs[i]
+		if j.User+"/"+j.Key != f.Entity.Name || j.Submit > f.Closed {
+			continue
+		}
+		if had, known := ran(j, f.Opened); known && had == 0 || !known && j.Submit > f.Opened {
+			j.Acted, any = &Change{Drop: true}, true
+		}
+	}
+	return any
+}
+
+// cancel ends a job once it has run for some time.
+func (j *Job) cancel(after time.Duration) {
+	d := min(j.Duration, after)
+	j.Acted = &Change{Duration: d, GPUs: j.GPUs.Whole(), Used: j.Used, Useful: min(j.Useful, d)}
+}
+
+// resize leaves a job some of its GPUs once it has run for some time. It has as many from its start, for longer by
+// the GPU-hours that it held more until then.
+func (j *Job) resize(keep int, after time.Duration) {
+	after = min(after, j.Duration)
+	more := float64(j.GPUs.Whole()) / float64(keep)
+	slower := max(1, j.Used/float64(keep))
+	stretch := func(until time.Duration) time.Duration {
+		return time.Duration(float64(min(until, after))*more) + time.Duration(float64(max(0, until-after))*slower)
+	}
+	useful, end := stretch(j.Useful), max(j.Useful, after)
+	j.Acted = &Change{Duration: stretch(end) + j.Duration - end, GPUs: keep, Useful: useful,
+		Used: j.Used * float64(j.Useful) / float64(max(1, useful))}
+}
