@@ -177,7 +177,8 @@ func (c *Case) check() error {
 }
 
 var statuses = map[string]workload.Status{"": workload.Completed, "completed": workload.Completed,
-	"cancelled": workload.Cancelled, "failed": workload.Failed, "timed_out": workload.TimedOut}
+	"cancelled": workload.Cancelled, "failed": workload.Failed, "timed_out": workload.TimedOut,
+	"out_of_memory": workload.OutOfMemory}
 
 func (r *Record) sampled() bool {
 	return r.Busy != nil || r.Power != nil || r.Processes != nil || r.Memory != nil || r.Clock != nil ||

@@ -1,8 +1,13 @@
 package patterns
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
 )
 
 // TestWaitsRise: waits that grow are a spiral while about as much arrives, however much single
@@ -55,6 +60,63 @@ func TestWaitsRise(t *testing.T) {
 	for arrived, want := range map[float64]bool{10.5: true, 11.3: false} {
 		if _, _, _, got := d.waitsRise(of(8*time.Minute, 6, 10, arrived, 10, 10)); got != want {
 			t.Errorf("without the optional numbers, %g after 10: %v", arrived, got)
+		}
+	}
+}
+
+// TestOutOfMemory: an end for lack of memory is a failure of a crash loop, and confirms that memory is nearly full.
+func TestOutOfMemory(t *testing.T) {
+	for _, x := range []struct {
+		status    workload.Status
+		loops     bool
+		confirmed bool
+	}{{workload.OutOfMemory, true, true}, {workload.Failed, true, false}, {workload.Cancelled, false, false}} {
+		zero := time.Unix(1_700_000_000, 0).UTC()
+		found := map[string]*Finding{}
+		s, err := New(Options{Zero: zero, Cluster: workload.Uniform(1, 1), Nodes: []string{"n"},
+			OnFinding: func(f *Finding) { found[f.Rule] = f.Clone() }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[time.Duration]workload.EventKind{0: workload.Submitted, time.Minute: workload.Started,
+			5 * time.Minute: workload.Finished}
+		const every = 10 * time.Minute
+		for at := time.Duration(0); at < 3*every; at += 15 * time.Second {
+			if kind := kinds[at%every]; kind != workload.EventUnknown {
+				j := workload.Job{ID: strconv.Itoa(int(at / every)), User: "u", Key: "k", GPUs: workload.GPUs(1),
+					Submit: at / every * every, Status: x.status}
+				e := workload.Event{ID: j.ID + kind.String(), Kind: kind, Job: j, Time: at}
+				if kind == workload.Started {
+					e.Placement = []workload.NodeShare{{Node: "n", GPUs: 1}}
+				}
+				if err := s.Event(&e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g := telemetry.GPUSample{GPU: telemetry.GPU{Node: "n", Instance: -1}, MemoryTotal: 100,
+				Time: time.Duration(zero.UnixNano()) + at, Known: telemetry.MemoryUsed | telemetry.MemoryTotal}
+			if m := at % every; m > time.Minute && m < 5*time.Minute {
+				g.MemoryUsed = 92
+			}
+			if err := s.GPU(&g); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if (found["crash_loop"] != nil) != x.loops {
+			t.Errorf("%v: crash loop %+v, want %v", x.status, found["crash_loop"], x.loops)
+		}
+		f := found["memory_pressure"]
+		if f == nil {
+			t.Fatalf("%v: memory is not found to be full", x.status)
+		}
+		confirmed := slices.ContainsFunc(f.Evidence, func(e Evidence) bool {
+			return e.What == "job.ended out_of_memory"
+		})
+		if confirmed != x.confirmed || x.confirmed && f.Confidence < .95 {
+			t.Errorf("%v: confidence %g, evidence %+v", x.status, f.Confidence, f.Evidence)
 		}
 	}
 }

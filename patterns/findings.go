@@ -261,7 +261,7 @@ func (s *Scanner) confirm(r *compiled, f *fact) {
 	for _, o := range r.opened {
 		if o.Job == f.job.name && o.Confidence < .95 {
 			o.Confidence = .95
-			what := f.name
+			what := strings.TrimSpace(f.name + " " + f.status)
 			if f.text != "" {
 				what = "message " + strconv.Quote(clip(f.text))
 			}

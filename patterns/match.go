@@ -66,7 +66,8 @@ func (t *Term) is(f *fact, source string) bool {
 	}
 	switch {
 	case t.Event != f.name,
-		len(t.Status) > 0 && !slices.Contains(t.Status, f.status),
+		len(t.Status) > 0 && !slices.Contains(t.Status, f.status) &&
+			!(f.status == "out_of_memory" && slices.Contains(t.Status, "failed")),
 		t.RanBelow > 0 && (!f.hasRun || f.ran >= time.Duration(t.RanBelow)),
 		source != "" && f.source != "" && source != f.source:
 		return false

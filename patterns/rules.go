@@ -128,9 +128,10 @@ func (m *Match) terms() []Term {
 
 // Term is one kind of fact: an event, a line of a log, or a derived condition.
 type Term struct {
-	Event   string   `yaml:"event,omitempty"`
-	Derived string   `yaml:"derived,omitempty"`
-	Status  []string `yaml:"status,omitempty,flow"`
+	Event   string `yaml:"event,omitempty"`
+	Derived string `yaml:"derived,omitempty"`
+	// Status is how a job ended; failed is out_of_memory, too.
+	Status []string `yaml:"status,omitempty,flow"`
 	// RanBelow keeps ends of jobs that ran for less.
 	RanBelow Span   `yaml:"ran_below,omitempty"`
 	Value    string `yaml:"value,omitempty"` // part of a line
@@ -512,7 +513,8 @@ func (t *Term) check(derived map[string]bool) error {
 		return errors.New("status, ran_below: are of job.ended")
 	}
 	for _, s := range t.Status {
-		if err := oneOf("status", s, []string{"unknown", "completed", "cancelled", "failed", "timed_out"}); err != nil {
+		if err := oneOf("status", s, []string{"unknown", "completed", "cancelled", "failed", "timed_out",
+			"out_of_memory"}); err != nil {
 			return err
 		}
 	}

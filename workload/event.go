@@ -130,7 +130,7 @@ func (e *Event) Validate() error {
 		return fmt.Errorf("node: is required")
 	case (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)):
 		return fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
-	case e.Job.Status > Failed && e.Job.Status != TimedOut:
+	case e.Job.Status > Failed && e.Job.Status != TimedOut && e.Job.Status != OutOfMemory:
 		return fmt.Errorf("job.end_status: %d is not known", e.Job.Status)
 	case e.NodeGPUs < 0 || e.NodeGPUs > MaxGPUsPerNode:
 		return fmt.Errorf("node.gpus: %d is not from 0 to %d", e.NodeGPUs, MaxGPUsPerNode)

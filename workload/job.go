@@ -49,6 +49,7 @@ const (
 	Running
 	TimedOut // ended by the cluster at its time limit
 	Pending
+	OutOfMemory // failed, as its memory did not suffice
 )
 
 // Ended reports whether the job had ended when its trace was written, so that its Duration is known.
@@ -68,6 +69,8 @@ func (s Status) String() string {
 		return "timed_out"
 	case Pending:
 		return "pending"
+	case OutOfMemory:
+		return "out_of_memory"
 	}
 	return ""
 }

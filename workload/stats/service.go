@@ -173,7 +173,7 @@ func (s *Description) describeService(jobs []workload.Job, durations []float64) 
 
 	statuses, ofStatus := groups(all, jobs, func(j *workload.Job) workload.Status { return j.Status })
 	for _, status := range []workload.Status{workload.Completed, workload.Cancelled, workload.Failed,
-		workload.TimedOut, workload.Running, workload.Pending, workload.Unknown} {
+		workload.OutOfMemory, workload.TimedOut, workload.Running, workload.Pending, workload.Unknown} {
 		if k := slices.Index(statuses, status); k >= 0 {
 			x := Status{Status: status.String(), Jobs: ofStatus[k].jobs}
 			if status == workload.Unknown {

@@ -184,8 +184,10 @@ func foreignStatus(b []byte) (status workload.Status, over bool) {
 		return workload.Cancelled, true
 	case "timeout", "timed_out":
 		return workload.TimedOut, true
-	case "failed", "failure", "error", "errored", "oom", "node_fail", "out_of_memory":
+	case "failed", "failure", "error", "errored", "node_fail":
 		return workload.Failed, true
+	case "oom", "out_of_memory":
+		return workload.OutOfMemory, true
 	case "running", "active", "started", "pending", "queued", "waiting", "submitted", "suspended":
 		return workload.Unknown, false
 	}

@@ -364,8 +364,10 @@ func (r *csvRow) status(i int) workload.Status {
 		return workload.TimedOut
 	case "pending":
 		return workload.Pending
+	case "out_of_memory":
+		return workload.OutOfMemory
 	}
-	r.fault(i, "is not completed, cancelled, failed, timed_out, running or pending")
+	r.fault(i, "is not completed, cancelled, failed, timed_out, out_of_memory, running or pending")
 	return workload.Unknown
 }
 

@@ -532,8 +532,10 @@ func slurmState(b []byte) (status workload.Status, ended bool) {
 		return workload.Cancelled, true
 	case "TIMEOUT":
 		return workload.TimedOut, true
-	case "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "OUT_OF_ME", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
+	case "FAILED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
 		return workload.Failed, true
+	case "OUT_OF_MEMORY", "OUT_OF_ME":
+		return workload.OutOfMemory, true
 	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING",
 		"CONFIGURING", "COMPLETING",
 		"STOPPED", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB":

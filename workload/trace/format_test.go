@@ -210,7 +210,7 @@ func TestFormatsRows(t *testing.T) {
 			"7|u|a|n|CANCELLED by " +
 			"1000|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-22T01:00:05|1-00:00:00|cpu=2,gres/gpu:a100=3,gres/gpu:h100=1,gres/gpumem=9|\n", want: workload.Job{Duration: 24 * time.Hour, GPUs: workload.GPUs(4), Status: workload.Cancelled, Wait: 5 * time.Second, HasWait: true, Requested: workload.Request{MilliCPUs: 2000}.Shared()}},
 		"sacct, total wins": {text: sacct +
-			"7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.Failed, Wait: 5 * time.Second, HasWait: true}},
+			"7|u|a|n|OUT_OF_MEMORY|2026-11-21T01:00:00|2026-11-21T01:00:00|2026-11-21T01:00:05|2026-11-21T01:01:05|00:01:00|gres/gpu=4,gres/gpu:a100=4|\n", want: workload.Job{Duration: time.Minute, GPUs: workload.GPUs(4), Status: workload.OutOfMemory, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, held": {text: sacct +
 			"7|u|a|n|COMPLETED|2026-11-21T01:00:00|2026-11-21T02:00:00|2026-11-21T02:00:05|2026-11-21T02:01:05|00:01:00|gres/gpu=1|\n", want: workload.Job{Submit: time.Hour, Duration: time.Minute, GPUs: workload.GPUs(1), Status: workload.Completed, Wait: 5 * time.Second, HasWait: true}},
 		"sacct, requested": {text: sacct +
