@@ -38,9 +38,10 @@ func newRecommendCmd() *cobra.Command {
 	cmd.Use, cmd.Short = "recommend", "Rank what to do about the waste of a cluster, with its simulated effect"
 	cmd.Long = `Scans a trace and telemetry as 'autosched patterns scan' does and ranks what to do: by
 the GPU-hours a month that it frees or uses more in simulation, and after that by those that are wasted.
-Cancelling idle jobs and right-sizing those that hoard, an hour after they were found, and
-holding keys that crash are simulated: windows of the trace run with and without, under
-one scheduler and the configuration that runs (--site, --config, --preset, --set).
+Cancelling idle jobs and right-sizing those that hoard, an hour after they were found,
+holding keys that crash, replacing stragglers and full clocks of throttled GPUs are
+simulated: windows of the trace run with and without, under one scheduler and the
+configuration that runs (--site, --config, --preset, --set).
 
 Where the action is another configuration, the one of shortest waits is chosen on every other window,
 of presets and single changes that keep the guards, and compared with what runs on the

@@ -64,6 +64,9 @@ func changes(w *workload.Workload, list []patternsFinding) []recommend.Job {
 	for _, x := range list {
 		f := &patterns.Finding{Rule: x.Rule, Entity: x.Entity, Job: x.Job, WastedGPUHours: x.WastedGPUHours,
 			Began: x.Began.Sub(w.Zero()), Opened: x.Opened.Sub(w.Zero()), Closed: x.Closed.Sub(w.Zero())}
+		for _, e := range x.Evidence {
+			f.Evidence = append(f.Evidence, patterns.Evidence{What: e.What, Value: e.Value})
+		}
 		j := at[x.Job]
 		switch {
 		case j == nil:
@@ -78,6 +81,8 @@ func changes(w *workload.Workload, list []patternsFinding) []recommend.Job {
 			if keep := recommend.Keep(j, f); keep > 0 {
 				j.Used = float64(keep)
 			}
+			used := float64(j.GPUs.Whole()) * (1 - float64(recommend.Lost(j, f))/float64(max(1, j.Useful)))
+			j.Used = min(j.Used, used)
 		}
 		found = append(found, f)
 	}

@@ -43,6 +43,36 @@ func TestRecommend(t *testing.T) {
 	}
 }
 
+// TestRecommendAStraggler: a job whose workers wait for one runs at their pace in simulation.
+func TestRecommendAStraggler(t *testing.T) {
+	dir := t.TempDir()
+	zero := int64(1_700_000_000)
+	rows := "job,worker,step,seconds,time\n"
+	for step := range 600 { // a worker is twice as slow for ten hours
+		for w := range 4 {
+			rows += fmt.Sprintf("slow,%d,%d,%d,%d\n", w, step, 30+w/3*30, zero+60*int64(step+1))
+		}
+	}
+	at := time.Unix(zero, 0).UTC().Format(time.RFC3339)
+	jobs := "job_id,submit_time,duration_s,gpus,wait_s\nslow," + at + ",36000,4,0\nnext," + at + ",3600,4,36000\n"
+	for name, text := range map[string]string{"jobs.csv": jobs, "steps.csv": rows} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := command("recommend", "--trace", filepath.Join(dir, "jobs.csv"), "--iterations",
+		filepath.Join(dir, "steps.csv"), "--nodes", "1", "--gpus-per-node", "4", "--rule", "straggler", "--json")
+	var r struct{ Advice []advice }
+	err := json.Unmarshal([]byte(out), &r)
+	if code != 0 || err != nil || len(r.Advice) != 1 || r.Advice[0].Simulated == nil {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	e := r.Advice[0].Simulated
+	testshared.Near(t, "freed GPU-hours", e.Freed.Mean, 20, 1)
+	testshared.Near(t, "mean wait before in hours", e.Before.WaitS/3600, 5, 1e-6)
+	testshared.Near(t, "mean wait after in hours", e.After.WaitS/3600, 2.5, .2)
+}
+
 // TestRecommendCommands: advice has the site's command, or what that lacks.
 func TestRecommendCommands(t *testing.T) {
 	dir := t.TempDir()

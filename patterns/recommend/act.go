@@ -14,9 +14,9 @@ const grace = time.Hour
 type History func(j *Job, at time.Duration) (d time.Duration, known bool)
 
 // Act lets findings act on jobs, right or wrong: of those that hold for an hour, idle jobs are cancelled and those
-// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started. A job
-// that gets fewer GPUs than it uses takes longer, one that is cancelled loses its work. It returns the number of
-// findings that were acted on.
+// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started; and a
+// job no longer waits for a slow worker or GPU. One that gets fewer GPUs than it uses takes longer, one that is
+// cancelled loses its work. It returns the number of findings that were acted on.
 func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
 	at := make(map[string]*Job, len(jobs))
 	for i := range jobs {
@@ -29,6 +29,10 @@ func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
 		j := at[f.Job]
 		if j == nil {
 			return false
+		}
+		if lost := Lost(j, f); lost > 0 && j.Acted == nil {
+			j.hasten(lost)
+			return true
 		}
 		had, known := ran(j, f.Opened)
 		if had += grace; !known || f.Closed < f.Opened+grace && had < j.Duration {
@@ -71,6 +75,24 @@ func Keep(j *Job, f *patterns.Finding) int {
 	return keep
 }
 
+// Lost is for how long a job waited for the slow worker that a finding is of, or at most for the throttled GPU, as if
+// its pace were that of the clock; 0 of other findings.
+func Lost(j *Job, f *patterns.Finding) time.Duration {
+	share := 0.
+	switch held := (f.Closed - f.Began).Hours() * float64(j.GPUs.Whole()); {
+	case held <= 0:
+	case f.Rule == "straggler":
+		share = f.WastedGPUHours / held
+	case f.Rule == "throttle":
+		for _, e := range f.Evidence {
+			if e.What == "mean clock" {
+				share = 1 - e.Value
+			}
+		}
+	}
+	return min(time.Duration(max(0, share)*float64(f.Closed-f.Opened)), j.Useful*9/10)
+}
+
 // hold keeps those jobs of a key from starting that had not when it was found; it lasts until the finding closes.
 func hold(jobs []Job, f *patterns.Finding, ran History) (any bool) {
 	for i := range jobs {
@@ -89,6 +111,13 @@ func hold(jobs []Job, f *patterns.Finding, ran History) (any bool) {
 func (j *Job) cancel(after time.Duration) {
 	d := min(j.Duration, after)
 	j.Acted = &Change{Duration: d, GPUs: j.GPUs.Whole(), Used: j.Used, Useful: min(j.Useful, d)}
+}
+
+// hasten lets a job do its work in less time.
+func (j *Job) hasten(lost time.Duration) {
+	left := j.Useful - lost
+	j.Acted = &Change{Duration: j.Duration - lost, GPUs: j.GPUs.Whole(), Useful: left,
+		Used: j.Used * float64(j.Useful) / float64(left)}
 }
 
 // resize leaves a job some of its GPUs once it has run for some time. It has as many from its start, for longer by

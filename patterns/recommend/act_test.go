@@ -22,6 +22,10 @@ func TestAct(t *testing.T) {
 	}
 	short := at("hoarding", 2*h, 2*h+h/2)
 	short.WastedGPUHours = 2 * 1.5
+	slow := at("straggler", 3*h, 7*h)
+	slow.WastedGPUHours = 2 * 5 // half of the GPUs, for five hours
+	clock := at("throttle", 3*h, 7*h)
+	clock.Evidence = []patterns.Evidence{{What: "share throttled", Value: .9}, {What: "mean clock", Value: .6}}
 	key := at("crash_loop", h/2, 2*h)
 	key.Job, key.Entity.Name = "", "ada/train.sh"
 	late := *key
@@ -50,6 +54,10 @@ func TestAct(t *testing.T) {
 		{"idle outranks", 4, 4 * h, []*patterns.Finding{at("idle_allocation", 6*h, 11*h), hoards(5*h, 3)},
 			&Change{Duration: 6 * h, GPUs: 4, Used: 4, Useful: 4 * h}},
 		{"it used more within an hour", 4, 10 * h, []*patterns.Finding{short}, nil},
+		{"a slow worker that the others wait for", 3, 10 * h, []*patterns.Finding{slow, clock},
+			&Change{Duration: 8 * h, GPUs: 4, Used: 3.75, Useful: 8 * h}},
+		{"a clock at .6", 3.36, 10 * h, []*patterns.Finding{clock},
+			&Change{Duration: 504 * time.Minute, GPUs: 4, Used: 4, Useful: 504 * time.Minute}},
 		{"nothing would be kept", 4, 10 * h, []*patterns.Finding{hoards(2*h, 4)}, nil},
 		{"its key is held before it starts", 4, 10 * h, []*patterns.Finding{key}, &Change{Drop: true}},
 		{"and after", 4, 10 * h, []*patterns.Finding{&late}, nil},
