@@ -52,7 +52,7 @@ func TestEvaluateMeasuresTheService(t *testing.T) {
 		Ablation: round.Ablation{NoReplay: true, NoStress: true}}
 	limits := rollout.DefaultLimits()
 	limits.ChangesPerDay = 2
-	limits.QuietHours = []rollout.QuietHours{{Start: 4*time.Hour + 30*time.Minute, End: 5*time.Hour + 30*time.Minute}}
+	limits.QuietHours = []rollout.QuietHours{{Start: time.Hour + 30*time.Minute, End: 2*time.Hour + 30*time.Minute}}
 
 	report, err := replay.Run(t.Context(), replay.Options{Trace: w, To: end, Cluster: cluster, Scheduler: s,
 		Methods: []string{"autosched"}, Settings: settings, Limits: &limits, Jobs: 1})

@@ -345,9 +345,7 @@ func (s *Service) roundInput(m *managed, v *snapshot, ledger *workload.Ledger, i
 	if id.search != "" {
 		settings.Search = id.search
 	}
-	if state.IncidentWithin(at, round.Parked) {
-		settings = settings.Distrusted()
-	}
+	settings = settings.Distrusted(state.Incidents(at, round.Parked))
 	seen, tariff, err := s.sees(v, ledger, id.at())
 	if err != nil {
 		return in, nil, err

@@ -391,7 +391,7 @@ func TestReplayGoesBack(t *testing.T) {
 		var out Outcome
 		refused, distrusted := 0, 0
 		tune := func(_ context.Context, m *RoundInput) (round.Result, error) {
-			if m.Distrusted {
+			if m.Incidents > 0 {
 				distrusted++
 			}
 			if slices.ContainsFunc(m.Refused, slow.Equal) {

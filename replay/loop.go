@@ -63,7 +63,7 @@ func (l *loop) apply(e rollout.Event, at time.Duration) error {
 func (l *loop) input(n int, at time.Duration) *RoundInput {
 	in := l.e.Input(l.live, n, at, l.incumbent())
 	in.Refused = l.state.Parked(l.clock(at))
-	in.Distrusted = l.state.IncidentWithin(l.clock(at), round.Parked)
+	in.Incidents = l.state.Incidents(l.clock(at), round.Parked)
 	return in
 }
 

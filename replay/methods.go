@@ -43,11 +43,10 @@ type RoundInput struct {
 	Round     int
 	Incumbent space.Config
 	Seed      uint64 // of futures and search, the same for all methods
-	// Refused are parked, and Distrusted rounds more careful, after one did worse than
-	// promised.
-	Refused    []space.Config
-	Distrusted bool
-	Urgent     bool // round.Input.Urgent
+	// Refused are parked, and rounds more careful, after Incidents: configurations that did worse than promised.
+	Refused   []space.Config
+	Incidents int
+	Urgent    bool // round.Input.Urgent
 	// History is that of the method's last decision.
 	History json.RawMessage
 	live    *Cluster
@@ -240,9 +239,7 @@ func (e *Evaluation) decideInput(m *RoundInput) round.Input {
 		Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
 		Incumbent: m.Incumbent, Refused: m.Refused, Round: m.Round, Urgent: m.Urgent,
 		History: m.History, Engine: e.engine}
-	if m.Distrusted {
-		in.Settings = in.Distrusted()
-	}
+	in.Settings = in.Distrusted(m.Incidents)
 	return in
 }
 

@@ -81,23 +81,10 @@ func (s *State) Wait(at time.Time) string {
 	if text := s.Waiting(); text != "" {
 		return "rounds wait: " + text
 	}
-	if i := s.LastIncident(); i != nil {
-		if until := s.resumes(i); since(i.Incident.At, at, until.Sub(i.Incident.At)) {
-			return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised", until.Format(time.RFC3339),
-				i.Incident.Revision)
-		}
+	if s.Incidents(at, round.Cooldown) > 0 {
+		i := s.LastIncident().Incident
+		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",
+			i.At.Add(round.Cooldown).Format(time.RFC3339), i.Revision)
 	}
 	return ""
-}
-
-// resumes is when rounds are decided again after the last incident: a day later if it is the second within a day, as
-// futures whose promise failed twice do not show what comes.
-func (s *State) resumes(last *Configuration) time.Time {
-	at := last.Incident.At
-	for _, c := range s.Configurations {
-		if c.Incident != nil && c != last && since(c.Incident.At, at, round.Parked) {
-			return at.Add(round.Parked)
-		}
-	}
-	return at.Add(round.Cooldown)
 }

@@ -103,11 +103,15 @@ func (s *State) LastIncident() *Configuration {
 	return nil
 }
 
-// IncidentWithin reports whether the last incident is less than some time before an event
-// time.
-func (s *State) IncidentWithin(at time.Time, d time.Duration) bool {
-	c := s.LastIncident()
-	return c != nil && since(c.Incident.At, at, d)
+// Incidents is how many there were less than some time before an event time.
+func (s *State) Incidents(at time.Time, d time.Duration) int {
+	n := 0
+	for _, c := range s.Configurations {
+		if c.Incident != nil && since(c.Incident.At, at, d) {
+			n++
+		}
+	}
+	return n
 }
 
 // GoingBack is the revision of the judge that is offered and not acknowledged yet, nil if

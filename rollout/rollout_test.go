@@ -256,7 +256,7 @@ func TestParkEnds(t *testing.T) {
 			t.Errorf("at %v: parked %v, %v", c.at, parked, err)
 		}
 	}
-	if !s.IncidentWithin(at(59), time.Hour) || s.IncidentWithin(at(60), time.Hour) || s.GoingBack() != nil {
+	if s.Incidents(at(59), time.Hour) != 1 || s.Incidents(at(60), time.Hour) != 0 || s.GoingBack() != nil {
 		t.Error("the hour after the incident is not its first")
 	}
 	chosen, changed, err := Step(s, Rollback{To: 2}, at(9))
@@ -309,11 +309,12 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// TestPause: rounds pause for an hour after a configuration did worse, and for a day after the second one of a day.
+// TestPause: rounds pause for an hour after a configuration did worse; incidents of the last day are counted.
 func TestPause(t *testing.T) {
 	for _, c := range []struct {
-		between, want time.Duration
-	}{{2 * time.Hour, 24 * time.Hour}, {24*time.Hour - time.Minute, 24 * time.Hour}, {24 * time.Hour, time.Hour}} {
+		between time.Duration
+		want    int
+	}{{2 * time.Hour, 2}, {24*time.Hour - time.Minute, 2}, {24 * time.Hour, 1}} {
 		first := at(3)
 		s := registered()
 		worse := func(n int, when time.Time) {
@@ -326,18 +327,16 @@ func TestPause(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}
-		pauses := func(when time.Time, want time.Duration) {
-			t.Helper()
-			if during, after := s.Wait(when.Add(want-1)), s.Wait(when.Add(want)); after != "" ||
-				!strings.Contains(during, "rounds pause until "+when.Add(want).Format(time.RFC3339)) {
+			if during, after := s.Wait(when.Add(time.Hour-1)), s.Wait(when.Add(time.Hour)); after != "" ||
+				!strings.Contains(during, "rounds pause until "+when.Add(time.Hour).Format(time.RFC3339)) {
 				t.Errorf("%v between: %q, then %q", c.between, during, after)
 			}
 		}
 		worse(1, first)
-		pauses(first, time.Hour)
 		second := first.Add(c.between)
 		worse(2, second)
-		pauses(second, c.want)
+		if got := s.Incidents(second, 24*time.Hour); got != c.want {
+			t.Errorf("%v between: %d incidents, want %d", c.between, got, c.want)
+		}
 	}
 }

@@ -114,3 +114,22 @@ func TestReject(t *testing.T) {
 		t.Errorf("with a pruner: %q", got)
 	}
 }
+
+// TestDistrusted: after a configuration did worse, rounds ask for twice the gain and search the portfolio; after a
+// second one, for a tenth of the objective, and never for less than is set.
+func TestDistrusted(t *testing.T) {
+	s := Settings{Search: SearchFull, MinRatio: 1.02, MinGain: .002}
+	for worse, want := range []Settings{
+		s,
+		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .002},
+		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .1},
+		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .1},
+	} {
+		if got := s.Distrusted(worse); got != want {
+			t.Errorf("%d did worse: %+v, want %+v", worse, got, want)
+		}
+	}
+	if s.MinGain = .3; s.Distrusted(2).MinGain != .3 {
+		t.Errorf("the least gain set is %v", s.Distrusted(2).MinGain)
+	}
+}
