@@ -285,6 +285,27 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestUnknownAfterItsJob: nothing holds of a GPU whose job has ended until it is seen again.
+func TestUnknownAfterItsJob(t *testing.T) {
+	for _, indexes := range []string{"", "0"} {
+		s := newScan(t, Options{Cluster: workload.Uniform(1, 1)})
+		share := workload.NodeShare{Node: "0", GPUs: 1, Indexes: indexes}
+		s.submit(0, "a", "t", 1)
+		s.must(s.Event(&workload.Event{ID: "b", Kind: workload.Started, Job: workload.Job{ID: "a"},
+			Placement: []workload.NodeShare{share}}))
+		for at := time.Duration(0); at < 20*time.Minute; at += 15 * time.Second {
+			s.must(s.GPU(&telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Instance: -1}, Time: at, MemoryUsed: 95,
+				MemoryTotal: 100, Known: telemetry.MemoryUsed | telemetry.MemoryTotal}))
+		}
+		s.end(20*time.Minute, "a", workload.Completed)
+		s.must(s.Advance(3 * hour))
+		if got, want := s.close(), "memory_pressure gpu/0:0 1m0s-20m0s closed"; !strings.HasPrefix(got, want) ||
+			strings.Count(got, "\n") != 1 {
+			t.Errorf("indexes %q: found %q, want %q", indexes, got, want)
+		}
+	}
+}
+
 // Why jobs wait. A queue that names no nodes of the cluster has all of them.
 func TestWaits(t *testing.T) {
 	for _, queue := range []string{"", "gpu"} {

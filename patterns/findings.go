@@ -252,7 +252,6 @@ func (s *Scanner) closeJob(j *job, at time.Duration) {
 			r.detector.jobEnded(s, j, at)
 		}
 	}
-	j.states = nil
 	j.clear()
 }
 

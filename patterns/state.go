@@ -462,7 +462,7 @@ func (s *Scanner) release(j *job) {
 	}
 	for _, g := range j.units {
 		if g.job == j {
-			g.job, g.id, g.named = nil, "", false
+			s.join(g, nil)
 		}
 	}
 	if t := s.tenants[j.tenant]; t != nil {
@@ -495,7 +495,7 @@ func (s *Scanner) join(g *gpu, j *job) {
 		return
 	}
 	g.entity.clear()
-	g.job, g.id, g.used = j, "", false
+	g.job, g.id, g.used, g.named = j, "", false, g.named && j != nil
 	if j != nil {
 		g.id = j.name
 		if !slices.Contains(j.units, g) {

@@ -14,7 +14,9 @@ type entity struct {
 	states     []ruleState // by rule
 }
 
+// clear forgets what was seen of an entity, and so what held.
 func (e *entity) clear() {
+	e.states = nil
 	for i := range e.rings {
 		clear(e.rings[i].steps)
 	}
