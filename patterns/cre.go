@@ -344,6 +344,9 @@ func (t *Term) cre() (creTerm, []string, error) {
 	var states []string
 	for _, s := range t.Status {
 		states = append(states, fmt.Sprintf(".job.endStatus == %q", strings.ToUpper(s)))
+		if s == "failed" && !slices.Contains(t.Status, "out_of_memory") {
+			states = append(states, `.job.endStatus == "OUT_OF_MEMORY"`)
+		}
 	}
 	if len(states) > 0 {
 		out.JQ += " and (" + strings.Join(states, " or ") + ")"

@@ -107,7 +107,7 @@ func TestWriteCRE(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"schema 0.1.1", "id: crash_loop", "window: 1h0m0s", "count: 3",
-		`jq: .kind == "FINISHED" and (.job.endStatus == "FAILED")`} {
+		`jq: .kind == "FINISHED" and (.job.endStatus == "FAILED" or .job.endStatus == "OUT_OF_MEMORY")`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s lacks %q", out.String(), want)
 		}
