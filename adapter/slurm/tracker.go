@@ -233,6 +233,8 @@ func endStatus(state string) pb.JobDetails_EndStatus {
 		return pb.JobDetails_TIMED_OUT
 	case "CANCELLED", "REVOKED":
 		return pb.JobDetails_CANCELLED
+	case "OUT_OF_MEMORY":
+		return pb.JobDetails_OUT_OF_MEMORY
 	}
 	return pb.JobDetails_FAILED
 }

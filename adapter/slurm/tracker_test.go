@@ -93,11 +93,11 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestEndStatus: a job that its time limit cut has not failed.
+// TestEndStatus: a job that its time limit cut has not failed, and one without memory says so.
 func TestEndStatus(t *testing.T) {
 	for state, want := range map[string]pb.JobDetails_EndStatus{"COMPLETED": pb.JobDetails_COMPLETED,
 		"TIMEOUT": pb.JobDetails_TIMED_OUT, "CANCELLED": pb.JobDetails_CANCELLED, "DEADLINE": pb.JobDetails_FAILED,
-		"OUT_OF_MEMORY": pb.JobDetails_FAILED} {
+		"FAILED": pb.JobDetails_FAILED, "OUT_OF_MEMORY": pb.JobDetails_OUT_OF_MEMORY} {
 		c := &tracker{Cluster: "c"}
 		events, _ := c.feed(listed("7 7 "+state+" 100 100 110 120 4 g1 1"), nil, time.Unix(130, 0))
 		if n := len(events); n != 3 || events[2].Kind != pb.Event_FINISHED || events[2].Job.EndStatus != want {

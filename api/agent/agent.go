@@ -417,7 +417,7 @@ var kinds = map[workload.EventKind]pb.Event_Kind{
 var ends = map[workload.Status]pb.JobDetails_EndStatus{
 	workload.Completed: pb.JobDetails_COMPLETED, workload.Cancelled: pb.JobDetails_CANCELLED,
 	workload.Failed: pb.JobDetails_FAILED, workload.TimedOut: pb.JobDetails_TIMED_OUT,
-	workload.OutOfMemory: pb.JobDetails_FAILED,
+	workload.OutOfMemory: pb.JobDetails_OUT_OF_MEMORY,
 }
 
 func (a *agent) details(j *workload.Job) *pb.JobDetails {

@@ -313,7 +313,7 @@ func TestBadRequestsOfConfigurations(t *testing.T) {
 	}
 }
 
-// The kinds and states of events are numbered alike in proto and workload.
+// The kinds of events are numbered alike in proto and workload.
 func TestEventNumbersAgree(t *testing.T) {
 	for kind, want := range map[pb.Event_Kind]workload.EventKind{
 		pb.Event_SUBMITTED: workload.Submitted, pb.Event_STARTED: workload.Started,
@@ -334,14 +334,19 @@ func TestEventNumbersAgree(t *testing.T) {
 			t.Errorf("%v became %v: %v", kind, got.Kind, f)
 		}
 	}
-	for end, want := range map[pb.JobDetails_EndStatus]workload.Status{
-		pb.JobDetails_COMPLETED: workload.Completed, pb.JobDetails_CANCELLED: workload.Cancelled,
-		pb.JobDetails_FAILED: workload.Failed, pb.JobDetails_TIMED_OUT: workload.TimedOut,
-	} {
+}
+
+// TestEndStatuses: every way to end of the API is one of package workload, by name.
+func TestEndStatuses(t *testing.T) {
+	for n, name := range pb.JobDetails_EndStatus_name {
 		e := submitted("1", 0)
-		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, end
-		if got, _ := convert(e); got.Job.Status != want {
-			t.Errorf("%v became %v", end, got.Job.Status)
+		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, pb.JobDetails_EndStatus(n)
+		got, f := eventFromProto(e)
+		if n == 0 {
+			name = ""
+		}
+		if err := got.Validate(); f != nil || err != nil || strings.ToUpper(got.Job.Status.String()) != name {
+			t.Errorf("%s became %q: %v, %v", name, got.Job.Status, f, err)
 		}
 	}
 }

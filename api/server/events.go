@@ -30,7 +30,7 @@ type fault struct{ field, why string }
 func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	job, node := e.GetJob(), e.GetNode()
 	out := workload.Event{
-		// Kinds and states have the same numbers; a test holds them together.
+		// Kinds have the same numbers; a test holds them together.
 		ID: e.GetEventId(), Kind: workload.EventKind(e.GetKind()),
 		HasLevel: e.GetLevelAttained() != nil, HasAttained: e.GetAttainedService() != nil,
 	}
@@ -41,8 +41,9 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	case k < 0 || k > pb.Event_HEARTBEAT:
 		c.add("kind", fmt.Sprintf("%d is not a known kind of event", k))
 	}
-	if end := job.GetEndStatus(); pb.JobDetails_EndStatus_name[int32(end)] == "" {
-		c.add("job.end_status", fmt.Sprintf("%d is not known", end))
+	status, known := statuses[job.GetEndStatus()]
+	if !known {
+		c.add("job.end_status", fmt.Sprintf("%d is not known", job.GetEndStatus()))
 	}
 	for _, t := range []struct{ field, text string }{
 		{"event_id", out.ID}, {"node.node_id", node.GetNodeId()}, {"shares_gpus_with", e.GetSharesGpusWith()},
@@ -61,8 +62,7 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 	out.Placement = c.placement("placement", e.GetPlacement())
 	if out.Kind.OfJob() {
 		out.Job = workload.Job{
-			ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()),
-			Status: workload.Status(job.GetEndStatus()),
+			ID: job.GetJobId(), GPUs: workload.MilliGPU(job.GetMilliGpus()), Status: status,
 		}
 	}
 	if out.Kind == workload.Submitted {
@@ -98,6 +98,13 @@ func eventFromProto(e *pb.Event) (workload.Event, *fault) {
 		c.text("epoch.id", out.Epoch.ID)
 	}
 	return out, c.first
+}
+
+// statuses are how jobs ended. The numbers of the API are not those of package workload.
+var statuses = map[pb.JobDetails_EndStatus]workload.Status{
+	pb.JobDetails_END_STATUS_UNSPECIFIED: workload.Unknown, pb.JobDetails_COMPLETED: workload.Completed,
+	pb.JobDetails_CANCELLED: workload.Cancelled, pb.JobDetails_FAILED: workload.Failed,
+	pb.JobDetails_TIMED_OUT: workload.TimedOut, pb.JobDetails_OUT_OF_MEMORY: workload.OutOfMemory,
 }
 
 // converter keeps the first fault of an event.

@@ -20,9 +20,10 @@ import (
 )
 
 // sendEvent has the service store an event of the scheduler prod.
-func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails) {
+func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, job *pb.JobDetails,
+	places ...*pb.NodePlacement) {
 	t.Helper()
-	sendEventID(t, address, kind.String(), kind, at, job)
+	sendEventID(t, address, kind.String(), kind, at, job, places...)
 }
 
 // sendEventID is sendEvent with the id of the event.
@@ -365,5 +366,53 @@ func TestJobsOfGPUsInTheService(t *testing.T) {
 	}
 	if !regexp.MustCompile(`idle_allocation +job/7 +open `).MatchString(out) || strings.Contains(out, "job/8") {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestOutOfMemoryInTheService: the end of a job for lack of memory is stored, and confirms after a restart that the
+// memory was nearly full; an end that says only that it failed does not.
+func TestOutOfMemoryInTheService(t *testing.T) {
+	for end, want := range map[pb.JobDetails_EndStatus]string{
+		pb.JobDetails_OUT_OF_MEMORY: `(?s)confidence +0\.95.*job\.ended out_of_memory`,
+		pb.JobDetails_FAILED:        `confidence +0\.[0-8]`,
+	} {
+		dir := t.TempDir()
+		address, stop := startServe(t, dir)
+		must := clientOf(t, &address)
+		must("scheduler", "register", "--builtin", "fifo", "--nodes", "1", "--gpus-per-node", "1", "--id", "prod")
+		began := time.Date(2025, 3, 3, 9, 0, 0, 0, time.UTC)
+		sample := func(from, to time.Duration, used int) {
+			t.Helper()
+			text := "time,node,gpu,memory_used_mib,memory_total_mib\n"
+			for at := from; at < to; at += 15 * time.Second {
+				text += fmt.Sprintf("%s,n1,0,%d,100\n", began.Add(at).Format(time.RFC3339), used)
+			}
+			path := filepath.Join(dir, "gpus.csv")
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			must("telemetry", "import", "prod", path)
+		}
+		job := &pb.JobDetails{JobId: "7", Tenant: "vision", MilliGpus: 1000}
+		sendEvent(t, address, pb.Event_SUBMITTED, began, job)
+		sendEvent(t, address, pb.Event_STARTED, began, job, &pb.NodePlacement{NodeId: "n1", Gpus: 1})
+		sample(0, 20*time.Minute, 95)
+		sendEvent(t, address, pb.Event_FINISHED, began.Add(20*time.Minute), &pb.JobDetails{JobId: "7", EndStatus: end})
+		stop()
+		address, _ = startServe(t, dir)
+		sample(20*time.Minute, 40*time.Minute, 0)
+		out, closed := "", regexp.MustCompile(`(?m)^([0-9a-f]{16}) .*memory_pressure +gpu/n1:0 +closed `)
+		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			if out = must("findings", "list", "prod"); closed.MatchString(out) {
+				break
+			}
+		}
+		found := closed.FindStringSubmatch(out)
+		if found == nil {
+			t.Fatalf("%v: %s", end, out)
+		}
+		if out := must("findings", "show", "prod/"+found[1]); !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%v: %s", end, out)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func drawEvent(t *rapid.T) workload.Event {
 		Job: workload.Job{ID: text.Draw(t, "job"), User: text.Draw(t, "user"), Tenant: text.Draw(t, "tenant"),
 			Key:   text.Draw(t, "key"),
 			Model: text.Draw(t, "model"), GPUs: workload.MilliGPU(rapid.Int64().Draw(t, "gpus")),
-			Status: workload.Status(rapid.IntRange(0, 3).Draw(t, "status"))},
+			Status: workload.Status(rapid.IntRange(0, int(workload.OutOfMemory)).Draw(t, "status"))},
 		LevelAttained: span.Draw(t, "level"), HasLevel: rapid.Bool().Draw(t, "has"), LeaseUntil: span.Draw(t, "lease"),
 		Node: text.Draw(t, "node"), NodeGPUs: rapid.IntRange(0, 16).Draw(t, "nodegpus"),
 		Revision: text.Draw(t, "revision"),

@@ -119,7 +119,7 @@ var eventKinds = map[string]workload.EventKind{
 
 var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNSPECIFIED": workload.Unknown,
 	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed,
-	"TIMED_OUT": workload.TimedOut}
+	"TIMED_OUT": workload.TimedOut, "OUT_OF_MEMORY": workload.OutOfMemory}
 
 // recordedEvents are what is known after the lines read.
 type recordedEvents struct {
@@ -296,7 +296,7 @@ func (j *eventJob) read(e *workload.Event) (field, reason string) {
 	known := false
 	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model}
 	if e.Job.Status, known = eventEnds[j.End]; !known {
-		return "job.endStatus", "is not COMPLETED, CANCELLED, FAILED or TIMED_OUT"
+		return "job.endStatus", "is not COMPLETED, CANCELLED, FAILED, TIMED_OUT or OUT_OF_MEMORY"
 	}
 	if j.GPUs != "" {
 		n, err := strconv.ParseInt(j.GPUs.String(), 10, 64)

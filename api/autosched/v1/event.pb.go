@@ -134,6 +134,8 @@ const (
 	JobDetails_FAILED                 JobDetails_EndStatus = 3
 	// The cluster ended it at its time limit.
 	JobDetails_TIMED_OUT JobDetails_EndStatus = 5
+	// It failed, as its memory did not suffice.
+	JobDetails_OUT_OF_MEMORY JobDetails_EndStatus = 6
 )
 
 // Enum value maps for JobDetails_EndStatus.
@@ -144,6 +146,7 @@ var (
 		2: "CANCELLED",
 		3: "FAILED",
 		5: "TIMED_OUT",
+		6: "OUT_OF_MEMORY",
 	}
 	JobDetails_EndStatus_value = map[string]int32{
 		"END_STATUS_UNSPECIFIED": 0,
@@ -151,6 +154,7 @@ var (
 		"CANCELLED":              2,
 		"FAILED":                 3,
 		"TIMED_OUT":              5,
+		"OUT_OF_MEMORY":          6,
 	}
 )
 
@@ -1106,7 +1110,7 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\x0fhold_until_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampB\x03\xe0A\x01R\rholdUntilTimeB\x13\n" +
 	"\x11_attained_serviceB\x11\n" +
-	"\x0f_level_attained\"\x89\x04\n" +
+	"\x0f_level_attained\"\x9c\x04\n" +
 	"\n" +
 	"JobDetails\x12\x1a\n" +
 	"\x06job_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x05jobId\x12\x17\n" +
@@ -1122,14 +1126,15 @@ const file_autosched_v1_event_proto_rawDesc = "" +
 	"\arequest\x18\t \x01(\v2\x18.autosched.v1.JobRequestB\x03\xe0A\x01R\arequest\x12$\n" +
 	"\vrule_labels\x18\n" +
 	" \x03(\tB\x03\xe0A\x01R\n" +
-	"ruleLabels\"f\n" +
+	"ruleLabels\"y\n" +
 	"\tEndStatus\x12\x1a\n" +
 	"\x16END_STATUS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCOMPLETED\x10\x01\x12\r\n" +
 	"\tCANCELLED\x10\x02\x12\n" +
 	"\n" +
 	"\x06FAILED\x10\x03\x12\r\n" +
-	"\tTIMED_OUT\x10\x05\"\x04\b\x04\x10\x04\"\xb6\x04\n" +
+	"\tTIMED_OUT\x10\x05\x12\x11\n" +
+	"\rOUT_OF_MEMORY\x10\x06\"\x04\b\x04\x10\x04\"\xb6\x04\n" +
 	"\n" +
 	"JobRequest\x12 \n" +
 	"\tgpu_model\x18\x01 \x01(\tB\x03\xe0A\x01R\bgpuModel\x12!\n" +
