@@ -75,8 +75,8 @@ type Engine struct {
 func NewEngine(zero time.Time, m Method) *Engine { return &Engine{method: m, zero: zero} }
 
 // Futures draws futures: active jobs with the work they have left, and arrivals
-// until the horizon, none longer than its time limit. Arrivals that lack a limit get one where
-// jobs like them have some. The last hour is repeated until there is enough history to
+// until the horizon, none longer than its time limit, unless it ran for longer. Arrivals that lack a
+// limit get one where jobs like them have some. The last hour is repeated until there is enough history to
 // forecast from, and durations are drawn from history until enough jobs have ended
 // to learn from.
 func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
@@ -92,7 +92,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 	ran := map[string]time.Duration{}
 	for i := range r.Records {
 		if x := &r.Records[i]; x.Ended {
-			ran[x.ID] = within(x.Job, max(x.Ran, time.Second))
+			ran[x.ID] = within(x.Job, max(x.Ran, time.Second), x.Ran)
 		}
 	}
 	futures := make([]Future, r.Count)
@@ -104,7 +104,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 		left := make([]time.Duration, len(r.Active))
 		for i := range r.Active {
 			a := &r.Active[i]
-			left[i] = max(1, within(a.Job, known.Draw(draw, a.Job, a.Ran))-a.Ran)
+			left[i] = max(1, within(a.Job, known.Draw(draw, a.Job, a.Ran), a.Ran)-a.Ran)
 		}
 		draw = rng.Stream("durations of arrivals", r.Seed, uint64(k))
 		drawLimit := rng.Stream("limits of arrivals", r.Seed, uint64(k))
@@ -116,7 +116,7 @@ func (e *Engine) Futures(ctx context.Context, r Request) ([]Future, error) {
 			// alike; that of one that has not ended is not known.
 			d, ended := ran[r.Submitted[a.Source].ID]
 			if !ended {
-				d = within(&j, known.Draw(draw, &j, 0))
+				d = within(&j, known.Draw(draw, &j, 0), 0)
 			}
 			jobs[n] = again(j, a.At)
 			jobs[n].Duration = d

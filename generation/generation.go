@@ -79,9 +79,9 @@ func Replay(ctx context.Context, zero time.Time, past Past, history []durations.
 		draw := rng.Stream("replay", seed, uint64(k))
 		total := func(r *durations.Record) time.Duration {
 			if r.Ended {
-				return within(r.Job, max(r.Ran, time.Second))
+				return within(r.Job, max(r.Ran, time.Second), r.Ran)
 			}
-			return within(r.Job, known.Draw(draw, r.Job, r.Ran))
+			return within(r.Job, known.Draw(draw, r.Job, r.Ran), r.Ran)
 		}
 		f.Left = make([]time.Duration, len(past.Active))
 		for i := range past.Active {

@@ -67,8 +67,9 @@ func (l limits) draw(r *rand.Rand, j *workload.Job, runs time.Duration) {
 	}
 }
 
-// within is a duration as the job's time limit bounds it. A job that ended at its limit would have run longer.
-func within(j *workload.Job, d time.Duration) time.Duration {
+// within is the duration of a job that ran for a time, as its time limit bounds it. A job that ended at its limit would
+// have run longer. Of one that ran beyond it, whose scheduler allows that, the simulation knows how much.
+func within(j *workload.Job, d, ran time.Duration) time.Duration {
 	if j.Requested == (workload.Requested{}) {
 		return d
 	}
@@ -77,7 +78,10 @@ func within(j *workload.Job, d time.Duration) time.Duration {
 		return d
 	}
 	if j.Status == workload.TimedOut {
-		return limit
+		return max(limit, ran)
+	}
+	if ran > limit {
+		return d
 	}
 	return min(d, limit)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestFuturesHaveLimits: arrivals ask for what the jobs they repeat did; nothing runs beyond its limit; and a job
-// without one gets that of its user's jobs, or of jobs of its size, times its own run time.
+// TestFuturesHaveLimits: arrivals ask for what the jobs they repeat did; nothing runs beyond its limit that did not
+// before; and a job without one gets that of its user's jobs, or of jobs of its size, times its own run time.
 func TestFuturesHaveLimits(t *testing.T) {
 	r := hour()
 	asks := workload.Request{TimeLimit: 20 * time.Minute, NodeCount: 2, QOS: "high", Account: "lab"}
@@ -56,7 +56,7 @@ func TestFuturesHaveLimits(t *testing.T) {
 			name, _, _ := strings.Cut(j.ID, "+")
 			got[name] = fmt.Sprint(j.Request().TimeLimit, " ", j.Request().QOS, j.Duration <= j.Request().TimeLimit)
 		}
-		want := map[string]string{"first": "20m0s hightrue", "second": "1m0s true", "last": "1m0s true",
+		want := map[string]string{"first": "20m0s highfalse", "second": "1m0s true", "last": "1m0s true",
 			"young": "2m0s true"}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("future %d: %s", k, d)
@@ -100,5 +100,27 @@ func TestLimitsAreTheUsers(t *testing.T) {
 	var f generation.Future = repeat(t, r)[0]
 	if got := f.Arrivals.Jobs()[0].Duration; got != 31*time.Minute {
 		t.Errorf("runs for %v, want its limit", got)
+	}
+}
+
+// TestBeyondLimits: what ran beyond its limit did not end there: how long it may, the simulation knows.
+func TestBeyondLimits(t *testing.T) {
+	r := hour()
+	of := map[string]*workload.Job{}
+	for i := range r.Records {
+		of[r.Records[i].ID] = r.Records[i].Job
+	}
+	r.Active[0].Job.Requested = workload.Request{TimeLimit: time.Hour}.Shared() // of which it ran two
+	of["first"].Status = workload.TimedOut                                      // after 30 minutes
+	of["first"].Requested = workload.Request{TimeLimit: 20 * time.Minute}.Shared()
+	longest := time.Duration(0)
+	for _, f := range repeat(t, r) {
+		longest = max(longest, f.Left[0])
+		if got := f.Arrivals.Jobs()[0].Duration; got != 30*time.Minute {
+			t.Errorf("it runs for %v, want as long as it did", got)
+		}
+	}
+	if longest < time.Minute {
+		t.Errorf("%v left at most of a job that runs beyond its limit", longest)
 	}
 }

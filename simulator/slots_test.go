@@ -114,6 +114,23 @@ func TestOvertime(t *testing.T) {
 				b.Killed, p.limitAt, tt)
 		}
 	}
+
+	// One that was observed ten seconds beyond its limit has ten left.
+	observed := workload.Job{ID: "a", GPUs: workload.GPUs(2), Requested: limit.Shared()}
+	state := &workload.State{At: 75 * second, Cluster: oneNode, Jobs: []workload.ActiveJob{{Job: observed,
+		Running: true, Since: 5 * second, RunTime: 70 * second, Starts: 1}}}
+	var sim simulator.Sim
+	if err := sim.Resume(state, []time.Duration{time.Hour}, nil, &lenient{over: 20 * second},
+		simulator.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	limitAt, _ := sim.JobLimitAt(0)
+	if err := sim.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := sim.Outcomes(nil)[0]; a.End != 85*second || !a.Killed || limitAt != 65*second {
+		t.Errorf("after 70 s it ends at %v, killed %v, its limit is at %v", a.End, a.Killed, limitAt)
+	}
 }
 
 func nothing(*simulator.View, *simulator.Plan) {}
