@@ -80,7 +80,7 @@ func (s *State) refuses(hash string) bool {
 	})
 }
 
-// Incumbent is the configuration in force, with the values that the scheduler reported; def if
+// Incumbent is the configuration in force, with the values that most instances reported of it; def if
 // nothing is known of it. It is an error if they are outside the space: then nothing can be
 // compared with them.
 func (s *State) Incumbent(def space.Config) (space.Config, error) {
@@ -88,12 +88,26 @@ func (s *State) Incumbent(def space.Config) (space.Config, error) {
 	if c == nil {
 		return def, nil
 	}
-	for k := range s.Instances {
-		if i := &s.Instances[k]; i.Revision == c.Revision {
-			return s.effective(c.Config, i.Effective)
+	var differ map[string]space.Value
+	most := 0
+	for _, i := range s.Instances {
+		if i.Revision != c.Revision {
+			continue
+		}
+		n := 0
+		for _, o := range s.Instances {
+			if o.Revision == c.Revision && maps.EqualFunc(o.Effective, i.Effective, space.Value.Equal) {
+				n++
+			}
+		}
+		if n > most {
+			differ, most = i.Effective, n
+		}
+		if 2*most >= len(s.Instances) {
+			break // no other has more
 		}
 	}
-	return s.moved(c.Config)
+	return s.effective(c.Config, differ)
 }
 
 // effective is a configuration with the values that differ in it.

@@ -309,6 +309,25 @@ func TestEffective(t *testing.T) {
 	}
 }
 
+// TestIncumbentOfMost: what one instance changed by hand is not in force while most run what they were offered.
+func TestIncumbentOfMost(t *testing.T) {
+	s := registered()
+	for i, n := range []float64{7, 0, 0, 7, 7} { // 0: as offered
+		a := Ack{Instance: fmt.Sprint("i", i), State: AckApplied}
+		if n > 0 {
+			a.State, a.Effective = AckPartial, map[string]space.Value{"n": space.Num(n)}
+		}
+		var err error
+		if s, _, err = Step(s, Acknowledge{Revision: 1, Ack: a}, at(i+1)); err != nil {
+			t.Fatal(err)
+		}
+		want := []int{7, 7, 0, 7, 7}[i] // the first of equals
+		if got, err := s.Incumbent(values(5)); err != nil || !got.Equal(values(want)) {
+			t.Errorf("of %d: %s, want %d, %v", i+1, got, want, err)
+		}
+	}
+}
+
 // TestPause: rounds pause for an hour after a configuration did worse; incidents of the last day are counted.
 func TestPause(t *testing.T) {
 	for _, c := range []struct {
