@@ -133,7 +133,7 @@ func findLoop(runs []*run) (label Label, found bool) {
 		switch {
 		case r.job.Status == workload.Completed:
 			failed = failed[:0]
-		case r.job.Status == workload.Failed && r.span() < loopRun:
+		case (r.job.Status == workload.Failed || r.job.Status == workload.OutOfMemory) && r.span() < loopRun:
 			failed = append(failed, r)
 		}
 		n := len(failed)
