@@ -260,7 +260,7 @@ func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend
 			name[0], since = "hoarding", 0
 		}
 		switch {
-		case j.Used > 0 && !j.Acts():
+		case j.Used > 0 && j.Acted == nil:
 			if acted[i].Acts() {
 				d.Wrong++
 			}

@@ -4,6 +4,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/autosched/autosched/patterns/recommend"
+	"github.com/autosched/autosched/workload"
 )
 
 // TestBenchRecommendDetected: the rules find waste that was added, acting on it is simulated, and a scheduler
@@ -29,5 +33,21 @@ func TestBenchRecommendDetected(t *testing.T) {
 	if code, _, errs = command(append(args, "--scheduler", "pollux")...); code == 0 ||
 		!strings.Contains(errs, "--detected: pollux: inject: jobs share GPUs or change their size") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestCountMistakes: acting on a job that wastes GPUs is no mistake, also where the perfect detector comes too late.
+func TestCountMistakes(t *testing.T) {
+	job := func(useful time.Duration, wanted *recommend.Change) recommend.Job {
+		return recommend.Job{Job: workload.Job{GPUs: workload.GPUs(1), Duration: 5 * time.Hour}, Used: 1,
+			Useful: useful, Acted: wanted}
+	}
+	as := func(d time.Duration) *recommend.Change { return &recommend.Change{Duration: d, GPUs: 1} }
+	wanted := []recommend.Job{job(5*time.Hour, nil), job(4*time.Hour, as(5*time.Hour))}
+	acted := []recommend.Job{job(5*time.Hour, as(2*time.Hour)), job(4*time.Hour, as(4*time.Hour))}
+	var d detectedWaste
+	d.count(wanted, acted, func(*recommend.Job) time.Duration { return 5 * time.Hour })
+	if d.Wrong != 1 {
+		t.Errorf("%d mistakes, want 1", d.Wrong)
 	}
 }
