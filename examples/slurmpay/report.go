@@ -306,7 +306,10 @@ func (e *evaluation) rule(w io.Writer) {
 					}
 				}
 			}
-			cells := []string{base, a.name, fmt.Sprint(runs), fmt.Sprintf("%.0f", differ)}
+			cells := []string{base, a.name, fmt.Sprint(runs), "-"}
+			if len(e.repeated()) > 0 {
+				cells[3] = fmt.Sprintf("%.0f", differ)
+			}
 			for _, arm := range e.arms[1:] {
 				cell := strings.Join(lost[arm], ", ")
 				if cell == "" && runs > 0 && compared(arm, base) {

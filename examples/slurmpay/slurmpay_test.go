@@ -162,6 +162,11 @@ func TestReport(t *testing.T) {
 			t.Errorf("%q is printed", not)
 		}
 	}
+	var once strings.Builder
+	gather(runs[:9], arms).rule(&once)
+	if want := "| default | vc1 | 2 | - | kept | kept | kept |\n"; !strings.Contains(once.String(), want) {
+		t.Errorf("without repeats there is no line %q:\n%s", want, once.String())
+	}
 	if t.Failed() {
 		t.Log(got.String())
 	}
