@@ -19,7 +19,7 @@ var flagGroups = []struct {
 		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future"}},
 	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape",
 		"buffer", "rounds"}},
-	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions", "detected"}},
 	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
 		"shift"}},
 	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
