@@ -306,6 +306,21 @@ func TestUnknownAfterItsJob(t *testing.T) {
 	}
 }
 
+// TestFindingBeforeAJob: what was found of a GPU without a job ends as one starts on it.
+func TestFindingBeforeAJob(t *testing.T) {
+	s := newScan(t, Options{Cluster: workload.Uniform(1, 1)})
+	for at := time.Duration(0); at < 20*time.Minute; at += 15 * time.Second {
+		s.must(s.GPU(&telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Instance: -1}, Time: at, MemoryUsed: 95,
+			MemoryTotal: 100, Known: telemetry.MemoryUsed | telemetry.MemoryTotal}))
+	}
+	s.submit(20*time.Minute, "a", "t", 1)
+	s.start(20*time.Minute, "a", "0", 1)
+	s.must(s.Advance(3 * hour))
+	if got, want := s.close(), "memory_pressure gpu/0:0 1m0s-20m0s closed 0.00 GPU-hours\n"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
 // Why jobs wait. A queue that names no nodes of the cluster has all of them.
 func TestWaits(t *testing.T) {
 	for _, queue := range []string{"", "gpu"} {

@@ -255,6 +255,16 @@ func (s *Scanner) closeJob(j *job, at time.Duration) {
 	j.clear()
 }
 
+// closeGPU ends the findings about a GPU, and forgets what was seen of it.
+func (s *Scanner) closeGPU(g *gpu) {
+	for _, r := range s.rules {
+		if r.kind == "gpu" {
+			s.closeFinding(r, Entity{"gpu", g.name}, s.now)
+		}
+	}
+	g.clear()
+}
+
 // confirm raises the confidence of a job's open findings.
 func (s *Scanner) confirm(r *compiled, f *fact) {
 	for _, o := range r.opened {

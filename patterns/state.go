@@ -494,7 +494,7 @@ func (s *Scanner) join(g *gpu, j *job) {
 	if g.job == j {
 		return
 	}
-	g.entity.clear()
+	s.closeGPU(g)
 	g.job, g.id, g.used, g.named = j, "", false, g.named && j != nil
 	if j != nil {
 		g.id = j.name

@@ -201,7 +201,5 @@ func (s *Stream) give(r *run, x *rand.Rand) {
 				r.job.Status = workload.Cancelled
 			}
 		}
-	} else if r.job.Status == workload.Failed && r.job.User != "" && r.span() < loopRun {
-		return
 	}
 }

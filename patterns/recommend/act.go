@@ -14,9 +14,9 @@ const grace = time.Hour
 type History func(j *Job, at time.Duration) (d time.Duration, known bool)
 
 // Act lets findings act on jobs, right or wrong: of those that hold for an hour, idle jobs are cancelled and those
-// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started; and a
-// job no longer waits for a slow worker or GPU. One that gets fewer GPUs than it uses takes longer, one that is
-// cancelled loses its work. It returns the number of findings that were acted on.
+// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started; and jobs
+// with a slow worker or GPU run at the pace of the others. One that gets fewer GPUs than it uses takes longer, one
+// that is cancelled loses its work. It returns the number of findings that were acted on.
 func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
 	at := make(map[string]*Job, len(jobs))
 	for i := range jobs {
