@@ -92,7 +92,7 @@ reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
 		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
-		./controller/store ./cmd/autosched
+		./service/store ./cmd/autosched
 
 .PHONY: bench
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.

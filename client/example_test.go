@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/service/store"
 )
 
 // A scheduler registers, sends an event, and applies what it should run.

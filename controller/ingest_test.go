@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"

@@ -13,10 +13,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"

@@ -26,9 +26,9 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

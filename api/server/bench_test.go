@@ -16,11 +16,11 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/findings"
-	"github.com/autosched/autosched/controller/samples"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
 )
 
 // benchServer serves one scheduler "s" in mode AUTO to a number of connections.

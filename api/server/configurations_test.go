@@ -20,8 +20,8 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

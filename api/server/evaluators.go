@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/studies"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/study"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/service/store"
 )
 
 // backupPart is how much of an archive one message carries, in bytes.

@@ -15,8 +15,8 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
 )
 
 func TestBackupIsAStore(t *testing.T) {

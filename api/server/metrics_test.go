@@ -14,7 +14,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/workload"
 )
 

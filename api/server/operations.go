@@ -14,8 +14,8 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/study"
 )
 

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/reports"
+	"github.com/autosched/autosched/service/reports"
 )
 
 // maxReports bounds the reports of one request.

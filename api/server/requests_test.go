@@ -216,7 +216,7 @@ func TestMetricsArePageRows(t *testing.T) {
 		}
 	}
 	for name := range rows {
-		// Those of package adapter/push, and of the webhook of package controller/findings.
+		// Those of package adapter/push, and of the webhook of package service/findings.
 		if strings.HasPrefix(name, "autosched_agent_") || name == "autosched_findings_webhook_total" {
 			continue
 		}

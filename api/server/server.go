@@ -33,12 +33,12 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/findings"
-	"github.com/autosched/autosched/controller/reports"
-	"github.com/autosched/autosched/controller/samples"
-	"github.com/autosched/autosched/controller/store"
-	"github.com/autosched/autosched/controller/studies"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 )
 
 // Options of a server.

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/samples"
+	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/telemetry"
 )
 

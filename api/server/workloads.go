@@ -19,7 +19,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )

@@ -18,7 +18,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/service/store"
 )
 
 func newAuditCmd() *cobra.Command {

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/service/store"
 )
 
 func newBackupCmd() *cobra.Command {

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/service/store"
 )
 
 // TestDamagedServices damages a file of a service, its store, certificates and roles, and starts it

@@ -16,8 +16,8 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/store"
 )
 
 // check is one thing that doctor looked at.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/autosched/autosched/controller/store"
-	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 )

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	kept "github.com/autosched/autosched/controller/findings"
 	programs "github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
+	kept "github.com/autosched/autosched/service/findings"
 )
 
 // readActions reads the file of --actions. Rules are those whose actions it may name, besides the built-in ones.

@@ -26,9 +26,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/workload"

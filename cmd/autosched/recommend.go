@@ -10,13 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	kept "github.com/autosched/autosched/controller/findings"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/patterns/recommend"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
+	kept "github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/space"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/service/store"
 )
 
 func newRoundsCmd() *cobra.Command {

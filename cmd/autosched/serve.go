@@ -24,15 +24,15 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	kept "github.com/autosched/autosched/controller/findings"
-	"github.com/autosched/autosched/controller/reports"
-	"github.com/autosched/autosched/controller/samples"
-	"github.com/autosched/autosched/controller/store"
-	"github.com/autosched/autosched/controller/studies"
-	"github.com/autosched/autosched/controller/workloads"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	kept "github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 )
 
 // defaultAddress is where the service listens and where clients look for it.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/store"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )

@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 			"// Package space.\npackage space\nimport _ \"" + Module + "x/causal\"\n", ""},
 		{"down", "search/prune/a.go", file("prune", "space", "causal", "search"), ""},
 		{"a search without a model of causes", "search/a.go", file("search", "causal"), "search may not import causal"},
-		{"a folder of one's own layer", "controller/a.go", file("controller", "controller/store"), ""},
+		{"a folder of one's own layer", "controller/a.go", file("controller", "controller/queue"), ""},
 		{"a folder of a layer below", "cmd/autosched/a.go", file("main", "schedulers/tiresias"), ""},
 		{"server and its protocol", "api/server/a.go", file("server", "api/autosched/v1", "controller"), ""},
 		{"an example is a user", "examples/client/a.go", file("main", "api/autosched/v1", "space"), ""},

@@ -11,7 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/workloads"
 )
 
 // workloadsBucket of config.db has a bucket for each scheduler with the records of its workloads by id. Their texts

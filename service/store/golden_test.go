@@ -20,15 +20,15 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 	"github.com/autosched/autosched/workload"
 )
 
-// golden, if set, names a new golden store: go test ./controller/store -run TestGoldenStores -golden v2.
+// golden, if set, names a new golden store: go test ./service/store -run TestGoldenStores -golden v2.
 // Those that exist are never written again: they are what earlier releases left.
 var golden = flag.String("golden", "", "name of a golden store to make of what this version writes")
 

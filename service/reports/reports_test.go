@@ -14,10 +14,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/reports"
-	"github.com/autosched/autosched/controller/store"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )

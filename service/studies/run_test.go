@@ -11,7 +11,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/study"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/autosched/autosched/controller/reports"
+	"github.com/autosched/autosched/service/reports"
 )
 
 // A report's key is its event time and instance.

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/studies"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 )

@@ -12,7 +12,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/workloads"
 )
 
 func addWorkload(t *testing.T, s *Store, id string, text []byte) {

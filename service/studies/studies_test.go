@@ -16,10 +16,10 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/controller/store"
-	"github.com/autosched/autosched/controller/studies"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 	"github.com/autosched/autosched/workload"

@@ -19,8 +19,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/studies"
-	"github.com/autosched/autosched/controller/workloads"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/workload"
 )
 
