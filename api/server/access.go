@@ -228,7 +228,7 @@ func (g *guard) refused(ctx context.Context, c access.Caller, method string, err
 	if c.Name != "" {
 		g.server.log.WarnContext(access.NewContext(ctx, c), "call refused", "method", method, "err", err)
 	}
-	return g.server.statusOf(err)
+	return err
 }
 
 func credentialOf(ctx context.Context) (access.Credential, error) {
@@ -251,7 +251,7 @@ func credentialOf(ctx context.Context) (access.Credential, error) {
 func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	credential, err := credentialOf(ctx)
 	if err != nil && !methodRules[info.FullMethod].open {
-		return nil, g.server.statusOf(err)
+		return nil, err
 	}
 	caller, r, err := g.admit(info.FullMethod, credential)
 	if err == nil && !r.open && !r.allows(caller, schedulerIn(req, r.own)) {
@@ -262,7 +262,7 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	}
 	if !r.open {
 		if err := g.server.quota.request(caller); err != nil {
-			return nil, g.server.statusOf(err)
+			return nil, err
 		}
 	}
 	ctx, began := withOrigin(ctx, caller, info.FullMethod), time.Now()
@@ -275,7 +275,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	handle grpc.StreamHandler) error {
 	credential, err := credentialOf(stream.Context())
 	if err != nil && !methodRules[info.FullMethod].open {
-		return g.server.statusOf(err)
+		return err
 	}
 	caller, r, err := g.admit(info.FullMethod, credential)
 	if err != nil {
@@ -283,7 +283,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	}
 	if !r.open {
 		if err := g.server.quota.request(caller); err != nil {
-			return g.server.statusOf(err)
+			return err
 		}
 	}
 	ctx, cancel := context.WithCancelCause(withOrigin(stream.Context(), caller, info.FullMethod))
@@ -354,7 +354,7 @@ func (s *guardedStream) RecvMsg(m any) error {
 		return err
 	}
 	if cause := context.Cause(s.ctx); cause != nil {
-		return s.guard.server.statusOf(cause)
+		return cause
 	}
 	id := schedulerIn(m, s.rule.own)
 	if s.rule.open || id == "" && s.named {

@@ -359,7 +359,7 @@ func TestMethodWithoutRule(t *testing.T) {
 	called := false
 	_, err := s.guard.unary(t.Context(), &pb.GetSchedulerRequest{}, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"},
 		func(context.Context, any) (any, error) { called = true; return nil, nil })
-	if called || status.Code(err) != codes.PermissionDenied {
+	if called || status.Code(toStatus(err)) != codes.PermissionDenied {
 		t.Errorf("called %v, %v", called, err)
 	}
 }

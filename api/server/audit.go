@@ -41,7 +41,7 @@ func (s *Server) ListAuditRecords(_ context.Context,
 	req *pb.ListAuditRecordsRequest) (*pb.ListAuditRecordsResponse, error) {
 	if req.GetResource() != "" {
 		if _, err := parseScheduler("resource", req.GetResource()); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 	}
 	some := func(after token, n int) ([]*pb.AuditRecord, error) {
@@ -58,10 +58,7 @@ func (s *Server) ListAuditRecords(_ context.Context,
 	}
 	place := func(x *pb.AuditRecord) token { return token{Revision: x.GetSequence()} }
 	page, next, err := list[*pb.AuditRecord]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListAuditRecordsResponse{AuditRecords: page, NextPageToken: next}, nil
+	return &pb.ListAuditRecordsResponse{AuditRecords: page, NextPageToken: next}, err
 }
 
 func auditRecordToProto(r *controller.AuditRecord) *pb.AuditRecord {

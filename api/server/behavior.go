@@ -130,7 +130,7 @@ func missing(req proto.Message) (v violations) {
 func (s *Server) behave(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if m, ok := req.(proto.Message); ok && m.ProtoReflect().Descriptor().ParentFile().Package() == apiPackage {
 		if err := missing(m).err(); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		ignoreOutput(m.ProtoReflect())
 	}

@@ -14,11 +14,11 @@ import (
 func (s *Server) GetCausalModel(ctx context.Context, req *pb.GetCausalModelRequest) (*pb.CausalModel, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	m, err := s.service.CausalModel(ctx, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := &pb.CausalModel{Name: req.GetName() + "/causalModel", SchedulerRevision: m.Revision,
 		Reliability: reliabilityToProto(m)}

@@ -24,15 +24,15 @@ func (s *Server) GetCurrentConfiguration(_ context.Context,
 	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	instance, err := instanceID("instance_id", req.GetInstanceId())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, err := s.service.Current(id, instance)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + s.jitter(s.pollAfter/5+1))}
 	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == s.etag(c) {
@@ -56,39 +56,39 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	stream pb.ConfigurationService_WatchConfigurationsServer) error {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	heartbeat := defaultHeartbeat
 	if d := req.GetHeartbeatInterval(); d != nil {
 		if heartbeat = d.AsDuration(); d.CheckValid() != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
-			return s.statusOf(invalid("heartbeat_interval", "%v is not from %v to %v",
-				heartbeat, minHeartbeat, maxHeartbeat))
+			return invalid("heartbeat_interval", "%v is not from %v to %v",
+				heartbeat, minHeartbeat, maxHeartbeat)
 		}
 	}
 	c, _, err := s.service.Scheduler(id)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	mark, err := parseToken("resume_token", req.GetResumeToken(), c.UID)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	if req.GetResumeToken() != "" && (mark.Epoch != s.service.Epoch() || mark.Revision > c.LastRevision) {
-		return s.statusOf(fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", errResync,
-			s.service.Epoch().Counter))
+		return fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", errResync,
+			s.service.Epoch().Counter)
 	}
 	leave, err := s.quota.watch(stream.Context(), id)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	defer leave()
 	instance, err := instanceID("instance_id", req.GetInstanceId())
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	watcher, err := s.service.Watch(id, instance)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	defer watcher.Close()
 	mark.Of, mark.Epoch = c.UID, s.service.Epoch()
@@ -139,12 +139,12 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	for {
 		select {
 		case <-stream.Context().Done():
-			return s.statusOf(stream.Context().Err())
+			return stream.Context().Err()
 		case <-s.draining:
 			return errDraining
 		case <-watcher.Changed():
 			if err = watcher.Err(); err != nil {
-				return s.statusOf(err)
+				return err
 			}
 			if err = sendCurrent(); err == nil {
 				err = sendPause()
@@ -170,35 +170,35 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if e := req.GetEpoch(); e != nil {
 		if err := s.service.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 	}
 	sp, err := s.service.Space(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, err := s.service.Configuration(id, revision)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if err := s.quota.acknowledgement(id); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	ack, err := ackFromProto(req.GetAcknowledgement(), sp, c.Config)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if hash := req.GetContentHash(); hash != "" && hash != c.Hash {
-		return nil, s.statusOf(invalid("content_hash", "%.64q is not that of revision %d, %s: the instance has other values",
-			hash, revision, c.Hash))
+		return nil, invalid("content_hash", "%.64q is not that of revision %d, %s: the instance has other values",
+			hash, revision, c.Hash)
 	}
 	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	s.metrics.acks.WithLabelValues(id, string(ack.State)).Inc()
 	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.configuration(c)}
@@ -275,18 +275,18 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (ro
 func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, err := s.service.Configuration(id, revision)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := s.configuration(c)
 	if out.Incident == nil {
 		out.Incident = incidentToProto(s.service.WayBack(c))
 	}
 	out.ReportedMetrics, err = s.reported(id, revision)
-	return out, s.statusOf(err)
+	return out, err
 }
 
 // ListConfigurations lists revisions, newest first.
@@ -294,7 +294,7 @@ func (s *Server) ListConfigurations(_ context.Context,
 	req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Configuration, error) {
 		all, err := s.service.Configurations(id, after.Revision, n)
@@ -302,10 +302,7 @@ func (s *Server) ListConfigurations(_ context.Context,
 	}
 	place := func(x *pb.Configuration) token { return token{Revision: x.GetRevision()} }
 	page, next, err := list[*pb.Configuration]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, nil
+	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, err
 }
 
 // etag identifies a revision: the values behind a poll change only with it.
@@ -318,6 +315,14 @@ func (s *Server) configuration(c *rollout.Configuration) *pb.Configuration {
 	out := configurationToProto(c)
 	out.Epoch, out.Etag = s.epoch(), s.etag(c)
 	return out
+}
+
+// configured is the answer of a call that changes a revision.
+func (s *Server) configured(c *rollout.Configuration, err error) (*pb.Configuration, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s.configuration(c), nil
 }
 
 func (s *Server) epoch() *pb.Epoch {

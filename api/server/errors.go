@@ -12,6 +12,7 @@ import (
 
 	codepb "google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
@@ -91,9 +92,19 @@ var reasons = []struct {
 	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
 }
 
-// statusOf turns any error into what the caller gets. What is not foreseen is an
-// internalError.
-func (s *Server) statusOf(err error) error {
+// convertUnary converts the error of a call.
+func convertUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	resp, err := handle(ctx, req)
+	return resp, toStatus(err)
+}
+
+// convertStream converts the error of a stream.
+func convertStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return toStatus(handle(srv, stream))
+}
+
+// toStatus converts an error by the table of reasons. An error without a row becomes an internalError.
+func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -122,7 +122,7 @@ var workloadID = regexp.MustCompile(`^[a-z0-9._-]{0,63}$`)
 func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Study, error) {
 	scheduler, id, err := parseStudy("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var v violations
 	if err := CheckID(req.GetEvaluator()); err != nil {
@@ -133,7 +133,7 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 		of, workload, err := parseWorkload("workload", r.Workload)
 		switch {
 		case err != nil:
-			return nil, s.statusOf(err)
+			return nil, err
 		case of != scheduler:
 			v.add("workload", "%q is of another scheduler", r.Workload)
 		case s.workloads == nil:
@@ -141,7 +141,7 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 		default:
 			kept, err := s.workloads.Get(scheduler, workload)
 			if err != nil {
-				return nil, s.statusOf(err)
+				return nil, err
 			}
 			r.SHA256 = kept.SHA256
 		}
@@ -155,11 +155,11 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 		v.add("parallel_trials", "%d is not from 1 to %d", r.Parallel, study.MaxCount)
 	}
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Run(ctx, scheduler, id, r, s.sameStudy(req.GetEtag()))
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.studyToProto(scheduler, &state), nil
 }
@@ -170,10 +170,10 @@ func (s *Server) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest
 	if req.GetParent() != "" {
 		var err error
 		if scheduler, err = parseScheduler("parent", req.GetParent()); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		if _, _, err := s.service.Scheduler(scheduler); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 	}
 	out := &pb.ListEvaluatorsResponse{}

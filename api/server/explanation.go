@@ -23,19 +23,19 @@ func (s *Server) ValidateParameters(_ context.Context,
 	req *pb.ValidateParametersRequest) (*pb.ValidateParametersResponse, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, _, err := s.service.Scheduler(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	sp, err := s.service.Space(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	values, err := valuesFromProto(sp, req.GetParameters())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	config, changes := overlaid(sp, sp.Default(), values)
 	return &pb.ValidateParametersResponse{Parameters: configToProto(config), Changes: changesToProto(sp, changes),
@@ -116,22 +116,22 @@ func configToProto(c space.Config) map[string]*structpb.Value {
 func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfResponse, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if sp, err := s.service.Space(id); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	} else if _, err := valuesFromProto(sp, req.GetParameters()); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	on, err := s.jobsOf(id, req.GetWorkloads())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	w, err := s.service.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
 		return chosen(sp, incumbent, req.GetParameters())
 	}, on...)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := &pb.WhatIfResponse{Incumbent: outlookToProto(&w.Incumbent), Candidate: outlookToProto(&w.Candidate),
 		ControllableRatio: w.Candidate.Ratio, RatioLow: w.Candidate.Interval.Low,
@@ -178,8 +178,8 @@ func (s *Server) ExplainConfiguration(ctx context.Context,
 	sequence := int64(0)
 	if err != nil {
 		if id, sequence, err = parseRound("name", req.GetName()); err != nil {
-			return nil, s.statusOf(invalid("name", "%q is neither of the form schedulers/{scheduler}/configurations/{revision} "+
-				"nor schedulers/{scheduler}/rounds/{round}", req.GetName()))
+			return nil, invalid("name", "%q is neither of the form schedulers/{scheduler}/configurations/{revision} "+
+				"nor schedulers/{scheduler}/rounds/{round}", req.GetName())
 		}
 	}
 	base := controller.Base{Revision: req.GetCompareToRevision()}
@@ -196,14 +196,14 @@ func (s *Server) ExplainConfiguration(ctx context.Context,
 		err = invalid("compare_to", "%d is not known: want DEFAULT or CURRENT", to)
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	e, err := s.service.Explain(ctx, id, revision, sequence, base)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out, err := explanationToProto(id, &e)
-	return out, s.statusOf(err)
+	return out, err
 }
 
 // sentence ends a reason with one full stop.

@@ -136,18 +136,18 @@ func (s *Server) findingOf(name string) (scheduler, id string, err error) {
 func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
 	id, err := s.findingsOf("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if _, known := pb.Finding_State_name[int32(req.GetState())]; !known {
-		return nil, s.statusOf(invalid("state", "%d is not known", req.GetState()))
+		return nil, invalid("state", "%d is not known", req.GetState())
 	}
 	t, err := s.pages.after(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	all, rules, more := s.findings.List(id, findings.Query{Open: req.GetState() == pb.Finding_OPEN,
 		Closed: req.GetState() == pb.Finding_CLOSED, Rule: req.GetRule(), Kind: req.GetEntityKind(),
@@ -183,11 +183,11 @@ func (s *Server) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.F
 func (s *Server) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding, error) {
 	scheduler, id, err := s.findingOf(name)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	got, err := f(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return findingToProto(scheduler, got), nil
 }
@@ -220,7 +220,7 @@ func checkReason(text string) error {
 // AcknowledgeFinding says that a finding is true and seen to.
 func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFindingRequest) (*pb.Finding, error) {
 	if err := checkReason(req.GetReason()); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.judge(ctx, req.GetName(), req.GetReason(),
 		func(scheduler, id, by string) (*findings.Finding, error) {
@@ -243,7 +243,7 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 	}
 	c.text("reason", req.GetReason())
 	if c.first != nil {
-		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
+		return nil, invalid(c.first.field, "%s", c.first.why)
 	}
 	return s.judge(ctx, req.GetName(), req.GetReason(),
 		func(scheduler, id, by string) (*findings.Finding, error) {
@@ -254,10 +254,10 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 // MarkFalsePositive says that a finding is wrong.
 func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiveRequest) (*pb.Finding, error) {
 	if strings.TrimSpace(req.GetReason()) == "" {
-		return nil, s.statusOf(invalid("reason", "is required: say why the finding is wrong"))
+		return nil, invalid("reason", "is required: say why the finding is wrong")
 	}
 	if err := checkReason(req.GetReason()); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.judge(ctx, req.GetName(), req.GetReason(),
 		func(scheduler, id, by string) (*findings.Finding, error) {

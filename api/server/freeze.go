@@ -27,7 +27,7 @@ const longestReason = 1000
 func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse, error) {
 	until, err := lasting(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	done, err := s.freeze(ctx, req, &rollout.Freeze{Reason: req.GetReason(), Actor: access.FromContext(ctx).Name,
 		Created: time.Now().UTC(), Until: until})
@@ -57,11 +57,11 @@ func lasting(req interface {
 func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	until, err := lasting(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var config func(*space.Space, space.Config) (space.Config, error)
 	if len(req.GetParameters()) > 0 {
@@ -69,12 +69,8 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 			return chosen(sp, base, req.GetParameters())
 		}
 	}
-	c, err := s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
-		s.same(req.GetEtag()), config)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.configuration(c), nil
+	return s.configured(s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
+		s.same(req.GetEtag()), config))
 }
 
 // UnpinConfiguration ends a pin.
@@ -85,7 +81,7 @@ func (s *Server) UnpinConfiguration(ctx context.Context,
 		err = s.service.Unpin(ctx, id)
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return &pb.UnpinConfigurationResponse{}, nil
 }
@@ -118,27 +114,27 @@ func (s *Server) freeze(ctx context.Context, req interface {
 }, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
 	name, etag := req.GetName(), req.GetEtag()
 	if etag != "" && name == allSchedulers {
-		return nil, s.statusOf(invalid("etag", "is of one scheduler, and the request is of all"))
+		return nil, invalid("etag", "is of one scheduler, and the request is of all")
 	}
 	ids := s.service.Schedulers("", math.MaxInt)
 	if name != allSchedulers {
 		id, err := parseScheduler("name", name)
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		ids = []string{id}
 	}
 	if f != nil && !f.Until.IsZero() {
 		for _, id := range ids {
 			if _, st, err := s.service.Scheduler(id); err == nil && !st.EventTime.Before(f.Until) {
-				return nil, s.statusOf(invalid("expire_time", "%s is over: the event time of %s is %s",
-					f.Until.Format(time.RFC3339), schedulerName(id), st.EventTime.Format(time.RFC3339)))
+				return nil, invalid("expire_time", "%s is over: the event time of %s is %s",
+					f.Until.Format(time.RFC3339), schedulerName(id), st.EventTime.Format(time.RFC3339))
 			}
 		}
 	}
 	ctx = controller.Apart(ctx)
 	for _, id := range ids {
-		one, err := s.modified(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
+		one, err := s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
 			if err := matches(etag, s.schedulerEtag(c)); err != nil {
 				return err
 			}
@@ -154,7 +150,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 			continue
 		}
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		done = append(done, one)
 	}
@@ -166,7 +162,7 @@ func (s *Server) named(name string) (out []*pb.Scheduler, err error) {
 	if name != allSchedulers {
 		id, err := parseScheduler("name", name)
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		one, err := s.scheduler(id)
 		return []*pb.Scheduler{one}, err

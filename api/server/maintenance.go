@@ -30,7 +30,7 @@ func (s *Server) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_Backup
 	defer s.backup.Unlock()
 	m, err := s.store.Backup(stream.Context(), backupStream{stream})
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	s.log.InfoContext(stream.Context(), "backup sent", "files", len(m.Files), "bytes", m.Size())
 	return nil

@@ -37,7 +37,7 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	}
 	id := m.ProtoReflect().Get(field).String()
 	if len(id) > longestRequestID {
-		return nil, s.statusOf(invalid("request_id", "is longer than %d bytes", longestRequestID))
+		return nil, invalid("request_id", "is longer than %d bytes", longestRequestID)
 	}
 	content := proto.Clone(m)
 	content.ProtoReflect().Clear(field)
@@ -45,7 +45,7 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	// a caller that repeats itself.
 	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(content)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	sum := sha256.Sum256(text)
 	scheduler := schedulerOf(req)
@@ -63,7 +63,7 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return "", err
 	})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if before == nil {
 		return resp, nil
@@ -96,7 +96,7 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(
 		protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")))
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := d.(protoreflect.MethodDescriptor).Output()
 	switch out.Name() {
@@ -124,11 +124,11 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 		return &pb.UnfreezeTuningResponse{Schedulers: all}, err
 	}
 	if out.Fields().Len() > 0 {
-		return nil, s.statusOf(errors.New("server: " + method + " has an answer that cannot be made again"))
+		return nil, errors.New("server: " + method + " has an answer that cannot be made again")
 	}
 	empty, err := protoregistry.GlobalTypes.FindMessageByName(out.FullName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return empty.New().Interface(), nil
 }

@@ -196,7 +196,7 @@ func recluster(c workload.Cluster, asked *pb.Cluster, paths []string, found *vio
 func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("scheduler.name", req.GetScheduler().GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
 		if err := matches(req.GetScheduler().GetEtag(), s.schedulerEtag(c)); err != nil {
@@ -299,13 +299,13 @@ func populated(m proto.Message, paths []string) (out []string) {
 func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, err := s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
 		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.deleted(c)
 }
@@ -327,13 +327,13 @@ func (s *Server) deleted(c controller.Scheduler) (*pb.Scheduler, error) {
 func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, err := s.service.Undelete(ctx, id, func(c *controller.Scheduler) error {
 		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.deleted(c)
 }
@@ -355,7 +355,7 @@ func (s *Server) pause(ctx context.Context, req interface {
 }, paused bool) (*pb.Scheduler, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
 		c.Paused = paused
@@ -363,14 +363,8 @@ func (s *Server) pause(ctx context.Context, req interface {
 	})
 }
 
+// modify changes a scheduler and returns it. With validateOnly it returns the scheduler as it would be.
 func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
-	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
-	out, err := s.modified(ctx, id, validateOnly, f)
-	return out, s.statusOf(err)
-}
-
-// modified is a scheduler after a change, or as it would be.
-func (s *Server) modified(ctx context.Context, id string, validateOnly bool,
 	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
 	c, err := s.service.Modify(ctx, id, validateOnly, f)
 	if err != nil {
@@ -395,18 +389,18 @@ func (s *Server) GetSchedulerRevision(_ context.Context,
 	req *pb.GetSchedulerRevisionRequest) (*pb.SchedulerRevision, error) {
 	id, revision, err := parseSchedulerRevision("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, _, err := s.service.Scheduler(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	all, err := s.service.Revisions(id, revision+1, 1)
 	if err == nil && (len(all) == 0 || all[0].Number != revision) {
 		err = fmt.Errorf("revision %d of scheduler %q: %w", revision, id, controller.ErrNotFound)
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return schedulerRevisionToProto(&c, &all[0]), nil
 }
@@ -416,11 +410,11 @@ func (s *Server) ListSchedulerRevisions(_ context.Context,
 	req *pb.ListSchedulerRevisionsRequest) (*pb.ListSchedulerRevisionsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, _, err := s.service.Scheduler(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.SchedulerRevision, error) {
 		all, err := s.service.Revisions(id, after.Revision, n)
@@ -430,10 +424,7 @@ func (s *Server) ListSchedulerRevisions(_ context.Context,
 	}
 	place := func(x *pb.SchedulerRevision) token { return token{Revision: x.GetRevision()} }
 	page, next, err := list[*pb.SchedulerRevision]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListSchedulerRevisionsResponse{SchedulerRevisions: page, NextPageToken: next}, nil
+	return &pb.ListSchedulerRevisionsResponse{SchedulerRevisions: page, NextPageToken: next}, err
 }
 
 func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRevision) *pb.SchedulerRevision {
@@ -459,14 +450,10 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 	req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
-	c, err := s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
-		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason}, s.same(req.GetEtag()))
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.configuration(c), nil
+	return s.configured(s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
+		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason}, s.same(req.GetEtag())))
 }
 
 // same refuses a configuration that has another etag than a request.
@@ -487,14 +474,10 @@ func (s *Server) RejectConfiguration(ctx context.Context,
 		err = invalid("reason", "is longer than %d bytes", maxReason)
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
-	c, err := s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
-		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)}, s.same(req.GetEtag()))
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.configuration(c), nil
+	return s.configured(s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
+		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)}, s.same(req.GetEtag())))
 }
 
 // UnparkConfiguration lets values be offered again.
@@ -502,13 +485,9 @@ func (s *Server) UnparkConfiguration(ctx context.Context,
 	req *pb.UnparkConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := parseConfiguration("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
-	c, err := s.service.Unpark(ctx, id, revision, s.same(req.GetEtag()))
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.configuration(c), nil
+	return s.configured(s.service.Unpark(ctx, id, revision, s.same(req.GetEtag())))
 }
 
 // ListParkedConfigurations lists the values that are not offered.
@@ -516,11 +495,11 @@ func (s *Server) ListParkedConfigurations(_ context.Context,
 	req *pb.ListParkedConfigurationsRequest) (*pb.ListParkedConfigurationsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	parks, err := s.service.Parked(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	all := mapped(parks, func(p *rollout.Park) *pb.ParkedConfiguration { return parkToProto(id, p) })
 	place := func(x *pb.ParkedConfiguration) token {
@@ -539,10 +518,7 @@ func (s *Server) ListParkedConfigurations(_ context.Context,
 		return rest[:min(n, len(rest))], nil
 	}
 	page, next, err := list[*pb.ParkedConfiguration]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListParkedConfigurationsResponse{ParkedConfigurations: page, NextPageToken: next}, nil
+	return &pb.ListParkedConfigurationsResponse{ParkedConfigurations: page, NextPageToken: next}, err
 }
 
 func parkToProto(id string, p *rollout.Park) *pb.ParkedConfiguration {
@@ -565,7 +541,7 @@ func (s *Server) ForgetInstance(ctx context.Context,
 		err = s.service.ForgetInstance(ctx, id, req.GetInstanceId())
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return &pb.ForgetInstanceResponse{}, nil
 }
@@ -575,18 +551,18 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 	req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if req.GetRevision() < 0 {
-		return nil, s.statusOf(invalid("revision", "%d is negative", req.GetRevision()))
+		return nil, invalid("revision", "%d is negative", req.GetRevision())
 	}
 	if req.GetFromRevision() < 0 {
-		return nil, s.statusOf(invalid("from_revision", "%d is negative", req.GetFromRevision()))
+		return nil, invalid("from_revision", "%d is negative", req.GetFromRevision())
 	}
 	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
 		Park: req.GetPark(), Actor: operator(ctx), Why: audit.FromContext(ctx).Reason})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if !req.GetValidateOnly() {
 		s.metrics.restored.WithLabelValues(id).Inc()

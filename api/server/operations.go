@@ -33,11 +33,11 @@ func parseOperation(field, name string) (string, error) {
 func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) (*pb.Operation, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	o, err := s.service.TriggerRound(ctx, id, round.SearchAuto)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := s.operation(&o)
 	if req.GetValidateOnly() {
@@ -69,7 +69,7 @@ func (s *Server) operate(name string, round func(id string) (controller.Operatio
 	run func(*studies.Ran) error) (*pb.Operation, error) {
 	id, err := parseOperation("name", name)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	o, err := round(id)
 	if err == nil {
@@ -77,13 +77,13 @@ func (s *Server) operate(name string, round func(id string) (controller.Operatio
 	}
 	if r := s.ran(id); errors.Is(err, controller.ErrNotFound) && r != nil {
 		if err := run(r); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		if r = s.again(r); r != nil {
 			return s.runOperation(r), nil
 		}
 	}
-	return nil, s.statusOf(err)
+	return nil, err
 }
 
 func (s *Server) runs(scheduler string) []studies.Ran {
@@ -152,7 +152,7 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 	wait := defaultWait
 	if d := req.GetTimeout(); d != nil {
 		if wait = d.AsDuration(); d.CheckValid() != nil || wait < 0 || wait > maxWait {
-			return nil, s.statusOf(invalid("timeout", "%v is not from 0 to %v", wait, maxWait))
+			return nil, invalid("timeout", "%v is not from 0 to %v", wait, maxWait)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -186,7 +186,7 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 	if req.GetScheduler() != "" {
 		var err error
 		if scheduler, err = parseScheduler("scheduler", req.GetScheduler()); err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 	}
 	some := func(after token, n int) ([]*pb.Operation, error) {
@@ -198,10 +198,7 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 			Revision: x.GetCreateTime().AsTime().UnixNano()}
 	}
 	page, next, err := list[*pb.Operation]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListOperationsResponse{Operations: page, NextPageToken: next}, nil
+	return &pb.ListOperationsResponse{Operations: page, NextPageToken: next}, err
 }
 
 // asked is an operation of a list.
@@ -259,7 +256,7 @@ func (s *Server) operation(o *controller.Operation) *pb.Operation {
 			code = codes.Canceled
 		} else if errors.Is(o.Err, controller.ErrInterrupted) {
 			code = codes.Aborted
-		} else if st, ok := status.FromError(s.statusOf(o.Err)); ok && st.Code() != codes.Internal {
+		} else if st, ok := status.FromError(toStatus(o.Err)); ok && st.Code() != codes.Internal {
 			code = st.Code()
 		}
 		out.Result = &pb.Operation_Error{Error: &pb.OperationError{Code: int32(code), Message: message}}

@@ -115,11 +115,11 @@ func (s *Server) report(ctx context.Context, id string,
 func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb.ListMetricsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var c converter
 	from, to := c.time("start_time", req.GetStartTime()), c.time("end_time", req.GetEndTime())
@@ -127,11 +127,11 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 		c.add("configuration_revision", "is negative")
 	}
 	if c.first != nil {
-		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
+		return nil, invalid(c.first.field, "%s", c.first.why)
 	}
 	t, err := s.pages.after(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	after := reports.Key{}
 	switch {
@@ -160,7 +160,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 			SchedulerTime: timestamppb.New(r.Time), ConfigurationRevision: r.Revision})
 		return true
 	})
-	return out, s.statusOf(err)
+	return out, err
 }
 
 // reported is what was reported under a revision against what was reported before.

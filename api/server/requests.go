@@ -105,8 +105,8 @@ func (s *Server) logAccess(ctx context.Context, method, scheduler string, r rule
 	if !r.changes() {
 		return
 	}
-	attrs := []slog.Attr{slog.String("method", path.Base(method)), slog.String("code", status.Code(err).String()),
-		slog.Duration("took", time.Since(began))}
+	attrs := []slog.Attr{slog.String("method", path.Base(method)),
+		slog.String("code", status.Code(toStatus(err)).String()), slog.Duration("took", time.Since(began))}
 	if scheduler != "" {
 		attrs = append(attrs, slog.String("scheduler", shorten(scheduler)))
 	}

@@ -43,21 +43,21 @@ func parseRound(field, name string) (id string, sequence int64, err error) {
 func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round, error) {
 	id, sequence, err := parseRound("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	r, err := s.service.Round(id, sequence)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out, err := roundToProto(id, r, true)
-	return out, s.statusOf(err)
+	return out, err
 }
 
 // ListRounds lists the stored rounds of a scheduler, newest first.
 func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.ListRoundsResponse, error) {
 	id, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) (out []*pb.Round, err error) {
 		if after.Revision == 1 {
@@ -76,10 +76,7 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 	}
 	page, next, err := list[*pb.Round]{some: some, place: place,
 		lacks: []string{"candidates", "settings"}}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListRoundsResponse{Rounds: page, NextPageToken: next}, nil
+	return &pb.ListRoundsResponse{Rounds: page, NextPageToken: next}, err
 }
 
 // roundToProto has candidates and settings only if the whole is asked for.

@@ -1,5 +1,5 @@
 // Package server is the gRPC face of the controller. A handler checks, converts,
-// calls and converts back; codes are decided in errors.go alone. Beside the
+// calls and converts back; its errors become codes by the table in errors.go alone. Beside the
 // services of autosched.v1 it serves health checks and reflection.
 package server
 
@@ -180,10 +180,10 @@ func New(o Options) *Server {
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		// A panic within the guard is logged with the caller.
-		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, s.recoverUnary, s.guard.unary,
+		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, convertUnary, s.recoverUnary, s.guard.unary,
 			s.behave, s.once, s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, s.recoverStream, s.guard.stream,
-			s.recoverStream),
+		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, convertStream, s.recoverStream,
+			s.guard.stream, s.recoverStream),
 	}
 	if o.Traces != nil {
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(o.Traces),

@@ -654,12 +654,12 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 	}()
 	wantCode(t, err, codes.Internal)
 	if strings.Contains(err.Error(), "secret") ||
-		strings.Contains(f.server.statusOf(fmt.Errorf("secret")).Error(), "secret") {
+		strings.Contains(toStatus(fmt.Errorf("secret")).Error(), "secret") {
 		t.Error("the inside is told to callers")
 	}
-	wantCode(t, f.server.statusOf(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)
-	wantCode(t, f.server.statusOf(&store.CorruptError{}), codes.DataLoss)
-	wantCode(t, f.server.statusOf(context.DeadlineExceeded), codes.DeadlineExceeded)
+	wantCode(t, toStatus(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)
+	wantCode(t, toStatus(&store.CorruptError{}), codes.DataLoss)
+	wantCode(t, toStatus(context.DeadlineExceeded), codes.DeadlineExceeded)
 }
 
 // However much is wrong with a request, the answer fits into the trailers of every client.

@@ -65,11 +65,11 @@ func parseTrial(field, name string) (scheduler, id string, trial int64, err erro
 func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*pb.Study, error) {
 	scheduler, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	c, _, err := s.service.Scheduler(scheduler)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var v violations
 	r := study.Record{ID: req.GetStudyId(), Display: req.GetStudy().GetDisplayName()}
@@ -79,11 +79,11 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	checkDisplayName("study.display_name", r.Display, &v)
 	r.Spec = studySpec(req.GetStudy().GetSpec(), &c, &v)
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Create(ctx, scheduler, r, req.GetValidateOnly())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.studyToProto(scheduler, &state), nil
 }
@@ -139,15 +139,15 @@ func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *violations) study.Sp
 func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
 	scheduler, id, err := parseStudy("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	best, err := s.studies.Best(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := s.studyToProto(scheduler, &state)
 	if best != nil {
@@ -160,7 +160,7 @@ func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study
 func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb.ListStudiesResponse, error) {
 	scheduler, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Study, error) {
 		all, err := s.studies.Studies(scheduler, after.After, n)
@@ -173,10 +173,7 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 	of := schedulerName(scheduler) + "/studies"
 	place := func(x *pb.Study) token { return token{After: strings.TrimPrefix(x.GetName(), of+"/")} }
 	page, next, err := list[*pb.Study]{some: some, place: place, lacks: []string{"best_trial"}}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListStudiesResponse{Studies: page, NextPageToken: next}, nil
+	return &pb.ListStudiesResponse{Studies: page, NextPageToken: next}, err
 }
 
 // DeleteStudy removes a study.
@@ -185,7 +182,7 @@ func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*
 	if err == nil {
 		err = s.studies.Delete(ctx, scheduler, id, s.sameStudy(req.GetEtag()))
 	}
-	return &emptypb.Empty{}, s.statusOf(err)
+	return &emptypb.Empty{}, err
 }
 
 // PauseStudy suggests nothing new.
@@ -206,11 +203,11 @@ func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*
 func (s *Server) operateStudy(ctx context.Context, name, etag string, e study.Event) (*pb.Study, error) {
 	scheduler, id, err := parseStudy("name", name)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Operate(ctx, scheduler, id, e, s.sameStudy(etag))
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.studyToProto(scheduler, &state), nil
 }

@@ -16,16 +16,16 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 	error) {
 	scheduler, id, err := parseStudy("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var v violations
 	if n := len(req.GetObjectives()); n > study.MaxMetrics {
 		v.add("objectives", "has %d, more than %d", n, study.MaxMetrics)
-		return nil, s.statusOf(v.err())
+		return nil, v.err()
 	}
 	var objectives []study.Objective
 	for i, o := range req.GetObjectives() {
@@ -38,7 +38,7 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 			Maximize: o.GetGoal() == pb.StudySpec_MAXIMIZE})
 	}
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if objectives == nil {
 		objectives = []study.Objective{{Metric: state.Spec.Metric, Maximize: state.Spec.Maximize}}
@@ -54,7 +54,7 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 func (s *Server) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) (*pb.StudyEstimate, error) {
 	scheduler, id, err := parseStudy("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var v violations
 	each, parallel := time.Duration(0), int(req.GetParallelTrials())
@@ -70,11 +70,11 @@ func (s *Server) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) 
 		v.add("parallel_trials", "%d is not from 1 to %d", parallel, study.MaxActive)
 	}
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	e := state.Estimate(each, parallel)
 	out := &pb.StudyEstimate{RemainingTrials: int32(e.Trials), MeasuredTrials: int32(e.Measured)}

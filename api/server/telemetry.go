@@ -210,14 +210,14 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 	error) {
 	id, err := s.telemetryOf(req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if n := len(req.GetSamples()); n > maxSamples {
-		return nil, s.statusOf(invalid("samples", "are %d, more than %d: send them in several requests", n, maxSamples))
+		return nil, invalid("samples", "are %d, more than %d: send them in several requests", n, maxSamples)
 	}
 	if n := len(req.GetIterations()); n > maxSamples {
-		return nil, s.statusOf(invalid("iterations", "are %d, more than %d: send them in several requests", n,
-			maxSamples))
+		return nil, invalid("iterations", "are %d, more than %d: send them in several requests", n,
+			maxSamples)
 	}
 	out := &pb.IngestTelemetryResponse{}
 	all := make([]telemetry.GPUSample, 0, len(req.GetSamples()))
@@ -254,14 +254,14 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		if ofSamples <= maxHours {
 			field = "iterations"
 		}
-		return nil, s.statusOf(invalid(field, "are of %d hours, more than %d: send them in order of time",
-			len(hours), maxHours))
+		return nil, invalid(field, "are of %d hours, more than %d: send them in order of time",
+			len(hours), maxHours)
 	}
 	if err := s.samples.Append(ctx, id, all); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if err := s.samples.AppendIterations(ctx, id, steps); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if s.findings != nil {
 		s.findings.Samples(id, all)
@@ -294,12 +294,12 @@ var errPageFull = errors.New("the page is full")
 func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest) (*pb.ListTelemetryResponse, error) {
 	id, err := s.telemetryOf(req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	size := int(req.GetPageSize())
 	switch {
 	case size < 0:
-		return nil, s.statusOf(invalid("page_size", "%d is negative", size))
+		return nil, invalid("page_size", "%d is negative", size)
 	case size == 0:
 		size = defaultSamples
 	}
@@ -311,21 +311,21 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 		c.add("resolution", fmt.Sprintf("%d is not known", req.GetResolution()))
 	}
 	if c.first != nil {
-		return nil, s.statusOf(invalid(c.first.field, "%s", c.first.why))
+		return nil, invalid(c.first.field, "%s", c.first.why)
 	}
 	if req.GpuIndex != nil {
 		q.Index = new(int(req.GetGpuIndex()))
 	}
 	t, err := s.pages.after(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var last *telemetry.GPUSample
 	if t.After != "" {
 		last = &telemetry.GPUSample{}
 		_, err := fmt.Sscanf(t.After, "%d %d %d %s", &last.Time, &last.Index, &last.Instance, &last.Node)
 		if err != nil {
-			return nil, s.statusOf(invalid("page_token", "is not one that this service gave"))
+			return nil, invalid("page_token", "is not one that this service gave")
 		}
 		q.From = max(q.From, last.Time/time.Hour*time.Hour)
 	}
@@ -348,7 +348,7 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 		return nil
 	})
 	if err != nil && !errors.Is(err, errPageFull) {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return out, nil
 }

@@ -16,7 +16,7 @@ import (
 func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse, error) {
 	scheduler, id, err := parseStudy("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	var v violations
 	count := int(req.GetSuggestionCount())
@@ -33,11 +33,11 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 		v.add("client_id", "%q begins with %s, as those of evaluators do", req.GetClientId(), study.EvaluatorClient)
 	}
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, held, err := s.studies.Suggest(scheduler, id, req.GetClientId(), count)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := &pb.SuggestTrialsResponse{}
 	for _, t := range held {
@@ -53,15 +53,15 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
 	scheduler, id, err := parseStudy("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	e, err := created("trial", req.GetTrial(), &state)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.do(ctx, scheduler, id, 0, e)
 }
@@ -85,21 +85,21 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 	req *pb.BatchCreateTrialsRequest) (*pb.BatchCreateTrialsResponse, error) {
 	scheduler, id, err := parseStudy("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if n := len(req.GetTrials()); n < 1 || n > maxTrials {
-		return nil, s.statusOf(invalid("trials", "are %d, not 1 to %d", n, maxTrials))
+		return nil, invalid("trials", "are %d, not 1 to %d", n, maxTrials)
 	}
 	var all []study.Create
 	for i, p := range req.GetTrials() {
 		field := fmt.Sprintf("trials[%d]", i)
 		e, err := created(field, p, &state)
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		switch ended := p.GetState(); {
 		case ended == pb.Trial_STATE_UNSPECIFIED, ended == pb.Trial_SUCCEEDED && e.Final != nil:
@@ -116,13 +116,13 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 			e.Infeasible = p.GetReason()
 		}
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		all = append(all, e)
 	}
 	state, trials, err := s.studies.CreateTrials(ctx, scheduler, id, all)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return &pb.BatchCreateTrialsResponse{Trials: mapped(trials, func(t **study.Trial) *pb.Trial {
 		return trialToProto(scheduler, &state, *t)
@@ -139,11 +139,11 @@ func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, erro
 		_, err = fmt.Sscanf(numbers, "%d-%d", &first, &last)
 	}
 	if err != nil {
-		return nil, s.statusOf(invalid("request_id", "is of trials %q, which are not known", name))
+		return nil, invalid("request_id", "is of trials %q, which are not known", name)
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out := &pb.BatchCreateTrialsResponse{}
 	for n := first; n <= last; n++ {
@@ -158,7 +158,7 @@ func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, erro
 func (s *Server) do(ctx context.Context, scheduler, id string, trial int64, e study.Event) (*pb.Trial, error) {
 	state, t, err := s.studies.Do(ctx, scheduler, id, trial, e)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return trialToProto(scheduler, &state, t), nil
 }
@@ -182,7 +182,7 @@ func (s *Server) trial(name string) (scheduler string, state study.State, t *stu
 func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return trialToProto(scheduler, &state, t), nil
 }
@@ -191,11 +191,11 @@ func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial
 func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
 	scheduler, id, err := parseStudy("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Trial, error) {
 		rest := state.Trials[min(int(after.Revision), len(state.Trials)):]
@@ -208,21 +208,18 @@ func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.L
 		return token{Revision: number}
 	}
 	page, next, err := list[*pb.Trial]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListTrialsResponse{Trials: page, NextPageToken: next}, nil
+	return &pb.ListTrialsResponse{Trials: page, NextPageToken: next}, err
 }
 
 // AddTrialMeasurement reports what a trial has measured so far.
 func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasurementRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	m, err := measurement("measurement", req.GetMeasurement(), &state.Spec, false)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.do(ctx, scheduler, state.ID, t.ID, study.Measure{Trial: t.ID, Measurement: *m})
 }
@@ -231,7 +228,7 @@ func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasur
 func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	e := study.Complete{Trial: t.ID}
 	text := func(field, reason string) string {
@@ -249,7 +246,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 		e.Failure = text("failure", r.Failure)
 	}
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.do(ctx, scheduler, state.ID, t.ID, e)
 }
@@ -258,7 +255,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
 	scheduler, id, trial, err := parseTrial("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.do(ctx, scheduler, id, trial, study.Stop{Trial: trial})
 }
@@ -268,7 +265,7 @@ func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Check
 	*pb.CheckTrialEarlyStoppingStateResponse, error) {
 	scheduler, id, trial, err := parseTrial("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	t, err := s.do(ctx, scheduler, id, trial, study.Check{Trial: trial})
 	if err != nil {
@@ -281,7 +278,7 @@ func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Check
 func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
 	scheduler, id, trial, err := parseTrial("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.do(ctx, scheduler, id, trial, study.Renew{Trial: trial})
 }
@@ -290,11 +287,7 @@ func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseReq
 func (s *Server) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) (*pb.Configuration, error) {
 	scheduler, id, trial, err := parseTrial("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
-	c, err := s.studies.Propose(ctx, scheduler, id, trial)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return s.configuration(c), nil
+	return s.configured(s.studies.Propose(ctx, scheduler, id, trial))
 }

@@ -26,10 +26,10 @@ import (
 func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
 	reg, err := s.registration(req)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if err := checkWeight(access.FromContext(ctx), &reg); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	reg.Creator = access.FromContext(ctx).Name
 	var c controller.Scheduler
@@ -38,12 +38,12 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 		return err
 	})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if req.GetValidateOnly() {
 		sp, err := space.New(c.Params, c.Rules)
 		if err != nil {
-			return nil, s.statusOf(err)
+			return nil, err
 		}
 		return s.stamped(c, schedulerToProto(c, controller.Status{}, sp)), nil
 	}
@@ -54,7 +54,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := parseScheduler("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	out, err := s.scheduler(id)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*
 	}
 	if c, _, err := s.service.Scheduler(id); err == nil {
 		out.Status.ReportedMetrics, err = s.reported(id, c.OfferedRevision)
-		return out, s.statusOf(err)
+		return out, err
 	}
 	return out, nil
 }
@@ -70,11 +70,11 @@ func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*
 func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
 	c, st, err := s.service.Scheduler(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	sp, err := s.service.Space(id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.stamped(c, schedulerToProto(c, st, sp)), nil
 }
@@ -84,7 +84,7 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 	some := func(after token, n int) (out []*pb.Scheduler, err error) {
 		for _, id := range s.service.Schedulers(after.After, math.MaxInt) {
 			one, err := s.scheduler(id)
-			if status.Code(err) == codes.NotFound {
+			if errors.Is(err, controller.ErrNotFound) {
 				continue // purged meanwhile
 			} else if err != nil {
 				return nil, err
@@ -99,10 +99,7 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 	}
 	place := func(x *pb.Scheduler) token { return token{After: strings.TrimPrefix(x.GetName(), schedulersPrefix)} }
 	page, next, err := list[*pb.Scheduler]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListSchedulersResponse{Schedulers: page, NextPageToken: next}, nil
+	return &pb.ListSchedulersResponse{Schedulers: page, NextPageToken: next}, err
 }
 
 // maxBatch bounds the events of one request.
@@ -145,7 +142,7 @@ func answerEach[Q, A any, P interface {
 		case <-s.draining:
 			return errDraining
 		case <-ctx.Done():
-			return s.statusOf(ctx.Err())
+			return ctx.Err()
 		case err := <-ended:
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -154,18 +151,18 @@ func answerEach[Q, A any, P interface {
 		case req := <-requests:
 			first := id == ""
 			if err := s.settle(&id, req.GetParent()); err != nil {
-				return s.statusOf(err)
+				return err
 			}
 			if first {
 				var err error
 				if leave, err = s.quota.stream(ctx, id); err != nil {
 					leave = func() {}
-					return s.statusOf(err)
+					return err
 				}
 			}
 			out, err := one(ctx, id, req)
 			if err != nil {
-				return s.statusOf(err)
+				return err
 			}
 			if err := stream.Send(out); err != nil {
 				return err

@@ -99,10 +99,10 @@ func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadR
 		}
 	}
 	if err := v.err(); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	if err := s.workloads.Free(scheduler, r.ID); err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	err := s.workloads.Make(func() (err error) {
 		var w *workload.Workload
@@ -123,7 +123,7 @@ func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadR
 		return err
 	})
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.workloadToProto(scheduler, &r), nil
 }
@@ -144,7 +144,7 @@ func bound(field string, t *timestamppb.Timestamp, v *violations) time.Time {
 func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) error {
 	out, err := s.upload(stream)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	return stream.SendAndClose(out)
 }
@@ -354,11 +354,11 @@ func (s *Server) jobsOf(scheduler string, names []string) (all []func(context.Co
 func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb.Workload, error) {
 	scheduler, id, err := parseWorkload("name", req.GetName())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	r, err := s.workloads.Get(scheduler, id)
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	return s.workloadToProto(scheduler, &r), nil
 }
@@ -367,7 +367,7 @@ func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb
 func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) (*pb.ListWorkloadsResponse, error) {
 	scheduler, err := parseScheduler("parent", req.GetParent())
 	if err != nil {
-		return nil, s.statusOf(err)
+		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Workload, error) {
 		all, err := s.workloads.List(scheduler, after.After, n)
@@ -376,10 +376,7 @@ func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) 
 	of := schedulerName(scheduler) + workloadsSegment
 	place := func(x *pb.Workload) token { return token{After: strings.TrimPrefix(x.GetName(), of)} }
 	page, next, err := list[*pb.Workload]{some: some, place: place}.page(s.pages, req)
-	if err != nil {
-		return nil, s.statusOf(err)
-	}
-	return &pb.ListWorkloadsResponse{Workloads: page, NextPageToken: next}, nil
+	return &pb.ListWorkloadsResponse{Workloads: page, NextPageToken: next}, err
 }
 
 // DeleteWorkload removes a workload.
@@ -390,7 +387,7 @@ func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadReque
 			return matches(req.GetEtag(), s.workloadEtag(r))
 		})
 	}
-	return &emptypb.Empty{}, s.statusOf(err)
+	return &emptypb.Empty{}, err
 }
 
 // DownloadWorkload sends the jobs of a workload.
@@ -398,11 +395,11 @@ func (s *Server) DownloadWorkload(req *pb.DownloadWorkloadRequest,
 	stream pb.WorkloadService_DownloadWorkloadServer) error {
 	scheduler, id, err := parseWorkload("name", req.GetName())
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	r, text, err := s.workloads.Text(scheduler, id)
 	if err != nil {
-		return s.statusOf(err)
+		return err
 	}
 	send := &download{stream: stream, sum: sha256.New()}
 	in, err := workloads.Open(text)
@@ -411,11 +408,11 @@ func (s *Server) DownloadWorkload(req *pb.DownloadWorkloadRequest,
 	}
 	switch {
 	case send.err != nil:
-		return s.statusOf(send.err)
+		return send.err
 	case err != nil:
-		return s.statusOf(fmt.Errorf("%w: %w", workloads.ErrDamaged, err))
+		return fmt.Errorf("%w: %w", workloads.ErrDamaged, err)
 	case hex.EncodeToString(send.sum.Sum(nil)) != r.SHA256:
-		return s.statusOf(fmt.Errorf("%w: it has another SHA-256", workloads.ErrDamaged))
+		return fmt.Errorf("%w: it has another SHA-256", workloads.ErrDamaged)
 	}
 	return nil
 }

@@ -275,7 +275,7 @@ func TestIdleUpload(t *testing.T) {
 		defer cancel()
 		s, began := &Server{}, time.Now()
 		_, err := s.upload(silent{ctx: ctx})
-		if status.Code(s.statusOf(err)) != codes.DeadlineExceeded ||
+		if status.Code(toStatus(err)) != codes.DeadlineExceeded ||
 			!strings.Contains(err.Error(), "sent nothing for 1m0s") ||
 			time.Since(began) != maxIdle {
 			t.Errorf("%v after %v", err, time.Since(began))
@@ -315,7 +315,7 @@ func TestSlowUpload(t *testing.T) {
 			u := newUpload(s, slow{silent{ctx: ctx}, []byte(c.part)})
 			defer u.end()
 			_, err := io.Copy(io.Discard, u)
-			if status.Code(s.statusOf(err)) != codes.DeadlineExceeded || !strings.Contains(err.Error(), c.want) ||
+			if status.Code(toStatus(err)) != codes.DeadlineExceeded || !strings.Contains(err.Error(), c.want) ||
 				time.Since(began) != c.ends {
 				t.Errorf("parts %q: %v after %v", c.part, err, time.Since(began))
 			}
