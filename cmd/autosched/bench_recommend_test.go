@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/patterns/recommend"
+	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/workload"
 )
 

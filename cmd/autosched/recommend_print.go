@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/patterns/act"
-	"github.com/autosched/autosched/patterns/recommend"
+	"github.com/autosched/autosched/recommend"
 )
 
 func (r *recommendations) print(w io.Writer) error {

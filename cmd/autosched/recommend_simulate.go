@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
-	"github.com/autosched/autosched/patterns/recommend"
+	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"

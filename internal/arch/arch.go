@@ -82,6 +82,7 @@ var layers = []layer{
 		"internal"}},
 	// What is wrong in a cluster: rules over events and telemetry, and what to do about it.
 	{"patterns", 4, []string{"telemetry", "schedulers", "simulator", "energy", "space", "workload", "internal"}},
+	{"recommend", 5, []string{"patterns", "replay", "schedulers", "simulator", "space", "workload", "internal"}},
 	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},
