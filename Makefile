@@ -113,7 +113,7 @@ decisions: build ## Compare tuning methods over windows, schedulers and seeds (h
 		--build "$$(git describe --always --dirty 2>/dev/null)" $(DECISIONS_FLAGS)
 
 .PHONY: proto
-proto: ## Generate the Go code of the gRPC services again (needs protoc).
+proto: ## Generate the Go code of the gRPC services and docs/reference again (needs protoc).
 	./api/generate.sh
 
 # The first Python that has the packages; the system's, where another one comes first.
@@ -222,11 +222,12 @@ slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated 
 	$(GO) run ./examples/slurmpay --out $(PAY_OUT) --report
 
 .PHONY: generated
-generated: ## Check that the generated code is up to date (needs protoc).
+generated: ## Check that the generated code and pages are up to date (needs protoc).
 	@if command -v protoc >/dev/null 2>&1; then \
 		set -e; old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
-		cp -R api "$$old/"; ./api/generate.sh; \
-		diff -r "$$old/api" api || { echo "generated: api was out of date and is written anew; commit it"; exit 1; }; \
+		cp -R api docs/reference "$$old/"; ./api/generate.sh; \
+		diff -r "$$old/api" api && diff -r "$$old/reference" docs/reference || { \
+			echo "generated: api or docs/reference was out of date and is written anew; commit it"; exit 1; }; \
 	elif [ -n "$(CI)" ]; then \
 		echo "generated: protoc is missing"; exit 1; \
 	else \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rebuilds the generated code under api/. The plugins come from go.mod; protoc
-# is the system's.
+# Rebuilds the generated code under api/ and the pages of docs/reference. The plugins come from go.mod;
+# protoc is the system's.
 set -eu
 cd "$(dirname "$0")"
 
@@ -17,7 +17,9 @@ PATH="$plugins:$PATH" protoc \
 	--proto_path=. \
 	--go_out=. --go_opt=paths=source_relative \
 	--go-grpc_out=. --go-grpc_opt=paths=source_relative \
+	--include_imports --include_source_info --descriptor_set_out="$plugins/descriptors" \
 	autosched/v1/*.proto
+go run ./reference "$plugins/descriptors" ../docs/reference
 
 # The version of protoc differs between machines and changes nothing else.
 for f in autosched/v1/*.pb.go; do

@@ -10,10 +10,10 @@ import (
 	codepb "google.golang.org/genproto/googleapis/rpc/code"
 )
 
-// TestReasonsArePageRows: every reason of the service's errors has a row with its code in docs/service.md, and each row
-// a reason.
+// TestReasonsArePageRows: every reason of the service's errors has a row with its code in docs/reference/errors.md, and
+// each row a reason.
 func TestReasonsArePageRows(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "service.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "errors.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +33,12 @@ func TestReasonsArePageRows(t *testing.T) {
 	}
 	for reason, code := range found {
 		if rows[reason] != code {
-			t.Errorf("%s has code %s, its row in docs/service.md %q", reason, code, rows[reason])
+			t.Errorf("%s has code %s, its row in docs/reference/errors.md %q", reason, code, rows[reason])
 		}
 	}
 	for reason := range rows {
 		if found[reason] == "" {
-			t.Errorf("docs/service.md has a row for %s, which is no reason", reason)
+			t.Errorf("docs/reference/errors.md has a row for %s, which is no reason", reason)
 		}
 	}
 }

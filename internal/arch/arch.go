@@ -56,6 +56,7 @@ var layers = []layer{
 	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload",
 		"internal/atomicfile"}},
 	{"api/access", 5, nil},
+	{"api/reference", 0, nil},
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},

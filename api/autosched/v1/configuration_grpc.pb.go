@@ -54,7 +54,7 @@ type ConfigurationServiceClient interface {
 	// values follow under a new revision. The registered defaults are never parked.
 	//
 	// What an instance applied is what it runs, as far as the service knows, be it
-	// what it should run or not: an older revision, or a proposal that nobody
+	// what it should run or not: an older revision, or a proposal that no operator
 	// approved, makes it DEGRADED. Tuning rounds compare with the revision that most
 	// instances run, or the defaults before there is one, whatever has been offered
 	// since. A CONFIG_APPLIED event counts as an acknowledgement of the only
@@ -268,7 +268,7 @@ type ConfigurationServiceServer interface {
 	// values follow under a new revision. The registered defaults are never parked.
 	//
 	// What an instance applied is what it runs, as far as the service knows, be it
-	// what it should run or not: an older revision, or a proposal that nobody
+	// what it should run or not: an older revision, or a proposal that no operator
 	// approved, makes it DEGRADED. Tuning rounds compare with the revision that most
 	// instances run, or the defaults before there is one, whatever has been offered
 	// since. A CONFIG_APPLIED event counts as an acknowledgement of the only

@@ -25,8 +25,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// EvaluatorService measures configurations for studies that the service runs (StudyService.RunStudy). Whoever has
-// a simulator, a test cluster or a replay implements it; the service calls the addresses that its own
+// EvaluatorService measures configurations for studies that the service runs (StudyService.RunStudy). A
+// simulator, a test cluster or a replay implements it; the service calls the addresses that its own
 // configuration names. Nothing is remembered between calls.
 type EvaluatorServiceClient interface {
 	// Evaluate measures one configuration. The stream has what was measured so far, if there is any, and ends with
@@ -66,8 +66,8 @@ type EvaluatorService_EvaluateClient = grpc.ServerStreamingClient[EvaluateRespon
 // All implementations must embed UnimplementedEvaluatorServiceServer
 // for forward compatibility.
 //
-// EvaluatorService measures configurations for studies that the service runs (StudyService.RunStudy). Whoever has
-// a simulator, a test cluster or a replay implements it; the service calls the addresses that its own
+// EvaluatorService measures configurations for studies that the service runs (StudyService.RunStudy). A
+// simulator, a test cluster or a replay implements it; the service calls the addresses that its own
 // configuration names. Nothing is remembered between calls.
 type EvaluatorServiceServer interface {
 	// Evaluate measures one configuration. The stream has what was measured so far, if there is any, and ends with
