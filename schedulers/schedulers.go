@@ -62,6 +62,21 @@ type Preset struct {
 	Config space.Config
 }
 
+// WithSpace returns the scheduler with other parameters and rules. Its presets get the nearest values.
+func (s *Scheduler) WithSpace(params []space.Param, rules []space.Rule) (*Scheduler, error) {
+	of, err := space.New(params, rules)
+	if err != nil {
+		return nil, err
+	}
+	out := *s
+	out.Space, out.Presets = of, nil
+	for _, p := range s.Presets {
+		config, _ := of.Project(p.Config.Values())
+		out.Presets = append(out.Presets, Preset{Name: p.Name, Config: config})
+	}
+	return &out, nil
+}
+
 // All schedulers in order of name.
 var All = []*Scheduler{
 	{Name: "astraea", Title: "long-term fairness of GPU-time between tenants and jobs",

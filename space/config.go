@@ -45,6 +45,15 @@ func (c Config) IDs() []string {
 	return ids
 }
 
+// Values returns the values of the parameters that apply, by id.
+func (c Config) Values() Values {
+	values := Values{}
+	for _, id := range c.IDs() {
+		values[id] = c.Get(id)
+	}
+	return values
+}
+
 // With returns a copy with one value replaced, or removed if v is zero. The result
 // is neither projected nor checked. With panics if the space has no such parameter.
 func (c Config) With(id string, v Value) Config {

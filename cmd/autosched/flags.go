@@ -303,7 +303,7 @@ func (f *replayFlags) named(name string) (*schedulers.Scheduler, error) {
 			params = append(params, outer)
 		}
 	}
-	return withSpace(s, params, s.Space.Rules())
+	return s.WithSpace(params, s.Space.Rules())
 }
 
 // configured are the scheduler and the configuration that the flags name.

@@ -6,31 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/schedulers/slurm"
-	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
-)
-
-// Files of the folder that slurm init writes.
-const (
-	siteCluster    = "cluster.json"
-	siteCurrent    = "current.yaml"
-	siteScheduler  = "scheduler.json"
-	siteSettings   = "autosched.conf"
-	siteNodeEvents = "node-events.csv"
 )
 
 // siteFlag is --site: a Slurm cluster as slurm init described it.
@@ -64,29 +51,27 @@ func (f *siteFlag) use(r *replayFlags, config *configFlag, recorded *recordedFla
 	case r.given("cluster") || r.given("nodes") || r.given("gpus-per-node"):
 		return usageError{errors.New("--site and --cluster, --nodes, --gpus-per-node exclude each other")}
 	}
-	for _, name := range []string{siteCluster, siteCurrent, siteScheduler, siteSettings} {
-		if path := filepath.Join(f.dir, name); !exists(path) {
-			return usageError{fmt.Errorf("--site: %s is missing: name the folder that 'autosched slurm init --out' wrote",
-				path)}
-		}
+	folder := site.Folder(f.dir)
+	if path := folder.Missing(); path != "" {
+		return usageError{fmt.Errorf("--site: %s is missing: name the folder that 'autosched slurm init --out' wrote",
+			path)}
 	}
-	r.scheduler, r.described = "slurm", filepath.Join(f.dir, siteCluster)
+	r.scheduler, r.described = "slurm", folder.Path(site.Cluster)
 	if config.file == "" && config.preset == "" && config.slurm == "" {
-		config.file = filepath.Join(f.dir, siteCurrent)
+		config.file = folder.Path(site.Current)
 	}
 	if !r.given("recorded-scheduler") {
 		recorded.name = "slurm"
 	}
-	if events := filepath.Join(f.dir, siteNodeEvents); r.changing && r.nodes == "" && exists(events) {
-		r.nodes = events
+	if r.changing && r.nodes == "" && folder.HasNodeEvents() {
+		r.nodes = folder.Path(site.NodeEvents)
 	}
 	var err error
-	r.narrowed, err = narrowedSlurm(filepath.Join(f.dir, siteScheduler))
+	r.narrowed, err = narrowedSlurm(folder.Path(site.Scheduler))
 	return err
 }
 
-// narrowedSlurm is the scheduler with the parameters and ranges of a registration. Its defaults are Slurm's, or the
-// nearest in range. Its presets keep the intervals that the site has, so that they differ in the order of jobs alone.
+// narrowedSlurm is Slurm with the parameters and ranges of a registration.
 func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -96,109 +81,31 @@ func narrowedSlurm(path string) (*schedulers.Scheduler, error) {
 	if err != nil {
 		return nil, listViolations(path, err)
 	}
-	s, err := schedulers.Find("slurm")
-	if err != nil {
-		return nil, err
-	}
-	params := registered.Params()
-	intervals := space.Values{}
-	for i := range params {
-		p := &params[i]
-		if slices.Contains(slurm.Intervals, p.ID) {
-			intervals[p.ID] = p.Default
-		}
-		d, ok := s.Space.Param(p.ID)
-		if v := d.Default.Float(); ok && (v >= p.Min && v <= p.Max || p.Min == d.Min && p.Max == d.Max) {
-			p.Default = d.Default
-		}
-	}
-	out, err := withSpace(s, params, registered.Rules())
-	if err != nil {
-		return nil, listViolations(path, err)
-	}
-	var presets []schedulers.Preset
-	for _, p := range out.Presets {
-		values := space.Values{}
-		for _, id := range p.Config.IDs() {
-			values[id] = p.Config.Get(id)
-		}
-		maps.Copy(values, intervals)
-		p.Name = strings.TrimSuffix(p.Name, "-bf10")
-		if p.Name == "default" {
-			p.Name = "default-order"
-		}
-		p.Config, _ = out.Space.Project(values)
-		if !slices.ContainsFunc(presets, func(o schedulers.Preset) bool { return o.Config.Equal(p.Config) }) {
-			presets = append(presets, p)
-		}
-	}
-	out.Presets = presets
-	return out, nil
-}
-
-// withSpace is a scheduler with other parameters. Its presets have the nearest values.
-func withSpace(s *schedulers.Scheduler, params []space.Param, rules []space.Rule) (*schedulers.Scheduler, error) {
-	of, err := space.New(params, rules)
-	if err != nil {
-		return nil, err
-	}
-	out := *s
-	out.Space, out.Presets = of, nil
-	for _, p := range s.Presets {
-		values := space.Values{}
-		for _, id := range p.Config.IDs() {
-			values[id] = p.Config.Get(id)
-		}
-		config, _ := out.Space.Project(values)
-		out.Presets = append(out.Presets, schedulers.Preset{Name: p.Name, Config: config})
-	}
-	return &out, nil
+	s, err := site.Narrow(registered)
+	return s, listViolations(path, err)
 }
 
 // change describes a change of the site's settings, and writes the file if one is named; nil without a site, and
-// where the configurations are equal. Which jobs wait longer is simulated on all that the trace has from --from to
-// --to.
+// where the configurations are equal. The waits of jobs are simulated on all that the trace has from --from to --to.
 func (f *siteFlag) change(ctx context.Context, in *replayInput, r *replayFlags, before, after space.Config) (
 	*replay.SettingsChange, error) {
-	if f.dir == "" || before.Equal(after) {
+	if f.dir == "" {
 		return nil, nil
 	}
-	file := filepath.Join(f.dir, siteSettings)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--site: %w", err)
-	}
-	to := cmp.Or(f.out, "tuned.conf")
-	patch, err := conf.NewPatch(file, text, after, to)
-	if err != nil {
-		return nil, fmt.Errorf("--site: %w", err)
-	}
-	clock := func(d time.Duration) string { return in.trace.Zero().Add(d).Format(time.RFC3339) }
-	apply := "autosched slurm apply " + to
-	if qos, err := conf.QOSPriorities(patch.Text); err != nil || len(qos) > 0 {
-		apply += " --allow-qos own"
-	}
-	out := &replay.SettingsChange{From: clock(in.from), To: clock(in.to), Text: string(patch.Text), Patch: patch.Diff,
-		Commands: []string{apply + " --dry-run", apply, "autosched slurm rollback"}, QOS: patch.QOS}
 	s, err := r.find()
 	if err != nil {
 		return nil, err
 	}
-	out.Waits, err = replay.CompareWaits(ctx, replay.CompareOptions{Trace: in.trace, Cluster: r.cluster,
-		Windows: []replay.Window{{Name: "history", From: in.from, To: in.to}},
-		Rows: []replay.Row{{Name: "current", Scheduler: s, Config: before},
-			{Name: "recommended", Scheduler: s, Config: after}},
+	out, err := site.Folder(f.dir).Change(ctx, s, before, after, cmp.Or(f.out, "tuned.conf"), replay.CompareOptions{
+		Trace: in.trace, Cluster: r.cluster, Windows: []replay.Window{{Name: "history", From: in.from, To: in.to}},
 		Seed: r.seed, Simulate: in.options})
-	if err != nil {
-		return nil, err
+	if err != nil || out == nil || f.out == "" {
+		return out, err
 	}
-	if f.out != "" {
-		err = writeFile(f.out, "--conf-out", func(w io.Writer) error {
-			_, err := w.Write(patch.Text)
-			return err
-		})
-	}
-	return out, err
+	return out, writeFile(f.out, "--conf-out", func(w io.Writer) error {
+		_, err := io.WriteString(w, out.Text)
+		return err
+	})
 }
 
 // printChange prints a change of settings: which jobs wait longer, the patch, and what applies it.
@@ -228,7 +135,7 @@ func (f *siteFlag) printChange(w io.Writer, c *replay.SettingsChange) error {
 		fmt.Fprintf(w, "... %d more accounts, which lose less or gain; --json has all\n", left)
 	}
 	if c.Patch == "" {
-		_, err := fmt.Fprintf(w, "\n%s says this already.\n", filepath.Join(f.dir, siteSettings))
+		_, err := fmt.Fprintf(w, "\n%s says this already.\n", site.Folder(f.dir).Path(site.Settings))
 		return err
 	}
 	fmt.Fprintf(w, "\nThe change of the file that slurm.conf includes:\n\n%s\n", c.Patch)

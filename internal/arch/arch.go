@@ -59,6 +59,9 @@ var layers = []layer{
 	{"api/reference", 0, nil},
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
+	// A site is described for simulations, by the commands of a Slurm cluster.
+	{"adapter/slurm/site", 6, []string{"adapter/slurm", "replay", "schedulers", "space", "workload",
+		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "patterns", "telemetry", "controller", "service", "study",

@@ -163,11 +163,7 @@ func (s *Site) Narrowed() (space.Config, error) {
 	if err != nil {
 		return s.Current, err
 	}
-	values := space.Values{}
-	for _, id := range s.Current.IDs() {
-		values[id] = s.Current.Get(id)
-	}
-	config, _ := narrow.Project(values)
+	config, _ := narrow.Project(s.Current.Values())
 	return config, nil
 }
 

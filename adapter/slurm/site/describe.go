@@ -1,0 +1,233 @@
+// Package site describes a Slurm cluster to the rest of the project. Describe reads Slurm's commands, or their saved
+// output, and Description.Write keeps the result in a folder; a Folder is read by simulations. The package changes
+// nothing of Slurm.
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/adapter/slurm"
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// Options are the sources of a description.
+type Options struct {
+	// Saved is a folder with the output of Slurm's commands, in files named as in [conf.Commands]; empty runs them.
+	Saved string
+	// Conf is the path of slurm.conf; if empty, that of the saved output or the one slurmctld reports.
+	Conf string
+	// Include is the path of the file that slurm.conf must include; if empty, autosched/autosched.conf beside it.
+	Include string
+	// ID is the id of the scheduler in the service; the name of the cluster if empty.
+	ID string
+	// Zone is the zone of saved times of events; nil is UTC.
+	Zone *time.Location
+	// TuneQOS names the QOS whose priorities are tuned, or all of them as "all".
+	TuneQOS []string
+}
+
+// An OptionError is a fault of one of the options.
+type OptionError struct {
+	Option string // a field of Options, or Out for the folder of Write
+	Err    error
+}
+
+func (e *OptionError) Error() string { return e.Option + ": " + e.Err.Error() }
+func (e *OptionError) Unwrap() error { return e.Err }
+
+// A Description is a cluster as Slurm's commands report it.
+type Description struct {
+	Cluster string   `json:"cluster"`
+	Files   []string `json:"files"` // written by Write, the settings last
+	// Include is the last line that slurm.conf needs.
+	Include string `json:"include"`
+	// Present reports that slurm.conf has the line already.
+	Present bool `json:"include_present"`
+	// Move lists the lines of slurm.conf that set parameters which are tuned, as file:line: key.
+	Move []string `json:"move"`
+	// Notes list the parts that are not simulated, and other warnings for people.
+	Notes []string `json:"notes"`
+
+	// Conf is the path of slurm.conf, and Read reports that it was read.
+	Conf string `json:"-"`
+	Read bool   `json:"-"`
+
+	id    string
+	site  *conf.Site
+	owned []byte
+}
+
+// Describe reads a cluster. The times of nodes that were down or drained may be missing; everything else is an error
+// that names the file or the command.
+func Describe(ctx context.Context, o Options) (*Description, error) {
+	shown, notes, err := o.shown(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown.Zone = o.Zone
+	site, err := shown.Site()
+	if err != nil {
+		return nil, err
+	}
+	if err := site.TuneQOS(o.TuneQOS); err != nil {
+		return nil, &OptionError{"TuneQOS", err}
+	}
+	config := site.Config
+	d := &Description{Cluster: site.Cluster.String(), Move: []string{}, Notes: append(site.Notes, notes...),
+		Conf: o.Conf, id: cmp.Or(o.ID, strings.ToLower(config.Get("ClusterName"))), site: site}
+	if d.Conf == "" {
+		d.Conf = config.Get("SLURM_CONF")
+		if saved := filepath.Join(o.Saved, "slurm.conf"); o.Saved != "" && exists(saved) {
+			d.Conf = saved
+		}
+	}
+	include := cmp.Or(o.Include, filepath.Join(filepath.Dir(config.Get("SLURM_CONF")), "autosched", Settings))
+	d.Include = "include " + include
+	if err := d.readConf(include, o.Conf != ""); err != nil {
+		return nil, err
+	}
+	if d.owned, err = config.Owned(); err != nil {
+		return nil, err
+	}
+	own := config.Site(conf.Tuned())
+	if found := conf.Check(d.owned, slices.Concat(own[conf.SchedulerParameters], own[conf.WeightTRES]),
+		config.Get("AccountingStorageTRES")); len(found) > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("the settings that run cannot go into the file: %v", found[0]))
+	}
+	return d, nil
+}
+
+// shown runs Slurm's commands, or reads their saved output.
+func (o Options) shown(ctx context.Context) (s conf.Shown, notes []string, err error) {
+	run := slurm.Commands{Conf: o.Conf}
+	printed := func(file string, args []string) ([]byte, error) {
+		if o.Saved != "" {
+			return os.ReadFile(filepath.Join(o.Saved, file))
+		}
+		text, err := run.Run(ctx, args[0], args[1:]...)
+		return []byte(text), err
+	}
+	for i, to := range []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations} {
+		c := conf.Commands[i]
+		*to, err = printed(c.File, c.Args)
+		switch {
+		case err == nil:
+		case o.Saved == "":
+			return s, nil, fmt.Errorf("%w; run it where Slurm's commands work, or read their saved output", err)
+		case errors.Is(err, fs.ErrNotExist):
+			return s, nil, &OptionError{"Saved", fmt.Errorf("%w: write into it what %s prints", err,
+				strings.Join(c.Args, " "))}
+		default:
+			return s, nil, &OptionError{"Saved", err}
+		}
+	}
+	if s.Events, err = printed(conf.EventCommand.File, conf.EventCommand.Args); err != nil {
+		notes = append(notes, fmt.Sprintf("when nodes were down or drained is not known, and they are taken to be up: %v",
+			err))
+	}
+	return s, notes, nil
+}
+
+// readConf reads slurm.conf, which must exist only if an option names it.
+func (d *Description) readConf(include string, must bool) error {
+	c, err := conf.Read(d.Conf, func(path string) ([]byte, error) {
+		text, err := os.ReadFile(path)
+		if !errors.Is(err, fs.ErrNotExist) || path == d.Conf {
+			return text, err
+		}
+		if path != include {
+			d.Notes = append(d.Notes, fmt.Sprintf("%s includes %s, which is not there: it was not read", d.Conf, path))
+		}
+		return nil, nil
+	})
+	switch {
+	case err == nil:
+	case must:
+		return &OptionError{"Conf", err}
+	default:
+		d.Notes = append(d.Notes, fmt.Sprintf("slurm.conf was not read, and which lines have to move is not known: %v",
+			err))
+		return nil
+	}
+	d.Read, d.Present = true, slices.Contains(c.Files, include)
+	for _, l := range c.Elsewhere(include) {
+		d.Move = append(d.Move, l.String())
+	}
+	return nil
+}
+
+// A Registration is a description as the service registers it.
+type Registration struct {
+	ID      string
+	Cluster workload.Cluster
+	// Parameters are the settings in force, in the space as the site narrows it.
+	Parameters space.Config
+	// Tuned lists the ids of the parameters to register.
+	Tuned []string
+}
+
+// Write writes the files of a folder and lists them in d.Files. encode renders the registration as JSON of the API.
+func (d *Description) Write(dir string, encode func(Registration) ([]byte, error)) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &OptionError{"Out", err}
+	}
+	cluster, err := json.MarshalIndent(d.site.Cluster, "", "  ")
+	if err != nil {
+		return err
+	}
+	var current, events bytes.Buffer
+	if _, err := trace.WriteNodeEvents(&events, time.Unix(0, 0).UTC(), d.site.Cluster, d.site.Outages); err != nil {
+		return err
+	}
+	for _, id := range d.site.Current.IDs() {
+		value, err := json.Marshal(d.site.Current.Get(id)) // YAML reads it as the same value
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&current, "%s: %s\n", id, value)
+	}
+	narrowed, err := d.site.Narrowed()
+	if err != nil {
+		return err
+	}
+	registration, err := encode(Registration{d.id, d.site.Cluster, narrowed, d.site.Config.Tuned()})
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{Cluster, cluster}, {Current, current.Bytes()}, {Scheduler, registration}, {NodeEvents, events.Bytes()},
+		{Settings, d.owned}} {
+		path := filepath.Join(dir, f.name)
+		d.Files = append(d.Files, path)
+		if err := atomicfile.Write(path, func(w io.Writer) error {
+			_, err := w.Write(append(bytes.TrimRight(f.text, "\n"), '\n'))
+			return err
+		}); err != nil {
+			return &OptionError{"Out", err}
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,140 @@
+package site_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/adapter/slurm/site"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/space"
+)
+
+// listings is a folder with the output of Slurm's commands.
+const listings = "../../../schedulers/slurm/conf/testdata"
+
+func encode(r site.Registration) ([]byte, error) { return json.Marshal(r.Tuned) }
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFolder: a written folder is complete, and lacks each of its files in turn.
+func TestFolder(t *testing.T) {
+	d, err := site.Describe(t.Context(), site.Options{Saved: listings, TuneQOS: []string{"high"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := d.Write(dir, encode); err != nil {
+		t.Fatal(err)
+	}
+	folder := site.Folder(dir)
+	if missing := folder.Missing(); missing != "" || !folder.HasNodeEvents() || len(d.Files) != 5 {
+		t.Errorf("%s is missing; files are %q", missing, d.Files)
+	}
+	if d.Read || d.Present || d.Include != "include /etc/slurm/autosched/autosched.conf" {
+		t.Errorf("%+v", d)
+	}
+	text, err := os.ReadFile(folder.Path(site.Scheduler))
+	var tuned []string
+	err = errors.Join(err, json.Unmarshal(text, &tuned))
+	if err != nil || !slices.Contains(tuned, "QOS.high.Priority") {
+		t.Errorf("%v: the registration has %q", err, tuned)
+	}
+	for _, name := range []string{site.Cluster, site.Current, site.Scheduler, site.Settings} {
+		if err := os.Rename(folder.Path(name), folder.Path("away")); err != nil {
+			t.Fatal(err)
+		}
+		if missing := folder.Missing(); missing != folder.Path(name) {
+			t.Errorf("without %s the folder lacks %q", name, missing)
+		}
+		if err := os.Rename(folder.Path("away"), folder.Path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestConf: lines of slurm.conf that set tuned parameters are to move, unless the included file has them.
+func TestConf(t *testing.T) {
+	dir := t.TempDir()
+	path, include := filepath.Join(dir, "slurm.conf"), filepath.Join(dir, "own.conf")
+	write(t, path, "ClusterName=emulated\nPriorityWeightAge=1000\nMailProg=/bin/true\n"+
+		"SchedulerParameters=bf_interval=20\ninclude none.conf\ninclude "+include+"\n")
+	write(t, include, "PriorityWeightFairshare=5\n")
+	d, err := site.Describe(t.Context(), site.Options{Saved: listings, Conf: path, Include: include})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{path + ":2: PriorityWeightAge", path + ":4: SchedulerParameters"}
+	if !slices.Equal(d.Move, want) || !d.Read || !d.Present || d.Include != "include "+include {
+		t.Errorf("%+v, want to move %q", d, want)
+	}
+	if !strings.Contains(strings.Join(d.Notes, "\n"), "none.conf, which is not there") {
+		t.Errorf("notes: %q", d.Notes)
+	}
+}
+
+// TestFaults: faults of options name the option.
+func TestFaults(t *testing.T) {
+	for option, o := range map[string]site.Options{
+		"Saved":   {Saved: t.TempDir()},
+		"Conf":    {Saved: listings, Conf: filepath.Join(t.TempDir(), "none")},
+		"TuneQOS": {Saved: listings, TuneQOS: []string{"bulk"}},
+	} {
+		var of *site.OptionError
+		if _, err := site.Describe(t.Context(), o); !errors.As(err, &of) || of.Option != option {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
+	d, err := site.Describe(t.Context(), site.Options{Saved: listings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "")
+	var of *site.OptionError
+	if err := d.Write(file, encode); !errors.As(err, &of) || of.Option != "Out" {
+		t.Error(err)
+	}
+}
+
+// TestNarrow: presets differ in the order of jobs, and have the intervals and ranges of the site.
+func TestNarrow(t *testing.T) {
+	all, err := schedulers.Find("slurm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := all.Space.Params()
+	for i := range params {
+		if params[i].ID == "SchedulerParameters.bf_interval" {
+			params[i].Min, params[i].Default = 45, space.Num(50)
+		}
+	}
+	registered, err := space.New(params, slurm.Rules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := site.Narrow(registered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range s.Presets {
+		names = append(names, p.Name)
+		if got := p.Config.Get("SchedulerParameters.bf_interval"); got.Float() != 50 {
+			t.Errorf("%s: bf_interval is %v", p.Name, got)
+		}
+	}
+	if want := []string{"small", "few-gpus", "site", "default-order"}; !slices.Equal(names, want) {
+		t.Errorf("presets %v, want %v", names, want)
+	}
+}
