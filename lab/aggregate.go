@@ -108,7 +108,7 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 		for i := range out.Rows {
 			r := &out.Rows[i]
 			began := time.Now()
-			groups := x.Aggregate(e.Options.Cluster, r.Size)
+			groups := aggregated(x, e.Options.Cluster, r.Size)
 			grouping := time.Since(began)
 			if r.Size == 1 {
 				if groups.Arrivals, err = jittered(e, x.Arrivals, uint64(len(out.Instants))); err != nil {
@@ -156,12 +156,25 @@ func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.
 	return workload.New(w.Name(), w.Zero(), jobs)
 }
 
+// aggregated returns a scenario with similar jobs merged into groups. The cluster is
+// used if the scenario has no state.
+func aggregated(x round.Scenario, cluster workload.Cluster, size int) round.Scenario {
+	if x.State != nil {
+		cluster = x.State.Cluster
+		x.State, x.Left = workload.AggregateState(x.State, x.Left, size)
+	}
+	if x.Arrivals != nil {
+		x.Arrivals = workload.Aggregate(cluster, x.Arrivals, size)
+	}
+	return x
+}
+
 // eachBusy calls back at instants at which jobs wait under the default, with the active
 // jobs and the true arrivals.
 func eachBusy(ctx context.Context, e *replay.Evaluation, hours int,
 	each func(time.Duration, round.Scenario) error) error {
 	incumbent := e.Options.Scheduler.Space.Default()
-	instants, err := busy(ctx, e, incumbent, hours)
+	instants, err := Busy(ctx, e, incumbent, hours)
 	if err != nil {
 		return err
 	}

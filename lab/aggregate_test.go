@@ -37,7 +37,7 @@ func TestKendall(t *testing.T) {
 	}
 }
 
-func aggregated(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
+func studied(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
 	to time.Duration) *AggregateStudy {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
@@ -65,8 +65,8 @@ func TestStudyAggregate(t *testing.T) {
 	}
 	first, last := w.Span()
 	for scheduler := range map[string]bool{"tiresias": true, "themis": true, "lucid": true} {
-		r := aggregated(t, w, scheduler, 14, 6, 3, first, last)
-		again := aggregated(t, w, scheduler, 14, 6, 3, first, last)
+		r := studied(t, w, scheduler, 14, 6, 3, first, last)
+		again := studied(t, w, scheduler, 14, 6, 3, first, last)
 		if len(r.Instants) != 3 || r.Configs != 6 || len(r.Rows) != 2 {
 			t.Fatalf("%s: %+v", scheduler, r)
 		}
@@ -96,7 +96,7 @@ func TestAggregateKeepsRanks(t *testing.T) {
 	}
 	from := time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC).Sub(w.Zero())
 	for scheduler, tau := range map[string]float64{"tiresias": .75, "themis": .5} {
-		g := aggregated(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
+		g := studied(t, w, scheduler, 40, 12, 0, from, from+4*24*time.Hour).Rows[1]
 		if g.TauApart < .8 || g.Apart < .5 {
 			t.Errorf("%s: of pairs that differ by more than 1 %% (%.2f of all) tau is %.2f, want .8",
 				scheduler, g.Apart, g.TauApart)
@@ -105,4 +105,22 @@ func TestAggregateKeepsRanks(t *testing.T) {
 			t.Errorf("%s: %+v, want tau of at least %.2f", scheduler, g, tau)
 		}
 	}
+}
+
+func TestAggregateRow(t *testing.T) {
+	var r AggregateRow
+	r.compare([]float64{100, 110, 121, math.NaN()}, []float64{110, 110, 133.1, 1})
+	equal(t, "lost by the pick", r.Lost, 0) // the first of those that are equal
+	equal(t, "bias", r.Bias, (.1+0+.1)/3)
+	equal(t, "pairs that differ", r.Apart, 1)
+	equal(t, "tau", r.Tau, 2./3)
+	r.compare([]float64{100, 110}, []float64{5, 4})
+	equal(t, "most lost", r.MostLost, .1)
+	equal(t, "least tau", r.MinTau, -1)
+	r = AggregateRow{}
+	s := time.Second
+	r.time([]time.Duration{4 * s, 8 * s, 12 * s}, []time.Duration{s, s, s}, 3*s)
+	equal(t, "median speed-up", r.MostSpeedup, 4)
+	equal(t, "logarithm of it", r.Speedup, math.Log(4))
+	equal(t, "seconds", r.FullS/r.GroupsS, 4)
 }

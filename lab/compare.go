@@ -17,7 +17,6 @@ import (
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/search/prune"
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
 
@@ -164,7 +163,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 	if c.Incumbent.IsZero() {
 		c.Incumbent = e.Options.Scheduler.Space.Default()
 	}
-	instants, err := busy(ctx, e, c.Incumbent, c.Hours)
+	instants, err := Busy(ctx, e, c.Incumbent, c.Hours)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +224,7 @@ func newMatch(ctx context.Context, e *replay.Evaluation, in *replay.RoundInput, 
 	if x.futures, err = e.Futures(ctx, in); err != nil {
 		return nil, err
 	}
-	x.workload = workloadOf(x.futures, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
+	x.workload = WorkloadOf(x.futures, e.Options.Cluster.TotalGPUs(), e.Options.Horizon)
 	if x.truth, err = e.Scorer(e.Truth(in)); err != nil {
 		return nil, err
 	}
@@ -248,34 +247,6 @@ func findSearches(names []string) ([]searchKind, error) {
 	}
 	if len(out) == 0 {
 		return nil, errors.New("compare: no search named")
-	}
-	return out, nil
-}
-
-// busy returns instants on the grid of intervals at which jobs wait, spread evenly. Under an
-// elastic scheduler, which starts jobs on few GPUs at once, it is enough that jobs run.
-func busy(ctx context.Context, e *replay.Evaluation, incumbent space.Config, want int) ([]time.Duration, error) {
-	live, err := e.Start(incumbent, false)
-	if err != nil {
-		return nil, err
-	}
-	_, elastic := e.Options.Scheduler.New(incumbent).(simulator.Elastic)
-	var all []time.Duration
-	for at := e.Options.From + e.Options.Interval; at < e.Options.To; at += e.Options.Interval {
-		if err := live.Sim.RunUntil(ctx, at); err != nil {
-			return nil, err
-		}
-		if live.Sim.Waiting() > 0 || elastic && live.Sim.Active() > 0 {
-			all = append(all, at)
-		}
-	}
-	if len(all) < want {
-		return nil, fmt.Errorf("compare: jobs wait at %d instants of the window only, not at %d: "+
-			"there is little to search for", len(all), want)
-	}
-	out := make([]time.Duration, want)
-	for i := range out {
-		out[i] = all[(2*i+1)*len(all)/(2*want)]
 	}
 	return out, nil
 }

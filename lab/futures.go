@@ -9,13 +9,13 @@ import (
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/generation/durations"
-	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
 // FuturesOptions configure DrawFutures.
 type FuturesOptions struct {
 	At      time.Duration
+	Memory  time.Duration // the oldest submission that arrivals are learned from
 	Horizon time.Duration // jobs arrive until At + Horizon
 	Method  generation.Method
 	Count   int
@@ -50,7 +50,7 @@ var ErrNoPast = errors.New("lab: no job was submitted before the instant")
 // DrawFutures samples futures from the part of a trace known at an instant, as if jobs
 // never queued.
 func DrawFutures(ctx context.Context, w *workload.Workload, o FuturesOptions) (*Futures, error) {
-	past := w.Window(o.At-round.ArrivalMemory, o.At).Jobs()
+	past := w.Window(o.At-o.Memory, o.At).Jobs()
 	if len(past) == 0 {
 		return nil, ErrNoPast
 	}

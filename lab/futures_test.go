@@ -6,13 +6,17 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 func TestDrawFutures(t *testing.T) {
 	testshared.Full(t)
-	w := sample(t).Trace
+	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, _ := w.Span()
-	o := FuturesOptions{At: first + 36*time.Hour, Horizon: time.Hour, Count: 3, Seed: 1}
+	o := FuturesOptions{At: first + 36*time.Hour, Memory: 36 * time.Hour, Horizon: time.Hour, Count: 3, Seed: 1}
 	f, err := DrawFutures(t.Context(), w, o)
 	if err != nil {
 		t.Fatal(err)

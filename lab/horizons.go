@@ -74,7 +74,7 @@ func RankHorizons(ctx context.Context, o replay.Options, h HorizonOptions) (*Hor
 		return nil, err
 	}
 	standard := o.Scheduler.Space.Default()
-	instants, err := busy(ctx, e, standard, h.Hours)
+	instants, err := Busy(ctx, e, standard, h.Hours)
 	if err != nil {
 		return nil, err
 	}

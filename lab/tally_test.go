@@ -76,21 +76,3 @@ func TestControllable(t *testing.T) {
 	m := search.Measurement{Values: []float64{10, 20}, Floors: []float64{4, 20}}
 	equal(t, "controllable", controllable(m), (6+.02)/2)
 }
-
-func TestAggregateRow(t *testing.T) {
-	var r AggregateRow
-	r.compare([]float64{100, 110, 121, math.NaN()}, []float64{110, 110, 133.1, 1})
-	equal(t, "lost by the pick", r.Lost, 0) // the first of those that are equal
-	equal(t, "bias", r.Bias, (.1+0+.1)/3)
-	equal(t, "pairs that differ", r.Apart, 1)
-	equal(t, "tau", r.Tau, 2./3)
-	r.compare([]float64{100, 110}, []float64{5, 4})
-	equal(t, "most lost", r.MostLost, .1)
-	equal(t, "least tau", r.MinTau, -1)
-	r = AggregateRow{}
-	s := time.Second
-	r.time([]time.Duration{4 * s, 8 * s, 12 * s}, []time.Duration{s, s, s}, 3*s)
-	equal(t, "median speed-up", r.MostSpeedup, 4)
-	equal(t, "logarithm of it", r.Speedup, math.Log(4))
-	equal(t, "seconds", r.FullS/r.GroupsS, 4)
-}

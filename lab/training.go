@@ -105,8 +105,8 @@ func workloadNames() []string {
 // incumbent.
 const measured = 2
 
-// workloadOf returns their means over scenarios.
-func workloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
+// WorkloadOf returns their means over scenarios.
+func WorkloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 	out := make([]float64, len(contexts)-measured)
 	for i := range x {
 		f := facts(&x[i], gpus, horizon)

@@ -96,20 +96,6 @@ func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 // errNothing is returned if the scenarios have no job.
 var errNothing = errors.New("no active job and no arrival to simulate")
 
-// Aggregate returns the scenario with similar jobs merged into groups
-// (workload.Aggregate), which is faster to simulate. It does not modify x. cluster is
-// used if x has no state.
-func (x Scenario) Aggregate(cluster workload.Cluster, size int) Scenario {
-	if x.State != nil {
-		cluster = x.State.Cluster
-		x.State, x.Left = workload.AggregateState(x.State, x.Left, size)
-	}
-	if x.Arrivals != nil {
-		x.Arrivals = workload.Aggregate(cluster, x.Arrivals, size)
-	}
-	return x
-}
-
 // Jobs returns the number of jobs and groups.
 func (x *Scenario) Jobs() int {
 	n := len(x.Left)

@@ -252,7 +252,7 @@ func TestBlueFinStateContinues(t *testing.T) {
 			for _, g := range s.Suggest(Request{N: 2}) {
 				c := g.Config
 				out = append(out, c.Canonical())
-				trials = append(trials, Trial{Config: c, Reward: 2 + o.reward(o.Numbers(c))})
+				trials = append(trials, Trial{Config: c, Reward: 2 + o.reward(o.numbers(c))})
 			}
 			s.Observe(trials)
 		}

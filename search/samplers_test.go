@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/autosched/autosched/internal/testshared"
-	"github.com/autosched/autosched/search/objectives"
 	"github.com/autosched/autosched/space"
 	"pgregory.net/rapid"
 )
@@ -20,7 +19,7 @@ import (
 func TestSamplersCopeWithAnyHistory(t *testing.T) {
 	testshared.Full(t)
 	rapid.Check(t, func(t *rapid.T) {
-		o := find(rapid.SampledFrom(objectives.Names()).Draw(t, "objective"))
+		o := rapid.SampledFrom(objectives).Draw(t, "objective")
 		e := rapid.SampledFrom(Samplers).Draw(t, "sampler")
 		s := o.Space()
 		n := rapid.IntRange(1, 40).Draw(t, "trials")

@@ -67,7 +67,7 @@ func Aggregate(c Cluster, w *Workload, size int) *Workload {
 		out = append(out, j)
 	}
 	slices.SortStableFunc(out, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
-	return NewSorted(w.name, w.zero, out, w.synthetic)
+	return NewSorted(w.Name(), w.Zero(), out, w.Synthetic())
 }
 
 // AggregateState does the same for what is active: left[i] is the time that
@@ -205,7 +205,7 @@ func (g *grouping) merge(jobs []Job, members []int) Job {
 		after += jobs[i].Submit - jobs[members[0]].Submit
 		work += jobs[i].Duration
 		if i != members[0] {
-			r.add(jobs[i].Request())
+			addRequest(&r, jobs[i].Request())
 		}
 		if jobs[i].Status != j.Status {
 			j.Status = Unknown
@@ -214,19 +214,19 @@ func (g *grouping) merge(jobs []Job, members []int) Job {
 	j.Requested = r.Shared()
 	j.Submit += after / time.Duration(len(members))
 	j.Duration = g.share(j.GPUs, work, len(members))
-	j.grow(len(members))
+	grow(&j, len(members))
 	return j
 }
 
-// add adds what another member asks for.
-func (r *Request) add(o Request) {
+// addRequest adds the request of another member.
+func addRequest(r *Request, o Request) {
 	r.MilliCPUs += o.MilliCPUs
 	r.Memory += o.Memory
 	r.TimeLimit = max(r.TimeLimit, o.TimeLimit)
 }
 
 // grow makes a job stand for several like it.
-func (j *Job) grow(members int) {
+func grow(j *Job, members int) {
 	j.GPUs *= MilliGPU(members)
 	j.Members = int32(members)
 	j.HasWait, j.Wait = false, 0
@@ -257,7 +257,7 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 			max(a.Resizes, b.Resizes)
 		work += left[i]
 		if b != first {
-			r.add(b.Request())
+			addRequest(&r, b.Request())
 		}
 		if b.Running {
 			a.Held += b.GPUs.Whole()
@@ -271,7 +271,7 @@ func (g *grouping) mergeActive(jobs []ActiveJob, left []time.Duration, members [
 	a.LeaseUntil += lease / n
 	a.RunTime, a.WaitTime = a.RunTime/n, a.WaitTime/n
 	rest := g.share(a.GPUs, work, len(members))
-	a.grow(len(members))
+	grow(&a.Job, len(members))
 	return a, rest
 }
 

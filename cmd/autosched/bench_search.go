@@ -138,6 +138,8 @@ func (o *benchSearchOptions) run(ctx context.Context, notes io.Writer) (*searchB
 	return r, nil
 }
 
+func objectiveNames() []string { return append(objectives.Names(), "all") }
+
 func objectiveList() string {
 	var b strings.Builder
 	for _, o := range objectives.All {

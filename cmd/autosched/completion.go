@@ -13,7 +13,6 @@ import (
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/search/objectives"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload/synth"
@@ -167,7 +166,7 @@ func values() map[string]complete {
 		"forecast methods":    listOf(append(forecastNames(), "all")...),
 		"predict methods":     listOf(append(methodNames(), "all")...),
 		"bench samplers":      listOf(append(samplerNames(), "all")...),
-		"bench objectives":    listOf(append(objectives.Names(), "all")...),
+		"bench objectives":    listOf(objectiveNames()...),
 		"bench searches":      listOf(searchNames()...),
 		"telemetry scheduler": cobra.NoFileCompletions,
 		"telemetry format":    oneOf(telemetryFormatNames()...),

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -98,7 +99,7 @@ func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateRe
 		return nil, usageError{fmt.Errorf("--at: %w", err)}
 	}
 	options := o.futures
-	options.At = at
+	options.At, options.Memory = at, round.ArrivalMemory
 	f, err := lab.DrawFutures(ctx, w, options)
 	if errors.Is(err, lab.ErrNoPast) {
 		return nil, usageError{fmt.Errorf("--at (%s): no job of %s was submitted before", o.at, w.Name())}
