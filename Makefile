@@ -218,8 +218,8 @@ PAY_FLAGS ?=
 .PHONY: slurm-pay
 slurm-pay: build ## Measure what configurations of Slurm are worth, on emulated clusters (root; two hours; resumes).
 	@mkdir -p $(dir $(PAY_OUT))
-	$(GO) run ./examples/slurmpay --trace $(PAY_TRACE) --out $(PAY_OUT) $(PAY_FLAGS)
-	$(GO) run ./examples/slurmpay --out $(PAY_OUT) --report
+	$(GO) run ./lab/cmd/slurmpay --trace $(PAY_TRACE) --out $(PAY_OUT) $(PAY_FLAGS)
+	$(GO) run ./lab/cmd/slurmpay --out $(PAY_OUT) --report
 
 .PHONY: generated
 generated: ## Check that the generated code and pages are up to date (needs protoc).

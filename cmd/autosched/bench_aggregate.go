@@ -9,10 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/aggregate"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/workload"
 )
 
 // benchAggregateOptions are the flags of bench aggregate.
@@ -20,7 +19,7 @@ type benchAggregateOptions struct {
 	replay    replayFlags
 	objective string
 	horizon   time.Duration
-	study     lab.AggregateOptions
+	study     aggregate.AggregateOptions
 }
 
 func newBenchAggregateCmd() *cobra.Command {
@@ -64,7 +63,7 @@ groups but every job up to a minute later: what ranks are worth.`,
 	fl.DurationVar(&o.horizon, "horizon", round.DefaultSettings().Horizon,
 		"with --hours, how far ahead arrivals are forecast")
 	fl.IntSliceVar(&o.study.Sizes, "sizes",
-		[]int{workload.DefaultGroup / 2, workload.DefaultGroup, 2 * workload.DefaultGroup},
+		[]int{aggregate.DefaultGroup / 2, aggregate.DefaultGroup, 2 * aggregate.DefaultGroup},
 		"sizes of groups to compare, in GPUs, comma-separated")
 	fl.IntVar(&o.study.Configs, "configs", 24, "configurations to rank")
 	fl.IntVar(&o.study.Hours, "hours", 0, "busy instants to look at (0: the whole window at once)")
@@ -94,7 +93,7 @@ func (o *benchAggregateOptions) check() error {
 }
 
 // run studies. Notes and progress go to notes.
-func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*lab.AggregateStudy, error) {
+func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggregate.AggregateStudy, error) {
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -102,14 +101,14 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*lab.
 	line := newProgressLine(notes)
 	defer line.clear()
 	o.study.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
-	return lab.StudyAggregate(ctx, replay.Options{
+	return aggregate.StudyAggregate(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Goal:     round.Minimise(o.objective),
 		Settings: round.Settings{Horizon: o.horizon, Seed: o.replay.seed}, Simulate: in.options,
 	}, o.study)
 }
 
-func printAggregate(w io.Writer, r *lab.AggregateStudy) error {
+func printAggregate(w io.Writer, r *aggregate.AggregateStudy) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
 		r.Trace, r.Scheduler, r.Objective, r.Configs, plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

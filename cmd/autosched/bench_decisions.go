@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/decisions"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -31,7 +31,7 @@ type benchDecisionsOptions struct {
 	ablate               []string
 	tables, json         bool
 	workers              int
-	matrix               lab.Matrix
+	matrix               decisions.Matrix
 
 	given func(flag string) bool
 	read  []scenario // after check
@@ -129,7 +129,7 @@ func (o *benchDecisionsOptions) check() error {
 	}
 	o.read = file.Scenarios
 	for _, x := range file.Ablations {
-		a := lab.Ablation{Name: x.Name, Settings: m.Settings, Windows: x.Windows, Schedulers: x.Schedulers}
+		a := decisions.Ablation{Name: x.Name, Settings: m.Settings, Windows: x.Windows, Schedulers: x.Schedulers}
 		if err := override(&a.Settings, x.Settings); err != nil {
 			return fmt.Errorf("--scenarios: %s: ablation %s: %w", o.scenarios, x.Name, err)
 		}
@@ -137,7 +137,7 @@ func (o *benchDecisionsOptions) check() error {
 	}
 	for _, text := range o.ablate {
 		name, values, ok := strings.Cut(text, "=")
-		a := lab.Ablation{Name: name, Settings: m.Settings}
+		a := decisions.Ablation{Name: name, Settings: m.Settings}
 		if !ok || name == "" {
 			return usageError{fmt.Errorf("--ablate: %q is not NAME={...}", text)}
 		}
@@ -162,18 +162,18 @@ func override(s *round.Settings, values []byte) error {
 }
 
 // run measures what is missing. Notes and progress go to notes.
-func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]lab.Cell, error) {
+func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]decisions.Cell, error) {
 	traces := map[string]*workload.Workload{}
 	for i := range o.read {
 		s := &o.read[i]
-		o.matrix.Windows = append(o.matrix.Windows, lab.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
+		o.matrix.Windows = append(o.matrix.Windows, decisions.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
 			Schedulers: s.Schedulers,
 			Load: func(ctx context.Context) (replay.Options, error) {
 				return s.load(ctx, o.data, traces)
 			}})
 	}
 	began := time.Now()
-	o.matrix.Progress = func(c *lab.Cell, done, of int) {
+	o.matrix.Progress = func(c *decisions.Cell, done, of int) {
 		fmt.Fprintf(notes, "%d of %d  %s  %.0f s  CPU %.0f s  after %s\n", done, of, &c.CellKey, c.Outcome.AvgJCT,
 			c.CPUSeconds, time.Since(began).Round(time.Second))
 	}

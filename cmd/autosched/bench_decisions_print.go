@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/decisions"
 	"github.com/autosched/autosched/replay"
 )
 
 // printDecisions prints the tables of a matrix.
-func printDecisions(w io.Writer, m *lab.Matrix, cells []lab.Cell) error {
+func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) error {
 	var windows, methods, versions []string
 	for _, x := range m.Windows {
 		windows = append(windows, x.Name)
@@ -25,11 +25,11 @@ func printDecisions(w io.Writer, m *lab.Matrix, cells []lab.Cell) error {
 		versions = append(versions, c.Version[:strings.LastIndexByte(c.Version, '+')])
 	}
 	slices.Sort(versions)
-	rows := lab.MatrixRows(cells, windows, m.Schedulers)
-	var all []lab.MatrixRow
+	rows := decisions.MatrixRows(cells, windows, m.Schedulers)
+	var all []decisions.MatrixRow
 	for _, s := range m.Schedulers {
-		if slices.ContainsFunc(rows, func(r lab.MatrixRow) bool { return r.Scheduler == s }) {
-			all = append(all, lab.Condense(s, rows))
+		if slices.ContainsFunc(rows, func(r decisions.MatrixRow) bool { return r.Scheduler == s }) {
+			all = append(all, decisions.Condense(s, rows))
 		}
 	}
 	fmt.Fprintf(w, "Versions: %s. %d cells.\n", strings.Join(slices.Compact(versions), ", "), len(cells))

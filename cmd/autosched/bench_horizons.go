@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/horizons"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
@@ -25,7 +25,7 @@ type benchHorizonsOptions struct {
 	futures               int
 	seed                  uint64
 	json                  bool
-	study                 lab.HorizonOptions
+	study                 horizons.HorizonOptions
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -108,7 +108,7 @@ func (o *benchHorizonsOptions) check() error {
 }
 
 // run ranks. Notes and progress go to notes.
-func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*lab.HorizonRanking, error) {
+func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*horizons.HorizonRanking, error) {
 	file, err := readScenarios(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
@@ -116,7 +116,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*lab
 	line := newProgressLine(notes)
 	defer line.clear()
 	traces := map[string]*workload.Workload{}
-	var out []*lab.HorizonRanking
+	var out []*horizons.HorizonRanking
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.check(o.scenarios); err != nil {
@@ -136,7 +136,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*lab
 			}
 			in.Settings = round.Settings{Futures: o.futures, Seed: o.seed}
 			o.study.Progress = func(done, of int) { line.show("%s: score %d of %d", cell, done, of) }
-			r, err := lab.RankHorizons(ctx, in, o.study)
+			r, err := horizons.RankHorizons(ctx, in, o.study)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell, err)
 			}
@@ -150,7 +150,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*lab
 	return out, nil
 }
 
-func printHorizons(w io.Writer, rankings []*lab.HorizonRanking) error {
+func printHorizons(w io.Writer, rankings []*horizons.HorizonRanking) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "window\tscheduler\tconfigurations\tdefault s\tbest s\thorizon\trank\tonce\ttruth\tregret %\ttruth\tCPU ms\t")
 	for _, r := range rankings {

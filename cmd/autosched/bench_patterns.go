@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/lab/inject"
+	"github.com/autosched/autosched/lab/score"
 	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/patterns/inject"
-	"github.com/autosched/autosched/patterns/score"
 	"github.com/autosched/autosched/workload"
 )
 

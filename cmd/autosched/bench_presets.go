@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/portfolio"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -22,7 +22,7 @@ import (
 type benchPresetsOptions struct {
 	scheduler, scenarios, data, record string
 	json                               bool
-	study                              lab.PortfolioOptions
+	study                              portfolio.PortfolioOptions
 }
 
 func newBenchPresetsCmd() *cobra.Command {
@@ -93,7 +93,7 @@ func (o *benchPresetsOptions) check() error {
 }
 
 // run chooses. Notes and progress go to notes.
-func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *lab.Portfolio, err error) {
+func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *portfolio.Portfolio, err error) {
 	if o.study.Windows, err = o.windows(ctx); err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *lab.
 			return nil, fmt.Errorf("--record: %w", err)
 		}
 		defer func() { err = errors.Join(err, out.Close()) }()
-		o.study.Known = func(key string) (lab.Held, bool) { h, ok := known[key]; return h, ok }
-		o.study.Keep = func(h lab.Held) error {
+		o.study.Known = func(key string) (portfolio.Held, bool) { h, ok := known[key]; return h, ok }
+		o.study.Keep = func(h portfolio.Held) error {
 			line, err := json.Marshal(h)
 			if err == nil {
 				_, err = out.Write(append(line, '\n'))
@@ -115,17 +115,17 @@ func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *lab.
 	line := newProgressLine(notes)
 	defer line.clear()
 	o.study.Progress = func(done, of int) { line.show("measurement %d of %d", done, of) }
-	return lab.ChoosePortfolio(ctx, o.study)
+	return portfolio.ChoosePortfolio(ctx, o.study)
 }
 
 // windows reads the scenarios and their traces.
-func (o *benchPresetsOptions) windows(ctx context.Context) ([]lab.PortfolioWindow, error) {
+func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.PortfolioWindow, error) {
 	file, err := readScenarios(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
 	opened := map[string]*workload.Workload{}
-	var out []lab.PortfolioWindow
+	var out []portfolio.PortfolioWindow
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.check(o.scenarios); err != nil {
@@ -135,7 +135,7 @@ func (o *benchPresetsOptions) windows(ctx context.Context) ([]lab.PortfolioWindo
 		if err != nil {
 			return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
 		}
-		out = append(out, lab.PortfolioWindow{Name: s.Name, Test: s.Test, Trace: w.Trace, From: w.From, To: w.To,
+		out = append(out, portfolio.PortfolioWindow{Name: s.Name, Test: s.Test, Trace: w.Trace, From: w.From, To: w.To,
 			Cluster: w.Cluster})
 	}
 	return out, nil
@@ -143,12 +143,12 @@ func (o *benchPresetsOptions) windows(ctx context.Context) ([]lab.PortfolioWindo
 
 // openHeld reads a file of measurements and opens it to add more. A last line without
 // its end, as an interrupted run leaves it, is dropped.
-func openHeld(path string) (map[string]lab.Held, *os.File, error) {
+func openHeld(path string) (map[string]portfolio.Held, *os.File, error) {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, nil, err
 	}
-	fail := func(err error) (map[string]lab.Held, *os.File, error) {
+	fail := func(err error) (map[string]portfolio.Held, *os.File, error) {
 		return nil, nil, errors.Join(err, out.Close())
 	}
 	text, err := io.ReadAll(out)
@@ -156,9 +156,9 @@ func openHeld(path string) (map[string]lab.Held, *os.File, error) {
 		return fail(err)
 	}
 	whole := bytes.LastIndexByte(text, '\n') + 1
-	known := map[string]lab.Held{}
+	known := map[string]portfolio.Held{}
 	for n, line := range bytes.Split(text[:max(whole-1, 0)], []byte("\n")) {
-		var h lab.Held
+		var h portfolio.Held
 		if whole == 0 {
 			break
 		}
@@ -177,13 +177,13 @@ func openHeld(path string) (map[string]lab.Held, *os.File, error) {
 	return known, out, nil
 }
 
-func printPortfolio(w io.Writer, p *lab.Portfolio) error {
+func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 	fmt.Fprintf(w, "%s: %d configurations measured; regrets in %%, over training and test windows\n\n", p.Scheduler,
 		p.Measured)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
 		"test p99\tshort\t")
-	row := func(name string, r *lab.PortfolioRow) {
+	row := func(name string, r *portfolio.PortfolioRow) {
 		a, b := &r.Alone, &r.With
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", name,
 			100*a.Worst, 100*a.Mean, 100*a.WorstTest, 100*a.MeanTest, 100*b.Worst, 100*b.Mean, 100*b.WorstTest,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/portfolio"
 )
 
 // TestBenchPresets: windows of a trace and synthetic ones, a record that is continued
@@ -35,7 +35,7 @@ func TestBenchPresets(t *testing.T) {
 	args := []string{"bench", "presets", "--scenarios", write("w.json", windows), "--data", dir, "--scheduler", "gavel",
 		"--configs", "3", "--refine", "0", "--record", record, "--json"}
 	code, out, errs := command(args...)
-	var p lab.Portfolio
+	var p portfolio.Portfolio
 	if err := json.Unmarshal([]byte(out), &p); code != 0 || err != nil || len(p.Windows) != 2 || !p.Windows[1].Test {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/lab/inject"
+	"github.com/autosched/autosched/lab/score"
 	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/patterns/inject"
-	"github.com/autosched/autosched/patterns/score"
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/lab/objectives"
+	"github.com/autosched/autosched/lab/samplers"
 	"github.com/autosched/autosched/search"
-	"github.com/autosched/autosched/search/benchmark"
-	"github.com/autosched/autosched/search/objectives"
 )
 
 // publishedObjectives are those with published figures.
@@ -119,14 +119,14 @@ func (o *benchSearchOptions) run(ctx context.Context, notes io.Writer) (*searchB
 	for _, f := range o.functions {
 		for _, s := range o.samplers {
 			line.show("%s on %s, %d of %d", s, f.Name, len(r.Results)+1, len(o.functions)*len(o.samplers))
-			figures, err := benchmark.Run(ctx, f, s, o.budget, o.seeds, o.workers)
+			figures, err := samplers.Run(ctx, f, s, o.budget, o.seeds, o.workers)
 			if err != nil {
 				return nil, err
 			}
 			figures.Regrets = nil
 			r.Results = append(r.Results, figures)
 		}
-		for _, p := range benchmark.Published() {
+		for _, p := range samplers.Published() {
 			if p.Objective == f.Name && p.Budget == o.budget {
 				r.Published = append(r.Published, p)
 			}
@@ -158,9 +158,9 @@ func samplerList() string {
 
 // searchBench is what bench search prints; a single result stands at the top too.
 type searchBench struct {
-	*benchmark.Figures
-	Results   []benchmark.Figures `json:"results"`
-	Published []benchmark.Figures `json:"published,omitempty"`
+	*samplers.Figures
+	Results   []samplers.Figures `json:"results"`
+	Published []samplers.Figures `json:"published,omitempty"`
 }
 
 func (r *searchBench) print(w io.Writer, names []string) error {
@@ -171,7 +171,7 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 		fmt.Fprintf(w, "%s, regret after %d evaluations\n", name, r.Results[0].Budget)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(t, "sampler\tmean\tstd error\tmedian\tseeds\t\t")
-		row := func(f *benchmark.Figures, note string) {
+		row := func(f *samplers.Figures, note string) {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t\n",
 				f.Sampler, figure(f.Mean), figure(f.StandardError()), figure(f.Median), f.Seeds, note)
 		}

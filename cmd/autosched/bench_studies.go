@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/studies"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -26,7 +26,7 @@ type benchStudiesOptions struct {
 	schedulers            []string
 	seed                  uint64
 	json                  bool
-	study                 lab.StudyOptions
+	study                 studies.StudyOptions
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -115,7 +115,7 @@ func (o *benchStudiesOptions) check() error {
 }
 
 // run compares. Progress goes to notes.
-func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*lab.StudyComparison, error) {
+func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*studies.StudyComparison, error) {
 	file, err := readScenarios(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
@@ -123,7 +123,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*lab.
 	line := newProgressLine(notes)
 	defer line.clear()
 	traces := map[string]*workload.Workload{}
-	var out []*lab.StudyComparison
+	var out []*studies.StudyComparison
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.check(o.scenarios); err != nil {
@@ -143,7 +143,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*lab.
 			}
 			in.Settings = round.Settings{Futures: 1, Seed: o.seed}
 			o.study.Progress = func(done, of int) { line.show("%s: study %d of %d", cell, done, of) }
-			r, err := lab.CompareStudies(ctx, in, o.study)
+			r, err := studies.CompareStudies(ctx, in, o.study)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell, err)
 			}
@@ -157,7 +157,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*lab.
 	return out, nil
 }
 
-func printStudies(w io.Writer, all []*lab.StudyComparison) error {
+func printStudies(w io.Writer, all []*studies.StudyComparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
 		"narrowed\ttuner s\tbest\t")
@@ -165,7 +165,7 @@ func printStudies(w io.Writer, all []*lab.StudyComparison) error {
 		name, scheduler, head := r.Window, r.Scheduler, fmt.Sprintf("%.0f\t%.0f", r.DefaultJCT, r.ReferenceJCT)
 		for from := 0; from < len(r.Studies); {
 			of := r.Studies[from:]
-			n := slices.IndexFunc(of, func(x lab.StudyRun) bool {
+			n := slices.IndexFunc(of, func(x studies.StudyRun) bool {
 				return x.Algorithm != of[0].Algorithm || x.Causal != of[0].Causal
 			})
 			if n > 0 {
@@ -179,8 +179,8 @@ func printStudies(w io.Writer, all []*lab.StudyComparison) error {
 				}
 			}
 			// Medians over the seeds.
-			mid := func(value func(x lab.StudyRun) float64) float64 {
-				sorted := slices.SortedFunc(slices.Values(of), func(a, b lab.StudyRun) int {
+			mid := func(value func(x studies.StudyRun) float64) float64 {
+				sorted := slices.SortedFunc(slices.Values(of), func(a, b studies.StudyRun) int {
 					return cmp.Compare(value(a), value(b))
 				})
 				return value(sorted[len(sorted)/2])
@@ -191,12 +191,12 @@ func printStudies(w io.Writer, all []*lab.StudyComparison) error {
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%.0f\t%.1f\t%.0f\t%.0f\t%.2f\t%.3f\t\n", name, scheduler,
 				head, of[0].Algorithm, causal, found, len(of),
-				mid(func(x lab.StudyRun) float64 { return float64(cmp.Or(x.Trials, x.Measured)) }),
-				mid(func(x lab.StudyRun) float64 { return x.Seconds }),
-				mid(func(x lab.StudyRun) float64 { return float64(x.Skipped) }),
-				mid(func(x lab.StudyRun) float64 { return float64(x.Narrowed) }),
-				mid(func(x lab.StudyRun) float64 { return x.Tuner }),
-				mid(func(x lab.StudyRun) float64 { return x.Best }))
+				mid(func(x studies.StudyRun) float64 { return float64(cmp.Or(x.Trials, x.Measured)) }),
+				mid(func(x studies.StudyRun) float64 { return x.Seconds }),
+				mid(func(x studies.StudyRun) float64 { return float64(x.Skipped) }),
+				mid(func(x studies.StudyRun) float64 { return float64(x.Narrowed) }),
+				mid(func(x studies.StudyRun) float64 { return x.Tuner }),
+				mid(func(x studies.StudyRun) float64 { return x.Best }))
 			name, scheduler, head = "", "", "\t"
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/lab/searches"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 )
@@ -20,7 +20,7 @@ type benchTuneOptions struct {
 	replay  replayFlags
 	round   tuneFlags
 	config  configFlag
-	compare lab.CompareOptions
+	compare searches.CompareOptions
 	given   func(flag string) bool
 }
 
@@ -47,7 +47,7 @@ time of a whole search. "rejected" is how many proposals per search a causal mod
 rejected; some of them are measured all the same, and "audits right" is the share
 of those that were rejected rightly.
 
-Searches, each optionally followed by ` + lab.Causal + `, which lets a causal model,
+Searches, each optionally followed by ` + searches.Causal + `, which lets a causal model,
 learnt at the instants before, reject proposals:
 ` + searchList(),
 		Example: `  autosched bench tune --trace sample --nodes 20 --hours 4 --seeds 2 --searches autosched,random,bluefin
@@ -94,9 +94,9 @@ func (o *benchTuneOptions) check() error {
 			c.Hours, c.Seeds, c.Time)}
 	}
 	for _, n := range c.Searches {
-		if lab.CheckSearch(n) != nil {
+		if searches.CheckSearch(n) != nil {
 			return usageError{fmt.Errorf("--searches: %q is not known; there are %s, each optionally followed by %s",
-				n, strings.Join(searchNames(), ", "), lab.Causal)}
+				n, strings.Join(searchNames(), ", "), searches.Causal)}
 		}
 	}
 	var err error
@@ -105,7 +105,7 @@ func (o *benchTuneOptions) check() error {
 }
 
 // run compares. Notes and progress go to notes.
-func (o *benchTuneOptions) run(ctx context.Context, notes io.Writer) (*lab.Comparison, error) {
+func (o *benchTuneOptions) run(ctx context.Context, notes io.Writer) (*searches.Comparison, error) {
 	in, err := o.replay.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (o *benchTuneOptions) run(ctx context.Context, notes io.Writer) (*lab.Compa
 	line := newProgressLine(notes)
 	defer line.clear()
 	o.compare.Progress = func(done, of int) { line.show("search %d of %d", done, of) }
-	return lab.Compare(ctx, replay.Options{
+	return searches.Compare(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Cluster: o.replay.cluster, Scheduler: in.scheduler,
 		Goal: round.Minimise(o.round.objective), Settings: o.round.seeded(o.replay.seed),
 		Generate: o.round.method, Simulate: in.options,
@@ -122,7 +122,7 @@ func (o *benchTuneOptions) run(ctx context.Context, notes io.Writer) (*lab.Compa
 
 func searchNames() []string {
 	var out []string
-	for _, s := range lab.Searches() {
+	for _, s := range searches.Searches() {
 		out = append(out, s[0])
 	}
 	return out
@@ -130,13 +130,13 @@ func searchNames() []string {
 
 func searchList() string {
 	var b strings.Builder
-	for _, s := range lab.Searches() {
+	for _, s := range searches.Searches() {
 		fmt.Fprintf(&b, "  %-10s %s\n", s[0], s[1])
 	}
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func printComparison(w io.Writer, r *lab.Comparison) error {
+func printComparison(w io.Writer, r *searches.Comparison) error {
 	limit := plural(r.Budget, "evaluation")
 	if r.TimeS > 0 {
 		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/lab"
+	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 )
@@ -21,7 +21,7 @@ type trainingFlags struct {
 	replay   replayFlags
 	tune     tuneFlags
 	config   configFlag
-	training lab.TrainingOptions // with the incumbent after check
+	training dataset.TrainingOptions // with the incumbent after check
 }
 
 func (f *trainingFlags) add(cmd *cobra.Command) {
@@ -58,7 +58,7 @@ func (f *trainingFlags) check() error {
 }
 
 // train measures configurations. Notes and progress go to notes.
-func (f *trainingFlags) train(ctx context.Context, notes io.Writer) (*lab.Training, error) {
+func (f *trainingFlags) train(ctx context.Context, notes io.Writer) (*dataset.Training, error) {
 	in, err := f.replay.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (f *trainingFlags) train(ctx context.Context, notes io.Writer) (*lab.Traini
 	defer line.clear()
 	t := f.training
 	t.Progress = func(done, of int) { line.show("configuration %d of %d", done, of) }
-	return lab.Train(ctx, replay.Options{
+	return dataset.Train(ctx, replay.Options{
 		Trace: in.trace, From: in.from, To: in.to, Cluster: f.replay.cluster, Scheduler: in.scheduler,
 		Goal: round.Minimise(f.tune.objective), Settings: f.tune.seeded(f.replay.seed), Simulate: in.options,
 	}, t)

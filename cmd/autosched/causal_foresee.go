@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
-	"github.com/autosched/autosched/lab"
 )
 
 // foreseeOptions are the flags of causal foresee.
@@ -80,8 +80,8 @@ func (o *foreseeOptions) check() error {
 }
 
 // run measures or reads a training set, learns from it and predicts.
-func (o *foreseeOptions) run(cmd *cobra.Command) (*lab.Foresight, error) {
-	var set *lab.Training
+func (o *foreseeOptions) run(cmd *cobra.Command) (*dataset.Foresight, error) {
+	var set *dataset.Training
 	var err error
 	if o.data != "" {
 		set, err = readTraining(cmd, o.data, o.tiers)
@@ -96,7 +96,7 @@ func (o *foreseeOptions) run(cmd *cobra.Command) (*lab.Foresight, error) {
 }
 
 // readTraining reads what 'causal dataset' wrote.
-func readTraining(cmd *cobra.Command, data, tiers string) (*lab.Training, error) {
+func readTraining(cmd *cobra.Command, data, tiers string) (*dataset.Training, error) {
 	spec, err := readTiers(tiers)
 	if err != nil {
 		return nil, fmt.Errorf("--tiers: %w", err)
@@ -105,14 +105,14 @@ func readTraining(cmd *cobra.Command, data, tiers string) (*lab.Training, error)
 	if err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}
-	set, err := lab.NewTraining(t, spec)
+	set, err := dataset.NewTraining(t, spec)
 	if err != nil {
 		return nil, fmt.Errorf("--data: %s: %w", data, err)
 	}
 	return set, nil
 }
 
-func printForesight(w io.Writer, scheduler string, f *lab.Foresight) error {
+func printForesight(w io.Writer, scheduler string, f *dataset.Foresight) error {
 	fmt.Fprintf(w, "%s, %s: learnt from %d rows of %d pieces (graph of %d edges), judged on %d rows of %d later "+
 		"pieces\n\n", scheduler, f.Objective, f.TrainRows, f.TrainSegments, f.Edges, f.TestRows, f.TestSegments)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -125,7 +125,7 @@ func printForesight(w io.Writer, scheduler string, f *lab.Foresight) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	tries := func(t lab.Tries) {
+	tries := func(t dataset.Tries) {
 		fmt.Fprintf(w, "To come within 1 %% of a piece's best, %.1f of its configurations are measured in the model's "+
 			"order, %.1f at random; the best of three is %.1f %% and %.1f %% above it\n", t.Model, t.Random,
 			100*(t.ModelOf-1), 100*(t.RandomOf-1))

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/futures"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/lab"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -25,7 +25,7 @@ import (
 type generateOptions struct {
 	trace, at, method, out string
 	how                    readFlags
-	futures                lab.FuturesOptions // without the instant
+	futures                futures.FuturesOptions // without the instant
 	json                   bool
 }
 
@@ -100,8 +100,8 @@ func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateRe
 	}
 	options := o.futures
 	options.At, options.Memory = at, round.ArrivalMemory
-	f, err := lab.DrawFutures(ctx, w, options)
-	if errors.Is(err, lab.ErrNoPast) {
+	f, err := futures.DrawFutures(ctx, w, options)
+	if errors.Is(err, futures.ErrNoPast) {
 		return nil, usageError{fmt.Errorf("--at (%s): no job of %s was submitted before", o.at, w.Name())}
 	}
 	if err != nil {
@@ -118,7 +118,7 @@ func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateRe
 }
 
 // writeFutures writes a trace of each future and returns the names of the files.
-func writeFutures(dir string, f *lab.Futures) ([]string, error) {
+func writeFutures(dir string, f *futures.Futures) ([]string, error) {
 	if err := os.MkdirAll(filepath.Clean(dir), 0o755); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
@@ -144,7 +144,7 @@ type generateReport struct {
 	At        string  `json:"at"`
 	HorizonS  float64 `json:"horizon_s"`
 	Method    string  `json:"method"`
-	*lab.Futures
+	*futures.Futures
 	Files []string `json:"files,omitempty"`
 }
 
@@ -153,7 +153,7 @@ func (r *generateReport) print(w io.Writer) error {
 		r.Active, units.Duration(r.HorizonS), r.Method)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "future\tremaining GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
-	row := func(name string, f *lab.Future) {
+	row := func(name string, f *futures.Future) {
 		fmt.Fprintf(t, "%s\t%.0f\t%d\t%d\t%.0f\t%.0f\t\n", name, f.LeftGPUHours, f.Arrivals, f.Batches, f.GPUHours,
 			f.MedianS)
 	}

@@ -50,6 +50,8 @@ type layer struct {
 var layers = []layer{
 	{"cmd", 7, []string{"*"}},
 	{"examples", 7, []string{"*"}},
+	// Experiments import everything; nothing of the product imports them (forbidden).
+	{"lab", 8, []string{"*"}},
 	{"api/autosched/v1", 0, nil},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
@@ -68,8 +70,8 @@ var layers = []layer{
 		"search", "search/effects", "rollout", "round", "energy", "simulator", "space", "workload", "internal/certs",
 		"internal/cputime"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
-	{"lab", 6, []string{"replay", "round", "schedulers", "study", "search", "generation", "causal", "simulator", "space",
-		"workload", "internal"}},
+	{"causal/dataset", 6, []string{"replay", "round", "search", "search/prune", "causal", "causal/model",
+		"schedulers", "space", "workload", "internal/stats"}},
 	{"replay", 5, []string{"rollout", "round", "fidelity", "schedulers", "search", "generation", "simulator", "space",
 		"workload", "internal"}},
 	// The keepers, which the service runs beside the controller. Tests of the controller use the store.
@@ -94,6 +96,7 @@ var layers = []layer{
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},
 	{"search", 3, []string{"space", "internal/trees", "internal/rng", "internal/stats"}},
+	{"generation/futures", 3, []string{"generation", "generation/durations", "workload"}},
 	{"generation", 3, []string{"workload", "internal/trees", "internal/rng", "internal/stats", "internal/pq"}},
 	{"simulator", 2, []string{"workload", "internal/stats"}},
 	{"causal/render", 2, []string{"causal", "internal/chart", "internal/rng"}},
@@ -114,7 +117,7 @@ var layers = []layer{
 const testHelpers = "internal/testshared"
 
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "schedulers/internal/peers", "schedulers/internal/tryout"}
+var testOnly = []string{testHelpers, "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}
@@ -133,6 +136,9 @@ var private = []struct {
 
 // generated matches the line by which the go command recognises generated files.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// bench matches the commands that run experiments.
+var bench = regexp.MustCompile(`^cmd/autosched/bench_\w+\.go$`)
 
 // Check reads every file of the repository and returns the violations, in path
 // order.
@@ -263,7 +269,7 @@ func (c *checker) source(p string, data []byte) {
 			continue
 		}
 		to, ours := inModule(to)
-		if ours && !here.mayImport(to, kind) {
+		if ours && (!here.mayImport(to, kind) || within(to, "lab") && !within(dir, "lab") && !bench.MatchString(p)) {
 			c.add(p, "%s may not import %s (see internal/arch)", here.dir, to)
 		}
 	}
