@@ -80,15 +80,15 @@ func ignoreOutput(m protoreflect.Message) {
 	of.within(m, "", func(in protoreflect.Message, _ string) { ignoreOutput(in) })
 }
 
-// addMissing adds what a request has to have and lacks.
-func (v *violations) addMissing(m protoreflect.Message, at string) {
+// addMissing adds a violation for each required field that a message lacks.
+func addMissing(v *violations, m protoreflect.Message, at string) {
 	of := behaviorOf(m.Descriptor())
 	for _, field := range of.required {
 		if !m.Has(field) {
 			v.add(at+string(field.Name()), "is required%s", choices(field.Enum()))
 		}
 	}
-	of.within(m, at, func(in protoreflect.Message, at string) { v.addMissing(in, at+".") })
+	of.within(m, at, func(in protoreflect.Message, at string) { addMissing(v, in, at+".") })
 }
 
 // choices are the values of an enum as the end of a sentence.
@@ -121,7 +121,7 @@ func missing(req proto.Message) (v violations) {
 			v.add("parent", "is required")
 		}
 	default:
-		v.addMissing(req.ProtoReflect(), "")
+		addMissing(&v, req.ProtoReflect(), "")
 	}
 	return v
 }

@@ -110,7 +110,7 @@ func toStatus(err error) error {
 	}
 	var bad violations
 	if errors.As(err, &bad) {
-		return bad.status()
+		return violationStatus(bad)
 	}
 	var beyond *quotaError
 	if errors.As(err, &beyond) {
@@ -203,7 +203,8 @@ const (
 	maxTexts       = 1536 // bytes of all; they stand in the message and in the details
 )
 
-func (v violations) status() error {
+// violationStatus converts violations to InvalidArgument.
+func violationStatus(v violations) error {
 	var first violations
 	size := 0
 	for _, one := range v[:min(len(v), maxViolations)] {

@@ -58,13 +58,13 @@ func FuzzRegistration(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	s := &Server{builtins: []controller.Builtin{testBuiltin}}
+	s := &Server{registrar: registrar{builtins: []controller.Builtin{testBuiltin}}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CreateSchedulerRequest
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		reg, err := s.registration(&m)
+		reg, err := s.registrar.registration(&m)
 		if err != nil {
 			return
 		}
@@ -78,7 +78,7 @@ func FuzzRegistration(f *testing.F) {
 		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
 		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
 			sp).GetSpec()
-		if _, err := s.registration(again); err != nil {
+		if _, err := s.registrar.registration(again); err != nil {
 			t.Fatalf("what the service answers does not register: %v", err)
 		}
 	})
@@ -141,8 +141,8 @@ func FuzzAcknowledgement(f *testing.F) {
 
 // FuzzUpdate: an update that passes leaves a scheduler whose specification registers.
 func FuzzUpdate(f *testing.F) {
-	s := &Server{builtins: []controller.Builtin{testBuiltin}}
-	reg, err := s.registration(request("s", pb.SchedulerSpec_AUTO))
+	s := &Server{registrar: registrar{builtins: []controller.Builtin{testBuiltin}}}
+	reg, err := s.registrar.registration(request("s", pb.SchedulerSpec_AUTO))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func FuzzUpdate(f *testing.F) {
 			return
 		}
 		c := controller.Scheduler{Registration: reg}
-		if s.applyUpdate(&c, &m) != nil {
+		if s.registrar.applyUpdate(&c, &m) != nil {
 			return
 		}
 		sp, err := space.New(c.Params, c.Rules)
@@ -169,7 +169,7 @@ func FuzzUpdate(f *testing.F) {
 		}
 		again := request("s", pb.SchedulerSpec_AUTO)
 		again.Scheduler.Spec = schedulerToProto(c, controller.Status{}, sp).GetSpec()
-		if _, err := s.registration(again); err != nil {
+		if _, err := s.registrar.registration(again); err != nil {
 			t.Fatalf("what the update leaves does not register: %v", err)
 		}
 	})

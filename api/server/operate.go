@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -32,76 +33,57 @@ func matches(etag, present string) error {
 	return nil
 }
 
-// updates are the fields that UpdateScheduler may change, in the order in which
-// errors list them.
-var updates = []struct {
-	path string
-	copy func(to, from *controller.Scheduler)
-}{
-	{"display_name", func(to, from *controller.Scheduler) { to.DisplayName = from.DisplayName }},
-	{"labels", func(to, from *controller.Scheduler) { to.Labels = from.Labels }},
-	{"annotations", func(to, from *controller.Scheduler) { to.Annotations = from.Annotations }},
-	{parametersPath, func(to, from *controller.Scheduler) { to.Params, to.Rules = from.Params, from.Rules }},
-	{constraintsPath, func(to, from *controller.Scheduler) { to.Params, to.Rules = from.Params, from.Rules }},
-	{clusterPath, func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
-	{clusterPath + ".nodes", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
-	{clusterPath + ".gpus_per_node", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
-	{clusterPath + ".description", func(to, from *controller.Scheduler) { to.Cluster = from.Cluster }},
-	{"spec.mode", func(to, from *controller.Scheduler) { to.Mode = from.Mode }},
-	{"spec.objective", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
-	{"spec.objective.metric_id", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
-	{"spec.objective.goal", func(to, from *controller.Scheduler) { to.Objective = from.Objective }},
-	{"spec.rollout", func(to, from *controller.Scheduler) { to.Policy = from.Policy }},
-	{"spec.rollout.update_interval", func(to, from *controller.Scheduler) {
-		to.Policy.UpdateInterval = from.Policy.UpdateInterval
-	}},
-	{"spec.rollout.min_controllable_ratio", func(to, from *controller.Scheduler) {
-		to.Policy.MinRatio = from.Policy.MinRatio
-	}},
-	{"spec.rollout.min_gain", func(to, from *controller.Scheduler) { to.Policy.MinGain = from.Policy.MinGain }},
-	{"spec.rollout.change_price", func(to, from *controller.Scheduler) {
-		to.Policy.ChangePrice = from.Policy.ChangePrice
-	}},
-	{"spec.rollout.dwell", func(to, from *controller.Scheduler) { to.Policy.Dwell = from.Policy.Dwell }},
-	{"spec.rollout.allowed_lateness", func(to, from *controller.Scheduler) {
-		to.Policy.AllowedLateness = from.Policy.AllowedLateness
-	}},
-	{"spec.rollout.acknowledge_deadline", func(to, from *controller.Scheduler) {
-		to.Policy.AckDeadline = from.Policy.AckDeadline
-	}},
-	{"spec.rollout.guard", func(to, from *controller.Scheduler) { to.Policy.Guard = from.Policy.Guard }},
-	{"spec.rollout.horizon", func(to, from *controller.Scheduler) { to.Policy.Horizon = from.Policy.Horizon }},
-	{"spec.rollout.futures", func(to, from *controller.Scheduler) { to.Policy.Futures = from.Policy.Futures }},
-	{"spec.rollout.trial_budget", func(to, from *controller.Scheduler) { to.Policy.Budget = from.Policy.Budget }},
-	{"spec.rollout.seed", func(to, from *controller.Scheduler) { to.Policy.Seed = from.Policy.Seed }},
-	{"spec.rollout.max_changes_per_day", func(to, from *controller.Scheduler) {
-		to.Policy.Limits.ChangesPerDay = from.Policy.Limits.ChangesPerDay
-	}},
-	{"spec.rollout.flap_window", func(to, from *controller.Scheduler) {
-		to.Policy.Limits.FlapWindow = from.Policy.Limits.FlapWindow
-	}},
-	{"spec.rollout.rollback_hold", func(to, from *controller.Scheduler) {
-		to.Policy.Limits.RollbackHold = from.Policy.Limits.RollbackHold
-	}},
-	{"spec.rollout.quiet_hours", func(to, from *controller.Scheduler) {
-		to.Policy.Limits.QuietHours = from.Policy.Limits.QuietHours
-	}},
-	{"spec.rollout.canary", func(to, from *controller.Scheduler) {
-		to.Policy.Waves.Canary = from.Policy.Waves.Canary
-	}},
-	{"spec.rollout.wave_share", func(to, from *controller.Scheduler) {
-		to.Policy.Waves.Share = from.Policy.Waves.Share
-	}},
-	{"spec.rollout.soak_time", func(to, from *controller.Scheduler) {
-		to.Policy.Waves.Soak = from.Policy.Waves.Soak
-	}},
-	{"spec.rollout.weight", func(to, from *controller.Scheduler) { to.Policy.Weight = from.Policy.Weight }},
-	{"spec.simulation", func(to, from *controller.Scheduler) { to.Simulation = from.Simulation }},
-	{"spec.simulation.max_preemptions", func(to, from *controller.Scheduler) {
-		to.Simulation.MaxPreemptions = from.Simulation.MaxPreemptions
-	}},
-	{"spec.simulation.min_run", func(to, from *controller.Scheduler) { to.Simulation.MinRun = from.Simulation.MinRun }},
-	{"spec.simulation.models", func(to, from *controller.Scheduler) { to.Simulation.Models = from.Simulation.Models }},
+// updatable is a field that UpdateScheduler may change.
+type updatable struct {
+	path  string // in the request
+	field any    // a pointer to it in a scheduler
+}
+
+// updates returns the fields that UpdateScheduler may change of s, in the order in which errors list them.
+func updates(s *controller.Scheduler) []updatable {
+	p, limits, waves := &s.Policy, &s.Policy.Limits, &s.Policy.Waves
+	return []updatable{
+		{"display_name", &s.DisplayName},
+		{"labels", &s.Labels},
+		{"annotations", &s.Annotations},
+		{parametersPath, &s.Params},
+		{parametersPath, &s.Rules},
+		{constraintsPath, &s.Params},
+		{constraintsPath, &s.Rules},
+		{clusterPath, &s.Cluster},
+		{clusterPath + ".nodes", &s.Cluster},
+		{clusterPath + ".gpus_per_node", &s.Cluster},
+		{clusterPath + ".description", &s.Cluster},
+		{"spec.mode", &s.Mode},
+		{"spec.objective", &s.Objective},
+		{"spec.objective.metric_id", &s.Objective},
+		{"spec.objective.goal", &s.Objective},
+		{"spec.rollout", p},
+		{"spec.rollout.update_interval", &p.UpdateInterval},
+		{"spec.rollout.min_controllable_ratio", &p.MinRatio},
+		{"spec.rollout.min_gain", &p.MinGain},
+		{"spec.rollout.change_price", &p.ChangePrice},
+		{"spec.rollout.dwell", &p.Dwell},
+		{"spec.rollout.allowed_lateness", &p.AllowedLateness},
+		{"spec.rollout.acknowledge_deadline", &p.AckDeadline},
+		{"spec.rollout.guard", &p.Guard},
+		{"spec.rollout.horizon", &p.Horizon},
+		{"spec.rollout.futures", &p.Futures},
+		{"spec.rollout.trial_budget", &p.Budget},
+		{"spec.rollout.seed", &p.Seed},
+		{"spec.rollout.max_changes_per_day", &limits.ChangesPerDay},
+		{"spec.rollout.flap_window", &limits.FlapWindow},
+		{"spec.rollout.rollback_hold", &limits.RollbackHold},
+		{"spec.rollout.quiet_hours", &limits.QuietHours},
+		{"spec.rollout.canary", &waves.Canary},
+		{"spec.rollout.wave_share", &waves.Share},
+		{"spec.rollout.soak_time", &waves.Soak},
+		{"spec.rollout.weight", &p.Weight},
+		{"spec.simulation", &s.Simulation},
+		{"spec.simulation.max_preemptions", &s.Simulation.MaxPreemptions},
+		{"spec.simulation.min_run", &s.Simulation.MinRun},
+		{"spec.simulation.models", &s.Simulation.Models},
+	}
 }
 
 const (
@@ -111,7 +93,7 @@ const (
 )
 
 // respec is the space and the cluster that a mask asks for: what it does not name stays.
-func (s *Server) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequest, found *violations) {
+func (r *registrar) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequest, found *violations) {
 	names := func(path string) bool {
 		return slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(p string) bool {
 			return p == path || path == clusterPath && strings.HasPrefix(p, clusterPath+".")
@@ -124,11 +106,11 @@ func (s *Server) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequ
 	if !names(parametersPath) && !names(constraintsPath) {
 		return
 	}
-	b := s.builtin(c.Type)
+	b := r.builtin(c.Type)
 	if b == nil && c.Type != controller.External {
 		found.add("scheduler."+parametersPath,
 			"this version does not have %q: register the scheduler as one of %s", c.Type,
-			strings.Join(s.builtinNames(), ", "))
+			strings.Join(r.builtinNames(), ", "))
 		return
 	}
 	asked := &pb.SchedulerSpec{Parameters: spec.GetParameters(), Constraints: spec.GetConstraints()}
@@ -202,16 +184,20 @@ func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerReq
 		if err := matches(req.GetScheduler().GetEtag(), s.schedulerEtag(c)); err != nil {
 			return err
 		}
-		return s.applyUpdate(c, req)
+		return s.registrar.applyUpdate(c, req)
 	})
 }
 
 // applyUpdate changes what the mask names, unless a field of it makes no sense.
-func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerRequest) error {
+func (r *registrar) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerRequest) error {
 	var v violations
+	asked := controller.Scheduler{}
+	to, from := updates(c), updates(&asked)
 	var paths []string
-	for _, u := range updates {
-		paths = append(paths, u.path)
+	for _, u := range to {
+		if !slices.Contains(paths, u.path) {
+			paths = append(paths, u.path)
+		}
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		req = proto.Clone(req).(*pb.UpdateSchedulerRequest)
@@ -223,28 +209,27 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	// All fields are read; violations count only where the mask names the field.
 	var found violations
 	spec := req.GetScheduler().GetSpec()
-	asked := controller.Scheduler{}
 	asked.DisplayName = req.GetScheduler().GetDisplayName()
 	checkDisplayName("scheduler.display_name", asked.DisplayName, &found)
 	asked.Labels, asked.Annotations = labelsFromProto(req.GetScheduler(), &found)
-	s.respec(&asked, c, req, &found)
+	r.respec(&asked, c, req, &found)
 	asked.Mode = modeFromProto(spec, &found)
 	asked.Policy = policyFromProto(spec.GetRollout(), &found)
-	asked.Simulation = s.simulationFromProto(spec.GetSimulation(), &found)
+	asked.Simulation = r.simulationFromProto(spec.GetSimulation(), &found)
 	if c.Type == controller.External {
 		asked.Objective = metricFromProto(spec, &found)
 		checkExternal(spec, &found)
-	} else if b := s.builtin(c.Type); b != nil {
+	} else if b := r.builtin(c.Type); b != nil {
 		asked.Objective = objectiveFromProto(spec, &found)
 	} else { // registered by a version that had it
 		asked.Objective = spec.GetObjective().GetMetricId() + spec.GetObjective().GetGoal()
 	}
 	for _, path := range req.GetUpdateMask().GetPaths() {
 		known := isOutput(req.GetScheduler(), path) // changes nothing
-		for _, u := range updates {
+		for i, u := range to {
 			if u.path == path {
 				known = true
-				u.copy(c, &asked)
+				reflect.ValueOf(u.field).Elem().Set(reflect.ValueOf(from[i].field).Elem())
 			}
 		}
 		if !known {
@@ -269,7 +254,7 @@ func (s *Server) applyUpdate(c *controller.Scheduler, req *pb.UpdateSchedulerReq
 	if len(v) == 0 && slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(path string) bool {
 		return strings.HasPrefix(path, "spec.objective") || strings.HasPrefix(path, clusterPath)
 	}) && c.Type != controller.External {
-		s.checkEnergy(c.Objective, c.Cluster, &v)
+		r.addEnergy(c.Objective, c.Cluster, &v)
 	}
 	return v.err()
 }

@@ -48,17 +48,26 @@ func checkCost(p *controller.Policy, v *violations) {
 	}
 }
 
+// registrar reads requests that register or update a scheduler.
+type registrar struct {
+	builtins []controller.Builtin // that can be registered
+	// simulation is recorded for registrations that name none.
+	simulation controller.Simulation
+	// checkEnergy refuses an objective that counts energy on a cluster without a power model; nil refuses none.
+	checkEnergy func(objective string, c workload.Cluster) error
+}
+
 // registration checks a registration as a whole and converts it: the built-in
 // scheduler narrowed by the request. The error names every bad field.
-func (s *Server) registration(req *pb.CreateSchedulerRequest) (controller.Registration, error) {
-	reg, v := s.registered(req)
+func (r *registrar) registration(req *pb.CreateSchedulerRequest) (controller.Registration, error) {
+	reg, v := r.registered(req)
 	if len(v) == 0 {
-		v.addMissing(req.ProtoReflect(), "")
+		addMissing(&v, req.ProtoReflect(), "")
 	}
 	return reg, v.err()
 }
 
-func (s *Server) registered(req *pb.CreateSchedulerRequest) (reg controller.Registration, v violations) {
+func (r *registrar) registered(req *pb.CreateSchedulerRequest) (reg controller.Registration, v violations) {
 	sched, spec := req.GetScheduler(), req.GetScheduler().GetSpec()
 	reg = controller.Registration{
 		ID: req.GetSchedulerId(), DisplayName: sched.GetDisplayName(), Type: spec.GetSchedulerType(),
@@ -75,41 +84,56 @@ func (s *Server) registered(req *pb.CreateSchedulerRequest) (reg controller.Regi
 	reg.Cluster = clusterFromProto(spec.GetCluster(), &v)
 	reg.Policy = policyFromProto(spec.GetRollout(), &v)
 	checkCost(&reg.Policy, &v)
-	reg.Simulation = s.simulationFromProto(spec.GetSimulation(), &v)
+	reg.Simulation = r.simulationFromProto(spec.GetSimulation(), &v)
 	if reg.Type == controller.External {
 		externalFromProto(spec, &reg, &v)
 		return reg, v
 	}
-	builtin := s.builtin(reg.Type)
+	builtin := r.builtin(reg.Type)
 	if builtin == nil {
 		v.add("scheduler.spec.scheduler_type", "%q is not known: want one of %s, or %s for a scheduler that is not "+
-			"simulated", reg.Type, strings.Join(s.builtinNames(), ", "), controller.External)
+			"simulated", reg.Type, strings.Join(r.builtinNames(), ", "), controller.External)
 		return reg, v
 	}
 	reg.Objective = objectiveFromProto(spec, &v)
 	reg.Params, reg.Rules = narrow(builtin, spec, &v)
 	if len(v) == 0 {
-		s.checkEnergy(reg.Objective, reg.Cluster, &v)
+		r.addEnergy(reg.Objective, reg.Cluster, &v)
 	}
 	return reg, v
 }
 
-// checkEnergy refuses an objective that counts energy where the service cannot. Without a service, that is for the
-// service to say.
-func (s *Server) checkEnergy(objective string, c workload.Cluster, v *violations) {
-	if s.service == nil {
+func (r *registrar) addEnergy(objective string, c workload.Cluster, v *violations) {
+	if r.checkEnergy == nil {
 		return
 	}
-	if err := s.service.CheckEnergy(objective, c); err != nil {
+	if err := r.checkEnergy(objective, c); err != nil {
 		v.add("scheduler.spec.objective", "%v", err)
 	}
+}
+
+func (r *registrar) builtin(name string) *controller.Builtin {
+	for i := range r.builtins {
+		if r.builtins[i].Name == name {
+			return &r.builtins[i]
+		}
+	}
+	return nil
+}
+
+func (r *registrar) builtinNames() []string {
+	names := make([]string, len(r.builtins))
+	for i := range r.builtins {
+		names[i] = r.builtins[i].Name
+	}
+	return names
 }
 
 // CheckRegistration checks a registration as CreateScheduler does, without a
 // service, and returns the space it asks for. Its error is a [space.Violations].
 func CheckRegistration(builtins []controller.Builtin, req *pb.CreateSchedulerRequest) (*space.Space, error) {
-	s := &Server{builtins: builtins}
-	reg, err := s.registration(req)
+	r := registrar{builtins: builtins}
+	reg, err := r.registration(req)
 	var bad violations
 	if errors.As(err, &bad) {
 		var v space.Violations

@@ -101,8 +101,7 @@ type Server struct {
 	workloads  *workloads.Keeper
 	now        func() time.Time
 	evaluators map[string]Evaluator
-	builtins   []controller.Builtin
-	simulated  controller.Simulation
+	registrar  registrar
 	pollAfter  time.Duration
 	jitter     func(below time.Duration) time.Duration
 	log        *slog.Logger
@@ -151,7 +150,7 @@ func New(o Options) *Server {
 		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, reports: o.Reports,
 		workloads:  o.Workloads,
 		evaluators: o.Evaluators, now: o.Now,
-		builtins: o.Builtins, simulated: o.Simulation,
+		registrar: registrar{o.Builtins, o.Simulation, o.Service.CheckEnergy},
 		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
@@ -305,23 +304,6 @@ func (s *Server) Shutdown(ctx context.Context) {
 		s.grpc.Stop()
 		<-done
 	}
-}
-
-func (s *Server) builtin(name string) *controller.Builtin {
-	for i := range s.builtins {
-		if s.builtins[i].Name == name {
-			return &s.builtins[i]
-		}
-	}
-	return nil
-}
-
-func (s *Server) builtinNames() []string {
-	names := make([]string, len(s.builtins))
-	for i := range s.builtins {
-		names[i] = s.builtins[i].Name
-	}
-	return names
 }
 
 // recoverUnary keeps a handler's panic from ending the process.

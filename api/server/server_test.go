@@ -670,7 +670,7 @@ func TestErrorsAreSmall(t *testing.T) {
 		bad.add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))
 	}
 	for _, v := range []violations{bad, bad[1000:], bad[:1], bad[10:11]} {
-		st, _ := status.FromError(v.status())
+		st, _ := status.FromError(violationStatus(v))
 		data, err := proto.Marshal(st.Proto())
 		if err != nil || len(data) == 0 || len(data) > 5000 {
 			t.Errorf("%d violations are %d bytes: %v", len(v), len(data), err)

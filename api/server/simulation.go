@@ -15,10 +15,10 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// simulationFromProto is Options.Simulation if p is nil.
-func (s *Server) simulationFromProto(p *pb.Simulation, v *violations) controller.Simulation {
+// simulationFromProto reads a simulation, the registrar's if p is nil.
+func (r *registrar) simulationFromProto(p *pb.Simulation, v *violations) controller.Simulation {
 	if p == nil {
-		return s.simulated
+		return r.simulation
 	}
 	const at = "scheduler.spec.simulation."
 	out := controller.Simulation{MaxPreemptions: int(p.GetMaxPreemptions())}

@@ -24,7 +24,7 @@ import (
 
 // CreateScheduler registers a scheduler.
 func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
-	reg, err := s.registration(req)
+	reg, err := s.registrar.registration(req)
 	if err != nil {
 		return nil, err
 	}
