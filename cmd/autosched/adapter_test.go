@@ -345,7 +345,7 @@ func TestAdapterListens(t *testing.T) {
 	ended := make(chan int)
 	go func() {
 		var out lockedBuffer
-		ended <- run(ctx, slices.Concat(adapter, pair, []string{"--listen", calls, "--client-ca", of("ca.pem"),
+		ended <- run(ctx, newRootCmd(), slices.Concat(adapter, pair, []string{"--listen", calls, "--client-ca", of("ca.pem"),
 			"--roles", of("roles.yaml")}), &out, &out)
 	}()
 	defer func() {

@@ -12,3 +12,12 @@ func newBenchCmd() *cobra.Command {
 		newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd())
 	return cmd
 }
+
+// benchCompletions are values of flags of the benchmarks, for shells.
+func benchCompletions() map[string]complete {
+	return map[string]complete{
+		"bench samplers":   listOf(append(samplerNames(), "all")...),
+		"bench objectives": listOf(objectiveNames()...),
+		"bench searches":   listOf(searchNames()...),
+	}
+}

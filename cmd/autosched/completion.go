@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -130,13 +129,9 @@ func registered(f *clientFlags) complete {
 	}
 }
 
-// values completes flags by name. A command whose flag means something else
+// values completes flags of all programs by name. A command whose flag means something else
 // registers its own.
 func values() map[string]complete {
-	var methods []string
-	for _, m := range replay.Methods() {
-		methods = append(methods, m[0])
-	}
 	var formats []string
 	for _, f := range trace.Formats {
 		formats = append(formats, f.Name)
@@ -155,27 +150,13 @@ func values() map[string]complete {
 		"state":        oneOf("applied", "rejected", "failed"),
 		"shift":        oneOf("weeks"),
 		"vc":           oneOf("auto"),
-
-		"evaluate methods": listOf(methods...),
-
-		"serve log-format":    oneOf("text", "json"),
-		"serve log-level":     oneOf(logLevels...),
-		"certs scheduler":     cobra.NoFileCompletions,
-		"compare schedulers":  listOf(schedulers.Names()...),
-		"compare row":         completeRow,
-		"forecast methods":    listOf(append(forecastNames(), "all")...),
-		"predict methods":     listOf(append(methodNames(), "all")...),
-		"bench samplers":      listOf(append(samplerNames(), "all")...),
-		"bench objectives":    listOf(objectiveNames()...),
-		"bench searches":      listOf(searchNames()...),
-		"telemetry scheduler": cobra.NoFileCompletions,
-		"telemetry format":    oneOf(telemetryFormatNames()...),
 	}
 }
 
-// completeValues registers the completion of all flags with known values.
-func completeValues(root *cobra.Command) {
-	known := values()
+// completeValues registers the completion of all flags with known values. A key of known is a flag, or a command of
+// the top and a flag.
+func completeValues(root *cobra.Command, known map[string]complete) {
+	common := values()
 	var visit func(top string, cmd *cobra.Command)
 	visit = func(top string, cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -184,7 +165,7 @@ func completeValues(root *cobra.Command) {
 			}
 			by, ok := known[top+" "+f.Name]
 			if !ok {
-				by = known[f.Name]
+				by = common[f.Name]
 			}
 			switch {
 			case by != nil:

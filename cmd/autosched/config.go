@@ -51,7 +51,7 @@ scheduler's acknowledgement: by default the one the scheduler should run now.`,
 				return usageError{fmt.Errorf("--revision: %d is negative", revision)}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				got, err := c.configuration(ctx, name, revision)
+				got, err := getConfiguration(ctx, c, name, revision)
 				if err != nil {
 					return err
 				}
@@ -73,8 +73,8 @@ func revisionName(scheduler string, revision int64) string {
 	return fmt.Sprintf("%s/configurations/%d", scheduler, revision)
 }
 
-// configuration is a revision of a scheduler, 0 for the current one.
-func (c *client) configuration(ctx context.Context, scheduler string, revision int64) (*pb.Configuration, error) {
+// getConfiguration is a revision of a scheduler, 0 for the current one.
+func getConfiguration(ctx context.Context, c *client, scheduler string, revision int64) (*pb.Configuration, error) {
 	if revision > 0 {
 		return c.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: revisionName(scheduler, revision)})
 	}

@@ -63,7 +63,7 @@ configuration of a round that adopted nothing, too.`,
 				if err != nil {
 					return err
 				}
-				words, err := c.amounts(ctx, name)
+				words, err := getAmounts(ctx, c, name)
 				if err != nil {
 					return err
 				}

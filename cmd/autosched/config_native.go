@@ -33,7 +33,7 @@ otherwise by parameter. 'autosched adapter file' writes the same.`,
 				return usageError{fmt.Errorf("--revision: %d is negative", revision)}
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				form, got, values, err := c.native(ctx, name, revision)
+				form, got, values, err := getNative(ctx, c, name, revision)
 				if err != nil {
 					return err
 				}
@@ -55,15 +55,15 @@ otherwise by parameter. 'autosched adapter file' writes the same.`,
 	return cmd
 }
 
-// native is a revision of a scheduler, 0 for the current one, with its values, and the form of the scheduler's
+// getNative is a revision of a scheduler, 0 for the current one, with its values, and the form of the scheduler's
 // configuration file.
-func (c *client) native(ctx context.Context, name string, revision int64) (native.Form, *pb.Configuration, space.Values,
-	error) {
+func getNative(ctx context.Context, c *client, name string, revision int64) (native.Form, *pb.Configuration,
+	space.Values, error) {
 	s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	got, err := c.configuration(ctx, name, revision)
+	got, err := getConfiguration(ctx, c, name, revision)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -103,7 +103,7 @@ standard input. An option that the scheduler does not have is an error.`,
 				return err
 			}
 			return f.about(cmd, args[:1], func(ctx context.Context, c *client, name string) error {
-				form, got, want, err := c.native(ctx, name, revision)
+				form, got, want, err := getNative(ctx, c, name, revision)
 				if err != nil {
 					return err
 				}

@@ -34,7 +34,7 @@ force by hand, --applied acknowledges it, too.`,
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
 				if revision == 0 {
-					if revision, err = c.proposal(ctx, name); err != nil {
+					if revision, err = getProposal(ctx, c, name); err != nil {
 						return err
 					}
 				}
@@ -44,7 +44,7 @@ force by hand, --applied acknowledges it, too.`,
 				if err != nil {
 					return err
 				}
-				return f.offered(ctx, cmd, c, name, got)
+				return printOffer(ctx, f, cmd, c, name, got)
 			})
 		},
 	}
@@ -56,9 +56,9 @@ force by hand, --applied acknowledges it, too.`,
 	return cmd
 }
 
-// proposal is the newest revision that is proposed. There is no older one: a new
+// getProposal is the newest revision that is proposed. There is no older one: a new
 // revision takes the place of a proposal.
-func (c *client) proposal(ctx context.Context, scheduler string) (int64, error) {
+func getProposal(ctx context.Context, c *client, scheduler string) (int64, error) {
 	list, err := c.config.ListConfigurations(ctx, &pb.ListConfigurationsRequest{Parent: scheduler, PageSize: 1})
 	if err != nil {
 		return 0, err
@@ -107,7 +107,7 @@ scheduler pause' stops rounds.`,
 				if err != nil {
 					return err
 				}
-				return f.offered(ctx, cmd, c, name, got)
+				return printOffer(ctx, f, cmd, c, name, got)
 			})
 		},
 	}
@@ -121,8 +121,8 @@ scheduler pause' stops rounds.`,
 	return cmd
 }
 
-// offered prints the configuration that a scheduler should run, or would.
-func (f *clientFlags) offered(ctx context.Context, cmd *cobra.Command, c *client, scheduler string,
+// printOffer prints the configuration that a scheduler should run, or would.
+func printOffer(ctx context.Context, f *clientFlags, cmd *cobra.Command, c *client, scheduler string,
 	offer *pb.Configuration) error {
 	return f.show(cmd, offer, func(w io.Writer) error {
 		s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})

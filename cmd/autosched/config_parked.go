@@ -30,7 +30,7 @@ is rejected.`,
 			}
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
 				if revision == 0 {
-					if revision, err = c.proposal(ctx, name); err != nil {
+					if revision, err = getProposal(ctx, c, name); err != nil {
 						return err
 					}
 				}

@@ -43,7 +43,7 @@ approval, a rollback or a refusal by the scheduler ends the pin.`,
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
 				req.Parent, req.Etag = name, f.etag
 				if len(sets) > 0 {
-					if req.Parameters, err = c.values(ctx, name, sets); err != nil {
+					if req.Parameters, err = parseSets(ctx, c, name, sets); err != nil {
 						return err
 					}
 				}

@@ -101,7 +101,7 @@ check failed.`,
 			running := cmd.Flags().Changed("server")
 			var d diagnosis
 			if o.config != "" {
-				if dir := d.settings(o.config, time.Now()); o.dir == "" && !running {
+				if dir := checkSettings(&d, o.config, time.Now()); o.dir == "" && !running {
 					o.dir = dir
 				}
 			}
@@ -109,12 +109,12 @@ check failed.`,
 			case running && o.dir != "" || !running && o.dir == "" && o.config == "":
 				return usageError{errors.New("want either --dir, of a stopped service, or --server, of a running one")}
 			case running:
-				d.service(cmd.Context(), &o.clientFlags, time.Now)
+				checkService(cmd.Context(), &d, &o.clientFlags, time.Now)
 			case o.dir != "":
 				if _, err := os.Stat(o.dir); o.config != "" && errors.Is(err, os.ErrNotExist) {
 					d.ok("directory", "%s is not there yet: 'autosched serve' makes it", o.dir)
 				} else {
-					d.directory(o.dir, time.Now())
+					checkDirectory(&d, o.dir, time.Now())
 				}
 			}
 			if err := show(cmd.OutOrStdout(), o.json, "diagnosis/v1", &d, d.print); err != nil {
@@ -129,8 +129,8 @@ check failed.`,
 	return cmd
 }
 
-// settings checks a file of settings with the files it names, and returns its directory of data.
-func (d *diagnosis) settings(path string, now time.Time) (dir string) {
+// checkSettings checks a file of settings with the files it names, and returns its directory of data.
+func checkSettings(d *diagnosis, path string, now time.Time) (dir string) {
 	cmd, o := serveCommand()
 	if err := readSettings(path, cmd.Flags()); err != nil {
 		d.fail("settings", "correct it; 'autosched serve --help' lists the keys", "%v", err)
@@ -170,8 +170,8 @@ func (d *diagnosis) settings(path string, now time.Time) (dir string) {
 // maxSkew is how far clocks may differ before it is a fault.
 const maxSkew = 5 * time.Second
 
-// service checks a running service.
-func (d *diagnosis) service(ctx context.Context, f *clientFlags, now func() time.Time) {
+// checkService checks a running service.
+func checkService(ctx context.Context, d *diagnosis, f *clientFlags, now func() time.Time) {
 	var answer *pb.DiagnoseResponse
 	var before, after time.Time
 	err := f.call(ctx, false, func(ctx context.Context, c *client) (err error) {
@@ -204,8 +204,8 @@ func (d *diagnosis) service(ctx context.Context, f *clientFlags, now func() time
 	}
 }
 
-// directory checks a store that no service uses.
-func (d *diagnosis) directory(dir string, now time.Time) {
+// checkDirectory checks a store that no service uses.
+func checkDirectory(d *diagnosis, dir string, now time.Time) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
@@ -229,19 +229,19 @@ func (d *diagnosis) directory(dir string, now time.Time) {
 		d.fail("files", "see that this user may read the directory", "%v", err)
 		return
 	}
-	d.files(dir, r)
-	d.records(r, now)
+	checkFiles(d, dir, r)
+	checkRecords(d, r, now)
 	if head, err := verifyDir(dir, ""); err != nil {
 		d.fail("audit", "see 'autosched audit verify --help'; what follows the record is not to be trusted", "%v", err)
 	} else {
 		d.ok("audit", "%s, unbroken", plural(int(head.Sequence), "record"))
 	}
-	d.disk(dir)
+	checkDisk(d, dir)
 }
 
 const restoreIt = "restore a backup ('autosched restore'), or see docs/service.md#what-a-damaged-store-costs"
 
-func (d *diagnosis) files(dir string, r *store.Report) {
+func checkFiles(d *diagnosis, dir string, r *store.Report) {
 	events := 0
 	for _, f := range r.Files {
 		events += f.Events
@@ -262,8 +262,8 @@ func (d *diagnosis) files(dir string, r *store.Report) {
 	}
 }
 
-// records checks what config.db holds.
-func (d *diagnosis) records(r *store.Report, now time.Time) {
+// checkRecords checks what config.db holds.
+func checkRecords(d *diagnosis, r *store.Report, now time.Time) {
 	latest := time.Time{}
 	for _, s := range r.Schedulers {
 		lost := 0
@@ -283,7 +283,7 @@ func (d *diagnosis) records(r *store.Report, now time.Time) {
 		}
 	}
 	d.ok("schedulers", "%s", plural(len(r.Schedulers), "scheduler"))
-	d.studies(r)
+	checkStudies(d, r)
 	if latest.After(now.Add(maxSkew)) {
 		d.warn("clock", "set this machine's clock", "a record is of %s, and the clock shows %s",
 			latest.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
@@ -292,8 +292,8 @@ func (d *diagnosis) records(r *store.Report, now time.Time) {
 	}
 }
 
-// studies checks studies and their trials.
-func (d *diagnosis) studies(r *store.Report) {
+// checkStudies checks studies and their trials.
+func checkStudies(d *diagnosis, r *store.Report) {
 	read := map[string]bool{}
 	trials := 0
 	for _, s := range r.Studies {
@@ -316,7 +316,7 @@ func (d *diagnosis) studies(r *store.Report) {
 	d.ok("studies", "%d, %s that can be read", len(r.Studies), plural(trials, "trial"))
 }
 
-func (d *diagnosis) disk(dir string) {
+func checkDisk(d *diagnosis, dir string) {
 	free, size, err := store.Space(dir)
 	text := fmt.Sprintf("%d of %d MiB are free", free>>20, size>>20)
 	switch state := server.DiskState(free); {

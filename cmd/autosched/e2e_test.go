@@ -145,7 +145,7 @@ func TestEndToEnd(t *testing.T) {
 // command runs a command line as a user would.
 func command(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(context.Background(), args, &out, &errs)
+	code = run(context.Background(), newRootCmd(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

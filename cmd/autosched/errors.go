@@ -4,3 +4,6 @@ package main
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// usage is a mistake in how a command was called.
+func usage(err error) error { return usageError{err} }

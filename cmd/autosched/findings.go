@@ -50,7 +50,7 @@ func findingArg(args []string) (string, error) {
 }
 
 // aboutFinding calls the service about the finding that the arguments name, and prints it.
-func (f *clientFlags) aboutFinding(cmd *cobra.Command, args []string,
+func aboutFinding(f *clientFlags, cmd *cobra.Command, args []string,
 	run func(ctx context.Context, c *client, name string) (*pb.Finding, error)) error {
 	name, err := findingArg(args)
 	if err != nil {
@@ -128,7 +128,7 @@ func newFindingsShowCmd(f *clientFlags) *cobra.Command {
 GPU-hours wasted, the jobs and tenants affected, and what people said of it.`,
 		Example: "  autosched findings show prod/1f2e3d4c5b6a7988",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutFinding(cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
 				return c.findings.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
 			})
 		},
@@ -144,7 +144,7 @@ func newFindingsAckCmd(f *clientFlags) *cobra.Command {
 to. It takes back that it is a false positive.`,
 		Example: "  autosched findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutFinding(cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
 				return c.findings.AcknowledgeFinding(ctx, &pb.AcknowledgeFindingRequest{Name: name, Reason: reason})
 			})
 		},
@@ -166,7 +166,7 @@ those of the same rule and entity that open before then. Lists still have it.`,
 			if err != nil {
 				return usageError{fmt.Errorf("--until: %q is not a time such as 2026-11-24T08:00:00Z", until)}
 			}
-			return f.aboutFinding(cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
 				return c.findings.SnoozeFinding(ctx, &pb.SnoozeFindingRequest{Name: name, Reason: reason,
 					UntilTime: timestamppb.New(at)})
 			})
@@ -189,7 +189,7 @@ rule's precision, and takes back an acknowledgement.`,
 			if reason == "" {
 				return usageError{errors.New("--reason is required: say why it is wrong, for who tunes the rule")}
 			}
-			return f.aboutFinding(cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *client, name string) (*pb.Finding, error) {
 				return c.findings.MarkFalsePositive(ctx, &pb.MarkFalsePositiveRequest{Name: name, Reason: reason})
 			})
 		},

@@ -158,7 +158,7 @@ func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdou
 		return nil, fmt.Errorf("%s: %s: %w", o.actions, out.Action, err)
 	}
 	line := act.Line(out.Command)
-	if err := f.acknowledge(ctx, name, actRuns+line); err != nil {
+	if err := acknowledgeFinding(ctx, f, name, actRuns+line); err != nil {
 		return nil, fmt.Errorf("nothing was run: %w", err)
 	}
 	if f.json {
@@ -169,7 +169,7 @@ func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdou
 	if failed != nil {
 		reason = actFailed + strings.TrimPrefix(failed.Error(), out.Command[0]+": ") + ": " + line
 	}
-	err = f.acknowledge(context.WithoutCancel(ctx), name, reason) // an interrupted command is noted, too
+	err = acknowledgeFinding(context.WithoutCancel(ctx), f, name, reason) // an interrupted command is noted, too
 	if failed != nil {
 		return nil, errors.Join(failed, err)
 	} else if err != nil {
@@ -202,7 +202,7 @@ func (o *actOptions) refused(f *pb.Finding) error {
 // maxReason is what the service takes as a reason, in bytes.
 const maxReason = 128
 
-func (f *clientFlags) acknowledge(ctx context.Context, name, reason string) error {
+func acknowledgeFinding(ctx context.Context, f *clientFlags, name, reason string) error {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason-3], "") + "..."
 	}

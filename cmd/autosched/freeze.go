@@ -50,7 +50,7 @@ log and status, with the way back as a proposal. 'autosched config approve' and
 					return err
 				}
 				return f.show(cmd, got, func(w io.Writer) error {
-					return f.printFrozen(w, "frozen", got.GetSchedulers())
+					return printFrozen(&f, w, "frozen", got.GetSchedulers())
 				})
 			})
 		},
@@ -82,7 +82,7 @@ func newUnfreezeCmd() *cobra.Command {
 					return err
 				}
 				return f.show(cmd, got, func(w io.Writer) error {
-					return f.printFrozen(w, "not frozen", got.GetSchedulers())
+					return printFrozen(&f, w, "not frozen", got.GetSchedulers())
 				})
 			})
 		},
@@ -112,7 +112,7 @@ func oneName(args []string) string {
 	return "schedulers/" + shortName(args[0])
 }
 
-func (f *clientFlags) printFrozen(w io.Writer, what string, all []*pb.Scheduler) error {
+func printFrozen(f *clientFlags, w io.Writer, what string, all []*pb.Scheduler) error {
 	for _, s := range all {
 		if f.validateOnly {
 			_, err := fmt.Fprintf(w, "%s would be %s; nothing was stored\n", shortName(s.GetName()), what)

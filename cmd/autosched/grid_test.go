@@ -27,7 +27,7 @@ func interruptAfter(t *testing.T, file string, args ...string) string {
 		}
 	}()
 	var out, errs bytes.Buffer
-	if code := run(ctx, args, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted") {
+	if code := run(ctx, newRootCmd(), args, &out, &errs); code != 1 || !strings.Contains(errs.String(), "interrupted") {
 		t.Fatalf("exit %d: %s", code, &errs)
 	}
 	return errs.String()

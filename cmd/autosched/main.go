@@ -4,49 +4,24 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
+	"maps"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // zones on machines without a database of them
 
 	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it waits for
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	code := run(ctx, newRootCmd(), os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// run executes a command line and returns the exit code: 0 for success, 1 for
-// failure, 2 for a usage error.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	percent := debug.SetGCPercent(100)
-	debug.SetGCPercent(percent)
-	defer debug.SetGCPercent(percent) // limitHeap
-	root := newRootCmd()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, new(usageError)):
-		fmt.Fprintf(stderr, "autosched: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
-		return 2
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "autosched: interrupted")
-		return 1
-	}
-	fmt.Fprintf(stderr, "autosched: %v\n", err)
-	return 1
 }
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
@@ -86,15 +61,12 @@ Exit codes: 0 success, 1 failure, 2 usage error.`
 
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "autosched",
-		Short:         "Tune the configuration of deep-learning-training schedulers to the workload expected next",
-		Long:          rootHelp,
-		Version:       built().Version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:     "autosched",
+		Short:   "Tune the configuration of deep-learning-training schedulers to the workload expected next",
+		Long:    rootHelp,
+		Version: built().Version,
 	}
 	root.SetVersionTemplate(built().text())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		newTraceCmd(),
 		newGenerateCmd(),
@@ -135,18 +107,28 @@ func newRootCmd() *cobra.Command {
 		newPredictCmd(),
 		newVersionCmd(),
 	)
-	root.SetHelpCommand(newHelpCmd())
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, sub := range root.Commands() {
-		if sub.Name() == "completion" {
-			for _, shell := range sub.Commands() {
-				shell.Args = noArgs
-			}
-		}
-	}
-	groups(root)
-	completeValues(root)
-	groupFlags(root)
+	known := completions()
+	maps.Copy(known, benchCompletions())
+	finish(root, known)
 	return root
+}
+
+// completions are values of flags of single commands, for shells.
+func completions() map[string]complete {
+	var methods []string
+	for _, m := range replay.Methods() {
+		methods = append(methods, m[0])
+	}
+	return map[string]complete{
+		"evaluate methods":    listOf(methods...),
+		"serve log-format":    oneOf("text", "json"),
+		"serve log-level":     oneOf(logLevels...),
+		"certs scheduler":     cobra.NoFileCompletions,
+		"compare schedulers":  listOf(schedulers.Names()...),
+		"compare row":         completeRow,
+		"forecast methods":    listOf(append(forecastNames(), "all")...),
+		"predict methods":     listOf(append(methodNames(), "all")...),
+		"telemetry scheduler": cobra.NoFileCompletions,
+		"telemetry format":    oneOf(telemetryFormatNames()...),
+	}
 }

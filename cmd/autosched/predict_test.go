@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -13,11 +12,11 @@ import (
 // predict runs a command line and returns what it printed.
 func predict(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	if code := run(context.Background(), append([]string{"predict"}, args...), &out, &errs); code != want {
-		t.Fatalf("predict %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, errs.String())
+	code, stdout, stderr := command(append([]string{"predict"}, args...)...)
+	if code != want {
+		t.Fatalf("predict %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, stderr)
 	}
-	return out.String(), errs.String()
+	return stdout, stderr
 }
 
 func TestPredictTrainExplain(t *testing.T) {

@@ -126,7 +126,7 @@ to the scheduler.`,
 				if r.validateOnly {
 					return f.say(cmd, got, "%s is valid; nothing was stored", got.GetName())
 				}
-				return f.showScheduler(cmd, got)
+				return showScheduler(f, cmd, got)
 			})
 		},
 	}
@@ -364,7 +364,7 @@ of its latest event, and the decision of the last tuning round.`,
 				if err != nil {
 					return err
 				}
-				return f.showScheduler(cmd, got)
+				return showScheduler(f, cmd, got)
 			})
 		},
 	}
@@ -382,7 +382,7 @@ their cluster and the number of ingested events.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.call(cmd.Context(), false, func(ctx context.Context, c *client) error {
-				all, err := c.schedulers(ctx, withDeleted, l)
+				all, err := listSchedulers(ctx, c, withDeleted, l)
 				if err != nil {
 					return err
 				}
@@ -395,8 +395,8 @@ their cluster and the number of ingested events.`,
 	return cmd
 }
 
-// schedulers lists all registered schedulers.
-func (c *client) schedulers(ctx context.Context, withDeleted bool, l listFlags) (*pb.ListSchedulersResponse, error) {
+// listSchedulers lists all registered schedulers.
+func listSchedulers(ctx context.Context, c *client, withDeleted bool, l listFlags) (*pb.ListSchedulersResponse, error) {
 	all := &pb.ListSchedulersResponse{}
 	for page := ""; ; {
 		got, err := c.tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,

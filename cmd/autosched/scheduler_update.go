@@ -87,7 +87,7 @@ replace all labels or annotations.`,
 				if u.validateOnly {
 					return f.say(cmd, got, "%s would be updated; nothing was stored", got.GetName())
 				}
-				return f.showScheduler(cmd, got)
+				return showScheduler(f, cmd, got)
 			})
 		},
 	}
@@ -225,7 +225,7 @@ func modeOf(text string) (pb.SchedulerSpec_Mode, error) {
 	return 0, usageError{fmt.Errorf("--mode: %q is not recommend or auto", text)}
 }
 
-func (f *clientFlags) showScheduler(cmd *cobra.Command, s *pb.Scheduler) error {
+func showScheduler(f *clientFlags, cmd *cobra.Command, s *pb.Scheduler) error {
 	return f.show(cmd, s, func(w io.Writer) error { return printScheduler(w, s) })
 }
 

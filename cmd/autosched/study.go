@@ -75,7 +75,7 @@ func studyArg(args []string) (string, error) {
 }
 
 // aboutStudy calls the service about the study that the arguments name.
-func (f *clientFlags) aboutStudy(cmd *cobra.Command, args []string,
+func aboutStudy(f *clientFlags, cmd *cobra.Command, args []string,
 	run func(ctx context.Context, c *client, name string) error) error {
 	name, err := studyArg(args)
 	if err != nil {
@@ -115,7 +115,7 @@ proposes where half of the trials take a second or more.`,
 			if spec.LeaseDuration = durationpb.New(lease); maximize {
 				spec.Goal = pb.StudySpec_MAXIMIZE
 			}
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				parent, id, _ := strings.Cut(name, "/studies/")
 				got, err := c.studies.CreateStudy(ctx, &pb.CreateStudyRequest{Parent: parent, StudyId: id,
 					ValidateOnly: f.validateOnly, Study: &pb.Study{DisplayName: display, Spec: &spec}})
@@ -203,7 +203,7 @@ func newStudyGetCmd(f *clientFlags) *cobra.Command {
 of noisy measurements is biased, so it need not be the best one.`,
 		Example: "  autosched study get mine/first\n  autosched study get mine/first --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err
@@ -285,8 +285,8 @@ func newStudyBestCmd(f *clientFlags) *cobra.Command {
 its configuration and what was measured. 'autosched study propose' proposes it.`,
 		Example: "  autosched study best mine/first\n  autosched study best mine/first --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
-				best, err := c.best(ctx, name)
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
+				best, err := getBest(ctx, c, name)
 				if err != nil {
 					return err
 				}
@@ -296,8 +296,8 @@ its configuration and what was measured. 'autosched study propose' proposes it.`
 	}
 }
 
-// best is the best trial of a study.
-func (c *client) best(ctx context.Context, name string) (*pb.Trial, error) {
+// getBest is the best trial of a study.
+func getBest(ctx context.Context, c *client, name string) (*pb.Trial, error) {
 	got, err := c.studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 	if err == nil && got.GetBestTrial() == nil {
 		err = fmt.Errorf("no trial of %s has succeeded yet", shortStudy(name))
@@ -312,7 +312,7 @@ func newStudyVerbCmd(f *clientFlags, verb, short, long string,
 		Use: verb + " SCHEDULER/STUDY", Short: short, Long: short + ". " + long,
 		Example: "  autosched study " + verb + " mine/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := do(ctx, c, name)
 				if err != nil {
 					return err
@@ -344,10 +344,10 @@ func newStudyProposeCmd(f *clientFlags) *cobra.Command {
 scheduler has any.`,
 		Example: "  autosched study propose mine/first\n  autosched study propose mine/first --trial 17",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				of := fmt.Sprintf("%s/trials/%d", name, trial)
 				if trial == 0 {
-					best, err := c.best(ctx, name)
+					best, err := getBest(ctx, c, name)
 					if err != nil {
 						return err
 					}

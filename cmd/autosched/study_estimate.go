@@ -37,7 +37,7 @@ goodput:max for one that is to be large; by default the metric of the study alon
 				}
 				req.Objectives = append(req.Objectives, o)
 			}
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				req.Parent = name
 				got, err := c.studies.ListOptimalTrials(ctx, req)
 				if err != nil {
@@ -74,7 +74,7 @@ how long they take: by the mean of the trials that clients or evaluators measure
 			if cmd.Flags().Changed("trial-time") {
 				req.TrialDuration = durationpb.New(each)
 			}
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				req.Name = name
 				got, err := c.studies.EstimateStudy(ctx, req)
 				if err != nil {

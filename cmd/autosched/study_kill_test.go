@@ -309,7 +309,7 @@ func (k *killedClients) create(ctx context.Context, tuning pb.TuningServiceClien
 
 // check finds all that was answered in what the service has, and nothing that was not sent.
 func (k *killedClients) check(ctx context.Context, c pb.StudyServiceClient) []*pb.Trial {
-	all, err := (&client{studies: c}).trials(ctx, killedStudy, listFlags{})
+	all, err := listTrials(ctx, (&client{studies: c}), killedStudy, listFlags{})
 	if err != nil {
 		k.t.Fatal(err)
 	}

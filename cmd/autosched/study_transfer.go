@@ -36,12 +36,12 @@ func newStudyExportCmd(f *clientFlags) *cobra.Command {
 Trial, to standard output or a file. 'autosched study import' reads it.`,
 		Example: "  autosched study export mine/first --out first.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				study, err := c.studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err
 				}
-				all, err := c.trials(ctx, name, listFlags{})
+				all, err := listTrials(ctx, c, name, listFlags{})
 				if err != nil {
 					return err
 				}
@@ -100,7 +100,7 @@ that the study has already.`,
 				defer file.Close()
 				in = file
 			}
-			return f.aboutStudy(cmd, args[:1], func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args[:1], func(ctx context.Context, c *client, name string) error {
 				study, err := c.studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err
@@ -109,7 +109,7 @@ that the study has already.`,
 				if err != nil {
 					return fmt.Errorf("%s:%w", args[1], err)
 				}
-				n, err := c.addTrials(ctx, study, trials)
+				n, err := addTrials(ctx, c, study, trials)
 				if bad := (*lineError)(nil); errors.As(err, &bad) {
 					return fmt.Errorf("%s:%w; %s added before", args[1], err, plural(n, "trial"))
 				} else if err != nil {
@@ -136,8 +136,8 @@ type fileTrial struct {
 }
 
 // addTrials adds those trials to a study that it does not have, and returns their number.
-func (c *client) addTrials(ctx context.Context, study *pb.Study, trials []fileTrial) (n int, err error) {
-	have, err := c.trials(ctx, study.GetName(), listFlags{})
+func addTrials(ctx context.Context, c *client, study *pb.Study, trials []fileTrial) (n int, err error) {
+	have, err := listTrials(ctx, c, study.GetName(), listFlags{})
 	if err != nil {
 		return 0, err
 	}

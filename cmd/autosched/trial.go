@@ -45,7 +45,7 @@ func trialArg(text string) (string, error) {
 }
 
 // aboutTrial calls the service about the trial that the first argument names.
-func (f *clientFlags) aboutTrial(cmd *cobra.Command, args []string,
+func aboutTrial(f *clientFlags, cmd *cobra.Command, args []string,
 	run func(ctx context.Context, c *client, name string) error) error {
 	if len(args) == 0 {
 		return usageError{errors.New("want a trial, as SCHEDULER/STUDY/TRIAL")}
@@ -71,7 +71,7 @@ again, after a crash for example, gets the same. Fails once the budget is used o
 nothing new.`,
 		Example: "  autosched trial ask mine/first\n  autosched trial ask mine/first --client host-1 --count 4 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) (err error) {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) (err error) {
 				if who == "" {
 					if who, err = os.Hostname(); err != nil {
 						return usageError{fmt.Errorf("--client: is missing, and the host has no name: %w", err)}
@@ -128,13 +128,13 @@ To repeat a command changes nothing. A result that comes after the lease expired
 		Example: "  autosched trial tell mine/first/3 p95_wait=12.5 goodput=0.8\n" +
 			"  autosched trial tell mine/first/3 p95_wait=14 --step 200 --more",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutTrial(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutTrial(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				m, err := measured(args[1:])
 				if err != nil {
 					return err
 				}
 				if m.StepCount = step; more {
-					return f.tellMore(ctx, cmd, c, name, m)
+					return addMeasurement(ctx, f, cmd, c, name, m)
 				}
 				req := &pb.CompleteTrialRequest{Name: name, ValidateOnly: f.validateOnly}
 				if len(args) > 1 {
@@ -160,8 +160,8 @@ To repeat a command changes nothing. A result that comes after the lease expired
 	return cmd
 }
 
-// tellMore reports a measurement before the last one.
-func (f *clientFlags) tellMore(ctx context.Context, cmd *cobra.Command, c *client, name string,
+// addMeasurement reports a measurement before the last one.
+func addMeasurement(ctx context.Context, f *clientFlags, cmd *cobra.Command, c *client, name string,
 	m *pb.Measurement) error {
 	_, err := c.studies.AddTrialMeasurement(ctx, &pb.AddTrialMeasurementRequest{Name: name, Measurement: m})
 	if err != nil {
@@ -196,7 +196,7 @@ sampler avoids both.`,
 			if why == "" {
 				return usageError{errors.New("--reason is missing: say why the trial failed")}
 			}
-			return f.aboutTrial(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutTrial(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				req := &pb.CompleteTrialRequest{Name: name, Result: &pb.CompleteTrialRequest_Failure{Failure: why}}
 				if infeasible {
 					req.Result = &pb.CompleteTrialRequest_InfeasibleReason{InfeasibleReason: why}
@@ -214,8 +214,8 @@ sampler avoids both.`,
 	return cmd
 }
 
-// trials lists all trials of a study.
-func (c *client) trials(ctx context.Context, name string, l listFlags) (*pb.ListTrialsResponse, error) {
+// listTrials lists all trials of a study.
+func listTrials(ctx context.Context, c *client, name string, l listFlags) (*pb.ListTrialsResponse, error) {
 	all := &pb.ListTrialsResponse{}
 	for page := ""; ; {
 		got, err := c.studies.ListTrials(ctx, &pb.ListTrialsRequest{Parent: name, PageSize: 1000, PageToken: page,
@@ -238,8 +238,8 @@ func newTrialListCmd(f *clientFlags) *cobra.Command {
 		Long:    "Prints all trials of a study: their states, who measured them, their configurations and what was measured.",
 		Example: "  autosched trial list mine/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
-				all, err := c.trials(ctx, name, l)
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
+				all, err := listTrials(ctx, c, name, l)
 				if err != nil {
 					return err
 				}
@@ -293,7 +293,7 @@ budget. What was measured already is not measured again, unless the study allows
 				}
 				trial.FinalMeasurement, args = m, args[:1]
 			}
-			return f.aboutStudy(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.studies.CreateTrial(ctx, &pb.CreateTrialRequest{Parent: name, Trial: trial,
 					ValidateOnly: f.validateOnly})
 				if err != nil {
@@ -321,7 +321,7 @@ func newTrialStopCmd(f *clientFlags) *cobra.Command {
 waits for a client is skipped.`,
 		Example: "  autosched trial stop mine/first/3",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutTrial(cmd, args, func(ctx context.Context, c *client, name string) error {
+			return aboutTrial(f, cmd, args, func(ctx context.Context, c *client, name string) error {
 				got, err := c.studies.StopTrial(ctx, &pb.StopTrialRequest{Name: name})
 				if err != nil {
 					return err

@@ -269,7 +269,7 @@ func TestTuneInterrupted(t *testing.T) {
 	})
 	defer stop.Stop()
 	var out, errs bytes.Buffer
-	code := run(ctx, []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures",
+	code := run(ctx, newRootCmd(), []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--futures",
 		"1", "--sampler", "random", "--budget", "1000000", "--time", "10m", "--trials", path, "--json"}, &out, &errs)
 	var got struct {
 		Stopped string

@@ -26,8 +26,8 @@ func addSets(cmd *cobra.Command, sets *[]string) {
 	cmd.Flags().StringArrayVar(sets, "set", nil, "a value of a parameter, such as queues=4; repeat for more")
 }
 
-// values reads assignments for a scheduler's space.
-func (c *client) values(ctx context.Context, scheduler string, sets []string) (map[string]*structpb.Value, error) {
+// parseSets reads assignments for a scheduler's space.
+func parseSets(ctx context.Context, c *client, scheduler string, sets []string) (map[string]*structpb.Value, error) {
 	if len(sets) == 0 {
 		return nil, usageError{errors.New("--set is missing: name values, such as --set queues=4")}
 	}
@@ -67,7 +67,7 @@ measured. About a scheduler of type external, which is not simulated, it answers
 		ValidArgsFunction: registered(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				values, err := c.values(ctx, name, sets)
+				values, err := parseSets(ctx, c, name, sets)
 				if err != nil {
 					return err
 				}
@@ -86,7 +86,7 @@ measured. About a scheduler of type external, which is not simulated, it answers
 				if err != nil {
 					return err
 				}
-				words, err := c.amounts(ctx, name)
+				words, err := getAmounts(ctx, c, name)
 				if err != nil {
 					return err
 				}
@@ -171,7 +171,7 @@ type amounts struct {
 	space *space.Space
 }
 
-func (c *client) amounts(ctx context.Context, scheduler string) (*amounts, error) {
+func getAmounts(ctx context.Context, c *client, scheduler string) (*amounts, error) {
 	s, err := c.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
 	if err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ rule. Values that are not named are the registered defaults. Nothing changes.`,
 		ValidArgsFunction: registered(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.about(cmd, args, func(ctx context.Context, c *client, name string) error {
-				values, err := c.values(ctx, name, sets)
+				values, err := parseSets(ctx, c, name, sets)
 				if err != nil {
 					return err
 				}

@@ -50,7 +50,7 @@ func workloadArg(text string) (string, error) {
 }
 
 // aboutWorkload calls the service about the workload that the only argument names.
-func (f *clientFlags) aboutWorkload(cmd *cobra.Command, args []string, streams bool,
+func aboutWorkload(f *clientFlags, cmd *cobra.Command, args []string, streams bool,
 	run func(ctx context.Context, c *client, name string) error) error {
 	if len(args) != 1 {
 		return usageError{errors.New("want one workload, as SCHEDULER/WORKLOAD")}
@@ -121,7 +121,7 @@ the jobs that were submitted between --from and --to and ended.`,
 			}
 			req.DisplayName, req.Labels, req.RequestId = n.display, n.labels, n.requestID
 			req.ValidateOnly = f.validateOnly
-			return f.aboutWorkload(cmd, args, false, func(ctx context.Context, c *client, name string) error {
+			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *client, name string) error {
 				req.Parent, req.WorkloadId, _ = strings.Cut(name, "/workloads/")
 				if given("round") {
 					of := fmt.Sprintf("%s/rounds/%d", req.GetParent(), round)
@@ -131,7 +131,7 @@ the jobs that were submitted between --from and --to and ended.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return f.printMade(w, got) })
+				return f.show(cmd, got, func(w io.Writer) error { return printMade(f, w, got) })
 			})
 		},
 	}
@@ -150,7 +150,7 @@ the jobs that were submitted between --from and --to and ended.`,
 }
 
 // printMade prints a workload that was made.
-func (f *clientFlags) printMade(w io.Writer, got *pb.Workload) error {
+func printMade(f *clientFlags, w io.Writer, got *pb.Workload) error {
 	if f.validateOnly {
 		fmt.Fprintln(w, "nothing was stored; it would be:")
 	}
@@ -197,7 +197,7 @@ counted and named; with --strict the first one ends the upload.`,
 				if err != nil {
 					return err
 				}
-				return f.show(cmd, got, func(w io.Writer) error { return f.printUpload(w, args[1], got) })
+				return f.show(cmd, got, func(w io.Writer) error { return printUpload(f, w, args[1], got) })
 			})
 		},
 	}
@@ -233,7 +233,7 @@ func sendWorkload(ctx context.Context, c *client, first *pb.UploadWorkloadReques
 	return stream.CloseAndRecv()
 }
 
-func (f *clientFlags) printUpload(out io.Writer, file string, got *pb.UploadWorkloadResponse) error {
+func printUpload(f *clientFlags, out io.Writer, file string, got *pb.UploadWorkloadResponse) error {
 	fmt.Fprintf(out, "read as %s\n", got.GetFormat())
 	for _, x := range got.GetRejectedRows() {
 		fmt.Fprintf(out, "rejected: %s:%d: %s: %s\n", file, x.GetLine(), x.GetField(), x.GetDescription())
@@ -244,7 +244,7 @@ func (f *clientFlags) printUpload(out io.Writer, file string, got *pb.UploadWork
 	for _, reason := range sortedKeys(got.GetLeftOutJobCounts()) {
 		fmt.Fprintf(out, "left out: %s: %s\n", plural(int(got.GetLeftOutJobCounts()[reason]), "job"), reason)
 	}
-	return f.printMade(out, got.GetWorkload())
+	return printMade(f, out, got.GetWorkload())
 }
 
 func newWorkloadListCmd(f *clientFlags) *cobra.Command {
@@ -304,7 +304,7 @@ func newWorkloadGetCmd(f *clientFlags) *cobra.Command {
 writes the jobs themselves.`,
 		Example: "  autosched workload get prod/tonight",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutWorkload(cmd, args, false, func(ctx context.Context, c *client, name string) error {
+			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *client, name string) error {
 				got, err := c.workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
 				if err != nil {
 					return err
@@ -379,7 +379,7 @@ read: to standard output, or to --out, compressed if its name ends in .gz or .zs
 			if f.json && out == "-" {
 				return usageError{errors.New("--json needs --out FILE: standard output holds the jobs")}
 			}
-			return f.aboutWorkload(cmd, args, true, func(ctx context.Context, c *client, name string) error {
+			return aboutWorkload(f, cmd, args, true, func(ctx context.Context, c *client, name string) error {
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
 				got, err := c.workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
@@ -424,7 +424,7 @@ func newWorkloadDeleteCmd(f *clientFlags) *cobra.Command {
 before. Studies that are measured on it measure nothing more.`,
 		Example: "  autosched workload delete prod/tonight --reason 'the change is made'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.aboutWorkload(cmd, args, false, func(ctx context.Context, c *client, name string) error {
+			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *client, name string) error {
 				req.Name, req.ValidateOnly, req.Etag = name, f.validateOnly, f.etag
 				got, err := c.workloads.DeleteWorkload(ctx, req)
 				if err != nil {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// run executes a command line of a program and returns the exit code: 0 for success, 1 for
+// failure, 2 for a usage error.
+func run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	percent := debug.SetGCPercent(100)
+	debug.SetGCPercent(percent)
+	defer debug.SetGCPercent(percent) // limitHeap
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(usageError)):
+		fmt.Fprintf(stderr, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
+		return 2
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(stderr, "%s: interrupted\n", root.Name())
+		return 1
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	return 1
+}
+
+// finish completes the command of a program whose subcommands are added: help, completion of shells with the values
+// of flags in known besides the common ones, and flags by group.
+func finish(root *cobra.Command, known map[string]complete) {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetHelpCommand(newHelpCmd())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, sub := range root.Commands() {
+		if sub.Name() == "completion" {
+			for _, shell := range sub.Commands() {
+				shell.Args = noArgs
+			}
+		}
+	}
+	groups(root)
+	completeValues(root, known)
+	groupFlags(root)
+}
