@@ -91,7 +91,7 @@ reliability: export AUTOSCHED_WATCHERS ?= 10000
 reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
-		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
+		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
 		./service/store ./cmd/autosched
 
 .PHONY: bench

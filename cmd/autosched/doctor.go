@@ -225,9 +225,15 @@ func checkDirectory(d *diagnosis, dir string, now time.Time) {
 	case errors.Is(err, store.ErrLocked):
 		d.fail("lock", "stop the service first, or use --server", "%v", err)
 		return
+	case errors.Is(err, store.ErrNewer):
+		d.fail("layout", "run the version of autosched that wrote it", "%v", err)
+		return
 	case err != nil:
 		d.fail("files", "see that this user may read the directory", "%v", err)
 		return
+	}
+	if r.Layout > 0 {
+		d.ok("layout", "layout %d, for readers of version %d or later", r.Layout, r.Reader)
 	}
 	checkFiles(d, dir, r)
 	checkRecords(d, r, now)

@@ -41,7 +41,8 @@ var ErrBackup = errors.New("it is not a whole backup")
 // Manifest lists what a backup holds.
 type Manifest struct {
 	Version int            `json:"version"` // of the archive
-	Layout  int            `json:"layout"`  // of the files
+	Layout  uint64         `json:"layout"`  // of the directory
+	Reader  uint64         `json:"reader"`  // the least version of its readers
 	Created time.Time      `json:"created"`
 	Files   []ManifestFile `json:"files"`
 }
@@ -69,7 +70,7 @@ func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 	defer r.dropping.RUnlock()
 	r.copying.RLock()
 	defer r.copying.RUnlock()
-	m := &Manifest{Version: backupVersion, Layout: schemaVersion, Created: r.now().UTC()}
+	m := &Manifest{Version: backupVersion, Layout: layoutVersion, Created: r.now().UTC()}
 	archive := tar.NewWriter(&ctxWriter{ctx, out})
 	names := []string{configFile}
 	for i := 0; i < len(names); i++ {
@@ -80,11 +81,16 @@ func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store: backup of %s: %w", names[i], err)
 		}
-		if i == 0 { // listed after config.db is read
+		if i == 0 { // after config.db is read
+			_, reader, err := r.versions()
+			if err != nil {
+				return nil, fmt.Errorf("store: %w", err)
+			}
 			others, err := backupNames(r.dir)
 			if err != nil {
 				return nil, fmt.Errorf("store: %w", err)
 			}
+			m.Reader = reader
 			names = append(names, others...)
 		}
 	}
@@ -258,10 +264,12 @@ func readBackup(in io.Reader, create func(name string) (io.WriteCloser, error)) 
 	if err := json.NewDecoder(io.LimitReader(archive, maxManifest)).Decode(&m); err != nil {
 		return nil, bad("%s: %w", manifestFile, err)
 	}
+	if err := checkVersions(m.Layout, m.Reader); err != nil {
+		return nil, err
+	}
 	switch {
-	case m.Version > backupVersion || m.Layout > schemaVersion:
-		return nil, fmt.Errorf("%w: archive version %d, layout %d; this one knows up to %d and %d", ErrNewer, m.Version,
-			m.Layout, backupVersion, schemaVersion)
+	case m.Version > backupVersion:
+		return nil, fmt.Errorf("%w: archive version %d, this one knows up to %d", ErrNewer, m.Version, backupVersion)
 	case len(m.Files) == 0 || m.Files[0].Name != configFile:
 		return nil, bad("it does not begin with %s", configFile)
 	case len(found) != len(m.Files):
@@ -357,8 +365,10 @@ func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close())
 
 // Report is what Inspect found.
 type Report struct {
-	Schedulers []controller.Saved
-	Studies    []studies.Saved
+	// Layout is the directory's, and Reader the least version of its readers; 0 where config.db cannot be read.
+	Layout, Reader uint64
+	Schedulers     []controller.Saved
+	Studies        []studies.Saved
 	// StudyDamage is of studies and trials that cannot be read, each a CorruptError.
 	StudyDamage []controller.Damage
 	Files       []FileReport
@@ -375,7 +385,7 @@ type FileReport struct {
 }
 
 // Inspect reads all of a directory that no service uses, and writes nothing. The error is
-// ErrLocked if one does.
+// ErrLocked if one does, and ErrNewer for a directory of a newer version.
 func Inspect(dir string) (*Report, error) {
 	r := newStore(dir)
 	r.now, r.readOnly = time.Now, true
@@ -399,13 +409,16 @@ func Inspect(dir string) (*Report, error) {
 		f.Damage = ErrLost
 	default:
 		r.config, err = r.openDB(configFile, true)
-		if errors.Is(err, ErrLocked) {
+		if errors.Is(err, ErrLocked) || errors.Is(err, ErrNewer) {
 			return nil, err
 		}
 		if f.Damage = err; err == nil {
 			defer r.config.Close()
+			report.Layout, report.Reader, err = r.versions()
+			f.Damage = err
 			var damage []controller.Damage
-			report.Schedulers, _, damage, f.Damage = r.Load()
+			report.Schedulers, _, damage, err = r.Load()
+			f.Damage = errors.Join(f.Damage, err)
 			for _, d := range damage {
 				f.Damage = errors.Join(f.Damage, d.Err)
 			}

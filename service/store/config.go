@@ -408,11 +408,29 @@ func bucket(tx *bolt.Tx, path ...string) (*bolt.Bucket, error) {
 	return b, err
 }
 
+// putJSON stores a record in a bucket of config.db that is inside others.
 func putJSON(tx *bolt.Tx, key []byte, v any, path ...string) error {
 	b, err := bucket(tx, path...)
 	if err != nil {
 		return err
 	}
+	return putIn(b, key, v)
+}
+
+// putIn stores a record in a bucket of config.db.
+func putIn(b *bolt.Bucket, key []byte, v any) error {
+	version, err := readerOf(v)
+	if err == nil {
+		err = raiseReader(b.Tx(), version)
+	}
+	if err != nil {
+		return err
+	}
+	return putPlain(b, key, v)
+}
+
+// putPlain stores a record that has no reader version.
+func putPlain(b *bolt.Bucket, key []byte, v any) error {
 	payload, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -46,6 +46,12 @@ func TestDamagedStores(t *testing.T) {
 		}
 		_ = r.Close()
 	}
+	asLayout1(t, from)
+	layout1, err := os.ReadFile(filepath.Join(from, configFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = openOn(t, from, damageDay).Close()
 	whole := map[string][]byte{}
 	for _, name := range []string{configFile, "events-20240301.db", "events-20240302.db", "events-20240303.db"} {
 		data, err := os.ReadFile(filepath.Join(from, name))
@@ -62,6 +68,9 @@ func TestDamagedStores(t *testing.T) {
 		harmed := files[i%len(files)]
 		how := ""
 		for name, data := range whole {
+			if name == configFile && i/len(files)%2 == 1 { // damage that an upgrade finds
+				data = layout1
+			}
 			if name == harmed {
 				data, how = harm(rng, append([]byte(nil), data...))
 			}

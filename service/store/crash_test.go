@@ -202,10 +202,17 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		if kill%200 == 0 {
 			dir, a, lastSeen = t.TempDir(), acked{}, 0
 		}
+		upgrades := kill%200 > 0 && kill%2 == 0 // kills hit the upgrade of a directory, too
+		if upgrades {
+			asLayout1(t, dir)
+		}
 		child := startCrashing(t, dir)
 		var killOnce sync.Once
 		stop := func() { killOnce.Do(func() { _ = child.Process.Kill() }) } // SIGKILL
 		watchdog := time.AfterFunc(2*time.Minute, stop)
+		if upgrades && kill%4 == 0 {
+			time.AfterFunc(time.Duration(rand.IntN(60_000))*time.Microsecond, stop)
+		}
 		for first := true; child.lines.Scan(); first = false {
 			if first { // it is up: it has some milliseconds left
 				time.AfterFunc(time.Duration(rand.IntN(40_000))*time.Microsecond, stop)

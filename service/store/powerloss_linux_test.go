@@ -278,16 +278,27 @@ func (c *cut) check(dir string) error {
 }
 
 // powerCuts checks a number of images of disks under a process that writes, which is killed
-// sometimes, and goes on after a cut sometimes. It returns what is wrong with images.
-func powerCuts(t *testing.T, images int, lies func(rng *rand.Rand, directory bool) bool) (wrong []string) {
+// sometimes, and goes on after a cut sometimes. Disks begin with an image, or empty if it is nil. It returns
+// the faults of images.
+func powerCuts(t *testing.T, images int, first *cut,
+	lies func(rng *rand.Rand, directory bool) bool) (wrong []string) {
 	t.Helper()
-	const perDisk, perLife = 100, 25
+	perDisk, perLife, every := 100, 25, 4
+	if first != nil { // all operations of the upgrade, which are the first
+		perDisk, perLife, every = 20, 20, 1
+	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0)) // guarded by disk.mu
 	scratch := t.TempDir()
 	var content map[string][]byte
 	var before acked // on the disk from the start
+	begin := func() {
+		if content, before = nil, (acked{}); first != nil {
+			content, before = first.files, first.acked
+		}
+	}
+	begin()
 	for done := 0; done < images; {
 		d := newDisk(content)
 		if lies != nil {
@@ -307,7 +318,7 @@ func powerCuts(t *testing.T, images int, lies func(rng *rand.Rand, directory boo
 			}
 			d.mu.Lock()
 			d.before = func() {
-				if enough.Load() || rng.IntN(4) > 0 {
+				if enough.Load() || rng.IntN(every) > 0 {
 					return
 				}
 				lines.Lock()
@@ -355,9 +366,9 @@ func powerCuts(t *testing.T, images int, lies func(rng *rand.Rand, directory boo
 			child.killed(t)
 		}
 		unmount()
-		content, before = nil, acked{}
+		begin()
 		// The next process goes on from the last cut sometimes, unless that has become large.
-		if rng.IntN(2) == 0 && lies == nil && len(last.files) < 100 {
+		if rng.IntN(2) == 0 && lies == nil && first == nil && len(last.files) < 100 {
 			content, before = last.files, last.acked
 		}
 	}
@@ -376,7 +387,7 @@ func TestPowerCuts(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_IMAGES")); err == nil {
 		images = n
 	}
-	for i, w := range powerCuts(t, images, nil) {
+	for i, w := range powerCuts(t, images, nil, nil) {
 		if t.Error(w); i == 10 {
 			break
 		}
@@ -390,10 +401,40 @@ func TestPowerCuts(t *testing.T) {
 		},
 		"every fsync of the directory is a lie": func(_ *rand.Rand, directory bool) bool { return directory },
 	} {
-		wrong := powerCuts(t, 100, lies)
+		wrong := powerCuts(t, 100, nil, lies)
 		if len(wrong) == 0 {
 			t.Errorf("%s, and the test sees nothing", name)
 		}
 		t.Logf("%s: %d of 100 images are wrong, such as %q", name, len(wrong), wrong[:min(3, len(wrong))])
+	}
+}
+
+// TestPowerCutsWhileUpgrading cuts the power of a process that upgrades a directory of layout 1 and writes on: at
+// every operation the directory is of one layout or the other and holds all of its records.
+func TestPowerCutsWhileUpgrading(t *testing.T) {
+	images := 200
+	if testing.Short() {
+		images = 40
+	}
+	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_IMAGES")); err == nil {
+		images = n / 10
+	}
+	dir := t.TempDir()
+	r := openOn(t, dir, damageDay)
+	for revision := int64(1); revision <= 3; revision++ {
+		if err := r.Commit(t.Context(), audited(t, testSpace(t), revision)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = r.Close()
+	asLayout1(t, dir)
+	first := cut{files: map[string][]byte{}, acked: acked{revision: 3}}
+	for name, text := range files(t, dir) {
+		first.files[name] = []byte(text)
+	}
+	for i, w := range powerCuts(t, images, &first, nil) {
+		if t.Error(w); i == 10 {
+			break
+		}
 	}
 }

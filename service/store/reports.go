@@ -41,7 +41,7 @@ func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Kee
 				if b.Get(key) != nil {
 					continue
 				}
-				if err := putIn(b, key, &all[i]); err != nil {
+				if err := putPlain(b, key, &all[i]); err != nil {
 					return err
 				}
 				fresh[i] = true

@@ -95,6 +95,9 @@ func (r *Store) appendAll(calls []*appendCall) error {
 	if err := r.reserve.make(); err != nil {
 		return err
 	}
+	if err := r.raiseForEvents(calls); err != nil {
+		return err
+	}
 	name := r.dayName()
 	if r.segment == nil || r.segmentName != name {
 		r.closeSegment()

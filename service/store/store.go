@@ -12,7 +12,6 @@ package store
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -37,9 +36,6 @@ var (
 	ErrLost   = errors.New("config.db is missing or empty")
 )
 
-// schemaVersion is of the files' layout; records have their own.
-const schemaVersion = 1
-
 const (
 	configFile  = "config.db"
 	newSuffix   = ".new"    // of a file that is being made
@@ -47,8 +43,6 @@ const (
 	metaBucket  = "_meta"
 	lockTimeout = time.Second
 )
-
-var schemaKey = []byte("schema")
 
 // Options of a store. The zero value is right for a service.
 type Options struct {
@@ -92,7 +86,8 @@ type Store struct {
 	metas   sync.Map // *CorruptError by the name of a file with a damaged meta page
 	stuck   sync.Map // *stuckFile by name
 
-	cursors sync.Map // cursors of the last events by scheduler
+	cursors sync.Map      // cursors of the last events by scheduler
+	reader  atomic.Uint64 // the least version of readers that events were written for
 
 	rounds, reports, workloads asideFile
 	readOnly                   bool // of a Reader
@@ -143,11 +138,17 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, adviseRestore(err))
 	}
-	if err := r.findCheckpoint(); err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", dir, err), r.config.Close())
+	if err = r.findCheckpoint(); err == nil {
+		r.reserve = newReserve(dir)
+		err = r.upgrade()
+	}
+	if err != nil {
+		if r.config != nil {
+			err = errors.Join(err, r.closeDB(configFile, r.config))
+		}
+		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	r.settleEpoch(o)
-	r.reserve = newReserve(dir)
 	go r.writeEvents()
 	return r, nil
 }
@@ -275,7 +276,7 @@ func (r *Store) ensure(name string) error {
 	return storageError(syncDir(r.dir))
 }
 
-// openDB opens one file and checks its schema version.
+// openDB opens one file and checks its layout.
 func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	path := filepath.Join(r.dir, name)
 	var db *bolt.DB
@@ -308,44 +309,18 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		marked := false
 		err := db.View(func(tx *bolt.Tx) error {
 			marked = tx.Bucket([]byte(metaBucket)) != nil
-			return checkSchema(tx)
+			return checkLayout(tx)
 		})
 		if err != nil || marked || readOnly {
 			return err
 		}
-		return r.write(name, db, checkSchema)
+		return r.write(name, db, checkLayout)
 	})
 	if err != nil {
 		_ = r.closeDB(name, db)
 		return nil, storageError(err)
 	}
 	return db, nil
-}
-
-// checkSchema refuses a newer layout and marks a new file with this one.
-func checkSchema(tx *bolt.Tx) error {
-	b := tx.Bucket([]byte(metaBucket))
-	if b == nil {
-		if !tx.Writable() {
-			return nil // created, but nothing was committed to it
-		}
-		var err error
-		if b, err = tx.CreateBucket([]byte(metaBucket)); err != nil {
-			return err
-		}
-		return b.Put(schemaKey, appendRecord(nil, schemaKey, func(dst []byte) []byte {
-			return binary.AppendUvarint(dst, schemaVersion)
-		}))
-	}
-	payload, err := openRecord(schemaKey, b.Get(schemaKey))
-	if err != nil {
-		return &CorruptError{File: filepath.Base(tx.DB().Path()), Bucket: metaBucket, Key: string(schemaKey),
-			Why: err.Error()}
-	}
-	if v, n := binary.Uvarint(payload); n <= 0 || v > schemaVersion {
-		return fmt.Errorf("%w: layout %d, this one knows up to %d", ErrNewer, v, schemaVersion)
-	}
-	return nil
 }
 
 // syncDir makes a new file's name durable.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -132,14 +131,6 @@ func putStudy(tx *bolt.Tx, c *studies.Change) error {
 		}
 	}
 	return putRequest(tx, c.Request)
-}
-
-func putIn(b *bolt.Bucket, key []byte, v any) error {
-	payload, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, payload...) }))
 }
 
 // LoadStudies returns the studies that can be read, and what is damaged. That stays where it is.
