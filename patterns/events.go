@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -39,7 +40,7 @@ func placement(j *workload.Job) []workload.NodeShare {
 	if j.Nodes == "" {
 		return nil
 	}
-	nodes, err := workload.HostList(j.Nodes)
+	nodes, err := slurmtext.HostList(j.Nodes)
 	gpus := j.GPUs.Whole()
 	if err != nil || len(nodes) == 0 || gpus%len(nodes) != 0 {
 		return nil

@@ -105,7 +105,7 @@ type Job struct {
 	Deadline time.Duration
 	Wait     time.Duration
 	Requested
-	// Nodes is the host list (see HostList) of the nodes that the job ran on in the
+	// Nodes is the host list (see slurmtext.HostList) of the nodes that the job ran on in the
 	// cluster its trace comes from, empty if unknown. As of Wait, no simulation uses it,
 	// nor does the digest.
 	Nodes string

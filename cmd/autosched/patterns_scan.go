@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
@@ -319,7 +320,7 @@ func nodeNames(w *workload.Workload, events []workload.Event) []string {
 			continue
 		}
 		lists[text] = true
-		names, err := workload.HostList(text)
+		names, err := slurmtext.HostList(text)
 		if err != nil {
 			continue
 		}

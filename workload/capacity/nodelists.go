@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -167,7 +168,7 @@ func (l *lists) list(text string) []int {
 	if ok || text == "" {
 		return nodes
 	}
-	names, err := workload.HostList(text)
+	names, err := slurmtext.HostList(text)
 	if err != nil {
 		names = nil
 	}

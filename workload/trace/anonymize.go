@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -67,7 +68,7 @@ func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, er
 		if s, ok := lists[hosts]; ok || hosts == "" {
 			return s, nil
 		}
-		names, err := workload.HostList(hosts)
+		names, err := slurmtext.HostList(hosts)
 		for i, n := range names {
 			names[i] = recurring('n', n)
 		}

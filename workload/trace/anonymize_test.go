@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -55,8 +56,8 @@ func TestAnonymize(t *testing.T) {
 				q.Account = x.Request().Account
 				y.Requested = q.Shared()
 			}
-			was, _ := workload.HostList(x.Nodes)
-			is, err := workload.HostList(y.Nodes)
+			was, _ := slurmtext.HostList(x.Nodes)
+			is, err := slurmtext.HostList(y.Nodes)
 			if err != nil || len(was) != len(is) {
 				t.Fatalf("nodes %q became %q: %v", x.Nodes, y.Nodes, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -76,7 +77,7 @@ func (r *csvRow) hosts(i int) string {
 	if s, ok := r.in.hosts[string(v)]; ok {
 		return s
 	}
-	if _, err := workload.HostList(string(v)); err != nil {
+	if _, err := slurmtext.HostList(string(v)); err != nil {
 		r.fault(i, "is not a host list such as gpu[01-03],login1")
 		return ""
 	}

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -41,7 +42,7 @@ func (r *csvRow) tres(i int) (t tres) {
 		switch string(kind) {
 		case "gres/gpu":
 			n := count(workload.MaxGPUs)
-			slices, of := workload.MIGSlices(model)
+			slices, of := slurmtext.MIGSlices(model)
 			switch {
 			case len(model) == 0:
 				total = n

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -92,7 +93,7 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 				return fmt.Errorf("events.txt:%d: TimeEnd is before TimeStart", line)
 			}
 		}
-		names, err := workload.HostList(f[node])
+		names, err := slurmtext.HostList(f[node])
 		if err != nil {
 			return fmt.Errorf("events.txt:%d: NodeName: %w", line, err)
 		}

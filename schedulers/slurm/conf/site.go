@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -508,7 +509,7 @@ func gpusOf(text string) (model string, gpus int, err error) {
 		if len(fields) == 3 {
 			of = fields[1]
 		}
-		if mig, parts := workload.MIGSlices([]byte(of)); mig > 0 {
+		if mig, parts := slurmtext.MIGSlices([]byte(of)); mig > 0 {
 			slices += int64(n) * mig * whole / parts
 			continue
 		}

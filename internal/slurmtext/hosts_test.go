@@ -1,10 +1,10 @@
-package workload_test
+package slurmtext_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
 func TestHostList(t *testing.T) {
@@ -17,7 +17,7 @@ func TestHostList(t *testing.T) {
 		"b,a":                      "b a",
 		"10.0.0.[1-2],host-a[2]-b": "10.0.0.1 10.0.0.2 host-a2-b",
 	} {
-		got, err := workload.HostList(text)
+		got, err := slurmtext.HostList(text)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
@@ -35,7 +35,7 @@ func TestHostList(t *testing.T) {
 		"a[0-999999]":                "more than 20000",
 		"a[0-9999]b[0-9999]c[0-999]": "more than 20000",
 	} {
-		if got, err := workload.HostList(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := slurmtext.HostList(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %d names, %v; want %q", text, len(got), err, want)
 		}
 	}
@@ -45,7 +45,7 @@ func FuzzHostList(f *testing.F) {
 	f.Add("gpu[001-003,7],login1")
 	f.Add("r[1-2]n[01,03]x")
 	f.Fuzz(func(t *testing.T, text string) {
-		names, err := workload.HostList(text)
+		names, err := slurmtext.HostList(text)
 		if (err == nil) != (len(names) > 0 || text == "") {
 			t.Errorf("%q: %d names, %v", text, len(names), err)
 		}

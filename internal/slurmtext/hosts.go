@@ -1,4 +1,5 @@
-package workload
+// Package slurmtext reads the texts that Slurm's programs print.
+package slurmtext
 
 import (
 	"fmt"
