@@ -193,7 +193,7 @@ func TestQOSIsRefused(t *testing.T) {
 	e := &examination{o: o}
 	f.write("autosched.conf", "#QOS.a.Priority=4\n#QOS.b.Priority=2\n")
 	e.qosState(t.Context())
-	if len(e.found) != 2 || e.found[0].Status != "fail" || e.found[1].Status != "ok" {
-		t.Errorf("the doctor says %+v", e.found)
+	if len(e.Checks) != 2 || e.Checks[0].Status != "fail" || e.Checks[1].Status != "ok" {
+		t.Errorf("the doctor says %+v", e.Checks)
 	}
 }

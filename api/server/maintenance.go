@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -78,6 +79,11 @@ func found(name string, st pb.Check_Status, action, format string, args ...any) 
 	return &pb.Check{Check: name, Status: st, Detail: fmt.Sprintf(format, args...), Action: action}
 }
 
+// checkStatus has the API's value of each status.
+var checkStatus = map[checkup.Status]pb.Check_Status{
+	checkup.OK: pb.Check_OK, checkup.Warn: pb.Check_WARN, checkup.Fail: pb.Check_FAIL,
+}
+
 func (s *Server) checkEvents() *pb.Check {
 	if !s.tuning() {
 		return found("start", pb.Check_WARN, "wait; events are taken in and rounds decided after it",
@@ -109,29 +115,11 @@ func (s *Server) checkStore() []*pb.Check {
 	return append(out, diskCheck(h.Free, h.Size, err))
 }
 
-// The free bytes below which a disk is warned of, and below which changes may be refused soon.
-const (
-	fewBytes = 1 << 30
-	noBytes  = 64 << 20
-)
-
-// DiskState judges the free bytes of a file system: 0 for enough, 1 for few, 2 for hardly any.
-func DiskState(free uint64) int {
-	switch {
-	case free < noBytes:
-		return 2
-	case free < fewBytes:
-		return 1
-	}
-	return 0
-}
-
 func diskCheck(free, size uint64, err error) *pb.Check {
 	if err != nil {
 		return found("disk", pb.Check_WARN, "see the service's log", "the file system does not answer: %v", err)
 	}
-	st := []pb.Check_Status{pb.Check_OK, pb.Check_WARN, pb.Check_FAIL}[DiskState(free)]
-	return found("disk", st, "free space on the disk of the service's directory", "%d of %d MiB are free", free>>20,
+	return found("disk", checkStatus[checkup.Disk(free)], "free space on the disk of the service's directory", "%d of %d MiB are free", free>>20,
 		size>>20)
 }
 

@@ -187,7 +187,7 @@ record with this hash.`,
 			var got *audit.Head
 			var err error
 			if dir != "" {
-				got, err = verifyDir(dir, head)
+				got, err = store.VerifyAudit(dir, head)
 			} else {
 				got, err = readInput(cmd, args[0], func(log io.Reader) (*audit.Head, error) {
 					got, err := audit.Verify(log, head)
@@ -212,22 +212,6 @@ record with this hash.`,
 	cmd.Flags().StringVar(&head, "head", "", "hash of a record that the log must hold")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
 	return cmd
-}
-
-func verifyDir(dir, want string) (*audit.Head, error) {
-	r, err := store.OpenReader(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	c := audit.NewChecker(want)
-	var broken error
-	err = r.Audit(0, false, func(line []byte) bool {
-		broken = c.Add(line)
-		return broken == nil
-	})
-	head, end := c.End()
-	return &head, cmp.Or(broken, err, end)
 }
 
 // atMostOne refuses more arguments than the one that a command takes.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/autosched/autosched/internal/checkup"
 )
 
 // TestBackupRestoreDoctor: a backup of a running service is a service elsewhere, and doctor finds
@@ -39,7 +41,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 		!strings.Contains(errs, "exists already") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
-	var d diagnosis
+	var d checkup.Report
 	text := ok("doctor", "--json", "--server", address)
 	if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Checks) < 10 {
 		t.Errorf("%+v, %v", d, err)

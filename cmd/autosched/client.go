@@ -22,6 +22,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/units"
 )
 
 // clientFlags are those of commands that call the service.
@@ -232,10 +233,7 @@ func schedulerArg(args []string) (string, error) {
 
 // plural is a number of things: 1 rule, 2 rules.
 func plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return units.Plural(n, thing)
 }
 
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -386,11 +386,8 @@ twice, and the rights of the account that it runs as. Run it as the account of t
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			site.Tuned = conf.Tunable()
-			d := &diagnosis{}
-			for _, f := range slurm.Examine(cmd.Context(), site.Options) {
-				d.Checks = append(d.Checks, check{f.Check, f.Status, f.Detail, f.Action})
-			}
-			return errors.Join(show(cmd.OutOrStdout(), asJSON, "diagnosis/v1", d, d.print), d.err())
+			d := slurm.Examine(cmd.Context(), site.Options)
+			return errors.Join(show(cmd.OutOrStdout(), asJSON, "diagnosis/v1", d, d.Print), d.Err())
 		},
 	}
 	site.add(cmd)

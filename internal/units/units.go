@@ -66,6 +66,14 @@ func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 // Change formats a relative change with its sign: -0.4 %.
 func Change(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
 
+// Plural formats a number of things: 1 rule, 2 rules.
+func Plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
 // Count formats a whole number in groups of three digits: 12,345.
 func Count(n int) string {
 	s := strconv.Itoa(n)

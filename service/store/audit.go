@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -91,4 +92,22 @@ func recordName(key []byte) string {
 		return fmt.Sprintf("%x", key)
 	}
 	return fmt.Sprint(binary.BigEndian.Uint64(key))
+}
+
+// VerifyAudit checks the chain of the audit log in the directory of a service, and returns its
+// head. The log must hold the hash want unless that is empty.
+func VerifyAudit(dir, want string) (*audit.Head, error) {
+	r, err := OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	c := audit.NewChecker(want)
+	var broken error
+	err = r.Audit(0, false, func(line []byte) bool {
+		broken = c.Add(line)
+		return broken == nil
+	})
+	head, end := c.End()
+	return &head, cmp.Or(broken, err, end)
 }
