@@ -350,13 +350,9 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision,
 		State:      configStates[c.State],
 		Origin:     origins[c.Origin],
-		Parameters: map[string]*structpb.Value{}, ContentHash: c.Hash,
+		Parameters: configToProto(c.Config), ContentHash: c.Hash,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
 		Incident: incidentToProto(c), SchedulerRevision: max(1, c.Space),
-	}
-	for _, id := range c.Config.IDs() {
-		p, _ := sp.Param(id)
-		out.Parameters[id] = valueToProto(&p, c.Config.Get(id))
 	}
 	if e := c.Evidence; e != nil {
 		out.Evidence = &pb.TuningEvidence{
@@ -380,7 +376,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		if !a.Applied.IsZero() {
 			ack.AppliedTime = timestamppb.New(a.Applied)
 		}
-		ack.EffectiveParameters = valuesToProto(sp, a.Effective)
+		ack.EffectiveParameters = ValuesToProto(sp, a.Effective)
 		out.Acknowledgement = ack
 	}
 	if r := c.Review; r != nil {
@@ -389,8 +385,8 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	return out
 }
 
-// valuesToProto are values of parameters of a space, nil if there are none.
-func valuesToProto(sp *space.Space, values map[string]space.Value) map[string]*structpb.Value {
+// ValuesToProto are values of parameters of a space, nil if there are none.
+func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
 	var out map[string]*structpb.Value
 	for id, x := range values {
 		if p, ok := sp.Param(id); ok {

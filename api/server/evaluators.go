@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -66,7 +65,7 @@ func (m measurer) jobs(scheduler string, run *study.Run, req *pb.EvaluateRequest
 func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State, t *study.Trial,
 	report func(study.Measurement) error) (study.Complete, error) {
 	req := &pb.EvaluateRequest{Trial: nameOfTrial(scheduler, s.ID, t.ID), MetricId: s.Spec.Metric,
-		Seed: s.Spec.Seed, Parameters: map[string]*structpb.Value{}}
+		Seed: s.Spec.Seed, Parameters: configToProto(t.Config)}
 	if s.Run != nil {
 		req.Workload = s.Run.Workload
 		if s.Run.SHA256 != "" {
@@ -74,10 +73,6 @@ func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State
 				return study.Complete{}, err
 			}
 		}
-	}
-	for _, id := range t.Config.IDs() {
-		p, _ := s.Space.Param(id)
-		req.Parameters[id] = valueToProto(&p, t.Config.Get(id))
 	}
 	var out study.Complete
 	reason := func(field, text string) string {

@@ -116,6 +116,14 @@ func (c *converter) add(field, why string) {
 	}
 }
 
+// err returns the first fault as the error of a request.
+func (c *converter) err() error {
+	if c.first == nil {
+		return nil
+	}
+	return invalid(c.first.field, "%s", c.first.why)
+}
+
 // names checks the texts of a job.
 func (c *converter) names(field string, job *pb.JobDetails) {
 	for _, t := range []struct{ name, text string }{

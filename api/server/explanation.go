@@ -166,11 +166,6 @@ func SpaceOf(spec *pb.SchedulerSpec) (*space.Space, error) {
 	return space.New(params, rules)
 }
 
-// ValuesToProto are values of parameters of a space.
-func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
-	return valuesToProto(sp, values)
-}
-
 // ExplainConfiguration says why a configuration was adopted or not.
 func (s *Server) ExplainConfiguration(ctx context.Context,
 	req *pb.ExplainConfigurationRequest) (*pb.ExplainConfigurationResponse, error) {

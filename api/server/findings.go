@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/autosched/autosched/api/access"
@@ -103,38 +101,27 @@ func (s *Server) looked(id string, l controller.Look) {
 		High: 1, DemandOutside: l.Verdict.Judgement == round.DemandLeft})
 }
 
-// findingID is what the service names findings.
 var findingID = regexp.MustCompile(`^[0-9a-f]{16}$`)
-
-// findingsOf is the id of a scheduler that there is.
-func (s *Server) findingsOf(field, parent string) (string, error) {
-	id, err := parseScheduler(field, parent)
-	if err != nil {
-		return "", err
-	}
-	if s.findings == nil {
-		return "", status.Error(codes.Unimplemented, "the service does not look for findings")
-	}
-	_, _, err = s.service.Scheduler(id)
-	return id, err
-}
 
 // FindingName is schedulers/{scheduler}/findings/{finding}.
 func FindingName(scheduler, id string) string { return schedulerName(scheduler) + findingsSegment + id }
 
-// findingOf reads schedulers/{scheduler}/findings/{finding}.
-func (s *Server) findingOf(name string) (scheduler, id string, err error) {
+// parseFinding reads schedulers/{scheduler}/findings/{finding}.
+func parseFinding(field, name string) (scheduler, id string, err error) {
 	parent, id, _ := strings.Cut(name, findingsSegment)
 	if !findingID.MatchString(id) {
-		return "", "", invalid("name", "%q is not of the form schedulers/{scheduler}/findings/{finding}", name)
+		return "", "", invalid(field, "%q is not of the form schedulers/{scheduler}/findings/{finding}", name)
 	}
-	scheduler, err = s.findingsOf("name", parent)
+	scheduler, err = parseScheduler(field, parent)
 	return scheduler, id, err
 }
 
 // ListFindings lists findings. Its tokens are the last one listed.
 func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
-	id, err := s.findingsOf("parent", req.GetParent())
+	id, err := parseScheduler("parent", req.GetParent())
+	if err == nil {
+		_, _, err = s.service.Scheduler(id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +168,10 @@ func (s *Server) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.F
 
 // change calls f with a finding's scheduler and id.
 func (s *Server) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding, error) {
-	scheduler, id, err := s.findingOf(name)
+	scheduler, id, err := parseFinding("name", name)
+	if err == nil {
+		_, _, err = s.service.Scheduler(scheduler)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -211,10 +201,8 @@ func (s *Server) judge(ctx context.Context, name, reason string,
 // checkReason bounds what a caller says.
 func checkReason(text string) error {
 	var c converter
-	if c.text("reason", text); c.first != nil {
-		return invalid(c.first.field, "%s", c.first.why)
-	}
-	return nil
+	c.text("reason", text)
+	return c.err()
 }
 
 // AcknowledgeFinding says that a finding is true and seen to.
@@ -242,8 +230,8 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 		c.add("until_time", "is more than a year ahead of the service's clock")
 	}
 	c.text("reason", req.GetReason())
-	if c.first != nil {
-		return nil, invalid(c.first.field, "%s", c.first.why)
+	if err := c.err(); err != nil {
+		return nil, err
 	}
 	return s.judge(ctx, req.GetName(), req.GetReason(),
 		func(scheduler, id, by string) (*findings.Finding, error) {

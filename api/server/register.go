@@ -513,7 +513,7 @@ var conditions = map[rollout.Condition]pb.InstanceStatus_Condition{
 func instanceToProto(i *controller.InstanceStatus, sp *space.Space) *pb.InstanceStatus {
 	out := &pb.InstanceStatus{InstanceId: i.ID, Condition: conditions[i.Condition], Reason: i.Why,
 		DesiredRevision: i.Desired, ReportedRevision: i.Revision, ContentHash: i.Hash,
-		EffectiveParameters: valuesToProto(sp, i.Effective), ReportTime: timestamppb.New(i.Reported)}
+		EffectiveParameters: ValuesToProto(sp, i.Effective), ReportTime: timestamppb.New(i.Reported)}
 	if !i.Applied.IsZero() {
 		out.AppliedTime = timestamppb.New(i.Applied)
 	}

@@ -126,8 +126,8 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	if req.GetConfigurationRevision() < 0 {
 		c.add("configuration_revision", "is negative")
 	}
-	if c.first != nil {
-		return nil, invalid(c.first.field, "%s", c.first.why)
+	if err := c.err(); err != nil {
+		return nil, err
 	}
 	t, err := s.pages.after(req)
 	if err != nil {

@@ -273,15 +273,11 @@ func trialToProto(scheduler string, s *study.State, t *study.Trial) *pb.Trial {
 		}
 		return timestamppb.New(at)
 	}
-	out := &pb.Trial{Name: name(t.ID), State: trialStates[t.State], Parameters: map[string]*structpb.Value{},
+	out := &pb.Trial{Name: name(t.ID), State: trialStates[t.State], Parameters: configToProto(t.Config),
 		Origin: t.Origin, ClientId: t.Client, CreateTime: stamp(t.Created), StartTime: stamp(t.Started),
 		EndTime: stamp(t.Ended), LeaseExpireTime: stamp(t.Expires), Reason: t.Reason, WasStale: t.WasStale,
 		Deduplicated: t.SameAs != 0, SameAs: name(t.SameAs), RetriedBy: name(t.Retry), RetryOf: name(t.RetryOf),
-		SuggestedParameters: valuesToProto(s.Space, t.Suggested), Narrowed: t.Narrowed}
-	for _, id := range t.Config.IDs() {
-		p, _ := s.Space.Param(id)
-		out.Parameters[id] = valueToProto(&p, t.Config.Get(id))
-	}
+		SuggestedParameters: ValuesToProto(s.Space, t.Suggested), Narrowed: t.Narrowed}
 	for i := range t.Measurements {
 		out.Measurements = append(out.Measurements, measurementToProto(&t.Measurements[i]))
 	}

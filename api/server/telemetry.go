@@ -9,8 +9,6 @@ import (
 	"time"
 	"unicode"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -281,9 +279,6 @@ func (s *Server) telemetryOf(parent string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if s.samples == nil {
-		return "", status.Error(codes.Unimplemented, "the service keeps no telemetry")
-	}
 	_, _, err = s.service.Scheduler(id)
 	return id, err
 }
@@ -310,8 +305,8 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 	if _, known := pb.ListTelemetryRequest_Resolution_name[int32(req.GetResolution())]; !known {
 		c.add("resolution", fmt.Sprintf("%d is not known", req.GetResolution()))
 	}
-	if c.first != nil {
-		return nil, invalid(c.first.field, "%s", c.first.why)
+	if err := c.err(); err != nil {
+		return nil, err
 	}
 	if req.GpuIndex != nil {
 		q.Index = new(int(req.GetGpuIndex()))
