@@ -330,7 +330,7 @@ func TestEventNumbersAgree(t *testing.T) {
 		if kind == pb.Event_SNAPSHOT {
 			e.Snapshot = &pb.Snapshot{}
 		}
-		if got, f := convert(e); got.Kind != want || f != nil {
+		if got, f := converted(e); got.Kind != want || f != nil {
 			t.Errorf("%v became %v: %v", kind, got.Kind, f)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // convert converts an event and validates it, as the service does.
-func convert(e *pb.Event) (workload.Event, *fault) {
+func converted(e *pb.Event) (workload.Event, *fault) {
 	out, f := eventFromProto(e)
 	if f == nil {
 		if err := out.Validate(); err != nil {
@@ -33,16 +33,16 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		edit(e)
 		return e
 	}
-	e, f := convert(start(func(*pb.Event) {}))
+	e, f := converted(start(func(*pb.Event) {}))
 	if f != nil || len(e.Placement) != 2 || e.Placement[1] != (workload.NodeShare{Node: "rack-2", GPUs: 1}) ||
 		!e.HasAttained || e.Attained != time.Hour {
 		t.Errorf("%+v, %v", e, f)
 	}
-	e, f = convert(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 }))
+	e, f = converted(start(func(e *pb.Event) { e.SharesGpusWith, e.Pool = "2", 1 }))
 	if f != nil || e.SharesWith != "2" || e.Pool != 1 {
 		t.Errorf("%+v, %v", e, f)
 	}
-	if e, _ := convert(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
+	if e, _ := converted(start(func(e *pb.Event) { e.AttainedService = nil })); e.HasAttained {
 		t.Error("attained service told from nowhere")
 	}
 	for want, edit := range map[string]func(*pb.Event){
@@ -53,7 +53,7 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 		"pool":                 func(e *pb.Event) { e.Pool = 256 },
 		"attained_service":     func(e *pb.Event) { e.AttainedService.Seconds = -1 },
 	} {
-		if _, f := convert(start(edit)); f == nil || f.field != want || f.why == "" {
+		if _, f := converted(start(edit)); f == nil || f.field != want || f.why == "" {
 			t.Errorf("%s: %v", want, f)
 		}
 	}
@@ -63,20 +63,20 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 func TestEventDeadline(t *testing.T) {
 	e := submitted("1", 0)
 	e.Job.DeadlineTime = timestamppb.New(e.GetSchedulerTime().AsTime().Add(90 * time.Minute))
-	got, f := convert(e)
+	got, f := converted(e)
 	if f != nil || got.Job.Deadline != got.Time+90*time.Minute {
 		t.Errorf("%+v, %v", got, f)
 	}
 	e.Job.DeadlineTime = timestamppb.New(time.Unix(0, 0))
-	if got, f := convert(e); f != nil || got.Job.Deadline == 0 {
+	if got, f := converted(e); f != nil || got.Job.Deadline == 0 {
 		t.Errorf("a deadline in the first instant of 1970: %+v, %v", got, f)
 	}
 	e.Job.DeadlineTime = timestamppb.New(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC))
-	if _, f := convert(e); f == nil || f.field != "job.deadline_time" || f.why == "" {
+	if _, f := converted(e); f == nil || f.field != "job.deadline_time" || f.why == "" {
 		t.Errorf("%v", f)
 	}
 	e.Kind = pb.Event_STARTED
-	if got, f := convert(e); f != nil || got.Job.Deadline != 0 {
+	if got, f := converted(e); f != nil || got.Job.Deadline != 0 {
 		t.Errorf("%+v, %v", got, f)
 	}
 }
@@ -94,7 +94,7 @@ func TestEventSnapshot(t *testing.T) {
 		edit(s)
 		return &pb.Event{EventId: "1", Kind: pb.Event_SNAPSHOT, SchedulerTime: at, Snapshot: s}
 	}
-	e, f := convert(taken(func(*pb.Snapshot) {}))
+	e, f := converted(taken(func(*pb.Snapshot) {}))
 	if f != nil || len(e.Active) != 4 {
 		t.Fatalf("%+v, %v", e, f)
 	}
@@ -115,27 +115,27 @@ func TestEventSnapshot(t *testing.T) {
 		"snapshot.nodes[0].gpus":                func(s *pb.Snapshot) { s.Nodes[0].Gpus = 0 },
 		"snapshot":                              func(s *pb.Snapshot) { s.Jobs[1] = s.Jobs[0] },
 	} {
-		if _, f := convert(taken(edit)); f == nil || f.field != want || f.why == "" {
+		if _, f := converted(taken(edit)); f == nil || f.field != want || f.why == "" {
 			t.Errorf("%s: %v", want, f)
 		}
 	}
 	unset := taken(func(*pb.Snapshot) {})
 	unset.Snapshot = nil
-	if _, f := convert(unset); f == nil || f.field != "snapshot" {
+	if _, f := converted(unset); f == nil || f.field != "snapshot" {
 		t.Errorf("a snapshot that is unset: %v", f)
 	}
 	unset.Snapshot = &pb.Snapshot{}
-	if e, f := convert(unset); f != nil || len(e.Active) != 0 {
+	if e, f := converted(unset); f != nil || len(e.Active) != 0 {
 		t.Errorf("a snapshot without jobs: %+v, %v", e, f)
 	}
 	other := submitted("1", 0)
 	other.Snapshot = &pb.Snapshot{}
-	if _, f := convert(other); f == nil || f.field != "snapshot" {
+	if _, f := converted(other); f == nil || f.field != "snapshot" {
 		t.Errorf("a submission with a snapshot: %v", f)
 	}
 	wide := submitted("1", 0)
 	wide.Kind, wide.Placement = pb.Event_STARTED, make([]*pb.NodePlacement, workload.MaxPlaces+1)
-	if _, f := convert(wide); f == nil || f.field != "placement" {
+	if _, f := converted(wide); f == nil || f.field != "placement" {
 		t.Errorf("a job on %d nodes: %v", len(wide.Placement), f)
 	}
 }

@@ -29,7 +29,7 @@ func FuzzEvent(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		e, f := convert(&m)
+		e, f := converted(&m)
 		if f != nil {
 			if f.field == "" || f.why == "" {
 				t.Fatalf("it names no field: %+v", f)

@@ -106,10 +106,10 @@ func (l list[T]) matching(terms []term, after token, chunk, most int) (out []T, 
 }
 
 // mapped converts elements.
-func mapped[A, B any](in []A, convert func(*A) B) []B {
+func mapped[A, B any](in []A, to func(*A) B) []B {
 	out := make([]B, len(in))
 	for i := range in {
-		out[i] = convert(&in[i])
+		out[i] = to(&in[i])
 	}
 	return out
 }
