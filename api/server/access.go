@@ -25,6 +25,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 )
 
@@ -163,7 +164,7 @@ func schedulerIn(m any, field string) string {
 	if fd == nil {
 		return ""
 	}
-	id, _, _ := strings.Cut(strings.TrimPrefix(r.Get(fd).String(), schedulersPrefix), "/")
+	id, _, _ := strings.Cut(strings.TrimPrefix(r.Get(fd).String(), convert.SchedulersPrefix), "/")
 	id, _, _ = strings.Cut(id, "@")
 	return id
 }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/certs"
 	"github.com/autosched/autosched/round"
@@ -332,7 +333,7 @@ func (s *secured) try(conn *grpc.ClientConn, method, token, scheduler string) co
 		if f := m.Input().Fields().ByName(field); f != nil {
 			text := scheduler
 			if field != "scheduler_id" {
-				text = schedulerName(scheduler)
+				text = convert.SchedulerName(scheduler)
 			}
 			req.ProtoReflect().Set(f, protoreflect.ValueOfString(text))
 		}
@@ -392,15 +393,16 @@ func TestClientCertificates(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
-		"valid":              {cert(s.ca.Client("x", viewer, past, soon)), "", codes.OK, ""},
-		"token":              {nil, "token-viewer", codes.OK, ""},
-		"none":               {nil, "", codes.Unauthenticated, "call with a client certificate or a token"},
-		"unknown token":      {nil, "token-none", codes.Unauthenticated, "the token is not known"},
-		"wrong token counts": {cert(s.ca.Client("x", viewer, past, soon)), "no", codes.Unauthenticated, "the token is not"},
-		"expired":            {cert(s.ca.Client("x", viewer, past, past.Add(time.Hour))), "", codes.Unavailable, ""},
-		"not yet valid":      {cert(s.ca.Client("x", viewer, soon, soon.Add(time.Hour))), "", codes.Unavailable, ""},
-		"wrong authority":    {cert(foreign.Client("x", viewer, past, soon)), "", codes.Unavailable, ""},
-		"of a server":        {serverPair, "", codes.Unavailable, ""},
+		"valid":         {cert(s.ca.Client("x", viewer, past, soon)), "", codes.OK, ""},
+		"token":         {nil, "token-viewer", codes.OK, ""},
+		"none":          {nil, "", codes.Unauthenticated, "call with a client certificate or a token"},
+		"unknown token": {nil, "token-none", codes.Unauthenticated, "the token is not known"},
+		"wrong token counts": {cert(s.ca.Client("x", viewer, past, soon)), "no", codes.Unauthenticated,
+			"the token is not"},
+		"expired":         {cert(s.ca.Client("x", viewer, past, past.Add(time.Hour))), "", codes.Unavailable, ""},
+		"not yet valid":   {cert(s.ca.Client("x", viewer, soon, soon.Add(time.Hour))), "", codes.Unavailable, ""},
+		"wrong authority": {cert(foreign.Client("x", viewer, past, soon)), "", codes.Unavailable, ""},
+		"of a server":     {serverPair, "", codes.Unavailable, ""},
 		"without role": {cert(s.ca.Client("x", []string{"spiffe://test/x"}, past, soon)), "",
 			codes.PermissionDenied, "no role"},
 		"common name only": {cert(s.ca.Client("viewer", nil, past, soon)), "", codes.Unauthenticated, "0 URIs"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 )
@@ -40,7 +41,7 @@ func withOrigin(ctx context.Context, c access.Caller, method string) context.Con
 func (s *Server) ListAuditRecords(_ context.Context,
 	req *pb.ListAuditRecordsRequest) (*pb.ListAuditRecordsResponse, error) {
 	if req.GetResource() != "" {
-		if _, err := parseScheduler("resource", req.GetResource()); err != nil {
+		if _, err := convert.ParseScheduler("resource", req.GetResource()); err != nil {
 			return nil, err
 		}
 	}
@@ -49,7 +50,8 @@ func (s *Server) ListAuditRecords(_ context.Context,
 		if err != nil {
 			return nil, err
 		}
-		if id := strings.TrimPrefix(req.GetResource(), schedulersPrefix); len(all) == 0 && after.Revision == 0 && id != "" {
+		if id := strings.TrimPrefix(req.GetResource(), convert.SchedulersPrefix); len(all) == 0 &&
+			after.Revision == 0 && id != "" {
 			if _, _, err := s.service.Scheduler(id); err != nil { // not even its end is recorded
 				return nil, err
 			}

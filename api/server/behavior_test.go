@@ -19,13 +19,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 )
 
 // fill sets every field of a message and of those in it, of the API's package, to some value.
 func fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		field := m.Descriptor().Fields().Get(i)
-		inside := field.Message() != nil && field.Message().ParentFile().Package() == apiPackage
+		inside := field.Message() != nil && field.Message().ParentFile().Package() == convert.Package
 		recursive := field.Message() != nil && field.Message() == m.Descriptor()
 		switch {
 		case recursive:
@@ -66,12 +67,13 @@ func without(whole proto.Message) map[string]proto.Message {
 	walk = func(of place, at string) {
 		of(whole.ProtoReflect()).Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 			path := at + string(field.Name())
-			if slices.Contains(behaviors(field), annotations.FieldBehavior_REQUIRED) {
+			if slices.Contains(convert.Behaviors(field), annotations.FieldBehavior_REQUIRED) {
 				out[path] = proto.Clone(whole)
 				of(out[path].ProtoReflect()).Clear(field)
 			}
-			switch inside := field.Message() != nil && field.Message().ParentFile().Package() == apiPackage; {
-			case !inside || field.IsMap() || slices.Contains(behaviors(field), annotations.FieldBehavior_OUTPUT_ONLY):
+			switch inside := field.Message() != nil && field.Message().ParentFile().Package() == convert.Package; {
+			case !inside || field.IsMap() || slices.Contains(convert.Behaviors(field),
+				annotations.FieldBehavior_OUTPUT_ONLY):
 			case field.IsList():
 				for i := range value.List().Len() {
 					walk(func(root protoreflect.Message) protoreflect.Message {
@@ -125,7 +127,7 @@ func registerWithRules() *pb.CreateSchedulerRequest {
 func TestRequired(t *testing.T) {
 	f := serve(t, nil)
 	tried := 0
-	protoregistry.GlobalFiles.RangeFilesByPackage(apiPackage, func(file protoreflect.FileDescriptor) bool {
+	protoregistry.GlobalFiles.RangeFilesByPackage(convert.Package, func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
 			if service.Name() == "SchedulerAgent" || service.Name() == "EvaluatorService" { // others serve them

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/rollout"
@@ -22,7 +22,7 @@ import (
 // GetCurrentConfiguration returns what the scheduler should run.
 func (s *Server) GetCurrentConfiguration(_ context.Context,
 	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
-	id, err := parseScheduler("name", req.GetName())
+	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +54,14 @@ const (
 // one.
 func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	stream pb.ConfigurationService_WatchConfigurationsServer) error {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return err
 	}
 	heartbeat := defaultHeartbeat
 	if d := req.GetHeartbeatInterval(); d != nil {
 		if heartbeat = d.AsDuration(); d.CheckValid() != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
-			return invalid("heartbeat_interval", "%v is not from %v to %v",
+			return convert.Invalid("heartbeat_interval", "%v is not from %v to %v",
 				heartbeat, minHeartbeat, maxHeartbeat)
 		}
 	}
@@ -168,7 +168,7 @@ var ackStates = map[pb.Acknowledgement_State]rollout.AckState{
 // AcknowledgeConfiguration records the outcome of a revision at its scheduler.
 func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
-	id, revision, err := parseConfiguration("name", req.GetName())
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,8 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 		return nil, err
 	}
 	if hash := req.GetContentHash(); hash != "" && hash != c.Hash {
-		return nil, invalid("content_hash", "%.64q is not that of revision %d, %s: the instance has other values",
+		return nil, convert.Invalid("content_hash",
+			"%.64q is not that of revision %d, %s: the instance has other values",
 			hash, revision, c.Hash)
 	}
 	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
@@ -203,7 +204,7 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 	s.metrics.acks.WithLabelValues(id, string(ack.State)).Inc()
 	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.configuration(c)}
 	if current > 0 {
-		out.CurrentConfiguration = configurationName(id, current)
+		out.CurrentConfiguration = convert.ConfigurationName(id, current)
 	}
 	return out, nil
 }
@@ -213,8 +214,8 @@ const maxReason = 1024
 
 // instanceID checks the id of an instance.
 func instanceID(field, id string) (string, error) {
-	if len(id) > maxText {
-		return "", invalid(field, "is longer than %d bytes", maxText)
+	if len(id) > convert.MaxText {
+		return "", convert.Invalid(field, "is longer than %d bytes", convert.MaxText)
 	}
 	return id, nil
 }
@@ -222,45 +223,45 @@ func instanceID(field, id string) (string, error) {
 // ackFromProto checks an acknowledgement of a configuration and converts it.
 func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (rollout.Ack, error) {
 	const at = "acknowledgement."
-	var v violations
+	var v convert.Violations
 	out := rollout.Ack{State: ackStates[a.GetState()], Error: a.GetError(), Instance: a.GetInstanceId()}
 	if out.State == "" {
-		v.add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
+		v.Add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
 	}
 	if len(out.Error) > maxReason {
-		v.add(at+"error", "is longer than %d bytes", maxReason)
+		v.Add(at+"error", "is longer than %d bytes", maxReason)
 	}
-	if len(out.Instance) > maxText {
-		v.add(at+"instance_id", "is longer than %d bytes", maxText)
+	if len(out.Instance) > convert.MaxText {
+		v.Add(at+"instance_id", "is longer than %d bytes", convert.MaxText)
 	}
 	if t := a.GetAppliedTime(); t != nil {
-		if _, ok := sinceEpoch(t); !ok {
-			v.add(at+"applied_time", "is not between the years %d and %d", firstYear, lastYear)
+		if _, ok := convert.SinceEpoch(t); !ok {
+			v.Add(at+"applied_time", "is not between the years %d and %d", convert.FirstYear, convert.LastYear)
 		}
 		out.Applied = t.AsTime()
 	}
 	switch n := len(a.GetEffectiveParameters()); {
 	case n == 0 && out.State == rollout.AckPartial:
-		v.add(at+"effective_parameters", "is required if PARTIALLY_APPLIED: the values in force that differ")
+		v.Add(at+"effective_parameters", "is required if PARTIALLY_APPLIED: the values in force that differ")
 	case n > 0 && out.State != rollout.AckPartial && out.State != rollout.AckApplied:
-		v.add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
+		v.Add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.GetEffectiveParameters())) {
 		value := a.GetEffectiveParameters()[id]
 		field := fmt.Sprintf("%seffective_parameters[%q]", at, id)
 		p, ok := sp.Param(id)
-		x, why := valueFromProto(value)
+		x, why := convert.ValueFromProto(value)
 		switch {
 		case !ok:
-			v.add(field, "there is no such parameter")
+			v.Add(field, "there is no such parameter")
 		case why != "":
-			v.add(field, "%s", why)
-		case !sameShape(&p, value):
-			v.add(field, "%s is not a value of it: want %s", x, p.Range())
+			v.Add(field, "%s", why)
+		case !convert.SameShape(&p, value):
+			v.Add(field, "%s is not a value of it: want %s", x, p.Range())
 		case x.Equal(sent.Get(id)):
 			// As sent: nothing to remember.
 		case out.State == rollout.AckApplied:
-			v.add(field, "%s is not what was sent, %s: want state PARTIALLY_APPLIED", x, sent.Get(id))
+			v.Add(field, "%s is not what was sent, %s: want state PARTIALLY_APPLIED", x, sent.Get(id))
 		default:
 			if out.Effective == nil {
 				out.Effective = map[string]space.Value{}
@@ -268,12 +269,12 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (ro
 			out.Effective[id] = x
 		}
 	}
-	return out, v.err()
+	return out, v.Err()
 }
 
 // GetConfiguration returns one revision.
 func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration, error) {
-	id, revision, err := parseConfiguration("name", req.GetName())
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +293,7 @@ func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationReq
 // ListConfigurations lists revisions, newest first.
 func (s *Server) ListConfigurations(_ context.Context,
 	req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -347,10 +348,10 @@ var origins = map[rollout.Origin]pb.Configuration_Origin{
 func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 	sp := c.Config.Space()
 	out := &pb.Configuration{
-		Name: configurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision,
+		Name: convert.ConfigurationName(c.Scheduler, c.Revision), Uid: c.UID, Revision: c.Revision,
 		State:      configStates[c.State],
 		Origin:     origins[c.Origin],
-		Parameters: configToProto(c.Config), ContentHash: c.Hash,
+		Parameters: convert.ConfigToProto(c.Config), ContentHash: c.Hash,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated), Reason: c.Reason,
 		Incident: incidentToProto(c), SchedulerRevision: max(1, c.Space),
 	}
@@ -359,7 +360,7 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 			Round: e.Round, TrialName: e.Trial, Seed: e.Seed, ControllableRatio: e.Ratio,
 			IncumbentRevision: e.Incumbent, Details: statsToProto(e.Stats),
 			RatioLow: e.Interval.Low, RatioHigh: e.Interval.High, Search: string(e.Search), SearchReason: e.Why,
-			Fidelity: e.Fidelity, RoundName: roundName(c.Scheduler, e.Record),
+			Fidelity: e.Fidelity, RoundName: convert.RoundName(c.Scheduler, e.Record),
 		}
 		out.Evidence.Energy, out.Evidence.IncumbentEnergy = energyToProto(e.Energy)
 	}
@@ -376,25 +377,11 @@ func configurationToProto(c *rollout.Configuration) *pb.Configuration {
 		if !a.Applied.IsZero() {
 			ack.AppliedTime = timestamppb.New(a.Applied)
 		}
-		ack.EffectiveParameters = ValuesToProto(sp, a.Effective)
+		ack.EffectiveParameters = convert.ValuesToProto(sp, a.Effective)
 		out.Acknowledgement = ack
 	}
 	if r := c.Review; r != nil {
 		out.Review = &pb.Review{Approved: r.Approved, Actor: r.Actor, Reason: r.Why, CreateTime: timestamppb.New(r.At)}
-	}
-	return out
-}
-
-// ValuesToProto are values of parameters of a space, nil if there are none.
-func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
-	var out map[string]*structpb.Value
-	for id, x := range values {
-		if p, ok := sp.Param(id); ok {
-			if out == nil {
-				out = map[string]*structpb.Value{}
-			}
-			out[id] = valueToProto(&p, x)
-		}
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/store"
@@ -341,7 +342,7 @@ func TestEndStatuses(t *testing.T) {
 	for n, name := range pb.JobDetails_EndStatus_name {
 		e := submitted("1", 0)
 		e.Kind, e.Job.EndStatus = pb.Event_FINISHED, pb.JobDetails_EndStatus(n)
-		got, f := eventFromProto(e)
+		got, f := convert.EventFromProto(e)
 		if n == 0 {
 			name = ""
 		}
@@ -359,7 +360,7 @@ func TestRequestsAreConverted(t *testing.T) {
 	e.Job.Request = &pb.JobRequest{GpuModel: "A100", Partition: "train", MilliCpus: 1, MemoryBytes: 2,
 		TimeLimit: durationpb.New(3 * time.Minute), NodeCount: 4, Nice: -5, Priority: 6, Qos: "high", Account: "lab",
 		Requeue: pb.JobRequest_RESTART, HoldOff: durationpb.New(time.Minute)}
-	got, f := eventFromProto(e)
+	got, f := convert.EventFromProto(e)
 	want := workload.Request{GPUModel: "A100", Partition: "train", MilliCPUs: 1, Memory: 2, TimeLimit: 3 * time.Minute,
 		NodeCount: 4, Nice: -5, Priority: 6, QOS: "high", Account: "lab", Requeue: workload.RequeueRestarts,
 		HoldOff: time.Minute}
@@ -377,10 +378,10 @@ func TestRequestsAreConverted(t *testing.T) {
 	} {
 		bad := proto.Clone(e).(*pb.Event)
 		spoil(bad.Job.Request)
-		got, f := eventFromProto(bad)
+		got, f := convert.EventFromProto(bad)
 		text := fmt.Sprint(got.Validate())
 		if f != nil {
-			text = f.field + ": " + f.why
+			text = f.Field + ": " + f.Why
 		}
 		if !strings.HasPrefix(text, field+": ") {
 			t.Errorf("%s: %s", field, text)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/service/findings"
@@ -108,7 +109,7 @@ func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	var bad violations
+	var bad convert.Violations
 	if errors.As(err, &bad) {
 		return violationStatus(bad)
 	}
@@ -149,7 +150,7 @@ func described(err error, method, scheduler string) error {
 		info.Metadata = map[string]string{}
 	}
 	info.Metadata["method"] = path.Base(method)
-	if schedulerID.MatchString(scheduler) {
+	if convert.SchedulerID.MatchString(scheduler) {
 		info.Metadata["scheduler"] = scheduler
 	}
 	detail, bad := anypb.New(info)
@@ -164,37 +165,6 @@ func described(err error, method, scheduler string) error {
 	return status.ErrorProto(st)
 }
 
-// violations are the bad fields of a request. As an error it is
-// InvalidArgument.
-type violations []*errdetails.BadRequest_FieldViolation
-
-func (v *violations) add(field, format string, args ...any) {
-	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
-}
-
-// err is nil if there are none.
-func (v violations) err() error {
-	if len(v) == 0 {
-		return nil
-	}
-	return v
-}
-
-// invalid is the error of one bad field.
-func invalid(field, format string, args ...any) error {
-	var v violations
-	v.add(field, format, args...)
-	return v
-}
-
-func (v violations) Error() string {
-	parts := make([]string, len(v))
-	for i, one := range v {
-		parts[i] = one.Field + ": " + one.Description
-	}
-	return strings.Join(parts, "; ")
-}
-
 // Errors travel in trailers, which many clients bound to 8 KB: an answer has the first violations
 // with the beginning of long texts, and the number of the others.
 const (
@@ -204,8 +174,8 @@ const (
 )
 
 // violationStatus converts violations to InvalidArgument.
-func violationStatus(v violations) error {
-	var first violations
+func violationStatus(v convert.Violations) error {
+	var first convert.Violations
 	size := 0
 	for _, one := range v[:min(len(v), maxViolations)] {
 		one = &errdetails.BadRequest_FieldViolation{Field: shorten(one.Field), Description: shorten(one.Description)}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/study"
@@ -46,7 +47,7 @@ func Measurers(all map[string]Evaluator, kept *workloads.Keeper) map[string]stud
 
 // jobs adds the jobs of a kept workload to a request.
 func (m measurer) jobs(scheduler string, run *study.Run, req *pb.EvaluateRequest) error {
-	_, id, err := parseWorkload("workload", run.Workload)
+	_, id, err := convert.ParseWorkload("workload", run.Workload)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ func (m measurer) jobs(scheduler string, run *study.Run, req *pb.EvaluateRequest
 // Evaluate implements studies.Evaluator.
 func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State, t *study.Trial,
 	report func(study.Measurement) error) (study.Complete, error) {
-	req := &pb.EvaluateRequest{Trial: nameOfTrial(scheduler, s.ID, t.ID), MetricId: s.Spec.Metric,
-		Seed: s.Spec.Seed, Parameters: configToProto(t.Config)}
+	req := &pb.EvaluateRequest{Trial: convert.TrialName(scheduler, s.ID, t.ID), MetricId: s.Spec.Metric,
+		Seed: s.Spec.Seed, Parameters: convert.ConfigToProto(t.Config)}
 	if s.Run != nil {
 		req.Workload = s.Run.Workload
 		if s.Run.SHA256 != "" {
@@ -104,7 +105,7 @@ func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State
 		}
 		return nil
 	})
-	if bad := (violations)(nil); errors.As(err, &bad) || errors.Is(err, study.ErrState) ||
+	if bad := (convert.Violations)(nil); errors.As(err, &bad) || errors.Is(err, study.ErrState) ||
 		errors.Is(err, study.ErrLimit) {
 		return study.Complete{Failure: reason("failure", err.Error())}, nil
 	}
@@ -115,24 +116,24 @@ var workloadID = regexp.MustCompile(`^[a-z0-9._-]{0,63}$`)
 
 // RunStudy lets an evaluator measure the trials of a study.
 func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Study, error) {
-	scheduler, id, err := parseStudy("name", req.GetName())
+	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	var v violations
-	if err := CheckID(req.GetEvaluator()); err != nil {
-		v.add("evaluator", "%v; ListEvaluators has the ids", err)
+	var v convert.Violations
+	if err := convert.CheckID(req.GetEvaluator()); err != nil {
+		v.Add("evaluator", "%v; ListEvaluators has the ids", err)
 	}
 	r := study.Run{Evaluator: req.GetEvaluator(), Workload: req.GetWorkload(), Parallel: int(req.GetParallelTrials())}
 	if strings.Contains(r.Workload, "/") {
-		of, workload, err := parseWorkload("workload", r.Workload)
+		of, workload, err := convert.ParseWorkload("workload", r.Workload)
 		switch {
 		case err != nil:
 			return nil, err
 		case of != scheduler:
-			v.add("workload", "%q is of another scheduler", r.Workload)
+			v.Add("workload", "%q is of another scheduler", r.Workload)
 		case s.workloads == nil:
-			v.add("workload", "the service keeps no workloads")
+			v.Add("workload", "the service keeps no workloads")
 		default:
 			kept, err := s.workloads.Get(scheduler, workload)
 			if err != nil {
@@ -141,15 +142,16 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 			r.SHA256 = kept.SHA256
 		}
 	} else if !workloadID.MatchString(r.Workload) {
-		v.add("workload", "%.80q is neither %s nor at most 63 of a-z, 0-9, '-', '_' and '.'", r.Workload, workloadForm)
+		v.Add("workload", "%.80q is neither %s nor at most 63 of a-z, 0-9, '-', '_' and '.'", r.Workload,
+			convert.WorkloadForm)
 	}
 	if r.Parallel == 0 {
 		r.Parallel = 1
 	}
 	if r.Parallel < 0 || r.Parallel > study.MaxCount {
-		v.add("parallel_trials", "%d is not from 1 to %d", r.Parallel, study.MaxCount)
+		v.Add("parallel_trials", "%d is not from 1 to %d", r.Parallel, study.MaxCount)
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	state, err := s.studies.Run(ctx, scheduler, id, r, s.sameStudy(req.GetEtag()))
@@ -164,7 +166,7 @@ func (s *Server) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest
 	scheduler := ""
 	if req.GetParent() != "" {
 		var err error
-		if scheduler, err = parseScheduler("parent", req.GetParent()); err != nil {
+		if scheduler, err = convert.ParseScheduler("parent", req.GetParent()); err != nil {
 			return nil, err
 		}
 		if _, _, err := s.service.Scheduler(scheduler); err != nil {

@@ -10,15 +10,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/workload"
 )
 
 // convert converts an event and validates it, as the service does.
-func converted(e *pb.Event) (workload.Event, *fault) {
-	out, f := eventFromProto(e)
+func converted(e *pb.Event) (workload.Event, *convert.Fault) {
+	out, f := convert.EventFromProto(e)
 	if f == nil {
 		if err := out.Validate(); err != nil {
-			f = faultOf(err)
+			f = convert.FaultOf(err)
 		}
 	}
 	return out, f
@@ -47,13 +48,13 @@ func TestEventPlacementAndAttainedService(t *testing.T) {
 	}
 	for want, edit := range map[string]func(*pb.Event){
 		"placement[1].node_id": func(e *pb.Event) { e.Placement[1].NodeId = "" },
-		"placement[0].node_id": func(e *pb.Event) { e.Placement[0].NodeId = strings.Repeat("x", maxText+1) },
+		"placement[0].node_id": func(e *pb.Event) { e.Placement[0].NodeId = strings.Repeat("x", convert.MaxText+1) },
 		"placement[1].gpus":    func(e *pb.Event) { e.Placement[1].Gpus = 0 },
-		"shares_gpus_with":     func(e *pb.Event) { e.SharesGpusWith = strings.Repeat("x", maxText+1) },
+		"shares_gpus_with":     func(e *pb.Event) { e.SharesGpusWith = strings.Repeat("x", convert.MaxText+1) },
 		"pool":                 func(e *pb.Event) { e.Pool = 256 },
 		"attained_service":     func(e *pb.Event) { e.AttainedService.Seconds = -1 },
 	} {
-		if _, f := converted(start(edit)); f == nil || f.field != want || f.why == "" {
+		if _, f := converted(start(edit)); f == nil || f.Field != want || f.Why == "" {
 			t.Errorf("%s: %v", want, f)
 		}
 	}
@@ -72,7 +73,7 @@ func TestEventDeadline(t *testing.T) {
 		t.Errorf("a deadline in the first instant of 1970: %+v, %v", got, f)
 	}
 	e.Job.DeadlineTime = timestamppb.New(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC))
-	if _, f := converted(e); f == nil || f.field != "job.deadline_time" || f.why == "" {
+	if _, f := converted(e); f == nil || f.Field != "job.deadline_time" || f.Why == "" {
 		t.Errorf("%v", f)
 	}
 	e.Kind = pb.Event_STARTED
@@ -107,7 +108,7 @@ func TestEventSnapshot(t *testing.T) {
 		e.Active[3].Kind != workload.NodeDrained {
 		t.Errorf("%+v", e)
 	}
-	long := strings.Repeat("x", maxText+1)
+	long := strings.Repeat("x", convert.MaxText+1)
 	for want, edit := range map[string]func(*pb.Snapshot){
 		"snapshot.jobs[1].submit_time":          func(s *pb.Snapshot) { s.Jobs[1].SubmitTime = nil },
 		"snapshot.jobs[0].job.user":             func(s *pb.Snapshot) { s.Jobs[0].Job.User = long },
@@ -115,13 +116,13 @@ func TestEventSnapshot(t *testing.T) {
 		"snapshot.nodes[0].gpus":                func(s *pb.Snapshot) { s.Nodes[0].Gpus = 0 },
 		"snapshot":                              func(s *pb.Snapshot) { s.Jobs[1] = s.Jobs[0] },
 	} {
-		if _, f := converted(taken(edit)); f == nil || f.field != want || f.why == "" {
+		if _, f := converted(taken(edit)); f == nil || f.Field != want || f.Why == "" {
 			t.Errorf("%s: %v", want, f)
 		}
 	}
 	unset := taken(func(*pb.Snapshot) {})
 	unset.Snapshot = nil
-	if _, f := converted(unset); f == nil || f.field != "snapshot" {
+	if _, f := converted(unset); f == nil || f.Field != "snapshot" {
 		t.Errorf("a snapshot that is unset: %v", f)
 	}
 	unset.Snapshot = &pb.Snapshot{}
@@ -130,12 +131,12 @@ func TestEventSnapshot(t *testing.T) {
 	}
 	other := submitted("1", 0)
 	other.Snapshot = &pb.Snapshot{}
-	if _, f := converted(other); f == nil || f.field != "snapshot" {
+	if _, f := converted(other); f == nil || f.Field != "snapshot" {
 		t.Errorf("a submission with a snapshot: %v", f)
 	}
 	wide := submitted("1", 0)
 	wide.Kind, wide.Placement = pb.Event_STARTED, make([]*pb.NodePlacement, workload.MaxPlaces+1)
-	if _, f := converted(wide); f == nil || f.field != "placement" {
+	if _, f := converted(wide); f == nil || f.Field != "placement" {
 		t.Errorf("a job on %d nodes: %v", len(wide.Placement), f)
 	}
 }

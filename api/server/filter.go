@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/autosched/autosched/api/convert"
 )
 
 // place is a field of the elements of a list: fields from message to message, then the key of a map if the
@@ -48,17 +50,17 @@ const longestFilter = 1000
 // of a message, whose fields in lacks a list leaves out.
 func parseFilter(text string, of protoreflect.MessageDescriptor, lacks []string) (terms []term, err error) {
 	if len(text) > longestFilter {
-		return nil, invalid("filter", "is longer than %d bytes", longestFilter)
+		return nil, convert.Invalid("filter", "is longer than %d bytes", longestFilter)
 	}
 	for rest := strings.TrimSpace(text); rest != ""; {
 		m := termText.FindStringSubmatch(rest)
 		if m == nil {
-			return nil, invalid("filter", "%.80q is not a comparison such as state = ACTIVE, "+
+			return nil, convert.Invalid("filter", "%.80q is not a comparison such as state = ACTIVE, "+
 				"create_time > \"2026-01-31T00:00:00Z\" or labels.team:*; several have AND between them", rest)
 		}
 		after := rest[len(m[0]):]
 		if and := conjoined.FindString(after); after != "" && (and == "" || and == after) {
-			return nil, invalid("filter", "%.80q: want AND and a comparison after %.80q", after, m[0])
+			return nil, convert.Invalid("filter", "%.80q: want AND and a comparison after %.80q", after, m[0])
 		} else {
 			rest = after[len(and):]
 		}
@@ -68,11 +70,11 @@ func parseFilter(text string, of protoreflect.MessageDescriptor, lacks []string)
 		}
 		switch literal := m[3] + m[4]; {
 		case t.op == ":" && literal != "*":
-			return nil, invalid("filter", "%.80q: after ':' only * is known", m[0])
+			return nil, convert.Invalid("filter", "%.80q: after ':' only * is known", m[0])
 		case t.op != ":":
 			var want string
 			if t.value, want = t.parse(literal); want != "" {
-				return nil, invalid("filter", "%s: %.80q is not %s", m[1], literal, want)
+				return nil, convert.Invalid("filter", "%s: %.80q is not %s", m[1], literal, want)
 			}
 		}
 		terms = append(terms, t)
@@ -83,7 +85,7 @@ func parseFilter(text string, of protoreflect.MessageDescriptor, lacks []string)
 // parseOrder reads fields with commas between them, each with desc after it or not, as AIP-132 has it.
 func parseOrder(text string, of protoreflect.MessageDescriptor, lacks []string) (keys []sortKey, err error) {
 	if len(text) > longestFilter {
-		return nil, invalid("order_by", "is longer than %d bytes", longestFilter)
+		return nil, convert.Invalid("order_by", "is longer than %d bytes", longestFilter)
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -91,7 +93,8 @@ func parseOrder(text string, of protoreflect.MessageDescriptor, lacks []string) 
 	for part := range strings.SplitSeq(text, ",") {
 		m := orderText.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return nil, invalid("order_by", "%.80q is not a field, such as create_time, or one with desc after it",
+			return nil, convert.Invalid("order_by",
+				"%.80q is not a field, such as create_time, or one with desc after it",
 				part)
 		}
 		k := sortKey{descending: m[2] == "desc"}
@@ -110,7 +113,7 @@ func findPlace(field, name string, of protoreflect.MessageDescriptor, lacks []st
 		part, more, nested := strings.Cut(rest, ".")
 		f := of.Fields().ByName(protoreflect.Name(part))
 		if f == nil || f.IsList() || slices.Contains(lacks, part) && len(p.path) == 0 {
-			return p, invalid(field, "%.80q: %s has no field %.40q that is compared: want one of %s", name,
+			return p, convert.Invalid(field, "%.80q: %s has no field %.40q that is compared: want one of %s", name,
 				of.Name(), part, strings.Join(comparable(of, lacks), ", "))
 		}
 		p.path = append(p.path, f)
@@ -120,13 +123,13 @@ func findPlace(field, name string, of protoreflect.MessageDescriptor, lacks []st
 			p.key = more
 			return p, nil
 		case f.IsMap():
-			return p, invalid(field, "%.80q: want a key after it, as in %s.KEY", name, name)
+			return p, convert.Invalid(field, "%.80q: want a key after it, as in %s.KEY", name, name)
 		case leaf && !nested:
 			return p, nil
 		case leaf:
-			return p, invalid(field, "%.80q: %.40q has no fields", name, part)
+			return p, convert.Invalid(field, "%.80q: %.40q has no fields", name, part)
 		case more == "":
-			return p, invalid(field, "%.80q: want a field of it, one of %s", name,
+			return p, convert.Invalid(field, "%.80q: want a field of it, one of %s", name,
 				strings.Join(comparable(f.Message(), nil), ", "))
 		}
 		of, lacks, rest = f.Message(), nil, more

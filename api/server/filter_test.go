@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 )
 
 func TestFilterSchedulers(t *testing.T) {
@@ -30,7 +31,7 @@ func TestFilterSchedulers(t *testing.T) {
 			PageSize: size})
 		var ids []string
 		for _, s := range got.GetSchedulers() {
-			ids = append(ids, strings.TrimPrefix(s.GetName(), schedulersPrefix))
+			ids = append(ids, strings.TrimPrefix(s.GetName(), convert.SchedulersPrefix))
 		}
 		return strings.Join(ids, " "), got.GetNextPageToken(), err
 	}
@@ -60,8 +61,10 @@ func TestFilterSchedulers(t *testing.T) {
 			1)
 		return err
 	})
-	for _, bad := range []string{"state", "state = ", "no = 1", "labels = x", "spec = x", "spec.parameters = x", "state = NO", "create_time > yesterday",
-		"display_name.x = 1", "state = ACTIVE AND ", "state = ACTIVE state = PAUSED", "state:ACTIVE", "state = ACTIVE OR state = PAUSED",
+	for _, bad := range []string{"state", "state = ", "no = 1", "labels = x", "spec = x", "spec.parameters = x",
+		"state = NO", "create_time > yesterday",
+		"display_name.x = 1", "state = ACTIVE AND ", "state = ACTIVE state = PAUSED", "state:ACTIVE",
+		"state = ACTIVE OR state = PAUSED",
 		fmt.Sprint("state = ", strings.Repeat("x", longestFilter))} {
 		refuses(t, codes.InvalidArgument, "filter", func() error { _, _, err := list(bad, "", 0); return err })
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/round"
@@ -24,8 +24,7 @@ import (
 )
 
 const (
-	findingsSegment = "/findings/"
-	maxSnooze       = 365 * 24 * time.Hour
+	maxSnooze = 365 * 24 * time.Hour
 )
 
 // watched is what findings are made of: what the service has stored.
@@ -101,24 +100,9 @@ func (s *Server) looked(id string, l controller.Look) {
 		High: 1, DemandOutside: l.Verdict.Judgement == round.DemandLeft})
 }
 
-var findingID = regexp.MustCompile(`^[0-9a-f]{16}$`)
-
-// FindingName is schedulers/{scheduler}/findings/{finding}.
-func FindingName(scheduler, id string) string { return schedulerName(scheduler) + findingsSegment + id }
-
-// parseFinding reads schedulers/{scheduler}/findings/{finding}.
-func parseFinding(field, name string) (scheduler, id string, err error) {
-	parent, id, _ := strings.Cut(name, findingsSegment)
-	if !findingID.MatchString(id) {
-		return "", "", invalid(field, "%q is not of the form schedulers/{scheduler}/findings/{finding}", name)
-	}
-	scheduler, err = parseScheduler(field, parent)
-	return scheduler, id, err
-}
-
 // ListFindings lists findings. Its tokens are the last one listed.
 func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
 		_, _, err = s.service.Scheduler(id)
 	}
@@ -130,7 +114,7 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 		return nil, err
 	}
 	if _, known := pb.Finding_State_name[int32(req.GetState())]; !known {
-		return nil, invalid("state", "%d is not known", req.GetState())
+		return nil, convert.Invalid("state", "%d is not known", req.GetState())
 	}
 	t, err := s.pages.after(req)
 	if err != nil {
@@ -168,7 +152,7 @@ func (s *Server) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.F
 
 // change calls f with a finding's scheduler and id.
 func (s *Server) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding, error) {
-	scheduler, id, err := parseFinding("name", name)
+	scheduler, id, err := convert.ParseFinding("name", name)
 	if err == nil {
 		_, _, err = s.service.Scheduler(scheduler)
 	}
@@ -200,9 +184,9 @@ func (s *Server) judge(ctx context.Context, name, reason string,
 
 // checkReason bounds what a caller says.
 func checkReason(text string) error {
-	var c converter
-	c.text("reason", text)
-	return c.err()
+	var c convert.Checker
+	c.Text("reason", text)
+	return c.Err()
 }
 
 // AcknowledgeFinding says that a finding is true and seen to.
@@ -219,18 +203,18 @@ func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFind
 // SnoozeFinding makes a finding silent for a while.
 func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest) (*pb.Finding, error) {
 	now := s.now()
-	var c converter
-	until := time.Unix(0, int64(c.time("until_time", req.GetUntilTime())))
+	var c convert.Checker
+	until := time.Unix(0, int64(c.Time("until_time", req.GetUntilTime())))
 	switch {
 	case req.GetUntilTime() == nil:
-		c.add("until_time", "is required")
+		c.Add("until_time", "is required")
 	case !until.After(now):
-		c.add("until_time", "is not after the service's clock, "+now.UTC().Format(time.RFC3339))
+		c.Add("until_time", "is not after the service's clock, "+now.UTC().Format(time.RFC3339))
 	case until.Sub(now) > maxSnooze:
-		c.add("until_time", "is more than a year ahead of the service's clock")
+		c.Add("until_time", "is more than a year ahead of the service's clock")
 	}
-	c.text("reason", req.GetReason())
-	if err := c.err(); err != nil {
+	c.Text("reason", req.GetReason())
+	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	return s.judge(ctx, req.GetName(), req.GetReason(),
@@ -242,7 +226,7 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 // MarkFalsePositive says that a finding is wrong.
 func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiveRequest) (*pb.Finding, error) {
 	if strings.TrimSpace(req.GetReason()) == "" {
-		return nil, invalid("reason", "is required: say why the finding is wrong")
+		return nil, convert.Invalid("reason", "is required: say why the finding is wrong")
 	}
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, err
@@ -254,7 +238,7 @@ func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiv
 }
 
 func findingToProto(scheduler string, f *findings.Finding) *pb.Finding {
-	out := &pb.Finding{Name: FindingName(scheduler, f.ID), Rule: f.Rule, EntityKind: f.Entity.Kind,
+	out := &pb.Finding{Name: convert.FindingName(scheduler, f.ID), Rule: f.Rule, EntityKind: f.Entity.Kind,
 		Entity: f.Entity.Name, JobId: f.Job, State: pb.Finding_OPEN, BeginTime: timestamppb.New(f.Began),
 		OpenTime: timestamppb.New(f.Opened), UpdateTime: timestamppb.New(f.Updated), Confidence: f.Confidence,
 		WastedGpuHours: f.WastedGPUHours, Cost: f.Cost, Affected: f.Affected, Action: f.Action,

@@ -12,13 +12,14 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 )
 
 // allSchedulers is the name of all of them.
-const allSchedulers = schedulersPrefix + "-"
+const allSchedulers = convert.SchedulersPrefix + "-"
 
 // longestReason bounds the reason of a freeze, in characters.
 const longestReason = 1000
@@ -39,23 +40,23 @@ func lasting(req interface {
 	GetReason() string
 	GetExpireTime() *timestamppb.Timestamp
 }) (until time.Time, err error) {
-	var v violations
+	var v convert.Violations
 	if n := utf8.RuneCountInString(strings.TrimSpace(req.GetReason())); n == 0 || n > longestReason {
-		v.add("reason", "it has %d characters: want 1 to %d", n, longestReason)
+		v.Add("reason", "it has %d characters: want 1 to %d", n, longestReason)
 	}
 	if t := req.GetExpireTime(); t != nil {
 		if err := t.CheckValid(); err != nil {
-			v.add("expire_time", "%v", err)
-		} else if until = t.AsTime(); until.Year() < firstYear {
-			v.add("expire_time", "is before %d", firstYear)
+			v.Add("expire_time", "%v", err)
+		} else if until = t.AsTime(); until.Year() < convert.FirstYear {
+			v.Add("expire_time", "is before %d", convert.FirstYear)
 		}
 	}
-	return until, v.err()
+	return until, v.Err()
 }
 
 // PinConfiguration offers values and keeps them on offer.
 func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 	var config func(*space.Space, space.Config) (space.Config, error)
 	if len(req.GetParameters()) > 0 {
 		config = func(sp *space.Space, base space.Config) (space.Config, error) {
-			return chosen(sp, base, req.GetParameters())
+			return convert.Choose(sp, base, req.GetParameters())
 		}
 	}
 	return s.configured(s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
@@ -76,7 +77,7 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 // UnpinConfiguration ends a pin.
 func (s *Server) UnpinConfiguration(ctx context.Context,
 	req *pb.UnpinConfigurationRequest) (*pb.UnpinConfigurationResponse, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
 		err = s.service.Unpin(ctx, id)
 	}
@@ -90,7 +91,7 @@ func pinToProto(id string, p *rollout.Pin) *pb.Pin {
 	if p == nil {
 		return nil
 	}
-	out := &pb.Pin{Configuration: configurationName(id, p.Revision), Reason: p.Reason, Actor: p.Actor,
+	out := &pb.Pin{Configuration: convert.ConfigurationName(id, p.Revision), Reason: p.Reason, Actor: p.Actor,
 		CreateTime: timestamppb.New(p.Created)}
 	if !p.Until.IsZero() {
 		out.ExpireTime = timestamppb.New(p.Until)
@@ -114,11 +115,11 @@ func (s *Server) freeze(ctx context.Context, req interface {
 }, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
 	name, etag := req.GetName(), req.GetEtag()
 	if etag != "" && name == allSchedulers {
-		return nil, invalid("etag", "is of one scheduler, and the request is of all")
+		return nil, convert.Invalid("etag", "is of one scheduler, and the request is of all")
 	}
 	ids := s.service.Schedulers("", math.MaxInt)
 	if name != allSchedulers {
-		id, err := parseScheduler("name", name)
+		id, err := convert.ParseScheduler("name", name)
 		if err != nil {
 			return nil, err
 		}
@@ -127,8 +128,8 @@ func (s *Server) freeze(ctx context.Context, req interface {
 	if f != nil && !f.Until.IsZero() {
 		for _, id := range ids {
 			if _, st, err := s.service.Scheduler(id); err == nil && !st.EventTime.Before(f.Until) {
-				return nil, invalid("expire_time", "%s is over: the event time of %s is %s",
-					f.Until.Format(time.RFC3339), schedulerName(id), st.EventTime.Format(time.RFC3339))
+				return nil, convert.Invalid("expire_time", "%s is over: the event time of %s is %s",
+					f.Until.Format(time.RFC3339), convert.SchedulerName(id), st.EventTime.Format(time.RFC3339))
 			}
 		}
 	}
@@ -160,7 +161,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 // named returns a scheduler, or all of them that can be tuned.
 func (s *Server) named(name string) (out []*pb.Scheduler, err error) {
 	if name != allSchedulers {
-		id, err := parseScheduler("name", name)
+		id, err := convert.ParseScheduler("name", name)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -31,7 +33,7 @@ func FuzzEvent(f *testing.F) {
 		}
 		e, f := converted(&m)
 		if f != nil {
-			if f.field == "" || f.why == "" {
+			if f.Field == "" || f.Why == "" {
 				t.Fatalf("it names no field: %+v", f)
 			}
 			return
@@ -58,13 +60,13 @@ func FuzzRegistration(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	s := &Server{registrar: registrar{builtins: []controller.Builtin{testBuiltin}}}
+	s := &Server{registrar: registration.Reader{Builtins: []controller.Builtin{testBuiltin}}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CreateSchedulerRequest
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		reg, err := s.registrar.registration(&m)
+		reg, err := s.registrar.Read(&m)
 		if err != nil {
 			return
 		}
@@ -78,7 +80,7 @@ func FuzzRegistration(f *testing.F) {
 		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
 		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
 			sp).GetSpec()
-		if _, err := s.registrar.registration(again); err != nil {
+		if _, err := s.registrar.Read(again); err != nil {
 			t.Fatalf("what the service answers does not register: %v", err)
 		}
 	})
@@ -105,11 +107,11 @@ func FuzzNames(f *testing.F) {
 	f.Add("schedulers/a")
 	f.Add("schedulers/a/configurations/7")
 	f.Fuzz(func(t *testing.T, name string) {
-		if id, err := parseScheduler("name", name); err == nil && schedulersPrefix+id != name {
+		if id, err := convert.ParseScheduler("name", name); err == nil && convert.SchedulersPrefix+id != name {
 			t.Fatalf("%q is scheduler %q", name, id)
 		}
-		id, revision, err := parseConfiguration("name", name)
-		if err == nil && configurationName(id, revision) != name {
+		id, revision, err := convert.ParseConfiguration("name", name)
+		if err == nil && convert.ConfigurationName(id, revision) != name {
 			t.Fatalf("%q is revision %d of %q", name, revision, id)
 		}
 	})
@@ -141,8 +143,8 @@ func FuzzAcknowledgement(f *testing.F) {
 
 // FuzzUpdate: an update that passes leaves a scheduler whose specification registers.
 func FuzzUpdate(f *testing.F) {
-	s := &Server{registrar: registrar{builtins: []controller.Builtin{testBuiltin}}}
-	reg, err := s.registrar.registration(request("s", pb.SchedulerSpec_AUTO))
+	s := &Server{registrar: registration.Reader{Builtins: []controller.Builtin{testBuiltin}}}
+	reg, err := s.registrar.Read(request("s", pb.SchedulerSpec_AUTO))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func FuzzUpdate(f *testing.F) {
 			return
 		}
 		c := controller.Scheduler{Registration: reg}
-		if s.registrar.applyUpdate(&c, &m) != nil {
+		if s.registrar.Update(&c, &m) != nil {
 			return
 		}
 		sp, err := space.New(c.Params, c.Rules)
@@ -169,7 +171,7 @@ func FuzzUpdate(f *testing.F) {
 		}
 		again := request("s", pb.SchedulerSpec_AUTO)
 		again.Scheduler.Spec = schedulerToProto(c, controller.Status{}, sp).GetSpec()
-		if _, err := s.registrar.registration(again); err != nil {
+		if _, err := s.registrar.Read(again); err != nil {
 			t.Fatalf("what the update leaves does not register: %v", err)
 		}
 	})

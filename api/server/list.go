@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/autosched/autosched/api/convert"
 )
 
 // listRequest is what the requests of lists with pages have.
@@ -24,7 +26,7 @@ type list[T proto.Message] struct {
 }
 
 // errGone is the error of a token whose element is not in the list any more.
-var errGone = invalid("page_token", "is of an element that is gone: list again without it")
+var errGone = convert.Invalid("page_token", "is of an element that is gone: list again without it")
 
 // manyElements are read at once where most may not match.
 const manyElements = 500

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 )
 
@@ -165,7 +166,7 @@ func TestOrderSchedulers(t *testing.T) {
 			PageSize: size})
 		var ids []string
 		for _, s := range got.GetSchedulers() {
-			ids = append(ids, strings.TrimPrefix(s.GetName(), schedulersPrefix))
+			ids = append(ids, strings.TrimPrefix(s.GetName(), convert.SchedulersPrefix))
 		}
 		return strings.Join(ids, " "), got.GetNextPageToken(), err
 	}

@@ -6,75 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 )
-
-const (
-	schedulersPrefix      = "schedulers/"
-	configurationsSegment = "/configurations/"
-)
-
-var schedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-// CheckID says what is wrong with the id of a scheduler.
-func CheckID(id string) error {
-	if !schedulerID.MatchString(id) {
-		return fmt.Errorf("%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", id)
-	}
-	if id == strings.Trim(configurationsSegment, "/") {
-		return fmt.Errorf("%q is reserved", id)
-	}
-	return nil
-}
-
-func schedulerName(id string) string { return schedulersPrefix + id }
-
-func configurationName(id string, revision int64) string {
-	return schedulersPrefix + id + configurationsSegment + strconv.FormatInt(revision, 10)
-}
-
-// parseScheduler reads schedulers/{scheduler}.
-func parseScheduler(field, name string) (string, error) {
-	if id, ok := strings.CutPrefix(name, schedulersPrefix); ok && schedulerID.MatchString(id) {
-		return id, nil
-	}
-	return "", invalid(field, "%q is not of the form schedulers/{scheduler}", name)
-}
-
-func schedulerRevisionName(id string, revision int64) string {
-	return schedulerName(id) + "@" + strconv.FormatInt(revision, 10)
-}
-
-// parseSchedulerRevision reads schedulers/{scheduler}@{revision}.
-func parseSchedulerRevision(field, name string) (id string, revision int64, err error) {
-	parent, number, _ := strings.Cut(name, "@")
-	revision, err = strconv.ParseInt(number, 10, 64)
-	if id, bad := parseScheduler(field, parent); bad == nil && err == nil && revision > 0 &&
-		schedulerRevisionName(id, revision) == name {
-		return id, revision, nil
-	}
-	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}@{revision}", name)
-}
-
-// parseConfiguration reads schedulers/{scheduler}/configurations/{revision}. A
-// revision has one name: 007 and +7 are none.
-func parseConfiguration(field, name string) (string, int64, error) {
-	parent, rev, ok := strings.Cut(name, configurationsSegment)
-	revision, err := strconv.ParseInt(rev, 10, 64)
-	if id, idOK := strings.CutPrefix(parent, schedulersPrefix); ok && idOK && schedulerID.MatchString(id) &&
-		err == nil &&
-		revision > 0 && strconv.FormatInt(revision, 10) == rev {
-		return id, revision, nil
-	}
-	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}/configurations/{revision}", name)
-}
 
 const defaultPage, maxPage = 50, 1000
 
@@ -82,7 +20,7 @@ const defaultPage, maxPage = 50, 1000
 func pageSize(n int32) (int, error) {
 	switch {
 	case n < 0:
-		return 0, invalid("page_size", "%d is negative", n)
+		return 0, convert.Invalid("page_size", "%d is negative", n)
 	case n == 0:
 		return defaultPage, nil
 	}
@@ -115,10 +53,10 @@ func parseToken(field, text, of string) (t token, err error) {
 	}
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(b, &t) != nil || t.Revision < 0 {
-		return t, invalid(field, "is not one that this service gave")
+		return t, convert.Invalid(field, "is not one that this service gave")
 	}
 	if t.Of != of {
-		return t, invalid(field, "belongs to another request")
+		return t, convert.Invalid(field, "belongs to another request")
 	}
 	return t, nil
 }
@@ -163,6 +101,7 @@ func (k pager) after(req listRequest) (t token, err error) {
 			return t, nil
 		}
 	}
-	return token{}, invalid("page_token", "is not one that this service gave for this request, whose other fields "+
-		"stay the same from page to page: list again without it")
+	return token{}, convert.Invalid("page_token",
+		"is not one that this service gave for this request, whose other fields "+
+			"stay the same from page to page: list again without it")
 }

@@ -14,11 +14,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 )
-
-// longestRequestID bounds the field request_id, in bytes.
-const longestRequestID = 64
 
 // once makes a request that has a request_id once: sent again it is answered with what the first one made or
 // changed. One with validate_only is checked and not made.
@@ -36,8 +34,8 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return handle(ctx, req)
 	}
 	id := m.ProtoReflect().Get(field).String()
-	if len(id) > longestRequestID {
-		return nil, invalid("request_id", "is longer than %d bytes", longestRequestID)
+	if len(id) > convert.MaxRequestID {
+		return nil, convert.Invalid("request_id", "is longer than %d bytes", convert.MaxRequestID)
 	}
 	content := proto.Clone(m)
 	content.ProtoReflect().Clear(field)
@@ -78,13 +76,13 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 func subject(m proto.Message) string {
 	switch r := m.(type) {
 	case *pb.CreateSchedulerRequest:
-		return schedulerName(r.GetSchedulerId())
+		return convert.SchedulerName(r.GetSchedulerId())
 	case *pb.UpdateSchedulerRequest:
 		return r.GetScheduler().GetName()
 	case *pb.CreateStudyRequest:
 		return r.GetParent() + "/studies/" + r.GetStudyId()
 	case *pb.GenerateWorkloadRequest:
-		return r.GetParent() + workloadsSegment + r.GetWorkloadId()
+		return r.GetParent() + convert.WorkloadsSegment + r.GetWorkloadId()
 	case interface{ GetName() string }:
 		return r.GetName()
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/studies"
@@ -26,12 +27,12 @@ func parseOperation(field, name string) (string, error) {
 	if id, ok := strings.CutPrefix(name, operationsPrefix); ok && isRequestID(id) {
 		return id, nil
 	}
-	return "", invalid(field, "%.160q is not of the form operations/{operation}", name)
+	return "", convert.Invalid(field, "%.160q is not of the form operations/{operation}", name)
 }
 
 // TriggerRound asks for a round now.
 func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) (*pb.Operation, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +118,8 @@ func over(r *studies.Ran) bool { return r.Phase == study.Completed || r.Phase ==
 
 // runOperation is the operation that measures a study.
 func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
-	out := &pb.Operation{Name: operationsPrefix + r.UID, Scheduler: schedulerName(r.Scheduler),
-		Target: nameOfStudy(r.Scheduler, r.ID), Actor: r.Run.Actor, CreateTime: timestamppb.New(r.Run.Since),
+	out := &pb.Operation{Name: operationsPrefix + r.UID, Scheduler: convert.SchedulerName(r.Scheduler),
+		Target: convert.StudyName(r.Scheduler, r.ID), Actor: r.Run.Actor, CreateTime: timestamppb.New(r.Run.Since),
 		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_RUNNING, DoneCount: int32(r.Done()),
 			TotalCount: int32(r.Spec.Budget)}}
 	switch {
@@ -152,7 +153,7 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 	wait := defaultWait
 	if d := req.GetTimeout(); d != nil {
 		if wait = d.AsDuration(); d.CheckValid() != nil || wait < 0 || wait > maxWait {
-			return nil, invalid("timeout", "%v is not from 0 to %v", wait, maxWait)
+			return nil, convert.Invalid("timeout", "%v is not from 0 to %v", wait, maxWait)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -185,7 +186,7 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 	scheduler := ""
 	if req.GetScheduler() != "" {
 		var err error
-		if scheduler, err = parseScheduler("scheduler", req.GetScheduler()); err != nil {
+		if scheduler, err = convert.ParseScheduler("scheduler", req.GetScheduler()); err != nil {
 			return nil, err
 		}
 	}
@@ -237,8 +238,8 @@ func operationsAfter(all []asked, after token) []asked {
 }
 
 func (s *Server) operation(o *controller.Operation) *pb.Operation {
-	out := &pb.Operation{Name: operationsPrefix + o.ID, Scheduler: schedulerName(o.Scheduler), Actor: o.Actor,
-		Target: schedulerName(o.Scheduler), CreateTime: timestamppb.New(o.Created),
+	out := &pb.Operation{Name: operationsPrefix + o.ID, Scheduler: convert.SchedulerName(o.Scheduler), Actor: o.Actor,
+		Target: convert.SchedulerName(o.Scheduler), CreateTime: timestamppb.New(o.Created),
 		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_WAITING}}
 	switch {
 	case !o.Ended.IsZero():

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/service/reports"
 )
 
@@ -23,33 +24,33 @@ func (s *Server) ReportMetrics(stream pb.MetricService_ReportMetricsServer) erro
 }
 
 // reportFromProto converts a report and finds what is wrong with it. Revisions count up to last.
-func reportFromProto(p *pb.MetricReport, latest time.Duration, last int64) (reports.Report, *fault) {
-	var c converter
-	at := c.time("scheduler_time", p.GetSchedulerTime())
+func reportFromProto(p *pb.MetricReport, latest time.Duration, last int64) (reports.Report, *convert.Fault) {
+	var c convert.Checker
+	at := c.Time("scheduler_time", p.GetSchedulerTime())
 	switch {
 	case p.GetSchedulerTime() == nil:
-		c.add("scheduler_time", "is required")
+		c.Add("scheduler_time", "is required")
 	case at > latest:
-		c.add("scheduler_time", "is more than a day ahead of the service's clock")
+		c.Add("scheduler_time", "is more than a day ahead of the service's clock")
 	}
-	c.text("instance_id", p.GetInstanceId())
+	c.Text("instance_id", p.GetInstanceId())
 	if n := p.GetConfigurationRevision(); n < 1 || n > last {
-		c.add("configuration_revision",
+		c.Add("configuration_revision",
 			fmt.Sprintf("%d is not a revision of the scheduler: there are 1 to %d", n, last))
 	}
 	if n := len(p.GetMetrics()); n < 1 || n > reports.MaxMetrics {
-		c.add("metrics", fmt.Sprintf("are %d, not 1 to %d", n, reports.MaxMetrics))
+		c.Add("metrics", fmt.Sprintf("are %d, not 1 to %d", n, reports.MaxMetrics))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.GetMetrics())) {
 		switch v := p.GetMetrics()[name]; {
-		case !metricID.MatchString(name):
-			c.add("metrics", fmt.Sprintf("%.80q is not 1 to 63 of a-z, 0-9 and '_', starting with a letter", name))
+		case !convert.MetricID.MatchString(name):
+			c.Add("metrics", fmt.Sprintf("%.80q is not 1 to 63 of a-z, 0-9 and '_', starting with a letter", name))
 		case math.IsNaN(v) || math.Abs(v) > maxReported:
-			c.add("metrics", fmt.Sprintf("%s: %v is not a number from -1e100 to 1e100", name, v))
+			c.Add("metrics", fmt.Sprintf("%s: %v is not a number from -1e100 to 1e100", name, v))
 		}
 	}
 	return reports.Report{Key: reports.Key{Time: time.Unix(0, int64(at)).UTC(), Instance: p.GetInstanceId()},
-		Revision: p.GetConfigurationRevision(), Metrics: p.GetMetrics()}, c.first
+		Revision: p.GetConfigurationRevision(), Metrics: p.GetMetrics()}, c.First
 }
 
 // maxReported is the largest value, so that squares of sums are numbers.
@@ -59,7 +60,7 @@ const maxReported = 1e100
 func (s *Server) report(ctx context.Context, id string,
 	req *pb.ReportMetricsRequest) (*pb.ReportMetricsResponse, error) {
 	if n := len(req.GetReports()); n > maxReports {
-		return nil, invalid("reports", "%d are more than %d", n, maxReports)
+		return nil, convert.Invalid("reports", "%d are more than %d", n, maxReports)
 	}
 	if err := s.quota.events(ctx, id, len(req.GetReports())); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (s *Server) report(ctx context.Context, id string,
 	for i, p := range req.GetReports() {
 		one, bad := reportFromProto(p, latest, c.LastRevision)
 		if bad != nil {
-			reject(i, bad.field, bad.why)
+			reject(i, bad.Field, bad.Why)
 			continue
 		}
 		all, places = append(all, one), append(places, i)
@@ -113,7 +114,7 @@ func (s *Server) report(ctx context.Context, id string,
 
 // ListMetrics lists reports. Its tokens are the last report listed.
 func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb.ListMetricsResponse, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +122,12 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	if err != nil {
 		return nil, err
 	}
-	var c converter
-	from, to := c.time("start_time", req.GetStartTime()), c.time("end_time", req.GetEndTime())
+	var c convert.Checker
+	from, to := c.Time("start_time", req.GetStartTime()), c.Time("end_time", req.GetEndTime())
 	if req.GetConfigurationRevision() < 0 {
-		c.add("configuration_revision", "is negative")
+		c.Add("configuration_revision", "is negative")
 	}
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	t, err := s.pages.after(req)

@@ -6,42 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 )
 
-const roundsSegment = "/rounds/"
-
-// roundName is "" for no record.
-func roundName(id string, sequence int64) string {
-	if sequence == 0 {
-		return ""
-	}
-	return schedulersPrefix + id + roundsSegment + strconv.FormatInt(sequence, 10)
-}
-
-// parseRound reads schedulers/{scheduler}/rounds/{round}.
-func parseRound(field, name string) (id string, sequence int64, err error) {
-	parent, number, _ := strings.Cut(name, roundsSegment)
-	sequence, err = strconv.ParseInt(number, 10, 64)
-	if id, bad := parseScheduler(field, parent); bad == nil && err == nil && sequence > 0 &&
-		roundName(id, sequence) == name {
-		return id, sequence, nil
-	}
-	return "", 0, invalid(field, "%q is not of the form schedulers/{scheduler}/rounds/{round}", name)
-}
-
 // GetRound returns a stored round.
 func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round, error) {
-	id, sequence, err := parseRound("name", req.GetName())
+	id, sequence, err := convert.ParseRound("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +33,7 @@ func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round
 
 // ListRounds lists the stored rounds of a scheduler, newest first.
 func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.ListRoundsResponse, error) {
-	id, err := parseScheduler("parent", req.GetParent())
+	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +49,7 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 		return out, err
 	}
 	place := func(x *pb.Round) token {
-		_, sequence, _ := parseRound("name", x.GetName()) // of roundName
+		_, sequence, _ := convert.ParseRound("name", x.GetName()) // of RoundName
 		return token{Revision: sequence}
 	}
 	page, next, err := list[*pb.Round]{some: some, place: place,
@@ -88,7 +66,7 @@ func roundToProto(id string, r *controller.RoundRecord, whole bool) (out *pb.Rou
 		}
 		return s.GetFields()
 	}
-	out = &pb.Round{Name: roundName(id, r.Sequence)}
+	out = &pb.Round{Name: convert.RoundName(id, r.Sequence)}
 	if r.Damage != nil {
 		out.Error = r.Damage.Error()
 		return out, nil

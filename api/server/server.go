@@ -32,6 +32,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/reports"
@@ -101,7 +102,7 @@ type Server struct {
 	workloads  *workloads.Keeper
 	now        func() time.Time
 	evaluators map[string]Evaluator
-	registrar  registrar
+	registrar  registration.Reader
 	pollAfter  time.Duration
 	jitter     func(below time.Duration) time.Duration
 	log        *slog.Logger
@@ -150,8 +151,8 @@ func New(o Options) *Server {
 		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, reports: o.Reports,
 		workloads:  o.Workloads,
 		evaluators: o.Evaluators, now: o.Now,
-		registrar: registrar{builtins: o.Builtins, simulation: o.Simulation,
-			checkEnergy: o.Service.CheckEnergy},
+		registrar: registration.Reader{Builtins: o.Builtins, Simulation: o.Simulation,
+			CheckEnergy: o.Service.CheckEnergy},
 		pollAfter: o.PollAfter, jitter: o.Jitter,
 		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
 		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),

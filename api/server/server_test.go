@@ -26,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
@@ -665,11 +666,11 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 // However much is wrong with a request, the answer fits into the trailers of every client.
 func TestErrorsAreSmall(t *testing.T) {
 	testshared.Full(t)
-	var bad violations
+	var bad convert.Violations
 	for i := range 100_000 {
-		bad.add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))
+		bad.Add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))
 	}
-	for _, v := range []violations{bad, bad[1000:], bad[:1], bad[10:11]} {
+	for _, v := range []convert.Violations{bad, bad[1000:], bad[:1], bad[10:11]} {
 		st, _ := status.FromError(violationStatus(v))
 		data, err := proto.Marshal(st.Proto())
 		if err != nil || len(data) == 0 || len(data) > 5000 {

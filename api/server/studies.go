@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
@@ -25,45 +24,14 @@ import (
 )
 
 const (
-	studyForm   = "schedulers/{scheduler}/studies/{study}"
 	longestText = 1024 // of a reason
 	// pollStudy is when a client without a trial asks again: trials end all the time.
 	pollStudy = 2 * time.Second
 )
 
-var (
-	studyName = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)$`)
-	trialName = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)/trials/([1-9][0-9]{0,9})$`)
-)
-
-func nameOfStudy(scheduler, id string) string { return schedulerName(scheduler) + "/studies/" + id }
-
-func nameOfTrial(scheduler, study string, id int64) string {
-	return fmt.Sprintf("%s/trials/%d", nameOfStudy(scheduler, study), id)
-}
-
-// parseStudy reads schedulers/{scheduler}/studies/{study}.
-func parseStudy(field, name string) (scheduler, id string, err error) {
-	m := studyName.FindStringSubmatch(name)
-	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
-		return "", "", invalid(field, "%q is not of the form %s", name, studyForm)
-	}
-	return m[1], m[2], nil
-}
-
-// parseTrial reads schedulers/{scheduler}/studies/{study}/trials/{trial}.
-func parseTrial(field, name string) (scheduler, id string, trial int64, err error) {
-	m := trialName.FindStringSubmatch(name)
-	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
-		return "", "", 0, invalid(field, "%q is not of the form %s/trials/{trial}", name, studyForm)
-	}
-	trial, err = strconv.ParseInt(m[3], 10, 64)
-	return m[1], m[2], trial, err
-}
-
 // CreateStudy begins a study.
 func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*pb.Study, error) {
-	scheduler, err := parseScheduler("parent", req.GetParent())
+	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +39,14 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	var v violations
+	var v convert.Violations
 	r := study.Record{ID: req.GetStudyId(), Display: req.GetStudy().GetDisplayName()}
-	if err := CheckID(r.ID); err != nil {
-		v.add("study_id", "%v", err)
+	if err := convert.CheckID(r.ID); err != nil {
+		v.Add("study_id", "%v", err)
 	}
-	checkDisplayName("study.display_name", r.Display, &v)
+	convert.CheckDisplayName("study.display_name", r.Display, &v)
 	r.Spec = studySpec(req.GetStudy().GetSpec(), &c, &v)
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	state, err := s.studies.Create(ctx, scheduler, r, req.GetValidateOnly())
@@ -89,7 +57,7 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 }
 
 // studySpec reads what a study is created with.
-func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *violations) study.Spec {
+func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *convert.Violations) study.Spec {
 	const at = "study.spec."
 	out := study.Spec{Algorithm: p.GetAlgorithm(), Budget: int(p.GetTrialBudget()), Seed: p.GetSeed(),
 		Metric: p.GetMetricId(), Maximize: p.GetGoal() == pb.StudySpec_MAXIMIZE, Lease: study.DefaultLease,
@@ -102,25 +70,25 @@ func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *violations) study.Sp
 		names = append(names, e.Name)
 	}
 	if !slices.Contains(names, out.Algorithm) {
-		v.add(at+"algorithm", "%q is not known: want one of %s", out.Algorithm, strings.Join(names, ", "))
+		v.Add(at+"algorithm", "%q is not known: want one of %s", out.Algorithm, strings.Join(names, ", "))
 	}
 	if out.Budget == 0 {
 		out.Budget = study.DefaultBudget
 	}
 	if out.Budget < 0 || out.Budget > study.MaxBudget {
-		v.add(at+"trial_budget", "%d is not from 1 to %d", out.Budget, study.MaxBudget)
+		v.Add(at+"trial_budget", "%d is not from 1 to %d", out.Budget, study.MaxBudget)
 	}
 	if out.Metric == "" && c.Type == controller.External {
 		out.Metric = c.Objective
 	}
-	checkMetric(at+"metric_id", out.Metric, v)
+	convert.CheckMetric(at+"metric_id", out.Metric, v)
 	if _, ok := pb.StudySpec_Goal_name[int32(p.GetGoal())]; !ok {
-		v.add(at+"goal", "%d is not known", p.GetGoal())
+		v.Add(at+"goal", "%d is not known", p.GetGoal())
 	}
 	if d := p.GetLeaseDuration(); d != nil {
 		out.Lease = d.AsDuration()
 		if d.CheckValid() != nil || out.Lease < study.MinLease || out.Lease > study.MaxLease {
-			v.add(at+"lease_duration", "%v is not from %v to %v", out.Lease, study.MinLease, study.MaxLease)
+			v.Add(at+"lease_duration", "%v is not from %v to %v", out.Lease, study.MinLease, study.MaxLease)
 		}
 	}
 	switch p.GetCausalModel() {
@@ -130,14 +98,14 @@ func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *violations) study.Sp
 	case pb.StudySpec_OFF:
 		out.Causal = study.CausalOff
 	default:
-		v.add(at+"causal_model", "%d is not known", p.GetCausalModel())
+		v.Add(at+"causal_model", "%d is not known", p.GetCausalModel())
 	}
 	return out
 }
 
 // GetStudy returns a study with its best trial.
 func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
-	scheduler, id, err := parseStudy("name", req.GetName())
+	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +126,7 @@ func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study
 
 // ListStudies lists the studies of a scheduler.
 func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb.ListStudiesResponse, error) {
-	scheduler, err := parseScheduler("parent", req.GetParent())
+	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +138,7 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 			return one
 		}), err
 	}
-	of := schedulerName(scheduler) + "/studies"
+	of := convert.SchedulerName(scheduler) + "/studies"
 	place := func(x *pb.Study) token { return token{After: strings.TrimPrefix(x.GetName(), of+"/")} }
 	page, next, err := list[*pb.Study]{some: some, place: place, lacks: []string{"best_trial"}}.page(s.pages, req)
 	return &pb.ListStudiesResponse{Studies: page, NextPageToken: next}, err
@@ -178,7 +146,7 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 
 // DeleteStudy removes a study.
 func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
-	scheduler, id, err := parseStudy("name", req.GetName())
+	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err == nil {
 		err = s.studies.Delete(ctx, scheduler, id, s.sameStudy(req.GetEtag()))
 	}
@@ -201,7 +169,7 @@ func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*
 }
 
 func (s *Server) operateStudy(ctx context.Context, name, etag string, e study.Event) (*pb.Study, error) {
-	scheduler, id, err := parseStudy("name", name)
+	scheduler, id, err := convert.ParseStudy("name", name)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +206,7 @@ func (s *Server) studyToProto(scheduler string, st *study.State) *pb.Study {
 	if st.Spec.Maximize {
 		goal = pb.StudySpec_MAXIMIZE
 	}
-	out := &pb.Study{Name: nameOfStudy(scheduler, st.ID), Uid: st.UID, Etag: s.studyEtag(&st.Record),
+	out := &pb.Study{Name: convert.StudyName(scheduler, st.ID), Uid: st.UID, Etag: s.studyEtag(&st.Record),
 		DisplayName: st.Display,
 		State:       studyStates[st.Phase],
 		CreateTime:  timestamppb.New(st.Created), UpdateTime: timestamppb.New(st.Updated), UsedBudget: int32(st.Used()),
@@ -247,7 +215,7 @@ func (s *Server) studyToProto(scheduler string, st *study.State) *pb.Study {
 			MetricId: st.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(st.Spec.Lease),
 			AllowRepeats: st.Spec.AllowRepeats, CausalModel: causalModels[st.Spec.Causal],
 			SchedulerRevision: st.Spec.Revision,
-			Parameters:        Parameters(st.Space.Default()), Constraints: Constraints(st.Space)}}
+			Parameters:        convert.Parameters(st.Space.Default()), Constraints: convert.Constraints(st.Space)}}
 	for state, n := range st.Count() {
 		out.TrialCounts[trialStates[state].String()] = int32(n)
 	}
@@ -265,7 +233,7 @@ func trialToProto(scheduler string, s *study.State, t *study.Trial) *pb.Trial {
 		if id == 0 {
 			return ""
 		}
-		return nameOfTrial(scheduler, s.ID, id)
+		return convert.TrialName(scheduler, s.ID, id)
 	}
 	stamp := func(at time.Time) *timestamppb.Timestamp {
 		if at.IsZero() {
@@ -273,11 +241,11 @@ func trialToProto(scheduler string, s *study.State, t *study.Trial) *pb.Trial {
 		}
 		return timestamppb.New(at)
 	}
-	out := &pb.Trial{Name: name(t.ID), State: trialStates[t.State], Parameters: configToProto(t.Config),
+	out := &pb.Trial{Name: name(t.ID), State: trialStates[t.State], Parameters: convert.ConfigToProto(t.Config),
 		Origin: t.Origin, ClientId: t.Client, CreateTime: stamp(t.Created), StartTime: stamp(t.Started),
 		EndTime: stamp(t.Ended), LeaseExpireTime: stamp(t.Expires), Reason: t.Reason, WasStale: t.WasStale,
 		Deduplicated: t.SameAs != 0, SameAs: name(t.SameAs), RetriedBy: name(t.Retry), RetryOf: name(t.RetryOf),
-		SuggestedParameters: ValuesToProto(s.Space, t.Suggested), Narrowed: t.Narrowed}
+		SuggestedParameters: convert.ValuesToProto(s.Space, t.Suggested), Narrowed: t.Narrowed}
 	for i := range t.Measurements {
 		out.Measurements = append(out.Measurements, measurementToProto(&t.Measurements[i]))
 	}
@@ -304,18 +272,18 @@ func measurement(field string, p *pb.Measurement, spec *study.Spec, last bool) (
 	m := &study.Measurement{Step: p.GetStepCount(), Metrics: p.GetMetrics()}
 	if d := p.GetElapsedDuration(); d != nil {
 		if err := d.CheckValid(); err != nil {
-			return nil, invalid(field+".elapsed_duration", "%v", err)
+			return nil, convert.Invalid(field+".elapsed_duration", "%v", err)
 		}
 		m.Elapsed = d.AsDuration()
 	}
 	for name := range m.Metrics {
-		var v violations
-		if checkMetric(field+".metrics", name, &v); v != nil {
+		var v convert.Violations
+		if convert.CheckMetric(field+".metrics", name, &v); v != nil {
 			return nil, v
 		}
 	}
 	if why := spec.Check(m, last); why != "" {
-		return nil, invalid(field+".metrics", "%s", why)
+		return nil, convert.Invalid(field+".metrics", "%s", why)
 	}
 	return m, nil
 }
@@ -324,15 +292,16 @@ func measurement(field string, p *pb.Measurement, spec *study.Spec, last bool) (
 func userConfig(field string, p *pb.Trial, sp *space.Space) (space.Config, error) {
 	text, err := protojson.Marshal(&structpb.Struct{Fields: p.GetParameters()})
 	if err != nil {
-		return space.Config{}, invalid(field+".parameters", "%v", err)
+		return space.Config{}, convert.Invalid(field+".parameters", "%v", err)
 	}
 	c, changes, err := sp.LoadConfig(text)
 	if err != nil {
-		return c, invalid(field+".parameters", "%v", err)
+		return c, convert.Invalid(field+".parameters", "%v", err)
 	}
 	for _, ch := range changes {
 		if !ch.From.IsZero() && !ch.To.IsZero() {
-			return c, invalid(field+".parameters."+ch.Param, "%s breaks %s, which would make it %s", ch.From, ch.Rule,
+			return c, convert.Invalid(field+".parameters."+ch.Param, "%s breaks %s, which would make it %s",
+				ch.From, ch.Rule,
 				ch.To)
 		}
 	}

@@ -8,13 +8,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/study"
 )
 
 // ListOptimalTrials returns the trials that no other beats.
 func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsRequest) (*pb.ListOptimalTrialsResponse,
 	error) {
-	scheduler, id, err := parseStudy("parent", req.GetParent())
+	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -22,22 +23,22 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 	if err != nil {
 		return nil, err
 	}
-	var v violations
+	var v convert.Violations
 	if n := len(req.GetObjectives()); n > study.MaxMetrics {
-		v.add("objectives", "has %d, more than %d", n, study.MaxMetrics)
-		return nil, v.err()
+		v.Add("objectives", "has %d, more than %d", n, study.MaxMetrics)
+		return nil, v.Err()
 	}
 	var objectives []study.Objective
 	for i, o := range req.GetObjectives() {
 		at := fmt.Sprintf("objectives[%d].", i)
-		checkMetric(at+"metric_id", o.GetMetricId(), &v)
+		convert.CheckMetric(at+"metric_id", o.GetMetricId(), &v)
 		if _, ok := pb.StudySpec_Goal_name[int32(o.GetGoal())]; !ok {
-			v.add(at+"goal", "%d is not known", o.GetGoal())
+			v.Add(at+"goal", "%d is not known", o.GetGoal())
 		}
 		objectives = append(objectives, study.Objective{Metric: o.GetMetricId(),
 			Maximize: o.GetGoal() == pb.StudySpec_MAXIMIZE})
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	if objectives == nil {
@@ -52,24 +53,24 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 
 // EstimateStudy says what a study has left.
 func (s *Server) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) (*pb.StudyEstimate, error) {
-	scheduler, id, err := parseStudy("name", req.GetName())
+	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	var v violations
+	var v convert.Violations
 	each, parallel := time.Duration(0), int(req.GetParallelTrials())
 	if d := req.GetTrialDuration(); d != nil {
 		if each = d.AsDuration(); d.CheckValid() != nil || each <= 0 {
-			v.add("trial_duration", "%v is not above 0", each)
+			v.Add("trial_duration", "%v is not above 0", each)
 		}
 	}
 	if parallel == 0 {
 		parallel = 1
 	}
 	if parallel < 0 || parallel > study.MaxActive {
-		v.add("parallel_trials", "%d is not from 1 to %d", parallel, study.MaxActive)
+		v.Add("parallel_trials", "%d is not from 1 to %d", parallel, study.MaxActive)
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	state, err := s.studies.Study(scheduler, id)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 )
 
 func gpuSample(node string, at time.Duration, edit ...func(*pb.GpuSample)) *pb.GpuSample {
@@ -36,7 +37,8 @@ func TestTelemetry(t *testing.T) {
 		}
 	}
 	sent = append(sent, gpuSample("c", 0, func(p *pb.GpuSample) {
-		*p = pb.GpuSample{NodeId: "c", SampleTime: p.GetSampleTime(), Lost: true, MigInstance: new(int32(3)), GpuUuid: "MIG-1"}
+		*p = pb.GpuSample{NodeId: "c", SampleTime: p.GetSampleTime(), Lost: true, MigInstance: new(int32(3)),
+			GpuUuid: "MIG-1"}
 	}))
 	for range 2 {
 		got, err := c.IngestTelemetry(t.Context(), &pb.IngestTelemetryRequest{Parent: "schedulers/prod", Samples: sent})
@@ -171,7 +173,7 @@ func TestIterations(t *testing.T) {
 	}{
 		{"job_id", func(p *pb.TrainingIteration) { p.JobId = "" }},
 		{"worker", func(p *pb.TrainingIteration) { p.Worker = -1 }},
-		{"worker", func(p *pb.TrainingIteration) { p.Worker = maxWorker + 1 }},
+		{"worker", func(p *pb.TrainingIteration) { p.Worker = convert.MaxWorker + 1 }},
 		{"step", func(p *pb.TrainingIteration) { p.Step = -1 }},
 		{"step", func(p *pb.TrainingIteration) { p.Step = math.MaxInt64 }},
 		{"duration_seconds", func(p *pb.TrainingIteration) { p.DurationSeconds = 0 }},

@@ -9,30 +9,31 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/study"
 )
 
 // SuggestTrials returns the trials that a client holds.
 func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse, error) {
-	scheduler, id, err := parseStudy("parent", req.GetParent())
+	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	var v violations
+	var v convert.Violations
 	count := int(req.GetSuggestionCount())
 	if count == 0 {
 		count = 1
 	}
 	if count < 0 || count > study.MaxCount {
-		v.add("suggestion_count", "%d is not from 1 to %d", count, study.MaxCount)
+		v.Add("suggestion_count", "%d is not from 1 to %d", count, study.MaxCount)
 	}
 	if n := utf8.RuneCountInString(req.GetClientId()); n == 0 || n > 128 {
-		v.add("client_id", "has %d characters, want 1 to 128: a name that is the same when the client asks again", n)
+		v.Add("client_id", "has %d characters, want 1 to 128: a name that is the same when the client asks again", n)
 	}
 	if strings.HasPrefix(req.GetClientId(), study.EvaluatorClient) {
-		v.add("client_id", "%q begins with %s, as those of evaluators do", req.GetClientId(), study.EvaluatorClient)
+		v.Add("client_id", "%q begins with %s, as those of evaluators do", req.GetClientId(), study.EvaluatorClient)
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	state, held, err := s.studies.Suggest(scheduler, id, req.GetClientId(), count)
@@ -51,7 +52,7 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 
 // CreateTrial adds a trial that a user wants.
 func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
-	scheduler, id, err := parseStudy("parent", req.GetParent())
+	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ const maxTrials = 1000
 // BatchCreateTrials adds several trials, or none.
 func (s *Server) BatchCreateTrials(ctx context.Context,
 	req *pb.BatchCreateTrialsRequest) (*pb.BatchCreateTrialsResponse, error) {
-	scheduler, id, err := parseStudy("parent", req.GetParent())
+	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 		return nil, err
 	}
 	if n := len(req.GetTrials()); n < 1 || n > maxTrials {
-		return nil, invalid("trials", "are %d, not 1 to %d", n, maxTrials)
+		return nil, convert.Invalid("trials", "are %d, not 1 to %d", n, maxTrials)
 	}
 	var all []study.Create
 	for i, p := range req.GetTrials() {
@@ -104,12 +105,13 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 		switch ended := p.GetState(); {
 		case ended == pb.Trial_STATE_UNSPECIFIED, ended == pb.Trial_SUCCEEDED && e.Final != nil:
 		case ended != pb.Trial_FAILED && ended != pb.Trial_INFEASIBLE:
-			err = invalid(field+".state", "is %v: want FAILED, INFEASIBLE, SUCCEEDED with a final_measurement, or none",
+			err = convert.Invalid(field+".state",
+				"is %v: want FAILED, INFEASIBLE, SUCCEEDED with a final_measurement, or none",
 				ended)
 		case e.Final != nil:
-			err = invalid(field+".final_measurement", "a trial that is %v has none", ended)
+			err = convert.Invalid(field+".final_measurement", "a trial that is %v has none", ended)
 		case p.GetReason() == "" || len(p.GetReason()) > longestText:
-			err = invalid(field+".reason", "has %d bytes, want 1 to %d", len(p.GetReason()), longestText)
+			err = convert.Invalid(field+".reason", "has %d bytes, want 1 to %d", len(p.GetReason()), longestText)
 		case ended == pb.Trial_FAILED:
 			e.Failure = p.GetReason()
 		default:
@@ -134,12 +136,12 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, error) {
 	var first, last int64
 	parent, numbers, _ := strings.Cut(name, "/trials/")
-	scheduler, id, err := parseStudy("parent", parent)
+	scheduler, id, err := convert.ParseStudy("parent", parent)
 	if err == nil {
 		_, err = fmt.Sscanf(numbers, "%d-%d", &first, &last)
 	}
 	if err != nil {
-		return nil, invalid("request_id", "is of trials %q, which are not known", name)
+		return nil, convert.Invalid("request_id", "is of trials %q, which are not known", name)
 	}
 	state, err := s.studies.Study(scheduler, id)
 	if err != nil {
@@ -165,7 +167,7 @@ func (s *Server) do(ctx context.Context, scheduler, id string, trial int64, e st
 
 // trial finds a trial with its study.
 func (s *Server) trial(name string) (scheduler string, state study.State, t *study.Trial, err error) {
-	scheduler, id, trial, err := parseTrial("name", name)
+	scheduler, id, trial, err := convert.ParseTrial("name", name)
 	if err != nil {
 		return "", state, nil, err
 	}
@@ -189,7 +191,7 @@ func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial
 
 // ListTrials lists the trials of a study.
 func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
-	scheduler, id, err := parseStudy("parent", req.GetParent())
+	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +206,7 @@ func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.L
 		}), nil
 	}
 	place := func(x *pb.Trial) token {
-		_, _, number, _ := parseTrial("name", x.GetName()) // of nameOfTrial
+		_, _, number, _ := convert.ParseTrial("name", x.GetName()) // of TrialName
 		return token{Revision: number}
 	}
 	page, next, err := list[*pb.Trial]{some: some, place: place}.page(s.pages, req)
@@ -233,7 +235,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 	e := study.Complete{Trial: t.ID}
 	text := func(field, reason string) string {
 		if n := len(reason); n == 0 || n > longestText {
-			err = invalid(field, "has %d bytes, want 1 to %d", n, longestText)
+			err = convert.Invalid(field, "has %d bytes, want 1 to %d", n, longestText)
 		}
 		return reason
 	}
@@ -253,7 +255,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 
 // StopTrial asks the client of a trial to end it.
 func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
-	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +265,7 @@ func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.T
 // CheckTrialEarlyStoppingState stops a trial that does worse than others.
 func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.CheckTrialEarlyStoppingStateRequest) (
 	*pb.CheckTrialEarlyStoppingStateResponse, error) {
-	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +278,7 @@ func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Check
 
 // RenewTrialLease renews the lease of a trial.
 func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
-	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +287,7 @@ func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseReq
 
 // ProposeTrial proposes the configuration of a trial to its scheduler.
 func (s *Server) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) (*pb.Configuration, error) {
-	scheduler, id, trial, err := parseTrial("name", req.GetName())
+	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -24,7 +25,7 @@ import (
 
 // CreateScheduler registers a scheduler.
 func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
-	reg, err := s.registrar.registration(req)
+	reg, err := s.registrar.Read(req)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 
 // GetScheduler returns one scheduler.
 func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*pb.Scheduler, error) {
-	id, err := parseScheduler("name", req.GetName())
+	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,9 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 		}
 		return out, nil
 	}
-	place := func(x *pb.Scheduler) token { return token{After: strings.TrimPrefix(x.GetName(), schedulersPrefix)} }
+	place := func(x *pb.Scheduler) token {
+		return token{After: strings.TrimPrefix(x.GetName(), convert.SchedulersPrefix)}
+	}
 	page, next, err := list[*pb.Scheduler]{some: some, place: place}.page(s.pages, req)
 	return &pb.ListSchedulersResponse{Schedulers: page, NextPageToken: next}, err
 }
@@ -178,12 +181,12 @@ func (s *Server) settle(id *string, name string) error {
 	if name == "" && *id != "" {
 		return nil
 	}
-	parent, err := parseScheduler("parent", name)
+	parent, err := convert.ParseScheduler("parent", name)
 	if err != nil {
 		return err
 	}
 	if *id != "" && parent != *id {
-		return invalid("parent", "differs from that of the stream, %s", schedulerName(*id))
+		return convert.Invalid("parent", "differs from that of the stream, %s", convert.SchedulerName(*id))
 	}
 	if _, err := s.service.Space(parent); err != nil {
 		return err
@@ -196,22 +199,22 @@ func (s *Server) settle(id *string, name string) error {
 func (s *Server) ingest(ctx context.Context, id string,
 	req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
 	if n := len(req.GetEvents()); n > maxBatch {
-		return nil, invalid("events", "%d are more than %d", n, maxBatch)
+		return nil, convert.Invalid("events", "%d are more than %d", n, maxBatch)
 	}
 	if err := s.quota.events(ctx, id, len(req.GetEvents())); err != nil {
 		return nil, err
 	}
 	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
-	reject := func(i int, f *fault) {
+	reject := func(i int, f *convert.Fault) {
 		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
 			Index: int32(i), EventId: req.GetEvents()[i].GetEventId(),
-			Field: fmt.Sprintf("events[%d].%s", i, f.field), Description: f.why,
+			Field: fmt.Sprintf("events[%d].%s", i, f.Field), Description: f.Why,
 		})
 	}
 	events := make([]workload.Event, 0, len(req.GetEvents()))
 	places := make([]int, 0, len(req.GetEvents()))
 	for i, e := range req.GetEvents() {
-		event, fault := eventFromProto(e)
+		event, fault := convert.EventFromProto(e)
 		if fault != nil {
 			reject(i, fault)
 		} else {
@@ -225,7 +228,7 @@ func (s *Server) ingest(ctx context.Context, id string,
 	}
 	s.metrics.ingest.Observe(time.Since(start).Seconds())
 	for _, r := range result.Rejected {
-		reject(places[r.Index], faultOf(r.Err))
+		reject(places[r.Index], convert.FaultOf(r.Err))
 	}
 	slices.SortFunc(out.RejectedEvents, func(a,
 		b *pb.RejectedEvent) int {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/workload"
@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	workloadsSegment = "/workloads/"
-	workloadForm     = "schedulers/{scheduler}/workloads/{workload}"
+
 	// maxRows and maxUpload (bytes after decompression) bound an upload: formats have several rows for a job, and more
 	// to say of it than is kept.
 	maxRows   = 10 * workloads.MaxJobs
@@ -36,21 +35,6 @@ const (
 	maxIdle      = time.Minute
 	maxUploading = 10 * time.Minute
 )
-
-var workloadName = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
-
-func nameOfWorkload(scheduler, id string) string {
-	return schedulerName(scheduler) + workloadsSegment + id
-}
-
-// parseWorkload reads schedulers/{scheduler}/workloads/{workload}.
-func parseWorkload(field, name string) (scheduler, id string, err error) {
-	m := workloadName.FindStringSubmatch(name)
-	if m == nil || !schedulerID.MatchString(m[1]) || !schedulerID.MatchString(m[2]) {
-		return "", "", invalid(field, "%q is not of the form %s", name, workloadForm)
-	}
-	return m[1], m[2], nil
-}
 
 // newWorkload is what a request says of a workload that it makes.
 type newWorkload interface {
@@ -62,43 +46,43 @@ type newWorkload interface {
 }
 
 // workloadFromProto reads what a request says of a workload that it makes, and adds what is wrong with it.
-func workloadFromProto(req newWorkload, v *violations) (scheduler string, r workloads.Record) {
+func workloadFromProto(req newWorkload, v *convert.Violations) (scheduler string, r workloads.Record) {
 	r = workloads.Record{ID: req.GetWorkloadId(), Display: req.GetDisplayName(), Labels: req.GetLabels()}
-	scheduler, err := parseScheduler("parent", req.GetParent())
-	if bad := (violations)(nil); errors.As(err, &bad) {
+	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
+	if bad := (convert.Violations)(nil); errors.As(err, &bad) {
 		*v = append(*v, bad...)
 	}
-	if err := CheckID(r.ID); err != nil {
-		v.add("workload_id", "%v", err)
+	if err := convert.CheckID(r.ID); err != nil {
+		v.Add("workload_id", "%v", err)
 	}
-	checkDisplayName("display_name", r.Display, v)
-	checkLabels("labels", r.Labels, v)
+	convert.CheckDisplayName("display_name", r.Display, v)
+	convert.CheckLabels("labels", r.Labels, v)
 	return scheduler, r
 }
 
 // GenerateWorkload makes a workload of the events of a scheduler.
 func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadRequest) (*pb.Workload, error) {
-	var v violations
+	var v convert.Violations
 	scheduler, r := workloadFromProto(req, &v)
 	f := controller.Future{Index: int(req.GetFuture()), Seed: req.Seed}
 	if f.Index < 0 {
-		v.add("future", "%d is negative", f.Index)
+		v.Add("future", "%d is negative", f.Index)
 	}
 	window := req.GetEndedJobs()
 	from := bound("ended_jobs.start_time", window.GetStartTime(), &v)
 	to := bound("ended_jobs.end_time", window.GetEndTime(), &v)
 	switch {
 	case window != nil && (req.Seed != nil || f.Index > 0):
-		v.add("ended_jobs", "has neither a seed nor futures")
+		v.Add("ended_jobs", "has neither a seed nor futures")
 	case req.GetRound() != "":
-		of, sequence, err := parseRound("round", req.GetRound())
-		if bad := (violations)(nil); errors.As(err, &bad) {
+		of, sequence, err := convert.ParseRound("round", req.GetRound())
+		if bad := (convert.Violations)(nil); errors.As(err, &bad) {
 			v = append(v, bad...)
 		} else if f.Round = sequence; of != scheduler && scheduler != "" {
-			v.add("round", "%q is of another scheduler", req.GetRound())
+			v.Add("round", "%q is of another scheduler", req.GetRound())
 		}
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	if err := s.workloads.Free(scheduler, r.ID); err != nil {
@@ -129,13 +113,13 @@ func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadR
 }
 
 // bound is a time that bounds others, zero for none.
-func bound(field string, t *timestamppb.Timestamp, v *violations) time.Time {
+func bound(field string, t *timestamppb.Timestamp, v *convert.Violations) time.Time {
 	if t == nil {
 		return time.Time{}
 	}
-	var c converter
-	if c.time(field, t); c.first != nil {
-		v.add(c.first.field, "%s", c.first.why)
+	var c convert.Checker
+	if c.Time(field, t); c.First != nil {
+		v.Add(c.First.Field, "%s", c.First.Why)
 	}
 	return t.AsTime()
 }
@@ -155,16 +139,16 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 	defer body.end()
 	first, err := body.next(time.After(maxIdle))
 	if errors.Is(err, io.EOF) {
-		return nil, invalid("parent", "is required: the upload has no request")
+		return nil, convert.Invalid("parent", "is required: the upload has no request")
 	} else if err != nil {
 		return nil, err
 	}
-	var v violations
+	var v convert.Violations
 	scheduler, r := workloadFromProto(first, &v)
-	if len(first.GetRequestId()) > longestRequestID {
-		v.add("request_id", "is longer than %d bytes", longestRequestID)
+	if len(first.GetRequestId()) > convert.MaxRequestID {
+		v.Add("request_id", "is longer than %d bytes", convert.MaxRequestID)
 	}
-	if err := v.err(); err != nil {
+	if err := v.Err(); err != nil {
 		return nil, err
 	}
 	if _, _, err := s.service.Scheduler(scheduler); err != nil {
@@ -196,7 +180,7 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 				text = parts[0] + " 'autosched trace --help' lists the formats; 'autosched trace import' " +
 					"converts other tables: " + parts[len(parts)-1]
 			}
-			return invalid("data", "%s", text)
+			return convert.Invalid("data", "%s", text)
 		}
 		r.Origin, r.Rejected, r.LeftOut = workloads.Uploaded, report.Rejected, report.LeftOut
 		reportToProto(report, out)
@@ -212,7 +196,7 @@ func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Reco
 	add := func(ctx context.Context) (string, error) {
 		var err error
 		r, err = s.workloads.Add(ctx, scheduler, r, w, nodes)
-		return nameOfWorkload(scheduler, r.ID), err
+		return convert.WorkloadName(scheduler, r.ID), err
 	}
 	if first.GetRequestId() == "" || first.GetValidateOnly() {
 		_, err := add(ctx)
@@ -326,18 +310,18 @@ const maxAsked = 16
 func (s *Server) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload, error),
 	err error) {
 	if len(names) > maxAsked {
-		return nil, invalid("workloads", "are %d, more than %d", len(names), maxAsked)
+		return nil, convert.Invalid("workloads", "are %d, more than %d", len(names), maxAsked)
 	}
 	for i, name := range names {
 		field := fmt.Sprintf("workloads[%d]", i)
-		of, id, err := parseWorkload(field, name)
+		of, id, err := convert.ParseWorkload(field, name)
 		switch {
 		case err != nil:
 			return nil, err
 		case of != scheduler:
-			return nil, invalid(field, "%q is of another scheduler", name)
+			return nil, convert.Invalid(field, "%q is of another scheduler", name)
 		case s.workloads == nil:
-			return nil, invalid(field, "the service keeps no workloads")
+			return nil, convert.Invalid(field, "the service keeps no workloads")
 		}
 		if _, err := s.workloads.Get(scheduler, id); err != nil {
 			return nil, err
@@ -352,7 +336,7 @@ func (s *Server) jobsOf(scheduler string, names []string) (all []func(context.Co
 
 // GetWorkload returns a workload.
 func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb.Workload, error) {
-	scheduler, id, err := parseWorkload("name", req.GetName())
+	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +349,7 @@ func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb
 
 // ListWorkloads lists the workloads of a scheduler.
 func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) (*pb.ListWorkloadsResponse, error) {
-	scheduler, err := parseScheduler("parent", req.GetParent())
+	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -373,7 +357,7 @@ func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) 
 		all, err := s.workloads.List(scheduler, after.After, n)
 		return mapped(all, func(r *workloads.Record) *pb.Workload { return s.workloadToProto(scheduler, r) }), err
 	}
-	of := schedulerName(scheduler) + workloadsSegment
+	of := convert.SchedulerName(scheduler) + convert.WorkloadsSegment
 	place := func(x *pb.Workload) token { return token{After: strings.TrimPrefix(x.GetName(), of)} }
 	page, next, err := list[*pb.Workload]{some: some, place: place}.page(s.pages, req)
 	return &pb.ListWorkloadsResponse{Workloads: page, NextPageToken: next}, err
@@ -381,7 +365,7 @@ func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) 
 
 // DeleteWorkload removes a workload.
 func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadRequest) (*emptypb.Empty, error) {
-	scheduler, id, err := parseWorkload("name", req.GetName())
+	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err == nil {
 		err = s.workloads.Delete(ctx, scheduler, id, func(r *workloads.Record) error {
 			return matches(req.GetEtag(), s.workloadEtag(r))
@@ -393,7 +377,7 @@ func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadReque
 // DownloadWorkload sends the jobs of a workload.
 func (s *Server) DownloadWorkload(req *pb.DownloadWorkloadRequest,
 	stream pb.WorkloadService_DownloadWorkloadServer) error {
-	scheduler, id, err := parseWorkload("name", req.GetName())
+	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err != nil {
 		return err
 	}
@@ -445,7 +429,7 @@ func (s *Server) workloadToProto(scheduler string, r *workloads.Record) *pb.Work
 			Mean: q.Mean}
 	}
 	x := &r.Stats
-	out := &pb.Workload{Name: nameOfWorkload(scheduler, r.ID), Uid: r.UID, DisplayName: r.Display,
+	out := &pb.Workload{Name: convert.WorkloadName(scheduler, r.ID), Uid: r.UID, DisplayName: r.Display,
 		Labels: r.Labels, Origin: workloadOrigins[r.Origin], CreateTime: timestamppb.New(r.Created),
 		Etag: s.workloadEtag(r), Sha256: r.SHA256, SizeBytes: r.Size,
 		RejectedRowCount: int32(r.Rejected), LeftOutJobCount: int32(r.LeftOut),
@@ -456,7 +440,7 @@ func (s *Server) workloadToProto(scheduler string, r *workloads.Record) *pb.Work
 		out.Future = &pb.Workload_Future{SchedulerTime: timestamppb.New(f.At), Future: int32(f.Index), Seed: *f.Seed,
 			Horizon: durationpb.New(f.Horizon), ActiveJobCount: int32(f.Active)}
 		if f.Round > 0 {
-			out.Future.Round = roundName(scheduler, f.Round)
+			out.Future.Round = convert.RoundName(scheduler, f.Round)
 		}
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/api/access"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/certs"
 )
 
@@ -78,7 +78,7 @@ func (o *certsOptions) check() error {
 		}
 	}
 	for _, id := range o.schedulers {
-		if err := server.CheckID(id); err != nil {
+		if err := convert.CheckID(id); err != nil {
 			return usageError{fmt.Errorf("--scheduler: %w", err)}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/registration"
 	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/conformance"
 	"github.com/autosched/autosched/internal/schema"
@@ -51,7 +51,8 @@ and started again to check crashes; without a COMMAND, start the client by hand,
 checks are skipped. A client that registers no scheduler, such as an adapter, finds one of type --registered
 under the name --id.
 
-With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts, with configurations of
+With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts,
+	with configurations of
 a scheduler of type --registered. See docs/conformance.md.`,
 		Example: `  autosched conformance -- python3 scheduler.py --server {address}
   autosched conformance --registered tiresias --id prod -- \
@@ -68,7 +69,8 @@ a scheduler of type --registered. See docs/conformance.md.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.listen, "listen", "127.0.0.1:0", "loopback address to listen on, host:port; port 0 takes a free one")
+	fl.StringVar(&o.listen, "listen", "127.0.0.1:0",
+		"loopback address to listen on, host:port; port 0 takes a free one")
 	fl.StringVar(&o.agent, "agent", "", "check a scheduler that is called at this loopback address, host:port")
 	fl.StringVar(&o.registered, "registered", "", "type of a scheduler that is registered before the client connects")
 	fl.StringVar(&o.id, "id", "conformance", "its id")
@@ -86,7 +88,8 @@ func (o *conformanceOptions) check() error {
 	}
 	for _, name := range o.only {
 		if !slices.Contains(conformance.Names(o.agent != ""), name) {
-			return usageError{fmt.Errorf("--only: %q is not one of %s", name, strings.Join(conformance.Names(o.agent != ""), ", "))}
+			return usageError{fmt.Errorf("--only: %q is not one of %s", name,
+				strings.Join(conformance.Names(o.agent != ""), ", "))}
 		}
 	}
 	if _, err := o.refusedValues(); err != nil {
@@ -103,7 +106,7 @@ func (o *conformanceOptions) check() error {
 		}
 	}
 	if o.registered != "" {
-		if _, err := server.CheckRegistration(builtins(), o.registration()); err != nil {
+		if _, err := registration.Check(builtins(), o.registration()); err != nil {
 			return usageError{fmt.Errorf("--registered, --id: %w", err)}
 		}
 	}
@@ -136,7 +139,7 @@ func (o *conformanceOptions) run(ctx context.Context, out, notes io.Writer) erro
 	options := conformance.Options{Refused: refused, OneLife: o.oneLife, Only: o.only,
 		Patience: o.patience,
 		Space: func(req *pb.CreateSchedulerRequest) (*space.Space, error) {
-			return server.CheckRegistration(builtins(), req)
+			return registration.Check(builtins(), req)
 		},
 		Report: func(r conformance.Result) {
 			if !o.json {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/autosched/autosched/api/agent"
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	apiclient "github.com/autosched/autosched/client"
 )
 
@@ -256,7 +256,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 }
 
 func checkID(id string) error {
-	if err := server.CheckID(id); err != nil {
+	if err := convert.CheckID(id); err != nil {
 		return usageError{fmt.Errorf("--id: %w", err)}
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/schedulers"
@@ -158,8 +158,9 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 	s := &pb.Scheduler{}
 	switch {
 	case len(args) == 0 && r.builtin == "" && r.space == "":
-		return nil, usageError{errors.New("name a FILE, a built-in kind of scheduler with --builtin, or the parameters " +
-			"of one that is not simulated with --space")}
+		return nil,
+			usageError{errors.New("name a FILE, a built-in kind of scheduler with --builtin, or the parameters " +
+				"of one that is not simulated with --space")}
 	case r.space != "" && (len(args) > 0 || r.id == "" || r.objective == ""):
 		return nil, usageError{errors.New("--space takes no FILE, and needs --id and --objective")}
 	case len(args) == 1:
@@ -185,12 +186,13 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 			return nil, listViolations(r.space, err)
 		}
 		spec.SchedulerType = controller.External
-		spec.Parameters, spec.Constraints = server.Parameters(sp.Default()), server.Constraints(sp)
+		spec.Parameters, spec.Constraints = convert.Parameters(sp.Default()), convert.Constraints(sp)
 	}
 	if r.current.given() {
 		if len(spec.Parameters) > 0 {
-			return nil, usageError{fmt.Errorf("--set, --preset and --config: %s has parameters; change their default_value "+
-				"there", append(args, r.space)[0])}
+			return nil,
+				usageError{fmt.Errorf("--set, --preset and --config: %s has parameters; change their default_value "+
+					"there", append(args, r.space)[0])}
 		}
 		s, err := schedulers.Find(spec.SchedulerType)
 		if err != nil {
@@ -200,7 +202,7 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 		if err != nil {
 			return nil, err
 		}
-		spec.Parameters = server.Parameters(c)
+		spec.Parameters = convert.Parameters(c)
 	}
 	if spec.Cluster == nil {
 		spec.Cluster = &pb.Cluster{}
@@ -214,7 +216,7 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--cluster: %s: %w", r.cluster, err)}
 		}
-		spec.Cluster = server.ClusterToProto(c)
+		spec.Cluster = convert.ClusterToProto(c)
 	}
 	if r.nodes != 0 {
 		spec.Cluster.Nodes = r.nodes
@@ -223,7 +225,8 @@ func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSc
 		spec.Cluster.GpusPerNode = r.gpusPerNode
 	}
 	if len(args) == 0 && r.cluster == "" && (r.nodes == 0 || r.gpusPerNode == 0) {
-		return nil, usageError{errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node, or --cluster")}
+		return nil,
+			usageError{errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node, or --cluster")}
 	}
 	if mode, err := modeOf(r.mode); err != nil {
 		return nil, err

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/schedulers"
 )
 
@@ -18,9 +19,9 @@ import (
 func TestRegisterCurrent(t *testing.T) {
 	for _, s := range schedulers.All {
 		for _, p := range s.Presets {
-			spec := &pb.SchedulerSpec{SchedulerType: s.Name, Parameters: server.Parameters(p.Config),
+			spec := &pb.SchedulerSpec{SchedulerType: s.Name, Parameters: convert.Parameters(p.Config),
 				Cluster: &pb.Cluster{Nodes: 4, GpusPerNode: 8}}
-			sp, err := server.CheckRegistration(builtins(),
+			sp, err := registration.Check(builtins(),
 				&pb.CreateSchedulerRequest{SchedulerId: "x", Scheduler: &pb.Scheduler{Spec: spec}})
 			if err != nil {
 				t.Errorf("%s, %s: %v", s.Name, p.Name, err)
@@ -96,7 +97,8 @@ func TestRegisterCluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		err := runClient(t.Context(), newSchedulerCmd(), "", &out, "register", "--builtin", "slurm", "--id", "prod", "--cluster",
+		err := runClient(t.Context(), newSchedulerCmd(), "", &out, "register", "--builtin", "slurm", "--id", "prod",
+			"--cluster",
 			file, "--json", "--server", address)
 		return out.String(), err
 	}

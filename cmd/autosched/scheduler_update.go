@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 )
@@ -114,10 +114,13 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.Var(limitSpan{&u.limits.RollbackHold}, "rollback-hold",
 		"how long tuning changes nothing after an operator's rollback, or off")
 	fl.BoolVar(&u.canary, "canary", false, "offer what a round found to one instance first")
-	fl.Float64Var(&u.waveShare, "wave-share", 0, "then to this share of the instances, such as 0.5, before all; 0: no such wave")
-	fl.Var(dwell{&u.soak}, "soak-time", "event time between the last acknowledgement of a wave and the next wave, or 'off'")
-	fl.Var(dwell{&u.deadline}, "acknowledge-deadline", "how long an instance may take to acknowledge what it is offered, "+
-		"before it is degraded, or 'off'")
+	fl.Float64Var(&u.waveShare, "wave-share", 0,
+		"then to this share of the instances, such as 0.5, before all; 0: no such wave")
+	fl.Var(dwell{&u.soak}, "soak-time",
+		"event time between the last acknowledgement of a wave and the next wave, or 'off'")
+	fl.Var(dwell{&u.deadline}, "acknowledge-deadline",
+		"how long an instance may take to acknowledge what it is offered, "+
+			"before it is degraded, or 'off'")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
 	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
 	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
@@ -174,7 +177,7 @@ func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*p
 		AcknowledgeDeadline: durationpb.New(u.deadline),
 		Canary:              u.canary, WaveShare: u.waveShare, SoakTime: durationpb.New(u.soak),
 	}
-	server.LimitsToProto(&u.limits, spec.Rollout)
+	convert.LimitsToProto(&u.limits, spec.Rollout)
 	spec.Cluster = &pb.Cluster{Nodes: u.nodes, GpusPerNode: u.gpusPerNode}
 	if u.spec != "" {
 		s, err := readScheduler(stdin, u.spec)

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/space"
 )
@@ -122,7 +122,7 @@ func loadSpace(text []byte, path string) (*space.Space, error) {
 	if id == "" {
 		id = s.GetSpec().GetSchedulerType()
 	}
-	return server.CheckRegistration(builtins(), &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id})
+	return registration.Check(builtins(), &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id})
 }
 
 // listViolations is an error with a line for each violation.

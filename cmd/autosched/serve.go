@@ -21,6 +21,7 @@ import (
 	"github.com/autosched/autosched/adapter/evaluator"
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
@@ -87,8 +88,10 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
-and audit log, rounds.db, reports.db with the metrics that schedulers report, workloads.db with the jobs of workloads, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
-folder telemetry. One process opens it at a time. With --retain it drops old event files, and checkpoint-YYYYMMDD.db holds what is
+and audit log, rounds.db, reports.db with the metrics that schedulers report,
+	workloads.db with the jobs of workloads, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
+folder telemetry. One process opens it at a time. With --retain it drops old event files,
+	and checkpoint-YYYYMMDD.db holds what is
 still needed of them.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
@@ -363,7 +366,7 @@ func (o *serveOptions) gpuHourPrice(tariff func() *energy.Tariff) func() float64
 
 // roundOnFinding asks for a round in the name of a finding, unless it asked for one that is known.
 func roundOnFinding(ctx context.Context, service *controller.Service, n *kept.Notice) error {
-	actor := server.FindingName(n.Scheduler, n.ID)
+	actor := convert.FindingName(n.Scheduler, n.ID)
 	for _, o := range service.Operations(n.Scheduler) {
 		if o.Actor == actor {
 			return fmt.Errorf("operation %s was asked for by it", o.ID)

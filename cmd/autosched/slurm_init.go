@@ -13,7 +13,7 @@ import (
 
 	"github.com/autosched/autosched/adapter/slurm/site"
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -119,8 +119,8 @@ func registrationText(r site.Registration) ([]byte, error) {
 	return protojson.MarshalOptions{Multiline: true, Indent: "  "}.Marshal(&pb.Scheduler{
 		Name: "schedulers/" + r.ID,
 		Spec: &pb.SchedulerSpec{SchedulerType: "slurm", Mode: pb.SchedulerSpec_RECOMMEND,
-			Cluster: server.ClusterToProto(r.Cluster),
-			Parameters: slices.DeleteFunc(server.Parameters(r.Parameters), func(p *pb.ParameterSpec) bool {
+			Cluster: convert.ClusterToProto(r.Cluster),
+			Parameters: slices.DeleteFunc(convert.Parameters(r.Parameters), func(p *pb.ParameterSpec) bool {
 				return !slices.Contains(r.Tuned, p.GetParameterId())
 			})},
 	})

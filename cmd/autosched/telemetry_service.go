@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/telemetry"
 )
@@ -168,11 +168,11 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *client, parent stri
 		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node, Zone: zone}
 		stats, err := telemetry.ReadAll(in, name, opts, telemetry.Visit{
 			GPU: func(s *telemetry.GPUSample) error {
-				req.Samples = append(req.Samples, server.SampleToProto(s))
+				req.Samples = append(req.Samples, convert.SampleToProto(s))
 				return added(s.Time)
 			},
 			Iteration: func(i *telemetry.Iteration) error {
-				req.Iterations = append(req.Iterations, server.IterationToProto(i))
+				req.Iterations = append(req.Iterations, convert.IterationToProto(i))
 				return added(i.Time)
 			},
 		})
@@ -203,7 +203,7 @@ type telemetrySink struct {
 func (t *telemetrySink) Send(ctx context.Context, all []telemetry.GPUSample) error {
 	req := &pb.IngestTelemetryRequest{Parent: t.parent}
 	for i := range all {
-		req.Samples = append(req.Samples, server.SampleToProto(&all[i]))
+		req.Samples = append(req.Samples, convert.SampleToProto(&all[i]))
 	}
 	got, err := t.samples.IngestTelemetry(ctx, req)
 	if err != nil {
@@ -339,7 +339,8 @@ func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
+	fmt.Fprintln(w,
+		"TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
 	number := func(v *float64, format string) string {
 		if v == nil {
 			return "-"
@@ -415,7 +416,7 @@ is an empty field.`,
 			export := func(ctx context.Context, c *client, out io.Writer) error {
 				w := telemetry.NewWriter(out)
 				err := q.each(ctx, c, req, func(p *pb.GpuSample) error {
-					s, err := server.SampleFromProto(p)
+					s, err := convert.SampleFromProto(p)
 					if err != nil {
 						return err
 					}
@@ -440,6 +441,7 @@ is an empty field.`,
 		},
 	}
 	q.add(cmd)
-	cmd.Flags().StringVarP(&path, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
+	cmd.Flags().StringVarP(&path, "out", "o", "-",
+		"file to write, compressed if it ends in .gz or .zst, - for standard output")
 	return cmd
 }

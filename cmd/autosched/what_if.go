@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -35,7 +35,7 @@ func parseSets(ctx context.Context, c *client, scheduler string, sets []string) 
 	if err != nil {
 		return nil, err
 	}
-	sp, err := server.SpaceOf(s.GetSpec())
+	sp, err := convert.SpaceOf(s.GetSpec())
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func parseSets(ctx context.Context, c *client, scheduler string, sets []string) 
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--set: %w", err)}
 	}
-	return server.ValuesToProto(sp, values), nil
+	return convert.ValuesToProto(sp, values), nil
 }
 
 func newWhatIfCmd() *cobra.Command {
@@ -181,7 +181,7 @@ func getAmounts(ctx context.Context, c *client, scheduler string) (*amounts, err
 	if goal, err := round.ParseGoal(objective.GetMetricId() + objective.GetGoal()); err == nil {
 		a.goal = goal
 	}
-	a.space, err = server.SpaceOf(s.GetSpec())
+	a.space, err = convert.SpaceOf(s.GetSpec())
 	return a, err
 }
 

@@ -53,6 +53,9 @@ var layers = []layer{
 	// Experiments import everything; nothing of the product imports them (forbidden).
 	{"lab", 8, []string{"*"}},
 	{"api/autosched/v1", 0, nil},
+	// What clients and the server share: messages converted to the product's types and back.
+	{"api/convert", 5, []string{"api/autosched/v1", "rollout", "simulator", "telemetry", "space", "workload"}},
+	{"api/registration", 5, []string{"api/autosched/v1", "api/convert", "controller", "round", "space", "workload"}},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
 	// the service.
 	{"api/agent", 6, []string{"api/autosched/v1", "client", "schedulers", "simulator", "space", "workload",
@@ -66,7 +69,7 @@ var layers = []layer{
 		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
-	{"api/server", 6, []string{"api/autosched/v1", "api/access", "patterns", "telemetry", "controller", "service", "study",
+	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "patterns", "telemetry", "controller", "service", "study",
 		"search", "search/effects", "rollout", "round", "energy", "simulator", "space", "workload", "internal/certs",
 		"internal/checkup", "internal/cputime"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},

@@ -1,4 +1,4 @@
-package server
+package convert
 
 import (
 	"fmt"
@@ -16,12 +16,12 @@ const (
 	maxQuietHours    = 20
 )
 
-// limitsFromProto reads the limits that are set into the default ones.
-func limitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *violations) {
+// LimitsFromProto reads the limits that are set into the default ones.
+func LimitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *Violations) {
 	const at = "scheduler.spec.rollout."
 	if r != nil && r.MaxChangesPerDay != nil {
 		if n := r.GetMaxChangesPerDay(); n < 0 || n > maxChangesPerDay {
-			v.add(at+"max_changes_per_day", "%d is not from 0 to %d", n, maxChangesPerDay)
+			v.Add(at+"max_changes_per_day", "%d is not from 0 to %d", n, maxChangesPerDay)
 		}
 		to.ChangesPerDay = int(r.GetMaxChangesPerDay())
 	}
@@ -29,15 +29,15 @@ func limitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *violations) {
 		if d == nil {
 			return
 		}
-		if err := d.CheckValid(); err != nil || d.AsDuration() < 0 || d.AsDuration() > maxSpan {
-			v.add(at+field, "%v is not from 0 to %v", d.AsDuration(), maxSpan)
+		if err := d.CheckValid(); err != nil || d.AsDuration() < 0 || d.AsDuration() > MaxSpan {
+			v.Add(at+field, "%v is not from 0 to %v", d.AsDuration(), MaxSpan)
 		}
 		*dst = d.AsDuration()
 	}
 	span(&to.FlapWindow, r.GetFlapWindow(), "flap_window")
 	span(&to.RollbackHold, r.GetRollbackHold(), "rollback_hold")
 	if n := len(r.GetQuietHours()); n > maxQuietHours {
-		v.add(at+"quiet_hours", "%d are more than %d", n, maxQuietHours)
+		v.Add(at+"quiet_hours", "%d are more than %d", n, maxQuietHours)
 		return
 	}
 	for i, one := range r.GetQuietHours() {
@@ -50,7 +50,7 @@ func limitsFromProto(r *pb.RolloutPolicy, to *rollout.Limits, v *violations) {
 			case one.GetEnd():
 				field += ".end"
 			}
-			v.add(field, "%v", err)
+			v.Add(field, "%v", err)
 		}
 		to.QuietHours = append(to.QuietHours, q)
 	}
@@ -66,3 +66,5 @@ func LimitsToProto(l *rollout.Limits, to *pb.RolloutPolicy) {
 			TimeZone: q.Zone})
 	}
 }
+
+const MinSpan, MaxSpan = time.Minute, 7 * 24 * time.Hour

@@ -1,4 +1,4 @@
-package server
+package convert
 
 import (
 	"fmt"
@@ -12,12 +12,26 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Parameters and rules between their proto and package space, and the way back
-// of what is wrong with them to the field of the request.
+// SpaceOf is the space that a scheduler's specification describes, as the service answered it.
+func SpaceOf(spec *pb.SchedulerSpec) (*space.Space, error) {
+	var v Violations
+	var params []space.Param
+	var rules []space.Rule
+	for i, p := range spec.GetParameters() {
+		params = append(params, ParamFromProto(p, fmt.Sprintf("%s[%d]", ParametersField, i), &v))
+	}
+	for i, c := range spec.GetConstraints() {
+		rules = append(rules, RuleFromProto(c, fmt.Sprintf("%s[%d]", ConstraintsField, i), &v))
+	}
+	if err := v.Err(); err != nil {
+		return nil, err
+	}
+	return space.New(params, rules)
+}
 
 const (
-	parametersField  = "scheduler.spec.parameters"
-	constraintsField = "scheduler.spec.constraints"
+	ParametersField  = "scheduler.spec.parameters"
+	ConstraintsField = "scheduler.spec.constraints"
 )
 
 var operators = map[pb.ActivationRule_Operator]space.Op{
@@ -36,9 +50,9 @@ func operatorOf(op space.Op) pb.ActivationRule_Operator {
 	return pb.ActivationRule_OPERATOR_UNSPECIFIED
 }
 
-// paramFromProto reads one parameter. What it cannot say in space's terms goes
+// ParamFromProto reads one parameter. What it cannot say in space's terms goes
 // to v; the rest is for space to judge.
-func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Param {
+func ParamFromProto(p *pb.ParameterSpec, field string, v *Violations) space.Param {
 	out := space.Param{ID: p.GetParameterId(), Module: p.GetModule(), Unit: p.GetUnit(),
 		Description: p.GetDescription()}
 	switch t := p.GetParameterValueSpec().(type) {
@@ -66,26 +80,26 @@ func paramFromProto(p *pb.ParameterSpec, field string, v *violations) space.Para
 		case *pb.ArraySpec_DurationValueSpec:
 			setDuration(&out, e.DurationValueSpec)
 		default:
-			v.add(field+".array_spec.element_value_spec",
+			v.Add(field+".array_spec.element_value_spec",
 				"is required: double_value_spec, integer_value_spec or duration_value_spec")
 		}
 	default:
-		v.add(field+".parameter_value_spec", "is required, such as integer_value_spec")
+		v.Add(field+".parameter_value_spec", "is required, such as integer_value_spec")
 	}
 	switch p.GetScaleType() {
 	case pb.ParameterSpec_SCALE_TYPE_UNSPECIFIED, pb.ParameterSpec_LINEAR:
 	case pb.ParameterSpec_LOG:
 		out.Log = true
 	default:
-		v.add(field+".scale_type", "%d is not known", p.GetScaleType())
+		v.Add(field+".scale_type", "%d is not known", p.GetScaleType())
 	}
 	for _, s := range p.GetSpecialValues() {
 		out.Special = append(out.Special, space.Special{Value: s.GetValue(), Name: s.GetDisplayName(),
 			Weight: s.GetSamplingWeight()})
 	}
 	var why string
-	if out.Default, why = valueFromProto(p.GetDefaultValue()); why != "" {
-		v.add(field+".default_value", "%s", why)
+	if out.Default, why = ValueFromProto(p.GetDefaultValue()); why != "" {
+		v.Add(field+".default_value", "%s", why)
 	}
 	return out
 }
@@ -110,7 +124,7 @@ func Parameters(c space.Config) []*pb.ParameterSpec {
 		if v := c.Get(p.ID); !v.IsZero() {
 			p.Default = v
 		}
-		out = append(out, paramToProto(&p))
+		out = append(out, ParamToProto(&p))
 	}
 	return out
 }
@@ -124,10 +138,10 @@ func Constraints(sp *space.Space) []*pb.DependencyConstraint {
 	return out
 }
 
-func paramToProto(p *space.Param) *pb.ParameterSpec {
+func ParamToProto(p *space.Param) *pb.ParameterSpec {
 	out := &pb.ParameterSpec{
 		ParameterId: p.ID, Module: p.Module, Unit: p.Unit, Description: p.Description,
-		ScaleType: pb.ParameterSpec_LINEAR, DefaultValue: valueToProto(p, p.Default),
+		ScaleType: pb.ParameterSpec_LINEAR, DefaultValue: ValueToProto(p, p.Default),
 	}
 	if p.Log {
 		out.ScaleType = pb.ParameterSpec_LOG
@@ -172,7 +186,7 @@ func paramToProto(p *space.Param) *pb.ParameterSpec {
 	return out
 }
 
-func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) space.Rule {
+func RuleFromProto(c *pb.DependencyConstraint, field string, v *Violations) space.Rule {
 	out := space.Rule{ID: c.GetConstraintId(), Description: c.GetDescription()}
 	switch r := c.GetRule().(type) {
 	case *pb.DependencyConstraint_Ordering:
@@ -198,7 +212,7 @@ func ruleFromProto(c *pb.DependencyConstraint, field string, v *violations) spac
 			out.Forbidden.All = append(out.Forbidden.All, c)
 		}
 	default:
-		v.add(field+".rule", "is required: activation, ordering, linear or forbidden")
+		v.Add(field+".rule", "is required: activation, ordering, linear or forbidden")
 	}
 	return out
 }
@@ -211,16 +225,16 @@ type comparison interface {
 }
 
 // conditionFromProto reads a comparison; the caller names the parameter.
-func conditionFromProto(from comparison, field string, v *violations) space.Condition {
+func conditionFromProto(from comparison, field string, v *Violations) space.Condition {
 	out := space.Condition{Op: operators[from.GetOperator()]}
 	var why string
-	if out.Value, why = valueFromProto(from.GetValue()); why != "" {
-		v.add(field+".value", "%s", why)
+	if out.Value, why = ValueFromProto(from.GetValue()); why != "" {
+		v.Add(field+".value", "%s", why)
 	}
 	for k, one := range from.GetValues() {
-		x, why := valueFromProto(one)
+		x, why := ValueFromProto(one)
 		if why != "" {
-			v.add(fmt.Sprintf("%s.values[%d]", field, k), "%s", why)
+			v.Add(fmt.Sprintf("%s.values[%d]", field, k), "%s", why)
 		}
 		out.Values = append(out.Values, x)
 	}
@@ -265,9 +279,9 @@ func comparedToProto(sp *space.Space, param string, value space.Value,
 	values []space.Value) (one *structpb.Value, all []*structpb.Value) {
 	p, _ := sp.Param(param)
 	for _, x := range values {
-		all = append(all, valueToProto(&p, x))
+		all = append(all, ValueToProto(&p, x))
 	}
-	return valueToProto(&p, value), all
+	return ValueToProto(&p, value), all
 }
 
 var specPath = regexp.MustCompile(`^(parameters|rules)\[(\d+)\](.*)$`)
@@ -279,24 +293,24 @@ var renames = []struct{ from, to string }{
 	{".array", ".array_spec"},
 }
 
-// fieldOf is the request's field for one of a specification in space's terms.
+// FieldOf is the request's field for one of a specification in space's terms.
 // at gives the place in the request of parameter or rule number i, -1 if it is
 // built in. ok is false for what is about no single field of the request.
-func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int) (field string, ok bool) {
+func FieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int) (field string, ok bool) {
 	m := specPath.FindStringSubmatch(path)
 	switch {
 	case m == nil && path == "rules":
-		return constraintsField, false
+		return ConstraintsField, false
 	case m == nil:
-		return parametersField, false
+		return ParametersField, false
 	}
 	i, _ := strconv.Atoi(m[2])
 	rule, rest := m[1] == "rules", m[3]
 	if i = at(rule, i); i < 0 {
 		if rule {
-			return constraintsField, false
+			return ConstraintsField, false
 		}
-		return parametersField, false
+		return ParametersField, false
 	}
 	if rule {
 		rest = strings.NewReplacer(".id", ".constraint_id", ".ordering.params", ".ordering.parameter_ids",
@@ -305,7 +319,7 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 			".forbidden.all",
 			".forbidden.conditions",
 			".param", ".parameter_id", ".op", ".operator").Replace(rest)
-		return fmt.Sprintf("%s[%d]%s", constraintsField, i, rest), true
+		return fmt.Sprintf("%s[%d]%s", ConstraintsField, i, rest), true
 	}
 	p := spec.GetParameters()[i]
 	switch {
@@ -325,7 +339,7 @@ func fieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int)
 			}
 		}
 	}
-	return fmt.Sprintf("%s[%d]%s", parametersField, i, rest), true
+	return fmt.Sprintf("%s[%d]%s", ParametersField, i, rest), true
 }
 
 // valueSpecField is the name of the field that holds a parameter's range.

@@ -1,0 +1,157 @@
+package convert
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const findingsSegment = "/findings/"
+
+var findingPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// FindingName is schedulers/{scheduler}/findings/{finding}.
+func FindingName(scheduler, id string) string { return SchedulerName(scheduler) + findingsSegment + id }
+
+// ParseFinding reads schedulers/{scheduler}/findings/{finding}.
+func ParseFinding(field, name string) (scheduler, id string, err error) {
+	parent, id, _ := strings.Cut(name, findingsSegment)
+	if !findingPattern.MatchString(id) {
+		return "", "", Invalid(field, "%q is not of the form schedulers/{scheduler}/findings/{finding}", name)
+	}
+	scheduler, err = ParseScheduler(field, parent)
+	return scheduler, id, err
+}
+
+const (
+	SchedulersPrefix      = "schedulers/"
+	configurationsSegment = "/configurations/"
+)
+
+var SchedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// CheckID says what is wrong with the id of a scheduler.
+func CheckID(id string) error {
+	if !SchedulerID.MatchString(id) {
+		return fmt.Errorf("%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", id)
+	}
+	if id == strings.Trim(configurationsSegment, "/") {
+		return fmt.Errorf("%q is reserved", id)
+	}
+	return nil
+}
+
+func SchedulerName(id string) string { return SchedulersPrefix + id }
+
+func ConfigurationName(id string, revision int64) string {
+	return SchedulersPrefix + id + configurationsSegment + strconv.FormatInt(revision, 10)
+}
+
+// ParseScheduler reads schedulers/{scheduler}.
+func ParseScheduler(field, name string) (string, error) {
+	if id, ok := strings.CutPrefix(name, SchedulersPrefix); ok && SchedulerID.MatchString(id) {
+		return id, nil
+	}
+	return "", Invalid(field, "%q is not of the form schedulers/{scheduler}", name)
+}
+
+func SchedulerRevisionName(id string, revision int64) string {
+	return SchedulerName(id) + "@" + strconv.FormatInt(revision, 10)
+}
+
+// ParseSchedulerRevision reads schedulers/{scheduler}@{revision}.
+func ParseSchedulerRevision(field, name string) (id string, revision int64, err error) {
+	parent, number, _ := strings.Cut(name, "@")
+	revision, err = strconv.ParseInt(number, 10, 64)
+	if id, bad := ParseScheduler(field, parent); bad == nil && err == nil && revision > 0 &&
+		SchedulerRevisionName(id, revision) == name {
+		return id, revision, nil
+	}
+	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}@{revision}", name)
+}
+
+// ParseConfiguration reads schedulers/{scheduler}/configurations/{revision}. A
+// revision has one name: 007 and +7 are none.
+func ParseConfiguration(field, name string) (string, int64, error) {
+	parent, rev, ok := strings.Cut(name, configurationsSegment)
+	revision, err := strconv.ParseInt(rev, 10, 64)
+	if id, idOK := strings.CutPrefix(parent, SchedulersPrefix); ok && idOK && SchedulerID.MatchString(id) &&
+		err == nil &&
+		revision > 0 && strconv.FormatInt(revision, 10) == rev {
+		return id, revision, nil
+	}
+	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}/configurations/{revision}", name)
+}
+
+const roundsSegment = "/rounds/"
+
+// RoundName is "" for no record.
+func RoundName(id string, sequence int64) string {
+	if sequence == 0 {
+		return ""
+	}
+	return SchedulersPrefix + id + roundsSegment + strconv.FormatInt(sequence, 10)
+}
+
+// ParseRound reads schedulers/{scheduler}/rounds/{round}.
+func ParseRound(field, name string) (id string, sequence int64, err error) {
+	parent, number, _ := strings.Cut(name, roundsSegment)
+	sequence, err = strconv.ParseInt(number, 10, 64)
+	if id, bad := ParseScheduler(field, parent); bad == nil && err == nil && sequence > 0 &&
+		RoundName(id, sequence) == name {
+		return id, sequence, nil
+	}
+	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}/rounds/{round}", name)
+}
+
+const studyForm = "schedulers/{scheduler}/studies/{study}"
+
+var (
+	studyPattern = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)$`)
+	trialPattern = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)/trials/([1-9][0-9]{0,9})$`)
+)
+
+func StudyName(scheduler, id string) string { return SchedulerName(scheduler) + "/studies/" + id }
+
+func TrialName(scheduler, study string, id int64) string {
+	return fmt.Sprintf("%s/trials/%d", StudyName(scheduler, study), id)
+}
+
+// ParseStudy reads schedulers/{scheduler}/studies/{study}.
+func ParseStudy(field, name string) (scheduler, id string, err error) {
+	m := studyPattern.FindStringSubmatch(name)
+	if m == nil || !SchedulerID.MatchString(m[1]) || !SchedulerID.MatchString(m[2]) {
+		return "", "", Invalid(field, "%q is not of the form %s", name, studyForm)
+	}
+	return m[1], m[2], nil
+}
+
+// ParseTrial reads schedulers/{scheduler}/studies/{study}/trials/{trial}.
+func ParseTrial(field, name string) (scheduler, id string, trial int64, err error) {
+	m := trialPattern.FindStringSubmatch(name)
+	if m == nil || !SchedulerID.MatchString(m[1]) || !SchedulerID.MatchString(m[2]) {
+		return "", "", 0, Invalid(field, "%q is not of the form %s/trials/{trial}", name, studyForm)
+	}
+	trial, err = strconv.ParseInt(m[3], 10, 64)
+	return m[1], m[2], trial, err
+}
+
+const WorkloadsSegment = "/workloads/"
+
+const WorkloadForm = "schedulers/{scheduler}/workloads/{workload}"
+
+var workloadPattern = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
+
+func WorkloadName(scheduler, id string) string {
+	return SchedulerName(scheduler) + WorkloadsSegment + id
+}
+
+// ParseWorkload reads schedulers/{scheduler}/workloads/{workload}.
+func ParseWorkload(field, name string) (scheduler, id string, err error) {
+	m := workloadPattern.FindStringSubmatch(name)
+	if m == nil || !SchedulerID.MatchString(m[1]) || !SchedulerID.MatchString(m[2]) {
+		return "", "", Invalid(field, "%q is not of the form %s", name, WorkloadForm)
+	}
+	return m[1], m[2], nil
+}

@@ -1,0 +1,178 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/space"
+)
+
+// ValuesToProto are values of parameters of a space, nil if there are none.
+func ValuesToProto(sp *space.Space, values space.Values) map[string]*structpb.Value {
+	var out map[string]*structpb.Value
+	for id, x := range values {
+		if p, ok := sp.Param(id); ok {
+			if out == nil {
+				out = map[string]*structpb.Value{}
+			}
+			out[id] = ValueToProto(&p, x)
+		}
+	}
+	return out
+}
+
+// ValuesFromProto reads values by parameter id.
+func ValuesFromProto(sp *space.Space, in map[string]*structpb.Value) (map[string]space.Value, error) {
+	var v Violations
+	out := map[string]space.Value{}
+	for _, id := range slices.Sorted(maps.Keys(in)) {
+		field := fmt.Sprintf("parameters[%.80q]", id)
+		x, why := ValueFromProto(in[id])
+		switch p, ok := sp.Param(id); {
+		case !ok:
+			v.Add(field, "there is no such parameter")
+		case why != "":
+			v.Add(field, "%s", why)
+		case !SameShape(&p, in[id]):
+			v.Add(field, "%s is not a value of it: want %s", x, p.Range())
+		default:
+			out[id] = x
+		}
+	}
+	return out, v.Err()
+}
+
+// Overlay is a configuration with other values, projected. Changes are those of the values given.
+func Overlay(sp *space.Space, base space.Config, values map[string]space.Value) (space.Config, []space.Change) {
+	raw := space.Values{}
+	for _, p := range sp.Params() {
+		if x, given := values[p.ID]; given {
+			raw[p.ID] = x
+		} else if base.Has(p.ID) {
+			raw[p.ID] = base.Get(p.ID)
+		}
+	}
+	config, changes := sp.Project(raw)
+	return config, slices.DeleteFunc(changes, func(c space.Change) bool {
+		_, given := values[c.Param]
+		return !given
+	})
+}
+
+// Choose is a configuration with other values, which must be valid as they are.
+func Choose(sp *space.Space, base space.Config, in map[string]*structpb.Value) (space.Config, error) {
+	if len(in) == 0 {
+		return base, Invalid("parameters", "are required: values by parameter id")
+	}
+	values, err := ValuesFromProto(sp, in)
+	if err != nil {
+		return base, err
+	}
+	config, changes := Overlay(sp, base, values)
+	var v Violations
+	for _, c := range changes {
+		p, _ := sp.Param(c.Param)
+		to := "nothing"
+		if !c.To.IsZero() {
+			to = p.Format(c.To)
+		}
+		v.Add(fmt.Sprintf("parameters[%q]", c.Param), "%s is not valid (%s): %s is the nearest that is", c.From,
+			c.Rule, to)
+	}
+	return config, v.Err()
+}
+
+func ConfigToProto(c space.Config) map[string]*structpb.Value {
+	out := map[string]*structpb.Value{}
+	for _, id := range c.IDs() {
+		p, _ := c.Space().Param(id)
+		out[id] = ValueToProto(&p, c.Get(id))
+	}
+	return out
+}
+
+func ChangesToProto(sp *space.Space, changes []space.Change) (out []*pb.ParameterChange) {
+	for _, change := range changes {
+		p, _ := sp.Param(change.Param)
+		one := &pb.ParameterChange{ParameterId: change.Param, ConstraintId: change.Rule}
+		if !change.From.IsZero() {
+			one.From = ValueToProto(&p, change.From)
+		}
+		if !change.To.IsZero() {
+			one.To = ValueToProto(&p, change.To)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// ValueToProto writes a value; nil for a parameter without one.
+func ValueToProto(p *space.Param, v space.Value) *structpb.Value {
+	switch {
+	case v.IsZero():
+		return nil
+	case p.Array != nil:
+		list := &structpb.ListValue{}
+		for _, x := range v.Floats() {
+			list.Values = append(list.Values, structpb.NewNumberValue(x))
+		}
+		return structpb.NewListValue(list)
+	case p.Kind == space.KindBool:
+		return structpb.NewBoolValue(v.Bool())
+	case p.Kind == space.KindCategorical || p.Kind == space.KindOrdinal:
+		return structpb.NewStringValue(v.Text())
+	}
+	return structpb.NewNumberValue(v.Float())
+}
+
+// ValueFromProto reads a value of any parameter; why says what is wrong with
+// it by itself. No value at all is the zero Value.
+func ValueFromProto(v *structpb.Value) (out space.Value, why string) {
+	number := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+	switch k := v.GetKind().(type) {
+	case nil:
+		return space.Value{}, ""
+	case *structpb.Value_NumberValue:
+		if !number(k.NumberValue) {
+			return out, "is not a finite number"
+		}
+		return space.Num(k.NumberValue), ""
+	case *structpb.Value_BoolValue:
+		return space.Bool(k.BoolValue), ""
+	case *structpb.Value_StringValue:
+		return space.Text(k.StringValue), ""
+	case *structpb.Value_ListValue:
+		nums := make([]float64, len(k.ListValue.GetValues()))
+		for i, e := range k.ListValue.GetValues() {
+			n, ok := e.GetKind().(*structpb.Value_NumberValue)
+			if !ok || !number(n.NumberValue) {
+				return out, "is a list of something else than finite numbers"
+			}
+			nums[i] = n.NumberValue
+		}
+		return space.Nums(nums...), ""
+	}
+	return out, "is neither a number, true or false, a text nor a list of numbers"
+}
+
+// SameShape reports whether a value could be one of the parameter, in its
+// range or not.
+func SameShape(p *space.Param, v *structpb.Value) bool {
+	switch v.GetKind().(type) {
+	case *structpb.Value_ListValue:
+		return p.Array != nil
+	case *structpb.Value_BoolValue:
+		return p.Kind == space.KindBool
+	case *structpb.Value_StringValue:
+		return p.Kind == space.KindCategorical || p.Kind == space.KindOrdinal
+	case *structpb.Value_NumberValue:
+		return p.Array == nil && p.Kind != space.KindBool && p.Kind != space.KindCategorical &&
+			p.Kind != space.KindOrdinal
+	}
+	return false
+}
