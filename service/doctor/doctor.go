@@ -50,9 +50,15 @@ func (d directory) check(now time.Time) {
 	case errors.Is(err, store.ErrLocked):
 		d.Fail("lock", "stop the service first, or use --server", "%v", err)
 		return
+	case errors.Is(err, store.ErrNewer):
+		d.Fail("layout", "run the version of autosched that wrote it", "%v", err)
+		return
 	case err != nil:
 		d.Fail("files", "see that this user may read the directory", "%v", err)
 		return
+	}
+	if r.Layout > 0 {
+		d.OK("layout", "layout %d, for readers of version %d or later", r.Layout, r.Reader)
 	}
 	d.files(r)
 	d.records(r, now)

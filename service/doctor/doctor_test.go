@@ -42,7 +42,7 @@ func TestDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"directory", "files", "schedulers", "studies", "clock", "audit"} {
+	for _, name := range []string{"directory", "layout", "files", "schedulers", "studies", "clock", "audit"} {
 		if got[name] != checkup.OK {
 			t.Errorf("%s is %q", name, got[name])
 		}
