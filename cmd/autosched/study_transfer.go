@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/status"
@@ -25,6 +24,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/study/optuna"
 )
 
 func newStudyExportCmd(f *clientFlags) *cobra.Command {
@@ -201,13 +201,13 @@ const trialBatch = 1000
 // readTrials reads the trials that ended of an export or of Optuna's journal, for a study. Errors begin with the line.
 func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 	maximize := study.GetSpec().GetGoal() == pb.StudySpec_MAXIMIZE
-	journal := &optunaJournal{metric: study.GetSpec().GetMetricId(), maximize: maximize, trials: map[int]*optunaTrial{}}
+	var journal optuna.Journal
 	var out []fileTrial
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxSpec)
 	n := 0
 	for n = 1; lines.Scan(); n++ {
-		line := withoutNaN(lines.Bytes())
+		line := optuna.JSON(lines.Bytes())
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
@@ -221,7 +221,10 @@ func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 		var err error
 		switch {
 		case head.Op != nil:
-			err = journal.read(*head.Op, line, n)
+			err = journal.Add(line, n)
+			if max, ok := journal.Maximize(); err == nil && ok {
+				err = sameGoal(max, maximize)
+			}
 		case head.Schema == "autosched.study/v1":
 			s := &pb.Study{}
 			if err = unmarshalLine(line, s); err == nil {
@@ -246,7 +249,8 @@ func readTrials(in io.Reader, study *pb.Study) ([]fileTrial, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("%d: %w", n, err)
 	}
-	return append(out, journal.ended()...), nil
+	ended, err := endedTrials(&journal, study.GetSpec().GetMetricId())
+	return append(out, ended...), err
 }
 
 // unmarshalLine reads a line that printProto wrote.
@@ -273,155 +277,23 @@ func sameGoal(file, study bool) error {
 	return nil
 }
 
-var pythonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
-
-// withoutNaN has null for what Python writes of numbers that JSON does not have.
-func withoutNaN(line []byte) []byte {
-	if !bytes.Contains(line, []byte("NaN")) && !bytes.Contains(line, []byte("Infinity")) {
-		return line
-	}
-	return pythonToken.ReplaceAllFunc(line, func(token []byte) []byte {
-		if token[0] == '"' {
-			return token
-		}
-		return []byte("null")
-	})
-}
-
-// optunaJournal is what a journal of Optuna (optuna.storages.journal, version 4) has of one study.
-type optunaJournal struct {
-	metric   string
-	maximize bool // as the study that imports it
-	studies  int
-	next     int // the number of the next trial
-	trials   map[int]*optunaTrial
-}
-
-type optunaTrial struct {
-	line   int // that created it
-	state  int
-	value  *float64
-	params map[string]*structpb.Value
-}
-
-// The operations and states of Optuna that matter.
-const (
-	optunaCreateStudy = 0
-	optunaDeleteStudy = 1
-	optunaCreateTrial = 4
-	optunaSetParam    = 5
-	optunaSetState    = 6
-
-	optunaMaximize = 2
-
-	optunaComplete = 1
-	optunaFail     = 3
-)
-
-func (j *optunaJournal) read(op int, line []byte, number int) error {
-	var x struct {
-		Directions    []int              `json:"directions"`
-		Trial         int                `json:"trial_id"`
-		State         *int               `json:"state"`
-		Value         *float64           `json:"value"`
-		Values        []*float64         `json:"values"`
-		Param         string             `json:"param_name"`
-		Internal      *float64           `json:"param_value_internal"`
-		Distribution  string             `json:"distribution"`
-		Params        map[string]float64 `json:"params"`
-		Distributions map[string]string  `json:"distributions"`
-	}
-	if err := json.Unmarshal(line, &x); err != nil {
-		return err
-	}
-	if len(x.Values) == 1 {
-		x.Value = x.Values[0]
-	}
-	switch op {
-	case optunaCreateStudy:
-		if j.studies++; j.studies > 1 || len(x.Directions) > 1 {
-			return errors.New("the journal has several studies or objectives; only one of one objective can be read")
-		}
-		return sameGoal(len(x.Directions) == 1 && x.Directions[0] == optunaMaximize, j.maximize)
-	case optunaDeleteStudy: // trials count on
-		j.studies--
-		clear(j.trials)
-		return nil
-	case optunaCreateTrial:
-		t := &optunaTrial{line: number, params: map[string]*structpb.Value{}, value: x.Value}
-		j.trials[j.next] = t
-		j.next++
-		if x.State != nil {
-			t.state = *x.State
-		}
-		for id, v := range x.Params {
-			if err := t.set(id, v, x.Distributions[id]); err != nil {
-				return err
+// endedTrials converts the trials of a journal of Optuna, whose objective is a metric of a study.
+func endedTrials(j *optuna.Journal, metric string) ([]fileTrial, error) {
+	var out []fileTrial
+	for _, t := range j.Ended() {
+		one := &pb.Trial{Parameters: map[string]*structpb.Value{}, State: pb.Trial_FAILED, Reason: t.Failed}
+		for id, v := range t.Params {
+			value, err := structpb.NewValue(v)
+			if err != nil {
+				return nil, fmt.Errorf("%d: %s: %w", t.Line, id, err)
 			}
+			one.Parameters[id] = value
 		}
-		return nil
-	case optunaSetParam, optunaSetState:
-	default:
-		return nil
-	}
-	t := j.trials[x.Trial]
-	if t == nil {
-		return fmt.Errorf("trial %d was not created", x.Trial)
-	}
-	if op == optunaSetParam && x.Internal == nil {
-		return fmt.Errorf("%s: param_value_internal is not a number", x.Param)
-	} else if op == optunaSetParam {
-		return t.set(x.Param, *x.Internal, x.Distribution)
-	}
-	if x.State != nil {
-		t.state = *x.State
-	}
-	if x.Value != nil {
-		t.value = x.Value
-	}
-	return nil
-}
-
-// set notes a parameter, of which the journal has the place among the choices of a categorical one.
-func (t *optunaTrial) set(id string, v float64, distribution string) error {
-	var d struct {
-		Name       string `json:"name"`
-		Attributes struct {
-			Choices []any `json:"choices"`
-		} `json:"attributes"`
-	}
-	if err := json.Unmarshal([]byte(distribution), &d); err != nil {
-		return fmt.Errorf("distribution of %s: %w", id, err)
-	}
-	if !strings.HasPrefix(d.Name, "Categorical") {
-		t.params[id] = structpb.NewNumberValue(v)
-		return nil
-	}
-	if v < 0 || v >= float64(len(d.Attributes.Choices)) {
-		return fmt.Errorf("%s: there is no choice %v of %d", id, v, len(d.Attributes.Choices))
-	}
-	value, err := structpb.NewValue(d.Attributes.Choices[int(v)])
-	t.params[id] = value
-	return err
-}
-
-// ended are the trials that were completed or failed.
-func (j *optunaJournal) ended() (out []fileTrial) {
-	for _, k := range slices.Sorted(maps.Keys(j.trials)) {
-		t := j.trials[k]
-		one := &pb.Trial{Parameters: t.params}
-		switch {
-		case t.state == optunaComplete && t.value != nil:
+		if t.Failed == "" {
 			one.State = pb.Trial_SUCCEEDED
-			one.FinalMeasurement = &pb.Measurement{Metrics: map[string]float64{j.metric: *t.value}}
-		case t.state == optunaComplete:
-			one.State, one.Reason = pb.Trial_FAILED, fmt.Sprintf("the value of trial %d is not finite in Optuna", k)
-		case t.state == optunaFail:
-			one.State, one.Reason = pb.Trial_FAILED, fmt.Sprintf("trial %d failed in Optuna", k)
-		default:
-			continue
+			one.FinalMeasurement = &pb.Measurement{Metrics: map[string]float64{metric: t.Value}}
 		}
-		out = append(out, fileTrial{one, t.line})
+		out = append(out, fileTrial{one, t.Line})
 	}
-	return out
+	return out, nil
 }
