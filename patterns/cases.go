@@ -233,7 +233,7 @@ func (c *Case) Run(rules *RuleSet) (wrong []string, err error) {
 	var found []*Finding
 	o.OnFinding = func(f *Finding) {
 		for i, g := range found {
-			if g.Rule == f.Rule && g.Entity == f.Entity && g.Opened == f.Opened {
+			if g.Rule == f.Rule && g.Entity == f.Entity && g.Opened.Equal(f.Opened) {
 				found[i] = f.Clone()
 				return
 			}
@@ -270,9 +270,8 @@ func (c *Case) compare(found []*Finding) (wrong []string) {
 				near = "; its node is " + f.Node
 			case want.Affected != nil && !slices.Equal(want.Affected, f.Affected):
 				near = "; affected are " + strings.Join(f.Affected, ", ")
-			case want.After != nil && f.Opened < time.Duration(*want.After),
-				want.Before != nil && f.Opened > time.Duration(*want.Before):
-				near = fmt.Sprintf("; it opened at %v", Span(f.Opened))
+			case want.After != nil && opened(f) < *want.After, want.Before != nil && opened(f) > *want.Before:
+				near = fmt.Sprintf("; it opened at %v", opened(f))
 			case want.Open != nil && *want.Open != f.Open:
 				near = fmt.Sprintf("; open is %t", f.Open)
 			default:
@@ -287,11 +286,14 @@ func (c *Case) compare(found []*Finding) (wrong []string) {
 	for i, f := range found {
 		if !matched[i] {
 			wrong = append(wrong, fmt.Sprintf("%s %s was found at %v and is not expected: %s", f.Rule, f.Entity,
-				Span(f.Opened), f.Words))
+				opened(f), f.Words))
 		}
 	}
 	return wrong
 }
+
+// opened is the time since the begin of a case, which is the zero time.
+func opened(f *Finding) Span { return Span(f.Opened.Sub(time.Time{})) }
 
 // feed gives the records to a scanner in order of time.
 func (c *Case) feed(s *Scanner) error {

@@ -55,14 +55,15 @@ func init() {
 // optionalParams may be left out of a rule: what they ask for is then not asked.
 var optionalParams = []string{"arrival_step", "usual"}
 
-// found opens a finding of a detector, or updates the open one's confidence and rate.
-func (s *Scanner) found(r *compiled, f Finding, gpus float64) *open {
+// found opens a finding of a detector about waste that began at an instant, or updates the open one's confidence and
+// rate.
+func (s *Scanner) found(r *compiled, began time.Duration, f Finding, gpus float64) *open {
 	if o := r.open[f.Entity]; o != nil {
 		o.matched, o.rate = s.now, gpus
 		o.Confidence = max(o.Confidence, f.Confidence)
 		return o
 	}
-	f.Rule, f.Opened = r.rule.ID, s.now
+	f.Rule = r.rule.ID
 	if f.Action == "" {
 		f.Action = r.rule.Action
 	}
@@ -70,8 +71,8 @@ func (s *Scanner) found(r *compiled, f Finding, gpus float64) *open {
 		f.Words = r.rule.Words
 	}
 	f.Confidence = math.Round(1000*f.Confidence) / 1000
-	o := &open{Finding: f, counted: s.now, matched: s.now, rate: gpus}
-	o.WastedGPUHours = gpus * (o.Opened - o.Began).Hours()
+	o := &open{Finding: f, began: began, opened: s.now, counted: s.now, matched: s.now, rate: gpus}
+	o.WastedGPUHours = gpus * (o.opened - o.began).Hours()
 	s.affected(r, o, nil)
 	o.Words = s.say(o.Words, o)
 	s.begin(r, o)

@@ -57,16 +57,16 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 	e := Entity{"job", j.name}
 	switch o := d.r.open[e]; {
 	case o == nil && len(x.at) >= int(d.r.param("count")):
-		f := Finding{Entity: e, Job: j.name, Began: s.now, Confidence: min(.9, .5+.1*float64(len(x.at))),
+		f := Finding{Entity: e, Job: j.name, Confidence: min(.9, .5+.1*float64(len(x.at))),
 			Evidence: []Evidence{{What: "outliers among the recent iterations", Value: float64(len(x.at)),
-				Threshold: d.r.param("count"), Unit: "rows", From: s.now, To: s.now},
+				Threshold: d.r.param("count"), Unit: "rows", From: s.at(s.now), To: s.at(s.now)},
 				{What: "time of the last one", Value: x.excess, Threshold: d.r.param("ratio"), Unit: "x the median",
-					From: s.now, To: s.now}}}
+					From: s.at(s.now), To: s.at(s.now)}}}
 		if regular(x.at, d.r.param("regular")) {
 			f.Action, f.Confidence = "note_checkpoint", .5
 			f.Words = "Job {job} has long iterations at regular intervals, as checkpoints or evaluations make: no action."
 		}
-		s.found(d.r, f, 0)
+		s.found(d.r, s.now, f, 0)
 	case o != nil && len(x.at) == 0:
 		s.closeFinding(d.r, e, s.now)
 	}
@@ -160,9 +160,9 @@ func (d *spread) row(s *Scanner, j *job, r *row) {
 	switch {
 	case cv > limit:
 		j.stability = "unstable"
-		s.found(d.r, Finding{Entity: e, Job: j.name, Began: s.now, Confidence: min(.95, .6+.35*(cv-limit)/limit),
+		s.found(d.r, s.now, Finding{Entity: e, Job: j.name, Confidence: min(.95, .6+.35*(cv-limit)/limit),
 			Evidence: []Evidence{{What: "standard deviation of iteration times over their mean", Value: cv,
-				Threshold: limit, From: s.now, To: s.now}}}, 0)
+				Threshold: limit, From: s.at(s.now), To: s.at(s.now)}}}, 0)
 		return
 	case cv < d.r.param("stable"):
 		j.stability = "stable"

@@ -102,14 +102,14 @@ func (s *Scanner) waitedSoFar(p *pool) (out []time.Duration) {
 
 func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
 	e := Entity{"queue", p.entity.name}
-	evidence, began, margin, ok := d.waitsRise(x.intervals)
+	evidence, began, margin, ok := d.waitsRise(s, x.intervals)
 	if !ok {
-		evidence, began, margin, ok = d.pendingRises(p, x.intervals)
+		evidence, began, margin, ok = d.pendingRises(s, p, x.intervals)
 	}
 	last := &x.intervals[len(x.intervals)-1]
 	if ok {
 		x.clear = 0
-		s.found(d.r, Finding{Entity: e, Began: began, Evidence: evidence, Confidence: min(.95, .6+.35*margin)},
+		s.found(d.r, began, Finding{Entity: e, Evidence: evidence, Confidence: min(.95, .6+.35*margin)},
 			min(last.reserve, last.pending))
 		return
 	}
@@ -124,7 +124,7 @@ func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
 
 // waitsRise reports whether the median wait grew several times running while arrivals did not
 // and GPUs were free.
-func (d *spiral) waitsRise(list []interval) (out []Evidence, began time.Duration, margin float64, ok bool) {
+func (d *spiral) waitsRise(s *Scanner, list []interval) (out []Evidence, began time.Duration, margin float64, ok bool) {
 	times := max(1, int(d.r.param("times")))
 	if len(list) <= times {
 		return nil, 0, 0, false
@@ -169,12 +169,13 @@ func (d *spiral) waitsRise(list []interval) (out []Evidence, began time.Duration
 	from, to := list[0].at, list[times].at
 	return []Evidence{
 		{What: fmt.Sprintf("least growth of the median wait, %d times running", times), Value: growth,
-			Threshold: d.r.param("wait_growth"), Unit: "x", From: from, To: to},
+			Threshold: d.r.param("wait_growth"), Unit: "x", From: s.at(from), To: s.at(to)},
 		{What: "median wait", Value: list[times].wait.Minutes(), Threshold: list[0].wait.Minutes(), Unit: "min",
-			From: from, To: to},
+			From: s.at(from), To: s.at(to)},
 		{What: "mean growth of arriving GPU-hours", Value: arrivals, Threshold: d.r.param("arrival_growth"), Unit: "x",
-			From: from, To: to},
-		{What: "least share of free GPUs", Value: free, Threshold: d.r.param("free_share"), From: from, To: to},
+			From: s.at(from), To: s.at(to)},
+		{What: "least share of free GPUs", Value: free, Threshold: d.r.param("free_share"), From: s.at(from),
+			To: s.at(to)},
 	}, from, growth/d.r.param("wait_growth") - 1, true
 }
 
@@ -199,7 +200,8 @@ func usualLongest(list []interval) (time.Duration, bool) {
 const mostGuessed = .1
 
 // pendingRises reports whether pending GPUs rise while less work arrives than is served.
-func (d *spiral) pendingRises(p *pool, list []interval) (out []Evidence, began time.Duration, margin float64, ok bool) {
+func (d *spiral) pendingRises(s *Scanner, p *pool, list []interval) (out []Evidence, began time.Duration,
+	margin float64, ok bool) {
 	n := int(d.r.param("trend_intervals"))
 	if n < 4 || len(list) < n {
 		return nil, 0, 0, false
@@ -230,11 +232,12 @@ func (d *spiral) pendingRises(p *pool, list []interval) (out []Evidence, began t
 	}
 	from, to := list[0].at, list[n-1].at
 	return []Evidence{
-		{What: "arriving GPU-hours", Value: arrived, Threshold: served, Unit: "GPU-hours, of served ones", From: from,
-			To: to},
+		{What: "arriving GPU-hours", Value: arrived, Threshold: served, Unit: "GPU-hours, of served ones",
+			From: s.at(from), To: s.at(to)},
 		{What: "one-sided Mann-Kendall p of rising pending GPUs", Value: p1, Threshold: d.r.param("p"),
-			From: from, To: to},
-		{What: "pending GPUs", Value: pending[n-1], Threshold: pending[0], Unit: "GPUs", From: from, To: to},
+			From: s.at(from), To: s.at(to)},
+		{What: "pending GPUs", Value: pending[n-1], Threshold: pending[0], Unit: "GPUs", From: s.at(from),
+			To: s.at(to)},
 	}, from, 1 - p1/d.r.param("p"), true
 }
 

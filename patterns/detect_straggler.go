@@ -129,13 +129,13 @@ func (d *straggler) lost(j *job, w *slowness, x *stragglerJob) float64 {
 
 func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob, e Entity) {
 	excess := w.excess()
-	f := Finding{Entity: e, Job: j.name, Began: s.now,
+	f := Finding{Entity: e, Job: j.name,
 		Confidence: min(1, .5+.25*float64(w.count)/float64(x.rows)+.5*(excess-x.factor)/x.factor),
 		Evidence: []Evidence{
 			{What: fmt.Sprintf("slow rows of the last %d", x.rows), Value: float64(w.count), Threshold: float64(x.need),
-				Unit: "rows", From: s.now, To: s.now},
-			{What: "time of its slow rows", Value: excess, Threshold: x.factor, Unit: "x the median", From: s.now,
-				To: s.now}}}
+				Unit: "rows", From: s.at(s.now), To: s.at(s.now)},
+			{What: "time of its slow rows", Value: excess, Threshold: x.factor, Unit: "x the median", From: s.at(s.now),
+				To: s.at(s.now)}}}
 	node := workerNode(j, i)
 	if node != "" {
 		f.Node = node
@@ -152,7 +152,7 @@ func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob
 			d.nodes[node] = suspect{j.name, s.now}
 		}
 	}
-	s.found(d.r, f, d.lost(j, w, x))
+	s.found(d.r, s.now, f, d.lost(j, w, x))
 }
 
 func hours(x float64) time.Duration { return time.Duration(x * float64(time.Hour)) }

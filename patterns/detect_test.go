@@ -41,7 +41,7 @@ func TestWaitsRise(t *testing.T) {
 		{"what is usual is not known", of(8*time.Minute, 3, 10, 10, 10, 10), true},
 		{"too few intervals", of(3*time.Minute, 0, 10, 10, 10), false},
 	} {
-		if _, _, _, got := d.waitsRise(c.list); got != c.want {
+		if _, _, _, got := d.waitsRise(&Scanner{}, c.list); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestWaitsRise(t *testing.T) {
 	}
 	d = &spiral{r: &compiled{rule: &old}}
 	for arrived, want := range map[float64]bool{10.5: true, 11.3: false} {
-		if _, _, _, got := d.waitsRise(of(8*time.Minute, 6, 10, arrived, 10, 10)); got != want {
+		if _, _, _, got := d.waitsRise(&Scanner{}, of(8*time.Minute, 6, 10, arrived, 10, 10)); got != want {
 			t.Errorf("without the optional numbers, %g after 10: %v", arrived, got)
 		}
 	}

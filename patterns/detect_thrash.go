@@ -142,7 +142,7 @@ func (d *thrash) judge(s *Scanner) {
 		counts[x.job]++
 		if n := counts[x.job]; float64(n) == d.r.param("stops") {
 			evidence = append(evidence, Evidence{What: "stops of job " + x.job, Value: float64(n),
-				Threshold: d.r.param("stops"), From: s.now - w, To: s.now})
+				Threshold: d.r.param("stops"), From: s.at(s.now - w), To: s.at(s.now)})
 		}
 	}
 	mutual := time.Duration(d.r.param("mutual_minutes") * float64(time.Minute))
@@ -151,8 +151,8 @@ func (d *thrash) judge(s *Scanner) {
 			b := d.evictions[k]
 			if a.from != a.to && a.from == b.to && a.to == b.from && a.at >= s.now-w {
 				what := fmt.Sprintf("minutes until %s and %s stopped each other", b.from, b.to)
-				evidence = append(evidence, Evidence{What: what, Value: (a.at - b.at).Minutes(), Threshold: mutual.Minutes(), Unit: "min",
-					From: b.at, To: a.at})
+				evidence = append(evidence, Evidence{What: what, Value: (a.at - b.at).Minutes(),
+					Threshold: mutual.Minutes(), Unit: "min", From: s.at(b.at), To: s.at(a.at)})
 				break
 			}
 		}
@@ -166,13 +166,13 @@ func (d *thrash) judge(s *Scanner) {
 	}
 	if evicted >= d.r.param("least_gpu_hours") && evicted > d.r.param("ratio")*ran {
 		evidence = append(evidence, Evidence{What: "evicted GPU-hours, of those that preemptors ran", Value: evicted,
-			Threshold: d.r.param("ratio") * ran, Unit: "GPU-hours", From: s.now - 2*w, To: s.now})
+			Threshold: d.r.param("ratio") * ran, Unit: "GPU-hours", From: s.at(s.now - 2*w), To: s.at(s.now)})
 	}
 	if len(evidence) == 0 {
 		return
 	}
 	margin = min(.9, .6+.1*float64(len(evidence)))
-	f := Finding{Entity: Entity{"cluster", whole}, Began: began, Evidence: evidence[:min(8, len(evidence))],
+	f := Finding{Entity: Entity{"cluster", whole}, Evidence: evidence[:min(8, len(evidence))],
 		Confidence: margin}
 	if d.config != "" && s.now-d.applied < hours(d.r.param("rollback_hours")) {
 		f.Action = "roll_back"
@@ -180,7 +180,7 @@ func (d *thrash) judge(s *Scanner) {
 			"it back.", d.config)
 	}
 	fresh := d.r.open[f.Entity] == nil
-	o := s.found(d.r, f, 0)
+	o := s.found(d.r, began, f, 0)
 	if fresh {
 		o.WastedGPUHours = lost
 	}
@@ -247,11 +247,12 @@ func (d *regression) guardrail(s *Scanner, g *Guardrail, at time.Duration) {
 	if last.value < last.low {
 		limit = last.low
 	}
-	s.found(d.r, Finding{Entity: e, Began: list[0].at - time.Hour, Confidence: min(.95, .5+.15*float64(n)),
+	s.found(d.r, list[0].at-time.Hour, Finding{Entity: e, Confidence: min(.95, .5+.15*float64(n)),
 		Evidence: []Evidence{
 			{What: g.Name + " outside its forecast interval", Value: float64(n), Threshold: d.r.param("outside"),
-				Unit: fmt.Sprintf("of %d hours", len(list)), From: list[0].at - time.Hour, To: at},
-			{What: g.Name, Value: last.value, Threshold: limit, From: last.at - time.Hour, To: last.at}}}, 0)
+				Unit: fmt.Sprintf("of %d hours", len(list)), From: s.at(list[0].at - time.Hour), To: s.at(at)},
+			{What: g.Name, Value: last.value, Threshold: limit, From: s.at(last.at - time.Hour), To: s.at(last.at)}}},
+		0)
 }
 
 func (d *regression) tick(s *Scanner) {

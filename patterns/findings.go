@@ -12,6 +12,9 @@ import (
 // open is a finding that holds, with what counts its waste.
 type open struct {
 	Finding
+	// The times of Finding since Options.Zero, which stamp converts.
+	began, opened, closed time.Duration
+
 	entity  *entity // of a derived condition, nil otherwise
 	counted time.Duration
 	matched time.Duration // last
@@ -39,13 +42,14 @@ func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
 		s.countRuns(r, o, marks)
 		return
 	}
-	o := &open{Finding: Finding{Rule: r.rule.ID, Entity: e, Opened: f.at, Began: marks[0].at, Confidence: .9,
-		Action: r.rule.Action}, counted: f.at, matched: f.at}
+	o := &open{Finding: Finding{Rule: r.rule.ID, Entity: e, Confidence: .9, Action: r.rule.Action}, opened: f.at,
+		began: marks[0].at, counted: f.at, matched: f.at}
 	for i, m := range marks {
-		o.Began = min(o.Began, m.at)
+		o.began = min(o.began, m.at)
 		if f.entity == nil {
 			t := r.rule.match().terms()[r.steps[i]]
-			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: m.at, To: m.at})
+			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: s.at(m.at),
+				To: s.at(m.at)})
 		}
 	}
 	words, action := r.rule.Words, r.rule.Action
@@ -92,16 +96,32 @@ func (s *Scanner) begin(r *compiled, o *open) {
 		s.over(r.rule.ID)
 		return
 	}
-	o.Open, o.Closed, o.updated = true, max(o.Opened, o.Began), o.Opened
+	o.Open, o.closed, o.updated = true, max(o.opened, o.began), o.opened
 	r.open[o.Entity] = o
 	r.opened = append(r.opened, o)
 	s.emit(o)
 }
 
+// at converts an instant of the scan.
+func (s *Scanner) at(t time.Duration) time.Time { return s.o.Zero.Add(t).UTC() }
+
+// since is the inverse of at.
+func (s *Scanner) since(t time.Time) time.Duration { return t.Sub(s.o.Zero) }
+
+// stamp brings the times of a finding up to date.
+func (s *Scanner) stamp(o *open) *Finding {
+	o.Began, o.Opened, o.Closed = s.at(o.began), s.at(o.opened), s.at(o.closed)
+	if o.Evidence == nil {
+		o.Evidence = []Evidence{}
+	}
+	return &o.Finding
+}
+
+// emit reports a finding.
 func (s *Scanner) emit(o *open) {
 	o.Cost = o.WastedGPUHours * s.o.Price
 	if s.o.OnFinding != nil {
-		s.o.OnFinding(&o.Finding)
+		s.o.OnFinding(s.stamp(o))
 	}
 }
 
@@ -124,28 +144,28 @@ func (s *Scanner) derivedEvidence(r *compiled, o *open) {
 	}
 	o.Confidence = max(o.Confidence, math.Round(1000*trust*(.6+.4*min(1, margin)))/1000)
 	for _, e := range o.Evidence {
-		o.Began = min(o.Began, e.From)
+		o.began = min(o.began, s.since(e.From))
 	}
 	if j := s.jobs[o.entity.name]; o.entity.kind == "job" && j != nil {
 		o.Job = j.name
 		if j.running {
-			o.Began = max(o.Began, j.start)
+			o.began = max(o.began, j.start)
 		}
 	}
 	if g := s.unit(o.entity); g != nil && g.job != nil {
 		o.Job = g.job.name
-		o.Began = max(o.Began, g.job.start)
+		o.began = max(o.began, g.job.start)
 	}
 }
 
 // renew brings the evidence up to date, where the conditions still hold.
 func (s *Scanner) renew(r *compiled, o *open) {
-	was, began := o.Evidence, o.Began
+	was, began := o.Evidence, o.began
 	s.derivedEvidence(r, o)
 	if len(o.Evidence) < len(was) {
 		o.Evidence = was
 	}
-	o.Began = began
+	o.began = began
 }
 
 // wasteRate is the number of GPUs that an open finding wastes now, where it is known.
@@ -185,7 +205,7 @@ func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
 // firstWaste counts what was wasted before a finding opened.
 func (s *Scanner) firstWaste(r *compiled, o *open) {
 	if rate, known := s.wasteRate(r, o); known {
-		o.WastedGPUHours += rate * (o.Opened - o.Began).Hours()
+		o.WastedGPUHours += rate * (o.opened - o.began).Hours()
 	}
 }
 
@@ -211,7 +231,7 @@ func (s *Scanner) count(r *compiled, o *open) {
 		o.WastedGPUHours += rate * (s.now - o.counted).Hours()
 	}
 	o.counted = max(o.counted, s.now)
-	o.Closed = max(o.Closed, s.now)
+	o.closed = max(o.closed, s.now)
 }
 
 // closeFinding ends the open finding of an entity.
@@ -223,7 +243,7 @@ func (s *Scanner) closeFinding(r *compiled, e Entity, at time.Duration) {
 	if rate, known := s.wasteRate(r, o); known && at > o.counted {
 		o.WastedGPUHours += rate * (at - o.counted).Hours()
 	}
-	o.Open, o.Closed = false, max(at, o.Opened)
+	o.Open, o.closed = false, max(at, o.opened)
 	delete(r.open, e)
 	if i := slices.Index(r.opened, o); i >= 0 {
 		r.opened = slices.Delete(r.opened, i, i+1)
@@ -274,7 +294,8 @@ func (s *Scanner) confirm(r *compiled, f *fact) {
 			if f.text != "" {
 				what = "message " + strconv.Quote(clip(f.text))
 			}
-			o.Evidence = append(o.Evidence, Evidence{What: what, Value: 1, Threshold: 1, From: f.at, To: f.at})
+			o.Evidence = append(o.Evidence, Evidence{What: what, Value: 1, Threshold: 1, From: s.at(f.at),
+				To: s.at(f.at)})
 			s.emit(o)
 		}
 	}
@@ -370,7 +391,7 @@ func (s *Scanner) say(words string, o *open) string {
 	return strings.NewReplacer("{entity}", o.Entity.Name, "{job}", o.Job, "{gpus}", gpuText(gpus),
 		"{tenant}", tenant, "{freed}", strconv.Itoa(freed), "{keep}", gpuText(max(1, gpus-freed)),
 		"{wasted}", strconv.FormatFloat(o.WastedGPUHours, 'f', 1, 64),
-		"{hours}", strconv.FormatFloat((o.Opened-o.Began).Hours(), 'f', 1, 64)).Replace(words)
+		"{hours}", strconv.FormatFloat((o.opened-o.began).Hours(), 'f', 1, 64)).Replace(words)
 }
 
 func gpuText(n int) string {

@@ -5,6 +5,7 @@
 package patterns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -13,7 +14,7 @@ import (
 // Options of a scan. The zero value of all but Zero and Cluster is a default.
 type Options struct {
 	// Zero is the wall-clock time of instant 0 of Event.Time. Samples have times since the
-	// Unix epoch; those of findings are since Zero.
+	// Unix epoch.
 	Zero time.Time
 	// Cluster is the hardware. Without groups it is unknown, and so is what is free: rules
 	// that need it find nothing, and Notes says so.
@@ -56,9 +57,9 @@ type Evidence struct {
 	Value     float64 `json:"value"`
 	Threshold float64 `json:"threshold"`
 	Unit      string  `json:"unit,omitempty"`
-	// From and To are the span that it was measured over, since Options.Zero.
-	From time.Duration `json:"from_ns"`
-	To   time.Duration `json:"to_ns"`
+	// From and To are the span that it was measured over.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // Finding says that a rule holds for an entity.
@@ -67,13 +68,13 @@ type Finding struct {
 	Entity Entity `json:"entity"`
 	Job    string `json:"job,omitempty"`  // that the entity is, or is part of
 	Node   string `json:"node,omitempty"` // of a worker, where placements show it
-	// Began is when the waste began as far as the evidence reaches, Opened when the rule
-	// first held, Closed when it no longer did, all since Options.Zero. Open says that it
-	// holds, and then Closed is the instant until which that is known.
-	Began  time.Duration `json:"began_ns"`
-	Opened time.Duration `json:"opened_ns"`
-	Closed time.Duration `json:"closed_ns"`
-	Open   bool          `json:"open"`
+	// Began is when the waste began as far as the evidence reaches, Opened when the rule first held, Closed when it no
+	// longer did. While Open, the rule holds, and Closed is the instant until which a scan has examined it; the
+	// service, whose findings stay open between scans, leaves it zero.
+	Began  time.Time `json:"began"`
+	Opened time.Time `json:"opened"`
+	Closed time.Time `json:"closed,omitzero"`
+	Open   bool      `json:"open"`
 	// Confidence is from 0 to 1: how much of the evidence was measured, and how far beyond the
 	// thresholds it lies. It is not a calibrated probability.
 	Confidence     float64 `json:"confidence"`
@@ -91,8 +92,7 @@ type Finding struct {
 // Clone copies a finding.
 func (f *Finding) Clone() *Finding {
 	c := *f
-	c.Affected = append([]string(nil), f.Affected...)
-	c.Evidence = append([]Evidence(nil), f.Evidence...)
+	c.Affected, c.Evidence = slices.Clone(f.Affected), slices.Clone(f.Evidence)
 	return &c
 }
 

@@ -118,7 +118,7 @@ func (s *Scanner) report(j *job) *JobReport {
 	}
 	add := func(what string, value, threshold float64) {
 		r.Evidence = append(r.Evidence, Evidence{What: what, Value: math.Round(1e4*value) / 1e4,
-			Threshold: threshold, Unit: "share", From: j.start, To: s.now})
+			Threshold: threshold, Unit: "share", From: s.at(j.start), To: s.at(s.now)})
 	}
 	dips := float64(j.dips) / float64(j.samples)
 	narrow := s.keyBusy[j.key]

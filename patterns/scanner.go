@@ -554,7 +554,7 @@ func (s *Scanner) Close() error {
 func (s *Scanner) Open() (out []*Finding) {
 	for _, r := range s.rules {
 		for _, o := range r.opened {
-			out = append(out, o.Clone())
+			out = append(out, s.stamp(o).Clone())
 		}
 	}
 	return out

@@ -69,8 +69,8 @@ func (s *scan) close() string {
 		if f.Open {
 			state = "open"
 		}
-		fmt.Fprintf(&b, "%s %s %v-%v %s %.2f GPU-hours\n", f.Rule, f.Entity, f.Opened.Round(time.Minute),
-			f.Closed.Round(time.Minute), state, f.WastedGPUHours)
+		fmt.Fprintf(&b, "%s %s %v-%v %s %.2f GPU-hours\n", f.Rule, f.Entity, s.since(f.Opened).Round(time.Minute),
+			s.since(f.Closed).Round(time.Minute), state, f.WastedGPUHours)
 		if len(f.Evidence) == 0 || f.Confidence <= 0 || f.Confidence > 1 || strings.Contains(f.Words, "{") {
 			s.t.Errorf("%s %s: evidence %v, confidence %g, words %q", f.Rule, f.Entity, f.Evidence, f.Confidence,
 				f.Words)
@@ -386,7 +386,7 @@ func BenchmarkScan(b *testing.B) {
 			var heap runtime.MemStats
 			for b.Loop() {
 				s, err := New(Options{Cluster: workload.Uniform(125, 8), OnFinding: func(f *Finding) {
-					if f.Open && f.Closed == f.Opened {
+					if f.Open && f.Closed.Equal(f.Opened) {
 						findings++
 					}
 				}})

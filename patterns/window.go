@@ -432,8 +432,8 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 			}
 		}
 		return append(out, Evidence{What: "GPUs with " + what, Value: float64(n),
-			Threshold: math.Ceil(c.Share * float64(j.gpus)), Unit: "GPUs", From: v.s.now - time.Duration(c.Over),
-			To: v.s.now}), margin
+			Threshold: math.Ceil(c.Share * float64(j.gpus)), Unit: "GPUs",
+			From: v.s.at(v.s.now - time.Duration(c.Over)), To: v.s.at(v.s.now)}), margin
 	}
 	x, _, known := v.number(c)
 	if !known {
@@ -444,7 +444,7 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		d = -d
 	}
 	out = append(out, Evidence{What: what, Value: x, Threshold: limit,
-		Unit: c.of(v.e.kind).unit, From: v.s.now - time.Duration(c.Over), To: v.s.now})
+		Unit: c.of(v.e.kind).unit, From: v.s.at(v.s.now - time.Duration(c.Over)), To: v.s.at(v.s.now)})
 	if c.of(v.e.kind).age {
 		return out, margin // it passes its threshold as time passes
 	}

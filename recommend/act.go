@@ -16,15 +16,16 @@ type History func(j *Job, at time.Duration) (d time.Duration, known bool)
 // Act lets findings act on jobs, right or wrong: of those that hold for an hour, idle jobs are cancelled and those
 // that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started; and jobs
 // with a slow worker or GPU run at the pace of the others. One that gets fewer GPUs than it uses takes longer, one
-// that is cancelled loses its work. It returns the number of findings that were acted on.
-func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
+// that is cancelled loses its work. zero is the instant 0 of the times of jobs. Act returns the number of findings that
+// it acted on.
+func Act(jobs []Job, zero time.Time, found []*patterns.Finding, ran History) (n int) {
 	at := make(map[string]*Job, len(jobs))
 	for i := range jobs {
 		at[jobs[i].ID] = &jobs[i]
 	}
 	act := func(f *patterns.Finding) bool {
 		if f.Rule == "crash_loop" {
-			return hold(jobs, f, ran)
+			return hold(jobs, zero, f, ran)
 		}
 		j := at[f.Job]
 		if j == nil {
@@ -34,8 +35,8 @@ func Act(jobs []Job, found []*patterns.Finding, ran History) (n int) {
 			j.hasten(lost)
 			return true
 		}
-		had, known := ran(j, f.Opened)
-		if had += grace; !known || f.Closed < f.Opened+grace && had < j.Duration {
+		had, known := ran(j, f.Opened.Sub(zero))
+		if had += grace; !known || f.Closed.Before(f.Opened.Add(grace)) && had < j.Duration {
 			return false // it works again
 		}
 		if Idles(f.Rule) {
@@ -64,11 +65,11 @@ func Idles(rule string) bool { return rule == "idle_allocation" || rule == "neve
 
 // Keep is how many GPUs a job needs that was found to hoard, 0 where the finding does not say.
 func Keep(j *Job, f *patterns.Finding) int {
-	if f.Rule != "hoarding" || f.Closed <= f.Began {
+	if f.Rule != "hoarding" || !f.Closed.After(f.Began) {
 		return 0
 	}
 	gpus := j.GPUs.Whole()
-	keep := gpus - int(math.Floor(f.WastedGPUHours/(f.Closed-f.Began).Hours()+.01))
+	keep := gpus - int(math.Floor(f.WastedGPUHours/f.Closed.Sub(f.Began).Hours()+.01))
 	if keep < 1 || keep >= gpus {
 		return 0
 	}
@@ -79,7 +80,7 @@ func Keep(j *Job, f *patterns.Finding) int {
 // its pace were that of the clock; 0 of other findings.
 func Lost(j *Job, f *patterns.Finding) time.Duration {
 	share := 0.
-	switch held := (f.Closed - f.Began).Hours() * float64(j.GPUs.Whole()); {
+	switch held := f.Closed.Sub(f.Began).Hours() * float64(j.GPUs.Whole()); {
 	case held <= 0:
 	case f.Rule == "straggler":
 		share = f.WastedGPUHours / held
@@ -90,17 +91,18 @@ func Lost(j *Job, f *patterns.Finding) time.Duration {
 			}
 		}
 	}
-	return min(time.Duration(max(0, share)*float64(f.Closed-f.Opened)), j.Useful*9/10)
+	return min(time.Duration(max(0, share)*float64(f.Closed.Sub(f.Opened))), j.Useful*9/10)
 }
 
 // hold keeps those jobs of a key from starting that had not when it was found; it lasts until the finding closes.
-func hold(jobs []Job, f *patterns.Finding, ran History) (any bool) {
+func hold(jobs []Job, zero time.Time, f *patterns.Finding, ran History) (any bool) {
+	opened, closed := f.Opened.Sub(zero), f.Closed.Sub(zero)
 	for i := range jobs {
 		j := &jobs[i]
-		if j.User+"/"+j.Key != f.Entity.Name || j.Submit > f.Closed {
+		if j.User+"/"+j.Key != f.Entity.Name || j.Submit > closed {
 			continue
 		}
-		if had, known := ran(j, f.Opened); known && had == 0 || !known && j.Submit > f.Opened {
+		if had, known := ran(j, opened); known && had == 0 || !known && j.Submit > opened {
 			j.Acted, any = &Change{Drop: true}, true
 		}
 	}

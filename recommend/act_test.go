@@ -12,12 +12,14 @@ import (
 // say, whether they are right or not.
 func TestAct(t *testing.T) {
 	const h = time.Hour
+	zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	at := func(rule string, opened, closed time.Duration) *patterns.Finding {
-		return &patterns.Finding{Rule: rule, Job: "a", Began: opened - h, Opened: opened, Closed: closed}
+		return &patterns.Finding{Rule: rule, Job: "a", Began: zero.Add(opened - h), Opened: zero.Add(opened),
+			Closed: zero.Add(closed)}
 	}
 	hoards := func(opened time.Duration, freed float64) *patterns.Finding {
 		f := at("hoarding", opened, 11*h)
-		f.WastedGPUHours = freed * (f.Closed - f.Began).Hours()
+		f.WastedGPUHours = freed * f.Closed.Sub(f.Began).Hours()
 		return f
 	}
 	short := at("hoarding", 2*h, 2*h+h/2)
@@ -29,7 +31,7 @@ func TestAct(t *testing.T) {
 	key := at("crash_loop", h/2, 2*h)
 	key.Job, key.Entity.Name = "", "ada/train.sh"
 	late := *key
-	late.Opened = 90 * time.Minute
+	late.Opened = zero.Add(90 * time.Minute)
 	other := *key
 	other.Entity.Name = "ada/test.sh"
 	for _, x := range []struct {
@@ -66,7 +68,7 @@ func TestAct(t *testing.T) {
 		j := job("a", "t", 0, 10*h, 4)
 		j.User, j.Key, j.Used, j.Useful = "ada", "train.sh", x.used, x.useful
 		jobs := []Job{j}
-		n := Act(jobs, x.found, func(j *Job, at time.Duration) (time.Duration, bool) {
+		n := Act(jobs, zero, x.found, func(j *Job, at time.Duration) (time.Duration, bool) {
 			return min(max(0, at-j.Submit-h), j.Duration), true
 		})
 		got := jobs[0].Acted

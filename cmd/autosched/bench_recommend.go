@@ -240,7 +240,7 @@ func (o *benchRecommendOptions) detect(w *workload.Workload, at [2]time.Duration
 	if err != nil {
 		return nil, err
 	}
-	recommend.Act(out.Jobs, found, func(j *recommend.Job, at time.Duration) (time.Duration, bool) {
+	recommend.Act(out.Jobs, stream.Zero, found, func(j *recommend.Job, at time.Duration) (time.Duration, bool) {
 		return stream.Ran(j.ID, at), true
 	})
 	seen.count(one.Jobs, out.Jobs, func(j *recommend.Job) time.Duration { return stream.Ran(j.ID, one.To) })

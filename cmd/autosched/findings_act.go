@@ -18,7 +18,6 @@ import (
 	programs "github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
-	kept "github.com/autosched/autosched/service/findings"
 )
 
 // readActions reads the file of --actions. Rules are those whose actions it may name, besides the built-in ones.
@@ -29,10 +28,10 @@ func readActions(path string, rules *patterns.RuleSet) (*act.Commands, error) {
 	}
 	all := append(patterns.Builtin().Actions(), rules.Actions()...)
 	slices.Sort(all)
-	all = slices.DeleteFunc(slices.Compact(all), kept.Reconfigures)
+	all = slices.DeleteFunc(slices.Compact(all), patterns.Reconfigures)
 	c, err := act.Read(text, path, func(action string) error {
 		switch {
-		case kept.Reconfigures(action):
+		case patterns.Reconfigures(action):
 			return errors.New("is a change of the configuration, which rounds propose: remove it")
 		case !slices.Contains(all, action):
 			return fmt.Errorf("is the action of no rule: want one of %s", strings.Join(all, ", "))
@@ -141,7 +140,7 @@ func (o *actOptions) run(ctx context.Context, f *clientFlags, name string, stdou
 	values := act.Values(&patterns.Finding{Rule: finding.GetRule(), Action: finding.GetAction(),
 		Job:            finding.GetJobId(),
 		Entity:         patterns.Entity{Kind: finding.GetEntityKind(), Name: finding.GetEntity()},
-		WastedGPUHours: finding.GetWastedGpuHours()}, ruleGroups(rules, finding.GetRule()))
+		WastedGPUHours: finding.GetWastedGpuHours()}, rules.Groups(finding.GetRule()))
 	values["scheduler"], values["finding"] = scheduler, id
 	out := &acted{Finding: short, Action: finding.GetAction(), DryRun: o.dry}
 	if out.Command, err = commands.Render(finding.GetAction(), values); err != nil {
@@ -210,12 +209,4 @@ func acknowledgeFinding(ctx context.Context, f *clientFlags, name, reason string
 		_, err := c.findings.AcknowledgeFinding(ctx, &pb.AcknowledgeFindingRequest{Name: name, Reason: reason})
 		return err
 	})
-}
-
-// ruleGroups is what a rule groups by, nil if there is no such rule.
-func ruleGroups(rules *patterns.RuleSet, id string) []string {
-	if r := rules.Rule(id); r != nil {
-		return r.GroupBy
-	}
-	return nil
 }

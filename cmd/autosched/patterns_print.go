@@ -25,9 +25,9 @@ type patternsScan struct {
 	Jobs      int    `json:"jobs"`
 	Samples   int    `json:"samples"`
 	// Findings are in order of wasted GPU-hours, most first.
-	Findings []patternsFinding `json:"findings"`
-	Wasted   float64           `json:"wasted_gpu_hours"`
-	Cost     float64           `json:"cost,omitempty"`
+	Findings []*patterns.Finding `json:"findings"`
+	Wasted   float64             `json:"wasted_gpu_hours"`
+	Cost     float64             `json:"cost,omitempty"`
 	// Waits are the hours that jobs which ended had waited, by inferred cause, and Bottlenecks the
 	// number of jobs of each class.
 	Waits       map[string]float64 `json:"wait_hours"`
@@ -39,58 +39,21 @@ type patternsScan struct {
 	Lacking  []string `json:"lacking"`
 	Notes    []string `json:"notes"`
 
-	zero    time.Time
 	kept    map[string]int
 	reports []*patterns.JobReport
 	// rejected has a note for each file with rows that were.
 	rejected []string
 }
 
-// patternsFinding is a finding with clock times.
-type patternsFinding struct {
-	Rule           string             `json:"rule"`
-	Entity         patterns.Entity    `json:"entity"`
-	Job            string             `json:"job,omitempty"`
-	Node           string             `json:"node,omitempty"`
-	Began          time.Time          `json:"began"`
-	Opened         time.Time          `json:"opened"`
-	Closed         time.Time          `json:"closed"`
-	Open           bool               `json:"open"`
-	Confidence     float64            `json:"confidence"`
-	WastedGPUHours float64            `json:"wasted_gpu_hours"`
-	Cost           float64            `json:"cost,omitempty"`
-	Affected       []string           `json:"affected,omitempty"`
-	Evidence       []patternsEvidence `json:"evidence"`
-	Action         string             `json:"action"`
-	Words          string             `json:"words"`
-}
-
-type patternsEvidence struct {
-	What      string    `json:"what"`
-	Value     float64   `json:"value"`
-	Threshold float64   `json:"threshold"`
-	Unit      string    `json:"unit,omitempty"`
-	From      time.Time `json:"from"`
-	To        time.Time `json:"to"`
-}
-
 // add keeps a finding as it was last reported.
 func (r *patternsScan) add(f *patterns.Finding) {
-	at := func(d time.Duration) time.Time { return r.zero.Add(d).UTC() }
-	x := patternsFinding{Rule: f.Rule, Entity: f.Entity, Job: f.Job, Node: f.Node, Began: at(f.Began),
-		Opened: at(f.Opened),
-		Closed: at(f.Closed), Open: f.Open, Confidence: f.Confidence, WastedGPUHours: f.WastedGPUHours, Cost: f.Cost,
-		Affected: slices.Clone(f.Affected), Action: f.Action, Words: f.Words, Evidence: []patternsEvidence{}}
-	for _, e := range f.Evidence {
-		x.Evidence = append(x.Evidence, patternsEvidence{e.What, e.Value, e.Threshold, e.Unit, at(e.From), at(e.To)})
+	key := f.Rule + "\x00" + f.Entity.String() + "\x00" + strconv.FormatInt(f.Opened.UnixNano(), 10)
+	i, ok := r.kept[key]
+	if !ok {
+		i = len(r.Findings)
+		r.kept[key], r.Findings = i, append(r.Findings, nil)
 	}
-	key := f.Rule + "\x00" + f.Entity.String() + "\x00" + strconv.FormatInt(int64(f.Opened), 10)
-	if i, ok := r.kept[key]; ok {
-		r.Findings[i] = x
-		return
-	}
-	r.kept[key] = len(r.Findings)
-	r.Findings = append(r.Findings, x)
+	r.Findings[i] = f.Clone()
 }
 
 func (r *patternsScan) job(j *patterns.JobReport) {
@@ -103,8 +66,8 @@ func (r *patternsScan) job(j *patterns.JobReport) {
 
 // finish ranks the findings.
 func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, least float64) {
-	r.Findings = slices.DeleteFunc(r.Findings, func(f patternsFinding) bool { return f.Confidence < least })
-	slices.SortStableFunc(r.Findings, func(a, b patternsFinding) int {
+	r.Findings = slices.DeleteFunc(r.Findings, func(f *patterns.Finding) bool { return f.Confidence < least })
+	slices.SortStableFunc(r.Findings, func(a, b *patterns.Finding) int {
 		return cmp.Or(cmp.Compare(b.WastedGPUHours, a.WastedGPUHours), cmp.Compare(b.Confidence, a.Confidence),
 			a.Opened.Compare(b.Opened))
 	})
@@ -113,7 +76,7 @@ func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, leas
 		r.Cost += r.Findings[i].Cost
 	}
 	if r.Findings == nil {
-		r.Findings = []patternsFinding{}
+		r.Findings = []*patterns.Finding{}
 	}
 	for i := range rules.Rules {
 		r.Rules = append(r.Rules, rules.Rules[i].ID)
@@ -154,8 +117,8 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 		}
 		fmt.Fprintln(w, "; they may overlap.")
 	}
-	for i := range r.Findings[:min(top, len(r.Findings))] {
-		r.Findings[i].print(w, i+1)
+	for i, f := range r.Findings[:min(top, len(r.Findings))] {
+		printScanned(w, i+1, f)
 	}
 	if n := len(r.Findings) - top; n > 0 {
 		fmt.Fprintf(w, "\n... and %d more (--top)\n", n)
@@ -177,7 +140,7 @@ func findings(n int) string {
 	return units.Count(n) + " findings"
 }
 
-func (f *patternsFinding) print(w io.Writer, n int) {
+func printScanned(w io.Writer, n int, f *patterns.Finding) {
 	until := f.Closed.Format(time.RFC3339)
 	if f.Open {
 		until = "now"

@@ -230,7 +230,6 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	if err := o.peek(ctx, &x, o.trace != ""); err != nil {
 		return nil, err
 	}
-	r.zero = x.Zero
 	x.OnFinding, x.OnJob = r.add, r.job
 	s, err := patterns.New(x)
 	if err != nil {

@@ -100,7 +100,7 @@ func (o *patternsWatchOptions) check() error {
 type watchedFinding struct {
 	Schema string `json:"schema"`
 	Event  string `json:"event"` // opened or closed
-	patternsFinding
+	*patterns.Finding
 }
 
 func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) error {
@@ -120,10 +120,8 @@ func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) 
 	}
 	counts := map[string]int{}
 	tell := func(event string, f *patterns.Finding) {
-		r := patternsScan{kept: map[string]int{}, zero: x.Zero}
-		r.add(f)
 		counts[event]++
-		if line := (watchedFinding{"autosched.patterns-watch/v1", event, r.Findings[0]}); o.json {
+		if line := (watchedFinding{"autosched.patterns-watch/v1", event, f}); o.json {
 			err = errors.Join(err, json.NewEncoder(out).Encode(line))
 		} else {
 			_, e := fmt.Fprintln(out, line.text())

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +14,8 @@ import (
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
-	kept "github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 // recommendOptions are the flags of recommend.
@@ -103,60 +101,15 @@ func (o *recommendOptions) check() error {
 	return o.scan.check()
 }
 
-// advice is what to do about the findings of a rule.
-type advice struct {
-	Rule       string  `json:"rule"`
-	Action     string  `json:"action"`
-	Words      string  `json:"words"` // of the largest finding
-	Findings   int     `json:"findings"`
-	Confidence float64 `json:"mean_confidence"`
-	// Monthly and Cost are what findings say is wasted.
-	Monthly float64 `json:"gpu_hours_a_month"`
-	Cost    float64 `json:"cost_a_month,omitempty"`
-	// Effect is Simulated by the month.
-	Effect    *monthlyEffect    `json:"effect_a_month,omitempty"`
-	Simulated *recommend.Effect `json:"simulated,omitempty"`
-	reconfiguration
-	// Command is the site's, for the largest finding; NoCommand says what it lacks.
-	Command   []string `json:"command,omitempty"`
-	NoCommand string   `json:"no_command,omitempty"`
-}
-
-// monthlyEffect is what an action changes in a month. GPUHours are no longer held without use, or, of another
-// configuration, used more before the ends of windows.
-type monthlyEffect struct {
-	GPUHours recommend.Interval  `json:"gpu_hours"`
-	Cost     *recommend.Interval `json:"cost,omitempty"` // of these, with --price
-	// With --power, --prices or --carbon, what jobs draw more above idle nodes.
-	Energy     *recommend.Interval `json:"energy_kwh_more,omitempty"`
-	EnergyCost float64             `json:"energy_cost_more,omitempty"`
-	CO2        float64             `json:"co2_kg_more,omitempty"`
-}
-
-// reconfiguration is another configuration.
-type reconfiguration struct {
-	// Configuration is what Simulated has in place of the one that runs; Set are its values that differ.
-	Configuration string         `json:"configuration,omitempty"`
-	Set           []string       `json:"set,omitempty"`
-	Guards        *replay.Guards `json:"guards,omitempty"`
-	// Apply are the commands that check, apply and take it back, and Settings the change of slurm.conf. Withheld says
-	// why there are none.
-	Apply    []string               `json:"apply,omitempty"`
-	Settings *replay.SettingsChange `json:"settings,omitempty"`
-	Withheld string                 `json:"withheld,omitempty"`
-
-	config space.Config
-}
-
 // recommendations is the result.
 type recommendations struct {
-	Trace     string   `json:"trace"`
-	Scheduler string   `json:"scheduler"`
-	Advice    []advice `json:"advice"`
-	Examined  []string `json:"examined"`
-	Rules     []string `json:"rules"`
-	Lacking   []string `json:"lacking"` // inputs of the rules that were not examined
-	Notes     []string `json:"notes"`
+	Trace     string             `json:"trace"`
+	Scheduler string             `json:"scheduler"`
+	Advice    []recommend.Advice `json:"advice"`
+	Examined  []string           `json:"examined"`
+	Rules     []string           `json:"rules"`
+	Lacking   []string           `json:"lacking"` // inputs of the rules that were not examined
+	Notes     []string           `json:"notes"`
 
 	site *siteFlag
 }
@@ -188,54 +141,41 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 	if err != nil {
 		return nil, err
 	}
-	sim, err := o.simulation(w, tariff)
+	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.replay.seed, Price: o.scan.price, Commands: commands,
+		Rules: rules, Service: o.service}
+	if err := o.simulation(&r, w, tariff); err != nil {
+		return nil, err
+	}
+	advice, err := recommend.Advise(ctx, r, found.Findings)
 	if err != nil {
 		return nil, err
 	}
-	out := &recommendations{Trace: w.Name(), Scheduler: o.replay.scheduler, Advice: []advice{},
-		Examined: found.Examined, Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes,
-		site: &o.site}
-	first, last := w.Span()
-	months := max(1, (last-first).Hours()/24) / 30
-	byRule := map[string][]patternsFinding{}
-	for _, f := range found.Findings { // most wasted first
-		byRule[f.Rule] = append(byRule[f.Rule], f)
+	return &recommendations{Trace: w.Name(), Scheduler: o.replay.scheduler, Advice: advice, Examined: found.Examined,
+		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.site}, nil
+}
+
+// simulation fills in what runs: cluster, scheduler, configuration and settings of the simulation.
+func (o *recommendOptions) simulation(r *recommend.Options, w *workload.Workload, t *energy.Tariff) (err error) {
+	in := &replayInput{trace: w}
+	in.from, in.to = w.Span()
+	in.to++ // the last submission counts
+	if in.scheduler, r.Running, err = o.replay.configured(&o.config); err != nil {
+		return err
 	}
-	for _, rule := range sortedKeys(byRule) {
-		list := byRule[rule]
-		a := advice{Rule: rule, Action: list[0].Action, Words: list[0].Words, Findings: len(list)}
-		for _, f := range list {
-			a.Confidence += f.Confidence / float64(len(list))
-			a.Monthly += f.WastedGPUHours / months
-			a.Cost += f.Cost / months
-		}
-		if kept.Reconfigures(a.Action) {
-			err = sim.reconfigure(ctx, &a)
-		} else {
-			err = sim.act(ctx, &a, list)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if commands != nil && commands.Has(a.Action) {
-			f := &patterns.Finding{Rule: rule, Action: a.Action, Entity: list[0].Entity, Job: list[0].Job,
-				Node: list[0].Node, WastedGPUHours: list[0].WastedGPUHours}
-			if a.Command, err = commands.Render(a.Action, act.Values(f, ruleGroups(rules, rule))); err != nil {
-				a.NoCommand = err.Error()
-			}
-		}
-		out.Advice = append(out.Advice, a)
+	if in.options, err = o.replay.simulate(); err != nil {
+		return err
 	}
-	slices.SortStableFunc(out.Advice, func(a, b advice) int {
-		switch {
-		case a.Effect != nil && b.Effect != nil:
-			return cmp.Compare(b.Effect.GPUHours.Mean, a.Effect.GPUHours.Mean)
-		case a.Effect != nil:
-			return -1
-		case b.Effect != nil:
-			return 1
+	o.replay.cluster = o.scan.cluster
+	if len(o.scan.cluster.Groups) > 0 {
+		if err = o.tariff.measure(t, in, o.scan.cluster, io.Discard); err != nil {
+			return err
 		}
-		return cmp.Compare(b.Monthly, a.Monthly)
-	})
-	return out, nil
+	}
+	r.Cluster, r.Scheduler, r.Simulation = o.scan.cluster, in.scheduler, in.options
+	if o.site.dir != "" {
+		r.Change = func(ctx context.Context, to space.Config) (*replay.SettingsChange, error) {
+			return o.site.change(ctx, in, &o.replay, r.Running, to)
+		}
+	}
+	return nil
 }

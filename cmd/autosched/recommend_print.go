@@ -69,7 +69,7 @@ func after(mark, text string) string {
 }
 
 // printEffect prints what was simulated of advice.
-func (r *recommendations) printEffect(w io.Writer, a *advice) {
+func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 	e, m := a.Simulated, a.Effect
 	verb := "frees"
 	if a.Configuration != "" {

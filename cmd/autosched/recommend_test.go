@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/schedulers"
 )
 
@@ -62,7 +63,7 @@ func TestRecommendAStraggler(t *testing.T) {
 	}
 	code, out, errs := command("recommend", "--trace", filepath.Join(dir, "jobs.csv"), "--iterations",
 		filepath.Join(dir, "steps.csv"), "--nodes", "1", "--gpus-per-node", "4", "--rule", "straggler", "--json")
-	var r struct{ Advice []advice }
+	var r struct{ Advice []recommend.Advice }
 	err := json.Unmarshal([]byte(out), &r)
 	if code != 0 || err != nil || len(r.Advice) != 1 || r.Advice[0].Simulated == nil {
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
@@ -140,9 +141,9 @@ func TestRecommendAConfiguration(t *testing.T) {
 		}
 		return out
 	}
-	read := func(out string) advice {
+	read := func(out string) recommend.Advice {
 		t.Helper()
-		var r struct{ Advice []advice }
+		var r struct{ Advice []recommend.Advice }
 		if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -229,7 +230,7 @@ func TestRecommendAtASite(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	var r struct{ Advice []advice }
+	var r struct{ Advice []recommend.Advice }
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}

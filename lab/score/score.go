@@ -107,7 +107,7 @@ func Scan(s *inject.Stream, rules *patterns.RuleSet) ([]*patterns.Finding, []str
 	type key struct {
 		rule   string
 		entity patterns.Entity
-		opened time.Duration
+		opened time.Time
 	}
 	at := map[key]int{}
 	var found []*patterns.Finding
@@ -173,10 +173,10 @@ func (b *Bench) Add(s *inject.Stream, found []*patterns.Finding) {
 			r.Unjudged[f.Rule]++
 			continue
 		}
-		match, excused := -1, false
+		opened, match, excused := f.Opened.Sub(s.Zero), -1, false
 		for i := range s.Labels {
 			l := &s.Labels[i]
-			if f.Opened < l.From-early || f.Opened > l.To+grace {
+			if opened < l.From-early || opened > l.To+grace {
 				continue
 			}
 			switch {
@@ -189,7 +189,7 @@ func (b *Bench) Add(s *inject.Stream, found []*patterns.Finding) {
 		for i := range s.Unclear {
 			l := &s.Unclear[i]
 			excused = excused || slices.Contains(l.Also, f.Rule) && related(l.Entity, f) &&
-				f.Opened >= l.From-early && f.Opened <= l.To+grace
+				opened >= l.From-early && opened <= l.To+grace
 		}
 		switch {
 		case match >= 0:
@@ -204,12 +204,12 @@ func (b *Bench) Add(s *inject.Stream, found []*patterns.Finding) {
 			t.scored = append(t.scored, scored{f.Confidence, false})
 			if len(r.Wrong) < shown {
 				r.Wrong = append(r.Wrong, fmt.Sprintf("%s %s at %v to %v, confidence %.2f", f.Rule, f.Entity.Name,
-					f.Opened, f.Closed, f.Confidence))
+					opened, f.Closed.Sub(s.Zero), f.Confidence))
 			}
 		}
 	}
 	for i := range s.Labels {
-		b.addCase(of, &s.Labels[i], hits[i])
+		b.addCase(of, s.Zero, &s.Labels[i], hits[i])
 	}
 	b.tallies = append(b.tallies, of)
 }
@@ -223,7 +223,7 @@ func related(entity string, f *patterns.Finding) bool {
 	return strings.HasPrefix(entity, f.Entity.Name+"/") || strings.HasPrefix(entity, f.Entity.Name+"-")
 }
 
-func (b *Bench) addCase(of map[string]*tally, l *inject.Label, hits []*patterns.Finding) {
+func (b *Bench) addCase(of map[string]*tally, zero time.Time, l *inject.Label, hits []*patterns.Finding) {
 	t := of[l.Rule]
 	t.cases++
 	t.waste += l.WastedGPUHours
@@ -240,9 +240,9 @@ func (b *Bench) addCase(of map[string]*tally, l *inject.Label, hits []*patterns.
 	if l.Near {
 		t.foundNear++
 	}
-	best, waste, first := 0., 0., hits[0].Opened
+	best, waste, first := 0., 0., hits[0].Opened.Sub(zero)
 	for _, f := range hits {
-		best, waste, first = max(best, f.Confidence), waste+f.WastedGPUHours, min(first, f.Opened)
+		best, waste, first = max(best, f.Confidence), waste+f.WastedGPUHours, min(first, f.Opened.Sub(zero))
 	}
 	t.minutes = append(t.minutes, max(0, (first-l.From).Minutes()))
 	t.wasteFound += min(waste, l.WastedGPUHours)

@@ -42,7 +42,7 @@ func TestScore(t *testing.T) {
 	}
 	finding := func(entity string, at time.Duration, confidence float64) *patterns.Finding {
 		return &patterns.Finding{Rule: "idle_allocation", Entity: patterns.Entity{Kind: "job", Name: entity},
-			Opened: at, Closed: at, Confidence: confidence, WastedGPUHours: 1e6}
+			Opened: s.Zero.Add(at), Closed: s.Zero.Add(at), Confidence: confidence, WastedGPUHours: 1e6}
 	}
 	var right []*patterns.Finding
 	for _, l := range s.Labels {

@@ -38,16 +38,6 @@ const (
 	maxQueue  = 200000 // records that wait
 )
 
-// Evidence is a number that a finding rests on, measured from From to To.
-type Evidence struct {
-	What      string    `json:"what"`
-	Value     float64   `json:"value"`
-	Threshold float64   `json:"threshold"`
-	Unit      string    `json:"unit,omitempty"`
-	From      time.Time `json:"from"`
-	To        time.Time `json:"to"`
-}
-
 // Mark is what a person said of a finding.
 type Mark struct {
 	By     string    `json:"by,omitempty"` // empty where callers are not identified
@@ -63,25 +53,13 @@ type Marks struct {
 	FalsePositive *Mark `json:"false_positive,omitempty"`
 }
 
-// Finding is a patterns.Finding with a name, instants and marks.
+// Finding is a kept patterns.Finding: its name, the instant until which its numbers reach, and its marks. Closed is
+// zero while it is open. WastedGPUHours reach until Updated, and Cost is theirs at the price of that time, 0 without
+// one. Affected and Words are of the opening.
 type Finding struct {
-	ID         string          `json:"id"`
-	Rule       string          `json:"rule"`
-	Entity     patterns.Entity `json:"entity"`
-	Job        string          `json:"job,omitempty"`
-	Open       bool            `json:"open"`
-	Began      time.Time       `json:"began"`
-	Opened     time.Time       `json:"opened"`
-	Closed     time.Time       `json:"closed,omitzero"` // zero while it is open
-	Updated    time.Time       `json:"updated"`         // until when its numbers reach
-	Confidence float64         `json:"confidence"`
-	// WastedGPUHours are those until Updated; Affected and Words are of the opening.
-	WastedGPUHours float64    `json:"wasted_gpu_hours"`
-	Cost           float64    `json:"cost,omitempty"` // of WastedGPUHours, at the price when they were last counted; 0 without one
-	Affected       []string   `json:"affected,omitempty"`
-	Evidence       []Evidence `json:"evidence"`
-	Action         string     `json:"action"`
-	Words          string     `json:"words"`
+	ID string `json:"id"`
+	patterns.Finding
+	Updated time.Time `json:"updated"`
 	// Lost says that it was closed because the scan after a restart did not find it again.
 	Lost bool `json:"lost,omitempty"`
 
@@ -98,7 +76,7 @@ func (f *Finding) Silent(now time.Time) bool {
 // clone copies a finding. Marks are replaced, never changed.
 func (f *Finding) clone() *Finding {
 	c := *f
-	c.Affected, c.Evidence = slices.Clone(f.Affected), slices.Clone(f.Evidence)
+	c.Finding = *f.Finding.Clone()
 	return &c
 }
 
@@ -326,7 +304,7 @@ func (k *Keeper) List(id string, q Query) (out []*Finding, rules []Rule, more bo
 		all = append(all, f)
 	}
 	slices.SortFunc(all, order)
-	after := &Finding{ID: q.AfterID, Opened: q.AfterOpened}
+	after := &Finding{ID: q.AfterID, Finding: patterns.Finding{Opened: q.AfterOpened}}
 	for _, f := range all {
 		switch {
 		case q.Open != q.Closed && f.Open != q.Open, q.Rule != "" && f.Rule != q.Rule,

@@ -500,8 +500,8 @@ func TestFiles(t *testing.T) {
 func TestBounds(t *testing.T) {
 	l := list{open: map[key]*Finding{}, rules: map[string]*Rule{}}
 	for i := range maxClosed + 5 {
-		f := &Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: fmt.Sprint(i)}, Open: true,
-			Opened: zero.Add(time.Duration(i))}
+		f := &Finding{Finding: patterns.Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: fmt.Sprint(i)},
+			Open: true, Opened: zero.Add(time.Duration(i))}}
 		f.ID = idOf(f)
 		if !l.add(f, zero) {
 			t.Fatal("no room")
@@ -513,7 +513,8 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d, first %v, %+v", len(l.closed), l.closed[0].Entity, r)
 	}
 	for i := range maxOpen + 1 {
-		f := &Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: fmt.Sprint(i)}, Open: true}
+		f := &Finding{Finding: patterns.Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: fmt.Sprint(i)},
+			Open: true}}
 		if got := l.add(f, zero); got != (i < maxOpen) {
 			t.Fatalf("%d: %v", i, got)
 		}

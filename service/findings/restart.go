@@ -62,9 +62,9 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 		case found != nil && found.Open:
 			f.carried = max(0, f.WastedGPUHours-found.WastedGPUHours)
 			s.update(f, found)
-		case found != nil && s.zero.Add(found.Closed).After(f.Opened):
+		case found != nil && found.Closed.After(f.Opened):
 			s.update(f, found)
-			w.list.close(f, s.zero.Add(found.Closed))
+			w.list.close(f, found.Closed)
 			w.tell("closed", f, now)
 			w.dirty = true
 		default:

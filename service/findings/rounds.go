@@ -3,16 +3,10 @@ package findings
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
+
+	"github.com/autosched/autosched/patterns"
 )
-
-// reconfigures are the actions of rules that ask for another configuration, which a round looks for: the others
-// concern single jobs, nodes, quotas, or stop changes.
-var reconfigures = []string{"tune_queue", "defragment", "reserve", "roll_back"}
-
-// Reconfigures reports whether an action of a rule asks for another configuration.
-func Reconfigures(action string) bool { return slices.Contains(reconfigures, action) }
 
 // DefaultRoundsEvery is the time between two rounds on findings.
 const DefaultRoundsEvery = 30 * time.Minute
@@ -42,7 +36,7 @@ func NewRounds(every time.Duration, trigger func(context.Context, *Notice) error
 // Notify takes a notice in. It does not wait: if there is no room, the notice is left out, as a round is asked for
 // already.
 func (r *Rounds) Notify(n *Notice) {
-	if n.Event != "opened" || !Reconfigures(n.Action) {
+	if n.Event != "opened" || !patterns.Reconfigures(n.Action) {
 		return
 	}
 	select {

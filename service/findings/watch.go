@@ -279,7 +279,7 @@ func (w *watch) found(f *patterns.Finding) {
 	case old != nil:
 		w.scan.update(old, f)
 		if !f.Open {
-			w.list.close(old, w.scan.zero.Add(f.Closed))
+			w.list.close(old, f.Closed)
 			w.tell("closed", old, now)
 		}
 	}
@@ -294,24 +294,18 @@ func (w *watch) tell(event string, f *Finding, now time.Time) {
 
 // convert makes a finding of what the scanner reports.
 func (s *scan) convert(f *patterns.Finding) *Finding {
-	out := &Finding{Rule: f.Rule, Entity: f.Entity, Open: true, Began: s.zero.Add(f.Began),
-		Opened: s.zero.Add(f.Opened)}
+	out := &Finding{Finding: *f.Clone()}
+	out.Open, out.Closed, out.ID = true, time.Time{}, idOf(out)
 	s.update(out, f)
-	out.Affected, out.Words, out.ID = slices.Clone(f.Affected), f.Words, idOf(out)
 	return out
 }
 
 // update brings the numbers of a finding up to date. When it began and opened stays.
 func (s *scan) update(f *Finding, from *patterns.Finding) {
-	f.Job, f.Confidence, f.Action = from.Job, from.Confidence, from.Action
-	f.Updated = s.zero.Add(from.Closed)
+	f.Job, f.Confidence, f.Action, f.Updated = from.Job, from.Confidence, from.Action, from.Closed
 	f.WastedGPUHours = max(f.WastedGPUHours, f.carried+from.WastedGPUHours)
 	f.Cost = f.WastedGPUHours * s.price()
-	f.Evidence = nil
-	for _, e := range from.Evidence {
-		f.Evidence = append(f.Evidence, Evidence{e.What, e.Value, e.Threshold, e.Unit, s.zero.Add(e.From),
-			s.zero.Add(e.To)})
-	}
+	f.Evidence = slices.Clone(from.Evidence)
 }
 
 // save writes the findings. w.mu is held.

@@ -17,8 +17,8 @@ import (
 )
 
 func notice(name string) *Notice {
-	return &Notice{Event: "opened", Scheduler: "prod", Finding: Finding{ID: name, Rule: "r",
-		Entity: patterns.Entity{Kind: "job", Name: name}, Opened: zero}}
+	return &Notice{Event: "opened", Scheduler: "prod", Finding: Finding{ID: name,
+		Finding: patterns.Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: name}, Opened: zero}}}
 }
 
 // TestWebhook: notices come in order, those that fail for a while are repeated with growing waits, and those that are
