@@ -210,7 +210,7 @@ fuzz: ## Run every fuzz target for a minute (FUZZTIME).
 
 # Compared with a copy rather than by git, so that work in progress can be
 # checked too.
-# What configurations are worth on a real slurmctld: docs/slurm-model.md has the tables. A run that was ended resumes.
+# What configurations are worth on a real slurmctld: docs/notes/slurm-model.md has the tables. A run that was ended resumes.
 PAY_TRACE ?= $(or $(AUTOSCHED_SHARED),../shared)/traces/philly/jobs.csv.gz
 PAY_OUT   ?= out/slurmpay.jsonl
 PAY_FLAGS ?=

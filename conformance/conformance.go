@@ -1,4 +1,4 @@
-// Package conformance checks a client of the API, in any language, against what docs/service.md says of
+// Package conformance checks a client of the API, in any language, against what docs/clients.md says of
 // clients. It serves the API from a script: the client under test connects to it as to the service,
 // and meets lost connections, restored stores, refusals and its own crashes. A scheduler that is called
 // instead is called by the script.

@@ -160,7 +160,7 @@ func (e *Evaluation) window() round.Scenario {
 
 // manyEvaluations is the budget above which a method that tunes once spreads its
 // evaluations evenly over the space, as fitting a model to more trials costs more than
-// measuring more (docs/evaluation.md#tuning-once).
+// measuring more (docs/evaluation.md#methods).
 const manyEvaluations = 400
 
 // tuneOnce spends all rounds' budget on one scenario, and simplifies the best if asked to. It

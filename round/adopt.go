@@ -9,7 +9,7 @@ import (
 )
 
 // agreement is the share of the scenarios searched on in which a candidate must be
-// better than the incumbent to enter the race (docs/search-rounds.md#agreement).
+// better than the incumbent to enter the race (docs/search.md#adoption).
 const agreement = .75
 
 // adopt applies the adoption rule: of the candidates that are better than the

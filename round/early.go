@@ -11,7 +11,7 @@ import (
 
 // slack is how much worse than the best trial's, as a share, a proposal's objective may
 // be after one scenario and after two. After more it has to be better
-// (docs/search-rounds.md#early).
+// (docs/search.md#early).
 var slack = [2]float64{.005, .002}
 
 // early reports whether proposals may be cut: measurements that others read, and goals

@@ -16,7 +16,7 @@ import (
 const (
 	// portfolioSize bounds the portfolio, the default and the incumbent included: the
 	// more configurations are compared on few futures, the larger the selection bias
-	// (docs/search-rounds.md#portfolio).
+	// (docs/search.md#portfolio).
 	portfolioSize = 16
 	// presetsKept of them at most are presets, so that some are from history.
 	presetsKept = 10

@@ -51,7 +51,7 @@ const shapeWindow = 12 * time.Hour
 const leastJobs = 100
 
 // shapeChange is the distance from which shapes count as different
-// (docs/search-rounds.md#shape).
+// (docs/search.md#shape).
 const shapeChange = 1.0
 
 // describe summarises the cluster's load and job mix at State.At.

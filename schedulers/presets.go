@@ -15,7 +15,7 @@ import (
 )
 
 // Presets: the first is good for many workloads and hurts no short jobs, the others are
-// far better for some. docs/simulator.md has the figures and how to choose them again.
+// far better for some. docs/notes/presets.md has the figures.
 // Tiresias's are its ladders.
 var (
 	astraeaSpace = must(space.New(astraea.Space(), nil))

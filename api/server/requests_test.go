@@ -181,10 +181,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 }
 
-// TestMetricsArePageRows: every metric of the service has a row in docs/service.md, and each row a metric.
+// TestMetricsArePageRows: every metric of the service has a row in docs/operations.md, and each row a metric.
 func TestMetricsArePageRows(t *testing.T) {
 	s := newSecured(t)
-	page := must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "docs", "service.md")))
+	page := must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "docs", "operations.md")))
 	_, table, _ := strings.Cut(string(page), "| metric | labels | meaning |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := map[string]string{}
@@ -210,7 +210,7 @@ func TestMetricsArePageRows(t *testing.T) {
 		}
 		found[name] = true
 		if row, ok := rows[name]; !ok {
-			t.Errorf("%s has no row in docs/service.md", name)
+			t.Errorf("%s has no row in docs/operations.md", name)
 		} else if strings.TrimSpace(row) != labels {
 			t.Errorf("%s has labels %q, its row %q", name, labels, row)
 		}
@@ -221,7 +221,7 @@ func TestMetricsArePageRows(t *testing.T) {
 			continue
 		}
 		if !found[name] && !strings.HasSuffix(name, "_*") {
-			t.Errorf("docs/service.md has a row for %s, which is no metric", name)
+			t.Errorf("docs/operations.md has a row for %s, which is no metric", name)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func newAdapterCmd() *cobra.Command {
 		Use:   "adapter",
 		Short: "Configure a scheduler that does not use the API itself",
 		Long: `An adapter watches for the configuration that a scheduler should run, puts it in force in the scheduler's own
-words, reads it back and acknowledges it. See docs/adapters.md.`,
+words, reads it back and acknowledges it. See docs/service.md.`,
 	}
 	cmd.AddCommand(newAdapterFileCmd())
 	return cmd

@@ -214,7 +214,7 @@ func (o *certsOptions) roles(made []identity, out io.Writer) error {
 	for _, i := range made {
 		text.WriteString(i.yaml())
 	}
-	const head = "# The callers of the service: docs/service.md#access\ncallers:\n"
+	const head = "# The callers of the service: docs/operations.md#access\ncallers:\n"
 	err := o.write("roles.yaml", []byte(head+text.String()), 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		_, err = fmt.Fprintf(out, "%s exists and is kept; these callers belong there, unless it has them:\n%s",

@@ -155,7 +155,7 @@ func plainError(server string, err error) error {
 	case codes.Unavailable:
 		why, hint := reason(err), "is 'autosched serve' running there?"
 		if tlsFailed(err) || strings.Contains(why, "server preface") {
-			hint = "does it serve TLS, as --tls-ca, --tls-cert and --tls-key say? (docs/service.md#access)"
+			hint = "does it serve TLS, as --tls-ca, --tls-cert and --tls-key say? (docs/operations.md#access)"
 		}
 		return fmt.Errorf("cannot reach the service at %s: %s\n%s", server, why, hint)
 	case codes.Canceled:

@@ -51,9 +51,8 @@ and started again to check crashes; without a COMMAND, start the client by hand,
 checks are skipped. A client that registers no scheduler, such as an adapter, finds one of type --registered
 under the name --id.
 
-With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts,
-	with configurations of
-a scheduler of type --registered. See docs/conformance.md.`,
+With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts, with configurations of
+a scheduler of type --registered. See docs/clients.md.`,
 		Example: `  autosched conformance -- python3 scheduler.py --server {address}
   autosched conformance --registered tiresias --id prod -- \
       autosched adapter file --server {address} --scheduler prod --file options.yaml

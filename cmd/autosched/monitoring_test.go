@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/rollout"
 )
 
-// family is a metric with its labels and its row in docs/service.md, which is a metric (package server).
+// family is a metric with its labels and its row in docs/operations.md, which is a metric (package server).
 type family struct {
 	labels  []string
 	meaning string
@@ -27,7 +27,7 @@ func (f family) histogram() bool { return strings.HasPrefix(f.meaning, "histogra
 // metricFamilies are the metrics of the service by name.
 func metricFamilies(t *testing.T) map[string]family {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/service.md")
+	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ bounds in 2.5 % and in 97.5 % of the draws.
 
 Of several groups of nodes, --group says whose number varies. Jobs are submitted as
 recorded, whatever the queue; the cluster starts empty, and all nodes are up.
-docs/plan.md says more.`,
+docs/compare.md says more.`,
 		Example: `  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
   autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --subject-to 'p95_queue<=1h' --subject-to 'avg_jct<=1.05*incumbent'
   autosched plan --trace sample --scheduler fifo --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,

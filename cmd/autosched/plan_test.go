@@ -18,7 +18,7 @@ func TestPlan(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plan.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "compare.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestPlan(t *testing.T) {
 		if strings.Contains(line, " .. ") && !strings.Contains(line, "(synthetic)") {
 			shown++
 			if !strings.Contains(string(page), "    "+strings.TrimRight(line, " ")+"\n") {
-				t.Errorf("docs/plan.md does not have:\n%s", line)
+				t.Errorf("docs/compare.md does not have:\n%s", line)
 			}
 		}
 	}

@@ -168,7 +168,7 @@ func TestReadme(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	runPage(t, "README.md", 24)
+	runPage(t, "README.md", 3)
 }
 
 // runsUntil starts a command as a process, and waits until it logs something.
@@ -250,12 +250,12 @@ func TestPhillyFortnight(t *testing.T) {
 	testshared.Full(t)
 	const decision = "Change once, if what gets worse is acceptable: set backfill=true (average JCT 5 h 12 min -> " +
 		"3 h 57 min, 24.2 % shorter, 95 % interval 9.1 to 38.3 %); worse: p95 queueing delay of tenant 7f04ca 9 h 55 min, was 8 h 36 min"
-	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides.md"))
+	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(strings.Fields(string(guides)), " "), decision) {
-		t.Error("docs/guides.md does not quote " + decision)
+		t.Error("docs/tasks.md does not quote " + decision)
 	}
 	jobs := testshared.Path(t, "traces", "philly", "jobs.csv.gz")
 	for _, c := range []struct{ from, to, want string }{

@@ -62,7 +62,7 @@ func MethodNamed(name string) (*Method, error) {
 
 // DefaultColumns are what models learn from: all but the calendar and the paper's
 // lists of everybody's latest jobs, which on Philly only make learning slower and
-// worse (docs/durations.md has the ablation).
+// worse (docs/notes/durations.md has the ablation).
 var DefaultColumns = Columns(TheJob, TenantPast, BatchPast, Near, Recurrence, Survival)
 
 // TableColumns are the paper's features (Table 2), with the wall clock for its

@@ -45,7 +45,7 @@ const (
 )
 
 // DefaultGroup is the size of groups that keeps the ranks of configurations
-// (docs/aggregator.md has the measurements). Members start together, so a group
+// (docs/notes/aggregator.md has the measurements). Members start together, so a group
 // waits for more GPUs than a job would; with larger groups that blurs the ranks
 // of configurations faster than it saves time.
 const DefaultGroup = 4

@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-var update = flag.Bool("update", false, "write the table of ablations into docs/slurm-model.md")
+var update = flag.Bool("update", false, "write the table of ablations into docs/notes/slurm-model.md")
 
 // ablations are the model with a part replaced.
 var ablations = []struct {
@@ -42,11 +42,11 @@ var ablations = []struct {
 	{part: "best fit by GPUs", policy: slurm.BestFit},
 }
 
-// TestAblations: the table of docs/slurm-model.md is what the parts of the model are worth. -update writes all of it;
+// TestAblations: the table of docs/notes/slurm-model.md has the worth of the model's parts. -update writes all of it;
 // otherwise two of its columns are made again, unless the tests are to take their largest inputs.
 func TestAblations(t *testing.T) {
 	dir := testshared.Path(t, "golden", "slurm")
-	const page = "../../docs/slurm-model.md"
+	const page = "../../docs/notes/slurm-model.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func (d directory) check(now time.Time) {
 	d.disk()
 }
 
-const restoreIt = "restore a backup ('autosched restore'), or see docs/service.md#what-a-damaged-store-costs"
+const restoreIt = "restore a backup ('autosched restore'), or see docs/operations.md#what-a-damaged-store-costs"
 
 func (d directory) files(r *store.Report) {
 	events := 0

@@ -1,7 +1,7 @@
 // Command slurmpay measures on emulated clusters of a real Slurm what a configuration is worth: it submits jobs
 // drawn from a trace under the default, a site's hand-made settings, the best preset, what AutoSched finds once in the
 // history, and with AutoSched live, and compares what came with what the simulator promises. It needs root and
-// Slurm's packages; docs/slurm-model.md has results.
+// Slurm's packages; docs/notes/slurm-model.md has results.
 package main
 
 import (
@@ -89,7 +89,7 @@ func main() {
 	flag.Float64Var(&o.load, "load", 1.1, "work submitted over the capacity of the span")
 	flag.StringVar(&o.only, "arms", strings.Join(arms, ","), "what is compared")
 	report := flag.Bool("report", false,
-		"print the tables of the file of results, as docs/slurm-model.md has them, and run nothing")
+		"print the tables of the file of results, as docs/notes/slurm-model.md has them, and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
