@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,21 +78,6 @@ func (f *tariffFlags) check(scheduler string) error {
 	return nil
 }
 
-// deferral is what deferrable jobs wait for; nil if none are.
-func (f *tariffFlags) deferral(t *energy.Tariff, zero time.Time, notes io.Writer) (simulator.Deferral, error) {
-	if len(f.marks) == 0 {
-		return nil, nil
-	}
-	series := t.Prices
-	if f.by == "carbon" || series == nil && f.by == "" {
-		series = t.Intensities
-	}
-	if series == nil {
-		fmt.Fprintln(notes, "note: prices and carbon intensities are constant: no job is deferred")
-	}
-	return energy.NewDeferral(f.marks, series, zero)
-}
-
 // given reports whether any of the flags is.
 func (f *tariffFlags) given() bool { return f.power != "" || f.prices != "" || f.carbon != "" }
 
@@ -144,28 +127,12 @@ func (f *tariffFlags) measure(t *energy.Tariff, in *replayInput, c workload.Clus
 }
 
 // operate sets what nodes that sleep and jobs that are deferred need.
-func (f *tariffFlags) operate(t *energy.Tariff, in *replayInput, notes io.Writer) (err error) {
-	in.options.Wake = t.Assumptions.WakeTime()
-	in.options.Deferral, err = f.deferral(t, in.trace.Zero(), notes)
-	return err
-}
-
-// account is the report of a timeline.
-func account(t *energy.Tariff, in *energy.Input) (*energy.Report, error) {
-	in.Assumptions, in.Prices, in.Intensities = t.Assumptions, t.Prices, t.Intensities
-	return energy.Account(in)
-}
-
-// energyJobs are the jobs of a simulation.
-func energyJobs(sim *simulator.Sim) []energy.Job {
-	var out []energy.Job
-	for id := range simulator.ID(sim.Len()) {
-		j := sim.Spec(id)
-		end, ended := sim.JobEnded(id)
-		out = append(out, energy.Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: end,
-			Ended: ended && j.Status.Ended()})
+func (f *tariffFlags) operate(t *energy.Tariff, in *replayInput, notes io.Writer) error {
+	constant, err := t.Operate(&in.options, f.marks, f.by, in.trace.Zero())
+	if constant {
+		fmt.Fprintln(notes, "note: prices and carbon intensities are constant: no job is deferred")
 	}
-	return out
+	return err
 }
 
 func newEnergyCmd() *cobra.Command {
@@ -308,10 +275,8 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	if x.GPUs, err = o.readGPUs(ctx, notes); err != nil {
 		return nil, err
 	}
-	for _, s := range x.Spells {
-		x.From, x.To = min(x.From, s.From), max(x.To, s.To)
-	}
-	if r.Report, err = account(t, x); err != nil {
+	x.Cover()
+	if r.Report, err = t.Account(x); err != nil {
 		return nil, err
 	}
 	for _, note := range r.Notes {
@@ -321,7 +286,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 		fmt.Fprintln(notes, "note: --telemetry: no sample with power or energy names a job of the trace: the model holds")
 	}
 	if o.jobs != "" {
-		if err := writeFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
+		if err := writeFile(o.jobs, "--jobs-out", r.WriteJobs); err != nil {
 			return nil, err
 		}
 	}
@@ -353,23 +318,14 @@ func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer) (ma
 // simulate fills the jobs and spells of a simulation in, and says how nodes slept and jobs were deferred.
 func (o *energyReportOptions) simulate(ctx context.Context, notes io.Writer, t *energy.Tariff, in *replayInput,
 	w *workload.Workload, x *energy.Input) (*simulator.Sleep, *simulator.Deferred, error) {
-	meter, err := t.Meter(o.replay.cluster, in.trace.Zero())
-	if err != nil {
-		return nil, nil, err
-	}
-	rec := &energy.Recorder{Meter: meter}
-	in.options.Meter, in.options.Past = rec, replay.Past(in.trace, o.replay.cluster, in.from)
+	in.options.Past = replay.Past(in.trace, o.replay.cluster, in.from)
 	if err := o.tariff.operate(t, in, notes); err != nil {
 		return nil, nil, err
 	}
-	var sim simulator.Sim
-	if err := sim.Start(o.replay.cluster, w, in.scheduler.New(o.start), in.options); err != nil {
+	sim, err := x.Simulate(ctx, t, w, in.scheduler.New(o.start), in.options)
+	if err != nil {
 		return nil, nil, err
 	}
-	if err := sim.Run(ctx); err != nil {
-		return nil, nil, err
-	}
-	x.Jobs, x.Spells, x.Naps, x.To = energyJobs(&sim), rec.Spells, sim.Naps(), max(x.To, sim.Now())
 	return sim.Sleep(), sim.Deferred(), nil
 }
 
@@ -384,23 +340,4 @@ type energyReport struct {
 	Sleep    *simulator.Sleep    `json:"sleep,omitempty"`
 	Deferred *simulator.Deferred `json:"deferred,omitempty"`
 	*energy.Report
-}
-
-// writeJobs writes a row per job, in order of submission.
-func (r *energyReport) writeJobs(out io.Writer) error {
-	w := csv.NewWriter(out)
-	w.Write([]string{"job_id", "tenant", "gpu_hours", "energy_kwh_low", "energy_kwh", "energy_kwh_high", "cost_usd_low",
-		"cost_usd", "cost_usd_high", "co2_kg_low", "co2_kg", "co2_kg_high"})
-	for i := range r.ByJob {
-		x := &r.ByJob[i]
-		row := []string{x.ID, x.Tenant, strconv.FormatFloat(x.GPUHours, 'g', 8, 64)}
-		for _, b := range []energy.Band{x.Energy, x.Cost, x.CO2} {
-			for _, v := range []float64{b.Low, b.Middle, b.High} {
-				row = append(row, strconv.FormatFloat(v, 'g', 8, 64))
-			}
-		}
-		w.Write(row)
-	}
-	w.Flush()
-	return w.Error()
 }

@@ -177,9 +177,9 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if spells == nil {
 		return r, nil
 	}
-	r.Energy, err = account(tariff, &energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(),
-		From: in.from, To: sim.Now(), Jobs: energyJobs(&sim), Spells: spells.Spells, Naps: sim.Naps()})
-	if err != nil {
+	timeline := &energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(), From: in.from, To: sim.Now()}
+	timeline.Fill(&sim, spells)
+	if r.Energy, err = tariff.Account(timeline); err != nil {
 		return nil, err
 	}
 	for _, note := range r.Energy.Notes {
