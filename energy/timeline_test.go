@@ -74,7 +74,8 @@ func TestOperate(t *testing.T) {
 		t.Errorf("a constant tariff: %v, %v", constant, err)
 	}
 	const carbon = "ts,zone,g_per_kwh\n2026-01-05T00:00:00Z,DE,300\n"
-	if tariff.Intensities, err = energy.ReadIntensities(strings.NewReader(carbon), "carbon.csv", "", time.UTC); err != nil {
+	tariff.Intensities, err = energy.ReadIntensities(strings.NewReader(carbon), "carbon.csv", "", time.UTC)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{"", "carbon"} {

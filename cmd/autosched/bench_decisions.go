@@ -17,6 +17,7 @@ import (
 
 	"github.com/autosched/autosched/lab/decisions"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -34,7 +35,7 @@ type benchDecisionsOptions struct {
 	matrix               decisions.Matrix
 
 	given func(flag string) bool
-	read  []scenario // after check
+	read  []scenario.Scenario // after check
 }
 
 func newBenchDecisionsCmd() *cobra.Command {
@@ -123,7 +124,7 @@ func (o *benchDecisionsOptions) check() error {
 	m.Simulator = simulator.Version
 	m.Settings = round.DefaultSettings()
 	m.Settings.Workers = o.workers
-	file, err := readScenarios(o.scenarios)
+	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return fmt.Errorf("--scenarios: %w", err)
 	}
@@ -147,7 +148,7 @@ func (o *benchDecisionsOptions) check() error {
 		m.Ablations = append(m.Ablations, a)
 	}
 	for i := range o.read {
-		if err := o.read[i].check(o.scenarios); err != nil {
+		if err := o.read[i].Check(o.scenarios); err != nil {
 			return fmt.Errorf("--scenarios: %w", err)
 		}
 	}
@@ -169,7 +170,7 @@ func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]dec
 		o.matrix.Windows = append(o.matrix.Windows, decisions.Window{Name: s.Name, Rank: s.Rank, Seeds: s.Seeds,
 			Schedulers: s.Schedulers,
 			Load: func(ctx context.Context) (replay.Options, error) {
-				return s.load(ctx, o.data, traces)
+				return loadScenario(ctx, s, o.data, traces)
 			}})
 	}
 	began := time.Now()
@@ -180,16 +181,16 @@ func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]dec
 	return o.matrix.Run(ctx, o.out, !o.tables)
 }
 
-// load is a scenario with its trace, which is drawn or lies in the folder data. opened has
-// those read before.
-func (s *scenario) load(ctx context.Context, data string, opened map[string]*workload.Workload) (replay.Options,
-	error) {
-	if s.recipe != nil {
-		w, err := s.generate(ctx)
+// loadScenario returns a scenario with its trace, which is drawn or lies in the folder data.
+// opened caches traces by path.
+func loadScenario(ctx context.Context, s *scenario.Scenario, data string,
+	opened map[string]*workload.Workload) (replay.Options, error) {
+	if s.Drawn() {
+		w, err := s.Generate(ctx)
 		if err != nil {
 			return replay.Options{}, err
 		}
-		return s.options(w)
+		return scenarioOptions(s, w)
 	}
 	path := filepath.Join(data, s.Trace)
 	w := opened[path]
@@ -203,14 +204,14 @@ func (s *scenario) load(ctx context.Context, data string, opened map[string]*wor
 		}
 		opened[path] = w
 	}
-	return s.options(w)
+	return scenarioOptions(s, w)
 }
 
-// options are the trace, the window and the cluster of a scenario.
-func (s *scenario) options(w *workload.Workload) (replay.Options, error) {
+// scenarioOptions returns the trace, the window and the cluster of a scenario.
+func scenarioOptions(s *scenario.Scenario, w *workload.Workload) (replay.Options, error) {
 	var o replay.Options
 	var err error
-	if o.Trace, err = s.without(w); err != nil {
+	if o.Trace, err = s.Select(w); err != nil {
 		return o, err
 	}
 	o.Cluster = workload.Uniform(s.Nodes, s.GPUsPerNode)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/lab/horizons"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
@@ -109,7 +110,7 @@ func (o *benchHorizonsOptions) check() error {
 
 // run ranks. Notes and progress go to notes.
 func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*horizons.HorizonRanking, error) {
-	file, err := readScenarios(o.scenarios)
+	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
@@ -119,7 +120,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*hor
 	var out []*horizons.HorizonRanking
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
-		if err := s.check(o.scenarios); err != nil {
+		if err := s.Check(o.scenarios); err != nil {
 			return nil, fmt.Errorf("--scenarios: %w", err)
 		}
 		for _, name := range o.schedulers {
@@ -127,7 +128,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*hor
 			if !o.selected.MatchString(cell) {
 				continue
 			}
-			in, err := s.load(ctx, o.data, traces)
+			in, err := loadScenario(ctx, s, o.data, traces)
 			if err != nil {
 				return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
 			}

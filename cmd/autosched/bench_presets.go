@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/lab/portfolio"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -120,7 +121,7 @@ func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *port
 
 // windows reads the scenarios and their traces.
 func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.PortfolioWindow, error) {
-	file, err := readScenarios(o.scenarios)
+	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
@@ -128,10 +129,10 @@ func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.Portfoli
 	var out []portfolio.PortfolioWindow
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
-		if err := s.check(o.scenarios); err != nil {
+		if err := s.Check(o.scenarios); err != nil {
 			return nil, fmt.Errorf("--scenarios: %w", err)
 		}
-		w, err := s.load(ctx, o.data, opened)
+		w, err := loadScenario(ctx, s, o.data, opened)
 		if err != nil {
 			return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
 		}

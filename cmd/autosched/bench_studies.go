@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/lab/studies"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -116,7 +117,7 @@ func (o *benchStudiesOptions) check() error {
 
 // run compares. Progress goes to notes.
 func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*studies.StudyComparison, error) {
-	file, err := readScenarios(o.scenarios)
+	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
@@ -126,7 +127,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 	var out []*studies.StudyComparison
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
-		if err := s.check(o.scenarios); err != nil {
+		if err := s.Check(o.scenarios); err != nil {
 			return nil, fmt.Errorf("--scenarios: %w", err)
 		}
 		for _, name := range o.schedulers {
@@ -134,7 +135,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 			if !o.selected.MatchString(cell) {
 				continue
 			}
-			in, err := s.load(ctx, o.data, traces)
+			in, err := loadScenario(ctx, s, o.data, traces)
 			if err != nil {
 				return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
 			}

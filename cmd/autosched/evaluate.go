@@ -19,6 +19,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -47,9 +48,9 @@ type evaluateOptions struct {
 	site     siteFlag
 	answer   answerFlag
 	given    func(flag string) bool
-	compared []string     // methods, after check; nil for all
-	held     space.Config // what the user runs, after check; zero if not given
-	of       scenario     // after check
+	compared []string          // methods, after check; nil for all
+	held     space.Config      // what the user runs, after check; zero if not given
+	of       scenario.Scenario // after check
 }
 
 func newEvaluateCmd() *cobra.Command {
@@ -166,7 +167,7 @@ func (o *evaluateOptions) check() error {
 		if err != nil {
 			return err
 		}
-		s.set(o.given, &o.replay)
+		o.replay.setScenario(s, o.given)
 		o.of = *s
 	}
 	var err error
@@ -235,10 +236,10 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 		return nil, err
 	}
 	noteReordering(notes, o.goal.Metered() != "", o.replay.scheduler)
-	if note := o.of.differs(o.replay.trace); note != "" {
+	if note := o.of.Differs(o.replay.trace); note != "" {
 		fmt.Fprintln(notes, "note: "+note)
 	}
-	if in.trace, err = o.of.without(in.trace); err != nil {
+	if in.trace, err = o.of.Select(in.trace); err != nil {
 		return nil, err
 	}
 	if o.out != "" { // fails now rather than after minutes of work

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/autosched/autosched/internal/testshared"
 )
 
 // TestEvaluateScenario: a scenario stands for its window and cluster, flags win,
@@ -99,53 +96,5 @@ func TestScenarioRecipe(t *testing.T) {
 	if code, _, errs := command("evaluate", "--scenario", file+":x"); code == 0 ||
 		!strings.Contains(errs, `x: recipe: there is no "none"`) {
 		t.Errorf("exit %d, %s", code, errs)
-	}
-}
-
-// TestScenariosOfTheRepository: each has its window and cluster, and recipes that can be
-// drawn.
-func TestScenariosOfTheRepository(t *testing.T) {
-	testshared.Full(t)
-	path := filepath.Join("..", "..", "examples", "scenarios.json")
-	file, err := readScenarios(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range file.Scenarios {
-		s := &file.Scenarios[i]
-		if err := s.check(path); err != nil {
-			t.Error(err)
-		}
-		if s.recipe == nil {
-			continue
-		}
-		w, err := s.generate(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o, err := s.options(w); err != nil || o.Trace.Window(o.From, o.To).Len() < 1000 {
-			t.Errorf("%s: %v", s.Name, err)
-		}
-	}
-}
-
-// TestScenarioWithNodeEvents: the node events of a scenario lie beside its file, and a
-// missing file is named.
-func TestScenarioWithNodeEvents(t *testing.T) {
-	s, err := readScenario("../../examples/scenarios.json:drained-nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := s.generate(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := s.options(w)
-	if err != nil || len(o.Simulate.Nodes) != 8 {
-		t.Errorf("%d node events, error %v; want 4 nodes that drain and come up", len(o.Simulate.Nodes), err)
-	}
-	s.NodeEvents += ".missing"
-	if _, err := s.options(w); err == nil || !strings.Contains(err.Error(), "drained-nodes: node_events: ") {
-		t.Errorf("a missing file: error %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -32,13 +31,5 @@ func FuzzParseRow(f *testing.F) {
 		if err == nil && row.Scheduler == nil {
 			t.Fatalf("%q has no scheduler", text)
 		}
-	})
-}
-
-// FuzzRuns: no table of runs makes reading it panic.
-func FuzzRuns(f *testing.F) {
-	f.Add([]byte("job_id,model,gpus,nodes,seconds,steps\n1,resnet,8,1,100,1000\n"))
-	f.Fuzz(func(_ *testing.T, text []byte) {
-		_, _ = runsOfCSV(bytes.NewReader(text))
 	})
 }

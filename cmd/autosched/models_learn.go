@@ -1,20 +1,15 @@
 package main
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/simulator/calibrate"
-	"github.com/autosched/autosched/workload"
 )
 
 // modelsLearnOptions are the flags of models learn.
@@ -123,7 +118,7 @@ func readRuns(path string, perNode int) ([]calibrate.Run, error) {
 		return nil, err
 	}
 	defer f.Close()
-	runs, err := runsOfCSV(f)
+	runs, err := calibrate.ReadCSV(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -131,7 +126,7 @@ func readRuns(path string, perNode int) ([]calibrate.Run, error) {
 }
 
 // runsOfService reads the events of all schedulers.
-func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
+func runsOfService(dir string, perNode int) (_ []calibrate.Run, err error) {
 	found, _ := filepath.Glob(filepath.Join(dir, "events-*.db"))
 	if checkpoints, _ := filepath.Glob(filepath.Join(dir, "checkpoint-*.db")); len(found)+len(checkpoints) == 0 {
 		return nil, fmt.Errorf("%s has no events of a service", dir)
@@ -141,76 +136,11 @@ func runsOfService(dir string, perNode int) (runs []calibrate.Run, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	by := map[string]*calibrate.Collector{}
-	damage, err := r.ReplayEvents("", func(scheduler string, e workload.Event) error {
-		if by[scheduler] == nil {
-			by[scheduler] = &calibrate.Collector{PerNode: perNode}
-		}
-		by[scheduler].Add(e)
-		return nil
-	})
+	var c calibrate.Collectors
+	c.PerNode = perNode
+	damage, err := r.ReplayEvents("", c.Add)
 	for _, d := range damage {
 		err = errors.Join(err, d.Err)
 	}
-	for _, name := range sortedKeys(by) {
-		runs = append(runs, by[name].Runs...)
-	}
-	return runs, err
-}
-
-// runsOfCSV reads what writeOutcomes writes; columns may be in any order, and
-// others are ignored.
-func runsOfCSV(in io.Reader) ([]calibrate.Run, error) {
-	r := csv.NewReader(in)
-	head, err := r.Read()
-	if err != nil {
-		return nil, fmt.Errorf("header: %w", err)
-	}
-	at := map[string]int{}
-	for i, name := range head {
-		at[name] = i
-	}
-	for _, name := range []string{"key", "model", "gpus", "held_s", "preemptions", "strayed"} {
-		if _, ok := at[name]; !ok {
-			return nil, fmt.Errorf("column %s is missing", name)
-		}
-	}
-	var runs []calibrate.Run
-	for {
-		row, err := r.Read()
-		if err == io.EOF {
-			return runs, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		line, _ := r.FieldPos(0)
-		bad := func(column string) error {
-			return fmt.Errorf("line %d: %s: %q is not what belongs here", line, column, row[at[column]])
-		}
-		run := calibrate.Run{Key: row[at["key"]], Model: row[at["model"]]}
-		run.GPUs, err = strconv.Atoi(row[at["gpus"]])
-		if err != nil || run.GPUs < 1 || run.GPUs > workload.MaxGPUs {
-			return nil, bad("gpus")
-		}
-		if run.Stops, err = strconv.Atoi(row[at["preemptions"]]); err != nil || run.Stops < 0 {
-			return nil, bad("preemptions")
-		}
-		if run.Spread, err = strconv.ParseBool(row[at["strayed"]]); err != nil {
-			return nil, bad("strayed")
-		}
-		held, err := strconv.ParseFloat(row[at["held_s"]], 64)
-		if err != nil || !(held >= 0 && held <= workload.MaxDuration.Seconds()*10) {
-			return nil, bad("held_s")
-		}
-		run.Held = time.Duration(held * 1e9)
-		if c, ok := at["end_s"]; ok {
-			end, err := strconv.ParseFloat(row[c], 64)
-			if err != nil || !(math.Abs(end) <= workload.MaxSubmit.Seconds()) {
-				return nil, bad("end_s")
-			}
-			run.End = time.Duration(end * 1e9)
-		}
-		runs = append(runs, run)
-	}
+	return c.Runs(), err
 }

@@ -177,7 +177,8 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if spells == nil {
 		return r, nil
 	}
-	timeline := &energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(), From: in.from, To: sim.Now()}
+	timeline := &energy.Input{Cluster: cluster, Nodes: in.options.Nodes, Zero: in.trace.Zero(), From: in.from,
+		To: sim.Now()}
 	timeline.Fill(&sim, spells)
 	if r.Energy, err = tariff.Account(timeline); err != nil {
 		return nil, err
