@@ -3,35 +3,20 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
-	"strconv"
+	"fmt"
 	"time"
 
 	"github.com/autosched/autosched/workload"
 )
 
-// Events are the only large data, so they have a compact binary form: integers
-// as varints, strings with their length before them. Fields come in one fixed
-// order; what was added later has a flag, so that older records still decode.
+// Events are the only large data. A record of one is a protobuf message without generated code: each field is
+// one line below, which writes it and reads it. Numbers never change, and a field that goes leaves its number
+// unused. Numbers are of type sint64, flags of bool, texts of bytes.
 
-const (
-	eventKeySize = 16
-	flagHasLevel = 1
-	flagAttained = 2       // the event has the attained service, after the placement
-	flagDeadline = 8       // the job has a deadline, at the end
-	flagRequest  = 16      // the job asks for more than GPUs, after the deadline
-	flagNamed    = 4       // nodes of the placement have names; numbers before there was the flag
-	flagPlaced   = 32      // the event names a partner or a pool, after the request
-	flagActive   = 64      // the event is a snapshot with content, at the end
-	flagOffer    = 128     // the event names an instance, a content hash or an epoch, after the content
-	kindMore     = 128     // on the kind: what was added since follows at the end, after flags of its own
-	moreAsks     = 1       // the job asks for more than its request has
-	moreLost     = 2       // the job's progress was lost
-	moreHeld     = 4       // the job may not start for a time
-	moreIndexes  = 8       // numbers of the GPUs of the placement are known
-	moreLabels   = 16      // the job has labels
-	maxPlacement = 1 << 20 // nodes of a job; bounds what a decoder allocates
-)
+// eventSchema is the schema byte of such a record; recordSchema is that of layout 1 (decodeEvent1).
+const eventSchema = 2
+
+const eventKeySize = 16
 
 // eventKey sorts by time, then by order of arrival.
 func eventKey(dst []byte, t time.Duration, seq uint64) []byte {
@@ -39,280 +24,118 @@ func eventKey(dst []byte, t time.Duration, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, seq)
 }
 
-func appendEvent(dst []byte, e *workload.Event) []byte {
-	str := func(s string) {
-		dst = binary.AppendUvarint(dst, uint64(len(s)))
-		dst = append(dst, s...)
+// event writes or reads the fields of an event, in the order of their numbers, which never change.
+func (w *wire) event(e *workload.Event) {
+	w.part(e)
+	e.Active = parts(w, 43, e.Active)
+	for i := range e.Active {
+		outer := w.enter(43)
+		w.part(&e.Active[i])
+		w.leave(outer)
 	}
-	num := func(v int64) { dst = binary.AppendVarint(dst, v) }
-	flags := byte(0)
-	if e.HasLevel {
-		flags |= flagHasLevel
-	}
-	if e.HasAttained {
-		flags |= flagAttained
-	}
-	if e.Job.Deadline != 0 {
-		flags |= flagDeadline
-	}
-	if e.Job.Requested != (workload.Requested{}) {
-		flags |= flagRequest
-	}
-	if e.SharesWith != "" || e.Pool != 0 {
-		flags |= flagPlaced
-	}
-	if len(e.Placement) > 0 {
-		flags |= flagNamed
-	}
-	if len(e.Active) > 0 {
-		flags |= flagActive
-	}
-	offer := e.Instance != "" || e.Hash != "" || e.Epoch != (workload.Epoch{})
-	if offer {
-		flags |= flagOffer
-	}
-	q, more := e.Job.Request(), byte(0)
-	if asksMore(&q) {
-		more |= moreAsks
-	}
-	if e.Lost {
-		more |= moreLost
-	}
-	if e.HoldUntil != 0 {
-		more |= moreHeld
-	}
-	if slices.ContainsFunc(e.Placement, func(p workload.NodeShare) bool { return p.Indexes != "" }) {
-		more |= moreIndexes
-	}
-	if e.Labels != "" {
-		more |= moreLabels
-	}
-	kind := byte(e.Kind)
-	if more != 0 {
-		kind |= kindMore
-	}
-	dst = append(dst, kind, flags)
-	num(int64(e.Time))
-	str(e.ID)
-	str(e.Job.ID)
-	str(e.Job.User)
-	str(e.Job.Tenant)
-	str(e.Job.Key)
-	str(e.Job.Model)
-	num(int64(e.Job.GPUs))
-	num(int64(e.Job.Status))
-	num(int64(e.LevelAttained))
-	num(int64(e.LeaseUntil))
-	str(e.Node)
-	num(int64(e.NodeGPUs))
-	str(e.Revision)
-	num(int64(len(e.Placement)))
-	for _, p := range e.Placement {
-		str(p.Node)
-		num(int64(p.GPUs))
-	}
-	if e.HasAttained {
-		num(int64(e.Attained))
-	}
-	if e.Job.Deadline != 0 {
-		num(int64(e.Job.Deadline))
-	}
-	if flags&flagRequest != 0 {
-		str(q.GPUModel)
-		str(q.Partition)
-		num(q.MilliCPUs)
-		num(q.Memory)
-		num(int64(q.TimeLimit))
-	}
-	if flags&flagPlaced != 0 {
-		str(e.SharesWith)
-		num(int64(e.Pool))
-	}
-	if flags&flagActive != 0 {
-		num(int64(len(e.Active)))
-		for i := range e.Active {
-			num(int64(e.Active[i].Job.Submit))
-			str(string(appendEvent(nil, &e.Active[i])))
-		}
-	}
-	if offer {
-		str(e.Instance)
-		str(e.Hash)
-		str(e.Epoch.ID)
-		num(e.Epoch.Counter)
-	}
-	if more != 0 {
-		dst = append(dst, more)
-	}
-	if more&moreAsks != 0 {
-		num(int64(q.NodeCount))
-		num(int64(q.Nice))
-		num(q.Priority)
-		str(q.QOS)
-		str(q.Account)
-		num(int64(q.Requeue))
-		num(int64(q.HoldOff))
-	}
-	if more&moreHeld != 0 {
-		num(int64(e.HoldUntil))
-	}
-	if more&moreIndexes != 0 {
-		for _, p := range e.Placement {
-			str(p.Indexes)
-		}
-	}
-	if more&moreLabels != 0 {
-		str(e.Labels)
-	}
-	return dst
 }
 
-// asksMore reports whether a request has fields that flagRequest does not write.
-func asksMore(q *workload.Request) bool {
-	return *q != workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, MilliCPUs: q.MilliCPUs,
-		Memory: q.Memory, TimeLimit: q.TimeLimit}
+// part is an event without Active, which the parts of a snapshot do not have.
+func (w *wire) part(e *workload.Event) {
+	number(w, 1, &e.Kind)
+	number(w, 2, &e.Time)
+	w.text(3, &e.ID)
+	w.text(4, &e.Job.ID)
+	w.text(5, &e.Job.User)
+	w.text(6, &e.Job.Tenant)
+	w.text(7, &e.Job.Key)
+	w.text(8, &e.Job.Model)
+	number(w, 9, &e.Job.GPUs)
+	number(w, 10, &e.Job.Status)
+	number(w, 11, &e.Job.Submit)
+	number(w, 12, &e.Job.Deadline)
+	e.Placement = parts(w, 13, e.Placement)
+	for i := range e.Placement {
+		outer := w.enter(13)
+		w.nodeShare(&e.Placement[i])
+		w.leave(outer)
+	}
+	w.text(14, &e.Node)
+	number(w, 15, &e.NodeGPUs)
+	w.text(16, &e.SharesWith)
+	number(w, 17, &e.Pool)
+	number(w, 18, &e.Attained)
+	w.flag(19, &e.HasAttained)
+	number(w, 20, &e.LevelAttained)
+	w.flag(21, &e.HasLevel)
+	number(w, 22, &e.LeaseUntil)
+	w.flag(23, &e.Lost)
+	number(w, 24, &e.HoldUntil)
+	w.text(25, &e.Labels)
+	w.text(26, &e.Revision)
+	w.text(27, &e.Instance)
+	w.text(28, &e.Hash)
+	w.text(29, &e.Epoch.ID)
+	number(w, 30, &e.Epoch.Counter)
+	w.request(&e.Job)
+}
+
+func (w *wire) request(j *workload.Job) {
+	if w.reading && w.next == 0 || !w.reading && j.Requested == (workload.Requested{}) {
+		return
+	}
+	q := j.Request()
+	w.text(31, &q.GPUModel)
+	w.text(32, &q.Partition)
+	number(w, 33, &q.MilliCPUs)
+	number(w, 34, &q.Memory)
+	number(w, 35, &q.TimeLimit)
+	number(w, 36, &q.NodeCount)
+	number(w, 37, &q.Nice)
+	number(w, 38, &q.Priority)
+	w.text(39, &q.QOS)
+	w.text(40, &q.Account)
+	number(w, 41, &q.Requeue)
+	number(w, 42, &q.HoldOff)
+	if w.reading {
+		j.Requested = q.Shared()
+	}
+}
+
+func (w *wire) nodeShare(n *workload.NodeShare) {
+	w.text(1, &n.Node)
+	number(w, 2, &n.GPUs)
+	w.text(3, &n.Indexes)
 }
 
 var errEventEncoding = errors.New("event does not decode")
 
-func decodeEvent(b []byte) (workload.Event, error) {
-	var e workload.Event
-	if len(b) < 2 {
-		return e, errEventEncoding
-	}
-	e.Kind, e.HasLevel = workload.EventKind(b[0]&^kindMore), b[1]&flagHasLevel != 0
-	r := eventReader{b: b[2:]}
-	e.Time = time.Duration(r.num())
-	e.ID = r.str()
-	e.Job.ID = r.str()
-	e.Job.User = r.str()
-	e.Job.Tenant = r.str()
-	e.Job.Key = r.str()
-	e.Job.Model = r.str()
-	e.Job.GPUs = workload.MilliGPU(r.num())
-	e.Job.Status = workload.Status(r.num())
-	e.LevelAttained = time.Duration(r.num())
-	e.LeaseUntil = time.Duration(r.num())
-	e.Node = r.str()
-	e.NodeGPUs = int(r.num())
-	e.Revision = r.str()
-	n := r.num()
-	// A share takes at least two bytes, so a larger count is a lie.
-	if n < 0 || n > maxPlacement || n > int64(len(r.b)/2) {
-		return e, errEventEncoding
-	}
-	if n > 0 {
-		e.Placement = make([]workload.NodeShare, n)
-		for i := range e.Placement {
-			if b[1]&flagNamed != 0 {
-				e.Placement[i].Node = r.str()
-			} else {
-				e.Placement[i].Node = strconv.FormatInt(r.num(), 10)
-			}
-			e.Placement[i].GPUs = int(r.num())
-		}
-	}
-	if b[1]&flagAttained != 0 {
-		e.Attained, e.HasAttained = time.Duration(r.num()), true
-	}
-	if b[1]&flagDeadline != 0 {
-		e.Job.Deadline = time.Duration(r.num())
-	}
-	var q workload.Request
-	if b[1]&flagRequest != 0 {
-		q = workload.Request{GPUModel: r.str(), Partition: r.str(), MilliCPUs: r.num(), Memory: r.num(),
-			TimeLimit: time.Duration(r.num())}
-	}
-	if b[1]&flagPlaced != 0 {
-		e.SharesWith, e.Pool = r.str(), int(r.num())
-	}
-	if b[1]&flagActive != 0 && !r.active(&e) {
-		return e, errEventEncoding
-	}
-	if b[1]&flagOffer != 0 {
-		e.Instance, e.Hash = r.str(), r.str()
-		e.Epoch = workload.Epoch{ID: r.str(), Counter: r.num()}
-	}
-	if b[0]&kindMore != 0 {
-		more := r.byte()
-		if more&moreAsks != 0 {
-			q.NodeCount, q.Nice, q.Priority = int32(r.num()), int32(r.num()), r.num()
-			q.QOS, q.Account = r.str(), r.str()
-			q.Requeue, q.HoldOff = workload.RequeueMode(r.num()), time.Duration(r.num())
-		}
-		if e.Lost = more&moreLost != 0; more&moreHeld != 0 {
-			e.HoldUntil = time.Duration(r.num())
-		}
-		if more&moreIndexes != 0 {
-			for i := range e.Placement {
-				e.Placement[i].Indexes = r.str()
-			}
-		}
-		if more&moreLabels != 0 {
-			e.Labels = r.str()
-		}
-	}
-	e.Job.Requested = q.Shared()
-	if r.bad || len(r.b) != 0 {
-		return e, errEventEncoding
-	}
-	return e, nil
+// eventRecord appends the record of an event.
+func eventRecord(dst, key []byte, e *workload.Event) []byte {
+	return appendVersioned(dst, key, eventSchema, func(dst []byte) []byte { return appendEvent(dst, e) })
 }
 
-// active reads the content of a snapshot.
-func (r *eventReader) active(e *workload.Event) bool {
-	n := r.num()
-	// A part takes more than ten bytes, so a larger count is a lie.
-	if n <= 0 || n > workload.MaxActive || n > int64(len(r.b)/10) {
-		return false
+// readEvent returns the event of a record.
+func readEvent(key, record []byte) (e workload.Event, err error) {
+	schema, payload, err := openVersioned(key, record)
+	switch {
+	case err != nil:
+		return e, err
+	case schema == recordSchema:
+		return decodeEvent1(payload)
+	case schema == eventSchema:
+		return decodeEvent(payload)
 	}
-	e.Active = make([]workload.Event, n)
-	for i := range e.Active {
-		submit, part := r.num(), r.str()
-		if len(part) < 2 || part[1]&flagActive != 0 { // snapshots have no snapshots
-			return false
-		}
-		var err error
-		if e.Active[i], err = decodeEvent([]byte(part)); err != nil {
-			return false
-		}
-		e.Active[i].Job.Submit = time.Duration(submit)
-	}
-	return true
+	return e, fmt.Errorf("its schema %d is not known", schema)
 }
 
-type eventReader struct {
-	b   []byte
-	bad bool
+func appendEvent(dst []byte, e *workload.Event) []byte {
+	w := wire{b: dst}
+	w.event(e)
+	return w.b
 }
 
-func (r *eventReader) num() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.b, r.bad = nil, true
-		return 0
+func decodeEvent(b []byte) (e workload.Event, err error) {
+	w := wire{b: b, reading: true}
+	w.advance()
+	w.event(&e)
+	if !w.end() {
+		err = errEventEncoding
 	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *eventReader) str() string {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || v > uint64(len(r.b)-n) {
-		r.b, r.bad = nil, true
-		return ""
-	}
-	s := string(r.b[n : n+int(v)])
-	r.b = r.b[n+int(v):]
-	return s
-}
-
-func (r *eventReader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	b := r.b[0]
-	r.b = r.b[1:]
-	return b
+	return e, err
 }

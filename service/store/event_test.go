@@ -2,14 +2,22 @@ package store
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
 
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -84,16 +92,78 @@ func TestEventsSurviveEncoding(t *testing.T) {
 
 // Records from before placements named their nodes have numbers.
 func TestNumberedNodesDecode(t *testing.T) {
-	e := workload.Event{ID: "1", Kind: workload.Started, Job: workload.Job{ID: "j"}}
-	b := appendEvent(nil, &e)
-	b = b[:len(b)-1] // the number of shares
+	b := []byte{byte(workload.Started), 0, 0, 1, '1', 1, 'j', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 	for _, n := range []int64{2, 3, 8, 12, 1} {
 		b = binary.AppendVarint(b, n)
 	}
-	e.Placement = []workload.NodeShare{{Node: "3", GPUs: 8}, {Node: "12", GPUs: 1}}
-	if got, err := decodeEvent(b); err != nil || !reflect.DeepEqual(got, e) {
+	e := workload.Event{ID: "1", Kind: workload.Started, Job: workload.Job{ID: "j"},
+		Placement: []workload.NodeShare{{Node: "3", GPUs: 8}, {Node: "12", GPUs: 1}}}
+	if got, err := decodeEvent1(b); err != nil || !reflect.DeepEqual(got, e) {
 		t.Errorf("%+v, %v, want %+v", got, err, e)
 	}
+}
+
+// layout1Segment is a segment that the program of layout 1 wrote of layout1Events.
+func layout1Segment(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "events-layout1.db.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := gzip.NewReader(bytes.NewReader(text))
+	if err == nil {
+		text, err = io.ReadAll(in)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// A segment of layout 1 is read as it was written, takes events of today, and a checkpoint of it has the same.
+func TestLayout1Segment(t *testing.T) {
+	dir, day := t.TempDir(), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	if err := os.WriteFile(filepath.Join(dir, "events-20260301.db"), layout1Segment(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := t.TempDir()
+	_ = openOn(t, fresh, day).Close()
+	if err := os.Rename(filepath.Join(fresh, configFile), filepath.Join(dir, configFile)); err != nil {
+		t.Fatal(err)
+	}
+	want := layout1Events()
+	check := func(r *Store, what string) {
+		t.Helper()
+		var got []workload.Event
+		damage, err := r.ReplayEvents("s", func(_ string, e workload.Event) error {
+			got = append(got, e)
+			return nil
+		})
+		if err != nil || len(damage) > 0 || len(got) != len(want) {
+			t.Fatalf("%s: %d events of %d, %v, %v", what, len(got), len(want), damage, err)
+		}
+		slices.SortStableFunc(want, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
+		for i := range want {
+			if !reflect.DeepEqual(got[i], want[i]) {
+				t.Errorf("%s: read\n%+v, written\n%+v", what, got[i], want[i])
+			}
+		}
+	}
+	r := openOn(t, dir, day)
+	check(r, "the segment")
+	appendOne(t, r, "s", "today")
+	want = append(want, event("today", time.Second))
+	check(r, "the segment that is written on")
+	_ = r.Close()
+	r = openOn(t, dir, day.AddDate(0, 0, 1))
+	keep := controller.Retention{Before: day.AddDate(0, 0, 1), Needs: func(string) (func(workload.Event),
+		func(workload.Event) (workload.Event, bool), error) {
+		return func(workload.Event) {}, func(e workload.Event) (workload.Event, bool) { return e, true }, nil
+	}}
+	if dropped, err := r.DropEvents(t.Context(), keep); err != nil || len(dropped) != 1 {
+		t.Fatal(dropped, err)
+	}
+	check(r, "the checkpoint")
 }
 
 func TestEventKeysSortByTime(t *testing.T) {
@@ -107,22 +177,47 @@ func TestEventKeysSortByTime(t *testing.T) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	e := event("1", time.Hour)
-	e.Placement = []workload.NodeShare{{Node: "3", GPUs: 2}}
-	f.Add(appendEvent(nil, &e))
-	e = workload.Event{ID: "2", Kind: workload.TakenSnapshot, Active: []workload.Event{e}}
-	f.Add(appendEvent(nil, &e))
-	f.Add([]byte{1, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := decodeEvent(b)
-		if err != nil {
-			return
-		}
-		again, err := decodeEvent(appendEvent(nil, &e))
-		if err != nil || !reflect.DeepEqual(again, e) {
-			t.Fatalf("%+v became %+v, %v", e, again, err)
-		}
+	for _, e := range layout1Events() {
+		f.Add(appendEvent(nil, &e))
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) { checkDecoder(t, decodeEvent, b) })
+}
+
+func FuzzDecodeEvent1(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "segment.db")
+	if err := os.WriteFile(path, layout1Segment(f), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte("s")).ForEach(func(key, record []byte) error {
+			payload, err := openRecord(key, record)
+			f.Add(bytes.Clone(payload))
+			return err
+		})
 	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{1, 0})
+	f.Fuzz(func(t *testing.T, b []byte) { checkDecoder(t, decodeEvent1, b) })
+}
+
+// checkDecoder: an event that is read is written and read again as it is.
+func checkDecoder(t *testing.T, decode func([]byte) (workload.Event, error), b []byte) {
+	e, err := decode(b)
+	if err != nil {
+		return
+	}
+	again, err := decodeEvent(appendEvent(nil, &e))
+	if err != nil || !reflect.DeepEqual(again, e) {
+		t.Fatalf("%+v became %+v, %v", e, again, err)
+	}
 }
 
 func FuzzOpenRecord(f *testing.F) {

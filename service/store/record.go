@@ -49,8 +49,12 @@ func checksum(key, body []byte) uint32 {
 
 // appendRecord appends the record of a payload that append writes.
 func appendRecord(dst, key []byte, payload func([]byte) []byte) []byte {
+	return appendVersioned(dst, key, recordSchema, payload)
+}
+
+func appendVersioned(dst, key []byte, schema byte, payload func([]byte) []byte) []byte {
 	start := len(dst)
-	dst = append(dst, 0, 0, 0, 0, recordSchema)
+	dst = append(dst, 0, 0, 0, 0, schema)
 	dst = payload(dst)
 	binary.LittleEndian.PutUint32(dst[start:], checksum(key, dst[start+4:]))
 	return dst
@@ -58,14 +62,20 @@ func appendRecord(dst, key []byte, payload func([]byte) []byte) []byte {
 
 // openRecord returns a record's payload, or why it is corrupt.
 func openRecord(key, record []byte) ([]byte, error) {
+	schema, payload, err := openVersioned(key, record)
+	if err == nil && schema != recordSchema {
+		err = fmt.Errorf("its schema %d is not known", schema)
+	}
+	return payload, err
+}
+
+// openVersioned returns a record's schema byte and payload, or why it is corrupt.
+func openVersioned(key, record []byte) (schema byte, payload []byte, err error) {
 	if len(record) < recordHeader {
-		return nil, fmt.Errorf("%d bytes is too short", len(record))
+		return 0, nil, fmt.Errorf("%d bytes is too short", len(record))
 	}
 	if got, want := checksum(key, record[4:]), binary.LittleEndian.Uint32(record); got != want {
-		return nil, fmt.Errorf("its CRC32C is %08x, recorded is %08x", got, want)
+		return 0, nil, fmt.Errorf("its CRC32C is %08x, recorded is %08x", got, want)
 	}
-	if record[4] != recordSchema {
-		return nil, fmt.Errorf("its schema %d is not known", record[4])
-	}
-	return record[recordHeader:], nil
+	return record[4], record[recordHeader:], nil
 }

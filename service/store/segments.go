@@ -193,8 +193,7 @@ func putEvents(tx *bolt.Tx, name string, calls []*appendCall) error {
 			}
 			e := &c.events[i]
 			key := eventKey(make([]byte, 0, eventKeySize), e.Time, seq)
-			rec := appendRecord(nil, key, func(dst []byte) []byte { return appendEvent(dst, e) })
-			if err := b.Put(key, rec); err != nil {
+			if err := b.Put(key, eventRecord(nil, key, e)); err != nil {
 				return err
 			}
 		}
@@ -262,10 +261,11 @@ func (r *Store) replaySegment(name, only string, until uint64,
 			}
 		}
 	}
+	var events []workload.Event // of a chunk
 	for _, scheduler := range schedulers {
 		var next []byte // the key to go on from; nil at the end
 		for first := true; first || next != nil; first = false {
-			var events []workload.Event
+			events = events[:0]
 			err := r.view(name, func(tx *bolt.Tx) error {
 				from := next
 				next = nil
@@ -287,11 +287,7 @@ func (r *Store) replaySegment(name, only string, until uint64,
 						next = bytes.Clone(k)
 						return nil
 					}
-					payload, err := openRecord(k, v)
-					var e workload.Event
-					if err == nil {
-						e, err = decodeEvent(payload)
-					}
+					e, err := readEvent(k, v)
 					if err == nil {
 						events = append(events, e)
 						continue

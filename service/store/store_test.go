@@ -424,13 +424,33 @@ func BenchmarkAppendEvents(b *testing.B) {
 	}
 }
 
+// mixedEvent is the i-th event of jobs that are submitted, start on two nodes and end.
+func mixedEvent(i int) workload.Event {
+	e := workload.Event{ID: fmt.Sprint("event-", i), Time: time.Duration(i) * 7919 * time.Millisecond,
+		Kind: workload.Submitted, Job: workload.Job{ID: fmt.Sprint("job-", i/3)}}
+	switch i % 3 {
+	case 0:
+		e.Job.User, e.Job.Tenant, e.Job.Key, e.Job.GPUs = fmt.Sprint("user-", i%97), "vc-3", "8f3a2b7c91d0", 4000
+		e.Job.Requested = workload.Request{Partition: "gpu", MilliCPUs: 8000, Memory: 64 << 30,
+			TimeLimit: 24 * time.Hour, QOS: "normal", Account: "lab"}.Shared()
+	case 1:
+		e.Kind = workload.Started
+		e.Placement = []workload.NodeShare{{Node: "node-012", GPUs: 2, Indexes: "0,1"},
+			{Node: "node-013", GPUs: 2, Indexes: "4,5"}}
+	case 2:
+		e.Kind, e.Job.Status, e.Attained, e.HasAttained = workload.Finished, workload.Failed, time.Hour, true
+	}
+	return e
+}
+
+// BenchmarkReplay reads a million events.
 func BenchmarkReplay(b *testing.B) {
 	dir := b.TempDir()
 	r := open(b, dir)
-	events := make([]workload.Event, 1000)
+	events := make([]workload.Event, 10_000)
 	for k := range 100 {
 		for i := range events {
-			events[i] = event(fmt.Sprint("e", k*1000+i), time.Duration(k*1000+i)*time.Millisecond)
+			events[i] = mixedEvent(k*len(events) + i)
 		}
 		if err := r.AppendEvents(context.Background(), "s", events); err != nil {
 			b.Fatal(err)
