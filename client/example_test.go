@@ -76,6 +76,7 @@ func exampleService() (address string, stop func()) {
 	if err != nil {
 		panic(err)
 	}
+	go func() { _ = service.Run(context.Background(), controller.Hooks{}) }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)

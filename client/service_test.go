@@ -84,6 +84,7 @@ func (s *service) start(restored bool) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	go func() { _ = events.Run(context.Background(), controller.Hooks{}) }()
 	<-events.Rebuilt()
 	o := server.Options{Service: events, Store: repo, Builtins: []controller.Builtin{builtin},
 		Limits: s.limits, PollAfter: 10 * time.Millisecond}

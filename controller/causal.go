@@ -33,14 +33,6 @@ type CausalModel struct {
 	trials int // of studies, when it was learnt
 }
 
-// OnLearn has f called for the trials of an external scheduler, whose configurations are of a space and
-// whose objective is a metric, in place of those of rounds: a group for each study, the latest last.
-func (s *Service) OnLearn(f func(scheduler, metric string, sp *space.Space) []effects.Group) {
-	s.creating.Lock()
-	defer s.creating.Unlock()
-	s.studied = f
-}
-
 // CausalModel returns the causal model of a scheduler. It is learnt from the rounds until the last midnight
 // of event time, or from the studies of an external scheduler once a tenth more of their trials ended.
 func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, error) {
@@ -48,12 +40,8 @@ func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, err
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ctx.Done():
-		return nil, ErrClosed
+	if err := s.await(ctx, m.ready); err != nil {
+		return nil, err
 	}
 	return s.model(ctx, m)
 }
@@ -108,12 +96,7 @@ func (s *Service) learnt(ctx context.Context, m *managed) (*CausalModel, error) 
 	o := effects.Options{Objective: v.Objective, Seed: v.Policy.Seed, Workers: s.o.Workers}
 	var groups []effects.Group
 	if v.Type == External {
-		s.creating.Lock()
-		studied := s.studied
-		s.creating.Unlock()
-		if studied != nil {
-			groups = studied(m.id, v.Objective, v.space)
-		}
+		groups = s.hook().Trials(m.id, v.Objective, v.space)
 		for i := range groups {
 			next.trials += len(groups[i].Trials)
 		}

@@ -85,19 +85,10 @@ func TestCausalModel(t *testing.T) {
 
 // The model of an external scheduler is that of its studies, learnt again once a tenth more trials ended.
 func TestCausalModelOfStudies(t *testing.T) {
-	h := start(t, func(context.Context, round.Input) (round.Decision, error) {
-		panic("an external scheduler has no rounds")
-	})
-	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.5)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.service.Register(t.Context(), controller.Registration{ID: "s", Type: controller.External,
-		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
-		t.Fatal(err)
-	}
 	n := 0
-	h.service.OnLearn(func(scheduler, metric string, sp *space.Space) []effects.Group {
+	h := &harness{t: t, dir: t.TempDir(), decide: func(context.Context, round.Input) (round.Decision, error) {
+		panic("an external scheduler has no rounds")
+	}, trials: func(scheduler, metric string, sp *space.Space) []effects.Group {
 		if scheduler != "s" || metric != "wait" {
 			t.Errorf("asked for %s of %s", metric, scheduler)
 		}
@@ -109,7 +100,17 @@ func TestCausalModelOfStudies(t *testing.T) {
 				Objective: 1 + c.Get("x").Float() + .01*r.NormFloat64()})
 		}
 		return []effects.Group{g}
-	})
+	}}
+	h.open()
+	t.Cleanup(h.close)
+	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.5)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.service.Register(t.Context(), controller.Registration{ID: "s", Type: controller.External,
+		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
+		t.Fatal(err)
+	}
 	half := func(sp *space.Space, now space.Config) (space.Config, error) {
 		return now.With("x", space.Num(.25)), nil
 	}
@@ -135,6 +136,16 @@ func TestCausalModelOfStudies(t *testing.T) {
 // A model that takes longer than a round may is not tried again before it is due.
 func TestCausalModelLimit(t *testing.T) {
 	h := &harness{t: t, dir: t.TempDir(), roundLimit: time.Nanosecond}
+	h.trials = func(_, _ string, sp *space.Space) []effects.Group {
+		g := effects.Group{}
+		r := rand.New(rand.NewPCG(1, 0))
+		for range 2 * effects.MinTrials {
+			x := r.Float64()
+			g.Trials = append(g.Trials, effects.Trial{Config: sp.Default().With("x", space.Num(x)),
+				Objective: 1 + x + .1*r.NormFloat64()})
+		}
+		return []effects.Group{g}
+	}
 	h.open()
 	t.Cleanup(h.close)
 	sp, err := space.New([]space.Param{{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.5)}}, nil)
@@ -145,16 +156,6 @@ func TestCausalModelLimit(t *testing.T) {
 		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
 		t.Fatal(err)
 	}
-	h.service.OnLearn(func(_, _ string, sp *space.Space) []effects.Group {
-		g := effects.Group{}
-		r := rand.New(rand.NewPCG(1, 0))
-		for range 2 * effects.MinTrials {
-			x := r.Float64()
-			g.Trials = append(g.Trials, effects.Trial{Config: sp.Default().With("x", space.Num(x)),
-				Objective: 1 + x + .1*r.NormFloat64()})
-		}
-		return []effects.Group{g}
-	})
 	m, err := h.service.CausalModel(t.Context(), "s")
 	if err != nil || !strings.Contains(m.Fault, "cannot be learnt") {
 		t.Fatalf("%+v, %v", m, err)

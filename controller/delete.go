@@ -86,13 +86,6 @@ func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) 
 	return now.Scheduler, nil
 }
 
-// OnPurge has f called with the ids of schedulers that are purged, from now on.
-func (s *Service) OnPurge(f func(id string)) {
-	s.creating.Lock()
-	defer s.creating.Unlock()
-	s.forget = append(s.forget, f)
-}
-
 // purges purges what expired, now and then.
 func (s *Service) purges() {
 	select {
@@ -160,9 +153,7 @@ func (s *Service) purge(ctx context.Context, m *managed) error {
 		metric.DeleteLabelValues(m.id)
 	}
 	s.looks.DeletePartialMatch(map[string]string{"scheduler": m.id})
-	for _, forget := range s.forget {
-		forget(m.id)
-	}
+	s.hook().Purged(m.id)
 	s.o.Log.InfoContext(ctx, "scheduler purged", "scheduler", m.id)
 	return nil
 }

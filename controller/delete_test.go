@@ -23,6 +23,7 @@ func (h *harness) reopen(now func() time.Time) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	run(h.service, h.hooks())
 	<-h.service.Rebuilt()
 }
 
@@ -132,8 +133,6 @@ func TestPurge(t *testing.T) {
 	if err := register("a"); err != nil {
 		t.Fatal(err)
 	}
-	var purged []string
-	h.service.OnPurge(func(id string) { purged = append(purged, id) })
 	if _, err := h.service.Delete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +152,12 @@ func TestPurge(t *testing.T) {
 		t.Errorf("a request id after a day: %v", err)
 	}
 	step(controller.DeletedFor - 25*time.Hour)
-	if _, _, err := h.service.Scheduler("s"); err != nil || len(purged) > 0 {
-		t.Errorf("before it expires: %v, purged %v", err, purged)
+	if _, _, err := h.service.Scheduler("s"); err != nil || len(h.purged) > 0 {
+		t.Errorf("before it expires: %v, purged %v", err, h.purged)
 	}
 	step(time.Hour)
-	if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) || len(purged) != 1 {
-		t.Errorf("after it expired: %v, purged %v", err, purged)
+	if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) || len(h.purged) != 1 {
+		t.Errorf("after it expired: %v, purged %v", err, h.purged)
 	}
 	if last, err := h.service.AuditLog(0, "", 1); err != nil || last[0].Verb != "Purge" || last[0].Resource != "schedulers/s" {
 		t.Errorf("the audit log ends with %+v, %v", last, err)

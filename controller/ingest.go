@@ -52,10 +52,6 @@ type ingestCall struct {
 	err    error
 }
 
-// OnEvents has f called with events of a scheduler once they are stored, in their order, with times since its Zero. f
-// must neither change nor keep the slice, nor wait. It is set before events come in.
-func (s *Service) OnEvents(f func(id string, events []workload.Event)) { s.taken = f }
-
 // Look is what the judge found of a configuration that was adopted.
 type Look struct {
 	Revision    int64
@@ -63,26 +59,18 @@ type Look struct {
 	Verdict     round.Verdict
 }
 
-// OnLook has f called with each look at a configuration of a scheduler, once it is stored. f must not wait. It is set
-// before events come in.
-func (s *Service) OnLook(f func(id string, l Look)) { s.looked = f }
-
 // Ingest stores events and returns when they are durable. Times in events are
 // since the Unix epoch. Duplicate and late events are counted, and invalid ones
 // reported, without holding up the others. Concurrent callers share a commit, in the
-// order in which they came. It waits until the scheduler's history is read. If the
+// order in which they came. It waits until Run has read the scheduler's history. If the
 // context ends first, the events may have been stored.
 func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
 	m, err := s.whole(id)
 	if err != nil {
 		return IngestResult{}, err
 	}
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return IngestResult{}, ctx.Err()
-	case <-s.ctx.Done():
-		return IngestResult{}, ErrClosed
+	if err := cmp.Or(s.await(ctx, s.launched), s.await(ctx, m.ready)); err != nil {
+		return IngestResult{}, err
 	}
 	if len(events) == 0 {
 		return IngestResult{}, nil
@@ -202,9 +190,7 @@ func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
 					"event", e.ID)
 			}
 		}
-		if s.taken != nil {
-			s.taken(m.id, b.fresh)
-		}
+		s.hook().Events(m.id, b.fresh)
 		late := m.lateFor(b.fresh)
 		m.append(b.fresh, cursor, late)
 	}

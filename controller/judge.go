@@ -114,8 +114,8 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 		}
 		return change, err
 	})
-	if err == nil && result != "" && s.looked != nil {
-		s.looked(m.id, Look{Revision: c.Revision, Applied: v.Zero.Add(since), At: v.Zero.Add(mark),
+	if err == nil && result != "" {
+		s.hook().Look(m.id, Look{Revision: c.Revision, Applied: v.Zero.Add(since), At: v.Zero.Add(mark),
 			Verdict: trial.Verdict})
 	}
 	return result, err

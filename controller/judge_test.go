@@ -174,9 +174,8 @@ func TestRegressionIsTakenBack(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	rounds := map[int]round.Input{}
 	c := simulate(t, controller.Auto, adopting(one, 4, func(in round.Input) { rounds[in.Round] = in }))
-	var looks []controller.Look
-	c.service.OnLook(func(_ string, l controller.Look) { looks = append(looks, l) })
 	c.until(6*time.Hour, c.incident)
+	looks := c.looks
 	if n := len(looks); n < 3 || looks[0].Verdict.Judgement != round.Early || looks[n-1].Revision != 2 ||
 		looks[n-1].Verdict.Judgement != round.Worse || looks[n-1].Verdict.Excess <= 1 ||
 		!looks[n-1].Applied.Equal(looks[0].Applied) || !looks[n-1].Applied.Before(looks[n-1].At) {
@@ -336,6 +335,29 @@ func TestRoundsWaitForTheWayBack(t *testing.T) {
 	c.until(c.at+61*time.Minute, nil)
 	if st := c.status(); st.Rounds == before || st.Watching != "" {
 		t.Errorf("%d rounds: %s", st.Rounds, st.Watching)
+	}
+}
+
+// TestFirstLookAfterRestart: a look that was due when the service stopped reaches the hook after a restart, however
+// long after the construction the service runs.
+func TestFirstLookAfterRestart(t *testing.T) {
+	c := simulate(t, controller.Auto, adopting(with(t, "queues=1", "queue_thresholds="), 4, nil))
+	c.until(6*time.Hour, func() bool { return c.seen() > 0 })
+	c.service.StopRounds()
+	c.until(c.at+25*time.Minute, nil)
+	before := c.seen()
+	c.service.Close()
+	var err error
+	if c.service, err = controller.NewService(controller.Options{Store: c.repo, Decide: c.decide,
+		Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Millisecond) // in which the other parts are made
+	run(c.service, c.hooks())
+	for deadline := time.Now().Add(patience); c.seen() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no look after the restart: %s", c.status().Watching)
+		}
 	}
 }
 

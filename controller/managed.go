@@ -147,6 +147,16 @@ func newManaged(one Saved) *managed {
 	return m
 }
 
+// isReady reports whether its history is read.
+func (m *managed) isReady() bool {
+	select {
+	case <-m.ready:
+		return true
+	default:
+		return false
+	}
+}
+
 func (m *managed) quarantined() error {
 	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, start a version that accepts it, or delete it",
 		m.id, ErrQuarantined, m.fault)

@@ -239,12 +239,9 @@ func (m *managed) trigger(r *running, check bool) error {
 // untriggered says why no round can be decided now, "" if one can. mu is held.
 func (m *managed) untriggered() string {
 	v := m.snapshot.Load()
-	select {
-	case <-m.ready:
-	default:
-		return "its events are still being read"
-	}
 	switch {
+	case !m.isReady():
+		return "its events are still being read"
 	case v.Type == External:
 		return "it is not simulated"
 	case !v.Deleted.IsZero():

@@ -88,6 +88,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			run(h.service, controller.Hooks{})
 			h.submit("good", 2*time.Hour+1)
 			h.rounds("good", 1)
 			if !strings.Contains(log.String(), "quarantined") || !strings.Contains(log.String(), tc.why) {
@@ -141,6 +142,7 @@ func TestLostRevisionCostsItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	h.submit("s", 2*time.Hour+1)
 	h.rounds("s", 1)
 	if c := h.current("s"); c.Revision != 2 {

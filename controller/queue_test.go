@@ -37,6 +37,7 @@ func TestHogAndVictim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	<-h.service.Rebuilt()
 	for _, id := range []string{"hog", "victim"} {
 		h.register(id, controller.Auto)
@@ -116,28 +117,5 @@ func TestFailingRoundsBackOff(t *testing.T) {
 	// The waits are of 0.5 s and 1 s at least.
 	if took := time.Since(began); took < 1500*time.Millisecond || decided.Load() > 3 {
 		t.Errorf("%d rounds in %v", decided.Load(), took)
-	}
-}
-
-// The end of the service is not held up by a round that does not notice that it is cancelled.
-func TestShutdownIsBounded(t *testing.T) {
-	begun, end := make(chan bool), make(chan bool)
-	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
-		close(begun)
-		<-end
-		return keep(ctx, in)
-	})
-	h.register("s", controller.Auto)
-	h.submit("s", 30*time.Minute)
-	h.submit("s", time.Hour+time.Minute)
-	<-begun
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := h.service.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("shutdown while a round is under way: %v", err)
-	}
-	close(end)
-	if err := h.service.Shutdown(context.Background()); err != nil {
-		t.Errorf("shutdown after it: %v", err)
 	}
 }

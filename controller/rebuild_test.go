@@ -51,6 +51,7 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	if c := h.current("s"); c.Revision != 2 {
 		t.Errorf("current: %+v", c)
 	}
@@ -111,6 +112,7 @@ func TestFailedCommitsDoNotSpin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	h.register("s", controller.Auto)
 	h.submit("s", time.Minute)
 	f.fails.Store(true)

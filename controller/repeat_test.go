@@ -238,6 +238,7 @@ func TestKeptRounds(t *testing.T) {
 		KeepRounds: 2}); err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	h.register("s", controller.Auto)
 	for n := range int64(5) {
 		h.submit("s", time.Duration(n)*time.Hour+time.Minute)

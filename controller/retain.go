@@ -92,9 +92,7 @@ func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
 	case m.fault != nil:
 		return math.MinInt64, workload.Cluster{}, nil
 	}
-	select {
-	case <-m.ready:
-	default:
+	if !m.isReady() {
 		return 0, workload.Cluster{}, errUnread
 	}
 	m.mu.Lock()

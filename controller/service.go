@@ -62,13 +62,15 @@ const DefaultKeepRounds = 720
 // and their tuning rounds. It is safe for concurrent use. Reads are answered from
 // memory; writes return once they are durable.
 type Service struct {
-	o     Options
-	ctx   context.Context // ends with Close
-	stop  context.CancelFunc
-	wg    sync.WaitGroup // rounds, and the reading of events
-	queue *queue.Queue   // of rounds and looks
+	o       Options
+	ctx     context.Context // of rounds
+	stop    context.CancelFunc
+	closing chan struct{}  // closed by Close
+	wg      sync.WaitGroup // rounds, and the reading of events
+	queue   *queue.Queue   // of rounds and looks
 
-	rebuilt chan struct{} // closed once all events are read
+	launched chan struct{} // closed by Run
+	rebuilt  chan struct{} // closed once all events are read
 
 	operations operations
 
@@ -83,18 +85,43 @@ type Service struct {
 	creating   sync.Mutex // one registration at a time
 	mu         sync.RWMutex
 	closed     bool
+	hooks      Hooks // of Run
 	schedulers map[string]*managed
 	requests   *requests
-	forget     []func(id string) // of purged schedulers; guarded by creating
-	// studied are the trials of an external scheduler (OnLearn); guarded by creating.
-	studied func(scheduler, metric string, sp *space.Space) []effects.Group
-	taken   func(id string, events []workload.Event)
-	looked  func(id string, l Look)
 }
 
-// NewService loads what the store holds and continues from there: it serves the
-// configurations and reads the events in the background. A round that was due is
-// decided again.
+// Hooks are the callbacks of a Service. They must not wait.
+type Hooks struct {
+	// Events receives events of a scheduler once they are stored, in their order, with times since its Zero. It must
+	// neither change nor keep the slice.
+	Events func(id string, events []workload.Event)
+	// Look receives the result of each look at an adopted configuration once it is stored.
+	Look func(id string, l Look)
+	// Trials returns the trials of an external scheduler whose configurations are of a space and whose objective is
+	// a metric: a group for each study, the latest last.
+	Trials func(scheduler, metric string, sp *space.Space) []effects.Group
+	// Purged receives the id of each scheduler whose records were removed.
+	Purged func(id string)
+}
+
+// withDefaults replaces nil by callbacks that do nothing.
+func (h Hooks) withDefaults() Hooks {
+	if h.Events == nil {
+		h.Events = func(string, []workload.Event) {}
+	}
+	if h.Look == nil {
+		h.Look = func(string, Look) {}
+	}
+	if h.Trials == nil {
+		h.Trials = func(string, string, *space.Space) []effects.Group { return nil }
+	}
+	if h.Purged == nil {
+		h.Purged = func(string) {}
+	}
+	return h
+}
+
+// NewService loads the records of a store and serves configurations. Run reads the events and decides rounds.
 func NewService(o Options) (*Service, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -121,8 +148,8 @@ func NewService(o Options) (*Service, error) {
 	if o.Jitter == nil {
 		o.Jitter = mathrand.N[time.Duration]
 	}
-	s := &Service{o: o, queue: queue.New(queue.Options{}), rebuilt: make(chan struct{}),
-		schedulers:    map[string]*managed{},
+	s := &Service{o: o, queue: queue.New(queue.Options{}), closing: make(chan struct{}), launched: make(chan struct{}),
+		rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(), schedulers: map[string]*managed{},
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -132,7 +159,6 @@ func NewService(o Options) (*Service, error) {
 	}
 	s.noteDamage(damage)
 	s.noteAudit()
-	snapshots := map[string]*snapshot{}
 	var asked []Operation
 	for _, one := range saved {
 		one.Scheduler.Operations = restoredOperations(one.Scheduler.ID, one.Scheduler.Operations, s.now())
@@ -143,18 +169,71 @@ func NewService(o Options) (*Service, error) {
 				s.o.Log.Error("nothing is on offer", "scheduler", m.id, "err", err)
 			}
 		}
-		if m.fault == nil {
-			snapshots[m.id] = m.snapshot.Load()
-		}
 	}
 	s.operations.restore(asked)
 	s.requests = newRequests(requests)
-	s.wg.Go(func() { s.readHistories(snapshots) })
+	return s, nil
+}
+
+// Run reads the events of the saved schedulers, decides rounds, and removes what expired, until the context ends or
+// the service is closed. Then it closes the service. A round that was due when the service stopped is decided again.
+// Run must be called once; no events are ingested before.
+func (s *Service) Run(ctx context.Context, h Hooks) error {
+	if !s.launch(h) {
+		return ErrClosed
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.closing:
+	}
+	s.Close()
+	return nil
+}
+
+// launch starts the work of Run, unless the service is closed.
+func (s *Service) launch(h Hooks) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.hooks = h.withDefaults()
+	close(s.launched)
+	snapshots := map[string]*snapshot{}
+	for id, m := range s.schedulers {
+		if m.fault == nil && !m.isReady() {
+			snapshots[id] = m.snapshot.Load()
+		}
+	}
+	s.wg.Go(func() { s.readHistories(snapshots) }) // Close sets closed before it waits
 	s.wg.Go(s.purges)
-	if o.Retain > 0 {
+	if s.o.Retain > 0 {
 		s.wg.Go(s.drops)
 	}
-	return s, nil
+	return true
+}
+
+// await waits for a state of the service that lasts, also once its rounds are stopped.
+func (s *Service) await(ctx context.Context, state <-chan struct{}) error {
+	select {
+	case <-state:
+		return nil
+	default:
+	}
+	select {
+	case <-state:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.ctx.Done():
+		return ErrClosed
+	}
+}
+
+func (s *Service) hook() Hooks {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.hooks
 }
 
 // readHistories reads the histories of the schedulers that were saved, until it succeeds. They
@@ -231,26 +310,16 @@ func (s *Service) noteDamage(damage []Damage) {
 // StopRounds cancels the rounds under way, and none begins. Requests are still answered.
 func (s *Service) StopRounds() { s.stop() }
 
-// Close stops the rounds under way and waits for them. The store stays open.
-func (s *Service) Close() { _ = s.Shutdown(context.Background()) }
-
-// Shutdown is Close that waits no longer than until the context ends, whose error it then returns.
-func (s *Service) Shutdown(ctx context.Context) error {
+// Close refuses further calls, stops the rounds under way and waits for them. The store stays open.
+func (s *Service) Close() {
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
 	s.mu.Unlock()
 	s.stop()
-	ended := make(chan struct{})
-	go func() {
-		s.wg.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	s.wg.Wait()
 }
 
 func (s *Service) now() time.Time { return s.o.Now().UTC() }
@@ -360,12 +429,8 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	v := m.snapshot.Load()
 	st := m.status
 	st.Watchers, st.Failing = m.watchers.Len(), m.retries
-	select {
-	case <-m.ready:
-	default:
-		if m.fault == nil {
-			st.LastDecision = "none yet: the events are still being read"
-		}
+	if m.fault == nil && !m.isReady() {
+		st.LastDecision = "none yet: the events are still being read"
 	}
 	if v.Type == External {
 		st.LastDecision = "none: the scheduler is not simulated; studies tune it"

@@ -41,6 +41,7 @@ func BenchmarkRestart(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				run(s, controller.Hooks{})
 				return repo, s
 			}
 			repo, s := open()

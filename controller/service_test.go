@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search/effects"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -42,6 +43,16 @@ type harness struct {
 	events  int
 
 	roundLimit time.Duration
+
+	trials func(scheduler, metric string, sp *space.Space) []effects.Group // nil for none
+	mu     sync.Mutex
+	looks  []controller.Look
+	purged []string
+}
+
+// run runs a service until it is closed.
+func run(s *controller.Service, h controller.Hooks) {
+	go func() { _ = s.Run(context.Background(), h) }()
 }
 
 func start(t *testing.T, decide round.DecideFunc) *harness {
@@ -66,7 +77,30 @@ func (h *harness) open() {
 		Workers: 1, Now: h.now, Retain: h.retain, RoundLimit: h.roundLimit}); err != nil {
 		h.t.Fatal(err)
 	}
+	run(h.service, h.hooks())
 	<-h.service.Rebuilt()
+}
+
+// hooks note what they receive.
+func (h *harness) hooks() controller.Hooks {
+	return controller.Hooks{Trials: h.trials,
+		Look: func(_ string, l controller.Look) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.looks = append(h.looks, l)
+		},
+		Purged: func(id string) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.purged = append(h.purged, id)
+		}}
+}
+
+// seen is the number of looks.
+func (h *harness) seen() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.looks)
 }
 
 func (h *harness) close() {
@@ -757,6 +791,7 @@ func TestABrokenLedgerIsNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	defer h.close()
 	h.register("s", controller.Auto)
 	u.failing.Store(true)

@@ -85,6 +85,7 @@ func TestSnapshotWithoutJobsIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	job := workload.Event{Kind: workload.Submitted, Job: workload.Job{ID: "a", GPUs: 1000}}
 	for id, active := range map[string][]workload.Event{"full": {job}, "empty": nil} {
 		_, err := h.service.Ingest(context.Background(), "s", []workload.Event{

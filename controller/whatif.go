@@ -32,12 +32,8 @@ type ask struct {
 // that wait, each comes after the other.
 func (s *Service) borrow(ctx context.Context, m *managed,
 	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error) error {
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-s.ctx.Done():
-		return ErrClosed
+	if err := s.await(ctx, m.ready); err != nil {
+		return err
 	}
 	a := &ask{ctx, work, make(chan error, 1)}
 	m.mu.Lock()

@@ -132,6 +132,7 @@ func BenchmarkWhatIf(b *testing.B) {
 		Workers: 1}); err != nil {
 		b.Fatal(err)
 	}
+	run(h.service, controller.Hooks{})
 	defer h.service.Close()
 	<-h.service.Rebuilt()
 	ctx := context.Background()

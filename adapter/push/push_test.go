@@ -155,6 +155,7 @@ func newWorld(t *testing.T, s *scheduler) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { _ = service.Run(context.Background(), controller.Hooks{}) }()
 	srv := server.New(server.Options{Service: service, Store: repo, Builtins: []controller.Builtin{{Name: "test",
 		Params: []space.Param{{ID: "queues", Kind: space.KindInt, Min: 1, Max: 6, Default: space.Int(3)},
 			{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)}}}}})

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -131,7 +132,7 @@ type Options struct {
 	Now   func() time.Time // the clock by which certificates expire; time.Now if nil
 }
 
-// Source keeps what the files hold. It reads them again when they change, so that
+// Source keeps what the files hold. Run reads them again when they change, so that
 // certificates rotate and callers are revoked while the service runs. A file that
 // is not whole and correct is logged, and its former content stays in force.
 type Source struct {
@@ -144,11 +145,10 @@ type Source struct {
 	sum     [sha256.Size]byte // of the content read last
 	mu      sync.Mutex
 	after   []func()
-	stop    chan struct{}
-	done    chan struct{}
+	every   time.Duration
 }
 
-// Open reads the files, which must be correct, and follows them until Close.
+// Open reads the files, which must be correct. Run follows them.
 func Open(f Files, o Options) (*Source, error) {
 	if o.Every <= 0 {
 		o.Every = 2 * time.Second
@@ -163,17 +163,10 @@ func Open(f Files, o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{files: f, log: o.Log, now: o.Now, sum: sum, stop: make(chan struct{}), done: make(chan struct{})}
+	s := &Source{files: f, log: o.Log, now: o.Now, sum: sum, every: o.Every}
 	s.current.Store(&m)
 	s.warnExpiry()
-	go s.follow(o.Every)
 	return s, nil
-}
-
-// Close ends the reading. The last content stays in force.
-func (s *Source) Close() {
-	close(s.stop)
-	<-s.done
 }
 
 // After calls f after every look at the files, changed or not: certificates
@@ -184,14 +177,14 @@ func (s *Source) After(f func()) {
 	s.after = append(s.after, f)
 }
 
-func (s *Source) follow(every time.Duration) {
-	defer close(s.done)
-	tick := time.NewTicker(every)
+// Run reads the files again when they change, until the context ends. The last content stays in force.
+func (s *Source) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.stop:
-			return
+		case <-ctx.Done():
+			return nil
 		case <-tick.C:
 		}
 		s.look()

@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -31,7 +32,13 @@ func TestRevokedToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
 	looked := make(chan bool)
 	s.After(func() {
 		select {

@@ -52,6 +52,7 @@ func serve(t *testing.T) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { _ = service.Run(context.Background(), controller.Hooks{}) }()
 	srv := server.New(server.Options{Service: service, Store: repo,
 		Builtins: []controller.Builtin{{Name: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules()}}})
 	t.Cleanup(func() {

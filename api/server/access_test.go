@@ -115,7 +115,13 @@ func newSecured(t *testing.T) *secured {
 	log := slog.New(access.LogHandler(slog.NewTextHandler(s, nil)))
 	source := must[*access.Source](t)(access.Open(s.files,
 		access.Options{Every: time.Millisecond, Log: log, Now: s.now}))
-	t.Cleanup(source.Close)
+	follow, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- source.Run(follow) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 	packs := func(_ context.Context, in round.Input) (round.Decision, error) {
 		return round.Decision{Config: in.Incumbent.With("pack", space.Bool(true)).With("limit", space.Num(0.5)),
 			Adopt: true, Reason: "packed is better", Ratio: 1.5}, nil

@@ -36,6 +36,7 @@ func benchServer(b *testing.B, conns int, decide round.DecideFunc, o Options) []
 	}
 	o.Service, o.Store, o.Builtins = service, repo, []controller.Builtin{testBuiltin}
 	s := New(o)
+	stop := start(o, s)
 	l := bufconn.Listen(1 << 20)
 	go func() { _ = s.Serve(l) }()
 	out := make([]*grpc.ClientConn, conns)
@@ -50,7 +51,7 @@ func benchServer(b *testing.B, conns int, decide round.DecideFunc, o Options) []
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		s.Shutdown(ctx)
-		service.Close()
+		stop()
 		for _, c := range out {
 			_ = c.Close()
 		}
@@ -235,7 +236,6 @@ func BenchmarkIngestTelemetry(b *testing.B) {
 			}
 			b.Cleanup(func() { _ = kept.Close() })
 			found := findings.Open(findings.Options{Dir: b.TempDir()})
-			b.Cleanup(found.Close)
 			conn := benchServer(b, 1, byRound, Options{Samples: kept, Findings: found})[0]
 			reqs := make([]*pb.IngestTelemetryRequest, calls)
 			for i := range nodes * gpus {

@@ -2,9 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,92 +10,12 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
-	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/findings"
-	"github.com/autosched/autosched/service/samples"
-	"github.com/autosched/autosched/service/store"
-	"github.com/autosched/autosched/telemetry"
-	"github.com/autosched/autosched/workload"
 )
 
 const (
 	maxSnooze = 365 * 24 * time.Hour
 )
-
-// watched is what findings are made of: what the service has stored.
-type watched struct {
-	service *controller.Service
-	store   *store.Store
-	samples *samples.Store
-}
-
-// Schedulers implements findings.Source, as the methods below do.
-func (w *watched) Schedulers() []string {
-	var all []string
-	for after := ""; ; after = all[len(all)-1] {
-		page := w.service.Schedulers(after, maxPage)
-		if len(page) == 0 {
-			return all
-		}
-		all = append(all, page...)
-	}
-}
-
-func (w *watched) Scheduler(id string) (findings.Scheduler, error) {
-	c, _, err := w.service.Scheduler(id)
-	return findings.Scheduler{Zero: c.Zero, Cluster: c.Cluster,
-		Version: fmt.Sprint(c.UID, " ", c.Revision, " ", c.ClockSet, " ", c.Zero.UnixNano())}, err
-}
-
-func (w *watched) Events(ctx context.Context, id string, f func(workload.Event) error) error {
-	select {
-	case <-w.service.Rebuilt():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	c, _, err := w.service.Scheduler(id)
-	if err != nil || w.store == nil {
-		return err
-	}
-	_, err = controller.ReadEvents(ctx, w.store, &c, f) // the service reports damage
-	return err
-}
-
-func (w *watched) Sampled(id string) (time.Duration, error) {
-	if w.samples == nil {
-		return 0, nil
-	}
-	return w.samples.Newest(id)
-}
-
-func (w *watched) Samples(ctx context.Context, id string, from, to time.Duration,
-	f func(*telemetry.GPUSample) error) error {
-	if w.samples == nil {
-		return nil
-	}
-	return w.samples.Read(ctx, id, samples.Query{From: from, To: to}, f)
-}
-
-func (w *watched) Iterations(ctx context.Context, id string, from, to time.Duration,
-	f func(*telemetry.Iteration) error) error {
-	if w.samples == nil {
-		return nil
-	}
-	return w.samples.Iterations(ctx, id, from, to, f)
-}
-
-// looked has a look of the judge examined: how far jobs are delayed by a configuration beyond what was expected of it.
-func (s *Server) looked(id string, l controller.Look) {
-	if l.Verdict.Judgement == round.Early {
-		return
-	}
-	s.findings.Guardrail(id, patterns.Guardrail{Time: time.Duration(l.At.UnixNano()),
-		Revision: strconv.FormatInt(l.Revision, 10), Applied: time.Duration(l.Applied.UnixNano()),
-		Name: "delay of jobs by the change, in widths of the forecast band", Value: l.Verdict.Excess, Low: math.Inf(-1),
-		High: 1, DemandOutside: l.Verdict.Judgement == round.DemandLeft})
-}
 
 // ListFindings lists findings. Its tokens are the last one listed.
 func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {

@@ -146,6 +146,7 @@ func TestServingIsReadyBeforeTuning(t *testing.T) {
 	}
 	defer service.Close()
 	f := &fixture{server: New(Options{Service: service})}
+	start(Options{Service: service}, f.server)
 	l := bufconn.Listen(1 << 10)
 	go func() { _ = f.server.Serve(l) }()
 	defer f.server.Shutdown(t.Context())

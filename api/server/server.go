@@ -47,7 +47,7 @@ type Options struct {
 	Service *controller.Service // required
 	Studies *studies.Service    // its studies; StudyService is not served if nil
 	Samples *samples.Store      // its telemetry; TelemetryService is not served if nil
-	// Findings look for patterns, and are started; FindingService is not served if nil.
+	// Findings look for patterns; FindingService is not served if nil.
 	Findings *findings.Keeper
 	Reports  *reports.Keeper // of metrics; MetricService is not served if nil
 	// Workloads are those that it keeps; WorkloadService is not served if nil.
@@ -193,24 +193,6 @@ func New(o Options) *Server {
 	}
 	s.grpc = grpc.NewServer(options...)
 	s.metrics.registry.MustRegister(s.quota.refusals)
-	s.service.OnPurge(func(id string) {
-		for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
-			s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.iterations.MetricVec,
-			s.metrics.reports.MetricVec} {
-			v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
-		}
-		if s.samples != nil {
-			if err := s.samples.Forget(id); err != nil {
-				s.log.Error("the telemetry of a purged scheduler is left", "scheduler", id, "err", err)
-			}
-		}
-		if s.findings != nil {
-			if err := s.findings.Forget(id); err != nil {
-				s.log.Error("the findings of a purged scheduler are left", "scheduler", id, "err", err)
-			}
-		}
-		s.quota.forget(id)
-	})
 	pb.RegisterTuningServiceServer(s.grpc, s)
 	pb.RegisterConfigurationServiceServer(s.grpc, s)
 	pb.RegisterMaintenanceServiceServer(s.grpc, s)
@@ -230,9 +212,6 @@ func New(o Options) *Server {
 		pb.RegisterFindingServiceServer(s.grpc, s)
 		s.health.SetServingStatus(pb.FindingService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 		s.metrics.registry.MustRegister(s.findings)
-		s.service.OnEvents(s.findings.Events)
-		s.service.OnLook(s.looked)
-		s.findings.Start(&watched{s.service, s.store, s.samples})
 	}
 	if s.reports != nil {
 		pb.RegisterMetricServiceServer(s.grpc, s)
@@ -255,6 +234,16 @@ func New(o Options) *Server {
 		s.health.SetServingStatus(pb.TuningService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
 	return s
+}
+
+// Forget drops the metrics and quotas of a purged scheduler.
+func (s *Server) Forget(id string) {
+	for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
+		s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.iterations.MetricVec,
+		s.metrics.reports.MetricVec} {
+		v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+	}
+	s.quota.forget(id)
 }
 
 // tuning reports whether events are taken in and rounds run. Configurations are served before.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,6 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-service.Rebuilt()
 	so.Service, so.Store = service, repo
 	so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Now: co.Now, NewID: co.NewID})
 	if err != nil {
@@ -124,6 +124,8 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		t.Fatal(err)
 	}
 	s := New(so)
+	stopParts := start(so, s)
+	<-service.Rebuilt()
 	l := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -146,9 +148,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
-		so.Findings.Close()
-		so.Studies.Close()
-		service.Close()
+		stopParts()
 		_ = conn.Close()
 		if err := repo.Close(); err != nil {
 			t.Error(err)
@@ -156,6 +156,59 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	}
 	t.Cleanup(f.stop)
 	return f
+}
+
+// start runs the parts of a service beside a server, which stop ends. The controller ends last.
+func start(o Options, s *Server) (stop func()) {
+	var stops []func()
+	for _, part := range []func(context.Context) error{
+		func(ctx context.Context) error {
+			h := controller.Hooks{Purged: func(id string) {
+				if o.Studies != nil {
+					o.Studies.Forget(id)
+					o.Workloads.Forget(id)
+					o.Reports.Forget(id)
+					_ = o.Samples.Forget(id)
+				}
+				if o.Findings != nil {
+					_ = o.Findings.Forget(id)
+				}
+				s.Forget(id)
+			}}
+			if o.Findings != nil {
+				h.Events, h.Look = o.Findings.Events, o.Findings.Look
+			}
+			if o.Studies != nil {
+				h.Trials = o.Studies.Trials
+			}
+			return o.Service.Run(ctx, h)
+		},
+		func(ctx context.Context) error {
+			if o.Studies == nil {
+				return nil
+			}
+			return o.Studies.Run(ctx)
+		},
+		func(ctx context.Context) error {
+			if o.Findings == nil {
+				return nil
+			}
+			return o.Findings.Run(ctx, &findings.Stored{Service: o.Service, Log: o.Store, Kept: o.Samples})
+		},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- part(ctx) }()
+		stops = append(stops, func() {
+			cancel()
+			<-ended
+		})
+	}
+	return func() {
+		for _, stop := range slices.Backward(stops) {
+			stop()
+		}
+	}
 }
 
 func background(t *testing.T) context.Context {

@@ -135,7 +135,7 @@ func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) 
 
 func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.UploadWorkloadResponse, error) {
 	ctx := stream.Context()
-	body := newUpload(s, stream)
+	body := openUpload(s, stream)
 	defer body.end()
 	first, err := body.next(time.After(maxIdle))
 	if errors.Is(err, io.EOF) {
@@ -228,7 +228,7 @@ type upload struct {
 	err      error  // why there is no more
 }
 
-func newUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *upload {
+func openUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *upload {
 	u := &upload{server: s, requests: make(chan *pb.UploadWorkloadRequest), ended: make(chan error, 1)}
 	u.ctx, u.end = context.WithTimeoutCause(stream.Context(), maxUploading,
 		fmt.Errorf("the upload took more than %v: %w", maxUploading, context.DeadlineExceeded))

@@ -312,7 +312,7 @@ func TestSlowUpload(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			s, began := &Server{}, time.Now()
-			u := newUpload(s, slow{silent{ctx: ctx}, []byte(c.part)})
+			u := openUpload(s, slow{silent{ctx: ctx}, []byte(c.part)})
 			defer u.end()
 			_, err := io.Copy(io.Discard, u)
 			if status.Code(toStatus(err)) != codes.DeadlineExceeded || !strings.Contains(err.Error(), c.want) ||

@@ -46,12 +46,8 @@ func (a *serveAccess) check() error {
 
 // readable reads the files.
 func (a *serveAccess) readable() error {
-	files, err := access.Open(a.files, access.Options{})
-	if err != nil {
-		return err
-	}
-	files.Close()
-	return nil
+	_, err := access.Open(a.files, access.Options{})
+	return err
 }
 
 // permits says what is missing to listen on an address that the flag names.

@@ -218,7 +218,7 @@ func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configu
 	if err != nil {
 		return err
 	}
-	defer files.Close()
+	go func() { _ = files.Run(ctx) }()
 	l, err := o.access.listen("--listen", o.listen)
 	if err != nil {
 		return err

@@ -88,7 +88,6 @@ func checkSettings(d *checkup.Report, path string, now time.Time) (dir string) {
 		d.Fail("access", "correct it, or replace it from a backup", "%v", err)
 		return o.dir
 	}
-	defer files.Close()
 	for _, f := range []string{o.access.files.Key, o.access.files.Roles} {
 		if info, err := os.Stat(f); f != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
 			d.Warn("access", "chmod 600 "+f, "%s may be read by other users: its mode is %04o", f, info.Mode().Perm())

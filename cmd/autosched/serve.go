@@ -2,38 +2,27 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/autosched/autosched/adapter/evaluator"
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
-	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/service"
 	kept "github.com/autosched/autosched/service/findings"
-	"github.com/autosched/autosched/service/reports"
-	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
-	"github.com/autosched/autosched/service/studies"
-	"github.com/autosched/autosched/service/workloads"
 )
 
 // defaultAddress is where the service listens and where clients look for it.
@@ -136,7 +125,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 				if _, err := o.readAgents(); err != nil {
 					return o.named(err)
 				}
-				if _, _, err := o.openEvaluators(); err != nil {
+				if _, _, err := o.openEvaluators(""); err != nil {
 					return o.named(err)
 				}
 				if _, err := o.openEnergy(slog.New(slog.DiscardHandler)); err != nil {
@@ -312,11 +301,9 @@ func (o *serveOptions) readAgents() ([]push.Agent, error) {
 	return agents, nil
 }
 
-// evaluations is the directory of the jobs that evaluators are measuring on.
-func (o *serveOptions) evaluations() string { return filepath.Join(o.dir, "evaluations") }
-
-// openEvaluators reads the evaluators and makes them ready; none without a file. Close closes them.
-func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close func(), err error) {
+// openEvaluators reads the evaluators and makes them ready, with a directory for the jobs that they measure on; none
+// without a file. Close closes them.
+func (o *serveOptions) openEvaluators(jobs string) (all map[string]server.Evaluator, close func(), err error) {
 	close = func() {}
 	if o.evaluators == "" {
 		return nil, close, nil
@@ -332,7 +319,7 @@ func (o *serveOptions) openEvaluators() (all map[string]server.Evaluator, close 
 	}
 	all = map[string]server.Evaluator{}
 	for _, e := range list {
-		e.Jobs = o.evaluations()
+		e.Jobs = jobs
 		if err := e.Open(); err != nil {
 			close()
 			return nil, func() {}, fmt.Errorf("--evaluators: %s: %s: %w", o.evaluators, e.ID, err)
@@ -364,202 +351,63 @@ func (o *serveOptions) gpuHourPrice(tariff func() *energy.Tariff) func() float64
 	}
 }
 
-// roundOnFinding asks for a round in the name of a finding, unless it asked for one that is known.
-func roundOnFinding(ctx context.Context, service *controller.Service, n *kept.Notice) error {
-	actor := convert.FindingName(n.Scheduler, n.ID)
-	for _, o := range service.Operations(n.Scheduler) {
-		if o.Actor == actor {
-			return fmt.Errorf("operation %s was asked for by it", o.ID)
-		}
-	}
-	_, err := service.TriggerRound(audit.NewContext(ctx, audit.Origin{Actor: actor, Verb: "TriggerRound",
-		Reason: fmt.Sprintf("%s of %s %s", n.Rule, n.Entity.Kind, n.Entity.Name)}), n.Scheduler, round.SearchFull)
-	return err
-}
-
-// pushTo calls agents in the background until the context ends.
-func pushTo(ctx context.Context, agents []push.Agent, s *server.Server, log *slog.Logger) (stop func(), err error) {
-	pusher, err := push.New(agents, func(id string) (*grpc.ClientConn, error) { return s.Connect("push", id) }, log)
-	if err != nil {
-		return nil, fmt.Errorf("--agents: %w", err)
-	}
-	s.Measure(pusher)
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		pusher.Run(ctx)
-	}()
-	return sync.OnceFunc(func() {
-		cancel()
-		<-done
-		_ = pusher.Close()
-	}), nil
-}
-
 // run serves until the context ends or serving fails.
-func (o *serveOptions) run(ctx context.Context, log *slog.Logger) (err error) {
-	began := time.Now()
-	agents, err := o.readAgents()
+func (o *serveOptions) run(ctx context.Context, log *slog.Logger) error {
+	so, err := o.service(log)
 	if err != nil {
 		return err
 	}
-	evaluators, closeEvaluators, err := o.openEvaluators()
-	if err != nil {
+	var closeEvaluators func()
+	if so.Evaluators, closeEvaluators, err = o.openEvaluators(so.Evaluations()); err != nil {
 		return err
 	}
 	defer closeEvaluators()
-	tariff, err := o.openEnergy(log)
-	if err != nil {
-		return err
-	}
-	rules, err := readRules("--findings-rules", o.findingsRules, nil)
-	if err != nil {
-		return err
-	}
-	files, err := access.Open(o.access.files, access.Options{Log: log})
-	if err != nil {
-		return err
-	}
-	defer files.Close()
-	repo, err := store.Open(o.dir, store.Options{StartAnew: o.startAnew, NewEpoch: o.newEpoch, Now: o.now})
-	if err != nil {
-		return err
-	}
-	if why := repo.NewEpoch(); why != "" {
-		log.Info("new epoch of the store", "why", why, "epoch", repo.Epoch().Counter)
-	}
-	defer func() { err = errors.Join(err, repo.Close()) }()
-	if err := os.RemoveAll(o.evaluations()); err != nil { // what a kill left there
-		return err
-	}
-	decide := o.decide
-	if decide == nil {
-		decide = round.DecideOnline
-	}
-	keep := o.keepRounds
-	if keep == 0 {
-		keep = -1
-	}
 	traces, err := o.traces.provider(ctx, log)
 	if err != nil {
 		return err
 	}
-	co := controller.Options{Store: repo, Decide: decide, Workers: o.workers, KeepRounds: keep, Retain: o.retain,
-		RoundLimit: o.roundLimit, Energy: tariff, Log: log}
-	so := server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Log: log, Access: files, Store: repo,
-		Build: built().labels(), Limits: o.limits, Evaluators: evaluators,
-		Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}}
 	if traces != nil {
 		defer func() {
 			deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), traceFlush)
 			defer cancel()
 			_ = traces.Shutdown(deadline) // logged by its error handler
 		}()
-		co.Tracer, so.Traces = traces.Tracer("autosched"), traces
+		so.Controller.Tracer, so.Server.Traces = traces.Tracer("autosched"), traces
 	}
-	if so.Service, err = controller.NewService(co); err != nil {
-		return err
-	}
-	service := so.Service
-	deadline, cut := context.WithCancel(context.WithoutCancel(ctx)) // of the drain
-	defer cut()
-	defer func() {
-		if service.Shutdown(deadline) != nil {
-			log.Warn("leaving rounds that did not end in time")
-		}
-	}()
-	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Log: log}); err != nil {
-		return err
-	}
-	defer so.Workloads.Close()
-	if so.Studies, err = studies.New(studies.Options{Store: repo, Schedulers: service, Log: log,
-		Evaluators: server.Measurers(evaluators, so.Workloads)}); err != nil {
-		return err
-	}
-	defer so.Studies.Close()
-	if so.Samples, err = samples.Open(filepath.Join(o.dir, "telemetry"), samples.Options{Log: log}); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, so.Samples.Close()) }()
-	ko := kept.Options{Dir: filepath.Join(o.dir, "findings"), Rules: rules, Log: log, Price: o.gpuHourPrice(tariff)}
-	var hook *kept.Webhook
-	if o.webhook != "" {
-		if hook, err = kept.NewWebhook(o.webhook, log); err != nil {
-			return err
-		}
-		defer hook.Close()
-		ko.Notify = hook.Notify
-	}
-	if o.findingsRounds > 0 {
-		rounds := kept.NewRounds(o.findingsRounds, func(ctx context.Context, n *kept.Notice) error {
-			return roundOnFinding(ctx, service, n)
-		}, log)
-		defer rounds.Close()
-		post := ko.Notify
-		ko.Notify = func(n *kept.Notice) {
-			rounds.Notify(n)
-			if post != nil {
-				post(n)
-			}
-		}
-	}
-	so.Findings = kept.Open(ko)
-	defer so.Findings.Close()
-	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service, Log: log})
-	defer so.Reports.Close()
-	listener, err := o.access.listen("--listen", o.listen)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
-	var operations net.Listener
+	return service.Run(ctx, so)
+}
+
+// service is the service that the flags describe, without its evaluators and traces.
+func (o *serveOptions) service(log *slog.Logger) (so service.Options, err error) {
+	so = service.Options{Dir: o.dir, Drain: o.drain, Log: log, Notify: notify,
+		Store: store.Options{StartAnew: o.startAnew, NewEpoch: o.newEpoch, Now: o.now},
+		Controller: controller.Options{Decide: o.decide, Workers: o.workers, KeepRounds: o.keepRounds, Retain: o.retain,
+			RoundLimit: o.roundLimit, Log: log},
+		Server: server.Options{Builtins: builtins(), PollAfter: o.pollAfter, Build: built().labels(), Limits: o.limits,
+			Simulation: controller.Simulation{MaxPreemptions: o.protect.maxPreemptions, MinRun: o.protect.minRun}},
+		Findings: service.Findings{RoundsEvery: o.findingsRounds, Webhook: o.webhook},
+		Listen:   func() (net.Listener, error) { return o.access.listen("--listen", o.listen) }}
 	if o.operations != "" {
-		if operations, err = o.access.listen("--operations", o.operations); err != nil {
-			return err
-		}
-		if config := files.TLS("http/1.1"); config != nil {
-			operations = tls.NewListener(operations, config)
-		}
+		so.Operations = func() (net.Listener, error) { return o.access.listen("--operations", o.operations) }
 	}
-	s := server.New(so)
-	if hook != nil {
-		s.Measure(hook)
+	if o.decide == nil {
+		so.Controller.Decide = round.DecideOnline
 	}
-	stopPush, err := pushTo(ctx, agents, s, log)
-	if err != nil {
-		return err
+	if o.keepRounds == 0 {
+		so.Controller.KeepRounds = -1
 	}
-	defer stopPush()
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(listener) }()
-	if operations != nil {
-		web := &http.Server{Handler: s.Operations(), ReadHeaderTimeout: 10 * time.Second}
-		go func() { _ = web.Serve(operations) }()
-		defer web.Close()
-		log.Info("answering /metrics, /healthz and /readyz", "address", operations.Addr().String())
+	if so.Agents, err = o.readAgents(); err != nil {
+		return so, err
 	}
-	log.Info("serving", "address", listener.Addr().String(), "dir", o.dir, "schedulers",
-		len(service.Schedulers("", 1<<30)), "took", time.Since(began).Round(time.Millisecond))
-	if err := notify("READY=1"); err != nil {
-		log.Warn("systemd does not learn that the service is ready", "err", err)
+	if so.Controller.Energy, err = o.openEnergy(log); err != nil {
+		return so, err
 	}
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	so.Findings.Price = o.gpuHourPrice(so.Controller.Energy)
+	if so.Findings.Rules, err = readRules("--findings-rules", o.findingsRules, nil); err != nil {
+		return so, err
 	}
-	log.Info("stopping")
-	_ = notify("STOPPING=1") // it follows from the exit, too
-	stopPush()
-	service.StopRounds()
-	defer time.AfterFunc(o.drain, cut).Stop()
-	s.Shutdown(deadline)
-	if err := <-served; err != nil {
-		return err
-	}
-	log.Info("stopped")
-	return nil
+	so.Access, err = access.Open(o.access.files, access.Options{Log: log})
+	return so, err
 }
 
 // builtins are the schedulers that can be registered: those with something to

@@ -69,20 +69,30 @@ var layers = []layer{
 		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
-	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "patterns", "telemetry", "controller", "service", "study",
-		"search", "search/effects", "rollout", "round", "energy", "simulator", "space", "workload", "internal/certs",
-		"internal/checkup", "internal/cputime"}},
+	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "patterns",
+		"telemetry", "controller", "service/findings", "service/reports", "service/samples", "service/store",
+		"service/studies", "service/workloads", "study", "search", "search/effects", "rollout", "round", "energy",
+		"simulator", "space", "workload", "internal/certs", "internal/checkup", "internal/cputime"}},
 	{"replay/report", 6, []string{"replay", "round", "search", "workload", "internal"}},
 	{"causal/dataset", 6, []string{"replay", "round", "search", "search/prune", "causal", "causal/model",
 		"schedulers", "space", "workload", "internal/stats"}},
 	{"replay", 5, []string{"rollout", "round", "fidelity", "schedulers", "search", "generation", "simulator", "space",
 		"workload", "internal"}},
-	// The keepers, which the service runs beside the controller. Tests of the controller use the store.
+	// The keepers, which use the controller. Tests of the controller use the store.
 	{"service/samples", 4, []string{"telemetry", "internal/atomicfile", "internal/cputime"}},
-	{"service/findings", 5, []string{"patterns", "telemetry", "workload", "internal/atomicfile"}},
-	{"service/workloads", 5, []string{"controller", "controller/audit", "workload", "internal/stats"}},
-	{"service", 5, []string{"controller", "telemetry", "study", "search", "search/effects", "rollout", "round", "space",
-		"workload", "internal/atomicfile", "internal/checkup", "internal/units"}},
+	{"service/findings", 5, []string{"controller", "patterns", "round", "service/samples", "telemetry", "workload",
+		"internal/atomicfile"}},
+	{"service/reports", 5, []string{"controller", "round"}},
+	{"service/workloads", 5, []string{"controller", "workload", "internal/stats"}},
+	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
+	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
+		"search", "rollout", "space", "workload"}},
+	{"service/doctor", 5, []string{"rollout", "service/store", "service/studies", "internal/checkup",
+		"internal/units"}},
+	// What runs: every part of the service.
+	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller", "patterns",
+		"round", "space", "workload", "service/findings", "service/reports", "service/samples", "service/store",
+		"service/studies", "service/workloads"}},
 	{"controller/watch", 0, nil},
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "search/effects", "rollout", "round", "fidelity",
 		"generation", "energy", "simulator", "space", "workload"}},
@@ -266,6 +276,9 @@ func (c *checker) source(p string, data []byte) {
 	if !generated.Match(data) {
 		c.words(p, fset, f, data)
 	}
+	if kind == code {
+		c.constructors(p, f)
+	}
 	for _, spec := range f.Imports {
 		to, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -282,6 +295,30 @@ func (c *checker) source(p string, data []byte) {
 			Finding{Path: p, Text: fmt.Sprintf("has %d lines: consider to split it", n), Advice: true})
 	}
 }
+
+// constructors refuses goroutines in functions called New or named after it: what runs is started by a Run.
+func (c *checker) constructors(p string, f *ast.File) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil || !constructor.MatchString(fn.Name.Name) {
+			continue
+		}
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				c.add(p, "%s starts a goroutine: a constructor starts none", fn.Name.Name)
+			case *ast.CallExpr:
+				if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Go" && len(n.Args) == 1 {
+					c.add(p, "%s starts a goroutine: a constructor starts none", fn.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// constructor matches the names of constructors.
+var constructor = regexp.MustCompile(`^[Nn]ew([A-Z]|$)`)
 
 func (c *checker) pkg(dir string, f *ast.File, kind fileKind) {
 	k := c.packages[dir]

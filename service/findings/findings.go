@@ -153,7 +153,7 @@ type Keeper struct {
 	watches map[string]*watch
 }
 
-// Open opens a directory, which is made once something is found. Nothing is examined before Start.
+// Open opens a directory, which is made once something is found. Run examines records.
 func Open(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -175,8 +175,8 @@ func Open(o Options) *Keeper {
 	return k
 }
 
-// Start begins to examine what is stored, and what comes in from now on.
-func (k *Keeper) Start(s Source) {
+// Run examines the records that are stored, and those that come in meanwhile, until the context ends.
+func (k *Keeper) Run(ctx context.Context, s Source) error {
 	k.mu.Lock()
 	k.source = s
 	k.mu.Unlock()
@@ -185,18 +185,16 @@ func (k *Keeper) Start(s Source) {
 			w.wakeUp()
 		}
 	}
-}
-
-// Close waits until nothing is examined any more.
-func (k *Keeper) Close() {
+	<-ctx.Done()
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
 	k.stop()
 	k.wg.Wait()
+	return nil
 }
 
-// watch returns that of a scheduler, and starts it. It is nil if the keeper is closed or not started.
+// watch returns that of a scheduler, and starts it. It is nil unless the keeper runs.
 func (k *Keeper) watch(id string) *watch {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -114,6 +115,7 @@ type site struct {
 	*stored
 	*Keeper
 	dir     string
+	stop    func() // may be called again
 	notices []string
 	clock   atomic.Int64 // since zero
 }
@@ -123,18 +125,35 @@ func newSite(t *testing.T) *site {
 		Cluster: workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 2}}}}}}
 	s.clock.Store(int64(30 * 24 * time.Hour))
 	s.start()
-	t.Cleanup(func() { s.Keeper.Close() })
+	t.Cleanup(func() { s.stop() })
 	return s
+}
+
+// background runs a part until stop is called, which waits for its end and may be called again.
+func background(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
 }
 
 func (s *site) start() {
 	s.Keeper = Open(Options{Dir: s.dir, Now: func() time.Time { return zero.Add(time.Duration(s.clock.Load())) },
 		Notify: func(n *Notice) { s.notices = append(s.notices, n.Event+" "+n.Entity.String()) }})
-	s.Keeper.Start(s.stored)
+	keeper := s.Keeper
+	s.stop = background(func(ctx context.Context) error { return keeper.Run(ctx, s.stored) })
+	for runs := false; !runs; runtime.Gosched() { // records that come in before are left out
+		keeper.mu.Lock()
+		runs = keeper.source != nil
+		keeper.mu.Unlock()
+	}
 }
 
 func (s *site) restart() {
-	s.Keeper.Close()
+	s.stop()
 	s.start()
 }
 
@@ -252,7 +271,7 @@ func TestLife(t *testing.T) {
 		s.restart()
 		s.sample("b", 4*hour+20*minute, 5*hour, period, 50)
 		s.all("idle_allocation job/7 closed 4h0m0s")
-		s.Keeper.Close()
+		s.stop()
 		if want := []string{"opened job/7", "closed job/7"}; !slices.Equal(s.notices, want) {
 			t.Errorf("notices %q", s.notices)
 		}
@@ -329,7 +348,7 @@ func TestEndedWhileRead(t *testing.T) {
 	s := newSite(t)
 	s.idle(3*hour, minute)
 	s.all("idle_allocation job/7 open")
-	s.Keeper.Close()
+	s.stop()
 	s.stored.read = func() {
 		s.send(job(workload.Finished, 4*hour, "7", ""))
 		s.sample("b", 4*hour, 4*hour+20*minute, minute, 50)
@@ -343,7 +362,7 @@ func TestEndedWhileDown(t *testing.T) {
 	s := newSite(t)
 	s.idle(3*hour, minute)
 	s.all("idle_allocation job/7 open")
-	s.Keeper.Close()
+	s.stop()
 	s.stored.events = append(s.stored.events, job(workload.Finished, 200*minute, "7", ""),
 		job(workload.Submitted, 5*hour, "8", ""))
 	s.start()
@@ -352,7 +371,7 @@ func TestEndedWhileDown(t *testing.T) {
 	s = newSite(t)
 	s.idle(3*hour, minute)
 	f := s.all("idle_allocation job/7 open")[0]
-	s.Keeper.Close()
+	s.stop()
 	events := s.stored.events
 	s.stored.events = nil
 	s.start()
@@ -363,7 +382,7 @@ func TestEndedWhileDown(t *testing.T) {
 			t.Fatalf("%+v %v", got, err)
 		}
 	}
-	s.Keeper.Close()
+	s.stop()
 	s.stored.events = events
 	s.start()
 	if got := s.all("idle_allocation job/7 open")[0]; got.ID != f.ID || got.Lost {
@@ -422,7 +441,7 @@ func TestMarks(t *testing.T) {
 	if _, err := s.Get("prod", "0000000000000000"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	s.Keeper.Close()
+	s.stop()
 	if len(s.notices) != 1 {
 		t.Errorf("notices %q", s.notices)
 	}
@@ -473,7 +492,7 @@ func TestFiles(t *testing.T) {
 	s := newSite(t)
 	s.idle(3*hour, minute)
 	s.all("idle_allocation job/7 open")
-	s.Keeper.Close()
+	s.stop()
 	path := filepath.Join(s.dir, "prod.json")
 	for _, text := range []string{"{", `{"version":2}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -484,7 +503,7 @@ func TestFiles(t *testing.T) {
 		if _, err := os.Stat(path + ".damaged"); err != nil {
 			t.Error(err)
 		}
-		s.Keeper.Close()
+		s.stop()
 	}
 	s.start()
 	s.all("idle_allocation job/7 open")

@@ -17,20 +17,14 @@ type Rounds struct {
 	trigger func(context.Context, *Notice) error
 	log     *slog.Logger
 	queue   chan *Notice
-	ctx     context.Context
-	stop    context.CancelFunc
-	ended   chan struct{}
-	last    map[string]time.Time // the finding that asked last, by scheduler; of run
+	last    map[string]time.Time // the finding that asked last, by scheduler
 }
 
-// NewRounds starts to ask for rounds with a function, for each finding at most once, and for a scheduler once in a
-// while, in the time of its events.
+// NewRounds returns one that asks for rounds with a function, for each finding at most once, and for a scheduler once
+// in a while, in the time of its events.
 func NewRounds(every time.Duration, trigger func(context.Context, *Notice) error, log *slog.Logger) *Rounds {
-	r := &Rounds{every: every, trigger: trigger, log: log, queue: make(chan *Notice, maxNotices),
-		ended: make(chan struct{}), last: map[string]time.Time{}}
-	r.ctx, r.stop = context.WithCancel(context.Background())
-	go r.run()
-	return r
+	return &Rounds{every: every, trigger: trigger, log: log, queue: make(chan *Notice, maxNotices),
+		last: map[string]time.Time{}}
 }
 
 // Notify takes a notice in. It does not wait: if there is no room, the notice is left out, as a round is asked for
@@ -45,33 +39,27 @@ func (r *Rounds) Notify(n *Notice) {
 	}
 }
 
-// Close waits until no round is asked for any more.
-func (r *Rounds) Close() {
-	r.stop()
-	<-r.ended
-}
-
-func (r *Rounds) run() {
-	defer close(r.ended)
+// Run asks for rounds until the context ends.
+func (r *Rounds) Run(ctx context.Context) error {
 	for {
 		select {
-		case <-r.ctx.Done():
-			return
+		case <-ctx.Done():
+			return nil
 		case n := <-r.queue:
-			r.ask(n)
+			r.ask(ctx, n)
 		}
 	}
 }
 
 // ask asks for a round, unless one was asked for shortly before.
-func (r *Rounds) ask(n *Notice) {
+func (r *Rounds) ask(ctx context.Context, n *Notice) {
 	// A clock that was set back far, as that of a scheduler registered anew, is no reason to wait.
 	if last, ok := r.last[n.Scheduler]; ok && n.Opened.Sub(last).Abs() < r.every {
 		r.log.Info("no round on the finding: another asked for one", "scheduler", n.Scheduler, "finding", n.ID,
 			"rule", n.Rule, "least_between", r.every)
 		return
 	}
-	if err := r.trigger(r.ctx, n); err != nil {
+	if err := r.trigger(ctx, n); err != nil {
 		r.log.Info("no round on the finding", "scheduler", n.Scheduler, "finding", n.ID, "rule", n.Rule, "err", err)
 		return
 	}

@@ -21,7 +21,7 @@ func TestRounds(t *testing.T) {
 		}
 		return nil
 	}, slog.New(slog.DiscardHandler))
-	defer r.Close()
+	defer background(r.Run)()
 	send := func(scheduler, id, event, action string, minutes int) {
 		n := notice(id)
 		n.Scheduler, n.Event, n.Action = scheduler, event, action

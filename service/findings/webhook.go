@@ -37,9 +37,6 @@ type Webhook struct {
 	// wait waits before a repetition, unless the context ends.
 	wait   func(context.Context, time.Duration) error
 	queue  chan *Notice
-	ctx    context.Context
-	stop   context.CancelFunc
-	ended  chan struct{}
 	mu     sync.Mutex
 	counts map[string]int64
 }
@@ -56,7 +53,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// NewWebhook starts a webhook. The URL may be secret: it is not logged.
+// NewWebhook returns a webhook. The URL may be secret: it is not logged.
 func NewWebhook(address string, log *slog.Logger) (*Webhook, error) {
 	if err := CheckURL(address); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
@@ -77,13 +74,10 @@ func newWebhook(address string, log *slog.Logger, wait func(context.Context, tim
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	// A connection is not shared with the rest of the process, so that Close ends it.
+	// A connection is not shared with the rest of the process, so that Run ends it.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	h := &Webhook{url: address, client: &http.Client{Timeout: postTimeout, Transport: transport}, log: log, wait: wait,
-		queue: make(chan *Notice, maxNotices), ended: make(chan struct{}), counts: map[string]int64{}}
-	h.ctx, h.stop = context.WithCancel(context.Background())
-	go h.run()
-	return h
+	return &Webhook{url: address, client: &http.Client{Timeout: postTimeout, Transport: transport}, log: log,
+		wait: wait, queue: make(chan *Notice, maxNotices), counts: map[string]int64{}}
 }
 
 // Notify has a notice posted. It does not wait: if there is no room, the notice is dropped and counted.
@@ -95,33 +89,27 @@ func (h *Webhook) Notify(n *Notice) {
 	}
 }
 
-// Close ends the post under way. Notices that wait are lost.
-func (h *Webhook) Close() {
-	h.stop()
-	<-h.ended
-	h.client.CloseIdleConnections()
-}
-
 func (h *Webhook) count(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts[what]++
 }
 
-func (h *Webhook) run() {
-	defer close(h.ended)
+// Run posts notices until the context ends. Those that wait then are lost.
+func (h *Webhook) Run(ctx context.Context) error {
+	defer h.client.CloseIdleConnections()
 	for {
 		select {
-		case <-h.ctx.Done():
-			return
+		case <-ctx.Done():
+			return nil
 		case n := <-h.queue:
-			h.deliver(n)
+			h.deliver(ctx, n)
 		}
 	}
 }
 
 // deliver posts a notice until it is taken, refused, or tried often enough.
-func (h *Webhook) deliver(n *Notice) {
+func (h *Webhook) deliver(ctx context.Context, n *Notice) {
 	body, err := json.Marshal(n)
 	if err != nil {
 		h.log.Error("a notice of a finding has no JSON", "finding", n.ID, "err", err)
@@ -129,12 +117,12 @@ func (h *Webhook) deliver(n *Notice) {
 	}
 	pause := firstWait
 	for attempt := 1; ; attempt++ {
-		again, err := h.post(n, body)
+		again, err := h.post(ctx, n, body)
 		switch {
 		case err == nil:
 			h.count("sent")
 			return
-		case h.ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return
 		case !again:
 			h.count("refused")
@@ -147,7 +135,7 @@ func (h *Webhook) deliver(n *Notice) {
 			return
 		}
 		h.count("repeated")
-		if h.wait(h.ctx, pause) != nil {
+		if h.wait(ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, longestWait)
@@ -155,8 +143,8 @@ func (h *Webhook) deliver(n *Notice) {
 }
 
 // post posts once. Again says that it may succeed later.
-func (h *Webhook) post(n *Notice, body []byte) (again bool, err error) {
-	req, err := http.NewRequestWithContext(h.ctx, http.MethodPost, h.url, bytes.NewReader(body))
+func (h *Webhook) post(ctx context.Context, n *Notice, body []byte) (again bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
 	if err != nil {
 		return false, errors.New("the URL is not one")
 	}

@@ -45,6 +45,7 @@ func TestWebhook(t *testing.T) {
 			waits <- d
 			return nil
 		})
+	stop := background(h.Run)
 	for _, name := range []string{"a", "b", "c", "d"} {
 		h.Notify(notice(name))
 	}
@@ -66,7 +67,7 @@ func TestWebhook(t *testing.T) {
 	for until := time.Now().Add(20 * time.Second); count("given_up") == 0 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}
-	h.Close()
+	stop()
 	want := map[string]int64{"sent": 2, "repeated": 2 + maxAttempts - 1, "refused": 1, "given_up": 1}
 	for what, n := range want {
 		if got := count(what); got != n {
@@ -81,7 +82,7 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// TestWebhookAway: without a receiver nothing waits but the webhook: what does not fit is counted, and Close ends it.
+// TestWebhookAway: without a receiver only the webhook waits: notices that do not fit are counted, and it ends.
 func TestWebhookAway(t *testing.T) {
 	blocked := make(chan struct{})
 	h := newWebhook("http://127.0.0.1:1/secret", nil, func(ctx context.Context, _ time.Duration) error {
@@ -89,12 +90,13 @@ func TestWebhookAway(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
+	stop := background(h.Run)
 	h.Notify(notice("a"))
 	<-blocked
 	for range maxNotices + 3 {
 		h.Notify(notice("b"))
 	}
-	h.Close()
+	stop()
 	if h.counts["dropped"] != 3 || h.counts["sent"] != 0 {
 		t.Errorf("%v", h.counts)
 	}

@@ -105,9 +105,7 @@ func New(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keeper{o: o, all: map[string]*history{}}
-	o.Schedulers.OnPurge(k.forget)
-	return k
+	return &Keeper{o: o, all: map[string]*history{}}
 }
 
 // Close ends it. Calls under way are answered.
@@ -117,7 +115,8 @@ func (k *Keeper) Close() {
 	k.closed = true
 }
 
-func (k *Keeper) forget(scheduler string) {
+// Forget drops the reports of a purged scheduler.
+func (k *Keeper) Forget(scheduler string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.all, scheduler)

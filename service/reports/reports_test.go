@@ -59,6 +59,7 @@ func (h *house) open() {
 	if h.schedulers, err = controller.NewService(controller.Options{Store: h.store, Decide: never}); err != nil {
 		h.t.Fatal(err)
 	}
+	go func() { _ = h.schedulers.Run(context.Background(), controller.Hooks{}) }()
 	h.Keeper = reports.New(reports.Options{Store: h, Schedulers: h.schedulers})
 }
 

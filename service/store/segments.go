@@ -43,6 +43,7 @@ func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []wor
 	if len(events) == 0 {
 		return nil
 	}
+	r.writer.Do(func() { go r.writeEvents() })
 	call := &appendCall{scheduler: scheduler, events: events, done: make(chan error, 1)}
 	select {
 	case r.appends <- call:

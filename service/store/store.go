@@ -102,6 +102,7 @@ type Store struct {
 	appends    chan *appendCall
 	closing    chan struct{}
 	writerDone chan struct{}
+	writer     sync.Once // starts writeEvents
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -149,7 +150,6 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	r.settleEpoch(o)
-	go r.writeEvents()
 	return r, nil
 }
 
@@ -157,6 +157,7 @@ func Open(dir string, o Options) (*Store, error) {
 func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
+		r.writer.Do(func() { close(r.writerDone) })
 		<-r.writerDone
 		for _, name := range asideFiles {
 			s := r.aside(name)

@@ -29,8 +29,8 @@ type Evaluator interface {
 		report func(study.Measurement) error) (study.Complete, error)
 }
 
-// Run lets an evaluator measure the trials of a study, if check returns nil.
-func (s *Service) Run(ctx context.Context, scheduler, id string, r study.Run,
+// RunStudy lets an evaluator measure the trials of a study, if check returns nil.
+func (s *Service) RunStudy(ctx context.Context, scheduler, id string, r study.Run,
 	check func(*study.Record) error) (study.State, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
@@ -124,10 +124,9 @@ func (s *Service) Problem(scheduler string, st *study.State) string {
 // runs measures the trials of studies that are run. Each evaluator is a client of the study, so that after
 // a restart it gets the trials that it held.
 type runs struct {
-	s     *Service
-	ctx   context.Context // ends when what is measured is left
-	leave context.CancelFunc
-	wake  chan struct{}
+	s    *Service
+	ctx  context.Context // of Service.Run
+	wake chan struct{}
 
 	turn int // the study that comes first
 
@@ -144,11 +143,8 @@ type evaluation struct {
 }
 
 func (s *Service) newRuns() *runs {
-	r := &runs{s: s, wake: make(chan struct{}, 1), busy: map[evaluation]context.CancelFunc{},
+	return &runs{s: s, wake: make(chan struct{}, 1), busy: map[evaluation]context.CancelFunc{},
 		failing: map[evaluation]string{}}
-	origin := audit.NewContext(context.Background(), audit.Origin{Actor: "evaluator", Verb: "RunStudy"})
-	r.ctx, r.leave = context.WithCancel(origin)
-	return r
 }
 
 // look makes the loop look for trials at once.
@@ -159,8 +155,9 @@ func (r *runs) look() {
 	}
 }
 
-// loop begins evaluations until they are left, and waits for those under way.
-func (r *runs) loop() {
+// loop begins evaluations until the context ends, and waits for those under way.
+func (r *runs) loop(ctx context.Context) {
+	r.ctx = ctx
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	var wg sync.WaitGroup
@@ -178,7 +175,7 @@ func (r *runs) loop() {
 		select {
 		case <-ticker.C:
 		case <-r.wake:
-		case <-r.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -74,7 +74,7 @@ func (h *house) run(id string, parallel int) {
 	h.t.Helper()
 	ctx := audit.NewContext(h.t.Context(), audit.Origin{Actor: "ann", Verb: "RunStudy"})
 	r := study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}
-	if _, err := h.Run(ctx, "s", id, r, anyway); err != nil {
+	if _, err := h.RunStudy(ctx, "s", id, r, anyway); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -123,7 +123,7 @@ func TestRun(t *testing.T) {
 		{"", `evaluator "": not found: it is not configured: there are bench`},
 	} {
 		r := study.Run{Evaluator: c.evaluator, Parallel: 1}
-		if _, err := h.Run(t.Context(), "s", "first", r, anyway); !errors.Is(err,
+		if _, err := h.RunStudy(t.Context(), "s", "first", r, anyway); !errors.Is(err,
 			controller.ErrNotFound) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v", c.evaluator, err)
 		}
@@ -232,8 +232,8 @@ func TestRunStops(t *testing.T) {
 	if one := s.Trials[1]; one.State != study.Failed || !strings.Contains(one.Reason, "before anything was measured") {
 		t.Errorf("trial 2 is %s: %s", one.State, one.Reason)
 	}
-	if _, err := h.Run(t.Context(), "s", "first", study.Run{Evaluator: "bench", Parallel: 1}, anyway); !errors.Is(err,
-		study.ErrState) {
+	again := study.Run{Evaluator: "bench", Parallel: 1}
+	if _, err := h.RunStudy(t.Context(), "s", "first", again, anyway); !errors.Is(err, study.ErrState) {
 		t.Errorf("a cancelled study runs: %v", err)
 	}
 }
@@ -280,10 +280,10 @@ func TestValidateOnly(t *testing.T) {
 	h := with(t, &bench{parallel: 1}, 4)
 	ctx := controller.ValidateOnly(t.Context())
 	r := study.Run{Evaluator: "bench", Parallel: 1}
-	if got, err := h.Run(ctx, "s", "first", r, anyway); err != nil || got.Run == nil {
+	if got, err := h.RunStudy(ctx, "s", "first", r, anyway); err != nil || got.Run == nil {
 		t.Errorf("run: %+v, %v", got.Run, err)
 	}
-	if _, err := h.Run(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}, anyway); err == nil {
+	if _, err := h.RunStudy(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}, anyway); err == nil {
 		t.Error("an evaluator that is not there can be run")
 	}
 	state, err := h.Service.Study("s", "first")

@@ -75,8 +75,6 @@ type Options struct {
 // Service keeps studies. It is safe for concurrent use.
 type Service struct {
 	o    Options
-	stop chan struct{}
-	wg   sync.WaitGroup
 	runs *runs
 
 	creating sync.Mutex // one CreateStudy or Delete at a time; taken before mu and managed.mu
@@ -109,7 +107,7 @@ func New(o Options) (*Service, error) {
 	if o.NewID == nil {
 		o.NewID = rand.Text
 	}
-	s := &Service{o: o, stop: make(chan struct{}), studies: map[string]map[string]*managed{}}
+	s := &Service{o: o, studies: map[string]map[string]*managed{}}
 	saved, damage, err := o.Store.LoadStudies()
 	if err != nil {
 		return nil, fmt.Errorf("studies: %w", err)
@@ -128,19 +126,18 @@ func New(o Options) (*Service, error) {
 		}
 		s.put(one.Scheduler, one.State)
 	}
-	o.Schedulers.OnPurge(s.forget)
-	o.Schedulers.OnLearn(s.measured)
 	s.runs = s.newRuns()
-	s.wg.Go(s.sweep)
-	s.wg.Go(s.runs.loop)
 	return s, nil
 }
 
-// Close ends the sweeping of leases, and leaves what evaluators measure. Calls under way are answered.
-func (s *Service) Close() {
-	close(s.stop)
-	s.runs.leave()
-	s.wg.Wait()
+// Run ends expired leases and has evaluators measure trials until the context ends. A trial that is measured then is
+// measured again after a restart.
+func (s *Service) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { s.sweep(ctx) })
+	s.runs.loop(audit.NewContext(ctx, audit.Origin{Actor: "evaluator", Verb: "RunStudy"}))
+	return nil
 }
 
 func (s *Service) now() time.Time { return s.o.Now().UTC() }
@@ -155,8 +152,8 @@ func (s *Service) put(scheduler string, state study.State) {
 		resets: state.Resets}
 }
 
-// forget drops the studies of a purged scheduler.
-func (s *Service) forget(scheduler string) {
+// Forget drops the studies of a purged scheduler.
+func (s *Service) Forget(scheduler string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.studies[scheduler] {
@@ -167,9 +164,9 @@ func (s *Service) forget(scheduler string) {
 	delete(s.studies, scheduler)
 }
 
-// measured are the trials of a scheduler's studies that succeeded in improving a metric, and whose
+// Trials are the trials of a scheduler's studies that succeeded in improving a metric, and whose
 // configurations are of a space: a group for each study, the latest last.
-func (s *Service) measured(scheduler, metric string, sp *space.Space) (out []effects.Group) {
+func (s *Service) Trials(scheduler, metric string, sp *space.Space) (out []effects.Group) {
 	s.mu.RLock()
 	of := slices.Collect(maps.Values(s.studies[scheduler]))
 	s.mu.RUnlock()
@@ -209,13 +206,13 @@ func (s *Service) measured(scheduler, metric string, sp *space.Space) (out []eff
 }
 
 // sweep makes trials stale whose leases expired.
-func (s *Service) sweep() {
+func (s *Service) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-		case <-s.stop:
+		case <-ctx.Done():
 			return
 		}
 		now := s.now()
@@ -226,7 +223,7 @@ func (s *Service) sweep() {
 			if !expired {
 				continue
 			}
-			_, _, err := s.step(context.Background(), m, now, study.Tick{}, nil)
+			_, _, err := s.step(context.WithoutCancel(ctx), m, now, study.Tick{}, nil)
 			if err != nil && !errors.Is(err, controller.ErrNotFound) {
 				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study", m.id, "err", err)
 			}

@@ -37,6 +37,7 @@ type house struct {
 	schedulers *controller.Service
 	evaluators map[string]studies.Evaluator
 	*studies.Service
+	stop func()
 }
 
 // EnqueueStudy fails now and then if the house is failing.
@@ -68,10 +69,19 @@ func (h *house) open() {
 		Evaluators: h.evaluators}); err != nil {
 		h.t.Fatal(err)
 	}
+	hooks := controller.Hooks{Trials: h.Trials, Purged: h.Forget}
+	go func() { _ = h.schedulers.Run(context.Background(), hooks) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended, studies := make(chan error, 1), h.Service
+	go func() { ended <- studies.Run(ctx) }()
+	h.stop = func() {
+		cancel()
+		<-ended
+	}
 }
 
 func (h *house) close() {
-	h.Service.Close()
+	h.stop()
 	h.schedulers.Close()
 	if err := h.store.Close(); err != nil {
 		h.t.Error(err)

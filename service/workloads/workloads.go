@@ -162,7 +162,6 @@ func New(o Options) (*Keeper, error) {
 			}
 		}
 	}
-	o.Schedulers.OnPurge(k.forget)
 	return k, nil
 }
 
@@ -182,8 +181,8 @@ func (k *Keeper) put(scheduler string, r *Record) {
 	k.all[scheduler][r.ID] = r
 }
 
-// forget drops the workloads of a purged scheduler.
-func (k *Keeper) forget(scheduler string) {
+// Forget drops the workloads of a purged scheduler.
+func (k *Keeper) Forget(scheduler string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.all, scheduler)

@@ -1,0 +1,298 @@
+// Package service assembles the service from its parts and runs them: the access files, the controller, the keepers
+// of records, the API, and the agents that are called. Run has the list of what runs.
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/autosched/autosched/adapter/push"
+	"github.com/autosched/autosched/api/access"
+	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
+)
+
+// Options of a service. Dir, Store, Controller, Server, Access, Listen, Drain and Log are required.
+type Options struct {
+	Dir        string             // of all records
+	Store      store.Options      // of Dir
+	Controller controller.Options // without Store
+	Server     server.Options     // without the parts that Run makes
+	Access     *access.Source
+	// Listen opens the listener of the API, Operations that of HTTP for operators; nil serves none.
+	Listen, Operations func() (net.Listener, error)
+	Agents             []push.Agent // to call
+	Evaluators         map[string]server.Evaluator
+	Findings           Findings
+	// Drain bounds the time of calls and rounds under way after the context of Run ends.
+	Drain time.Duration
+	Log   *slog.Logger
+	// Notify receives READY=1 once all parts run and STOPPING=1 before any is stopped; not called if nil.
+	Notify func(state string) error
+}
+
+// Findings are the options of package findings and of what acts on findings.
+type Findings struct {
+	Rules *patterns.RuleSet // the built-in ones if nil
+	Price func() float64    // of a GPU-hour in any currency; 0 if it is unknown
+	// RoundsEvery is the least time between rounds of a scheduler that findings bring forward; 0 for no such rounds.
+	RoundsEvery time.Duration
+	Webhook     string // URL that receives notices; empty for none
+}
+
+// Evaluations returns the directory of the jobs that evaluators measure on, which a restart empties.
+func (o *Options) Evaluations() string { return filepath.Join(o.Dir, "evaluations") }
+
+// service is a service whose parts are made.
+type service struct {
+	o          Options
+	log        *slog.Logger
+	began      time.Time
+	store      *store.Store
+	samples    *samples.Store
+	controller *controller.Service
+	workloads  *workloads.Keeper
+	studies    *studies.Service
+	reports    *reports.Keeper
+	findings   *findings.Keeper
+	rounds     *findings.Rounds  // nil for none
+	webhook    *findings.Webhook // nil for none
+	server     *server.Server
+	listener   net.Listener
+	operations net.Listener // nil for none
+
+	deadline context.Context // of what is under way at a stop
+	cut      context.CancelFunc
+}
+
+// Run serves until the context ends or a part fails. The data of its directory are closed when it returns.
+func Run(ctx context.Context, o Options) (err error) {
+	s, err := open(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := run(ctx, s.tasks()); err != nil {
+		return err
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// tasks lists all that runs in the service, in the order of the start. A part is stopped after the parts below it,
+// which use it, have ended.
+func (s *service) tasks() []task {
+	all := []task{
+		{"access files", s.o.Access.Run},
+		{"controller", s.runController},
+		{"workloads", until(s.workloads.Close)},
+		{"reports", until(s.reports.Close)},
+		{"studies", s.studies.Run},
+	}
+	if s.webhook != nil {
+		all = append(all, task{"webhook", s.webhook.Run})
+	}
+	if s.rounds != nil {
+		all = append(all, task{"rounds on findings", s.rounds.Run})
+	}
+	all = append(all, task{"findings", s.runFindings})
+	if s.operations != nil {
+		all = append(all, task{"operations", s.serveOperations})
+	}
+	all = append(all,
+		task{"api", s.serveAPI},
+		task{"rounds", until(s.controller.StopRounds)}, // cancelled first: the controller waits for them
+	)
+	if len(s.o.Agents) > 0 {
+		all = append(all, task{"agents", s.callAgents})
+	}
+	return append(all, task{"notices", s.announce})
+}
+
+// hooks connects the controller with the keepers.
+func (s *service) hooks() controller.Hooks {
+	return controller.Hooks{Events: s.findings.Events, Look: s.findings.Look, Trials: s.studies.Trials,
+		Purged: func(id string) {
+			s.studies.Forget(id)
+			s.workloads.Forget(id)
+			s.reports.Forget(id)
+			if err := s.samples.Forget(id); err != nil {
+				s.log.Error("the telemetry of a purged scheduler is left", "scheduler", id, "err", err)
+			}
+			if err := s.findings.Forget(id); err != nil {
+				s.log.Error("the findings of a purged scheduler are left", "scheduler", id, "err", err)
+			}
+			s.server.Forget(id)
+		}}
+}
+
+// runController leaves rounds that do not end before the deadline.
+func (s *service) runController(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.controller.Run(ctx, s.hooks()) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-s.deadline.Done():
+		s.log.Warn("leaving rounds that did not end in time")
+		return nil
+	}
+}
+
+func (s *service) runFindings(ctx context.Context) error {
+	return s.findings.Run(ctx, &findings.Stored{Service: s.controller, Log: s.store, Kept: s.samples})
+}
+
+// serveAPI lets calls under way end until the deadline.
+func (s *service) serveAPI(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		s.server.Shutdown(now)
+		return err
+	case <-ctx.Done():
+	}
+	s.server.Shutdown(s.deadline)
+	return <-served
+}
+
+func (s *service) serveOperations(ctx context.Context) error {
+	web := &http.Server{Handler: s.server.Operations(), ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(s.operations) }()
+	s.log.Info("answering /metrics, /healthz and /readyz", "address", s.operations.Addr().String())
+	select {
+	case err := <-served: // of the listener: the API goes on
+		s.log.Error("operations are not served", "err", err)
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	return web.Close()
+}
+
+// callAgents calls the agents as clients of the API.
+func (s *service) callAgents(ctx context.Context) error {
+	pusher, err := push.New(s.o.Agents, func(id string) (*grpc.ClientConn, error) {
+		return s.server.Connect("push", id)
+	}, s.log)
+	if err != nil {
+		return err
+	}
+	s.server.Measure(pusher)
+	pusher.Run(ctx)
+	_ = pusher.Close()
+	return nil
+}
+
+// announce notifies operators and systemd of the start and of the stop, with which the deadline begins.
+func (s *service) announce(ctx context.Context) error {
+	s.log.Info("serving", "address", s.listener.Addr().String(), "dir", s.o.Dir, "schedulers",
+		len(s.controller.Schedulers("", 1<<30)), "took", time.Since(s.began).Round(time.Millisecond))
+	if err := s.o.Notify("READY=1"); err != nil {
+		s.log.Warn("systemd does not learn that the service is ready", "err", err)
+	}
+	<-ctx.Done()
+	s.log.Info("stopping")
+	_ = s.o.Notify("STOPPING=1") // it follows from the exit, too
+	time.AfterFunc(s.o.Drain, s.cut)
+	return nil
+}
+
+// open makes the parts of a service, and starts none.
+func open(o Options) (s *service, err error) {
+	if o.Notify == nil {
+		o.Notify = func(string) error { return nil }
+	}
+	s = &service{o: o, log: o.Log, began: time.Now()}
+	s.deadline, s.cut = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.store, err = store.Open(o.Dir, o.Store); err != nil {
+		return s, err
+	}
+	if why := s.store.NewEpoch(); why != "" {
+		s.log.Info("new epoch of the store", "why", why, "epoch", s.store.Epoch().Counter)
+	}
+	if err := os.RemoveAll(o.Evaluations()); err != nil { // a kill may have left jobs there
+		return s, err
+	}
+	co := o.Controller
+	co.Store = s.store
+	if s.controller, err = controller.NewService(co); err != nil {
+		return s, err
+	}
+	if s.workloads, err = workloads.New(workloads.Options{Store: s.store, Schedulers: s.controller,
+		Log: o.Log}); err != nil {
+		return s, err
+	}
+	if s.studies, err = studies.New(studies.Options{Store: s.store, Schedulers: s.controller, Log: o.Log,
+		Evaluators: server.Measurers(o.Evaluators, s.workloads)}); err != nil {
+		return s, err
+	}
+	if s.samples, err = samples.Open(filepath.Join(o.Dir, "telemetry"), samples.Options{Log: o.Log}); err != nil {
+		return s, err
+	}
+	if err = s.openFindings(); err != nil {
+		return s, err
+	}
+	s.reports = reports.New(reports.Options{Store: s.store, Schedulers: s.controller, Log: o.Log})
+	if s.listener, err = o.Listen(); err != nil {
+		return s, err
+	}
+	if o.Operations != nil {
+		if s.operations, err = o.Operations(); err != nil {
+			return s, err
+		}
+		if config := o.Access.TLS("http/1.1"); config != nil {
+			s.operations = tls.NewListener(s.operations, config)
+		}
+	}
+	so := o.Server
+	so.Service, so.Store, so.Access, so.Log, so.Evaluators = s.controller, s.store, o.Access, o.Log, o.Evaluators
+	so.Studies, so.Samples, so.Findings, so.Reports, so.Workloads = s.studies, s.samples, s.findings, s.reports,
+		s.workloads
+	s.server = server.New(so)
+	if s.webhook != nil {
+		s.server.Measure(s.webhook)
+	}
+	return s, nil
+}
+
+// close releases what open opened.
+func (s *service) close() (err error) {
+	s.cut()
+	for _, l := range []net.Listener{s.listener, s.operations} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	if s.samples != nil {
+		err = s.samples.Close()
+	}
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
