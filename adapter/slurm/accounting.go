@@ -3,94 +3,132 @@ package slurm
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
-// columns are those of sacct that are read.
-const columns = "Cluster,JobIDRaw,DBIndex,JobID,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End," +
-	"ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList,Suspended"
+// columns are the columns of sacct that are read, besides the names of jobs.
+var columns = []string{"Cluster", "JobIDRaw", "DBIndex", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit",
+	"Eligible", "Start", "End", "ElapsedRaw", "TimelimitRaw", "ReqTRES", "AllocTRES", "NNodes", "NodeList", "Suspended"}
 
 // row is one start of a job, or its wait for one.
 type row struct {
 	key                                 string // of the job while it is known to slurmctld
 	db                                  int64
 	name, user, account, partition, qos string
-	state                               string
+	state                               slurmtext.JobState
 	submit, eligible, start, end        time.Time // zero if unknown
 	limit                               time.Duration
 	elapsed                             time.Duration // without suspensions
 	suspended                           bool
-	gpus                                int
+	gpus                                milliGPUs
 	milliCPUs, memory                   int64    // 0 if unknown
-	count                               int      // nodes, 0 if they have unequal shares
+	count                               int      // nodes, 0 if they have unequal shares or no whole GPUs
 	nodes                               []string // nil while it waits
 }
 
 func (r *row) ended() bool { return !r.end.IsZero() }
 
+// maxTasks bounds the rows that the rest of an array expands to.
+const maxTasks = 100_000
+
 // rowsOf reads a listing of sacct. Components of heterogeneous jobs are one row, the rest of an array that waits is a
-// row each. Rows that say nothing of GPUs, as they ask for none, are left out.
-func rowsOf(text string) []row {
-	var rows []row
-	het := map[string]int{} // index by leader, submission and start of the components
-	for _, f := range table(text) {
-		db, err := strconv.ParseInt(f["DBIndex"], 10, 64)
+// row each. Rows without GPUs are left out. faults are texts that cannot be read, each of which leaves its row out, or
+// of a list of nodes the nodes.
+func rowsOf(records []slurmtext.Record, shardsPerGPU int) (rows []row, faults []error) {
+	het := map[string]int{} // index by leader and submission of the components
+	for _, f := range records {
+		r, err := rowOf(f, shardsPerGPU)
 		if err != nil {
+			faults = append(faults, fmt.Errorf("sacct: job %s: %w", f["jobid"], err))
+		}
+		if r.gpus == 0 || r.submit.IsZero() {
 			continue
 		}
-		r := row{key: f["JobIDRaw"], db: db, name: f["JobName"], user: f["User"], account: f["Account"],
-			partition: f["Partition"], qos: f["QOS"], submit: instant(f["Submit"]), eligible: instant(f["Eligible"]),
-			start: instant(f["Start"]), end: instant(f["End"]), suspended: f["Suspended"] != "00:00:00" && f["Suspended"] != ""}
-		r.state, _, _ = strings.Cut(f["State"], " ") // CANCELLED by 0
-		r.gpus = max(gpusOf(f["AllocTRES"]), 0)
-		r.milliCPUs, r.memory = rationsOf(f["AllocTRES"])
-		if r.start.IsZero() || r.gpus == 0 {
-			r.gpus = max(r.gpus, gpusOf(f["ReqTRES"]))
-			r.milliCPUs, r.memory = rationsOf(f["ReqTRES"])
-		}
-		minutes, _ := strconv.Atoi(f["TimelimitRaw"]) // UNLIMITED and Partition_Limit are none
-		r.limit = time.Duration(minutes) * time.Minute
-		seconds, _ := strconv.Atoi(f["ElapsedRaw"])
-		r.elapsed = time.Duration(seconds) * time.Second
-		if n, err := strconv.Atoi(f["NNodes"]); err == nil && n > 0 && r.gpus%n == 0 {
-			r.count = n
-		}
-		if !r.start.IsZero() {
-			r.nodes = expand(f["NodeList"])
-		}
-		leader, _, isHet := strings.Cut(f["JobID"], "+")
+		id := slurmtext.ParseJobID(f["jobid"])
 		switch {
-		case isHet:
-			r.key = leader
-			at := fmt.Sprint(leader, "/", f["Submit"])
+		case id.Component >= 0:
+			r.key = id.Job
+			at := id.Job + "/" + f["submit"]
 			if i, there := het[at]; there {
 				rows[i].join(r)
 				continue
 			}
 			het[at] = len(rows)
 			rows = append(rows, r)
-		case strings.Contains(f["JobID"], "_"):
-			for _, task := range tasks(f["JobID"]) {
-				r.key = task
+		case id.Array:
+			for _, r.key = range keysOf(id) {
 				rows = append(rows, r)
 			}
 		default:
 			rows = append(rows, r)
 		}
 	}
-	rows = slices.DeleteFunc(rows, func(r row) bool { return r.gpus == 0 || r.submit.IsZero() })
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.db, b.db) })
-	return rows
+	return rows, faults
+}
+
+// rowOf reads a row. One that cannot be read has no GPUs.
+func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
+	db, err := strconv.ParseInt(f["dbindex"], 10, 64)
+	if err != nil {
+		return row{}, fmt.Errorf("DBIndex: %w", err)
+	}
+	t, column, err := slurmtext.JobTRES(f["alloctres"], f["reqtres"])
+	share, unknown := t.Share(shardsPerGPU)
+	switch {
+	case err != nil:
+		return row{}, fmt.Errorf("%s %w", column, err)
+	case errors.Is(unknown, slurmtext.ErrShards):
+		return row{}, fmt.Errorf("%s has shards of GPUs, and nodes do not have equal numbers of them", column)
+	case unknown != nil:
+		return row{}, fmt.Errorf("%s %w", column, unknown)
+	}
+	limit, err := slurmtext.ParseLimit(f["timelimitraw"])
+	if err != nil {
+		return row{}, fmt.Errorf("TimelimitRaw %w", err)
+	}
+	r := row{key: f["jobidraw"], db: db, name: strings.ToValidUTF8(f["jobname"], "\uFFFD"), user: f["user"], account: f["account"],
+		partition: f["partition"], qos: f["qos"], state: slurmtext.ParseJobState(f["state"]),
+		submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
+		suspended: f["suspended"] != "00:00:00" && f["suspended"] != "", gpus: milliGPUs(share.NearestMilli()),
+		milliCPUs: t.MilliCPUs, memory: t.Memory, limit: limit}
+	seconds, _ := strconv.Atoi(f["elapsedraw"])
+	r.elapsed = time.Duration(seconds) * time.Second
+	if n, err := strconv.Atoi(f["nnodes"]); err == nil && n > 0 && r.gpus.evenly(n) > 0 {
+		r.count = n
+	}
+	if !r.start.IsZero() {
+		if r.nodes, err = slurmtext.HostList(f["nodelist"]); err != nil {
+			return r, fmt.Errorf("NodeList: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// keysOf lists the keys of the tasks of an array.
+func keysOf(id slurmtext.JobID) []string {
+	var keys []string
+	for n := range id.Tasks.All() {
+		if len(keys) == maxTasks {
+			break
+		}
+		keys = append(keys, id.Job+"_"+strconv.Itoa(n))
+	}
+	return keys
 }
 
 // join adds another component of a heterogeneous job.
 func (r *row) join(o row) {
-	if r.count == 0 || o.count == 0 || r.gpus/r.count != o.gpus/o.count {
+	if r.count == 0 || o.count == 0 || r.gpus.evenly(r.count) != o.gpus.evenly(o.count) {
 		r.count = 0
 	} else {
 		r.count += o.count
@@ -101,28 +139,30 @@ func (r *row) join(o row) {
 	if o.end.After(r.end) && r.ended() || !o.ended() {
 		r.end = o.end
 	}
-	if r.state == "COMPLETED" {
+	if r.state.Outcome == slurmtext.Completed {
 		r.state = o.state
 	}
 }
 
-// table reads a listing with a head and bars between its columns.
-func table(text string) []map[string]string {
-	var head []string
-	var rows []map[string]string
-	for l := range strings.Lines(text) {
-		fields := strings.Split(strings.TrimRight(l, "\n"), "|")
-		if head == nil {
-			head = fields
-			continue
-		}
-		f := map[string]string{}
-		for i, name := range head[:min(len(head), len(fields))] {
-			f[name] = fields[i]
-		}
-		rows = append(rows, f)
+// milliGPUs is a number of GPUs in thousandths, as the API counts them. In JSON it is a number of GPUs.
+type milliGPUs int64
+
+func (m milliGPUs) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(m)/1000, 'f', -1, 64), nil
+}
+
+func (m *milliGPUs) UnmarshalJSON(text []byte) error {
+	n, err := strconv.ParseFloat(string(text), 64)
+	*m = milliGPUs(math.Round(1000 * n))
+	return err
+}
+
+// evenly returns the whole GPUs on each of n nodes, 0 if they cannot have equal numbers.
+func (m milliGPUs) evenly(n int) int {
+	if n <= 0 || int64(m)%(1000*int64(n)) != 0 {
+		return 0
 	}
-	return rows
+	return int(int64(m) / (1000 * int64(n)))
 }
 
 // instant reads seconds since 1970; zero if they are not known.
@@ -134,144 +174,24 @@ func instant(text string) time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// gpusOf is the number of GPUs of a list of TRES, without those of parts of GPUs.
-func gpusOf(tres string) int {
-	sum, typed := 0, 0
-	for item := range strings.SplitSeq(tres, ",") {
-		name, value, _ := strings.Cut(item, "=")
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			continue
-		}
-		switch {
-		case name == "gres/gpu":
-			sum += n
-		case strings.HasPrefix(name, "gres/gpu:"):
-			typed += n
-		}
-	}
-	if sum == 0 {
-		return typed
-	}
-	return sum
-}
-
-// rationsOf are the CPUs, in thousandths, and the bytes of memory of a list of TRES such as cpu=4,mem=62.5G; mebibytes
-// are the default. What cannot be read, or is more than the API takes, is not known.
-func rationsOf(tres string) (milliCPUs, memory int64) {
-	for item := range strings.SplitSeq(tres, ",") {
-		name, value, _ := strings.Cut(item, "=")
-		unit, most := 1000.0, 1e9
-		if name == "mem" {
-			unit, most = 1<<20, 1<<50
-			if at := strings.IndexAny(value, "KMGTP"); at > 0 && at == len(value)-1 {
-				unit = math.Ldexp(1, 10*(1+strings.IndexByte("KMGTP", value[at])))
-				value = value[:at]
-			}
-		}
-		n, err := strconv.ParseFloat(value, 64)
-		if n *= unit; err != nil || !(n >= 0 && n <= most) {
-			continue
-		}
-		switch name {
-		case "cpu":
-			milliCPUs = int64(n)
-		case "mem":
-			memory = int64(n)
-		}
-	}
-	return milliCPUs, memory
-}
-
-// maxExpanded bounds what a list of nodes or tasks expands to.
-const maxExpanded = 100_000
-
-// expand lists the nodes of a list such as g[1,3-5],h1.
-func expand(list string) []string {
-	var out []string
-	for len(list) > 0 {
-		end := len(list)
-		depth := 0
-		for i, c := range list {
-			if c == '[' {
-				depth++
-			} else if c == ']' {
-				depth--
-			} else if c == ',' && depth == 0 {
-				end = i
-				break
-			}
-		}
-		out = append(out, expandOne(list[:end])...)
-		list = strings.TrimPrefix(list[end:], ",")
-		if len(out) > maxExpanded {
-			return nil
-		}
-	}
-	return out
-}
-
-// expandOne expands the first brackets of a name, and then the rest.
-func expandOne(name string) []string {
-	before, rest, found := strings.Cut(name, "[")
-	if !found {
-		return []string{name}
-	}
-	inside, after, _ := strings.Cut(rest, "]")
-	var out []string
-	for _, n := range numbers(inside) {
-		for _, tail := range expandOne(after) {
-			out = append(out, before+n+tail)
-		}
-	}
-	return out
-}
-
-// numbers lists those of 1,3-5 or 1-9:2, with the zeros before them.
-func numbers(list string) []string {
-	var out []string
-	for part := range strings.SplitSeq(list, ",") {
-		part, stride, _ := strings.Cut(part, ":")
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		a, err1 := strconv.Atoi(low)
-		b, err2 := strconv.Atoi(high)
-		step, err3 := strconv.Atoi(cmp.Or(stride, "1"))
-		if err1 != nil || err2 != nil || err3 != nil || step < 1 || b-a > maxExpanded {
-			continue // as in 1,3,... of a list that is cut off
-		}
-		for n := a; n <= b && len(out) <= maxExpanded; n += step {
-			out = append(out, fmt.Sprintf("%0*d", len(low), n))
-		}
-	}
-	return out
-}
-
-// tasks lists those of an array such as 15_[3-9%2].
-func tasks(id string) []string {
-	array, which, _ := strings.Cut(id, "_")
-	inside, isList := strings.CutPrefix(which, "[")
-	if !isList {
-		return []string{id}
-	}
-	inside, _, _ = strings.Cut(strings.TrimSuffix(inside, "]"), "%")
-	var out []string
-	for _, n := range numbers(inside) {
-		out = append(out, array+"_"+n)
-	}
-	return out
-}
-
 // accounting lists the rows of jobs that were active since an instant.
-func (c Commands) accounting(ctx context.Context, cluster string, since time.Time) ([]row, error) {
-	text, err := c.Run(ctx, "sacct", "-X", "-a", "-D", "-P", "-M", cluster, "-S", fmt.Sprint("uts", since.Unix()),
-		"--format="+columns)
+func (c Commands) accounting(ctx context.Context, cluster string, since time.Time, shardsPerGPU int) ([]row, []error,
+	error) {
+	listing, err := slurmtext.NewListing(rand.Reader, columns...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return rowsOf(text), nil
+	args := append([]string{"-X", "-a", "-D", "-M", cluster, "-S", fmt.Sprint("uts", since.Unix())}, listing.Args()...)
+	text, err := c.Run(ctx, "sacct", args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, bad := listing.Rows(text)
+	rows, faults := rowsOf(records, shardsPerGPU)
+	if bad > 0 {
+		faults = append(faults, fmt.Errorf("sacct: %d rows do not have %d columns", bad, len(columns)+1))
+	}
+	return rows, faults, nil
 }
 
 // reasons are why jobs wait, by key, as slurmctld says.
@@ -282,9 +202,12 @@ func (c Commands) reasons(ctx context.Context) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for l := range strings.Lines(text) {
-		id, reason, _ := strings.Cut(strings.TrimRight(l, "\n"), "|")
-		id, _, _ = strings.Cut(id, "+")
-		for _, key := range tasks(id) {
+		shown, reason, _ := strings.Cut(strings.TrimRight(l, "\n"), "|")
+		id := slurmtext.ParseJobID(shown)
+		if !id.Array {
+			out[id.Job] = reason
+		}
+		for _, key := range keysOf(id) {
 			out[key] = reason
 		}
 	}
@@ -309,43 +232,47 @@ type node struct {
 	State string `json:"state"` // up, draining or down
 }
 
-// nodes lists those with GPUs.
-func (c Commands) nodes(ctx context.Context) ([]node, error) {
+// nodes lists the nodes with GPUs. shardsPerGPU is the number of shards of a GPU, 0 if nodes have none or different
+// numbers of them.
+func (c Commands) nodes(ctx context.Context) (nodes []node, shardsPerGPU int, err error) {
 	text, err := c.Run(ctx, "scontrol", "show", "node", "-o")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return nodesOf(text), nil
+	return nodesOf(text)
 }
 
-func nodesOf(text string) []node {
-	var out []node
-	for l := range strings.Lines(text) {
-		f := map[string]string{}
-		for field := range strings.FieldsSeq(l) {
-			if key, value, ok := strings.Cut(field, "="); ok && f[key] == "" {
-				f[key] = value
-			}
+func nodesOf(text string) (nodes []node, shardsPerGPU int, err error) {
+	equal := true
+	for _, r := range slurmtext.Records(text, "nodename") {
+		state := slurmtext.ParseNodeState(r["state"])
+		if state == slurmtext.Future {
+			continue
 		}
-		if n := gpusOf(f["CfgTRES"]); n > 0 {
-			out = append(out, node{f["NodeName"], n, stateOf(f["State"])})
+		n, err := slurmtext.ParseNodeGPUs(r["gres"])
+		if err != nil {
+			return nil, 0, fmt.Errorf("scontrol: node %s: Gres: %w", r["nodename"], err)
+		}
+		gpus := n.GPUs.NearestGPUs()
+		if gpus == 0 {
+			continue
+		}
+		nodes = append(nodes, node{r["nodename"], gpus, stateNames[state]})
+		if n.Shards > 0 {
+			per := int(n.Shards) / gpus
+			equal = equal && per*gpus == int(n.Shards) && (shardsPerGPU == 0 || per == shardsPerGPU)
+			shardsPerGPU = per
 		}
 	}
-	return out
+	if !equal {
+		shardsPerGPU = 0
+	}
+	return nodes, shardsPerGPU, nil
 }
 
-// stateOf says what a state such as IDLE+DRAIN means for the scheduler.
-func stateOf(state string) string {
-	for _, s := range []string{"DOWN", "FAIL", "ERROR", "FUTURE", "POWERED_DOWN", "UNKNOWN", "NOT_RESPONDING"} {
-		if strings.Contains(state, s) {
-			return "down"
-		}
-	}
-	if strings.Contains(state, "DRAIN") || strings.Contains(state, "MAINT") {
-		return "draining"
-	}
-	return "up"
-}
+// stateNames are the names of the states of nodes.
+var stateNames = [...]string{slurmtext.Up: "up", slurmtext.Draining: "draining", slurmtext.Down: "down",
+	slurmtext.Future: "down"}
 
 // outage is a time in which a node was down or drained.
 type outage struct {
@@ -360,18 +287,29 @@ func (c Commands) outages(ctx context.Context, cluster string, since time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	return outagesOf(text), nil
+	return outagesOf(text)
 }
 
-func outagesOf(text string) []outage {
+func outagesOf(text string) ([]outage, error) {
+	records, err := slurmtext.Table(text)
+	if err != nil {
+		return nil, fmt.Errorf("sacctmgr show event: line %w", err)
+	}
 	var out []outage
-	for _, f := range table(text) {
-		o := outage{f["NodeName"], stateOf(f["State"]), instant(f["TimeStart"]), instant(f["TimeEnd"])}
-		if o.node != "" && o.state != "up" && !o.start.IsZero() {
-			out = append(out, o)
+	for _, f := range records {
+		names, err := slurmtext.HostList(f["nodename"])
+		if err != nil {
+			return nil, fmt.Errorf("sacctmgr show event: NodeName: %w", err)
+		}
+		state, start := slurmtext.ParseNodeState(f["state"]), instant(f["timestart"])
+		if state == slurmtext.Up || start.IsZero() {
+			continue
+		}
+		for _, name := range names {
+			out = append(out, outage{name, stateNames[state], start, instant(f["timeend"])})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // diagnostics are what sdiag says of slurmctld.

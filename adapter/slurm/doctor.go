@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/autosched/autosched/internal/checkup"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
@@ -79,34 +80,29 @@ func (e *examination) partitions(ctx context.Context) {
 	if value, there := e.config.Option("bf_window", false); there {
 		window, _ = strconv.Atoi(value)
 	}
-	for l := range strings.Lines(text) {
-		f := map[string]string{}
-		for field := range strings.FieldsSeq(l) {
-			key, value, _ := strings.Cut(field, "=")
-			f[key] = value
-		}
-		if gpusOf(f["TRES"]) == 0 {
+	for _, f := range slurmtext.Records(text, "partitionname") {
+		if !strings.Contains(f["tres"], "gres/gpu") {
 			continue
 		}
-		name := f["PartitionName"]
-		if !strings.Contains(strings.ToLower(f["TRESBillingWeights"]), "gres/gpu") {
+		name := f["partitionname"]
+		if !strings.Contains(strings.ToLower(f["tresbillingweights"]), "gres/gpu") {
 			e.Warn("billing", "set TRESBillingWeights=GRES/gpu=1.0 for it in slurm.conf",
 				"partition %s: fair share charges CPUs, not GPUs", name)
 		} else {
-			e.OK("billing", "partition %s: %s", name, f["TRESBillingWeights"])
+			e.OK("billing", "partition %s: %s", name, f["tresbillingweights"])
 		}
-		limit, err := conf.ParseSpan(f["MaxTime"])
+		limit, err := slurmtext.ParseLimit(f["maxtime"])
 		switch {
-		case err != nil: // UNLIMITED
+		case err != nil || limit == 0:
 			e.Warn("window", "set MaxTime", "partition %s has no time limit: backfill plans %d minutes ahead", name,
 				window)
 		case limit > time.Duration(window)*time.Minute:
 			e.Warn("window", fmt.Sprintf("set bf_window to %d", int(limit.Minutes())),
 				"partition %s: backfill plans %d minutes ahead and jobs may ask for %s: long ones may starve", name,
-				window, f["MaxTime"])
+				window, f["maxtime"])
 		default:
 			e.OK("window", "partition %s: backfill plans %d minutes ahead, limits end at %s", name, window,
-				f["MaxTime"])
+				f["maxtime"])
 		}
 	}
 }

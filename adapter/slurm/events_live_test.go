@@ -21,6 +21,7 @@ import (
 	"github.com/autosched/autosched/adapter/slurm/slurmtest"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
 // stored is a service that stores events.
@@ -305,9 +306,13 @@ func (l *live) recorded() map[string]int {
 	}
 	l.Logf("%s", out)
 	want, states := map[string]int{}, map[string]int{}
-	rows := map[string][]map[string]string{}
-	for _, f := range table(out) {
-		id, component, het := strings.Cut(f["JobID"], "+")
+	rows := map[string][]slurmtext.Record{}
+	records, err := slurmtext.Table(out)
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, f := range records {
+		id, component, het := strings.Cut(f["jobid"], "+")
 		if het && component != "0" {
 			continue
 		}
@@ -316,9 +321,9 @@ func (l *live) recorded() map[string]int {
 	for id, all := range rows {
 		starts := 0
 		for i, f := range all {
-			start, end := instant(f["Start"]), instant(f["End"])
-			states[f["State"]]++
-			if f["Suspended"] != "00:00:00" {
+			start, end := instant(f["start"]), instant(f["end"])
+			states[f["state"]]++
+			if f["suspended"] != "00:00:00" {
 				states["suspended"]++
 			}
 			if start.IsZero() {

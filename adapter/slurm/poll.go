@@ -39,7 +39,8 @@ type Poller struct {
 	mu     sync.Mutex
 	seen   time.Time // slurmctld's time of the last poll
 	state  cursor
-	polled chan struct{} // closed after the first poll
+	faults map[string]bool // texts of the last poll that cannot be read
+	polled chan struct{}   // closed after the first poll
 	once   sync.Once
 }
 
@@ -166,16 +167,20 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 		reasons, away = p.reasons(ctx)
 	}
 	if away == nil {
-		nodes, away = p.nodes(ctx)
+		var shards int
+		if nodes, shards, away = p.nodes(ctx); away == nil {
+			p.state.ShardsPerGPU = shards
+		}
 	}
 	outages, err := p.outages(ctx, p.state.Cluster, since)
 	if err != nil {
 		return nil, false, next, err
 	}
-	rows, err := p.accounting(ctx, p.state.Cluster, since)
+	rows, faults, err := p.accounting(ctx, p.state.Cluster, since, p.state.ShardsPerGPU)
 	if err != nil {
 		return nil, false, next, err
 	}
+	p.report(faults)
 	// The nodes come first: what runs on them is about them.
 	if away == nil {
 		at := now
@@ -197,6 +202,20 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 		p.Notify(fmt.Errorf("slurmctld: %w: its accounting is read on", away))
 	}
 	return events, resync, next, nil
+}
+
+// report notifies of rows that cannot be read, of the same ones once.
+func (p *Poller) report(faults []error) {
+	if p.faults == nil {
+		p.faults = map[string]bool{}
+	}
+	seen := p.faults
+	p.faults = map[string]bool{} // those of this poll
+	for _, err := range faults {
+		if p.faults[err.Error()] = true; !seen[err.Error()] && p.Notify != nil {
+			p.Notify(err)
+		}
+	}
 }
 
 // Now is slurmctld's time, as far as it is known.

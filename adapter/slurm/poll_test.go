@@ -9,17 +9,65 @@ import (
 	"time"
 )
 
+// sacct makes a sacct that prints the file rows, in which bars stand for its delimiter.
+func (f *fakeAccounting) sacct() {
+	f.write("bin/sacct", `#!/bin/sh
+echo "$@" >"`+f.dir+`/asked"
+for a; do case $a in --delimiter=*) d=${a#--delimiter=} ;; esac; done
+sed "s/|/$d/g; s/BAR/|/g" "`+f.dir+`/rows"
+`)
+}
+
+// listedRow is a row in the order of columns, with the name of the job last.
+func listedRow(id int, state string, submit int64, start, requested, allocated, name string) string {
+	return fmt.Sprintf("c|%d|%[1]d|%[1]d|u|a|p|q|%s|%d|%[3]d|%s|Unknown|0|10|%s|%s|1|g1|00:00:00|%s\n", id, state,
+		submit, start, requested, allocated, name)
+}
+
+// TestHostileNames: names of jobs with newlines, bars and quotes forge no row and hide none.
+func TestHostileNames(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.sacct()
+	forged := strings.ReplaceAll(listedRow(4, "COMPLETED", 1000, "1001", "", "gres/gpu=8", "x"), "|", "BAR")
+	names := []string{"x\n" + strings.TrimSuffix(forged, "\n"), "aBARbBAR", `it's "quoted" \n`, "\n\n", ""}
+	text := ""
+	for i, name := range names {
+		text += listedRow(i+1, "RUNNING", 1000, "1010", "", "gres/gpu=2", name)
+	}
+	f.write("rows", text+"c|9|9\n")
+	rows, faults, err := Commands{}.accounting(t.Context(), "c", time.Unix(900, 0), 0)
+	if err != nil || len(faults) != 1 || len(rows) != len(names) {
+		t.Fatalf("%d rows, %v, %v", len(rows), faults, err)
+	}
+	for i, r := range rows {
+		if want := strings.ReplaceAll(names[i], "BAR", "|"); r.name != want || r.db != int64(i+1) || r.gpus != 2000 ||
+			r.state.Name != "RUNNING" || !r.end.IsZero() {
+			t.Errorf("%q: %+v", want, r)
+		}
+	}
+	asked := func() string {
+		text, err := os.ReadFile(filepath.Join(f.dir, "asked"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	first := asked()
+	if _, _, err := (Commands{}).accounting(t.Context(), "c", time.Unix(900, 0), 0); err != nil || asked() == first {
+		t.Errorf("%v: the delimiter of two calls is that of %s", err, first)
+	}
+}
+
 // TestControllerClock: events, snapshots and listings have slurmctld's time, be this machine's an hour ahead of it or
 // behind, also while slurmctld is away.
 func TestControllerClock(t *testing.T) {
 	f := newFakeAccounting(t)
 	f.write("bin/sdiag", "#!/bin/sh\n[ -s \""+f.dir+"/sdiag\" ] && cat \""+f.dir+"/sdiag\"\n")
 	f.write("bin/squeue", "#!/bin/sh\ncat \""+f.dir+"/reasons\"\n")
-	f.write("bin/sacct", "#!/bin/sh\necho \"$@\" >\""+f.dir+"/asked\"\ncat \""+f.dir+"/rows\"\n")
+	f.sacct()
 	for _, skew := range []time.Duration{-time.Hour, time.Hour} {
 		at := time.Now().Add(skew).Truncate(time.Second)
-		f.write("rows", fmt.Sprintf("%s7|7|job|u|a|p|q|PENDING|%d|%[2]d|None|Unknown|0|10|gres/gpu=1||1||1|00:00:00\n",
-			columnsHead, at.Unix()-60))
+		f.write("rows", listedRow(7, "PENDING", at.Unix()-60, "None", "gres/gpu=1", "", "job"))
 		says := func(now time.Time, reason string) {
 			f.write("sdiag", fmt.Sprintf("sdiag output at now (%d)\n", now.Unix()))
 			f.write("reasons", "7|"+reason+"\n")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/adapter/slurm/slurmtest"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/space"
 )
 
@@ -138,10 +139,14 @@ func (l *live) agrees(events []*pb.Event) {
 		l.Fatal(err)
 	}
 	want := map[string]int{}
-	for _, f := range table(out) {
-		for kind, column := range map[string]string{"SUBMITTED": "Eligible", "STARTED": "Start", "FINISHED": "End"} {
-			if at := instant(f[column]); !at.IsZero() && f["Start"] != "" && !instant(f["Start"]).IsZero() {
-				want[fmt.Sprintf("%s %s %d", f["JobID"], kind, at.Unix())]++
+	records, err := slurmtext.Table(out)
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, f := range records {
+		for kind, column := range map[string]string{"SUBMITTED": "eligible", "STARTED": "start", "FINISHED": "end"} {
+			if at := instant(f[column]); !at.IsZero() && f["start"] != "" && !instant(f["start"]).IsZero() {
+				want[fmt.Sprintf("%s %s %d", f["jobid"], kind, at.Unix())]++
 			}
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
 // tracker makes events of what Slurm's accounting lists. Events that are made again have the ids that they had before.
@@ -21,6 +21,8 @@ type tracker struct {
 	KeepProgress bool            `json:"keep_progress"`
 	Jobs         map[string]*job `json:"jobs"` // by the key of Slurm
 	Nodes        map[string]node `json:"nodes"`
+	// ShardsPerGPU is the number of shards of a GPU, 0 if none or not known.
+	ShardsPerGPU int `json:"shards_per_gpu,omitempty"`
 	// Polled is when the nodes were looked at last.
 	Polled time.Time `json:"polled,omitzero"`
 	// settled: nothing is on its way to slurmdbd, as far as slurmctld says.
@@ -48,7 +50,8 @@ type job struct {
 // description is what describes a job.
 type description struct {
 	Name, User, Account, Partition, QOS string
-	GPUs, Nodes                         int // Nodes is 0 if they have unequal shares
+	GPUs                                milliGPUs
+	Nodes                               int // 0 if they have unequal shares
 	Limit                               time.Duration
 	MilliCPUs, Memory                   int64
 }
@@ -62,12 +65,18 @@ type phase struct {
 // feed takes a listing over and returns the events that are new. reasons are why jobs wait; nil if that is not known.
 // resync reports that jobs which the service has wait for something else now: a snapshot leaves them out.
 func (t *tracker) feed(rows []row, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
+	later := make([]bool, len(rows)) // a row of the same job follows
+	latest := map[string]time.Time{} // submission among the rows that follow, by key
+	for i := range slices.Backward(rows) {
+		r := &rows[i]
+		submit, there := latest[r.key]
+		if later[i] = there && !submit.Before(r.submit); !later[i] {
+			latest[r.key] = r.submit
+		}
+	}
 	for i := range rows {
 		r := &rows[i]
-		later := slices.ContainsFunc(rows[i+1:], func(o row) bool {
-			return o.key == r.key && !o.submit.Before(r.submit)
-		})
-		new, again := t.row(r, later, reasons, now)
+		new, again := t.row(r, later[i], reasons, now)
 		events, resync = append(events, new...), resync || again
 	}
 	slices.SortStableFunc(events, func(a, b *pb.Event) int {
@@ -154,14 +163,14 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 		e.Placement = placement(r.nodes, r.gpus)
 		switch kind {
 		case pb.Event_RESIZED:
-			e.Job.MilliGpus = int64(r.gpus) * 1000
+			e.Job.MilliGpus = int64(r.gpus)
 		case pb.Event_RESUMED:
 			if !t.KeepProgress {
 				e.AttainedService = durationpb.New(0)
 			}
 		}
 	}
-	if r.ended() && !strings.HasPrefix(r.state, "PENDING") {
+	if r.ended() && r.state.Name != "PENDING" {
 		_, requeued := reasons[r.key]
 		t.end(j, r, &at, later, t.settled && !requeued, event)
 	}
@@ -178,9 +187,9 @@ func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
 		j.Running, j.Nodes, j.Start = false, nil, time.Time{}
 	}
 	switch {
-	case r.state == "RESIZING":
+	case r.state.Name == "RESIZING":
 		j.Resizing = true
-	case r.state == "REQUEUED" || later:
+	case r.state.Name == "REQUEUED" || later:
 		if at.Started {
 			e := event(pb.Event_PREEMPTED, id, r.end)
 			if !t.KeepProgress {
@@ -191,15 +200,15 @@ func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
 		if !t.KeepProgress {
 			j.Attained = 0
 		}
-	case (r.state == "PREEMPTED" || r.state == "NODE_FAIL") && (j.Doubt != r.db || !last):
+	case (r.state.Name == "PREEMPTED" || r.state.Name == "NODE_FAIL") && (j.Doubt != r.db || !last):
 		j.Doubt = r.db // it may be requeued: a later listing shows that
 		return
 	default:
 		if j.Submitted {
 			e := event(pb.Event_FINISHED, id, r.end)
-			e.Job.EndStatus = endStatus(r.state)
+			e.Job.EndStatus = endStatuses[r.state.Outcome]
 			if r.suspended && at.Started {
-				e.AttainedService = durationpb.New(r.elapsed * time.Duration(r.gpus))
+				e.AttainedService = durationpb.New(gpuTime(r.elapsed, r.gpus))
 			}
 		}
 		stop()
@@ -218,35 +227,34 @@ func (j *job) attained(now time.Time) time.Duration {
 	if j.Start.IsZero() || j.Attained == unknown {
 		return j.Attained
 	}
-	ran, gpus := max(0, now.Sub(j.Start)), time.Duration(max(1, j.Details.GPUs))
-	if ran > (mostAttained-j.Attained)/gpus {
+	since := gpuTime(now.Sub(j.Start), j.Details.GPUs)
+	return min(j.Attained, mostAttained-since) + since
+}
+
+// gpuTime is the GPU-time of a job that has run for a time, 0 at least and mostAttained at most.
+func gpuTime(ran time.Duration, gpus milliGPUs) time.Duration {
+	high, low := max(0, ran)/1000, max(0, ran)%1000
+	if high > (mostAttained-low*time.Duration(gpus)/1000)/time.Duration(max(1, gpus)) {
 		return mostAttained
 	}
-	return j.Attained + ran*gpus
+	return high*time.Duration(gpus) + low*time.Duration(gpus)/1000
 }
 
-func endStatus(state string) pb.JobDetails_EndStatus {
-	switch state {
-	case "COMPLETED":
-		return pb.JobDetails_COMPLETED
-	case "TIMEOUT":
-		return pb.JobDetails_TIMED_OUT
-	case "CANCELLED", "REVOKED":
-		return pb.JobDetails_CANCELLED
-	case "OUT_OF_MEMORY":
-		return pb.JobDetails_OUT_OF_MEMORY
-	}
-	return pb.JobDetails_FAILED
-}
+// endStatuses are the outcomes of jobs in the API.
+var endStatuses = [...]pb.JobDetails_EndStatus{slurmtext.Completed: pb.JobDetails_COMPLETED,
+	slurmtext.Cancelled: pb.JobDetails_CANCELLED, slurmtext.Failed: pb.JobDetails_FAILED,
+	slurmtext.TimedOut: pb.JobDetails_TIMED_OUT, slurmtext.OutOfMemory: pb.JobDetails_OUT_OF_MEMORY}
 
-// placement shares the GPUs of a job out on its nodes; nil if that is not even, as the listing does not say how.
-func placement(nodes []string, gpus int) []*pb.NodePlacement {
-	if len(nodes) == 0 || gpus%len(nodes) != 0 {
+// placement shares the GPUs of a job out on its nodes; nil if these are not equal and whole, as the listing does not
+// say how.
+func placement(nodes []string, gpus milliGPUs) []*pb.NodePlacement {
+	each := gpus.evenly(len(nodes))
+	if each == 0 {
 		return nil
 	}
 	var out []*pb.NodePlacement
 	for _, n := range nodes {
-		out = append(out, &pb.NodePlacement{NodeId: n, Gpus: int32(gpus / len(nodes))})
+		out = append(out, &pb.NodePlacement{NodeId: n, Gpus: int32(each)})
 	}
 	return out
 }
@@ -265,7 +273,7 @@ func (t *tracker) details(j *job) *pb.JobDetails {
 	if d.Limit > 0 {
 		request.TimeLimit = durationpb.New(d.Limit)
 	}
-	return &pb.JobDetails{JobId: j.ID, User: d.User, Tenant: d.Account, Key: d.Name, MilliGpus: int64(d.GPUs) * 1000,
+	return &pb.JobDetails{JobId: j.ID, User: d.User, Tenant: d.Account, Key: d.Name, MilliGpus: int64(d.GPUs),
 		Request: request}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
 const columnsHead = "JobID|JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|" +
@@ -27,7 +28,17 @@ func listed(rows ...string) []row {
 		fmt.Fprintf(&b, "%s|%s|job|u|a|p|q|%s|%s|%s|%s|%s|0|10|%s|%s|1|%s|%s|00:00:00\n", f[0], f[1], f[2], f[3], f[4],
 			f[5], f[6], tres, tres, f[8], f[9])
 	}
-	return rowsOf(b.String())
+	out, _ := rowsIn(b.String(), 0)
+	return out
+}
+
+// rowsIn reads a listing with a header and bars.
+func rowsIn(text string, shardsPerGPU int) ([]row, []error) {
+	records, err := slurmtext.Table(text)
+	if err != nil {
+		panic(err)
+	}
+	return rowsOf(records, shardsPerGPU)
 }
 
 // reported is what a listing makes the tracker send.
@@ -66,13 +77,17 @@ func TestJobLife(t *testing.T) {
 // TestRequest: events say what a job asks for, of heterogeneous jobs the sum.
 func TestRequest(t *testing.T) {
 	const line = "%s|%s|job|u|a|p|q|%s|100|100|%s|Unknown|0|10|%s|%s|1|g1|%s|00:00:00\n"
-	rows := rowsOf(columnsHead +
-		fmt.Sprintf(line, "7", "7", "PENDING", "None", "billing=16,cpu=16,gres/gpu=4,mem=62.5G,node=1", "", "1") +
-		fmt.Sprintf(line, "8", "8", "RUNNING", "110", "cpu=1,gres/gpu=1,mem=100M", "cpu=2,gres/gpu=1,mem=512", "2") +
-		fmt.Sprintf(line, "9+0", "9", "RUNNING", "110", "", "cpu=8,gres/gpu=2,mem=1T", "3") +
-		fmt.Sprintf(line, "9+1", "10", "RUNNING", "110", "", "cpu=4,gres/gpu=1", "4") +
-		fmt.Sprintf(line, "11", "11", "RUNNING", "110", "", "cpu=-1,gres/gpu=1,mem=hello", "5") +
-		fmt.Sprintf(line, "12", "12", "RUNNING", "110", "", "cpu=9999999,gres/gpu=1,mem=9999999P", "6"))
+	rows, faults := rowsIn(columnsHead+
+		fmt.Sprintf(line, "7", "7", "PENDING", "None", "billing=16,cpu=16,gres/gpu=4,mem=62.5G,node=1", "", "1")+
+		fmt.Sprintf(line, "8", "8", "RUNNING", "110", "cpu=1,gres/gpu=1,mem=100M", "cpu=2,gres/gpu=1,mem=512", "2")+
+		fmt.Sprintf(line, "9+0", "9", "RUNNING", "110", "", "cpu=8,gres/gpu=2,mem=1T", "3")+
+		fmt.Sprintf(line, "9+1", "10", "RUNNING", "110", "", "cpu=4,gres/gpu=1", "4")+
+		fmt.Sprintf(line, "11", "11", "RUNNING", "110", "", "cpu=-1,gres/gpu=1,mem=hello", "5")+
+		fmt.Sprintf(line, "12", "12", "RUNNING", "110", "", "cpu=9999999,gres/gpu=1,mem=9999999P", "6"), 0)
+	if text := fmt.Sprint(faults); len(faults) != 2 || !strings.Contains(text, "job 11: AllocTRES has a number of C") ||
+		!strings.Contains(text, "job 12: AllocTRES has a number of C") {
+		t.Errorf("faults: %v", faults)
+	}
 	c := &tracker{Cluster: "c"}
 	events, _ := c.feed(rows, nil, time.Unix(120, 0))
 	got := map[string][2]int64{}
@@ -82,7 +97,7 @@ func TestRequest(t *testing.T) {
 		}
 	}
 	want := map[string][2]int64{"c/7/100": {16000, 62.5 * (1 << 30)}, "c/8/100": {2000, 512 << 20},
-		"c/9/100": {12000, 1 << 40}, "c/11/100": {}, "c/12/100": {}}
+		"c/9/100": {12000, 1 << 40}}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -222,21 +237,25 @@ func TestNodeEvents(t *testing.T) {
 	c := &tracker{Cluster: "c"}
 	at := func(now int64, text string, outages ...outage) []string {
 		var out []string
-		for _, e := range c.feedNodes(nodesOf(text), outages, time.Unix(now, 0).UTC()) {
+		nodes, _, err := nodesOf(text)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range c.feedNodes(nodes, outages, time.Unix(now, 0).UTC()) {
 			out = append(out, fmt.Sprintf("%d %s %s", e.SchedulerTime.Seconds, e.Kind, e.Node.NodeId))
 		}
 		return out
 	}
 	text := func(state string) string {
-		return "NodeName=g1 State=IDLE CfgTRES=cpu=64,gres/gpu=8 X=1\nNodeName=g2 State=" + state +
-			" CfgTRES=cpu=64,gres/gpu=8\nNodeName=login State=IDLE CfgTRES=cpu=4\n"
+		return "NodeName=g1 State=IDLE Gres=gpu:8 X=1\nNodeName=g2 State=" + state +
+			" Gres=gpu:8\nNodeName=login State=IDLE Gres=(null)\n"
 	}
 	same(t, at(100, text("IDLE")), "100 NODE_UP g1", "100 NODE_UP g2")
 	same(t, at(200, text("MIXED+DRAIN"), outage{"g2", "draining", time.Unix(150, 0), time.Time{}}), "150 NODE_DRAINED g2")
 	same(t, at(300, text("IDLE"), outage{"g2", "draining", time.Unix(150, 0), time.Unix(260, 0)}), "260 NODE_UP g2")
 	same(t, at(400, text("IDLE"), outage{"g2", "down", time.Unix(350, 0), time.Unix(354, 0)}),
 		"350 NODE_DOWN g2", "354 NODE_UP g2")
-	same(t, at(500, "NodeName=g1 State=IDLE CfgTRES=gres/gpu=8\n"), "500 NODE_DOWN g2")
+	same(t, at(500, "NodeName=g1 State=IDLE Gres=gpu:8\n"), "500 NODE_DOWN g2")
 }
 
 // TestRecordedRows reads a recorded listing: each job once, with its outcome.
@@ -246,7 +265,11 @@ func TestRecordedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &tracker{Cluster: "c"}
-	events, _ := c.feed(rowsOf(string(text)), nil, time.Unix(1<<31, 0))
+	rows, faults := rowsIn(string(text), 0)
+	if len(faults) > 0 {
+		t.Error(faults)
+	}
+	events, _ := c.feed(rows, nil, time.Unix(1<<31, 0))
 	counts := map[pb.Event_Kind]int{}
 	ids := map[string]bool{}
 	for _, e := range events {
@@ -260,19 +283,76 @@ func TestRecordedRows(t *testing.T) {
 	if want := "map[SUBMITTED:25 STARTED:25 PREEMPTED:1 FINISHED:25]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if again, _ := c.feed(rowsOf(string(text)), nil, time.Unix(1<<31, 0)); len(again) > 0 {
+	if again, _ := c.feed(rows, nil, time.Unix(1<<31, 0)); len(again) > 0 {
 		t.Errorf("%d events again", len(again))
 	}
 }
 
-func TestExpand(t *testing.T) {
-	for list, want := range map[string]string{"g[1,3-5],h1": "g1 g3 g4 g5 h1", "a[08-10]b[1-2]": "a08b1 a08b2 a09b1 a09b2 a10b1 a10b2",
-		"x": "x", "g[1-7:3]": "g1 g4 g7"} {
-		if got := strings.Join(expand(list), " "); got != want {
-			t.Errorf("%s is %s, want %s", list, got, want)
+// TestParts: jobs on MIG instances, shares by MPS and shards are as wide as in a trace, and have no placement on whole
+// GPUs; their service counts their part of a GPU.
+func TestParts(t *testing.T) {
+	const line = "%d|%[1]d|job|u|a|p|q|RUNNING|100|100|110|Unknown|0|10||cpu=1,%s|1|g1|%[1]d|00:00:00\n"
+	text := columnsHead
+	for i, tres := range []string{"gres/gpu=2,gres/gpu:1g.10gb=2", "gres/mps=30", "gres/shard=4", "gres/gpu=2"} {
+		text += fmt.Sprintf(line, i+1, tres)
+	}
+	rows, faults := rowsIn(text, 8)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	c := &tracker{Cluster: "c"}
+	c.feed(rows, nil, time.Unix(120, 0))
+	state, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = &tracker{}
+	if err := json.Unmarshal(state, c); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range c.snapshot(time.Unix(120, 0)).Snapshot.Jobs {
+		got = append(got, fmt.Sprint(a.Job.MilliGpus, " ", a.AttainedService.AsDuration(), " ", len(a.Placement)))
+	}
+	same(t, got, "286 2.86s 0", "300 3s 0", "500 5s 0", "2000 20s 1")
+	if rows, faults = rowsIn(text, 0); len(rows) != 3 || len(faults) != 1 ||
+		!strings.Contains(faults[0].Error(), "job 3: AllocTRES has shards of GPUs, and nodes do not") {
+		t.Errorf("%d rows, %v", len(rows), faults)
+	}
+	// Notes with whole numbers of GPUs are read.
+	var d description
+	if err := json.Unmarshal([]byte(`{"GPUs": 8, "Nodes": 1}`), &d); err != nil || d.GPUs != 8000 {
+		t.Errorf("%v: %+v", err, d)
+	}
+}
+
+// TestShardsPerGPU: nodes say how many shards a GPU has, if all that have some have the same number.
+func TestShardsPerGPU(t *testing.T) {
+	for gres, want := range map[[2]string]int{{"gpu:8", "gpu:4"}: 0, {"gpu:2,shard:16", "gpu:a100:4,shard:a100:32"}: 8,
+		{"gpu:2,shard:16", "gpu:8"}: 8, {"gpu:2,shard:16", "gpu:2,shard:8"}: 0, {"gpu:2,shard:15", "gpu:1"}: 0} {
+		text := fmt.Sprintf("NodeName=a State=IDLE Gres=%s\nNodeName=b State=IDLE Gres=%s\n", gres[0], gres[1])
+		if nodes, got, err := nodesOf(text); err != nil || got != want || len(nodes) != 2 {
+			t.Errorf("%v: %d, %v, %v; want %d", gres, got, nodes, err, want)
 		}
 	}
-	if got := strings.Join(tasks("15_[1,4-5%2]"), " "); got != "15_1 15_4 15_5" {
+}
+
+// TestManyRows: a week of a busy cluster is read in time that is linear in its rows.
+func TestManyRows(t *testing.T) {
+	rows := make([]row, 200_000)
+	at := time.Unix(1000, 0)
+	for i := range rows {
+		rows[i] = row{key: fmt.Sprint(i % 150_000), db: int64(i), gpus: 1000, submit: at, eligible: at,
+			start: at.Add(1), end: at.Add(time.Duration(i + 2)), state: slurmtext.ParseJobState("COMPLETED")}
+	}
+	c := &tracker{Cluster: "c"}
+	counts := map[pb.Event_Kind]int{}
+	events, _ := c.feed(rows, nil, at.Add(time.Hour))
+	for _, e := range events {
+		counts[e.Kind]++
+	}
+	const want = "map[SUBMITTED:150000 STARTED:150000 PREEMPTED:50000 RESUMED:50000 FINISHED:150000]"
+	if got := fmt.Sprint(counts); got != want {
 		t.Error(got)
 	}
 }

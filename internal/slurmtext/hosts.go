@@ -1,4 +1,3 @@
-// Package slurmtext reads the texts that Slurm's programs print.
 package slurmtext
 
 import (
@@ -7,14 +6,24 @@ import (
 	"strings"
 )
 
-// maxHosts bounds what a host list stands for: the largest clusters have 10,000 nodes.
+// maxHosts bounds the names of a host list: the largest clusters have 10,000 nodes.
 const maxHosts = 20_000
 
-// HostList returns the names that a host list stands for, in its order: names with commas
-// between them, each perhaps with ranges of numbers in brackets, as Slurm writes them
-// (gpu[001-003,7],login1). Numbers keep their leading zeros.
+// HostList returns the names of a host list in its order: names with commas between them, each perhaps with ranges of
+// numbers in brackets, such as gpu[001-003,7],login1 or r[1-2]n[01,03]. Numbers keep their leading zeros. An empty text
+// and "None assigned", which sacct prints while a job waits (as_mysql_job.c), have no names.
+//
+// hostlist_ranged_string_dims in src/common/hostlist.c writes the lists, and _parse_single_range there refuses a stride
+// such as a[1-9:2], which only lists of array tasks have. A list that lacks its closing bracket was cut off and does
+// not name all nodes: it is an error, as in hostlist_create.
 func HostList(text string) ([]string, error) {
 	var out []string
+	if text == "None assigned" {
+		return nil, nil
+	}
+	if strings.ContainsAny(text, " \t\r\n") {
+		return nil, fmt.Errorf("host list %.40q: has a blank", text)
+	}
 	for len(text) > 0 {
 		name, rest, err := cutHost(text)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/lines"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -333,8 +334,8 @@ func (r *csvRow) memory(c foreignColumn) int64 {
 	} else if n, reason := parseDecimal(v, 0); reason == "" && n >= 0 && n <= workload.MaxMemory {
 		return n
 	}
-	n, ok := parseMemory(v)
-	if !ok {
+	n, err := slurmtext.ParseMemory(string(v))
+	if err != nil {
 		r.fault(c.at, "is not a memory such as 62.5G")
 	}
 	return n

@@ -53,7 +53,7 @@ func beginWallClock(in *input, _ func(string) bool) { in.wallClock = !in.hasZero
 func (r *csvRow) datedRun(j *workload.Job, state, submit, start, end, duration, queue int) {
 	var ended bool
 	j.Submit = r.submitClock(submit)
-	j.Status, ended = slurmState(r.value(state))
+	j.Status, ended = r.slurmState(state)
 	from, started := r.wallClock(start)
 	_, hasEnd := r.wallClock(end)
 	switch {

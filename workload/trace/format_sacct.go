@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -75,6 +76,14 @@ type sacctJobs struct {
 	bare bool    // there is no column of names, and so no keys
 	// running counts the tasks that run, by array.
 	running map[string]int
+	// allocated are the resources of jobs with GPUs by the text of AllocTRES: few texts recur.
+	allocated map[string]resources
+}
+
+// resources are those of a job, summed over its nodes.
+type resources struct {
+	gpus              workload.MilliGPU
+	milliCPUs, memory int64
 }
 
 type sacctJob struct {
@@ -109,10 +118,10 @@ type sacctRow struct {
 	submit, start  time.Duration // submission, or eligibility if that is later
 	started, ended bool
 	run            time.Duration
-	tres           tres
+	tres           resources
 	limit          time.Duration
-	leader         []byte // of a heterogeneous job
-	array, task    []byte // JobID of what waits of an array; the array of a task that has started
+	leader         string // of a heterogeneous job
+	array, task    string // JobID of what waits of an array; the array of a task that has started
 	held           bool   // it waits for more than the scheduler
 	offset         int32
 	nodes          string
@@ -132,7 +141,7 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	}
 	var hasEnd, over bool
 	var end time.Duration
-	row.status, over = slurmState(r.value(1))
+	row.status, over = r.slurmState(1)
 	row.asked = r.submitClock(2)
 	row.submit = row.asked
 	if eligible, ok := r.wallClock(6); ok {
@@ -143,12 +152,7 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	row.start, row.started = r.wallClock(3)
 	end, hasEnd = r.wallClock(4)
 	row.ended = over && (hasEnd || !row.started)
-	row.tres = r.tres(5)
-	if row.tres.gpus == 0 {
-		if asked := r.tres(9); asked.gpus > 0 {
-			row.tres = asked
-		}
-	}
+	row.tres = r.tres(5, 9)
 	switch {
 	case !row.started:
 	case !absent(r.value(7)):
@@ -174,22 +178,22 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	if n, reason := parseDecimal(r.value(20), 0); reason == "" && n > 0 && n <= workload.MaxPlaces {
 		row.count = int32(n)
 	}
-	if row.limit = r.timeLimit(14, time.Minute); absent(r.value(14)) {
-		row.limit = r.timeLimit(15, 0)
+	if row.limit = r.timeLimit(14); absent(r.value(14)) {
+		row.limit = r.timeLimit(15)
 	}
 	shown := r.value(16)
 	if len(shown) == 0 {
 		shown = row.id
 	}
-	if leader, offset, ok := bytes.Cut(shown, []byte{'+'}); ok {
-		if n, bad := parseDecimal(offset, 0); bad == "" && n >= 0 && n < 1<<20 {
-			row.leader, row.offset = leader, int32(n)
+	if bytes.ContainsAny(shown, "+_") {
+		switch id := slurmtext.ParseJobID(string(shown)); {
+		case id.Component >= 0:
+			row.leader, row.offset = r.in.text([]byte(id.Job)), int32(id.Component)
+		case id.Array && row.started:
+			row.task = r.in.text([]byte(id.Job))
+		case id.Array:
+			row.array = r.in.text(shown)
 		}
-	}
-	if array, _, ok := bytes.Cut(shown, []byte{'_'}); ok && row.started {
-		row.task = array
-	} else if ok {
-		row.array = shown
 	}
 	return row, r.ok()
 }
@@ -212,7 +216,7 @@ func foldSacct(r *csvRow) {
 	if k < 0 {
 		k = int32(s.jobs.len())
 		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit},
-			name: row.name, asked: row.asked, leader: in.text(row.leader), offset: row.offset,
+			name: row.name, asked: row.asked, leader: row.leader, offset: row.offset,
 			file: in.file, line: int32(in.line), before: -1, latest: row.submit}
 		if number < 0 {
 			s.at.add(j.ID, hash)
@@ -240,7 +244,7 @@ func foldSacct(r *csvRow) {
 		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
 		j.Partition, j.TimeLimit, j.Nodes = row.partition, row.limit, cmp.Or(row.nodes, j.Nodes)
 		j.QOS, j.Account = row.qos, row.accounted
-		j.held, j.array, j.task = row.held, in.text(row.array), in.text(row.task)
+		j.held, j.array, j.task = row.held, row.array, row.task
 		if row.count > 0 {
 			j.NodeCount = row.count
 		}
@@ -252,31 +256,46 @@ func foldSacct(r *csvRow) {
 	}
 }
 
-func (j *sacctJob) ask(t *tres) { j.GPUs, j.MilliCPUs, j.Memory = t.gpus, t.milliCPUs, t.memory }
+func (j *sacctJob) ask(t *resources) { j.GPUs, j.MilliCPUs, j.Memory = t.gpus, t.milliCPUs, t.memory }
 
-const notLimit = "is not a time limit such as 2-00:00:00, minutes or UNLIMITED"
-
-// timeLimit reads minutes or, where unit is 0, [days-]hours:minutes:seconds.
-// UNLIMITED, Partition_Limit and more than ten years are none.
-func (r *csvRow) timeLimit(i int, unit time.Duration) time.Duration {
-	v := r.value(i)
-	switch string(v) {
-	case "UNLIMITED", "Partition_Limit", "INVALID":
-		return 0
+// tres reads AllocTRES or, for a job that has no GPU there, ReqTRES.
+func (r *csvRow) tres(alloc, requested int) resources {
+	s := r.in.state.(*sacctJobs)
+	if known, ok := s.allocated[string(r.value(alloc))]; ok {
+		return known
 	}
+	t, column, err := slurmtext.JobTRES(string(r.value(alloc)), string(r.value(requested)))
+	var gpus slurmtext.Share
+	if err == nil {
+		gpus, err = t.Share(r.in.opts.Shards)
+	}
+	at := alloc
+	if column == "ReqTRES" {
+		at = requested
+	}
+	if err != nil {
+		r.fault(at, err.Error())
+		return resources{}
+	}
+	out := resources{workload.MilliGPU(gpus.NearestMilli()), t.MilliCPUs, t.Memory}
+	if at == alloc && out.gpus > 0 {
+		if s.allocated == nil {
+			s.allocated = map[string]resources{}
+		}
+		s.allocated[string(r.value(alloc))] = out
+	}
+	return out
+}
+
+// timeLimit reads a time limit, 0 if it is none.
+func (r *csvRow) timeLimit(i int) time.Duration {
+	v := r.value(i)
 	if absent(v) {
 		return 0
 	}
-	minutes, reason := parseDecimal(v, 0)
-	limit := time.Duration(min(minutes, int64(workload.MaxDuration/time.Minute)+1)) * time.Minute
-	if reason != "" && unit == 0 {
-		limit, reason = parseElapsed(v)
-	}
-	if reason != "" || limit < 0 {
-		r.fault(i, notLimit)
-	}
-	if limit > workload.MaxDuration {
-		return 0
+	limit, err := slurmtext.ParseLimit(string(v))
+	if err != nil {
+		r.fault(i, err.Error())
 	}
 	return limit
 }
@@ -376,11 +395,8 @@ func (j *sacctJob) shareNodes() {
 	j.Requested = j.Request.Shared()
 }
 
-// maxTasks bounds what the rest of an array expands to, maxIndex is Slurm's own bound (MaxArraySize).
-const (
-	maxTasks = 100_000
-	maxIndex = 4_000_001
-)
+// maxTasks bounds the jobs that the rest of an array expands to.
+const maxTasks = 100_000
 
 // Why tasks of an array that waits are no jobs.
 const (
@@ -389,16 +405,15 @@ const (
 	cutOff    = "its array's list of tasks is cut off: set SLURM_BITSTR_LEN=0 for sacct"
 )
 
-// tasks are the jobs that wait of an array, such as 15_[3-9%2]: those that its throttle, of two at a time here, lets
-// start beside the ones that run; rest counts the others. Of a job that is no array it is the job.
+// tasks are the jobs that wait of an array: those that its throttle lets start beside the ones that run; rest counts
+// the others. Of a job that is no array it is the job.
 func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount) {
-	array, list, ok := strings.Cut(j.array, "_[")
-	if !ok {
+	if !strings.Contains(j.array, "[") {
 		return []workload.Job{j.Job}, nil
 	}
-	list, throttle, _ := strings.Cut(strings.TrimSuffix(list, "]"), "%")
+	id := slurmtext.ParseJobID(j.array)
 	most, reason := maxTasks, oneTooFar
-	if n, err := strconv.Atoi(throttle); err == nil && n > 0 {
+	if n := id.Tasks.Throttle; n > 0 {
 		if s.running == nil {
 			s.running = map[string]int{}
 			for i := range s.jobs.len() {
@@ -407,40 +422,23 @@ func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount
 				}
 			}
 		}
-		if n -= s.running[array]; n < most {
+		if n -= s.running[id.Job]; n < most {
 			most, reason = max(0, n), throttled
 		}
 	}
-	waiting, cut := 0, 0
-	next := 0 // the list is in order
-	for part := range strings.SplitSeq(list, ",") {
-		part, step, _ := strings.Cut(part, ":")
-		low, high, ranged := strings.Cut(part, "-")
-		if !ranged {
-			high = low
+	for n := range id.Tasks.All() {
+		if len(tasks) == most {
+			break
 		}
-		a, err1 := strconv.Atoi(low)
-		b, err2 := strconv.Atoi(high)
-		by, err3 := strconv.Atoi(cmp.Or(step, "1"))
-		if err1 != nil || err2 != nil || err3 != nil || by < 1 || max(b, by) > maxIndex {
-			cut = 1 // as 1,3,... is: it does not say how many
-			continue
-		}
-		for n := max(a, next); n <= b; n += by {
-			if len(tasks) == most {
-				waiting += (b-n)/by + 1
-				next = b + 1
-				break
-			}
-			task := j.Job
-			task.ID = j.ID + "_" + strconv.Itoa(n)
-			tasks, next = append(tasks, task), n+1
-		}
+		task := j.Job
+		task.ID = j.ID + "_" + strconv.Itoa(n)
+		tasks = append(tasks, task)
 	}
-	for _, r := range []ReasonCount{{reason, waiting}, {cutOff, cut}} {
-		if r.Jobs > 0 {
-			rest = append(rest, r)
-		}
+	if waiting := id.Tasks.Len() - len(tasks); waiting > 0 {
+		rest = append(rest, ReasonCount{reason, waiting})
+	}
+	if id.Tasks.Cut {
+		rest = append(rest, ReasonCount{cutOff, 1}) // it does not say how many
 	}
 	return tasks, rest
 }
@@ -516,53 +514,23 @@ func (j *sacctJob) join(c *sacctJob) {
 	}
 }
 
-// slurmState maps the state of a Slurm job, as sacct and the traces of Slurm
-// clusters write it, to a status. What follows the first word, such as "by 1000",
-// is left out. A state that is not known is that of a job that has ended, its
-// status unknown.
-func slurmState(b []byte) (status workload.Status, ended bool) {
-	if i := bytes.IndexByte(b, ' '); i > 0 {
-		b = b[:i]
-	}
-	b = bytes.TrimRight(b, "+") // cut off by a narrow column
-	switch string(b) {
-	case "COMPLETED":
-		return workload.Completed, true
-	case "CANCELLED", "PREEMPTED", "REVOKED":
-		return workload.Cancelled, true
-	case "TIMEOUT":
-		return workload.TimedOut, true
-	case "FAILED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "LAUNCH_FAILED":
-		return workload.Failed, true
-	case "OUT_OF_MEMORY", "OUT_OF_ME":
-		return workload.OutOfMemory, true
-	case "PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESIZING",
-		"CONFIGURING", "COMPLETING",
-		"STOPPED", "SIGNALING", "STAGE_OUT", "RESV_DEL_HOLD", "POWER_UP_NODE", "RECONFIG_FAIL", "UPDATE_DB":
-		return workload.Unknown, false
-	}
-	return workload.Unknown, true
+// statusOf are the statuses of outcomes.
+var statusOf = [...]workload.Status{slurmtext.Completed: workload.Completed, slurmtext.Cancelled: workload.Cancelled,
+	slurmtext.Failed: workload.Failed, slurmtext.TimedOut: workload.TimedOut,
+	slurmtext.OutOfMemory: workload.OutOfMemory}
+
+// slurmState reads a state, as sacct and the traces of Slurm clusters write it. A state that is not known is that of a
+// job that has ended, its status unknown.
+func (r *csvRow) slurmState(i int) (status workload.Status, ended bool) {
+	state := slurmtext.ParseJobState(string(r.value(i)))
+	return statusOf[state.Outcome], state.Ended
 }
 
 // parseElapsed reads [days-]hours:minutes:seconds.
 func parseElapsed(b []byte) (time.Duration, string) {
-	const reason = "is not a span such as 1-02:03:04"
-	var days int64
-	if i := bytes.IndexByte(b, '-'); i >= 0 {
-		n, bad := parseDecimal(b[:i], 0)
-		if bad != "" || n < 0 || n > 100_000 {
-			return 0, reason
-		}
-		days, b = n, b[i+1:]
+	d, err := slurmtext.ParseElapsed(string(b))
+	if err != nil {
+		return 0, err.Error()
 	}
-	if len(b) < 8 || b[len(b)-3] != ':' || b[len(b)-6] != ':' {
-		return 0, reason
-	}
-	hours, bad := parseDecimal(b[:len(b)-6], 0)
-	minutes, ok1 := two(b[len(b)-5:])
-	seconds, ok2 := two(b[len(b)-2:])
-	if bad != "" || hours < 0 || hours > 1_000_000 || !ok1 || !ok2 {
-		return 0, reason
-	}
-	return time.Duration(((24*days+hours)*60+int64(minutes))*60+int64(seconds)) * time.Second, ""
+	return d, ""
 }

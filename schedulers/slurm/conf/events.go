@@ -76,11 +76,13 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 		if rows++; rows > maxEvents {
 			return fmt.Errorf("events.txt:%d: is more than a million events", line)
 		}
-		kind := eventKind(f[state])
-		if kind == workload.NodeUp {
+		o := out{kind: workload.NodeDown}
+		switch slurmtext.ParseNodeState(f[state]) {
+		case slurmtext.Up:
 			continue
+		case slurmtext.Draining:
+			o.kind = workload.NodeDrained
 		}
-		o := out{kind: kind}
 		var err error
 		if o.from, err = eventTime(f[start], zone); err != nil {
 			return fmt.Errorf("events.txt:%d: TimeStart: %w", line, err)
@@ -150,20 +152,6 @@ func changes(node string, outs []out) []workload.Event {
 		}
 	}
 	return events
-}
-
-// eventKind is what a state such as DRAIN* or DOWN+DRAIN means: no job runs, or none starts.
-func eventKind(state string) workload.EventKind {
-	state = strings.ToUpper(state)
-	for _, s := range []string{"DOWN", "FAIL", "ERROR", "FUTURE", "UNKNOWN", "NOT_RESPONDING"} {
-		if strings.Contains(state, s) {
-			return workload.NodeDown
-		}
-	}
-	if strings.Contains(state, "DRAIN") || strings.Contains(state, "MAINT") {
-		return workload.NodeDrained
-	}
-	return workload.NodeUp
 }
 
 // eventTime reads seconds since 1970 or a time of the zone.

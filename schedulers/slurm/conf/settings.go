@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/space"
 )
@@ -191,7 +192,7 @@ func (s Setting) parse(text string) (space.Value, error) {
 		return space.Value{}, fmt.Errorf("%s: %q is neither YES nor NO", s.ID, text)
 	case Span:
 		var d time.Duration
-		d, err = ParseSpan(text)
+		d, err = slurmtext.ParseSpan(text)
 		v, what = d.Seconds(), "time, such as 1-00:00:00 or a number of minutes"
 	default:
 		var n int64
@@ -215,36 +216,4 @@ func (s Setting) parse(text string) (space.Value, error) {
 func spanText(d time.Duration) string {
 	n := int64(d / time.Second)
 	return fmt.Sprintf("%d-%02d:%02d:%02d", n/86400, n/3600%24, n/60%60, n%60)
-}
-
-// ParseSpan reads a time as slurm.conf has it: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-// days-hours:minutes or days-hours:minutes:seconds.
-func ParseSpan(text string) (time.Duration, error) {
-	days, rest, withDays := strings.Cut(text, "-")
-	if !withDays {
-		days, rest = "0", text
-	}
-	fields := strings.Split(rest, ":")
-	units := [][]time.Duration{{time.Minute}, {time.Minute, time.Second}, {time.Hour, time.Minute, time.Second}}
-	if withDays {
-		units = [][]time.Duration{{time.Hour}, {time.Hour, time.Minute}, {time.Hour, time.Minute, time.Second}}
-	}
-	if len(fields) > len(units) {
-		return 0, strconv.ErrSyntax
-	}
-	n, err := strconv.ParseUint(days, 10, 31)
-	sum := float64(n) * 86400
-	for i, f := range fields {
-		if err == nil {
-			n, err = strconv.ParseUint(f, 10, 31)
-			sum += float64(n) * units[len(fields)-1][i].Seconds()
-		}
-	}
-	if err == nil && sum > 100*365*86400 {
-		err = strconv.ErrRange
-	}
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(sum) * time.Second, nil
 }

@@ -1,7 +1,6 @@
 package conf
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -72,11 +71,15 @@ func Tuned() []string {
 // Tuned are the parameters that can be tuned here: the priorities of QOS that are set, and those of package slurm,
 // without the weight of GPUs where accounting does not count them, as slurmctld ends over it.
 func (c *Config) Tuned() []string {
-	counted := c.Get("AccountingStorageTRES")
-	lacks := counted != "" && !slices.ContainsFunc(strings.Split(counted, ","),
-		func(t string) bool { return strings.EqualFold(t, "gres/gpu") })
+	lacks := c.Get("AccountingStorageTRES") != "" && !c.counts("gres/gpu")
 	return append(c.QOS(),
 		slices.DeleteFunc(Tuned(), func(id string) bool { return lacks && strings.HasPrefix(id, WeightTRES) })...)
+}
+
+// counts reports whether accounting counts a resource.
+func (c *Config) counts(tres string) bool {
+	return slices.ContainsFunc(strings.Split(c.Get("AccountingStorageTRES"), ","),
+		func(t string) bool { return strings.EqualFold(t, tres) })
 }
 
 // Site reads what the commands printed. Errors name the file.
@@ -307,77 +310,14 @@ func schedules(key string) bool {
 			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// records reads what scontrol shows: records that begin with a key in the first column, the fields of which have
-// blanks between. A value may have blanks, too.
-func readRecords(text []byte, first string) []Record {
-	var out []Record
-	last := ""
-	for l := range bytes.Lines(text) {
-		for i, field := range strings.Fields(string(l)) {
-			key, value, ok := strings.Cut(field, "=")
-			key = strings.ToLower(key)
-			switch {
-			case ok && i == 0 && key == first:
-				out = append(out, Record{})
-			case len(out) == 0:
-				continue
-			case !ok:
-				out[len(out)-1][last] += " " + field
-				continue
-			}
-			if value == null {
-				value = ""
-			}
-			out[len(out)-1][key], last = value, key
-		}
-	}
-	return out
-}
-
-// readTable reads a table with bars between the columns. Columns are by name in lower case.
-func readTable(file string, text []byte, required ...string) ([]Record, error) {
-	var header []string
-	var out []Record
-	number := 0
-	for l := range bytes.Lines(text) {
-		number++
-		fields := strings.Split(strings.TrimRight(string(l), "\r\n"), "|")
-		if header == nil {
-			for _, name := range fields {
-				header = append(header, strings.ToLower(strings.ReplaceAll(name, " ", "")))
-			}
-			for _, name := range required {
-				if !slices.Contains(header, name) {
-					return nil, fmt.Errorf("%s:1: there is no column %s: print it with sacctmgr -P", file, name)
-				}
-			}
-			continue
-		}
-		if len(fields) != len(header) {
-			return nil, fmt.Errorf("%s:%d: has %d columns, and the first line %d", file, number, len(fields),
-				len(header))
-		}
-		r := Record{}
-		for i, name := range header {
-			r[name] = fields[i]
-		}
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-// minutes reads a time limit; UNLIMITED, INFINITE and NONE are none.
+// minutes reads a time limit in whole minutes, 0 if it is none.
 func minutes(text string) (int64, error) {
-	switch strings.ToUpper(text) {
-	case "", "UNLIMITED", "INFINITE", "NONE", "N/A":
-		return 0, nil
-	}
-	d, err := ParseSpan(text)
+	d, err := slurmtext.ParseLimit(text)
 	return int64(math.Ceil(d.Minutes())), err
 }
 
 func (s *Site) partitions(text []byte) error {
-	for _, r := range readRecords(text, "partitionname") {
+	for _, r := range slurmtext.Records(string(text), "partitionname") {
 		p := workload.Partition{Name: r["partitionname"]}
 		fail := func(key string, err error) error {
 			return fmt.Errorf("partitions.txt: partition %s: %s: %q: %w", p.Name, key, r[key], err)
@@ -431,21 +371,31 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	at := map[key]int{}
 	var names [][]string // by group
 	bare, down := 0, 0
-	for _, r := range readRecords(text, "nodename") {
+	var uncounted []string // types of MIG instances that accounting does not count
+	for _, r := range slurmtext.Records(string(text), "nodename") {
 		name := r["nodename"]
-		k := key{partitions: r["partitions"]}
-		if k.model, k.gpus, err = gpusOf(r["gres"]); err != nil {
-			return nil, fmt.Errorf("nodes.txt: node %s: Gres: %w", name, err)
-		}
-		state := strings.ToUpper(r["state"])
-		switch {
-		case strings.Contains(state, "FUTURE"):
+		state := slurmtext.ParseNodeState(r["state"])
+		if state == slurmtext.Future {
 			continue
+		}
+		gpus, err := slurmtext.ParseNodeGPUs(r["gres"])
+		k := key{model: gpus.Model, partitions: r["partitions"], gpus: gpus.GPUs.NearestGPUs()}
+		if err == nil && k.gpus > workload.MaxGPUsPerNode {
+			err = fmt.Errorf("%d GPUs are more than %d", k.gpus, workload.MaxGPUsPerNode)
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("nodes.txt: node %s: Gres: %w", name, err)
 		case k.gpus == 0:
 			bare++
 			continue
-		case strings.Contains(state, "DOWN") || strings.Contains(state, "DRAIN"):
+		case state != slurmtext.Up:
 			down++
+		}
+		for _, profile := range gpus.MIG {
+			if !s.Config.counts("gres/gpu:" + profile) {
+				uncounted = append(uncounted, "gres/gpu:"+profile)
+			}
 		}
 		if k.cpus, err = strconv.Atoi(r["cputot"]); err != nil {
 			return nil, fmt.Errorf("nodes.txt: node %s: CPUTot: %w", name, err)
@@ -476,6 +426,10 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 		s.note("%d nodes are down or drained now: they are counted, and out in the times of %s", down,
 			EventCommand.File)
 	}
+	if slices.Sort(uncounted); len(uncounted) > 0 {
+		s.note("jobs on MIG instances are recorded as jobs of whole GPUs: add %s to AccountingStorageTRES in slurm.conf, "+
+			"and restart slurmctld and slurmdbd", strings.Join(slices.Compact(uncounted), ","))
+	}
 	n := 0
 	number = map[string]int{}
 	for _, group := range names {
@@ -487,48 +441,10 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	return number, nil
 }
 
-// gpusOf reads Gres, such as gpu:a100:8(S:0-1),shard:32. Without one type there is no model. MIG instances count as the
-// GPUs that their slices make, as they do in jobs.
-func gpusOf(text string) (model string, gpus int, err error) {
-	const whole = 28 // a seventh and a quarter of it are whole
-	slices := int64(0)
-	for item := range strings.SplitSeq(text, ",") {
-		item, _, _ = strings.Cut(item, "(")
-		fields := strings.Split(item, ":")
-		if fields[0] != "gpu" {
-			continue
-		}
-		n, err := strconv.Atoi(fields[len(fields)-1])
-		switch {
-		case len(fields) == 1:
-			n = 1
-		case err != nil || n < 0 || n > workload.MaxGPUsPerNode:
-			return "", 0, fmt.Errorf("%q is not a number of GPUs such as gpu:8 or gpu:a100:8", item)
-		}
-		of := ""
-		if len(fields) == 3 {
-			of = fields[1]
-		}
-		if mig, parts := slurmtext.MIGSlices([]byte(of)); mig > 0 {
-			slices += int64(n) * mig * whole / parts
-			continue
-		}
-		if gpus > 0 && of != model {
-			of = ""
-		}
-		model, gpus = of, gpus+n
-	}
-	if slices > 0 {
-		gpus, model = gpus+int((slices+whole/2)/whole), ""
-		gpus = max(gpus, 1)
-	}
-	return model, gpus, nil
-}
-
 func (s *Site) qos(text []byte) error {
-	rows, err := readTable("qos.txt", text, "name", "priority")
+	rows, err := slurmtext.Table(string(text), "name", "priority")
 	if err != nil {
-		return err
+		return fmt.Errorf("qos.txt:%w", err)
 	}
 	for _, r := range rows {
 		q := workload.QOS{Name: r["name"]}
@@ -547,9 +463,9 @@ func (s *Site) qos(text []byte) error {
 
 // accounts reads associations. The account root is the root of accounts.
 func (s *Site) accounts(text []byte) error {
-	rows, err := readTable("assoc.txt", text, "cluster", "account", "user", "share")
+	rows, err := slurmtext.Table(string(text), "cluster", "account", "user", "share")
 	if err != nil {
-		return err
+		return fmt.Errorf("assoc.txt:%w", err)
 	}
 	parents := 0
 	name := func(account string) string {

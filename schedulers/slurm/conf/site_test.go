@@ -114,6 +114,25 @@ func TestGres(t *testing.T) {
 	}
 }
 
+// TestUncountedMIG: instances whose profile accounting does not count are noted, each type once.
+func TestUncountedMIG(t *testing.T) {
+	for counted, want := range map[string]bool{"gres/gpu": true, "gres/gpu,GRES/gpu:1g.10gb": false} {
+		s := shown(t)
+		s.Config = append([]byte("AccountingStorageTRES = "+counted+"\n"), s.Config...)
+		s.Config = []byte(strings.Replace(string(s.Config), "\nAccountingStorageTRES ", "\nElse ", 1))
+		s.Nodes = []byte("NodeName=a Gres=gpu:1g.10gb:7 CPUTot=1 RealMemory=1 State=IDLE\n" +
+			"NodeName=b Gres=gpu:1g.10gb:14 CPUTot=1 RealMemory=1 State=IDLE\n")
+		site, err := s.Site()
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(site.Notes, "\n")
+		if got := strings.Contains(notes, "add gres/gpu:1g.10gb to AccountingStorageTRES"); got != want {
+			t.Errorf("%s: %v\n%s", counted, got, notes)
+		}
+	}
+}
+
 // TestOverTimeLimit: that of slurm.conf is the site's; that of a partition, and a CompleteWait, are named.
 func TestOverTimeLimit(t *testing.T) {
 	s := shown(t)

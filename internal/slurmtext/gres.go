@@ -1,0 +1,134 @@
+package slurmtext
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Gres is a generic resource of a node, such as gpu:a100:8(S:0-1).
+type Gres struct {
+	Name, Type string // the type is empty if it has none
+	Count      int64
+	// Indexes are the numbers of the devices in use, of a list such as (IDX:0-1,3); nil if there is none.
+	Indexes []int
+}
+
+// maxCount bounds the units of a generic resource: some count bytes.
+const maxCount = 1 << 50
+
+// ParseGres reads the Gres and GresUsed of a node. gres_node_config_pack and gres_get_node_used in
+// src/interfaces/gres.c (src/common/gres.c up to 22.05) write them; a count may have a suffix of K, M, G, T or P there,
+// in powers of 1024, and sockets or indexes in parentheses behind it. (null) is none.
+func ParseGres(text string) ([]Gres, error) {
+	var out []Gres
+	for text != "" && text != null {
+		item, rest := text, ""
+		for i, depth := 0, 0; i < len(text) && rest == ""; i++ {
+			switch c := text[i]; {
+			case c == '(':
+				depth++
+			case c == ')':
+				depth--
+			case c == ',' && depth == 0:
+				item, rest = text[:i], text[i+1:]
+			}
+		}
+		g, err := parseGres(item)
+		if err != nil {
+			return nil, err
+		}
+		out, text = append(out, g), rest
+	}
+	return out, nil
+}
+
+// null is Slurm's text for nothing.
+const null = "(null)"
+
+func parseGres(item string) (g Gres, err error) {
+	fail := func() (Gres, error) {
+		return Gres{}, fmt.Errorf("%q is not a generic resource such as gpu:8 or gpu:a100:8(S:0-1)", item)
+	}
+	text, list, listed := strings.Cut(strings.Replace(item, null, "", 1), "(")
+	list, closed := strings.CutSuffix(list, ")")
+	if listed && !closed {
+		return fail()
+	}
+	if indexes, are := strings.CutPrefix(list, "IDX:"); are && indexes != "N/A" {
+		ranges, cut := parseRanges(indexes)
+		if cut {
+			return fail()
+		}
+		g.Indexes = slices.Collect(ranges.all())
+	}
+	fields := strings.Split(strings.Replace(text, ":no_consume", "", 1), ":")
+	if g.Name = fields[0]; g.Name == "" || len(fields) > 3 {
+		return fail()
+	}
+	if len(fields) == 3 {
+		g.Type = fields[1]
+	}
+	if g.Count = 1; len(fields) > 1 {
+		number, shift := fields[len(fields)-1], 0
+		if at := strings.IndexByte("KMGTP", last(number)); at >= 0 {
+			number, shift = number[:len(number)-1], 10*(at+1)
+		}
+		g.Count, err = strconv.ParseInt(number, 10, 64)
+		if err != nil || g.Count < 0 || g.Count > maxCount>>shift {
+			return fail()
+		}
+		g.Count <<= shift
+	}
+	return g, nil
+}
+
+// last returns the last byte of a text, 0 if it is empty.
+func last(text string) byte {
+	if text == "" {
+		return 0
+	}
+	return text[len(text)-1]
+}
+
+// NodeGPUs are the GPUs of a node.
+type NodeGPUs struct {
+	GPUs Share
+	// Model is the type of all the GPUs; empty if they have several, none, or MIG instances.
+	Model string
+	// MIG are the types with a profile of MIG.
+	MIG []string
+	// Shards are the units of gres/shard that the GPUs are divided into.
+	Shards int64
+}
+
+// ParseNodeGPUs reads the GPUs of a node from its Gres. MPS and shards are parts of GPUs that are listed besides.
+func ParseNodeGPUs(text string) (n NodeGPUs, err error) {
+	items, err := ParseGres(text)
+	whole := false
+	for _, g := range items {
+		switch g.Name {
+		case "shard":
+			n.Shards += g.Count
+		case "gpu":
+			if g.Count > maxGPUs {
+				return NodeGPUs{}, ErrTooWide
+			}
+			share, mig := gpusOf(g.Count, g.Type)
+			n.GPUs = n.GPUs.Plus(share)
+			switch {
+			case mig:
+				n.MIG = append(n.MIG, g.Type)
+			case whole && g.Type != n.Model:
+				n.Model = ""
+			default:
+				n.Model, whole = g.Type, true
+			}
+		}
+	}
+	if n.MIG != nil {
+		n.Model = ""
+	}
+	return n, err
+}
