@@ -26,10 +26,11 @@ func visitCommands(cmd *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// commandLines are the calls of autosched in a text, as words: lines of code
+// commandLines are the calls of a program in a text, as words: lines of code
 // that begin with its name, or have it behind a pipe, && or "do". Comments and
 // redirections are left out.
-func commandLines(text string) [][]string {
+func commandLines(program, text string) [][]string {
+	callLine := regexp.MustCompile(`^\s*(?:bin/|"\$)?` + program + `"? ([a-z-].*)`)
 	var out [][]string
 	text = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text, " ")
 	for line := range strings.SplitSeq(text, "\n") {
@@ -45,8 +46,6 @@ func commandLines(text string) [][]string {
 	}
 	return out
 }
-
-var callLine = regexp.MustCompile(`^\s*(?:bin/|"\$)?autosched"? ([a-z-].*)`)
 
 // shellWords splits at blanks outside quotes.
 func shellWords(text string) []string {
@@ -66,7 +65,7 @@ func understood(args []string) string {
 	return refusal(newRootCmd(), args)
 }
 
-var usedTree = sync.OnceValue(newRootCmd)
+var usedTree = sync.OnceValue(func() *cobra.Command { return newRootCmd() })
 
 func refusal(root *cobra.Command, args []string) string {
 	cmd, rest, err := root.Find(args)
@@ -96,7 +95,7 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 	}
 	seen := 0
 	check := func(where, text string) {
-		for _, args := range commandLines(text) {
+		for _, args := range commandLines("autosched", text) {
 			for i, a := range args {
 				if a == "$proposal" { // a number, where it is run
 					args[i] = "1"
@@ -131,9 +130,8 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 // documents are the files that tell people what to type.
 func documents(t *testing.T) []string {
 	t.Helper()
-	root := filepath.Join("..", "..")
 	var out []string
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(testshared.Root(t), func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -209,7 +207,7 @@ func TestExamplesRun(t *testing.T) {
 		}) || strings.Contains(cmd.CommandPath(), "completion") {
 			return
 		}
-		for _, args := range commandLines(cmd.Example) {
+		for _, args := range commandLines("autosched", cmd.Example) {
 			line := strings.Join(args, " ")
 			if missing.MatchString(line+" ") || slices.Contains(args, "-") {
 				continue

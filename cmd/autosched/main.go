@@ -3,11 +3,7 @@
 package main
 
 import (
-	"context"
 	"maps"
-	"os"
-	"os/signal"
-	"syscall"
 	_ "time/tzdata" // zones on machines without a database of them
 
 	"github.com/spf13/cobra"
@@ -16,13 +12,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it waits for
-	code := run(ctx, newRootCmd(), os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { runMain(newRootCmd) }
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
 workload expected next: it forecasts futures from job events, simulates candidate

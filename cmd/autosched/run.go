@@ -5,10 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
+
+// runMain is a program with a root command: it runs the command line of the process until a signal comes, and ends it.
+func runMain(root func() *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process, whatever it waits for
+	code := run(ctx, root(), os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
 
 // run executes a command line of a program and returns the exit code: 0 for success, 1 for
 // failure, 2 for a usage error.

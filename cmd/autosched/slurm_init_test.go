@@ -9,7 +9,15 @@ import (
 )
 
 // listings is a folder with what Slurm's commands printed.
-const listings = "../../schedulers/slurm/conf/testdata"
+var listings = func() string {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, none := os.Stat(filepath.Join(dir, "go.mod")); none == nil {
+			break
+		}
+	}
+	return filepath.Join(dir, "schedulers", "slurm", "conf", "testdata")
+}()
 
 func TestSlurmInit(t *testing.T) {
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ func TestStudiesPage(t *testing.T) {
 	}
 	_, rest, _ = strings.Cut(rest, "running:\n\n")
 	story, _, _ := strings.Cut(rest, "\n\n")
-	lines := commandLines(story)
+	lines := commandLines("autosched", story)
 	if len(lines) != 10 {
 		t.Fatalf("%d commands", len(lines))
 	}
