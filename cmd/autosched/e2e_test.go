@@ -21,7 +21,7 @@ import (
 // process.
 func TestMain(m *testing.M) {
 	if os.Getenv("AUTOSCHED_TEST_MAIN") == "1" {
-		main()
+		runMain(newRootCmd)
 		return
 	}
 	if dir := os.Getenv(killDir); dir != "" {
