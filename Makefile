@@ -44,6 +44,10 @@ help: ## Show this list.
 build: ## Build bin/autosched.
 	$(GO) build -trimpath -o bin/autosched ./cmd/autosched
 
+.PHONY: lab
+lab: ## Build bin/autosched-lab, which runs experiments.
+	$(GO) build -trimpath -o bin/autosched-lab ./lab/cmd/autosched-lab
+
 # Where releases go, for what, and which version they say they are.
 RELEASE_DIR   ?= out/release
 RELEASE_ARCHS ?= amd64 arm64
@@ -55,7 +59,7 @@ release: ## Build the release for Linux, with its checksums, into out/release.
 	@rm -rf $(RELEASE_DIR) && mkdir -p $(RELEASE_DIR)
 	@for arch in $(RELEASE_ARCHS); do \
 		echo "$(RELEASE_DIR)/autosched-linux-$$arch $(VERSION)"; \
-		GOOS=linux GOARCH=$$arch GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' \
+		GOOS=linux GOARCH=$$arch GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -ldflags '-s -w -X github.com/autosched/autosched/internal/cli.release=$(VERSION)' \
 			-o $(RELEASE_DIR)/autosched-linux-$$arch ./cmd/autosched || exit 1; \
 	done
 	@cd $(RELEASE_DIR) && sha256sum autosched-linux-* >SHA256SUMS
@@ -92,7 +96,7 @@ reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
 		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
-		./service/store ./cmd/autosched
+		./service/store ./cmd/autosched/...
 
 .PHONY: bench
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.
@@ -105,11 +109,11 @@ DECISIONS_OUT   ?= out/decisions.jsonl
 DECISIONS_FLAGS ?=
 
 .PHONY: decisions
-decisions: build ## Compare tuning methods over windows, schedulers and seeds (hours; resumes).
+decisions: lab ## Compare tuning methods over windows, schedulers and seeds (hours; resumes).
 	@test -d $(DECISIONS_DATA) || { \
 		echo "decisions: $(DECISIONS_DATA) is missing: set AUTOSCHED_SHARED to the folder of the reference data"; exit 1; }
 	@mkdir -p $(dir $(DECISIONS_OUT))
-	bin/autosched bench decisions --scenarios examples/scenarios.json --data $(DECISIONS_DATA) --out $(DECISIONS_OUT) \
+	bin/autosched-lab decisions --scenarios examples/scenarios.json --data $(DECISIONS_DATA) --out $(DECISIONS_OUT) \
 		--build "$$(git describe --always --dirty 2>/dev/null)" $(DECISIONS_FLAGS)
 
 .PHONY: proto
@@ -131,7 +135,7 @@ python-stubs: ## Generate the Python code of the gRPC services into out/python.
 python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc).
 	@if [ -n "$(PYTHON)" ] && command -v protoc grpc_python_plugin >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory python-stubs && \
-		AUTOSCHED_PYTHON="$(PYTHON)" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched; \
+		AUTOSCHED_PYTHON="$(PYTHON)" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched/...; \
 	elif [ -n "$(CI)" ]; then \
 		echo "python: python3-grpcio, python3-protobuf, protobuf-compiler or protobuf-compiler-grpc is missing"; exit 1; \
 	else \
@@ -145,7 +149,7 @@ AUTOSCHED_SLURM ?= $(if $(CI),short,full)
 slurm: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
 slurm: ## Run the tests on a real Slurm with emulated nodes (needs root and Slurm's packages).
 	$(GO) test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v ./adapter/slurm/...
-	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestSlurmLive$$' ./cmd/autosched
+	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestSlurmLive$$' ./cmd/autosched/internal/adapters
 	@if [ "$(AUTOSCHED_SLURM)" = full ] && command -v slurmctld >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		$(MAKE) --no-print-directory build && examples/slurm.sh; \
 	fi

@@ -2,89 +2,21 @@ package main
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
-
-// visitCommands calls f for every command of the tree.
-func visitCommands(cmd *cobra.Command, f func(*cobra.Command)) {
-	f(cmd)
-	for _, sub := range cmd.Commands() {
-		visitCommands(sub, f)
-	}
-}
-
-// commandLines are the calls of a program in a text, as words: lines of code
-// that begin with its name, or have it behind a pipe, && or "do". Comments and
-// redirections are left out.
-func commandLines(program, text string) [][]string {
-	callLine := regexp.MustCompile(`^\s*(?:bin/|"\$)?` + program + `"? ([a-z-].*)`)
-	var out [][]string
-	text = regexp.MustCompile(`\\\n\s*`).ReplaceAllString(text, " ")
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		line, _, _ = strings.Cut(line, " #")
-		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>`).Split(line, -1) {
-			if m := callLine.FindStringSubmatch(part); m != nil { // not what a table says of the method
-				out = append(out, shellWords(m[1]))
-			}
-		}
-	}
-	return out
-}
-
-// shellWords splits at blanks outside quotes.
-func shellWords(text string) []string {
-	var out []string
-	for _, w := range regexp.MustCompile(`(?:"[^"]*"|'[^']*'|\S)+`).FindAllString(text, -1) {
-		out = append(out, strings.NewReplacer(`"`, "", `'`, "").Replace(w))
-	}
-	return out
-}
-
-// understood says why a command line is none that autosched takes, "" if it is one. A tree of commands that
-// parsed others before is much cheaper than a new one; what it refuses, it may refuse because of them.
-func understood(args []string) string {
-	if refusal(usedTree(), args) == "" {
-		return ""
-	}
-	return refusal(newRootCmd(), args)
-}
-
-var usedTree = sync.OnceValue(func() *cobra.Command { return newRootCmd() })
-
-func refusal(root *cobra.Command, args []string) string {
-	cmd, rest, err := root.Find(args)
-	if err != nil {
-		return err.Error()
-	}
-	if cmd.HasSubCommands() && len(cmd.Flags().Args()) == 0 && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		return cmd.CommandPath() + " has no command " + rest[0]
-	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		return err.Error()
-	}
-	if cmd.Args != nil {
-		if err := cmd.Args(cmd, cmd.Flags().Args()); err != nil {
-			return err.Error()
-		}
-	}
-	return ""
-}
 
 // TestPrintedCommandLinesAreTaken reads every command line in help, README,
 // documentation and examples, and checks that there is such a command with such
@@ -95,7 +27,7 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 	}
 	seen := 0
 	check := func(where, text string) {
-		for _, args := range commandLines("autosched", text) {
+		for _, args := range clitest.CommandLines("autosched", text) {
 			for i, a := range args {
 				if a == "$proposal" { // a number, where it is run
 					args[i] = "1"
@@ -105,17 +37,17 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 				continue
 			}
 			seen++
-			if why := understood(args); why != "" {
+			if why := clitest.Refusal(args); why != "" {
 				t.Errorf("%s: autosched %s: %s", where, strings.Join(args, " "), why)
 			}
 		}
 	}
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if !strings.Contains(cmd.CommandPath(), "completion") {
 			check(cmd.CommandPath()+" --help", cmd.Long+"\n"+cmd.Example)
 		}
 	})
-	for _, doc := range documents(t) {
+	for _, doc := range clitest.Documents(t) {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)
@@ -127,46 +59,37 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 	}
 }
 
-// documents are the files that tell people what to type.
-func documents(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	err := filepath.WalkDir(testshared.Root(t), func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && slices.Contains([]string{".git", "out", "bin", "testdata"}, d.Name()):
-			return fs.SkipDir
-		case !d.IsDir() && slices.Contains([]string{".md", ".sh"}, filepath.Ext(p)) && d.Name() != "CHANGELOG.md" &&
-			d.Name() != "generate.sh":
-			out = append(out, p)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // TestFlagsInDocumentsExist finds what looks like a flag anywhere in the
 // documentation.
 func TestFlagsInDocumentsExist(t *testing.T) {
 	flags := map[string]bool{"help": true}
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		for _, set := range []interface{ FlagUsages() string }{cmd.LocalFlags(), cmd.InheritedFlags()} {
 			for _, m := range regexp.MustCompile(`--([a-z][a-z0-9-]*)`).FindAllStringSubmatch(set.FlagUsages(), -1) {
 				flags[m[1]] = true
 			}
 		}
 	})
+	lab, err := filepath.Glob(filepath.Join(testshared.Root(t), "lab", "cmd", "autosched-lab", "*.go"))
+	if err != nil || len(lab) == 0 {
+		t.Fatal(err, lab)
+	}
+	for _, path := range lab {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`Var\([^"]*"([a-z][a-z0-9-]*)"`).FindAllSubmatch(text, -1) {
+			flags[string(m[1])] = true
+		}
+	}
 	// Of other programs.
 	for _, name := range []string{"fuzz", "version", "no-install-recommends", "parsable2", "parsable", "uid", "mem", "gres",
 		"chdir", "query-gpu"} {
 		flags[name] = true
 	}
 	calls := regexp.MustCompile(`(?m)^    (?:make|docker|kubectl|systemctl|useradd) (?:.*\\\n)*.*$`)
-	for _, doc := range documents(t) {
+	for _, doc := range clitest.Documents(t) {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)
@@ -188,33 +111,33 @@ func TestExamplesRun(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	t.Chdir(t.TempDir())
-	if code, _, errs := command("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
+	if code, _, errs := clitest.Run("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
 		"--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
 		t.Fatal(errs)
 	}
-	if code, _, errs := command("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
+	if code, _, errs := clitest.Run("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
 		"--out", "graph.json"); code != 0 {
 		t.Fatal(errs)
 	}
 	// Those measure for longer than a test should.
-	long := []string{"autosched bench", "autosched causal foresee", "autosched evaluate", "autosched forecast"}
+	long := []string{"autosched causal foresee", "autosched evaluate", "autosched forecast"}
 	missing := regexp.MustCompile(
 		`runs\.csv\.gz|power\.yaml|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|trace export|demo\.jsonl|events data|--server|trace (stats|import) - |serve|backup|restore|doctor|emulate|register|audit |rounds |study |trial |workload |what-if |operations |replay |freeze|adapter |conformance |telemetry |findings |metrics |active_nodes|rules\.yaml|cre\.yaml|gpus\.csv|iterations\.csv|prices\.csv|steps\.csv|scheduler (get|list|effects|revisions|validate|update|pause|resume|delete|undelete) |config |scenario|trials\.jsonl`)
 	ran := 0
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if slices.ContainsFunc(long, func(p string) bool {
 			return strings.HasPrefix(cmd.CommandPath(), p)
 		}) || strings.Contains(cmd.CommandPath(), "completion") {
 			return
 		}
-		for _, args := range commandLines("autosched", cmd.Example) {
+		for _, args := range clitest.CommandLines("autosched", cmd.Example) {
 			line := strings.Join(args, " ")
 			if missing.MatchString(line+" ") || slices.Contains(args, "-") {
 				continue
 			}
 			ran++
 			began := time.Now()
-			code, out, errs := command(args...)
+			code, out, errs := clitest.Run(args...)
 			t.Logf("%6.2f s: %s", time.Since(began).Seconds(), line)
 			if code != 0 {
 				t.Errorf("autosched %s: exit %d: %s", line, code, errs)
@@ -235,7 +158,7 @@ func TestEveryResultIsThereForPrograms(t *testing.T) {
 	without := []string{"autosched serve", "autosched certs", "autosched causal page", "autosched help",
 		"autosched completion", "autosched audit export", "autosched adapter",
 		"autosched slurm run", "autosched telemetry collect"}
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool {
 			return strings.HasPrefix(cmd.CommandPath(), p)
 		}) {
@@ -257,8 +180,6 @@ func TestCompletion(t *testing.T) {
 		{"evaluate --methods default,a", "default,autosched"},
 		{"evaluate --trace s", "sample"},
 		{"evaluate --trace sample-", "sample-shifts"},
-		{"bench search --samplers auto,s", "auto,sobol"},
-		{"bench search --objectives q", "quad5"},
 		{"forecast eval --methods r", "ridge"},
 		{"predict eval --methods b", "boosted"},
 		{"simulate --scheduler themis --set l", "lease_term="},
@@ -271,7 +192,7 @@ func TestCompletion(t *testing.T) {
 		{"scheduler spaces l", "lucid"},
 		{"help tr", "trace"},
 	} {
-		code, out, errs := command(append([]string{"__complete"}, strings.Fields(c.args)...)...)
+		code, out, errs := clitest.Run(append([]string{"__complete"}, strings.Fields(c.args)...)...)
 		if code != 0 || !slices.ContainsFunc(strings.Split(out, "\n"), func(l string) bool {
 			return l == c.want || strings.HasPrefix(l, c.want+"\t")
 		}) {
@@ -281,14 +202,14 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestNoSuchCommand(t *testing.T) {
-	for _, args := range []string{"tarce", "bench foo", "trace foo", "completion foo", "help foo", "help trace foo",
+	for _, args := range []string{"tarce", "trace foo", "completion foo", "help foo", "help trace foo",
 		"scheduler regster", "completion bash extra"} {
-		code, out, errs := command(strings.Fields(args)...)
+		code, out, errs := clitest.Run(strings.Fields(args)...)
 		if code != 2 || out != "" || errs == "" {
 			t.Errorf("autosched %s: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
-	if _, _, errs := command("tarce"); !strings.Contains(errs, "do you mean trace?") {
+	if _, _, errs := clitest.Run("tarce"); !strings.Contains(errs, "do you mean trace?") {
 		t.Error(errs)
 	}
 }
@@ -297,9 +218,9 @@ func TestNoSuchCommand(t *testing.T) {
 func TestFlagGroups(t *testing.T) {
 	testshared.Full(t)
 	grouped := 0
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		cmd.InitDefaultHelpFlag()
-		text := flagUsages(cmd.LocalFlags())
+		text := cli.FlagUsages(cmd.LocalFlags())
 		if !strings.Contains(text, " flags:\n") {
 			return
 		}
@@ -312,27 +233,12 @@ func TestFlagGroups(t *testing.T) {
 				t.Errorf("%s: --%s is not in its help", cmd.CommandPath(), f.Name)
 			}
 		})
-		if _, out, _ := command(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out,
+		if _, out, _ := clitest.Run(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out,
 			text) {
 			t.Errorf("%s --help does not list flags by group:\n%s", cmd.CommandPath(), out)
 		}
 	})
 	if grouped < 4 {
 		t.Errorf("%d commands list flags by group", grouped)
-	}
-}
-
-func TestForecastList(t *testing.T) {
-	for text, want := range map[string]string{
-		"ridge,knn":                      "ridge|knn",
-		"ridge knn":                      "ridge|knn",
-		"paper:manhattan,original,ridge": "paper:manhattan,original|ridge",
-		"paper:original paper:periodic":  "paper:original|paper:periodic",
-		"nonsense,ridge":                 "nonsense|ridge",
-		" , ":                            "",
-	} {
-		if got := strings.Join(forecastList(text), "|"); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/simulator/live"
@@ -118,7 +120,7 @@ func (l *life) pki(name string) string { return filepath.Join(l.dir, "pki", name
 // start serves a directory as a process. Findings bring no rounds forward: the test counts the rounds of every hour.
 func (l *life) start(dir string) {
 	l.t.Helper()
-	l.serve, l.address = serveProcess(l.t, filepath.Join(l.dir, dir), "127.0.0.1:0", "--tls-cert", l.pki("server.pem"),
+	l.serve, l.address = clitest.ServeProcess(l.t, filepath.Join(l.dir, dir), "127.0.0.1:0", "--tls-cert", l.pki("server.pem"),
 		"--tls-key", l.pki("server.key"), "--client-ca", l.pki("ca.pem"), "--roles", l.pki("roles.yaml"),
 		"--findings-rounds", "0")
 }
@@ -143,7 +145,7 @@ func (l *life) client(caller string, args ...string) []string {
 // as runs a command with the certificate of a caller, and wants its output to match.
 func (l *life) as(caller, want string, args ...string) string {
 	l.t.Helper()
-	code, out, errs := command(l.client(caller, args...)...)
+	code, out, errs := clitest.Run(l.client(caller, args...)...)
 	if code != 0 || !regexp.MustCompile(want).MatchString(out) {
 		l.t.Fatalf("%s: autosched %s: exit %d, %s%s\nwant %s", caller, strings.Join(args, " "), code, errs, out, want)
 	}
@@ -183,9 +185,9 @@ func (l *life) until(what string, ok func(*pb.Scheduler) bool) {
 // dial connects as the scheduler.
 func (l *life) dial() (pb.TuningServiceClient, pb.ConfigurationServiceClient) {
 	l.t.Helper()
-	f := connectFlags{server: l.address, ca: l.pki("ca.pem"), cert: l.pki("scheduler-" + lifeID + ".pem"),
-		key: l.pki("scheduler-" + lifeID + ".key")}
-	conn, err := f.dial()
+	f := cli.ConnectFlags{Server: l.address, CA: l.pki("ca.pem"), Cert: l.pki("scheduler-" + lifeID + ".pem"),
+		Key: l.pki("scheduler-" + lifeID + ".key")}
+	conn, err := f.Dial()
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -323,7 +325,7 @@ func (r *replica) apply(revision int64) {
 // for bit; and a backup is served under a new epoch, which the instances notice.
 func TestLife(t *testing.T) {
 	l := newLife(t)
-	if code, _, errs := command("certs", l.pki(""), "--scheduler", lifeID); code != 0 {
+	if code, _, errs := clitest.Run("certs", l.pki(""), "--scheduler", lifeID); code != 0 {
 		t.Fatal(errs)
 	}
 	l.start("data")
@@ -357,7 +359,7 @@ func TestLife(t *testing.T) {
 	l.as("viewer", "offered to 1 of 2 instances; the next wave begins after instance \"a\" applied it",
 		"scheduler", "get", lifeID)
 	a.apply(2)
-	round := shortName(a.runs.GetEvidence().GetRoundName())
+	round := cli.ShortName(a.runs.GetEvidence().GetRoundName())
 	b.keeps(1)
 	l.run(l.at + 2*time.Minute)
 	l.as("viewer", `a runs revision 2 \(IN_SYNC\)\n.*b runs revision 1 \(IN_SYNC\)`, "scheduler", "get", lifeID)
@@ -421,7 +423,7 @@ func TestLife(t *testing.T) {
 		{"records, unbroken", []string{"audit", "verify", "--dir", restored}},
 		{"is the same again", []string{"replay", lifeID, round, "--dir", restored}},
 	} {
-		if code, out, errs := command(c.args...); code != 0 || !strings.Contains(out, c.want) {
+		if code, out, errs := clitest.Run(c.args...); code != 0 || !strings.Contains(out, c.want) {
 			t.Fatalf("%v: exit %d, %s%s; want %s", c.args, code, out, errs, c.want)
 		}
 	}

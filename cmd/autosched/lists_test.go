@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -14,11 +15,10 @@ import (
 func TestEmptyNames(t *testing.T) {
 	for _, c := range []struct{ command, flag string }{
 		{"evaluate --trace sample", "--methods"}, {"predict eval --trace sample", "--methods"},
-		{"bench search", "--objectives"}, {"bench search", "--samplers"},
-		{"bench tune --trace sample", "--searches"}, {"tune --trace sample --at 2017-10-10", "--pareto"},
+		{"tune --trace sample --at 2017-10-10", "--pareto"},
 	} {
 		for _, list := range []string{"", ",", "a,", "a,,b"} {
-			code, _, errs := command(append(strings.Fields(c.command), c.flag+"="+list)...)
+			code, _, errs := clitest.Run(append(strings.Fields(c.command), c.flag+"="+list)...)
 			if code != 2 || !strings.Contains(errs, c.flag+": a name is missing") {
 				t.Errorf("%s %s=%q: exit %d, %s", c.command, c.flag, list, code, errs)
 			}
@@ -54,9 +54,6 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"evaluate --flap-window 1000h", "--flap-window"},
 		{"evaluate --quiet-hours 22:00", "--quiet-hours"},
 		{"evaluate --quiet-hours 22:00-25:00", "25:00"},
-		{"bench tune --hours 1", "--hours"},
-		{"bench tune --searches none", "--searches"},
-		{"bench tune --set queues=99", "--set"},
 		{"causal dataset --out x --tiers y --segment 0s", "--segment"},
 		{"causal dataset --out x --tiers y --preset none", "--preset"},
 		{"causal dataset --out x --tiers y --objective none", "--objective"},
@@ -100,7 +97,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 			`--at: instant "noon": is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since the trace's zero, nor a span such as 36h`},
 	} {
 		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
-		if code, _, errs := command(args...); code != 2 || !strings.Contains(errs, c.says) {
+		if code, _, errs := clitest.Run(args...); code != 2 || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
 	}
@@ -109,12 +106,12 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"tune --at 0 --trials no/such/folder/x", "--trials: open no/such/folder/x"},
 	} {
 		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")
-		if code, _, errs := command(args...); code != 1 || !strings.Contains(errs, c.says) {
+		if code, _, errs := clitest.Run(args...); code != 1 || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "trials.jsonl")
-	if code, _, errs := command("tune", "--at", "0", "--trials", path, "--trace",
+	if code, _, errs := clitest.Run("tune", "--at", "0", "--trials", path, "--trace",
 		"/there/is/no/such/trace.csv"); code != 1 || !strings.Contains(errs, "trace.csv") {
 		t.Errorf("exit %d: %s", code, errs)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -16,14 +17,15 @@ import (
 func TestFiguresOfPagesAreLegible(t *testing.T) {
 	testshared.Full(t)
 	dir := t.TempDir()
-	at := []string{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "14", "--futures", "3"}
+	at := []string{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--budget", "14",
+		"--futures", "3"}
 	for name, args := range map[string][]string{
 		"stats": {"trace", "stats", "sample"},
 		"tune":  append([]string{"tune"}, at...),
 		"front": append([]string{"tune", "--pareto", "avg_jct,p99_jct"}, at...),
 	} {
 		path := filepath.Join(dir, name+".html")
-		if code, _, errs := command(append(args, "--plot", path)...); code != 0 {
+		if code, _, errs := clitest.Run(append(args, "--plot", path)...); code != 0 {
 			t.Fatalf("%s: %s", name, errs)
 		}
 		b, err := os.ReadFile(path)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -30,8 +31,8 @@ func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 // acknowledges what an operator pins, through a restart of the service and of its own.
 func TestPythonScheduler(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	serve, address := serveProcess(t, data, "127.0.0.1:0")
-	var out lockedBuffer
+	serve, address := clitest.ServeProcess(t, data, "127.0.0.1:0")
+	var out clitest.LockedBuffer
 	scheduler := pythonExample(t, "scheduler.py", address, "mine", "60")
 	scheduler.Stdout, scheduler.Stderr = &out, &out
 	if err := scheduler.Start(); err != nil {
@@ -39,17 +40,17 @@ func TestPythonScheduler(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Wait() }()
-	eventually(t, out.String, "revision 1 in force: .'batch': 4")
-	if code, _, errs := command("config", "pin", "mine", "--set", "batch=7", "--reason", "test", "--server",
+	clitest.Eventually(t, out.String, "revision 1 in force: .'batch': 4")
+	if code, _, errs := clitest.Run("config", "pin", "mine", "--set", "batch=7", "--reason", "test", "--server",
 		address); code != 0 {
 		t.Fatal(errs)
 	}
-	eventually(t, out.String, "revision 2 in force: .'batch': 7")
+	clitest.Eventually(t, out.String, "revision 2 in force: .'batch': 7")
 	if err := serve.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = serve.Wait()
-	_, _ = serveProcess(t, data, address)
+	_, _ = clitest.ServeProcess(t, data, address)
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -61,7 +62,7 @@ func TestPythonScheduler(t *testing.T) {
 	if out, err := pythonExample(t, "scheduler.py", address, "mine", "10").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	code, got, errs := command("scheduler", "get", "mine", "--json", "--server", address)
+	code, got, errs := clitest.Run("scheduler", "get", "mine", "--json", "--server", address)
 	for _, want := range []string{`"eventCount": "70"`, `"IN_SYNC"`, `"schedulers/mine/configurations/2"`} {
 		if code != 0 || !strings.Contains(got, want) {
 			t.Errorf("%s%s\nwant %s", errs, got, want)
@@ -79,7 +80,7 @@ func TestPythonScheduler(t *testing.T) {
 // The scheduler in Python conforms. It takes every configuration whole and sends no snapshot.
 func TestPythonConformance(t *testing.T) {
 	scheduler := pythonExample(t, "scheduler.py", "{address}", "mine", "100000")
-	code, out, errs := command(append([]string{"conformance", "--"}, scheduler.Args...)...)
+	code, out, errs := clitest.Run(append([]string{"conformance", "--"}, scheduler.Args...)...)
 	if code != 0 || strings.Count(out, "PASS") != 22 || strings.Count(out, "SKIPPED") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -88,12 +89,12 @@ func TestPythonConformance(t *testing.T) {
 // A scheduler in Python reports what it measures through a restart of the service: every report is stored once.
 func TestPythonReports(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	serve, address := serveProcess(t, data, "127.0.0.1:0")
-	if code, _, errs := command("scheduler", "register", "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
-		"--gpus-per-node", "8", "--space", numberSpace(t), "--server", address); code != 0 {
+	serve, address := clitest.ServeProcess(t, data, "127.0.0.1:0")
+	if code, _, errs := clitest.Run("scheduler", "register", "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
+		"--gpus-per-node", "8", "--space", clitest.NumberSpace(t), "--server", address); code != 0 {
 		t.Fatal(errs)
 	}
-	var out lockedBuffer
+	var out clitest.LockedBuffer
 	reporter := pythonExample(t, "report.py", address, "mine", "60")
 	reporter.Stdout, reporter.Stderr = &out, &out
 	if err := reporter.Start(); err != nil {
@@ -101,12 +102,12 @@ func TestPythonReports(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- reporter.Wait() }()
-	eventually(t, out.String, "reports stored")
+	clitest.Eventually(t, out.String, "reports stored")
 	if err := serve.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = serve.Wait()
-	_, _ = serveProcess(t, data, address)
+	_, _ = clitest.ServeProcess(t, data, address)
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -115,7 +116,7 @@ func TestPythonReports(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatalf("it does not end:\n%s", out.String())
 	}
-	code, got, errs := command("metrics", "list", "mine", "--limit", "1000", "--json", "--server", address)
+	code, got, errs := clitest.Run("metrics", "list", "mine", "--limit", "1000", "--json", "--server", address)
 	var list struct {
 		Reports []struct{ Metrics map[string]float64 }
 	}

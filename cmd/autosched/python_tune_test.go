@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -19,17 +20,17 @@ func TestPythonTune(t *testing.T) {
 		t.Skip("make python runs it")
 	}
 	dir := t.TempDir()
-	_, address := serveProcess(t, filepath.Join(dir, "data"), "127.0.0.1:0")
+	_, address := clitest.ServeProcess(t, filepath.Join(dir, "data"), "127.0.0.1:0")
 	tune := func(client string) *exec.Cmd { return pythonExample(t, "tune.py", address, "mine", "40", client) }
 	killed := tune("c")
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
 	list := func() string {
-		_, out, _ := command("trial", "list", "mine/first", "--server", address)
+		_, out, _ := clitest.Run("trial", "list", "mine/first", "--server", address)
 		return out
 	}
-	eventually(t, list, "SUCCEEDED")
+	clitest.Eventually(t, list, "SUCCEEDED")
 	_ = killed.Process.Kill()
 	_ = killed.Wait()
 	var wg sync.WaitGroup
@@ -44,12 +45,12 @@ func TestPythonTune(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	code, out, errs := command("study", "get", "mine/first", "--server", address)
+	code, out, errs := clitest.Run("study", "get", "mine/first", "--server", address)
 	if code != 0 || !strings.Contains(out, "(COMPLETED)") || !strings.Contains(out, "40 of 40 used") ||
 		regexp.MustCompile(`ACTIVE|STALE|REQUESTED`).MatchString(out) {
 		t.Errorf("%s%s", errs, out)
 	}
-	code, out, errs = command("config", "list", "mine", "--server", address)
+	code, out, errs = clitest.Run("config", "list", "mine", "--server", address)
 	if code != 0 || !regexp.MustCompile(`2 +PROPOSED +STUDY`).MatchString(out) {
 		t.Errorf("%s%s\n%s", errs, out, said)
 	}
@@ -57,20 +58,20 @@ func TestPythonTune(t *testing.T) {
 		t.Error(all)
 	}
 	options := filepath.Join(dir, "options.yaml")
-	adapter := process(t, "adapter", "file", "--server", address, "--scheduler", "mine", "--file", options)
+	adapter := clitest.Process(t, "adapter", "file", "--server", address, "--scheduler", "mine", "--file", options)
 	if err := adapter.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = adapter.Process.Kill(); _ = adapter.Wait() })
 	get := func() string {
-		_, out, _ := command("scheduler", "get", "mine", "--json", "--server", address)
+		_, out, _ := clitest.Run("scheduler", "get", "mine", "--json", "--server", address)
 		return out
 	}
-	eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "1"`)
-	if code, _, errs := command("config", "approve", "mine", "--revision", "2", "--server", address); code != 0 {
+	clitest.Eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "1"`)
+	if code, _, errs := clitest.Run("config", "approve", "mine", "--revision", "2", "--server", address); code != 0 {
 		t.Fatal(errs)
 	}
-	eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "2"`)
+	clitest.Eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "2"`)
 	if got, err := os.ReadFile(options); err != nil || !strings.Contains(string(got), "order: las") {
 		t.Errorf("%v %s", err, got)
 	}
@@ -94,18 +95,18 @@ func TestPythonEvaluator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	address, _ := startServe(t, filepath.Join(dir, "data"), "--evaluators", file)
+	address, _ := clitest.StartServe(t, filepath.Join(dir, "data"), "--evaluators", file)
 	for _, args := range [][]string{
 		{"scheduler", "register", "--space", space, "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
 			"--gpus-per-node", "8"},
 		{"study", "create", "mine/first", "--budget", "25", "--seed", "1"},
 		{"study", "run", "mine/first", "--evaluator", "toy", "--parallel", "2", "--wait"},
 	} {
-		if code, out, errs := command(append(args, "--server", address)...); code != 0 {
+		if code, out, errs := clitest.Run(append(args, "--server", address)...); code != 0 {
 			t.Fatalf("%v: %s%s", args, out, errs)
 		}
 	}
-	_, out, _ := command("study", "get", "mine/first", "--server", address)
+	_, out, _ := clitest.Run("study", "get", "mine/first", "--server", address)
 	if !strings.Contains(out, "25 of 25 used") || !regexp.MustCompile(`order=las -> p95_wait=3\d`).MatchString(out) ||
 		strings.Contains(out, "failed") {
 		t.Error(out)

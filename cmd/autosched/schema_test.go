@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
 
@@ -27,20 +28,15 @@ func TestJSONHasASchema(t *testing.T) {
 		}
 		return path
 	}
-	data, tiers := writeRuns(t, dir)
-	url, _ := serve(t, []byte(jobLog), nil)
-	address, _ := startServe(t, filepath.Join(dir, "service"), "--evaluators",
+	data, tiers := clitest.WriteRuns(t, dir)
+	url, _ := clitest.ServeFile(t, []byte(clitest.JobLog), nil)
+	address, _ := clitest.StartServe(t, filepath.Join(dir, "service"), "--evaluators",
 		file("evaluators.yaml", "evaluators: [{id: testbed, command: [sh]}]\n"))
 	jobs := file("jobs.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,100,1\nb,50,100,1\nc,60,100,1\n")
 	space := file("space.yaml", "parameters: [{id: x, kind: int, min_value: 1, max_value: 3, default_value: 1}]\n")
 	runs := file("runs-held.csv",
 		"key,model,gpus,held_s,preemptions,strayed\n"+strings.Repeat("k,,1,100,0,false\n", 5)+
 			strings.Repeat("k,,1,130,1,false\n", 9))
-	windows := file("windows.json", `{"scenarios": [{"name": "day", "trace": "jobs.csv", "start": "0", "end": "100",
-		"nodes": 1, "gpus_per_node": 2}]}`)
-	days := file("days.json", `{"recipes": {"full": {"days": 2, "seed": 2, "parts": [{"profile": "philly", "load": 1.5,
-		"max_duration_h": 6}]}}, "scenarios": [{"name": "day", "recipe": "full", "start": "2017-10-09", "end": "2017-10-10",
-		"nodes": 2, "gpus_per_node": 8}]}`)
 	model, graph := file("model.txt", ""), file("graph.json", "")
 	const (
 		small  = " --trace sample --to 2017-10-09T06:00:00Z --nodes 16"
@@ -49,7 +45,7 @@ func TestJSONHasASchema(t *testing.T) {
 	)
 	registered := online + address
 	recorded := recordedService(t)
-	slurmConf := fakeSlurm(t)
+	slurmConf := clitest.FakeSlurm(t)
 	for _, x := range []struct {
 		command, args, schema string
 		slow                  bool
@@ -65,7 +61,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"trace synth", "--days 1 --jobs 20 --nodes 2 --out " + file("s.csv", ""), "written-trace", false},
 		{"trace export", "--id x --dir " + recorded + " --out " + file("e.jsonl", ""), "exported-events", false},
 		{"trace fetch", "philly --url " + url + " --out " + file("p.json", ""), "fetched-trace", false},
-		{"slurm init", "--saved " + listings + " --out " + filepath.Join(dir, "site"), "slurm-init", false},
+		{"slurm init", "--saved " + clitest.Listings + " --out " + filepath.Join(dir, "site"), "slurm-init", false},
 		{"simulate", small, "simulation", false},
 		{"generate", "--trace sample --at 2017-10-10T12:00:00Z --futures 1 --out " + file("g.csv", ""),
 			"futures", false},
@@ -87,8 +83,6 @@ func TestJSONHasASchema(t *testing.T) {
 			file("imported.yaml", ""), "pattern-import", false},
 		{"patterns export", "crash_loop --out " + file("exported.yaml", ""), "pattern-export", false},
 		{"recommend", "--trace " + jobs + " --nodes 2", "recommendations", false},
-		{"bench recommend", "--trace sample --windows 2 --days 1 --nodes 4 --waste 10 --detected", "recommend-benchmark", false},
-		{"bench patterns", "--trace sample --windows 1 --days 1 --prevalence 5 --nodes 4", "patterns-benchmark", false},
 		{"models show", "", "models", false},
 		{"models learn", "--events " + runs + " --out " + file("m.json", ""), "learned-models", false},
 		{"scheduler spaces", "", "spaces", false},
@@ -177,25 +171,13 @@ func TestJSONHasASchema(t *testing.T) {
 		{"predict eval", "--trace sample --model " + model, "duration-evaluation", false},
 		{"forecast eval", "--trace sample --from 2017-10-11T10:00:00Z --to 2017-10-11T12:00:00Z --futures 5 " +
 			"--methods last-hour", "forecast", false},
-		{"bench search", "--objectives quad2 --samplers random --budget 5 --seeds 1", "search-benchmark", false},
-		{"bench aggregate", small + " --configs 2 --sizes 2", "aggregate-benchmark", true},
-		{"bench tune", "--trace sample --nodes 12 --to 2017-10-10 --budget 6 --futures 2 --hours 2 --seeds 1 --searches random",
-			"tuning-benchmark", true},
-		{"bench presets", "--scenarios " + windows + " --data " + dir + " --scheduler fifo --configs 2 --refine 0",
-			"preset-benchmark", true},
-		{"bench horizons", "--scenarios " + days + " --only day --schedulers fifo --configs 1 --hours 1 --horizons 1h --futures 1",
-			"horizon-benchmark", true},
-		{"bench studies", "--scenarios " + days + " --only day --schedulers gandiva --budget 2 --reference 2 --seeds 1",
-			"study-benchmark", true},
-		{"bench decisions",
-			"--scenarios " + windows + " --data " + dir + " --schedulers fifo --methods default --out " +
-				file("d.jsonl", ""), "decision-benchmark", true},
 	} {
 		covered[x.command] = true
 		if x.slow && testing.Short() {
 			continue
 		}
-		code, out, errs := command(append(append(strings.Fields(x.command), strings.Fields(x.args)...), "--json")...)
+		code, out, errs := clitest.Run(append(append(strings.Fields(x.command), strings.Fields(x.args)...),
+			"--json")...)
 		if code != 0 {
 			t.Errorf("%s: exit %d: %s", x.command, code, errs)
 			continue
@@ -215,7 +197,7 @@ func TestJSONHasASchema(t *testing.T) {
 			t.Errorf("%s: a list is [] and what there is not is left out: %s", x.command, null)
 		}
 	}
-	visitCommands(newRootCmd(), func(cmd *cobra.Command) {
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "autosched ")
 		if !cmd.HasSubCommands() && cmd.Flag("json") != nil && !covered[name] {
 			t.Errorf("%s --json: no line in this test", name)
@@ -228,11 +210,11 @@ func TestJSONHasASchema(t *testing.T) {
 var covered = map[string]bool{"config watch": true, "config approve": true, "config rollback": true,
 	"config reject": true, "config unpark": true, "emulate": true,
 	"rounds show": true, "replay": true, "what-if": true, "rounds trigger": true, "operations get": true, "operations wait": true,
-	"operations cancel": true, // TestReplay has theirs
+	"operations cancel": true, // operate.TestReplay has theirs
 	"findings show":     true, "findings ack": true, "findings snooze": true,
-	"findings false-positive": true, // TestFindingsInTheService
-	"findings act":            true, // TestAct
+	"findings false-positive": true, // waste.TestFindingsInTheService
+	"findings act":            true, // waste.TestAct
 	"workload generate":       true, // prints the message of workload get
-	"patterns watch":          true, // TestPatternsWatch
-	"conformance":             true, // TestConformance
+	"patterns watch":          true, // waste.TestPatternsWatch
+	"conformance":             true, // adapters.TestConformance
 }

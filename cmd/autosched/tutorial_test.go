@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
@@ -98,7 +99,7 @@ func TestTutorialHistory(t *testing.T) {
 	history := tutorialHistory(t)
 	for name, want := range map[string][]byte{"sacct.psv": history, "jobs.csv": tutorialTable(history)} {
 		path := filepath.Join("..", "..", "examples", "tutorial", name)
-		if *update {
+		if *clitest.Update {
 			if err := os.WriteFile(path, want, 0o666); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +134,7 @@ func tutorialSteps(page string) []tutorialStep {
 		case !code:
 			in = false
 		case blank && strings.HasPrefix(text, "autosched "):
-			out = append(out, tutorialStep{args: shellWords(text)[1:]})
+			out = append(out, tutorialStep{args: clitest.ShellWords(text)[1:]})
 			in = true
 		case in:
 			out[len(out)-1].quote += text + "\n"
@@ -174,7 +175,7 @@ func TestReadme(t *testing.T) {
 // runsUntil starts a command as a process, and waits until it logs something.
 func runsUntil(t *testing.T, args []string, until string) {
 	t.Helper()
-	cmd := process(t, args...)
+	cmd := clitest.Process(t, args...)
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -215,17 +216,17 @@ func runPage(t *testing.T, name string, atLeast int) string {
 	}
 	for _, s := range steps {
 		if s.args[0] == "serve" {
-			address, _ = startServe(t, s.args[2])
+			address, _ = clitest.StartServe(t, s.args[2])
 			continue
 		}
-		if cmd, _, err := newRootCmd().Find(s.args); err == nil && cmd.Flag("server") != nil {
+		if cmd, _, err := clitest.NewRoot().Find(s.args); err == nil && cmd.Flag("server") != nil {
 			s.args = append(s.args, "--server", address)
 		}
 		if s.args[0] == "adapter" { // runs until it is stopped
 			runsUntil(t, s.args, "in force")
 			continue
 		}
-		code, stdout, stderr := command(s.args...)
+		code, stdout, stderr := clitest.Run(s.args...)
 		line := "autosched " + strings.Join(s.args, " ")
 		if refused := strings.Contains(s.quote, "autosched: "); refused != (code != 0) {
 			t.Fatalf("%s: exit %d: %s", line, code, stderr)
@@ -262,7 +263,7 @@ func TestPhillyFortnight(t *testing.T) {
 		{"2017-10-06", "2017-10-20", decision},
 		{"2017-09-22", "2017-10-06", "Note: The history before the window has 28 jobs, which are too few to choose by"},
 	} {
-		code, out, errs := command("evaluate", "--trace", jobs, "--from", c.from, "--to", c.to, "--nodes", "70",
+		code, out, errs := clitest.Run("evaluate", "--trace", jobs, "--from", c.from, "--to", c.to, "--nodes", "70",
 			"--skip-wider", "--scheduler", "fifo", "--set", "backfill=false", "--methods", "current,fixed-history", "--seeds", "1")
 		if code != 0 {
 			t.Fatal(errs)

@@ -49,6 +49,9 @@ type layer struct {
 // layers lists more specific directories first.
 var layers = []layer{
 	{"cmd", 7, []string{"*"}},
+	// Parts of commands, for all programs.
+	{"internal/cli/clitest", 7, []string{"*"}},
+	{"internal/cli", 7, []string{"*"}},
 	{"examples", 7, []string{"*"}},
 	// Experiments import everything; nothing of the product imports them (forbidden).
 	{"lab", 8, []string{"*"}},
@@ -130,8 +133,11 @@ var layers = []layer{
 // testHelpers may be imported by any test.
 const testHelpers = "internal/testshared"
 
+// families is the folder of the families of commands, which do not import each other; root puts them together.
+const families = "cmd/autosched/internal"
+
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/tryout"}
+var testOnly = []string{testHelpers, "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}
@@ -150,9 +156,6 @@ var private = []struct {
 
 // generated matches the line by which the go command recognises generated files.
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
-
-// bench matches the commands that run experiments.
-var bench = regexp.MustCompile(`^cmd/autosched/bench_\w+\.go$`)
 
 // Check reads every file of the repository and returns the violations, in path
 // order.
@@ -286,8 +289,12 @@ func (c *checker) source(p string, data []byte) {
 			continue
 		}
 		to, ours := inModule(to)
-		if ours && (!here.mayImport(to, kind) || within(to, "lab") && !within(dir, "lab") && !bench.MatchString(p)) {
+		if ours && (!here.mayImport(to, kind) || within(to, "lab") && !within(dir, "lab")) {
 			c.add(p, "%s may not import %s (see internal/arch)", here.dir, to)
+		}
+		if within(to, families) && within(dir, families) && !within(to, dir) && dir != families+"/root" &&
+			kind != externalTest {
+			c.add(p, "imports %s: families of commands may not import each other", to)
 		}
 	}
 	if n := bytes.Count(data, []byte("\n")); n > MaxLines && !generated.Match(data) {
@@ -366,7 +373,7 @@ func inModule(importPath string) (dir string, ours bool) {
 }
 
 func (r *layer) mayImport(to string, kind fileKind) bool {
-	if kind == code && slices.Contains(testOnly, to) {
+	if kind == code && slices.Contains(testOnly, to) && !slices.Contains(testOnly, r.dir) {
 		return false
 	}
 	if within(to, r.dir) || to == testHelpers {

@@ -1,0 +1,397 @@
+package adapters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	filedriver "github.com/autosched/autosched/adapter/file"
+	"github.com/autosched/autosched/adapter/slurm"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/space"
+)
+
+func newSlurmCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "slurm",
+		Short: "Tune a Slurm cluster",
+		Long: `Tunes a Slurm cluster beside its slurmctld: reads events from accounting, and puts configurations in force
+through one file that slurm.conf includes. See docs/slurm.md.`,
+	}
+	cmd.AddCommand(newSlurmInitCmd(), newSlurmRunCmd(), newSlurmApplyCmd(), newSlurmRollbackCmd(), newSlurmDoctorCmd())
+	return cmd
+}
+
+// siteFlags say where a site has its Slurm.
+type siteFlags struct{ slurm.Options }
+
+func (f *siteFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.Conf, "slurm-conf", defaultSlurmConf(), "the site's slurm.conf")
+	fl.StringVar(&f.Include, "include", "",
+		"file of the tuned settings, which slurm.conf includes last (default: autosched/autosched.conf beside slurm.conf)")
+	fl.StringVar(&f.Log, "log", "", "slurmctld's log: some bad values are named there alone")
+}
+
+func (f *siteFlags) addCommands(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.Reconfigure, "reconfigure", nil,
+		"command that has slurmctld read its files, such as sudo,scontrol,reconfigure (default: scontrol reconfigure)")
+	fl.StringSliceVar(&f.Restart, "restart", nil,
+		"command that starts slurmctld where it ended over a file, once that is taken back (default: none)")
+	fl.StringVar(&f.AllowQOS, "allow-qos", "", "set priorities of QOS that are tuned, by sacctmgr: own, where no other cluster has "+
+		"the slurmdbd, or shared, for all its clusters (default: none are set)")
+	fl.DurationVar(&f.ReconfigureTimeout, "timeout", time.Minute, "how long a reconfiguration may take")
+}
+
+func (f *siteFlags) checkQOS() error {
+	if !slices.Contains([]string{"", slurm.OwnQOS, slurm.SharedQOS}, f.AllowQOS) {
+		return cli.Usage(fmt.Errorf("--allow-qos: %q is not own or shared", f.AllowQOS))
+	}
+	return nil
+}
+
+func defaultSlurmConf() string {
+	if path := os.Getenv("SLURM_CONF"); path != "" {
+		return path
+	}
+	return "/etc/slurm/slurm.conf"
+}
+
+// slurmRunOptions are the flags of slurm run.
+type slurmRunOptions struct {
+	config    string
+	checkOnly bool
+	connect   cli.ConnectFlags
+	site      siteFlags
+	scheduler string
+	instance  string
+	mode      string
+	interval  time.Duration
+	history   time.Duration
+	resume    bool
+}
+
+func newSlurmRunCmd() *cobra.Command {
+	var o slurmRunOptions
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Send a Slurm cluster's events and put its configurations in force",
+		Long: `Runs beside slurmctld until it is interrupted. Every --interval it reads what happened from Slurm's accounting
+(sacct, squeue, sacctmgr) and sends it as events. Configurations reach slurmctld through the file --include: checked
+against Slurm's own parser, replaced by rename, reconfigured, watched until the backfill has woken, read back, and taken
+back where anything is wrong. Jobs are left alone.
+
+Priorities of QOS that are tuned are set by sacctmgr after the file, read back and taken back with it, where
+--allow-qos says so.
+
+--mode says how far it goes: observe sends events and what is in force, and changes nothing, recommend puts in force what an
+operator approves, auto what rounds find. recommend and auto set the mode of the registered scheduler. The first start
+leaves what is in force as it is.
+
+A setting that someone else changed is reported and not overwritten, and nothing is changed from then on: put the file
+back, or start once with --take-over. 'autosched slurm rollback' puts the previous file back. If the adapter ends, Slurm
+goes on with the file that is in place; if slurmctld or slurmdbd are away, it waits for them.
+
+--config FILE takes flags from a YAML file, which is checked whole before anything starts.`,
+		Example: `  autosched slurm run --scheduler prod --mode observe
+  autosched slurm run --config slurm.yaml`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.config != "" {
+				if err := cli.ReadSettings(o.config, cmd.Flags()); err != nil {
+					return err
+				}
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			if o.checkOnly {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
+				return err
+			}
+			return o.run(cmd.Context(), cmd.ErrOrStderr())
+		},
+	}
+	o.connect.Add(cmd)
+	o.site.add(cmd)
+	o.site.addCommands(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
+	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags and settings, and do not start")
+	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
+	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
+	fl.StringVar(&o.mode, "mode", "observe", "observe, recommend or auto")
+	fl.StringVar(&o.site.Dir, "state-dir", "",
+		"directory of notes; an account that only observes needs its own (default: .autosched beside --include)")
+	fl.DurationVar(&o.interval, "interval", 30*time.Second, "time between polls of accounting")
+	fl.DurationVar(&o.history, "history", 7*24*time.Hour, "how far back the first poll reaches")
+	fl.BoolVar(&o.resume, "requeue-resumes", false, "requeued jobs go on where they were, as they write checkpoints")
+	fl.BoolVar(&o.site.TakeOver, "take-over", false, "replace a file that the adapter did not write, once")
+	return cmd
+}
+
+func (o *slurmRunOptions) check() error {
+	switch {
+	case o.scheduler == "":
+		return cli.Usage(errors.New("--scheduler: is missing"))
+	case !slices.Contains([]string{"observe", "recommend", "auto"}, o.mode):
+		return cli.Usage(fmt.Errorf("--mode: %q is not observe, recommend or auto", o.mode))
+	case o.interval < time.Second:
+		return cli.Usage(fmt.Errorf("--interval: %v is less than a second", o.interval))
+	case o.history < 0:
+		return cli.Usage(fmt.Errorf("--history: %v is negative", o.history))
+	case o.site.checkQOS() != nil:
+		return o.site.checkQOS()
+	case o.site.ReconfigureTimeout <= 0:
+		return cli.Usage(fmt.Errorf("--timeout: %v is not positive", o.site.ReconfigureTimeout))
+	}
+	return o.connect.Check()
+}
+
+func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
+	log := slog.New(slog.NewTextHandler(notes, nil))
+	warn := func(err error) { log.Warn(err.Error()) }
+	site := o.site.Options.Filled()
+	// What a former adapter left half done is put right before the service is asked for anything.
+	if o.mode != "observe" {
+		if err := slurm.Recover(ctx, site); err != nil {
+			warn(err)
+		}
+	}
+	conn, err := o.connect.Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tuning := pb.NewTuningServiceClient(conn)
+	registered, err := awaitScheduler(ctx, tuning, o.scheduler, log)
+	if err != nil {
+		return cli.PlainError(o.connect.Server, err)
+	}
+	session := filedriver.Session{Conn: conn, Scheduler: o.scheduler, Instance: o.instance, Interval: o.interval,
+		Notify: warn}
+	for _, p := range registered.GetSpec().GetParameters() {
+		site.Tuned = append(site.Tuned, p.GetParameterId())
+	}
+	commands := slurm.Commands{Conf: site.Conf}
+	if o.mode == "observe" {
+		session.InForce = func(ctx context.Context) (space.Values, error) { return commands.InForce(ctx, site.Tuned) }
+	} else {
+		if err := o.setMode(ctx, tuning, registered); err != nil {
+			return cli.PlainError(o.connect.Server, err)
+		}
+		if session.Driver, err = slurm.AwaitOpen(ctx, site, warn); err != nil {
+			return err
+		}
+		defer session.Driver.Close()
+		session.Applied = func(c *pb.Configuration, err error) {
+			if err != nil {
+				log.Warn("not applied", "revision", c.GetRevision(), "error", err)
+				return
+			}
+			log.Info("in force", "revision", c.GetRevision())
+		}
+	}
+	poller := &slurm.Poller{Commands: commands, Dir: site.Dir, Interval: o.interval,
+		History: o.history, KeepProgress: o.resume, Notify: warn}
+	if err := poller.Open(); err != nil {
+		return err
+	}
+	session.Events, session.Now = poller.Run, poller.Now
+	session.Snapshot = func() *pb.Event { return poller.Snapshot(ctx) }
+	err = session.Run(ctx)
+	if ctx.Err() != nil {
+		return nil // interrupted: that is how it ends
+	}
+	return cli.PlainError(o.connect.Server, err)
+}
+
+// setMode has the service treat the scheduler as --mode says.
+func (o *slurmRunOptions) setMode(ctx context.Context, tuning pb.TuningServiceClient, s *pb.Scheduler) error {
+	mode, err := cli.ParseMode(o.mode)
+	if err != nil || s.GetSpec().GetMode() == mode {
+		return err
+	}
+	_, err = tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
+		Scheduler:  &pb.Scheduler{Name: s.GetName(), Spec: &pb.SchedulerSpec{Mode: mode}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
+	return err
+}
+
+// awaitScheduler waits until a scheduler is registered, and returns it.
+func awaitScheduler(ctx context.Context, tuning pb.TuningServiceClient, id string, log *slog.Logger) (*pb.Scheduler,
+	error) {
+	for waiting := false; ; waiting = true {
+		s, err := tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/" + id},
+			grpc.WaitForReady(waiting))
+		switch status.Code(err) {
+		case codes.OK:
+			return s, nil
+		case codes.NotFound, codes.Unavailable, codes.ResourceExhausted:
+		default:
+			return nil, err
+		}
+		if !waiting {
+			log.Info("waiting for the scheduler", "scheduler", id, "reason", cli.TransportReason(err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// applied is the result of slurm apply and slurm rollback.
+type applied struct {
+	Include string       `json:"include"`
+	DryRun  bool         `json:"dry_run"`
+	Values  space.Values `json:"values"` // checked, or in force
+	// QOS are the commands that would set priorities of QOS.
+	QOS []string `json:"qos,omitempty"`
+}
+
+func (r *applied) print(w io.Writer) error {
+	head := "in force by " + r.Include
+	if r.DryRun {
+		head = "correct, and not applied"
+	}
+	if _, err := fmt.Fprintln(w, head); err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Values)) {
+		if r.Values[id].Equal(space.Bool(false)) && strings.HasPrefix(id, conf.SchedulerParameters) {
+			continue // an option that is absent
+		}
+		if _, err := fmt.Fprintf(w, "  %s = %v\n", id, r.Values[id]); err != nil {
+			return err
+		}
+	}
+	if len(r.QOS) > 0 {
+		_, err := fmt.Fprintf(w, "would run\n  %s\n", strings.Join(r.QOS, "\n  "))
+		return err
+	}
+	return nil
+}
+
+func newSlurmApplyCmd() *cobra.Command {
+	var site siteFlags
+	var dry, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Put a file of settings in force",
+		Long: `Puts lines of slurm.conf in force, such as 'autosched tune' recommends: as the adapter does, with its checks, a
+watch over slurmctld, and the file before taken back if anything is wrong. FILE replaces the include file whole; -
+is standard input. --dry-run checks names, ranges and Slurm's own parser, and changes nothing. Priorities of QOS, lines
+such as #QOS.high.Priority=5, are set by sacctmgr: give --allow-qos, and --dry-run prints the commands.
+
+An adapter that runs reports the change and applies nothing from then on.`,
+		Example: `  autosched slurm apply tuned.conf --dry-run
+  autosched slurm apply tuned.conf --log /var/log/slurm/slurmctld.log`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usage(errors.New("needs a file of settings"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := site.checkQOS(); err != nil {
+				return err
+			}
+			text, err := cli.ReadText(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			r := &applied{Include: site.Filled().Include, DryRun: dry}
+			if dry {
+				r.Values, r.QOS, err = site.Options.Examine(cmd.Context(), text)
+			} else {
+				r.Values, err = site.Options.Apply(cmd.Context(), text)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return cli.Show(cmd.OutOrStdout(), asJSON, "slurm-settings/v1", r, r.print)
+		},
+	}
+	site.add(cmd)
+	site.addCommands(cmd)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "check, and change nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newSlurmRollbackCmd() *cobra.Command {
+	var site siteFlags
+	var original, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Put the previous file of settings back in force",
+		Long: `Puts the file back that was in force before the last configuration, or with --original the one before the first,
+and has slurmctld read it. It needs neither the service nor the adapter. An adapter that runs reports the change and
+applies nothing from then on, until it is started with --take-over.`,
+		Example: `  autosched slurm rollback
+  autosched slurm rollback --original`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := site.Options.Rollback(cmd.Context(), original)
+			if err != nil {
+				return err
+			}
+			r := &rolledBack{Text: string(text)}
+			return cli.Show(cmd.OutOrStdout(), asJSON, "slurm-rollback/v1", r, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "in force:\n%s", r.Text)
+				return err
+			})
+		},
+	}
+	site.add(cmd)
+	site.addCommands(cmd)
+	cmd.Flags().BoolVar(&original, "original", false, "the file before the adapter's first")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// rolledBack is the result of slurm rollback.
+type rolledBack struct {
+	Text string `json:"text"` // of the include file
+}
+
+func newSlurmDoctorCmd() *cobra.Command {
+	var site siteFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at what keeps a Slurm cluster from being tuned",
+		Long: `Looks at a site before it is tuned, and changes nothing: whether priorities count, whether fair share charges GPUs,
+backfill's window against time limits, its cycles against its interval, QOS that clusters share, settings that are set
+twice, and the rights of the account that it runs as. Run it as the account of the adapter. It fails if a check does.`,
+		Example: `  autosched slurm doctor
+  autosched slurm doctor --slurm-conf /etc/slurm/slurm.conf --log /var/log/slurm/slurmctld.log`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			site.Tuned = conf.Tunable()
+			d := slurm.Examine(cmd.Context(), site.Options)
+			return errors.Join(cli.Show(cmd.OutOrStdout(), asJSON, "diagnosis/v1", d, d.Print), d.Err())
+		},
+	}
+	site.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

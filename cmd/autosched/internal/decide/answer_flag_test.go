@@ -1,0 +1,97 @@
+package decide
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/native"
+)
+
+// TestNativeAnswers: what tune, evaluate and compare recommend of each scheduler is printed as its own file, which
+// says the same as their JSON does.
+func TestNativeAnswers(t *testing.T) {
+	tuned := func(text []byte) (json.RawMessage, error) {
+		var r struct {
+			Adopt           bool
+			Incumbent, Best json.RawMessage
+		}
+		err := json.Unmarshal(text, &r)
+		if r.Adopt {
+			return r.Best, err
+		}
+		return r.Incumbent, err
+	}
+	for _, s := range schedulers.All {
+		t.Run(s.Name, func(t *testing.T) {
+			sameAnswer(t, s, "tune --trace sample --at 2017-10-09T04:00:00Z --budget 3 --futures 1 --horizon 1h --scheduler "+s.Name,
+				tuned)
+		})
+	}
+	fifo, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("evaluate", func(t *testing.T) {
+		sameAnswer(t, fifo, "evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false "+
+			"--methods current,fixed-history --fixed-budget 4",
+			func(text []byte) (json.RawMessage, error) {
+				var r struct {
+					Answer struct{ Configuration string }
+				}
+				if err := json.Unmarshal(text, &r); err != nil || r.Answer.Configuration != "backfill=true" {
+					t.Fatalf("%v, %+v", err, r)
+				}
+				return json.RawMessage(`{"backfill": true}`), nil
+			})
+	})
+	t.Run("compare", func(t *testing.T) {
+		sameAnswer(t, fifo, "compare --trace sample --row fifo --row fifo:backfill=true",
+			func(text []byte) (json.RawMessage, error) {
+				var r struct {
+					Rows []struct{ Configuration json.RawMessage }
+				}
+				err := json.Unmarshal(text, &r)
+				return r.Rows[1].Configuration, err
+			})
+	})
+	for args, want := range map[string]string{
+		"tune --trace sample --at 0 --format yaml":          `--format: "yaml" is not one of text, native`,
+		"evaluate --trace sample --format native --json":    "exclude each other",
+		"compare --trace sample --format native --json":     "exclude each other",
+		"tune --trace sample --at 0 --format native --json": "exclude each other",
+	} {
+		if code, _, errs := clitest.Run(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+}
+
+func sameAnswer(t *testing.T, s *schedulers.Scheduler, args string,
+	answer func(text []byte) (json.RawMessage, error)) {
+	t.Helper()
+	code, out, errs := clitest.Run(strings.Fields(args + " --json")...)
+	if code != 0 {
+		t.Fatalf("%s: %s", args, errs)
+	}
+	text, err := answer([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Space.ParseJSON(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if code, out, errs = clitest.Run(strings.Fields(args + " --format native")...); code != 0 {
+		t.Fatalf("%s: %s", args, errs)
+	}
+	values, err := s.Form().Parse([]byte(out))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out)
+	}
+	if got, err := native.Config(s.Space, values); err != nil || !got.Equal(want) {
+		t.Errorf("%s: %v, %s, want %s", args, err, got, want)
+	}
+}

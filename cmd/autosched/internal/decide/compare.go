@@ -1,0 +1,350 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/report"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// comparisonOptions are the flags of compare.
+type comparisonOptions struct {
+	replay     cli.ReplayFlags
+	current    cli.ConfigFlags
+	fidelity   fidelityFlags
+	estimates  estimatesFlag
+	site       cli.SiteFlag
+	answer     answerFlag
+	schedulers string
+	presets    bool
+	texts      []string // of --row
+	windows    []string
+	seeds      int
+	jobs       int
+	out        string
+
+	given func(flag string) bool
+	rows  []replay.Row // after check
+}
+
+func newComparisonCmd() *cobra.Command {
+	var o comparisonOptions
+	cmd := &cobra.Command{
+		Use:   "compare",
+		Short: "Simulate a trace under several schedulers and configurations, and compare them job by job",
+		Long: `Simulates the jobs of every window under every row: a configuration of a scheduler,
+held, from an empty cluster to the end of the last job, as simulate does. Nothing is
+tuned; evaluate compares tuning methods.
+
+Rows, in this order; the first is the baseline:
+  - what you run, if --config, --set or --preset name it for --scheduler (current)
+  - every --row: [NAME=]SCHEDULER[:PART,...], where the first PART may be a preset or
+    a .yaml or .json file, and the others are key=value:
+      themis                               the defaults
+      tiresias:ladder-7200x6               a preset
+      long=tiresias:queues=3,queue_thresholds=3250,7200
+      mine=tiresias:mine.yaml,starve_limit=8h
+  - the defaults of each of --schedulers, and with --presets their presets
+Without --row and --schedulers: the defaults and the presets of --scheduler.
+
+A ratio is the baseline's average JCT over the row's: above 1 is better. Its 95 %
+interval is a bootstrap over the jobs, paired, in stretches of the window, and over
+seeds. faster and slower are the shares of jobs whose JCT is more than 1 % shorter or
+longer than under the baseline. Only run-time estimates with an error (--estimates 0.7)
+draw: each of --seeds is simulated then, and spread is the largest average JCT of a seed
+over the least, minus 1.
+
+With --out, every simulation is kept once it is finished: after Ctrl-C or a crash the
+same command continues, and one with more rows or windows simulates only what is new.`,
+		Example: `  autosched compare --trace sample --schedulers tiresias,themis,lucid
+  autosched compare --trace sample --scheduler tiresias --set queues=2 --set queue_thresholds=7200 --schedulers themis \
+      --windows 2017-10-09..2017-10-10,2017-10-10..2017-10-12 --out comparison
+  autosched compare --trace sacct.psv --site site --row mine=slurm:mine.yaml
+  autosched compare --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config mine.yaml \
+      --row tiresias:ladder-7200x6 --row long=tiresias:queues=3,queue_thresholds=3250,7200 --json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return o.answer.show(cmd, o.replay.JSON, report.ComparisonSchema, r,
+				func() (recommendation, error) {
+					best := report.Best(r)
+					title, _ := report.BestRow(r)
+					return recommendation{o.rows[best].Scheduler, o.rows[best].Config, best > 0, title}, nil
+				},
+				func(w io.Writer) error {
+					return errors.Join(printRows(w, r, o.out), o.site.PrintChange(w, r.Change))
+				})
+		},
+	}
+	o.given = cmd.Flags().Changed
+	o.replay.Add(cmd)
+	o.replay.AddTo(cmd)
+	o.replay.AddNodeEvents(cmd)
+	o.current.Add(cmd)
+	o.estimates.add(cmd)
+	o.fidelity.add(cmd)
+	o.site.AddOut(cmd)
+	o.answer.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
+	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
+	fl.StringArrayVar(&o.texts, "row", nil, "[NAME=]SCHEDULER[:PRESET|:FILE|:key=value,...], a row, repeatable")
+	fl.StringSliceVar(&o.windows, "windows", nil,
+		"FROM..TO,..., windows in place of --from and --to; FROM and TO as in --from")
+	fl.IntVar(&o.seeds, "seeds", 3, "seeds of --estimates with an error, from --seed on")
+	fl.StringVarP(&o.out, "out", "o", "",
+		"folder for the comparison (compare.html, compare.json, compare.csv, jobs.csv) and for the simulations finished "+
+			"so far (cells.jsonl)")
+	addJobs(cmd, &o.jobs)
+	return cmd
+}
+
+// check checks all that needs no trace, and reads the rows.
+func (o *comparisonOptions) check() error {
+	if err := o.site.Use(&o.replay, &o.current, &o.fidelity.RecordedFlag); err != nil {
+		return err
+	}
+	if err := cmp.Or(o.estimates.check(), o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+		return err
+	}
+	var names []string
+	if o.given("schedulers") {
+		names = cli.SplitList(o.schedulers)
+	}
+	if err := cli.CheckList(o.given, "schedulers", names); err != nil {
+		return err
+	}
+	switch {
+	case o.seeds < 1 || o.jobs < 0:
+		return cli.Usage(fmt.Errorf("--seeds %d, --jobs %d: want at least 1 and 0", o.seeds, o.jobs))
+	case o.presets && len(names) == 0:
+		return cli.Usage(errors.New("--presets: names the presets of --schedulers, which is missing"))
+	case len(o.windows) > 0 && (o.given("from") || o.given("to")):
+		return cli.Usage(errors.New("--windows takes the place of --from and --to: give one or the other"))
+	}
+	for _, text := range o.windows {
+		from, to, ok := strings.Cut(text, "..")
+		if !ok {
+			return cli.Usage(fmt.Errorf("--windows: %q is not FROM..TO, as in 2017-10-09..2017-10-12", text))
+		}
+		for _, at := range []string{from, to} {
+			if err := trace.CheckInstant(at); err != nil {
+				return cli.Usage(fmt.Errorf("--windows: %s: %w", text, err))
+			}
+		}
+	}
+	s, current, err := o.replay.Configured(&o.current)
+	if err != nil {
+		return err
+	}
+	o.rows = nil
+	if o.current.Given() {
+		o.rows = append(o.rows, replay.Row{Name: "current", Scheduler: s, Config: current})
+	}
+	for _, text := range o.texts {
+		row, err := parseRow(text, o.replay.Named)
+		if err != nil {
+			return fmt.Errorf("--row: %w", err)
+		}
+		o.rows = append(o.rows, row)
+	}
+	presets := o.presets
+	if len(o.texts) == 0 && len(names) == 0 {
+		names, presets = []string{s.Name}, true
+	}
+	for _, name := range names {
+		s, err := schedulers.Find(name)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--schedulers: %w", err))
+		}
+		o.rows = append(o.rows, replay.Row{Name: s.Name, Scheduler: s, Config: s.Space.Default()})
+		for _, p := range s.Presets {
+			if presets {
+				o.rows = append(o.rows, replay.Row{Name: s.Name + ":" + p.Name, Scheduler: s, Config: p.Config})
+			}
+		}
+	}
+	for i, r := range o.rows {
+		if slices.ContainsFunc(o.rows[:i], func(x replay.Row) bool { return x.Name == r.Name }) {
+			return cli.Usage(fmt.Errorf("%q names two rows: name one of them, as in --row NAME=SCHEDULER", r.Name))
+		}
+	}
+	return nil
+}
+
+// parseRow reads [NAME=]SCHEDULER[:PART,...].
+func parseRow(text string, find func(name string) (*schedulers.Scheduler, error)) (replay.Row, error) {
+	row := replay.Row{Name: text}
+	head, rest, _ := strings.Cut(text, ":")
+	name, of, named := strings.Cut(head, "=")
+	if !named {
+		of = head
+	} else if row.Name = name; name == "" {
+		return row, cli.Usage(fmt.Errorf("%q has no name before =", text))
+	}
+	var err error
+	if row.Scheduler, err = find(of); err != nil {
+		return row, cli.Usage(fmt.Errorf("%q is not [NAME=]SCHEDULER[:PART,...]: %w", text, err))
+	}
+	// A part without = continues the array of the part before it; the first names where
+	// to start.
+	var c cli.ConfigFlags
+	for i, part := range cli.SplitList(rest) {
+		file, _, _ := strings.Cut(part, ":")
+		switch n := len(c.Set); {
+		case strings.Contains(part, "="):
+			c.Set = append(c.Set, part)
+		case n > 0:
+			c.Set[n-1] += "," + part
+		case rest == "" && head == text: // no colon
+		case i > 0 || part == "":
+			return row, cli.Usage(fmt.Errorf("%q: %q is not a preset, a file or key=value", text, part))
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
+			c.File = part
+		default:
+			c.Preset = part
+		}
+	}
+	if row.Config, err = c.Config(row.Scheduler); err != nil {
+		return row, fmt.Errorf("%s: %w", text, err)
+	}
+	return row, nil
+}
+
+// run compares, and writes the files if a folder is named. Notes and progress go to
+// notes.
+func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.Comparison, error) {
+	in, err := o.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	windows, err := o.windowsOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if o.out != "" { // fails now rather than after minutes of work
+		if err := os.MkdirAll(o.out, 0o777); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+	}
+	base := *in
+	base.Scheduler = o.rows[0].Scheduler
+	var graded []*fidelity.Graded
+	for _, w := range windows {
+		g, err := o.fidelity.grade(ctx, fidelity.Input{From: w.From, To: w.To, Cluster: o.replay.Cluster,
+			Config: o.rows[0].Config}, &base)
+		if err != nil {
+			return nil, err
+		}
+		graded = append(graded, g)
+	}
+	seeds := o.seeds
+	var estimate func([]workload.Job, uint64) func(*workload.Job) time.Duration
+	if o.estimates.text != "none" {
+		estimate = o.estimates.estimate
+	}
+	if o.estimates.sigma == 0 {
+		seeds = 1
+	}
+	progress := newGridProgress(notes, o.out)
+	r, err := replay.Compare(ctx, replay.CompareOptions{
+		Trace: in.Trace, Cluster: o.replay.Cluster, Windows: windows, Rows: o.rows, Estimate: estimate,
+		Seed: o.replay.Seed, Seeds: seeds, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
+		Progress: func(name string, p cells.Progress) { progress.show(name, p) },
+	})
+	progress.end(err)
+	if r != nil {
+		for i := range r.Windows {
+			r.Windows[i].Fidelity = graded[i]
+		}
+	}
+	if best := report.Best(r); err == nil && best > 0 && o.rows[best].Scheduler.Name == "slurm" {
+		r.Change, err = o.site.Change(ctx, in, &o.replay, o.rows[0].Config, o.rows[best].Config)
+	}
+	if err == nil && o.out != "" {
+		err = report.WriteComparison(r, o.out)
+	}
+	return r, err
+}
+
+// windowsOf are the windows of --windows, or that of --from and --to.
+func (o *comparisonOptions) windowsOf(in *cli.ReplayInput) ([]replay.Window, error) {
+	if len(o.windows) == 0 {
+		clock := func(at time.Duration) string { return in.Trace.Zero().Add(at).Format("2006-01-02T15:04") }
+		return []replay.Window{{Name: clock(in.From) + ".." + clock(in.To), From: in.From, To: in.To}}, nil
+	}
+	var out []replay.Window
+	for _, text := range o.windows {
+		fromText, toText, _ := strings.Cut(text, "..")
+		from, to, err := cli.ParseWindow(in.Trace, fromText, toText)
+		if err != nil {
+			return nil, fmt.Errorf("--windows: %s: %w", text, err)
+		}
+		if to <= from {
+			return nil, cli.Usage(fmt.Errorf("--windows: %s does not end after its begin", text))
+		}
+		for _, w := range out {
+			if from < w.To && w.From < to {
+				return nil, cli.Usage(fmt.Errorf("--windows: %s and %s overlap: jobs of both would count twice",
+					w.Name, text))
+			}
+		}
+		out = append(out, replay.Window{Name: text, From: from, To: to})
+	}
+	return out, nil
+}
+
+// CompleteRow offers schedulers, and presets and parameters of the one named.
+func CompleteRow(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	head, rest, chosen := strings.Cut(text, ":")
+	name, of, named := strings.Cut(head, "=")
+	before := name + "="
+	if !named {
+		before, of = "", head
+	}
+	if !chosen {
+		var out []string
+		for _, s := range schedulers.Names() {
+			out = append(out, before+s)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	s, err := schedulers.Find(of)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	before = head + ":" + rest[:strings.LastIndexByte(rest, ',')+1]
+	var out []string
+	if rest == "" || !strings.ContainsAny(rest, ",=") {
+		for _, p := range s.Presets {
+			out = append(out, before+p.Name)
+		}
+	}
+	for _, p := range s.Space.Params() {
+		out = append(out, before+p.ID+"=\t"+p.Description)
+	}
+	return out, cobra.ShellCompDirectiveNoSpace
+}

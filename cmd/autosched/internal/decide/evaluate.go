@@ -1,0 +1,430 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/replay/report"
+	"github.com/autosched/autosched/replay/scenario"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+// evaluateOptions are the flags of evaluate.
+type evaluateOptions struct {
+	replay    cli.ReplayFlags
+	round     cli.TuneFlags
+	limits    rollout.Limits
+	current   cli.ConfigFlags
+	methods   string
+	subjectTo []string
+	tariff    cli.TariffFlags
+	goal      round.Goal // after check
+	scenario  string
+	out       string
+	warmup    time.Duration
+	interval  time.Duration
+	seeds     int
+	fixed     int
+	jobs      int
+
+	fidelity fidelityFlags
+	site     cli.SiteFlag
+	answer   answerFlag
+	given    func(flag string) bool
+	compared []string          // methods, after check; nil for all
+	held     space.Config      // what the user runs, after check; zero if not given
+	of       scenario.Scenario // after check
+}
+
+func newEvaluateCmd() *cobra.Command {
+	var o evaluateOptions
+	cmd := &cobra.Command{
+		Use:   "evaluate",
+		Short: "Replay a trace online under several tuning methods and compare them",
+		Long: `Says whether to change a scheduler's settings, to what, and what that gains: replays
+a trace on a simulated cluster once for every tuning method, and compares the methods.
+
+Every --interval a method sees only what a controller could see at that time (job
+events so far) and chooses a configuration; the simulated cluster goes on with it,
+without a restart. Jobs submitted between --from and --to count; they run to their end
+while tuning continues. The cluster starts empty at --from, or --warmup earlier. The
+history is the seven days of the trace before it.
+
+` + methodHelp() + `
+All methods that tune every round share futures, scoring, seeds and the budget. A
+candidate replaces the incumbent (the configuration in force) if it gains at least
+--min-ratio on the controllable part: the part of the objective that a configuration
+can change. Under autosched it must also gain --min-gain on the whole, on the futures
+of the last two days' rounds and a replay of the last seven days together, lose neither in
+the replay nor by --guard, and come --dwell after the last change; under the others,
+which have no memory, it must be better in every future. Changes of autosched are limited as
+those of the service: --max-changes, --flap-window, --quiet-hours. Methods that hold one
+configuration get the budget of all rounds at once, or --fixed-budget.
+
+The baseline is what you run: --config, --set and --preset name it (method current).
+Without them it is the scheduler's default. It is the first row, in force when
+tuning begins, and what ratios and guards compare with; a ratio above 1 is better.
+
+The answer is at the end: whether to change the settings once, to what and with which
+command, what that gains and makes worse; and whether tuning every round gains more.
+
+Methods that draw random numbers are run once for each of --seeds, and the table has
+their means; spread is the largest average JCT of a seed over the least, minus 1. Guards
+say what a gain makes worse: every tenant's p95 queueing delay, the average JCT of jobs that run for
+less than ten minutes and the p99 of the JCT may be 10 % worse than under the
+baseline, the first two and another minute.
+
+With --out, the result of every method and seed is kept once it is finished: after
+Ctrl-C or a crash the same command continues, and one with other methods or more
+seeds computes only what is new. Results of other inputs are computed again.`,
+		Example: `  autosched evaluate --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias --out report
+  autosched evaluate --trace jobs.csv.gz --from 2017-10-09T00:00:00Z --to 2017-10-12T00:00:00Z \
+      --nodes 40 --gpus-per-node 8 --scheduler tiresias --methods default,preset,autosched --budget 20 --json
+  autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
+  autosched evaluate --trace jobs.csv.gz --nodes 40 --scheduler tiresias --config mine.yaml --out report
+  autosched evaluate --trace sacct.psv --site site --out report --conf-out tuned.conf
+  autosched evaluate --trace jobs.csv.gz --scenario scenarios.json:philly-quick --methods default,fixed-oracle,random-preset,autosched`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return o.answer.show(cmd, o.replay.JSON, report.Schema, report.JSON(r),
+				func() (recommendation, error) { return o.recommended(r) },
+				func(w io.Writer) error {
+					return errors.Join(printEvaluation(w, r, o.out), o.site.PrintChange(w, r.Change))
+				})
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *evaluateOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
+	o.replay.Add(cmd)
+	o.replay.AddTo(cmd)
+	o.replay.AddNodeEvents(cmd)
+	o.current.Add(cmd)
+	o.round.Add(cmd)
+	o.fidelity.add(cmd)
+	o.site.AddOut(cmd)
+	o.answer.add(cmd)
+	addSubjectTo(cmd, &o.subjectTo)
+	o.tariff.Add(cmd)
+	o.tariff.AddDeferrable(cmd)
+	cli.AddAdoption(cmd, &o.round.Settings)
+	o.limits = rollout.DefaultLimits()
+	cli.AddLimits(cmd, &o.limits)
+	fl := cmd.Flags()
+	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
+	fl.StringVar((*string)(&o.round.Settings.Search), "search", string(round.SearchAuto),
+		"what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, "+
+			"then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
+	_ = cmd.RegisterFlagCompletionFunc("search", cli.OneOf(round.SearchNames()...))
+	fl.StringVar(&o.scenario, "scenario", "",
+		"FILE:NAME, window and cluster as a JSON file of scenarios has them: --from, --to, --nodes and "+
+			"--gpus-per-node, unless given")
+	fl.StringVarP(&o.out, "out", "o", "",
+		"folder for the report (report.html, report.json, methods.csv, seeds.csv, decisions.csv, jobs.csv) and for the "+
+			"results finished so far (cells.jsonl)")
+	fl.DurationVar(&o.warmup, "warmup", 0, "start the live simulation this much before --from")
+	fl.IntVar(&o.seeds, "seeds", 3, "seeds of methods that draw, from --seed on; the others are run once")
+	fl.IntVar(&o.fixed, "fixed-budget", 0,
+		"configurations that fixed-history and fixed-oracle measure (0: --budget for every round)")
+	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
+	addJobs(cmd, &o.jobs)
+}
+
+// check checks all that needs no trace, and reads the scenario.
+func (o *evaluateOptions) check() error {
+	if err := o.site.Use(&o.replay, &o.current, &o.fidelity.RecordedFlag); err != nil {
+		return err
+	}
+	if o.scenario != "" {
+		s, err := readScenario(o.scenario)
+		if err != nil {
+			return err
+		}
+		o.replay.SetScenario(s, o.given)
+		o.of = *s
+	}
+	var err error
+	if o.goal, err = parseGoal(o.round.Objective, o.subjectTo); err != nil {
+		return err
+	}
+	o.round.Objective = o.goal.Objective()
+	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
+		return err
+	}
+	if err := round.CheckObjective(o.round.Objective, true); err != nil {
+		return cli.Usage(fmt.Errorf("--%w", err))
+	}
+	if err := cmp.Or(o.round.CheckSettings(), o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+		return err
+	}
+	if o.current.Given() {
+		if _, o.held, err = o.replay.Configured(&o.current); err != nil {
+			return err
+		}
+	}
+	_, badSearch := round.ParseSearch(string(o.round.Settings.Search))
+	switch {
+	case o.interval <= 0:
+		return cli.Usage(fmt.Errorf("--interval: %v is not positive", o.interval))
+	case badSearch != nil:
+		return cli.Usage(fmt.Errorf("--%w", badSearch))
+	case o.seeds < 1 || o.fixed < 0 || o.jobs < 0:
+		return cli.Usage(fmt.Errorf("--seeds %d, --fixed-budget %d, --jobs %d: want at least 1, 0 and 0", o.seeds,
+			o.fixed, o.jobs))
+	case o.warmup < 0:
+		return cli.Usage(fmt.Errorf("--warmup: %v is negative", o.warmup))
+	}
+	if o.given("methods") {
+		o.compared = cli.SplitList(o.methods)
+	}
+	if err := cli.CheckList(o.given, "methods", o.compared); err != nil {
+		return err
+	}
+	if err := replay.CheckMethods(o.compared); err != nil {
+		return cli.Usage(fmt.Errorf("--%w", err))
+	}
+	if slices.Contains(o.compared, "current") && !o.current.Given() {
+		return cli.Usage(errors.New("--methods: current is the configuration that you run: name it with --config FILE, " +
+			"--set key=value or --preset NAME"))
+	}
+	return nil
+}
+
+// run evaluates, and writes the report if a folder is named. Notes and progress
+// go to notes.
+func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Report, error) {
+	var tariff *energy.Tariff
+	var err error
+	if o.goal.Metered() != "" || o.tariff.Given() || schedulers.Sleeps(o.replay.Scheduler) ||
+		schedulers.Defers(o.replay.Scheduler) {
+		if tariff, err = o.tariff.Read(); err != nil {
+			return nil, err
+		}
+	}
+	in, err := o.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.tariff.Measure(tariff, in, o.replay.Cluster, notes); err != nil {
+		return nil, err
+	}
+	noteReordering(notes, o.goal.Metered() != "", o.replay.Scheduler)
+	if note := o.of.Differs(o.replay.Trace); note != "" {
+		fmt.Fprintln(notes, "note: "+note)
+	}
+	if in.Trace, err = o.of.Select(in.Trace); err != nil {
+		return nil, err
+	}
+	if o.out != "" { // fails now rather than after minutes of work
+		if err := os.MkdirAll(o.out, 0o777); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+	}
+	config := o.held
+	if !o.current.Given() {
+		config = in.Scheduler.Space.Default()
+	}
+	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.From - o.warmup, To: in.To, Cluster: o.replay.Cluster,
+		Config: config}, in)
+	if err != nil {
+		return nil, err
+	}
+	progress := newGridProgress(notes, o.out)
+	r, err := replay.Run(ctx, replay.Options{
+		Trace: in.Trace, From: in.From, To: in.To, Warmup: o.warmup, Cluster: o.replay.Cluster, Scheduler: in.Scheduler,
+		Current: o.held,
+		Goal:    o.goal, Methods: o.compared, Interval: o.interval,
+		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.Seeded(o.replay.Seed), Limits: &o.limits,
+		Generate: o.round.Method, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
+		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
+	})
+	progress.end(err)
+	if r != nil {
+		r.Fidelity = graded
+	}
+	if err == nil {
+		r.Change, err = o.change(ctx, in, r)
+	}
+	if err == nil && o.out != "" {
+		err = report.Write(r, o.out)
+	}
+	return r, err
+}
+
+// change is the change of the site's settings that the answer recommends.
+func (o *evaluateOptions) change(ctx context.Context, in *cli.ReplayInput, r *replay.Report) (*replay.SettingsChange,
+	error) {
+	to, err := o.recommended(r)
+	if err != nil || !to.change {
+		return nil, err
+	}
+	return o.site.Change(ctx, in, &o.replay, o.held, to.config)
+}
+
+// recommended is the configuration to change to once, or the one that runs.
+func (o *evaluateOptions) recommended(r *replay.Report) (recommendation, error) {
+	scheduler, err := o.replay.Find()
+	if err != nil {
+		return recommendation{}, err
+	}
+	answer := report.AnswerOf(r)
+	to := answer.Configuration
+	config, err := scheduler.Space.Parse(scheduler.Space.Default(),
+		strings.Fields(cmp.Or(to, r.Baseline.Configuration)))
+	return recommendation{scheduler, config, to != "", answer.Once.Text}, err
+}
+
+// stepText describes the step of a method.
+func stepText(s replay.Step) string {
+	text := fmt.Sprintf("%s (method %d of %d), seed %d", s.Method, s.Nth, s.Methods, s.Seed)
+	switch {
+	case s.Done:
+	case s.Trials > 0:
+		text += fmt.Sprintf(": %d of %d trials", s.Trials, s.Of)
+	case s.Rounds > 0:
+		text += fmt.Sprintf(": round %d of about %d", s.Rounds, s.Of)
+	}
+	return text
+}
+
+func methodHelp() string {
+	var b strings.Builder
+	b.WriteString("Methods:\n")
+	for _, m := range replay.Methods() {
+		fmt.Fprintf(&b, "  %-16s %s\n", m[0], m[1])
+	}
+	return b.String()
+}
+
+func printEvaluation(w io.Writer, r *replay.Report, out string) error {
+	fmt.Fprintf(w, "%s%s, %s .. %s\n%d jobs (%d in history) on %s, load %.2f, scheduler %s\n", r.Trace,
+		cli.SyntheticLabel(r.Synthetic), r.From, r.To,
+		r.Jobs, r.HistoryJobs, r.Cluster, r.Load, r.Scheduler)
+	fmt.Fprintln(w, report.BaselineText(r))
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "Note: %s\n", n)
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t,
+		"method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tspread\tguards\tpreempt\trounds\tchanges\tevals\ts/round\t")
+	for _, m := range r.Methods {
+		spread, guards := "", ""
+		if len(m.Seeds) > 0 {
+			spread = units.Percent(m.Spread)
+		}
+		if m.Guards != nil {
+			guards = "kept"
+			if n := len(m.Guards.Broken); n > 0 {
+				guards = fmt.Sprintf("%d broken", n)
+			}
+		}
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
+			m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
+			m.Ratio, spread, guards, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
+		r.Baseline.Method, cli.Plural(len(r.Seeds), "seed"))
+	if err := printDrawn(w, r); err != nil {
+		return err
+	}
+	for _, m := range r.Methods {
+		if m.Guards != nil && len(m.Guards.Broken) > 0 {
+			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards.Broken))
+		}
+	}
+	if text := report.InHindsight(r); text != "" {
+		fmt.Fprintln(w, text)
+	}
+	if err := printAnswer(w, r); err != nil {
+		return err
+	}
+	if out != "" {
+		fmt.Fprintf(w, "The report is %s/report.html.\n", strings.TrimRight(out, "/"))
+	}
+	return nil
+}
+
+// printDrawn prints what the jobs drew, if that was measured.
+func printDrawn(w io.Writer, r *replay.Report) error {
+	if len(r.Methods) == 0 || r.Methods[0].Energy == 0 {
+		return nil
+	}
+	above := "jobs draw above idle nodes, which are on whatever the configuration"
+	if schedulers.Sleeps(r.Scheduler) {
+		above = "jobs and nodes draw above sleeping nodes"
+	}
+	fmt.Fprintf(w, "\nWhat %s:\n", above)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "method\tenergy kWh\tcost $\tCO2 kg\tEDP kWh h\t")
+	for _, m := range r.Methods {
+		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", m.Method, m.Energy, m.Cost, m.CO2, m.EDP)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// printAnswer prints whether to change the settings, to what, and how.
+func printAnswer(w io.Writer, r *replay.Report) error {
+	a := report.AnswerOf(r)
+	fmt.Fprintln(w)
+	for _, s := range a.Sentences() {
+		fmt.Fprintln(w, s)
+	}
+	if r.Fidelity != nil {
+		fmt.Fprintf(w, "%s.\n", r.Fidelity)
+	}
+	if a.Flags != "" {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "\n  parameter\tnow\tchange to")
+		for _, c := range a.Once.Changes {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nThis is %s.", a.Once.Method)
+		if r.Change == nil {
+			fmt.Fprintf(w, " Flags of simulate, tune and evaluate:\n  %s", a.Flags)
+		}
+		fmt.Fprintln(w)
+	}
+	if a.Register != "" && r.Change == nil {
+		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
+	}
+	return nil
+}

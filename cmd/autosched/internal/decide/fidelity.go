@@ -1,0 +1,211 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/simulator/calibrate"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// fidelityFlags are those of commands that conclude from simulations.
+type fidelityFlags struct {
+	cli.RecordedFlag
+	ignore bool
+}
+
+func (f *fidelityFlags) add(cmd *cobra.Command) {
+	f.RecordedFlag.Add(cmd)
+	cmd.Flags().BoolVar(&f.ignore, "ignore-fidelity", false,
+		"conclude about the simulated cluster even if the simulation does not describe the history")
+}
+
+// grade compares the simulation of a window with what was recorded. It is nil where a synthetic
+// trace has no delays, and an error where nothing may be concluded.
+func (f *fidelityFlags) grade(ctx context.Context, o fidelity.Input, seen *cli.ReplayInput) (*fidelity.Graded, error) {
+	o.Trace, o.Scheduler, o.Simulate, o.Recorded = seen.Trace, seen.Scheduler, seen.Options, f.Name
+	jobs := o.Trace.Window(o.From, o.To).Jobs()
+	if !slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait }) {
+		if o.Trace.Synthetic() {
+			return nil, nil
+		}
+		return &fidelity.Graded{Grade: fidelity.Incomparable, Why: fidelity.NoDelays}, nil
+	}
+	o.Simulate.Past = replay.Past(o.Trace, o.Cluster, o.From)
+	r, err := fidelity.Quick(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Refusal("--ignore-fidelity"); err != nil && !f.ignore {
+		return nil, err
+	}
+	return &r.Graded, nil
+}
+
+// fidelityOptions are the flags of fidelity.
+type fidelityOptions struct {
+	replay   cli.ReplayFlags
+	config   cli.ConfigFlags
+	recorded cli.RecordedFlag
+	site     cli.SiteFlag
+	runs     string
+	models   string // to write
+	events   string // to write
+
+	start space.Config // after check
+}
+
+func newFidelityCmd() *cobra.Command {
+	var o fidelityOptions
+	cmd := &cobra.Command{
+		Use:   "fidelity",
+		Short: "Compare a simulation of a history with what was recorded",
+		Long: `Simulates the jobs of a history under the settings in force, and compares the
+queueing delays and JCTs with the recorded ones: over all jobs, by GPUs, tenant and
+hour of submission. An error is the simulated value minus the recorded one. factor is by
+how much a job's delay is off typically (1 is exact), KS the distance of the two
+distributions, rank the rank correlation over the jobs. Jobs submitted in the first
+tenth of the window, a day at most, are not compared: the simulated cluster starts empty.
+
+Then it says what in the data explains the difference: more or less capacity than
+assumed, a limit of a tenant or partition, another order or scheduler, time limits; and
+which simulated scheduler describes the recorded delays best. The number of nodes is
+calibrated on the first half of the window, and the grade of the calibration is that of
+the second half. Where nodes were out it estimates which hours, and --node-events-out writes
+them for --node-events. With --runs, restart costs and spread slowdowns are learnt from the
+first half of the recorded runs, and compared on the second.
+
+Grades: "describes", "describes roughly", "does not describe", and "not comparable" where
+--recorded-scheduler is not the scheduler simulated or too few delays are recorded. tune and
+evaluate show the grade, and end with an error where the simulation does not describe
+the history. docs/fidelity.md has the limits and the reasons for them.`,
+		Example: `  autosched fidelity --trace sacct.psv --scheduler fifo --set backfill=true --recorded-scheduler fifo
+  autosched fidelity --trace sacct.psv --site site
+  autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
+      --recorded-scheduler tiresias --runs data --models-out models.json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "fidelity/v1", r, r.print)
+		},
+	}
+	o.replay.Add(cmd)
+	o.replay.AddTo(cmd)
+	o.replay.AddNodeEvents(cmd)
+	o.config.Add(cmd)
+	o.recorded.Add(cmd)
+	o.site.Add(cmd)
+	cmd.Flags().StringVar(&o.runs, "runs", "",
+		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched models learn' takes")
+	cmd.Flags().StringVar(&o.models, "models-out", "",
+		"write the performance models learnt from the first half of --runs to this file, for --models")
+	cmd.Flags().StringVar(&o.events, "node-events-out", "",
+		"write the nodes that were out, as far as the history shows them, to this file, for --node-events")
+	return cmd
+}
+
+// check checks all that needs no trace.
+func (o *fidelityOptions) check() error {
+	if err := o.site.Use(&o.replay, &o.config, &o.recorded); err != nil {
+		return err
+	}
+	if err := o.recorded.Check(); err != nil {
+		return err
+	}
+	if o.models != "" && o.runs == "" {
+		return cli.Usage(errors.New("--models-out: models are learnt from --runs: name a service's directory or a CSV of jobs"))
+	}
+	_, config, err := o.replay.Configured(&o.config)
+	o.start = config
+	return err
+}
+
+// run compares. Notes go to notes.
+func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityReport, error) {
+	in, err := o.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	learned, err := o.learn()
+	if err != nil {
+		return nil, err
+	}
+	in.Options.Past = replay.Past(in.Trace, o.replay.Cluster, in.From)
+	r, err := fidelity.Full(ctx, fidelity.Input{
+		Trace: in.Trace, From: in.From, To: in.To, Cluster: o.replay.Cluster, Scheduler: in.Scheduler, Config: o.start,
+		Simulate: in.Options, Recorded: o.recorded.Name,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.events != "" {
+		if r.Outages == nil {
+			return nil, errors.New("--node-events-out: the history shows no hours in which nodes were out")
+		}
+		if err := cli.WriteFile(o.events, "--node-events-out", func(w io.Writer) error {
+			_, err := trace.WriteNodeEvents(w, in.Trace.Zero(), o.replay.Cluster, byNumber(r.Outages.Events))
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return &fidelityReport{in.Trace.Name(), in.Trace.Synthetic(), r, learned}, nil
+}
+
+// learn learns performance models from the first half of the runs, nil without runs, and writes them.
+func (o *fidelityOptions) learn() (*calibrate.Holdout, error) {
+	if o.runs == "" {
+		return nil, nil
+	}
+	runs, err := readRuns(o.runs, max(o.replay.Cluster.GPUsPerNode(), 1))
+	if err != nil {
+		return nil, fmt.Errorf("--runs: %w", err)
+	}
+	given, err := o.replay.Models.Spec()
+	if err != nil {
+		return nil, err
+	}
+	spec, learned, err := calibrate.Halves(runs, given)
+	if err != nil {
+		return nil, fmt.Errorf("--runs: %w", err)
+	}
+	if o.models != "" {
+		err = cli.WriteFile(o.models, "--models-out", spec.Write)
+	}
+	return learned, err
+}
+
+// byNumber are events of nodes by the names that are their numbers.
+func byNumber(events []workload.NodeEvent) []workload.Event {
+	out := make([]workload.Event, len(events))
+	for i, e := range events {
+		out[i] = workload.Event{Kind: e.Kind, Time: e.At, Node: strconv.Itoa(e.Node)}
+	}
+	return out
+}
+
+// fidelityReport is the result of fidelity.
+type fidelityReport struct {
+	Trace     string `json:"trace"`
+	Synthetic bool   `json:"synthetic"`
+	*fidelity.Report
+	// Models were learnt from --runs.
+	Models *calibrate.Holdout `json:"models,omitempty"`
+}

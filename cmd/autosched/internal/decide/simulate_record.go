@@ -1,0 +1,238 @@
+package decide
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/live"
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// recordFlags name the files that simulate writes about a run.
+type recordFlags struct {
+	series, tenants, timeline, plot, jobs, events string
+	interval                                      time.Duration
+}
+
+func (f *recordFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.series, "series", "",
+		"write running and waiting jobs (those also by GPUs), GPUs in use and queued, fragmentation, utilisation "+
+			"(means over each interval), preemptions so far, and the objectives of the jobs that ended in it to this "+
+			"CSV file (.gz: compressed)")
+	fl.StringVar(&f.tenants, "series-by-tenant", "",
+		"write each tenant's running and waiting jobs, GPUs held and queued (means over each interval in which it "+
+			"has jobs), preemptions so far, and the objectives of its jobs that ended to this CSV file (.gz: "+
+			"compressed)")
+	fl.DurationVar(&f.interval, "series-interval", 10*time.Minute,
+		"interval of --series, --series-by-tenant and --plot")
+	fl.StringVar(&f.timeline, "timeline", "",
+		"write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: "+
+			"compressed)")
+	fl.StringVar(&f.jobs, "jobs-out", "", "write the outcome of every job to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.events, "events-out", "", "write what the scheduler would report to the service to this file, an event "+
+		"in JSON to a line: a trace of what was simulated (.gz: compressed)")
+	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
+}
+
+// recorder writes the files of one run.
+type recorder struct {
+	flags  *recordFlags
+	sim    *simulator.Sim
+	opened []*atomicfile.File
+	// nil if the flag is not given
+	series, tenants, timeline, jobs, plot, reports *atomicfile.File
+
+	events    *simulator.Timeline
+	reported  *trace.EventWriter
+	sent      int
+	reportErr error
+	samples   []simulator.Sample
+	row       []byte
+	seriesErr error
+	tenantErr error
+}
+
+func (f *recordFlags) check() error {
+	if f.interval < time.Second {
+		return cli.Usage(fmt.Errorf("--series-interval: %v is less than a second", f.interval))
+	}
+	return cli.CheckPlot(f.plot, ".png", ".svg")
+}
+
+// begin opens the files and adds what fills them to the options of a run.
+func (f *recordFlags) begin(sim *simulator.Sim, w *workload.Workload, c workload.Cluster, o *simulator.Options) (
+	_ *recorder, err error) {
+	r := &recorder{flags: f, sim: sim}
+	open := func(flag, path string) *atomicfile.File {
+		if path == "" || err != nil {
+			return nil
+		}
+		var file *atomicfile.File
+		if file, err = atomicfile.Create(path); err != nil {
+			err = fmt.Errorf("%s: %w", flag, err)
+			return nil
+		}
+		r.opened = append(r.opened, file)
+		return file
+	}
+	r.series, r.tenants = open("--series", f.series), open("--series-by-tenant", f.tenants)
+	r.jobs, r.plot, r.timeline = open("--jobs-out", f.jobs), open("--plot", f.plot), open("--timeline", f.timeline)
+	r.reports = open("--events-out", f.events)
+	if err != nil {
+		r.abort()
+		return nil, err
+	}
+	if r.series != nil || r.tenants != nil || r.plot != nil {
+		o.Series = &simulator.Series{Interval: f.interval, Emit: r.sample}
+	}
+	if r.series != nil {
+		_, r.seriesErr = io.WriteString(r.series, "start_s,seconds,running_jobs,waiting_jobs,gpus_in_use,gpus_queued,"+
+			"fragmentation,utilization,preemptions,"+sizeColumns()+","+endedColumns+"\n")
+	}
+	if r.tenants != nil {
+		o.Series.EmitTenant = r.tenant
+		_, r.tenantErr = io.WriteString(r.tenants,
+			"start_s,seconds,tenant,running_jobs,waiting_jobs,gpus_held,gpus_queued,preemptions,"+endedColumns+"\n")
+	}
+	if r.timeline != nil {
+		r.events = simulator.NewTimeline(r.timeline, sim, w.Zero())
+	}
+	if r.reports != nil {
+		groups := c.Groups
+		if len(o.Nodes) > 0 { // which the events do not have
+			groups = nil
+		}
+		r.reported, r.reportErr = trace.NewEventWriter(r.reports, w.Zero(), w.Synthetic(), groups...)
+	}
+	if r.timeline != nil || r.reports != nil {
+		o.Observer = r.observe
+	}
+	return r, nil
+}
+
+// abort discards the files of a run that did not end.
+func (r *recorder) abort() {
+	for _, f := range r.opened {
+		f.Abort()
+	}
+}
+
+// observe passes an event of the run on to the files that have it.
+func (r *recorder) observe(e simulator.Event) {
+	if r.events != nil {
+		r.events.Observe(e)
+	}
+	if r.reported != nil && r.reportErr == nil {
+		x := live.Report(r.sim, e, "")
+		r.sent++
+		x.ID = strconv.Itoa(r.sent)
+		r.reportErr = r.reported.Write(&x)
+	}
+}
+
+// mark adds a change of configuration to the timeline, at the run's present time.
+func (r *recorder) mark(name, text string) {
+	if r.events != nil {
+		r.events.Mark(name, text)
+	}
+}
+
+func (r *recorder) sample(x simulator.Sample) {
+	if r.plot != nil {
+		r.samples = append(r.samples, x)
+	}
+	if r.series == nil || r.seriesErr != nil {
+		return
+	}
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), x.Running,
+		x.Waiting, x.GPUs, x.Queued, x.Fragmentation, x.Utilization, x.Preemptions)
+	for _, n := range x.WaitingBySize {
+		r.row = fmt.Appendf(r.row, ",%.6g", n)
+	}
+	r.row = appendEnded(r.row, &x.Ended)
+	_, r.seriesErr = r.series.Write(r.row)
+}
+
+func (r *recorder) tenant(x simulator.TenantSample) {
+	if r.tenantErr != nil {
+		return
+	}
+	r.row = fmt.Appendf(r.row[:0], "%s,%s,%s,%.6g,%.6g,%.6g,%.6g,%d", secs(x.At), secs(x.Span), csvField(x.Tenant),
+		x.Running, x.Waiting, x.GPUs, x.Queued, x.Preemptions)
+	r.row = appendEnded(r.row, &x.Ended)
+	_, r.tenantErr = r.tenants.Write(r.row)
+}
+
+// endedColumns describe the jobs that ended in an interval; all but the first are
+// empty if none did.
+const endedColumns = "ended_jobs,avg_jct_s,p50_jct_s,p95_jct_s,p99_jct_s,avg_queue_s,p95_queue_s,ftf_le_1," +
+	"p95_rho,max_rho,slowdown,spread_share,restart_gpu_hours,deadline_jobs,deadline_misses,timed_out"
+
+func appendEnded(row []byte, o *simulator.Objectives) []byte {
+	row = fmt.Appendf(row, ",%d", o.Jobs)
+	if o.Jobs == 0 {
+		return fmt.Append(row, strings.Repeat(",", strings.Count(endedColumns, ",")), "\n")
+	}
+	for _, v := range []float64{o.AvgJCT, o.P50JCT, o.P95JCT, o.P99JCT, o.AvgQueue, o.P95Queue, o.FTFLe1, o.P95Rho,
+		o.MaxRho, o.Slowdown, o.SpreadShare, o.RestartGPUHours, float64(o.DeadlineJobs), o.DeadlineMisses,
+		float64(o.TimedOut)} {
+		row = fmt.Appendf(row, ",%.6g", v)
+	}
+	return append(row, '\n')
+}
+
+// sizeColumns are the waiting jobs by the GPUs they ask for.
+func sizeColumns() string {
+	var names []string
+	for _, n := range simulator.SizeNames {
+		names = append(names, "waiting_jobs_"+n+"_gpus")
+	}
+	return strings.Join(names, ",")
+}
+
+// csvField quotes a text where CSV needs it.
+func csvField(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
+// end completes the files of a run that ended.
+func (r *recorder) end(o *simulator.Options, gpus int) error {
+	if o.Series != nil {
+		o.Series.Flush(r.sim)
+	}
+	for _, x := range []struct {
+		flag string
+		file *atomicfile.File
+		fill func() error
+	}{
+		{"--series", r.series, func() error { return r.seriesErr }},
+		{"--series-by-tenant", r.tenants, func() error { return r.tenantErr }},
+		{"--timeline", r.timeline, func() error { return r.events.Close() }},
+		{"--events-out", r.reports, func() error { return r.reportErr }},
+		{"--jobs-out", r.jobs, func() error { return writeOutcomes(r.jobs, r.sim) }},
+		{"--plot", r.plot, func() error {
+			return drawRun(r.samples, r.sim.Outcomes(nil), gpus).Write(r.plot, r.flags.plot)
+		}},
+	} {
+		if x.file == nil {
+			continue
+		}
+		if err := x.file.Finish(x.fill()); err != nil {
+			return fmt.Errorf("%s: %w", x.flag, err)
+		}
+	}
+	return nil
+}

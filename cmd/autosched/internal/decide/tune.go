@@ -1,0 +1,319 @@
+package decide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// tuneOptions are the flags of tune.
+type tuneOptions struct {
+	replay   cli.ReplayFlags
+	round    cli.TuneFlags
+	config   cli.ConfigFlags
+	goal     goalFlags
+	tariff   cli.TariffFlags
+	study    studyFlags
+	fidelity fidelityFlags
+	site     cli.SiteFlag
+	answer   answerFlag
+	at       string
+	sampler  string
+	truth    bool
+	within   time.Duration
+	plot     string
+	top      int
+
+	given     func(flag string) bool
+	scheduler *schedulers.Scheduler // after check
+	incumbent space.Config          // after check
+}
+
+func newTuneCmd() *cobra.Command {
+	var o tuneOptions
+	cmd := &cobra.Command{
+		Use:   "tune",
+		Short: "Find the best configuration for the workload expected at a point in a trace",
+		Long: `Runs the cluster from --from to --at under the incumbent (the default, or what
+--preset and --set say), takes the state a controller would see then, draws
+futures (arrivals and remaining durations, by --generate) and searches: first the
+default, the incumbent and the scheduler's presets, then what --sampler suggests.
+
+Every configuration is simulated on all futures until its last job ends. A
+candidate is worth adopting if it is better in every future and gains at least
+--min-ratio on the controllable part: the objective minus what no configuration
+can change (elapsed time, and remaining run time on the most GPUs that the
+scheduler gives a job).
+
+Constraints (--subject-to) hold in the mean over the futures; what is adopted also
+keeps to those relative to the incumbent with a probability of 0.8. If nothing
+does, the incumbent stays.
+
+--trials writes every trial to a file as it is measured: the suggestion, its
+projection by the space's rules and a narrowed scope, the prediction, the
+measurement, and why a suggestion was rejected. --resume continues from such a
+file. A file with content is never overwritten.
+Ctrl-C ends the search with the best so far, exit code 0.
+
+What a search found is simplified: parameters that have no effect above the noise keep
+the incumbent's values, others get round ones where that measures the same on the same
+futures.
+
+Columns: step is the order of measurement, source what suggested the trial, then the
+mean objective over the futures and how it differs from the incumbent's, influence the
+share of what settings can influence that is saved, queue the mean queueing delay,
+better in how many futures. The best trial is the one with the lowest posterior mean
+of the objective, which may not be the row listed first.`,
+		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
+  autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
+  autosched tune --trace sacct.psv --site site --conf-out tuned.conf
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --format native > tiresias.yaml
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --subject-to 'p99_jct<=1.1*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --pareto avg_jct,p99_jct --plot front.html
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --objective cost --prices examples/energy/prices.csv \
+      --subject-to 'avg_jct<=1.05*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --time 300ms
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if o.plot != "" {
+				if err := plotTune(o.plot, r, o.top); err != nil {
+					return err
+				}
+			}
+			return o.answer.show(cmd, o.replay.JSON, "tuning/v1", r,
+				func() (recommendation, error) {
+					if !r.Adopt {
+						return recommendation{o.scheduler, r.Incumbent, false, r.Reason}, nil
+					}
+					return recommendation{o.scheduler, r.Best, true, r.Reason}, nil
+				},
+				func(w io.Writer) error {
+					return errors.Join(r.print(w, o.top), o.site.PrintChange(w, r.Change))
+				})
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *tuneOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
+	o.replay.Add(cmd)
+	o.replay.AddNodeEvents(cmd)
+	o.round.Add(cmd)
+	o.study.add(cmd)
+	o.config.Add(cmd)
+	o.goal.add(cmd)
+	o.tariff.Add(cmd)
+	o.tariff.AddDeferrable(cmd)
+	o.fidelity.add(cmd)
+	o.site.AddOut(cmd)
+	o.answer.add(cmd)
+	fl := cmd.Flags()
+	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
+		"since it such as 36h (required; with --site by default the last submission)")
+	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
+		"what suggests configurations after the portfolio: "+strings.Join(cli.SamplerNames(), ", "))
+	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
+	fl.StringVar(&o.plot, "plot", "",
+		"draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by "+
+			"parameter")
+	fl.DurationVar(&o.within, "time", 0,
+		fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the "+
+			"result then depends on the machine", timedBudget))
+	fl.IntVar(&o.top, "top", 15, "trials to print, best first")
+	_ = cmd.RegisterFlagCompletionFunc("sampler", cli.OneOf(cli.SamplerNames()...))
+}
+
+// check checks all that needs no trace.
+func (o *tuneOptions) check() error {
+	if err := o.site.Use(&o.replay, &o.config, &o.fidelity.RecordedFlag); err != nil {
+		return err
+	}
+	if err := cli.CheckList(o.given, "pareto", o.goal.pareto); err != nil {
+		return err
+	}
+	if err := o.goal.parse(o.round.Objective); err != nil {
+		return err
+	}
+	if o.tariff.Given() && !o.measures() {
+		return cli.Usage(errors.New("--power, --prices and --carbon change nothing: no objective, constraint or --pareto " +
+			"counts " + strings.Join(round.EnergyObjectives, ", ")))
+	}
+	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
+		return err
+	}
+	if err := o.round.CheckSettings(); err != nil {
+		return err
+	}
+	if err := cmp.Or(o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+		return err
+	}
+	if err := cli.CheckPlot(o.plot, ".png", ".svg", ".html"); err != nil {
+		return err
+	}
+	switch {
+	case o.replay.Trace != "" && o.at == "" && o.site.Dir == "":
+		return cli.Usage(errors.New("--at is missing: the instant to tune at, RFC 3339 or seconds"))
+	case o.top < 1:
+		return cli.Usage(fmt.Errorf("--top: %d is not positive", o.top))
+	case o.within < 0:
+		return cli.Usage(fmt.Errorf("--time: %v is negative", o.within))
+	}
+	if err := cli.CheckInstant("at", o.at); err != nil {
+		return err
+	}
+	scheduler, incumbent, err := o.replay.Configured(&o.config)
+	if err != nil {
+		return err
+	}
+	o.scheduler, o.incumbent = scheduler, incumbent
+	if _, err := search.NewSampler(o.sampler,
+		search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
+		return cli.Usage(fmt.Errorf("--sampler: %w", err))
+	}
+	return nil
+}
+
+// measures reports whether power, prices or sleep matter.
+func (o *tuneOptions) measures() bool {
+	return o.goal.metered() || schedulers.Sleeps(o.replay.Scheduler) || schedulers.Defers(o.replay.Scheduler)
+}
+
+// run searches. Notes and progress go to notes.
+func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, error) {
+	study, err := o.study.open(o.incumbent.Space())
+	if err != nil {
+		return nil, err
+	}
+	defer study.close()
+	var tariff *energy.Tariff
+	if o.measures() {
+		if tariff, err = o.tariff.Read(); err != nil {
+			return nil, err
+		}
+	}
+	in, err := o.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.tariff.Measure(tariff, in, o.replay.Cluster, notes); err != nil {
+		return nil, err
+	}
+	noteReordering(notes, o.goal.metered(), o.replay.Scheduler)
+	at, err := o.instant(in)
+	if err != nil {
+		return nil, err
+	}
+	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.From, To: at, Cluster: o.replay.Cluster,
+		Config: o.incumbent}, in)
+	if err != nil {
+		return nil, err
+	}
+	budget := o.budget(study)
+	settings := o.round.Seeded(o.replay.Seed)
+	settings.Budget = budget
+	if study.from != nil {
+		study.accepted = func() { fmt.Fprintf(notes, "note: %s\n", study.used(o.sampler, budget)) }
+	}
+	line := cli.NewProgressLine(notes)
+	began := time.Now()
+	got, state, err := replay.Tune(ctx, replay.Options{
+		Trace: in.Trace, From: in.From, Cluster: o.replay.Cluster, Scheduler: in.Scheduler, Goal: o.goal.goal,
+		Settings: settings, Generate: o.round.Method, Simulate: in.Options,
+	}, replay.TuneOptions{
+		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
+		Progress: func(t search.Trial) { line.Show("trial %d of %d: %s", t.Step+1, budget, round.Source(t.Origin)) },
+		Front:    o.goal.pareto,
+		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
+			"trace": in.Trace.Name(), "scheduler": in.Scheduler.Name, "objective": o.goal.goal.String(),
+			"seed":    fmt.Sprint(o.replay.Seed),
+			"instant": in.Trace.Zero().Add(at).Format(time.RFC3339),
+		}},
+	})
+	line.Clear()
+	if err := errors.Join(err, study.close()); err != nil {
+		return nil, err
+	}
+	if note := round.InertNote(got.Inert); note != "" {
+		fmt.Fprintln(notes, "note: "+note)
+	}
+	if got.NoDeadline {
+		fmt.Fprintln(notes, "note: "+round.NoDeadlineNote)
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
+	}
+	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
+	r.Fidelity = graded
+	r.describe(&got, &o.goal)
+	if r.Adopt {
+		if r.Change, err = o.site.Change(ctx, in, &o.replay, o.incumbent, got.Config); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// instant is --at on the trace.
+func (o *tuneOptions) instant(in *cli.ReplayInput) (time.Duration, error) {
+	if o.at == "" {
+		return in.To - 1, nil
+	}
+	at, err := trace.ParseInstant(in.Trace, o.at)
+	switch {
+	case err != nil:
+		return 0, cli.Usage(fmt.Errorf("--at: %w", err))
+	case at > in.To-1:
+		return 0, cli.Usage(fmt.Errorf("--at (%s) is after the last submission: nothing is coming", o.at))
+	case at < in.From:
+		return 0, cli.Usage(fmt.Errorf("--at (%s) is before the first submission that counts", o.at))
+	}
+	return at, nil
+}
+
+// budget is --budget, or without it that of the resumed study, or as many
+// evaluations as --time has room for.
+func (o *tuneOptions) budget(study *studyFile) int {
+	if o.given("budget") {
+		return o.round.Settings.Budget
+	}
+	budget := o.round.Settings.Budget
+	if o.within > 0 {
+		budget = timedBudget
+	}
+	if study.from != nil {
+		budget = study.budget(budget, o.within > 0)
+	}
+	return budget
+}
+
+// timedBudget bounds a search that --time bounds: more trials than a model has
+// anything to gain from.
+const timedBudget = 1000

@@ -1,0 +1,98 @@
+package decide
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+)
+
+// goalFlags are what a search is to achieve beyond --objective.
+type goalFlags struct {
+	subjectTo []string
+	pareto    []string
+
+	goal round.Goal // after parse
+}
+
+const subjectToUsage = "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both " +
+	"(p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)"
+
+// addSubjectTo adds the constraints of a goal.
+func addSubjectTo(cmd *cobra.Command, to *[]string) {
+	cmd.Flags().StringArrayVar(to, "subject-to", nil, subjectToUsage)
+}
+
+// parseGoal reads --objective and --subject-to.
+func parseGoal(objective string, subjectTo []string) (round.Goal, error) {
+	g, err := round.ParseGoal(objective)
+	if err != nil {
+		return g, cli.Usage(fmt.Errorf("--%w", err))
+	}
+	for _, text := range subjectTo {
+		c, err := round.ParseConstraint(text)
+		if err != nil {
+			return g, cli.Usage(fmt.Errorf("--subject-to: %w", err))
+		}
+		if !slices.Contains(g.Constraints, c) {
+			g.Constraints = append(g.Constraints, c)
+		}
+	}
+	return g, nil
+}
+
+func (f *goalFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	if o := fl.Lookup("objective"); o != nil {
+		o.Usage = "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") +
+			"; the tenants' only as constraints), " +
+			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank " +
+			"(p99_jct within 2% then avg_jct)"
+	}
+	addSubjectTo(cmd, &f.subjectTo)
+	fl.StringSliceVar(&f.pareto, "pareto", nil,
+		"two or more metrics: search for, and show, the configurations that no other beats in all of them")
+}
+
+// metered reports whether energy counts.
+func (f *goalFlags) metered() bool {
+	return f.goal.Metered() != "" || slices.ContainsFunc(f.pareto, round.Metered)
+}
+
+// noteReordering says what an order of jobs cannot change, where energy counts and nodes neither sleep nor jobs wait
+// for cheaper hours.
+func noteReordering(notes io.Writer, metered bool, scheduler string) {
+	if metered && !schedulers.Sleeps(scheduler) && !schedulers.Defers(scheduler) {
+		fmt.Fprintf(notes, "note: nodes of %[1]s stay on, so reordering jobs changes hardly any energy: what differs are "+
+			"restarts, placements, shared GPUs and the hours in which jobs run; %[1]s%[2]s lets idle nodes sleep, and "+
+			"%[1]s%[3]s jobs wait for cheaper hours\n", scheduler, schedulers.SleepSuffix, schedulers.DeferSuffix)
+	}
+}
+
+// parse checks the flags and makes the goal.
+func (f *goalFlags) parse(objective string) error {
+	g, err := parseGoal(objective, f.subjectTo)
+	if err != nil {
+		return err
+	}
+	if n := len(f.pareto); n == 1 {
+		return cli.Usage(fmt.Errorf("--pareto: %v: want two metrics or more", f.pareto))
+	}
+	for i, name := range f.pareto {
+		metric, err := round.ParseMetric(name)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--pareto: %w", err))
+		}
+		if f.pareto[i] = metric; slices.Contains(f.pareto[:i], f.pareto[i]) {
+			return cli.Usage(fmt.Errorf("--pareto: %s is named twice", f.pareto[i]))
+		}
+	}
+	f.goal = g
+	return nil
+}

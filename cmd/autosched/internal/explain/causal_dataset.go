@@ -1,0 +1,161 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/causal/dataset"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
+)
+
+// trainingFlags say how to measure a training set.
+type trainingFlags struct {
+	replay   cli.ReplayFlags
+	tune     cli.TuneFlags
+	config   cli.ConfigFlags
+	training dataset.TrainingOptions // with the incumbent after check
+}
+
+func (f *trainingFlags) add(cmd *cobra.Command) {
+	f.replay.Add(cmd)
+	f.replay.AddTo(cmd)
+	f.config.Add(cmd)
+	fl := cmd.Flags()
+	cli.AddObjective(cmd, &f.tune.Objective)
+	fl.IntVar(&f.tune.Settings.Workers, "workers", 0,
+		"parallel evaluations (0: one per processor); results do not depend on it")
+	fl.DurationVar(&f.training.Segment, "segment", 24*time.Hour,
+		"length of the segments of the window on which configurations are simulated")
+	fl.DurationVar(&f.training.Stride, "stride", 6*time.Hour,
+		"time from the begin of a segment to that of the next (0: --segment)")
+	fl.IntVar(&f.training.Configs, "configs", 15, "configurations per segment, different on each")
+}
+
+// check checks all that needs no trace.
+func (f *trainingFlags) check() error {
+	t := &f.training
+	if t.Configs < 1 || t.Segment <= 0 || t.Stride < 0 {
+		return cli.Usage(fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0",
+			t.Configs, t.Segment, t.Stride))
+	}
+	if f.tune.Settings.Workers < 0 {
+		return cli.Usage(fmt.Errorf("--workers: %d is negative", f.tune.Settings.Workers))
+	}
+	if err := round.CheckObjective(f.tune.Objective, false); err != nil {
+		return cli.Usage(fmt.Errorf("--%w", err))
+	}
+	var err error
+	_, t.Incumbent, err = f.replay.Configured(&f.config)
+	return err
+}
+
+// train measures configurations. Notes and progress go to notes.
+func (f *trainingFlags) train(ctx context.Context, notes io.Writer) (*dataset.Training, error) {
+	in, err := f.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	line := cli.NewProgressLine(notes)
+	defer line.Clear()
+	t := f.training
+	t.Progress = func(done, of int) { line.Show("configuration %d of %d", done, of) }
+	return dataset.Train(ctx, replay.Options{
+		Trace: in.Trace, From: in.From, To: in.To, Cluster: f.replay.Cluster, Scheduler: in.Scheduler,
+		Goal: round.Minimise(f.tune.Objective), Settings: f.tune.Seeded(f.replay.Seed), Simulate: in.Options,
+	}, t)
+}
+
+// datasetOptions are the flags of causal dataset.
+type datasetOptions struct {
+	trainingFlags
+	out, tiers string
+}
+
+func newCausalDatasetCmd() *cobra.Command {
+	var o datasetOptions
+	cmd := &cobra.Command{
+		Use:   "dataset",
+		Short: "Measure configurations of a scheduler on segments of a trace, as training data",
+		Long: `Runs the cluster under one configuration (the default, or what --preset and
+--set say), and simulates others on segments of the window, each from the state
+of the cluster at that time until its last job ends. Every segment has its own
+configurations, spread over the whole space.
+
+A row is one of them: the workload (context), the parameters (config), the
+behaviour of the scheduler (metric), and the objective relative to that of the
+configuration in force (objective). The column segment numbers the segment, and
+the one ending in _incumbent has the objective of the configuration in force
+there; both are for --group and for "causal foresee", and are no features.
+--tiers gives the tier of every column. All values are simulated.`,
+		Example: `  autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
+  autosched causal learn --data runs.csv --tiers tiers.json --group segment --out graph.json
+  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cmp.Or(o.checkFiles(), o.check()); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "causal-dataset/v1", r, r.print)
+		},
+	}
+	o.add(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV (required)")
+	cmd.Flags().StringVar(&o.tiers, "tiers", "", "tiers file to write, JSON (required)")
+	return cmd
+}
+
+func (o *datasetOptions) checkFiles() error {
+	if o.out == "" || o.tiers == "" {
+		return cli.Usage(errors.New("--out and --tiers name the files to write: a table and its tiers"))
+	}
+	return nil
+}
+
+// run measures configurations and writes the table and its tiers.
+func (o *datasetOptions) run(ctx context.Context, notes io.Writer) (*datasetReport, error) {
+	set, err := o.train(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	if err := cli.WriteFile(o.out, "--out", set.Table.WriteCSV); err != nil {
+		return nil, err
+	}
+	err = cli.WriteFile(o.tiers, "--tiers", func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(set.Spec)
+	})
+	return &datasetReport{
+		Columns: set.Table.Names(), Data: o.out, Exhausted: set.Exhausted, Rows: set.Table.Rows(),
+		Segments: len(set.Starts), Tiers: o.tiers,
+	}, err
+}
+
+// datasetReport is the result of causal dataset.
+type datasetReport struct {
+	Columns   []string `json:"columns"`
+	Data      string   `json:"data"`
+	Exhausted int      `json:"exhausted"`
+	Rows      int      `json:"rows"`
+	Segments  int      `json:"segments"`
+	Tiers     string   `json:"tiers"`
+}
+
+func (r *datasetReport) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d rows of %d columns from %d pieces in %s, tiers in %s; %d configurations ran out of "+
+		"events\n", r.Rows, len(r.Columns), r.Segments, r.Data, r.Tiers, r.Exhausted)
+	return err
+}

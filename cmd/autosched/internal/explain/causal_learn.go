@@ -1,0 +1,228 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/render"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+// defaultDeadline bounds learning unless the user asks for another time.
+const defaultDeadline = 2 * time.Minute
+
+// learnGraphOptions are the flags of causal learn.
+type learnGraphOptions struct {
+	data, tiers, mode, out, group string
+
+	json  bool
+	keep  float64
+	learn causal.LearnOptions
+	given func(flag string) bool
+}
+
+func newCausalLearnCmd() *cobra.Command {
+	var o learnGraphOptions
+	cmd := &cobra.Command{
+		Use:   "learn --data FILE.csv --tiers FILE.json",
+		Short: "Learn a causal graph from measured configurations",
+		Long: `Finds the graph by FCI, which allows for unmeasured causes: it removes
+the edges between variables that are independent given others, and marks those
+that stay as far as the data show.
+
+  a --> b   a causes b
+  a o-> b   b does not cause a: a causes b, or something hidden moves both
+  a <-> b   neither causes the other: something hidden moves both
+  a o-o b   not known
+
+The data are CSV with a header. Files may be plain, gzip or zstd. A column of
+numbers is numeric, one of words categorical; missing values are refused.
+
+The tiers file gives each column its place, and what else is known:
+
+  {"tiers": {"queues": "config", "load": "context", "frag": "metric", "avg_jct": "objective"},
+   "types": {"partition": "cat"}, "ignore": ["run_id"],
+   "forbidden": [["frag", "avg_jct"]], "required": [], "order": ["frag"], "mode": "tiers"}
+
+Config and context are causes only, objectives effects only. Mode strict3 also
+forbids edges between metrics and from config straight to objectives; where the
+data say otherwise the pair is reported as a conflict. Mode none forbids nothing.
+Add the workload (arrival rate, GPU demand, backlog) as context: a load that is
+not in the data shows as hidden causes between the metrics.
+
+Tests: bfx2 finds any smooth dependence of mixed columns and is the one to use;
+bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories.
+
+When time runs out (--deadline) the result is that of the last finished stage: it
+is marked as not complete and has surplus edges.`,
+		Example: `  autosched causal learn --data runs.csv --tiers tiers.json --bootstrap 20
+  autosched causal learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
+  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json && autosched causal show graph.json --format html --out graph.html`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			d, err := o.run(cmd)
+			if err != nil {
+				return err
+			}
+			if o.out != "" {
+				if err := writeGraph(cmd, o.out, d, writeDocument); err != nil {
+					return err
+				}
+			}
+			if o.json {
+				for _, text := range d.Warnings { // a table shows them itself
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", text)
+				}
+				return d.Write(cmd.OutOrStdout())
+			}
+			return render.Table(cmd.OutOrStdout(), d)
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *learnGraphOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
+	fl := cmd.Flags()
+	fl.StringVar(&o.data, "data", "", "CSV of measured configurations, - for standard input (required)")
+	fl.StringVar(&o.tiers, "tiers", "", "JSON of what is known of the columns")
+	fl.StringVar(&o.mode, "mode", "",
+		"how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
+	fl.StringVar(&o.learn.Test, "test", causal.TestBFX2,
+		"test of independence: "+strings.Join(causal.TestNames(), ", "))
+	fl.Float64Var(&o.learn.Alpha, "alpha", 0,
+		"p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
+	fl.IntVar(&o.learn.MaxCond, "max-cond",
+		0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
+	fl.IntVar(&o.learn.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
+	fl.BoolVar(&o.learn.NoPDS, "no-pds", false,
+		"leave the possible-d-sep stage out: faster, a surplus edge now and then")
+	fl.BoolVar(&o.learn.MaxP, "maxp", false,
+		"let the largest p-value choose separating sets: nothing depends on the columns' order then, for some "+
+			"more tests")
+	fl.BoolVar(&o.learn.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
+	fl.IntVar(&o.learn.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
+	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
+		"samples of the rows that show how often an edge is found; 20 are enough (default: none)")
+	fl.Float64Var(&o.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
+	fl.StringVar(&o.group, "group", "",
+		"column that says which rows belong together (one day's runs): the bootstrap draws them together, and "+
+			"the graph leaves it out")
+	fl.Uint64Var(&o.learn.Seed, "seed", 1, "seed of the bootstrap")
+	fl.DurationVar(&o.learn.Budget, "deadline",
+		defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
+	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
+	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
+	_ = cmd.RegisterFlagCompletionFunc("test",
+		cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("mode",
+		cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *learnGraphOptions) check() error {
+	l := &o.learn
+	switch {
+	case o.data == "":
+		return cli.Usage(errors.New("--data is missing: name a CSV file of measured configurations"))
+	case o.given("alpha") && !(l.Alpha > 0 && l.Alpha < 1):
+		return cli.Usage(fmt.Errorf("--alpha: %v is not between 0 and 1", l.Alpha))
+	case l.Bootstrap < 0:
+		return cli.Usage(fmt.Errorf("--bootstrap: %d is negative", l.Bootstrap))
+	case !(o.keep >= 0 && o.keep <= 1):
+		return cli.Usage(fmt.Errorf("--keep: %v is not between 0 and 1", o.keep))
+	case l.Budget < 0:
+		return cli.Usage(fmt.Errorf("--deadline: %v is negative", l.Budget))
+	case o.given("max-cond") && l.MaxCond < 1:
+		return cli.Usage(fmt.Errorf("--max-cond: %d is not positive", l.MaxCond))
+	case o.given("pds-max") && l.PDSMax < 1:
+		return cli.Usage(fmt.Errorf("--pds-max: %d is not positive; --no-pds leaves the stage out", l.PDSMax))
+	case o.given("bins") && (l.Bins < 2 || l.Bins > 64):
+		return cli.Usage(fmt.Errorf("--bins: %d is not within 2 and 64", l.Bins))
+	}
+	if _, err := causal.ParseTest(l.Test); err != nil {
+		return cli.Usage(fmt.Errorf("--test: %w", err))
+	}
+	switch causal.Mode(o.mode) {
+	case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
+	default:
+		return cli.Usage(fmt.Errorf("--mode: %q is not tiers, strict3 or none", o.mode))
+	}
+	if l.Keep = o.keep; o.keep == 0 {
+		l.Keep = -1 // 0 is the default of the options
+	}
+	return nil
+}
+
+// run reads the data and learns.
+func (o *learnGraphOptions) run(cmd *cobra.Command) (*causal.Document, error) {
+	spec, err := o.spec(cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	table, err := readTable(cmd, o.data, spec.Types)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if o.group != "" {
+		k := table.Index(o.group)
+		if k < 0 {
+			return nil, cli.Usage(fmt.Errorf("--group: the data have no column %q; they have %s",
+				o.group, strings.Join(table.Names(), ", ")))
+		}
+		o.learn.Groups = groupsOf(table.Column(k))
+		if !slices.Contains(spec.Ignore, o.group) {
+			spec.Ignore = append(spec.Ignore, o.group)
+		}
+	}
+	line := cli.NewProgressLine(cmd.ErrOrStderr())
+	defer line.Clear()
+	var one sync.Mutex
+	o.learn.Progress = func(stage string, done, total int) {
+		one.Lock()
+		defer one.Unlock()
+		line.Show("%s: %d of %d", stage, done, total)
+	}
+	return causal.Learn(cmd.Context(), table, spec, o.learn)
+}
+
+// spec returns what is known of the columns.
+func (o *learnGraphOptions) spec(notes io.Writer) (*causal.Spec, error) {
+	spec := &causal.Spec{Mode: causal.ModeNone}
+	if o.tiers == "" {
+		fmt.Fprintln(notes, "note: without --tiers nothing is known of the variables; few edges will have a direction")
+	} else {
+		var err error
+		if spec, err = readTiers(o.tiers); err != nil {
+			return nil, fmt.Errorf("--tiers: %w", err)
+		}
+	}
+	if o.mode != "" {
+		spec.Mode = causal.Mode(o.mode)
+	}
+	return spec, nil
+}
+
+// groupsOf numbers the values of a column.
+func groupsOf(c *causal.Column) []int {
+	number := map[float64]int{}
+	groups := make([]int, len(c.Values))
+	for r, v := range c.Values {
+		if _, ok := number[v]; !ok {
+			number[v] = len(number)
+		}
+		groups[r] = number[v]
+	}
+	return groups
+}

@@ -1,0 +1,298 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+func newForecastCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "forecast",
+		Short: "Forecast job arrivals, and evaluate forecasts on a trace",
+		Long: `Arrivals are forecast as several futures drawn with a seed, each composed of whole
+batches of past jobs. Methods:
+
+` + forecastMethods(),
+		Example: `  autosched forecast eval --trace sample --from 2017-10-10 --to 2017-10-12`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.Usage(fmt.Errorf("forecast: unknown command %q", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newForecastEvalCmd())
+	return cmd
+}
+
+func forecastMethods() string {
+	var b strings.Builder
+	for _, m := range arrivals.Methods {
+		fmt.Fprintf(&b, "  %-10s %s\n", m.Name, m.About)
+	}
+	return b.String()
+}
+
+// forecastEvalOptions are the flags of forecast eval.
+type forecastEvalOptions struct {
+	trace, from, to, since string
+	how                    cli.ReadFlags
+	method, compare, count string
+	rolling                arrivals.Rolling
+	horizon                time.Duration
+	json                   bool
+
+	given       func(flag string) bool
+	forecasters []*arrivals.Forecaster // after check
+}
+
+func newForecastEvalCmd() *cobra.Command {
+	var o forecastEvalOptions
+	cmd := &cobra.Command{
+		Use:   "eval --trace TRACE --from INSTANT --to INSTANT",
+		Short: "Score rolling forecasts of a window",
+		Long: `Eval forecasts every hour of the window from the arrivals before it, and compares
+--futures futures with the real arrivals. Nothing after an instant enters its
+forecast.
+
+wape is the sum of absolute errors of the futures' median over the sum of the real
+arrivals; wape mean is that of their mean; mae/bin the mean absolute error in a
+bin (5 minutes, or the trace's own); bias the sum of the means over the real sum
+(1 is unbiased); cover 80 the share of hours between the 10 % and the 90 % quantile
+of the futures; burst the variance over the mean of the futures' bins, over that
+of the real ones; rel/day the daily means of |error| / max(real, 1), least, median
+and largest.
+
+--trace also takes a table of counts: CSV with a column time (RFC 3339) or unix,
+and a column ` + strings.Join(arrivals.CountColumns, ", ") + `. It has neither batches nor jobs.
+
+--compare fig8 is the AutoSched paper's Figure 8: its method, by relative error,
+on the original series and on the periodic one, against real arrivals; and the
+periodic copy against the periodic series, which is smoothed by a transform over
+past and future. --compare table5 scores its similarities, on both series.
+
+Methods:
+` + forecastMethods() + `
+paper takes a similarity and a series after a colon, with a comma between them:
+` + strings.Join(arrivals.Metrics, ", ") + `; periodic, original. The first of each is the default.`,
+		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --methods all
+  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json
+  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --methods paper:manhattan,original
+  autosched forecast eval --trace sample --from 2017-10-10 --to 2017-10-12 --compare fig8`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd.OutOrStdout(), o.json, "forecast/v1", r.document(), r.print)
+		},
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *forecastEvalOptions) add(cmd *cobra.Command) {
+	o.given = cmd.Flags().Changed
+	f := cmd.Flags()
+	f.StringVar(&o.trace, "trace", "",
+		`trace file, table of counts, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
+	o.how.Add(cmd)
+	f.StringVar(&o.from, "from", "",
+		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
+			"36h (required)")
+	f.StringVar(&o.to, "to", "", "end of the last forecast's horizon (required)")
+	f.StringVar(&o.since, "history-from", "", "ignore arrivals before this instant (default: none)")
+	f.StringVar(&o.method, "methods", arrivals.DefaultMethod,
+		"methods to score, comma-separated, or all: "+strings.Join(ForecastNames(), ", "))
+	f.StringVar(&o.compare, "compare", "", "a comparison of the paper instead of --methods: fig8 or table5")
+	f.StringVar(&o.count, "count", arrivals.CountJobs, "what to score: jobs or batches")
+	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
+	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
+	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "futures of each forecast")
+	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
+	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	_ = cmd.RegisterFlagCompletionFunc("count", cli.OneOf(arrivals.CountJobs, arrivals.CountBatches))
+	_ = cmd.RegisterFlagCompletionFunc("compare", cli.OneOf("fig8", "table5"))
+}
+
+func ForecastNames() []string {
+	var names []string
+	for _, m := range arrivals.Methods {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// methods are the names that the flags choose.
+func (o *forecastEvalOptions) methods() ([]string, error) {
+	switch o.compare {
+	case "":
+	case "fig8":
+		return []string{"paper:" + arrivals.Relative + ",original", "paper:" + arrivals.Relative + ",periodic"}, nil
+	case "table5":
+		var out []string
+		for _, series := range []string{"original", "periodic"} {
+			for _, m := range arrivals.Metrics {
+				out = append(out, "paper:"+m+","+series)
+			}
+		}
+		return out, nil
+	default:
+		return nil, cli.Usage(fmt.Errorf("--compare: %q is not fig8 or table5", o.compare))
+	}
+	if o.method == "all" {
+		return ForecastNames(), nil
+	}
+	out := forecastList(o.method)
+	if len(out) == 0 {
+		return nil, cli.Usage(errors.New("--methods: names no method"))
+	}
+	return out, nil
+}
+
+// forecastList splits a list of methods at commas or spaces. A word that names no
+// method belongs to the variant before it, as in paper:manhattan,original.
+func forecastList(text string) []string {
+	var out []string
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		name, _, _ := strings.Cut(one, ":")
+		last := len(out) - 1
+		if last >= 0 && strings.Contains(out[last], ":") && !slices.Contains(ForecastNames(), name) {
+			out[last] += "," + one
+			continue
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// check checks all that needs no trace.
+func (o *forecastEvalOptions) check() error {
+	switch {
+	case o.trace == "":
+		return cli.Usage(errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`))
+	case o.from == "" || o.to == "":
+		return cli.Usage(errors.New("--from and --to are missing: the window to forecast"))
+	case o.compare != "" && o.given("methods"):
+		return cli.Usage(errors.New("--compare brings its own methods: leave out --methods"))
+	case o.compare == "fig8" && o.count != arrivals.CountJobs:
+		return cli.Usage(errors.New("--compare fig8 counts jobs: leave out --count"))
+	case o.compare == "fig8" && o.horizon != time.Hour:
+		return cli.Usage(errors.New("--compare fig8 forecasts an hour: leave out --horizon"))
+	case o.count != arrivals.CountJobs && o.count != arrivals.CountBatches:
+		return cli.Usage(fmt.Errorf("--count: %q is not jobs or batches", o.count))
+	case o.horizon <= 0:
+		return cli.Usage(fmt.Errorf("--horizon: %v is not positive", o.horizon))
+	case o.rolling.Every < 0:
+		return cli.Usage(fmt.Errorf("--every: %v is negative", o.rolling.Every))
+	case o.rolling.Futures < 1 || o.rolling.Futures > 10_000:
+		return cli.Usage(fmt.Errorf("--futures: %d is not from 1 to 10000", o.rolling.Futures))
+	}
+	if err := cmp.Or(cli.CheckInstant("from", o.from), cli.CheckInstant("to", o.to),
+		cli.CheckInstant("history-from", o.since)); err != nil {
+		return err
+	}
+	names, err := o.methods()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		method, err := arrivals.Parse(n)
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--methods: %w", err))
+		}
+		f, err := arrivals.New(arrivals.Options{Method: method, Horizon: o.horizon})
+		if err != nil {
+			return cli.Usage(fmt.Errorf("--horizon: %w", err))
+		}
+		o.forecasters = append(o.forecasters, f)
+	}
+	return nil
+}
+
+// run scores the methods. Notes and progress go to notes.
+func (o *forecastEvalOptions) run(ctx context.Context, notes io.Writer) (*forecastReport, error) {
+	in, err := o.open(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	r := &forecastReport{
+		Trace: in.name, Synthetic: in.synthetic, From: in.clock(o.rolling.From), To: in.clock(o.rolling.To),
+		Horizon: o.horizon.Seconds(), Bin: in.history.Bin().Seconds(), Count: o.count, Samples: o.rolling.Futures,
+		Seed: o.rolling.Seed, single: o.compare == "" && o.method != "all" && len(o.forecasters) == 1,
+	}
+	line := cli.NewProgressLine(notes)
+	r.Results, err = evaluateAll(ctx, in.history, o.forecasters, o.rolling, o.count, line)
+	if err == nil && o.compare == "fig8" {
+		r.Periodic, err = arrivals.EvaluatePeriodic(ctx, in.history, arrivals.Relative, o.rolling)
+	}
+	line.Clear()
+	if err != nil {
+		return nil, fmt.Errorf("forecast eval: %w", err)
+	}
+	return r, nil
+}
+
+// evaluateAll evaluates methods side by side.
+func evaluateAll(ctx context.Context, h *arrivals.History, fs []*arrivals.Forecaster, r arrivals.Rolling, count string,
+	line *cli.ProgressLine) ([]*arrivals.Score, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	scores := make([]*arrivals.Score, len(fs))
+	done, of := make([]int, len(fs)), make([]int, len(fs))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(len(fs), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				r := r
+				r.Progress = func(d, n int) {
+					mu.Lock()
+					defer mu.Unlock()
+					done[i], of[i] = d, n
+					sum := 0
+					for _, d := range done {
+						sum += d
+					}
+					line.Show("forecast %d of %d, method %s", sum, n*len(fs), fs[i].Method().Name)
+				}
+				jobs, batches, err := arrivals.Evaluate(ctx, h, fs[i], r)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				if scores[i] = jobs; count == arrivals.CountBatches {
+					scores[i] = batches
+				}
+			}
+		})
+	}
+	for i := range fs {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wg.Wait()
+	return scores, context.Cause(ctx)
+}

@@ -1,0 +1,158 @@
+package forecast
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/internal/cli/clitest"
+)
+
+// predict runs a command line and returns what it printed.
+func predict(t *testing.T, want int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	code, stdout, stderr := clitest.Run(append([]string{"predict"}, args...)...)
+	if code != want {
+		t.Fatalf("predict %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, stderr)
+	}
+	return stdout, stderr
+}
+
+func TestPredictTrainExplain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	file := filepath.Join(t.TempDir(), "durations.model")
+	out, _ := predict(t, 0, "train", "--trace", "sample", "--out", file, "--json")
+	var trained struct {
+		Replaced bool           `json:"replaced"`
+		Version  string         `json:"version"`
+		Scores   map[string]any `json:"scores"`
+	}
+	if err := json.Unmarshal([]byte(out), &trained); err != nil || !trained.Replaced || len(trained.Scores) != 3 {
+		t.Fatalf("%v, %+v", err, trained)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same training is no worse: it replaces, with the same bytes.
+	predict(t, 0, "train", "--trace", "sample", "--out", file)
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("trained again, the file differs (%v)", err)
+	}
+	if out, _ = predict(t, 0, "explain", "--model", file); !strings.Contains(out, trained.Version) ||
+		!strings.Contains(out, "SHARE OF THE GAIN") {
+		t.Errorf("explain says\n%s", out)
+	}
+	if out, _ = predict(t, 0, "eval", "--trace", "sample", "--model",
+		file, "--json"); !strings.Contains(out, `"model `+trained.Version) {
+		t.Errorf("eval of the model says\n%s", out)
+	}
+	if err := os.WriteFile(file, before[:len(before)-2000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := predict(t, 1, "explain", "--model", file); !strings.Contains(errs, file) {
+		t.Errorf("a cut model: %s", errs)
+	}
+	if _, errs := predict(t, 1, "train", "--trace", "sample", "--out", file); !strings.Contains(errs, "--replace") {
+		t.Errorf("a cut model to be replaced: %s", errs)
+	}
+}
+
+// TestPredictRefit: a refit leaves the file as it is, or names the model in it as
+// the parent of a better one.
+func TestPredictRefit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	file := filepath.Join(t.TempDir(), "durations.model")
+	predict(t, 0, "train", "--trace", "sample", "--to", "2017-10-11", "--out", file)
+	type summary struct {
+		Replaced bool    `json:"replaced"`
+		Version  string  `json:"version"`
+		Parent   string  `json:"parent"`
+		Old      float64 `json:"old_log_loss"`
+		New      float64 `json:"new_log_loss"`
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := predict(t, 0, "train", "--trace", "sample", "--out", file, "--refit", "--json")
+	var got summary
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Old == 0 || got.New == 0 || got.Replaced != (got.New <= got.Old) ||
+		got.Replaced == bytes.Equal(before, after) {
+		t.Errorf("%+v", got)
+	}
+	if got.Replaced && (got.Parent == "" || !strings.Contains(string(before[:200]), got.Parent)) {
+		t.Errorf("refitted from %q", got.Parent)
+	}
+	for _, args := range [][]string{{"--out", file, "--refit", "--replace"}, {"--out", file + ".none", "--refit"}} {
+		predict(t, 2, append([]string{"train", "--trace", "sample"}, args...)...)
+	}
+}
+
+func TestPredictEval(t *testing.T) {
+	out, _ := predict(t, 0, "eval", "--trace", "sample", "--methods", "similar", "--json")
+	var r struct {
+		Queries []struct {
+			Query    string   `json:"query"`
+			N        int      `json:"n"`
+			Accuracy *float64 `json:"accuracy"`
+			LogLoss  *float64 `json:"log_loss"`
+			ECE      *float64 `json:"ece"`
+			Majority *float64 `json:"majority"`
+			Elapsed  *float64 `json:"elapsed_rule"`
+		} `json:"queries"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Queries) != 4 || r.Queries[0].Query != "arrival" || r.Queries[0].N == 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, q := range r.Queries {
+		if q.Accuracy == nil || q.LogLoss == nil || q.ECE == nil || q.Majority == nil || q.Elapsed == nil {
+			t.Errorf("%s lacks a number:\n%s", q.Query, out)
+		}
+	}
+	if table, _ := predict(t, 0, "eval", "--trace", "sample", "--methods",
+		"similar"); !strings.Contains(table, "hourly-4h") {
+		t.Errorf("table\n%s", table)
+	}
+}
+
+func TestPredictMisuse(t *testing.T) {
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"--trace is missing", []string{"eval"}},
+		{"no method is called \"oracle\"", []string{"eval", "--trace", "sample", "--methods", "oracle"}},
+		{"--train-share: 2", []string{"eval", "--trace", "sample", "--train-share", "2"}},
+		{"no submission", []string{"eval", "--trace", "sample", "--from", "2030-01-01"}},
+		{"learn others", []string{"eval", "--trace", "sample", "--model", "x", "--ablate"}},
+		{"--out is missing", []string{"train", "--trace", "sample"}},
+		{"--model", []string{"explain"}},
+		{"--job is missing", []string{"explain", "--trace", "sample", "--at", "5"}},
+		{"--workers", []string{"train", "--trace", "sample", "--out", "x", "--workers", "-1"}},
+	} {
+		if _, errs := predict(t, 2, tt.args...); !strings.Contains(errs, tt.want) {
+			t.Errorf("%v says %s, want %q", tt.args, errs, tt.want)
+		}
+	}
+	if out, _ := predict(t, 0, "features", "--json"); !strings.Contains(out, `"near_p0"`) {
+		t.Errorf("features: %s", out)
+	}
+}

@@ -1,0 +1,215 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+func newMetricsCmd() *cobra.Command {
+	var f cli.ClientFlags
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "Show the metrics that a registered scheduler reports of itself, and report some",
+		Long: `A scheduler reports what it measures of itself, such as how long jobs wait, with the revision of
+its configuration that was in force (ReportMetrics). 'autosched config get' shows the means of a
+revision against those of the one before it. What a study found of a scheduler of type external
+is judged by the metric that it was tuned for: docs/service.md says how.`,
+		Example: `  autosched metrics list prod
+  autosched metrics report prod --revision 4 wait=31.5 goodput=0.84`,
+	}
+	f.Add(cmd)
+	cmd.AddCommand(newMetricsListCmd(&f), newMetricsReportCmd(&f))
+	return cmd
+}
+
+// parseInstant reads the time of a flag, nil without one.
+func parseInstant(flag, text string) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("%s: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", flag, text))
+	}
+	return timestamppb.New(at), nil
+}
+
+func newMetricsListCmd(f *cli.ClientFlags) *cobra.Command {
+	var from, to, instance string
+	var limit int
+	req := &pb.ListMetricsRequest{}
+	cmd := &cobra.Command{
+		Use:   "list SCHEDULER",
+		Short: "List reports, the first one first",
+		Long: `List prints reports in order of event time and instance. They are kept for 7 days of event time
+before the latest, and at most 50,000.`,
+		Example: `  autosched metrics list prod --revision 4 --metric wait
+  autosched metrics list prod --from 2026-01-05T12:00:00Z --limit 1000 --json`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if limit < 1 {
+				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
+			}
+			if req.StartTime, err = parseInstant("--from", from); err != nil {
+				return err
+			}
+			if req.EndTime, err = parseInstant("--to", to); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("instance") {
+				req.InstanceId = &instance
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				req.Parent = name
+				out := &pb.ListMetricsResponse{}
+				for len(out.Reports) < limit {
+					req.PageSize = int32(min(limit-len(out.Reports), 1000))
+					got, err := c.Metrics.ListMetrics(ctx, req)
+					if err != nil {
+						return err
+					}
+					out.Reports = append(out.Reports, got.GetReports()...)
+					if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+						break
+					}
+				}
+				out.NextPageToken = req.GetPageToken()
+				return f.Show(cmd, out, func(w io.Writer) error { return printReports(w, out) })
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&req.MetricId, "metric", "", "only reports with this metric")
+	fl.Int64Var(&req.ConfigurationRevision, "revision", 0,
+		"only reports of this revision of the configuration (default: all)")
+	fl.StringVar(&instance, "instance", "", "only reports of this instance; empty: of the one without an id (default: all)")
+	fl.StringVar(&from, "from", "", "first event time, RFC 3339 (default: all that is kept)")
+	fl.StringVar(&to, "to", "", "event time after the last, RFC 3339")
+	fl.IntVar(&limit, "limit", 50, "reports to show")
+	return cmd
+}
+
+func printReports(out io.Writer, list *pb.ListMetricsResponse) error {
+	if len(list.GetReports()) == 0 {
+		_, err := fmt.Fprintln(out, "no reports")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TIME\tINSTANCE\tREVISION\tMETRICS")
+	for _, r := range list.GetReports() {
+		var values []string
+		for _, name := range slices.Sorted(maps.Keys(r.GetMetrics())) {
+			values = append(values, fmt.Sprintf("%s=%.6g", name, r.GetMetrics()[name]))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+			cli.OrDash(r.GetInstanceId()), r.GetConfigurationRevision(), strings.Join(values, " "))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if list.GetNextPageToken() != "" {
+		_, err := fmt.Fprintln(out, "... and more (--limit)")
+		return err
+	}
+	return nil
+}
+
+func newMetricsReportCmd(f *cli.ClientFlags) *cobra.Command {
+	var at string
+	report := &pb.MetricReport{}
+	cmd := &cobra.Command{
+		Use:   "report SCHEDULER METRIC=VALUE...",
+		Short: "Report metrics on behalf of a scheduler",
+		Long: `Report stores one report. A report of the same instance and time counts once, so that the command
+may be repeated with the same --time.`,
+		Example: `  autosched metrics report prod --revision 4 wait=31.5
+  autosched metrics report prod --revision 4 --instance a --time 2026-01-05T12:00:00Z wait=31.5 goodput=0.84`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if len(args) < 2 {
+				return cli.Usage(errors.New("name the scheduler and at least one METRIC=VALUE"))
+			}
+			report.Metrics = map[string]float64{}
+			for _, arg := range args[1:] {
+				name, text, ok := strings.Cut(arg, "=")
+				v, err := strconv.ParseFloat(text, 64)
+				if !ok || err != nil {
+					return cli.Usage(fmt.Errorf("%q is not METRIC=VALUE with a number, such as wait=31.5", arg))
+				}
+				report.Metrics[name] = v
+			}
+			if report.SchedulerTime, err = parseInstant("--time", at); err != nil {
+				return err
+			}
+			if at == "" {
+				report.SchedulerTime = timestamppb.Now()
+			}
+			return f.About(cmd, args[:1], func(ctx context.Context, c *cli.Client, name string) error {
+				stream, err := c.Metrics.ReportMetrics(ctx)
+				if err == nil {
+					err = stream.Send(&pb.ReportMetricsRequest{Parent: name, Reports: []*pb.MetricReport{report}})
+				}
+				if err != nil && !errors.Is(err, io.EOF) { // then Recv has the reason
+					return err
+				}
+				got, err := stream.Recv()
+				if err != nil {
+					return err
+				}
+				if err := stream.CloseSend(); err != nil {
+					return err
+				}
+				if bad := got.GetRejectedReports(); len(bad) > 0 {
+					return fmt.Errorf("the service rejected the report: %s: %s",
+						strings.TrimPrefix(bad[0].GetField(), "reports[0]."), bad[0].GetDescription())
+				}
+				text := "stored"
+				switch {
+				case got.GetDuplicateCount() > 0:
+					text = "stored before: a report of this instance and time counts once"
+				case got.GetLateCount() > 0:
+					text = "not stored: it is from before the time that is kept"
+				}
+				return f.Say(cmd, got, "%s", text)
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.Int64Var(&report.ConfigurationRevision, "revision", 0, "revision of the configuration that was in force; required")
+	fl.StringVar(&report.InstanceId, "instance", "", "instance that measured (default: the only one)")
+	fl.StringVar(&at, "time", "", "event time, RFC 3339 (default: now)")
+	return cmd
+}
+
+// printReported prints what was reported under a revision against what was reported before.
+func printReported(w io.Writer, all []*pb.ReportedMetric) {
+	for _, m := range all {
+		text := reportedText(m)
+		if before := m.GetPrevious(); before != nil {
+			text += fmt.Sprintf("; revision %d: %s", before.GetConfigurationRevision(), reportedText(before))
+		}
+		fmt.Fprintf(w, "reported\t%s %s\n", m.GetMetricId(), text)
+	}
+}
+
+func reportedText(m *pb.ReportedMetric) string {
+	text := fmt.Sprintf("%.6g", m.GetMean())
+	if m.MeanLow != nil {
+		text += fmt.Sprintf(" (%.6g to %.6g)", m.GetMeanLow(), m.GetMeanHigh())
+	}
+	return fmt.Sprintf("%s in %d reports", text, m.GetReportCount())
+}

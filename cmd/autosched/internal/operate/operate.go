@@ -1,0 +1,12 @@
+// Package operate has the commands that operate schedulers of the service.
+package operate
+
+import "github.com/spf13/cobra"
+
+// Commands returns the commands of the top.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{
+		newSchedulerCmd(), newConfigCmd(), newRoundsCmd(), newWorkloadCmd(), newOperationsCmd(),
+		newWhatIfCmd(), newReplayCmd(), newFreezeCmd(), newUnfreezeCmd(), newMetricsCmd(),
+	}
+}

@@ -1,0 +1,324 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/service/store"
+)
+
+func newRoundsCmd() *cobra.Command {
+	var f cli.ClientFlags
+	cmd := &cobra.Command{
+		Use:   "rounds",
+		Short: "Show the rounds of a scheduler: what was measured, and why it was adopted or not",
+		Long: `The service keeps the newest rounds of each scheduler (serve --keep-rounds), those that
+changed nothing included: what they were decided on, what they measured and what they
+decided. 'autosched replay' decides one again.`,
+	}
+	f.Add(cmd)
+	cmd.AddCommand(newRoundsListCmd(&f), newRoundsShowCmd(&f), newRoundsTriggerCmd(&f))
+	return cmd
+}
+
+func newRoundsListCmd(f *cli.ClientFlags) *cobra.Command {
+	var limit int32
+	var l cli.ListFlags
+	cmd := &cobra.Command{
+		Use:   "list SCHEDULER",
+		Short: "List a scheduler's rounds, newest first",
+		Long: `Prints the newest rounds: the event time that each decided for, the revision it published, if
+any, what it searched and what it decided.`,
+		Example:           "  autosched rounds list tiresias --limit 5",
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 || limit > 1000 {
+				return cli.Usage(fmt.Errorf("--limit: %d is not from 1 to 1000", limit))
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				got, err := c.Rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit,
+					Filter: l.Filter, OrderBy: l.OrderBy})
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printRounds(w, got) })
+			})
+		},
+	}
+	cmd.Flags().Int32Var(&limit, "limit", 20, "rounds to show")
+	l.Add(cmd, "adopt = true AND controllable_ratio > 1.1", "duration desc")
+	return cmd
+}
+
+func printRounds(out io.Writer, list *pb.ListRoundsResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
+	for _, r := range list.GetRounds() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(r.GetName()), schedulerTime(r),
+			cli.OrDash(revisionText(r.GetRevision())), cli.OrDash(r.GetSearch()), outcomeText(r))
+	}
+	if list.GetNextPageToken() != "" {
+		fmt.Fprintln(w, "... more (--limit)")
+	}
+	return w.Flush()
+}
+
+func schedulerTime(r *pb.Round) string {
+	if r.GetSchedulerTime() == nil {
+		return "-"
+	}
+	return r.GetSchedulerTime().AsTime().Format(time.RFC3339)
+}
+
+func revisionText(revision int64) string {
+	if revision == 0 {
+		return ""
+	}
+	return strconv.FormatInt(revision, 10)
+}
+
+func outcomeText(r *pb.Round) string {
+	return cmp.Or(r.GetOutcome(), r.GetError(), "none: the service ended before")
+}
+
+func newRoundsShowCmd(f *cli.ClientFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show SCHEDULER [ROUND]",
+		Short: "Show what a round measured and why it adopted a configuration or not",
+		Long: `Shows a round: by default the newest. Of each candidate it shows the ratio, the
+incumbent's controllable objective over the candidate's (above 1 is better), the mean
+objective over the futures of this round, and what the adoption rule made of it. That
+weighs the rounds of two days and a replay of the last week, too, so that the best
+ratio of one round need not win. * marks what the adoption rule chose.`,
+		Example: `  autosched rounds show tiresias
+  autosched rounds show tiresias 17 --json`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number := ""
+			if len(args) == 2 {
+				args, number = args[:1], args[1]
+				if n, err := strconv.ParseInt(number, 10, 64); err != nil || n < 1 {
+					return cli.Usage(fmt.Errorf("%q is not the number of a round, from 1; "+
+						"'autosched rounds list %s' shows them", number, cli.ShortName(args[0])))
+				}
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				full := name + "/rounds/" + number
+				if number == "" {
+					list, err := c.Rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: 1})
+					if err != nil {
+						return err
+					}
+					if len(list.GetRounds()) == 0 {
+						return fmt.Errorf("no round of %s is kept: the first is due once its event time passes its "+
+							"interval; 'autosched scheduler get %s' shows both", cli.ShortName(name),
+							cli.ShortName(name))
+					}
+					full = list.GetRounds()[0].GetName()
+				}
+				got, err := c.Rounds.GetRound(ctx, &pb.GetRoundRequest{Name: full})
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error {
+					s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					return printRound(w, got, s)
+				})
+			})
+		},
+	}
+	return cmd
+}
+
+func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "round\t%s for %s\n", cli.ShortName(r.GetName()), schedulerTime(r))
+	fmt.Fprintf(w, "outcome\t%s\n", outcomeText(r))
+	if r.GetSchedulerTime() == nil {
+		return w.Flush()
+	}
+	if !strings.HasSuffix(outcomeText(r), r.GetReason()) {
+		fmt.Fprintf(w, "decision\t%s\n", r.GetReason())
+	}
+	if r.GetSearch() != "" {
+		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), cli.OrDash(r.GetSearchReason()))
+	}
+	objective := "objective"
+	if goal, err := round.ParseGoal(r.GetSettings().GetFields()["objective"].GetStringValue()); err == nil {
+		objective = goal.Title()
+	}
+	fmt.Fprintf(w, "futures\t%s: best %s, incumbent %s\n", objective, meanText(r.GetPredictedObjectives()),
+		meanText(r.GetIncumbentObjectives()))
+	if r.GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\tbest %s\n\tincumbent %s\n", energyText(r.GetEnergy()),
+			energyText(r.GetIncumbentEnergy()))
+	}
+	if best := valuesLine(r.GetParameters(), s); r.GetAdopt() {
+		fmt.Fprintf(w, "adopted\t%s\n", best)
+	}
+	fmt.Fprintf(w, "input\t%d events, SHA-256 %.16s\n", r.GetEventCount(), r.GetInputDigest())
+	if err := w.Flush(); err != nil || len(r.GetCandidates()) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintf(w, "  CANDIDATE\tRATIO\t%s\tOUTCOME\tVALUES\n",
+		strings.Replace(strings.ToUpper(objective), "(S)", "(s)", 1))
+	incumbent := r.GetIncumbentObjectives()
+	for _, c := range r.GetCandidates() {
+		if c.GetOutcome() == "in force" {
+			incumbent = c.GetObjectives() // without those of a race
+		}
+	}
+	for _, c := range r.GetCandidates() {
+		mark := " "
+		if strings.HasPrefix(c.GetOutcome(), "adopted") || !r.GetAdopt() && c.GetOutcome() == "in force" {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\n", mark, c.GetOrigin(), ratioText(c, incumbent),
+			meanText(c.GetObjectives()), cli.OrDash(cmp.Or(c.GetError(), c.GetOutcome())),
+			valuesLine(c.GetParameters(), s))
+	}
+	return w.Flush()
+}
+
+// ratioText is a candidate's ratio, in words where the number says little.
+func ratioText(c *pb.Round_Candidate, incumbent []float64) string {
+	switch ratio := c.GetControllableRatio(); {
+	case len(c.GetObjectives()) == 0:
+		return "-"
+	case slices.Equal(c.GetObjectives(), incumbent) && c.GetOutcome() != "in force":
+		return "no difference"
+	case ratio >= search.MaxRatio:
+		return "nothing left to gain"
+	default:
+		return fmt.Sprintf("%.4g", ratio)
+	}
+}
+
+// meanText is the mean of values over futures.
+func meanText(values []float64) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return fmt.Sprintf("%.6g", sum/float64(len(values)))
+}
+
+func newReplayCmd() *cobra.Command {
+	var dir string
+	var workers int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay SCHEDULER ROUND --dir DIR",
+		Short: "Decide a stored round again and compare it bit for bit",
+		Long: `Replay reads the directory of a stopped service, or of a backup that 'autosched restore'
+unpacked, and changes nothing in it. It makes the input of a round again from the events
+up to it, compares its SHA-256 with that of the round, decides, and compares the decision,
+each candidate and its objective in each future. It ends with an error that names the first
+difference, such as events that were dropped since or another version of the program.`,
+		Example: `  autosched backup --out backup.tar.zst
+  autosched restore --from backup.tar.zst --dir copy
+  autosched replay tiresias 17 --dir copy`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 2:
+				return cli.Usage(errors.New("want a scheduler and the number of a round; " +
+					"'autosched rounds list SCHEDULER' shows them"))
+			case dir == "":
+				return cli.Usage(errors.New("--dir is missing: name the directory of the service's data"))
+			case workers < 0:
+				return cli.Usage(fmt.Errorf("--workers: %d is negative", workers))
+			}
+			sequence, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil || sequence < 1 {
+				return cli.Usage(fmt.Errorf("%q is not the number of a round, from 1", args[1]))
+			}
+			id := strings.TrimPrefix(args[0], "schedulers/")
+			again, err := replayRound(cmd.Context(), dir, id, sequence, workers)
+			if err != nil {
+				return err
+			}
+			err = cli.Show(cmd.OutOrStdout(), asJSON, "replay/v1", again, func(w io.Writer) error {
+				if again.Difference != "" {
+					return nil
+				}
+				candidates := 0
+				if again.Decision != nil {
+					candidates = len(again.Decision.Candidates)
+				}
+				_, err := fmt.Fprintf(w, "round %d of %s is the same again: %s, %s\n", sequence, id,
+					cli.Plural(int(again.Events), "event"), cli.Plural(candidates, "candidate"))
+				return err
+			})
+			if err == nil && again.Difference != "" {
+				err = fmt.Errorf("round %d of %s is not the same again: %s", sequence, id, again.Difference)
+				if again.Unread != nil {
+					err = fmt.Errorf("%w; %w", err, again.Unread)
+				}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the service's data (required)")
+	cmd.Flags().IntVar(&workers, "workers", 0, "parallel evaluations (0: one per processor); no influence on the decision")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	return cmd
+}
+
+func replayRound(ctx context.Context, dir, id string, sequence int64, workers int) (
+	*controller.Repetition, error) {
+	r, err := store.OpenReader(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	saved, _, _, err := r.Load()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(saved, func(s controller.Saved) bool { return s.Scheduler.ID == id })
+	switch {
+	case i < 0:
+		return nil, fmt.Errorf("%s has no scheduler %q", dir, id)
+	case saved[i].Fault != nil:
+		return nil, saved[i].Fault
+	}
+	var record *controller.RoundRecord
+	err = r.Rounds(saved[i].Scheduler.UID, sequence+1, func(n int64, text []byte, err error) bool {
+		if n == sequence {
+			record = controller.DecodeRound(n, text, err)
+		}
+		return false
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case record == nil:
+		return nil, fmt.Errorf("%s has no round %d of %s: it is not kept any more, or there was none", dir, sequence,
+			id)
+	case record.Damage != nil:
+		return nil, record.Damage
+	}
+	return controller.RepeatRound(ctx, r, &saved[i], record, round.DecideOnline, workers)
+}

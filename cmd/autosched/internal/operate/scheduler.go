@@ -1,0 +1,316 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+func newSchedulerCmd() *cobra.Command {
+	var f cli.ClientFlags
+	cmd := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Register and inspect schedulers of the service",
+	}
+	f.Add(cmd)
+	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
+		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
+		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
+		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
+		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f), newSchedulerEffectsCmd(&f))
+	return cmd
+}
+
+const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to " +
+	"p99_jct<=1.1*incumbent' (docs/tune.md)"
+
+// registerFlags are those of scheduler register.
+type registerFlags struct {
+	builtin      string
+	space        string
+	current      cli.ConfigFlags
+	id           string
+	nodes        int32
+	cluster      string // file of its description
+	gpusPerNode  int32
+	mode         string
+	objective    string
+	interval     time.Duration
+	validateOnly bool
+	requestID    string
+}
+
+func newSchedulerRegisterCmd(f *cli.ClientFlags) *cobra.Command {
+	var r registerFlags
+	cmd := &cobra.Command{
+		Use:   "register [FILE]",
+		Short: "Register a scheduler: its parameters, cluster and objective",
+		Long: `Registers a scheduler with the service, and publishes the configuration that it runs
+now as revision 1, with which rounds begin: the defaults, or what --set, --preset or
+--config name. Either name a built-in kind of scheduler with --builtin, or give a FILE
+(YAML or JSON, - for standard input) with the fields of autosched.v1's Scheduler; flags
+override it. Missing fields are those of the built-in kind:
+
+  name: schedulers/prod
+  spec:
+    scheduler_type: tiresias
+    mode: AUTO                    # or RECOMMEND, the default
+    cluster: {nodes: 100, gpus_per_node: 8}
+    objective: {metric_id: avg_jct}
+    rollout:
+      update_interval: 3600s
+      min_controllable_ratio: 1.02
+      max_changes_per_day: 6
+      quiet_hours:                # in which tuning changes nothing
+        - {start: "22:00", end: "06:00", time_zone: Europe/Berlin}
+    parameters:                   # narrower than the built-in
+      - parameter_id: queues
+        integer_value_spec: {min_value: 3, max_value: 5}
+        default_value: 3
+
+The output of 'autosched scheduler get NAME --json' is such a file. All invalid
+fields are reported at once; --validate-only stores nothing.
+
+A scheduler that is not simulated has the type external, its own parameters, and the
+metric that its studies measure as its objective: --space names a file with parameters
+and rules, as 'autosched scheduler validate' describes it. No rounds are decided for it;
+studies tune it (docs/studies.md).
+
+Modes: recommend records better configurations as proposals, auto offers them
+to the scheduler.`,
+		Example: `  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8
+  autosched scheduler register --builtin tiresias --nodes 100 --gpus-per-node 8 --set starve_limit=8h --mode auto
+  autosched scheduler register prod.yaml --validate-only
+  autosched scheduler register --builtin slurm --cluster site/cluster.json --config site/current.yaml
+  autosched scheduler register --space space.yaml --id mine --objective p95_wait --nodes 10 --gpus-per-node 8
+  autosched scheduler get prod --json | autosched scheduler register - --id prod-2`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(fmt.Errorf("want one file, not %d", len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, err := r.request(cmd, args)
+			if err != nil {
+				return err
+			}
+			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
+				got, err := c.Tuning.CreateScheduler(ctx, req)
+				if err != nil {
+					return err
+				}
+				if r.validateOnly {
+					return f.Say(cmd, got, "%s is valid; nothing was stored", got.GetName())
+				}
+				return showScheduler(f, cmd, got)
+			})
+		},
+	}
+	r.add(cmd)
+	f.AddReason(cmd)
+	return cmd
+}
+
+func (r *registerFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&r.builtin, "builtin", "", "built-in kind of scheduler, such as tiresias")
+	fl.StringVar(&r.space, "space", "", "file with the parameters of a scheduler that is not simulated")
+	cmd.MarkFlagsMutuallyExclusive("builtin", "space")
+	r.current.Add(cmd)
+	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
+	fl.StringVar(&r.cluster, "cluster", "",
+		"JSON file of nodes, accounts and settings that are not tuned, as 'autosched slurm init' writes it")
+	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
+	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
+	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
+	fl.StringVar(&r.objective, "objective", "", objectiveUsage)
+	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
+	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
+	fl.StringVar(&r.requestID, "request-id", "", "makes it safe to send the same registration again")
+}
+
+// request builds the registration from file and flags.
+func (r *registerFlags) request(cmd *cobra.Command, args []string) (*pb.CreateSchedulerRequest, error) {
+	s := &pb.Scheduler{}
+	switch {
+	case len(args) == 0 && r.builtin == "" && r.space == "":
+		return nil,
+			cli.Usage(errors.New("name a FILE, a built-in kind of scheduler with --builtin, or the parameters " +
+				"of one that is not simulated with --space"))
+	case r.space != "" && (len(args) > 0 || r.id == "" || r.objective == ""):
+		return nil, cli.Usage(errors.New("--space takes no FILE, and needs --id and --objective"))
+	case len(args) == 1:
+		var err error
+		if s, err = cli.ReadScheduler(cmd.InOrStdin(), args[0]); err != nil {
+			return nil, err
+		}
+	}
+	if s.Spec == nil {
+		s.Spec = &pb.SchedulerSpec{}
+	}
+	spec := s.Spec
+	if r.builtin != "" {
+		spec.SchedulerType = r.builtin
+	}
+	if r.space != "" {
+		text, err := cli.ReadText(cmd.InOrStdin(), r.space)
+		if err != nil {
+			return nil, err
+		}
+		sp, err := space.Load(text)
+		if err != nil {
+			return nil, cli.ListViolations(r.space, err)
+		}
+		spec.SchedulerType = controller.External
+		spec.Parameters, spec.Constraints = convert.Parameters(sp.Default()), convert.Constraints(sp)
+	}
+	if r.current.Given() {
+		if len(spec.Parameters) > 0 {
+			return nil,
+				cli.Usage(fmt.Errorf("--set, --preset and --config: %s has parameters; change their default_value "+
+					"there", append(args, r.space)[0]))
+		}
+		s, err := schedulers.Find(spec.SchedulerType)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		c, err := r.current.Config(s)
+		if err != nil {
+			return nil, err
+		}
+		spec.Parameters = convert.Parameters(c)
+	}
+	if spec.Cluster == nil {
+		spec.Cluster = &pb.Cluster{}
+	}
+	if r.cluster != "" {
+		text, err := os.ReadFile(r.cluster)
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("--cluster: %w", err))
+		}
+		c, err := workload.ParseCluster(text)
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("--cluster: %s: %w", r.cluster, err))
+		}
+		spec.Cluster = convert.ClusterToProto(c)
+	}
+	if r.nodes != 0 {
+		spec.Cluster.Nodes = r.nodes
+	}
+	if r.gpusPerNode != 0 {
+		spec.Cluster.GpusPerNode = r.gpusPerNode
+	}
+	if len(args) == 0 && r.cluster == "" && (r.nodes == 0 || r.gpusPerNode == 0) {
+		return nil,
+			cli.Usage(errors.New("--builtin and --space need the cluster: --nodes and --gpus-per-node, or --cluster"))
+	}
+	if mode, err := cli.ParseMode(r.mode); err != nil {
+		return nil, err
+	} else if r.mode != "" {
+		spec.Mode = mode
+	}
+	if r.objective != "" {
+		spec.Objective = objectiveSpec(r.objective)
+	}
+	if r.interval != 0 {
+		if spec.Rollout == nil {
+			spec.Rollout = &pb.RolloutPolicy{}
+		}
+		spec.Rollout.UpdateInterval = durationpb.New(r.interval)
+	}
+	id := r.id
+	if id == "" {
+		id = cli.ShortName(s.GetName())
+	}
+	if id == "" {
+		id = spec.SchedulerType
+	}
+	return &pb.CreateSchedulerRequest{Scheduler: s, SchedulerId: id, ValidateOnly: r.validateOnly,
+		RequestId: r.requestID}, nil
+}
+
+func newSchedulerGetCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Show a scheduler: its space, its cluster and its last decision",
+		Long: `Shows a scheduler's registration (parameters, rules, cluster, rounds), the time
+of its latest event, and the decision of the last tuning round.`,
+		Example:           "  autosched scheduler get tiresias\n  autosched scheduler get tiresias --json",
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				got, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return showScheduler(f, cmd, got)
+			})
+		},
+	}
+}
+
+func newSchedulerListCmd(f *cli.ClientFlags) *cobra.Command {
+	var withDeleted bool
+	var l cli.ListFlags
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the registered schedulers",
+		Long: `Lists the schedulers that are registered with the service, with their mode,
+their cluster and the number of ingested events.`,
+		Example: "  autosched scheduler list\n  autosched scheduler list --filter 'spec.mode = AUTO AND labels.team = research'",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
+				all, err := listSchedulers(ctx, c, withDeleted, l)
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, all, func(w io.Writer) error { return printSchedulers(w, all) })
+			})
+		},
+	}
+	l.Add(cmd, "state = ACTIVE AND labels.team = research", "create_time desc")
+	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
+	return cmd
+}
+
+// listSchedulers lists all registered schedulers.
+func listSchedulers(ctx context.Context, c *cli.Client, withDeleted bool,
+	l cli.ListFlags) (*pb.ListSchedulersResponse, error) {
+	all := &pb.ListSchedulersResponse{}
+	for page := ""; ; {
+		got, err := c.Tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
+			ShowDeleted: withDeleted, Filter: l.Filter, OrderBy: l.OrderBy})
+		if err != nil {
+			return nil, err
+		}
+		all.Schedulers = append(all.Schedulers, got.GetSchedulers()...)
+		if page = got.GetNextPageToken(); page == "" {
+			return all, nil
+		}
+	}
+}
+
+// objectiveSpec is what rounds improve: a metric, or a goal.
+func objectiveSpec(text string) *pb.ObjectiveSpec {
+	if strings.ContainsAny(text, " *+<") {
+		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: text}}
+	}
+	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: text}}
+}

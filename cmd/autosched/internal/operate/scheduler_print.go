@@ -1,0 +1,195 @@
+package operate
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/space"
+)
+
+func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
+	for _, s := range all.GetSchedulers() {
+		spec := s.GetSpec()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(),
+			modeWord(s),
+			spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(),
+			cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())),
+			s.GetStatus().GetEventCount(), eventTime(s))
+	}
+	return w.Flush()
+}
+
+func printScheduler(out io.Writer, s *pb.Scheduler) error {
+	spec, st := s.GetSpec(), s.GetStatus()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
+	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
+	if s.GetRevision() > 1 {
+		fmt.Fprintf(w, "revision\t%d of space, cluster and objective\n", s.GetRevision())
+	}
+	for _, key := range cli.SortedKeys(s.GetLabels()) {
+		fmt.Fprintf(w, "label\t%s=%s\n", key, s.GetLabels()[key])
+	}
+	r := spec.GetRollout()
+	if spec.GetSchedulerType() == controller.External {
+		fmt.Fprintf(w, "objective\t%s, which studies measure\n", spec.GetObjective().GetMetricId())
+	} else {
+		fmt.Fprintf(w, "objective\t%s, every %s, from a controllable ratio of %v\n",
+			spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(),
+			units.Duration(r.GetUpdateInterval().AsDuration().Seconds()),
+			r.GetMinControllableRatio())
+		minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
+		fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", cli.ShareFlag{To: &minGain},
+			cli.ShareFlag{To: &price}, cli.DwellFlag{To: &stays}, cli.ShareFlag{To: &guard})
+		fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
+	}
+	if r.GetCanary() || r.GetWaveShare() > 0 {
+		fmt.Fprintf(w, "waves\t%s\n", wavesText(r))
+	}
+	if text := simulationText(spec.GetSimulation()); text != "" {
+		fmt.Fprintf(w, "simulated\t%s\n", text)
+	}
+	fmt.Fprintf(w, "current\trevision %s\n", cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())))
+	if next := st.GetProposedConfiguration(); next != "" {
+		fmt.Fprintf(w, "proposed\trevision %s waits %s\n", cli.ShortName(next),
+			cli.WaitsText(cli.ShortName(s.GetName())))
+	}
+	if x := s.GetPause(); x != nil {
+		fmt.Fprintf(w, "paused\t%s\n", byText(x.GetActor(), x.GetCreateTime(), x.GetReason()))
+	}
+	if st.GetDegraded() != "" {
+		fmt.Fprintf(w, "degraded\t%s\n", st.GetDegraded())
+	}
+	for _, i := range st.GetInstances() {
+		fmt.Fprintf(w, "instance\t%s\n", instanceText(i))
+	}
+	fmt.Fprintf(w, "events\t%d, until %s", st.GetEventCount(), eventTime(s))
+	if n := st.GetLateEventCount(); n > 0 {
+		fmt.Fprintf(w, ", %d too late for their round", n)
+	}
+	fmt.Fprintln(w)
+	if st.GetLastDecision() != "" {
+		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
+	}
+	if st.GetFidelity() != "" {
+		fmt.Fprintf(w, "fidelity\t%s\n", st.GetFidelity())
+	}
+	if st.GetHold() != "" {
+		fmt.Fprintf(w, "held\t%s\n", st.GetHold())
+	}
+	if st.GetWatching() != "" {
+		fmt.Fprintf(w, "watched\t%s\n", st.GetWatching())
+	}
+	printReported(w, st.GetReportedMetrics())
+	if i := st.GetLastIncident(); i != nil {
+		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
+	}
+	if st.GetLastError() != "" {
+		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
+	for _, p := range spec.GetParameters() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), cli.OrDash(specialText(p, p.GetDefaultValue())),
+			cli.OrDash(p.GetUnit()),
+			p.GetDescription())
+	}
+	return w.Flush()
+}
+
+// instanceText says what an instance runs and how it stands to what it should run.
+func instanceText(i *pb.InstanceStatus) string {
+	text := fmt.Sprintf("%s runs revision %d", cli.OrDash(i.GetInstanceId()), i.GetReportedRevision())
+	if i.GetReportedRevision() == 0 {
+		text = cli.OrDash(i.GetInstanceId()) + " runs nothing that it said"
+	}
+	if i.GetReportedRevision() != i.GetDesiredRevision() {
+		text += fmt.Sprintf(", should run revision %d", i.GetDesiredRevision())
+	}
+	return text + " (" + i.GetCondition().String() + ")"
+}
+
+// simulationText says in what a scheduler's simulation differs from the default, "" if
+// in nothing.
+func simulationText(s *pb.Simulation) string {
+	var parts []string
+	if n := s.GetMaxPreemptions(); n > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d preemptions of a job", n))
+	}
+	if d := s.GetMinRun().AsDuration(); d > 0 {
+		parts = append(parts, fmt.Sprintf("no preemption in the first %s", units.Duration(d.Seconds())))
+	}
+	if sections := slices.Sorted(maps.Keys(s.GetModels().GetFields())); len(sections) > 0 {
+		parts = append(parts, "models of its own for "+strings.Join(sections, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// modeWord is a scheduler's mode, and whether its tuning is paused.
+func modeWord(s *pb.Scheduler) string {
+	word := cli.EnumWord(s.GetSpec().GetMode())
+	if s.GetState() == pb.Scheduler_PAUSED {
+		word += ", paused"
+	}
+	if s.GetState() == pb.Scheduler_DELETED {
+		word += ", deleted"
+	}
+	return word
+}
+
+func eventTime(s *pb.Scheduler) string {
+	if t := s.GetStatus().GetEventTime(); t != nil {
+		return t.AsTime().Format(time.RFC3339)
+	}
+	return "-"
+}
+
+// specialText is a value of a parameter as people write it, a special one by its name.
+func specialText(p *pb.ParameterSpec, v *structpb.Value) string {
+	if n, ok := v.GetKind().(*structpb.Value_NumberValue); ok {
+		for _, s := range p.GetSpecialValues() {
+			if s.GetValue() == n.NumberValue && s.GetDisplayName() != "" {
+				return s.GetDisplayName()
+			}
+		}
+		if p.GetDurationValueSpec() != nil {
+			return (&space.Param{Kind: space.KindDuration}).Format(space.Num(n.NumberValue))
+		}
+	}
+	return valueText(v)
+}
+
+// valueText is a value as people write it.
+func valueText(v *structpb.Value) string {
+	if v == nil {
+		return "-"
+	}
+	if n, ok := v.GetKind().(*structpb.Value_NumberValue); ok {
+		return strconv.FormatFloat(n.NumberValue, 'f', -1, 64)
+	}
+	if l := v.GetListValue(); l != nil {
+		parts := make([]string, len(l.GetValues()))
+		for i, one := range l.GetValues() {
+			parts[i] = valueText(one)
+		}
+		return strings.Join(parts, ",")
+	}
+	return fmt.Sprint(v.AsInterface())
+}

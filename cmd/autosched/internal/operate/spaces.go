@@ -1,0 +1,182 @@
+package operate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/space"
+)
+
+func newSchedulerSpacesCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "spaces [NAME]",
+		Short: "Show the parameter space of each built-in scheduler, or of one",
+		Long: `Shows the parameter space of each built-in scheduler, or of the one named:
+parameters with their defaults, ranges and units, their dependencies, and the
+presets that tuning tries first. Needs no running service. A preset is printed as
+its difference from the default; --preset takes its name.`,
+		Example: `  autosched scheduler spaces
+  autosched scheduler spaces tiresias --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(errors.New("name one scheduler, or none for all"))
+			}
+			return nil
+		},
+		ValidArgs: schedulers.Names(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := schedulers.All
+			if len(args) == 1 {
+				one, err := schedulers.Find(args[0])
+				if err != nil {
+					return cli.Usage(err)
+				}
+				all = []*schedulers.Scheduler{one}
+			}
+			if f.JSON {
+				return printSpacesJSON(cmd.OutOrStdout(), all)
+			}
+			for i, s := range all {
+				if i > 0 {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+				if err := printSpace(cmd.OutOrStdout(), s); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// spaceReport is a scheduler as --json prints it.
+type spaceReport struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Paper       string          `json:"paper,omitempty"`
+	Clairvoyant bool            `json:"clairvoyant,omitempty"`
+	Space       json.RawMessage `json:"space"`
+	Default     space.Config    `json:"default"`
+	Presets     []presetReport  `json:"presets"`
+}
+
+type presetReport struct {
+	Name          string       `json:"name"`
+	Configuration space.Config `json:"configuration"`
+}
+
+func printSpacesJSON(w io.Writer, all []*schedulers.Scheduler) error {
+	var out []spaceReport
+	for _, s := range all {
+		text, err := s.Space.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		r := spaceReport{Name: s.Name, Title: s.Title, Paper: s.Paper, Clairvoyant: s.Clairvoyant, Space: text,
+			Default: s.Space.Default(), Presets: []presetReport{}}
+		for _, p := range s.Presets {
+			r.Presets = append(r.Presets, presetReport{p.Name, p.Config})
+		}
+		out = append(out, r)
+	}
+	return schema.Write(w, "spaces/v1", map[string]any{"schedulers": out})
+}
+
+func printSpace(w io.Writer, s *schedulers.Scheduler) error {
+	fmt.Fprintf(w, "%s: %s", s.Name, s.Title)
+	if s.Paper != "" {
+		fmt.Fprintf(w, " (%s)", s.Paper)
+	}
+	fmt.Fprintln(w)
+	if s.Clairvoyant {
+		fmt.Fprintln(w, "  knows true run times: a baseline, not for deployment")
+	}
+	if err := printParameters(w, s.Space); err != nil {
+		return err
+	}
+	if always := round.Inert(s, true, false); len(always) > 0 {
+		fmt.Fprintf(w, "  tuning, which gives the scheduler no run times, leaves %s unchanged", strings.Join(always, ", "))
+		more := slices.DeleteFunc(round.Inert(s, false, false),
+			func(id string) bool { return slices.Contains(always, id) })
+		if len(more) > 0 {
+			fmt.Fprintf(w, ", and %s where no job has a deadline", strings.Join(more, ", "))
+		}
+		fmt.Fprintln(w)
+	}
+	params := s.Space.Params()
+	base := s.Space.Default()
+	for _, p := range s.Presets {
+		fmt.Fprintf(w, "  preset %s: %s\n", p.Name, difference(p.Config, base, params))
+	}
+	return nil
+}
+
+// printParameters prints a space: parameters, dependencies, and how values that
+// break a rule are projected.
+func printParameters(w io.Writer, sp *space.Space) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	params := sp.Params()
+	if len(params) > 0 {
+		fmt.Fprintln(t, "  PARAMETER\tDEFAULT\tRANGE\tUNIT\tMODULE\tDESCRIPTION")
+	}
+	for i := range params {
+		p := &params[i]
+		unit := p.Unit
+		if unit == "" && p.Kind == space.KindDuration {
+			unit = "s"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), cli.OrDash(unit),
+			cli.OrDash(p.Module), p.Description)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range params {
+		if a := params[i].Array; a != nil {
+			fmt.Fprintf(w, "  depends: %s has as many values as %s%s, at most %d\n", params[i].ID, a.Length,
+				offset(a.Offset), a.Max)
+		}
+	}
+	for _, r := range sp.Rules() {
+		fmt.Fprintf(w, "  depends: %s", &r)
+		if r.Description != "" {
+			fmt.Fprintf(w, " (%s)", r.Description)
+		}
+		fmt.Fprintf(w, "; if broken, %s\n", r.Projection())
+	}
+	return nil
+}
+
+func offset(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %+d", n)
+}
+
+// difference is the settings in which a configuration differs from base, as --set
+// reads them.
+func difference(c, base space.Config, params []space.Param) string {
+	var parts []string
+	for i := range params {
+		id := params[i].ID
+		if v := c.Get(id); c.Has(id) && !v.Equal(base.Get(id)) {
+			parts = append(parts, id+"="+params[i].Format(v))
+		}
+	}
+	if len(parts) == 0 {
+		return "as the default"
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,300 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
+)
+
+// addSets is the flag of values that a command is about.
+func addSets(cmd *cobra.Command, sets *[]string) {
+	cmd.Flags().StringArrayVar(sets, "set", nil, "a value of a parameter, such as queues=4; repeat for more")
+}
+
+// parseSets reads assignments for a scheduler's space.
+func parseSets(ctx context.Context, c *cli.Client, scheduler string, sets []string) (map[string]*structpb.Value,
+	error) {
+	if len(sets) == 0 {
+		return nil, cli.Usage(errors.New("--set is missing: name values, such as --set queues=4"))
+	}
+	s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+	if err != nil {
+		return nil, err
+	}
+	sp, err := convert.SpaceOf(s.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	values, err := sp.ReadValues(sets)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--set: %w", err))
+	}
+	return convert.ValuesToProto(sp, values), nil
+}
+
+func newWhatIfCmd() *cobra.Command {
+	var f cli.ClientFlags
+	var sets, workloads []string
+	cmd := &cobra.Command{
+		Use:   "what-if SCHEDULER --set NAME=VALUE",
+		Short: "Simulate other values of a scheduler's parameters on its present futures",
+		Long: `Simulates values instead of those that run, from the state that the scheduler's events
+describe on, and compares the objective: over 1 is better. What keeps the values
+from being adopted by a round (constraints of the objective, guards) is named.
+Values that are not named are as in what runs. Nothing changes. With --workload it simulates
+workloads of the scheduler ('autosched workload') instead, each from an empty cluster on.
+
+Beside it stands what the causal model of 'autosched scheduler effects' predicts, if it is
+reliable: the ratio of the whole objective, and whether the values lie beyond what was
+measured. About a scheduler of type external, which is not simulated, it answers alone.`,
+		Example: `  autosched what-if tiresias --set queues=4
+  autosched what-if tiresias --set starve_limit=8h --set lease=10m --json
+  autosched what-if tiresias --set queues=4 --workload july`,
+		ValidArgsFunction: cli.CompleteSchedulers(&f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				values, err := parseSets(ctx, c, name, sets)
+				if err != nil {
+					return err
+				}
+				req := &pb.WhatIfRequest{Name: name, Parameters: values}
+				for _, w := range workloads {
+					if !strings.Contains(w, "/") {
+						w = name + "/" + w
+					}
+					full, err := cli.WorkloadArg(w)
+					if err != nil {
+						return err
+					}
+					req.Workloads = append(req.Workloads, full)
+				}
+				got, err := c.Explanations.WhatIf(ctx, req)
+				if err != nil {
+					return err
+				}
+				words, err := getAmounts(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printWhatIf(w, got, words) })
+			})
+		},
+	}
+	f.Add(cmd)
+	addSets(cmd, &sets)
+	cmd.Flags().StringSliceVar(&workloads, "workload", nil,
+		"workload of the scheduler to simulate instead of its futures; repeat for more")
+	return cmd
+}
+
+func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	running := "the defaults"
+	if n := r.GetIncumbentRevision(); n > 0 {
+		running = fmt.Sprintf("revision %d", n)
+	}
+	if r.GetSchedulerTime() != nil || len(r.GetWorkloads()) > 0 {
+		printSimulated(w, r, words, running)
+	}
+	printPredicted(w, r.GetCausalPrediction())
+	for _, id := range cli.SortedKeys(r.GetCandidate().GetParameters()) {
+		before, after := r.GetIncumbent().GetParameters()[id], r.GetCandidate().GetParameters()[id]
+		if a, b := words.value(id, before), words.value(id, after); a != b {
+			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
+		}
+	}
+	return w.Flush()
+}
+
+// printPredicted prints what the causal model says.
+func printPredicted(w io.Writer, p *pb.CausalPrediction) {
+	if r := p.GetReliability(); r.GetReliable() {
+		fmt.Fprintf(w, "predicted\tratio %s (90 %%: %s to %s) of the whole objective, by the causal model\n",
+			shortNumber(p.GetRatio()), shortNumber(p.GetRatioLow()), shortNumber(p.GetRatioHigh()))
+	}
+	if p.GetExtrapolation() {
+		fmt.Fprintf(w, "extrapolation\t%s: take the prediction for a hint\n", p.GetExtrapolationReason())
+	}
+	fmt.Fprintf(w, "causal model\t%s\n", trust(p.GetReliability()))
+}
+
+// printSimulated prints what was simulated.
+func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running string) {
+	if all := r.GetWorkloads(); len(all) > 0 {
+		var names []string
+		for _, name := range all {
+			names = append(names, cli.ShortWorkload(name))
+		}
+		fmt.Fprintf(w, "simulated\ton %s\n", strings.Join(names, ", "))
+	} else {
+		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+			cli.Plural(int(r.GetFutures()), "future"))
+	}
+	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
+	if r.GetRatioHigh() > 0 {
+		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(r.GetRatioLow()), shortNumber(r.GetRatioHigh()))
+	}
+	fmt.Fprintln(w, ", above 1 is better")
+	for _, l := range r.GetLimits() {
+		fmt.Fprintf(w, "limit\tit %s\n", l)
+	}
+	fmt.Fprintf(w, "objective\t%s, %s with %s\n", words.outlook(r.GetCandidate()), words.outlook(r.GetIncumbent()),
+		running)
+	before, after := r.GetIncumbent(), r.GetCandidate()
+	for _, key := range cli.SortedKeys(after.GetMetrics()) {
+		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, words.metric(key, after.GetMetrics()[key]),
+			words.metric(key, before.GetMetrics()[key]), running)
+	}
+	if after.GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\t%s\n\t%s with %s\n", energyText(after.GetEnergy()),
+			energyText(before.GetEnergy()), running)
+	}
+}
+
+// amounts says how numbers of a scheduler print: times as such.
+type amounts struct {
+	goal  round.Goal // the zero Goal of an external scheduler
+	space *space.Space
+}
+
+func getAmounts(ctx context.Context, c *cli.Client, scheduler string) (*amounts, error) {
+	s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: scheduler})
+	if err != nil {
+		return nil, err
+	}
+	a := &amounts{}
+	objective := s.GetSpec().GetObjective()
+	if goal, err := round.ParseGoal(objective.GetMetricId() + objective.GetGoal()); err == nil {
+		a.goal = goal
+	}
+	a.space, err = convert.SpaceOf(s.GetSpec())
+	return a, err
+}
+
+// outlook is a mean objective, or that there is none.
+func (a *amounts) outlook(o *pb.Outlook) string {
+	if len(o.GetObjectives()) == 0 {
+		return "does not end"
+	}
+	return a.objective(o.GetObjective())
+}
+
+// objective is a value of the objective with its unit.
+func (a *amounts) objective(x float64) string {
+	text := a.number(a.goal.Seconds(), x)
+	if round.Metered(a.goal.Metric()) {
+		text += " " + a.goal.Unit()
+	}
+	return text
+}
+
+func (a *amounts) number(seconds bool, x float64) string {
+	if seconds {
+		return units.Duration(x)
+	}
+	return shortNumber(x)
+}
+
+// metric is one of an outlook; those in seconds end in _s.
+func (a *amounts) metric(key string, x float64) string {
+	return a.number(strings.HasSuffix(key, "_s"), x)
+}
+
+// energyText is what a configuration draws, with the band of the power model.
+func energyText(u *pb.EnergyUse) string {
+	if u == nil {
+		return "-"
+	}
+	band := func(b *pb.EnergyBand, unit string) string {
+		return fmt.Sprintf("%s %s (%s to %s)", shortNumber(b.GetMiddle()), unit, shortNumber(b.GetLow()),
+			shortNumber(b.GetHigh()))
+	}
+	return band(u.GetEnergyKwh(), "kWh") + ", " + band(u.GetCostUsd(), "$") + ", " + band(u.GetCo2Kg(), "kg CO2")
+}
+
+// plusSign is a difference with its sign.
+func plusSign(text string, x float64) string {
+	if x > 0 {
+		return "+" + text
+	}
+	return text
+}
+
+// value is that of a parameter, as flags take it.
+func (a *amounts) value(id string, v *structpb.Value) string {
+	n, number := v.GetKind().(*structpb.Value_NumberValue)
+	if p, ok := a.space.Param(id); ok && number && p.Kind == space.KindDuration {
+		if text, exact := units.Span(n.NumberValue); exact {
+			return text
+		}
+	}
+	return valueText(v)
+}
+
+func newConfigValidateCmd(f *cli.ClientFlags) *cobra.Command {
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "validate SCHEDULER --set NAME=VALUE",
+		Short: "Show the valid values nearest to given ones, and the rules that change them",
+		Long: `Projects values into the space of a scheduler and shows what they become, and by which
+rule. Values that are not named are the registered defaults. Nothing changes.`,
+		Example:           "  autosched config validate tiresias --set queues=4 --set starve_limit=30h",
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				values, err := parseSets(ctx, c, name, sets)
+				if err != nil {
+					return err
+				}
+				got, err := c.Explanations.ValidateParameters(ctx,
+					&pb.ValidateParametersRequest{Name: name, Parameters: values})
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printValidation(w, got) })
+			})
+		},
+	}
+	addSets(cmd, &sets)
+	return cmd
+}
+
+func printValidation(out io.Writer, r *pb.ValidateParametersResponse) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, id := range cli.SortedKeys(r.GetParameters()) {
+		fmt.Fprintf(w, "%s\t%s\n", id, valueText(r.GetParameters()[id]))
+	}
+	for _, c := range r.GetChanges() {
+		fmt.Fprintf(w, "changed\t%s from %s to %s: %s\n", c.GetParameterId(), valueText(c.GetFrom()),
+			valueText(c.GetTo()),
+			c.GetConstraintId())
+	}
+	if len(r.GetChanges()) == 0 {
+		fmt.Fprintln(w, "valid\tas they are")
+	}
+	return w.Flush()
+}
+
+// shortNumber writes a number with four significant digits, whole above 1000.
+func shortNumber(x float64) string {
+	if math.Abs(x) >= 1000 {
+		return strconv.FormatFloat(math.Round(x), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
+}

@@ -1,0 +1,345 @@
+package studies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+func newStudyCmd() *cobra.Command {
+	var f cli.ClientFlags
+	cmd := &cobra.Command{
+		Use:   "study",
+		Short: "Tune any scheduler by ask and tell: create studies, see and propose what they find",
+		Long: `A study searches the parameters of a scheduler, simulated or not. Clients ask for trials
+('autosched trial ask'), measure each configuration on what they have, and report the
+metric ('autosched trial tell'); or the service does, by an evaluator ('autosched study run').
+Studies are named SCHEDULER/STUDY.`,
+	}
+	f.Add(cmd)
+	cmd.AddCommand(newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
+		newStudyRunCmd(&f), newStudyEvaluatorsCmd(&f),
+		newStudyOptimalCmd(&f), newStudyEstimateCmd(&f),
+		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
+			"Trials that clients hold go on and can be completed; clients that ask get only those.",
+			func(ctx context.Context, c *cli.Client, name string) (proto.Message, error) {
+				return c.Studies.PauseStudy(ctx, &pb.PauseStudyRequest{Name: name, Etag: f.Etag,
+					ValidateOnly: f.ValidateOnly})
+			}),
+		newStudyVerbCmd(&f, "resume", "End a pause of a study",
+			"Trials are suggested again, as if there had been no pause. To resume what is active changes nothing.",
+			func(ctx context.Context, c *cli.Client, name string) (proto.Message, error) {
+				return c.Studies.ResumeStudy(ctx, &pb.ResumeStudyRequest{Name: name, Etag: f.Etag,
+					ValidateOnly: f.ValidateOnly})
+			}),
+		newStudyVerbCmd(&f, "cancel", "End a study for good",
+			"Trials that wait are skipped; those that clients hold should end, and can be completed.",
+			func(ctx context.Context, c *cli.Client, name string) (proto.Message, error) {
+				return c.Studies.CancelStudy(ctx, &pb.CancelStudyRequest{Name: name, Etag: f.Etag,
+					ValidateOnly: f.ValidateOnly})
+			}),
+		newStudyVerbCmd(&f, "delete", "Remove a study with its trials",
+			"There is no way back: 'autosched study export' writes the trials into a file before.",
+			func(ctx context.Context, c *cli.Client, name string) (proto.Message, error) {
+				return c.Studies.DeleteStudy(ctx, &pb.DeleteStudyRequest{Name: name, Etag: f.Etag})
+			}),
+		newStudyProposeCmd(&f), newStudyExportCmd(&f), newStudyImportCmd(&f))
+	return cmd
+}
+
+// studyArg reads SCHEDULER/STUDY, or the full name of a study.
+func studyArg(args []string) (string, error) {
+	if len(args) == 1 {
+		text := strings.TrimPrefix(args[0], "schedulers/")
+		if parts := strings.Split(text, "/"); len(parts) == 2 {
+			return "schedulers/" + parts[0] + "/studies/" + parts[1], nil
+		} else if len(parts) == 3 && parts[1] == "studies" {
+			return "schedulers/" + text, nil
+		}
+	}
+	return "", cli.Usage(errors.New("want one study, as SCHEDULER/STUDY; 'autosched study list SCHEDULER' shows them"))
+}
+
+// aboutStudy calls the service about the study that the arguments name.
+func aboutStudy(f *cli.ClientFlags, cmd *cobra.Command, args []string,
+	run func(ctx context.Context, c *cli.Client, name string) error) error {
+	name, err := studyArg(args)
+	if err != nil {
+		return err
+	}
+	return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error { return run(ctx, c, name) })
+}
+
+func newStudyCreateCmd(f *cli.ClientFlags) *cobra.Command {
+	var spec pb.StudySpec
+	var maximize bool
+	var lease time.Duration
+	var causal, display string
+	cmd := &cobra.Command{
+		Use:   "create SCHEDULER/STUDY",
+		Short: "Begin a study of a scheduler's parameters",
+		Long: `Begins a search of the scheduler's space, as it is now, from what the scheduler runs. The
+metric is that of an external scheduler, or --metric; it is a number from 0, minimised
+unless --maximize. A client that is silent about a trial for longer than --lease loses
+it: the configuration is suggested again, at most twice.
+
+With --causal auto, a causal model of the trials rejects and narrows what the sampler
+proposes where half of the trials take a second or more.`,
+		Example: `  autosched study create mine/first --budget 50
+  autosched study create mine/goodput --metric goodput --maximize --sampler gp --lease 1h`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			model, ok := pb.StudySpec_CausalModel_value[strings.ToUpper(causal)]
+			if !ok || model == 0 {
+				return cli.Usage(fmt.Errorf("--causal: %q is not auto, on or off", causal))
+			}
+			spec.CausalModel = pb.StudySpec_CausalModel(model)
+			if spec.LeaseDuration = durationpb.New(lease); maximize {
+				spec.Goal = pb.StudySpec_MAXIMIZE
+			}
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				parent, id, _ := strings.Cut(name, "/studies/")
+				got, err := c.Studies.CreateStudy(ctx, &pb.CreateStudyRequest{Parent: parent, StudyId: id,
+					ValidateOnly: f.ValidateOnly, Study: &pb.Study{DisplayName: display, Spec: &spec}})
+				if err != nil {
+					return err
+				}
+				if f.ValidateOnly {
+					return f.Say(cmd, got, "%s is valid; nothing was stored", cli.ShortStudy(got.GetName()))
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printStudy(w, got) })
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&spec.Algorithm, "sampler", "", "sampler: "+strings.Join(cli.SamplerNames(), ", ")+" (default auto)")
+	fl.Int32Var(&spec.TrialBudget, "budget", 0, "configurations to measure (default 100)")
+	fl.Uint64Var(&spec.Seed, "seed", 0, "makes the suggestions repeatable")
+	fl.StringVar(&spec.MetricId, "metric", "", "metric that clients measure (default: the objective of an external scheduler)")
+	fl.BoolVar(&maximize, "maximize", false, "the metric is to be large")
+	fl.DurationVar(&lease, "lease", 10*time.Minute, "how long a client may be silent about a trial")
+	fl.BoolVar(&spec.AllowRepeats, "allow-repeats", false, "'trial add' measures again what was measured")
+	fl.StringVar(&causal, "causal", "auto", "causal model of the trials: auto, on or off")
+	fl.StringVar(&display, "display-name", "", "name for people")
+	f.AddValidateOnly(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("sampler", cli.OneOf(cli.SamplerNames()...))
+	_ = cmd.RegisterFlagCompletionFunc("causal", cli.OneOf("auto", "on", "off"))
+	f.AddReason(cmd)
+	return cmd
+}
+
+func newStudyListCmd(f *cli.ClientFlags) *cobra.Command {
+	var l cli.ListFlags
+	cmd := &cobra.Command{
+		Use:               "list SCHEDULER",
+		Short:             "List the studies of a scheduler",
+		Long:              "Prints the studies of a scheduler: their states, how much of the budget is used, and the trials by state.",
+		Example:           "  autosched study list mine",
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				all := &pb.ListStudiesResponse{}
+				for page := ""; ; {
+					got, err := c.Studies.ListStudies(ctx, &pb.ListStudiesRequest{Parent: name, PageSize: 1000,
+						PageToken: page, Filter: l.Filter, OrderBy: l.OrderBy})
+					if err != nil {
+						return err
+					}
+					all.Studies = append(all.Studies, got.GetStudies()...)
+					if page = got.GetNextPageToken(); page == "" {
+						break
+					}
+				}
+				return f.Show(cmd, all, func(out io.Writer) error {
+					w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+					fmt.Fprintln(w, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
+					for _, s := range all.GetStudies() {
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\n", cli.ShortStudy(s.GetName()),
+							s.GetState(), metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(),
+							s.GetUsedBudget(), s.GetSpec().GetTrialBudget(), countsText(s))
+					}
+					return w.Flush()
+				})
+			})
+		},
+	}
+	l.Add(cmd, "state = ACTIVE", "update_time desc")
+	return cmd
+}
+
+func metricText(s *pb.StudySpec) string {
+	return s.GetMetricId() + ", " + cli.EnumWord(s.GetGoal()) + "d"
+}
+
+func countsText(s *pb.Study) string {
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(s.GetTrialCounts())) {
+		parts = append(parts, fmt.Sprintf("%d %s", s.GetTrialCounts()[state], state))
+	}
+	return cli.OrDash(strings.Join(parts, ", "))
+}
+
+func newStudyGetCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get SCHEDULER/STUDY",
+		Short: "Show a study: its state, its trials by state, and the best one",
+		Long: `Shows a study with the trial that has the best expected value of the metric: the lowest
+of noisy measurements is biased, so it need not be the best one.`,
+		Example: "  autosched study get mine/first\n  autosched study get mine/first --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				got, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printStudy(w, got) })
+			})
+		},
+	}
+}
+
+func printStudy(out io.Writer, s *pb.Study) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	spec := s.GetSpec()
+	fmt.Fprintf(w, "study\t%s (%s)\n", cli.ShortStudy(s.GetName()), s.GetState())
+	fmt.Fprintf(w, "metric\t%s\n", metricText(spec))
+	sampler := spec.GetAlgorithm()
+	if s.GetSamplerChoice() != "" {
+		sampler += ": " + s.GetSamplerChoice()
+	}
+	fmt.Fprintf(w, "sampler\t%s, causal model %s\n", sampler, cli.EnumWord(spec.GetCausalModel()))
+	fmt.Fprintf(w, "budget\t%d of %d used\n", s.GetUsedBudget(), spec.GetTrialBudget())
+	fmt.Fprintf(w, "trials\t%s\n", countsText(s))
+	if r := s.GetRun(); r != nil {
+		fmt.Fprintf(w, "measured by\t%s\n", runText(r))
+	}
+	if s.GetBestTrial() != nil {
+		fmt.Fprintf(w, "best\t%s\n", trialLine(s.GetBestTrial()))
+	}
+	return w.Flush()
+}
+
+// trialLine is a trial on a line.
+func trialLine(t *pb.Trial) string {
+	text := "trial " + cli.ShortName(t.GetName()) + ":" + cli.ParametersLine(t)
+	if m := metricsLine(t.GetFinalMeasurement()); m != "" {
+		text += " -> " + m
+	}
+	return text
+}
+
+func metricsLine(m *pb.Measurement) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m.GetMetrics())) {
+		parts = append(parts, fmt.Sprintf("%s=%.6g", name, m.GetMetrics()[name]))
+	}
+	return strings.Join(parts, " ")
+}
+
+func newStudyBestCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "best SCHEDULER/STUDY",
+		Short: "Show the best trial of a study",
+		Long: `Shows the trial with the best expected value of the metric among those that succeeded, with
+its configuration and what was measured. 'autosched study propose' proposes it.`,
+		Example: "  autosched study best mine/first\n  autosched study best mine/first --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				best, err := getBest(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				return f.Say(cmd, best, "%s", trialLine(best))
+			})
+		},
+	}
+}
+
+// getBest is the best trial of a study.
+func getBest(ctx context.Context, c *cli.Client, name string) (*pb.Trial, error) {
+	got, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+	if err == nil && got.GetBestTrial() == nil {
+		err = fmt.Errorf("no trial of %s has succeeded yet", cli.ShortStudy(name))
+	}
+	return got.GetBestTrial(), err
+}
+
+// newStudyVerbCmd is a command that changes a study.
+func newStudyVerbCmd(f *cli.ClientFlags, verb, short, long string,
+	do func(ctx context.Context, c *cli.Client, name string) (proto.Message, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: verb + " SCHEDULER/STUDY", Short: short, Long: short + ". " + long,
+		Example: "  autosched study " + verb + " mine/first",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				got, err := do(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				if s, ok := got.(*pb.Study); ok && f.ValidateOnly {
+					return f.Say(cmd, got, "%s would be %s; nothing was stored", cli.ShortStudy(name), s.GetState())
+				} else if ok {
+					return f.Say(cmd, got, "%s is %s", cli.ShortStudy(name), s.GetState())
+				}
+				return f.Say(cmd, got, "%s is deleted", cli.ShortStudy(name))
+			})
+		},
+	}
+	f.AddReason(cmd)
+	f.AddEtag(cmd, "study get")
+	if verb != "delete" {
+		f.AddValidateOnly(cmd)
+	}
+	return cmd
+}
+
+func newStudyProposeCmd(f *cli.ClientFlags) *cobra.Command {
+	var trial int64
+	cmd := &cobra.Command{
+		Use:   "propose SCHEDULER/STUDY",
+		Short: "Propose the configuration of a trial to its scheduler",
+		Long: `Proposes the best trial, or --trial, as what a round found would be: it waits as PROPOSED until
+'autosched config approve', and reaches the scheduler by poll and watch, in waves if the
+scheduler has any.`,
+		Example: "  autosched study propose mine/first\n  autosched study propose mine/first --trial 17",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				of := fmt.Sprintf("%s/trials/%d", name, trial)
+				if trial == 0 {
+					best, err := getBest(ctx, c, name)
+					if err != nil {
+						return err
+					}
+					of = best.GetName()
+				}
+				got, err := c.Studies.ProposeTrial(ctx, &pb.ProposeTrialRequest{Name: of, ValidateOnly: f.ValidateOnly})
+				if err != nil {
+					return err
+				}
+				if f.ValidateOnly {
+					return f.Say(cmd, got, "%s can be proposed: %s; nothing was stored", cli.ShortTrial(of),
+						got.GetReason())
+				}
+				scheduler, _, _ := strings.Cut(cli.ShortStudy(name), "/")
+				return f.Say(cmd, got, "revision %d is proposed: %s\n%s", got.GetRevision(), got.GetReason(),
+					cli.WaitsText(scheduler))
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&trial, "trial", 0, "number of the trial (default: the best one)")
+	f.AddReason(cmd)
+	f.AddValidateOnly(cmd)
+	return cmd
+}

@@ -1,0 +1,448 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/telemetry"
+)
+
+// importBatch is how many records one call sends, of at most importHours hours.
+const (
+	importBatch = 5000
+	importHours = 40
+)
+
+// telemetryImportOptions are the flags of telemetry import.
+type telemetryImportOptions struct {
+	client cli.ClientFlags
+	format string
+	at     string
+	node   string
+	zone   telemetryZone
+	files  []string
+	stdin  io.Reader
+	log    io.Writer // progress
+}
+
+func newTelemetryImportCmd() *cobra.Command {
+	var o telemetryImportOptions
+	cmd := &cobra.Command{
+		Use:   "import SCHEDULER FILE...",
+		Short: "Send samples of GPUs and times of training steps from files to the service",
+		Long: `Import reads samples of GPUs, or times of training steps, in any known format, "-" for
+standard input, and sends them to the service as those of a scheduler's cluster. A record
+counts once, however often it is sent, so that the same command goes on after an interruption. Rejected
+rows and records are counted, and the first of them named. Steps need the times of their ends.`,
+		Example: `  autosched telemetry import prod gpus.csv.zst
+  autosched telemetry import prod steps.csv
+  curl -s node7:9400/metrics | autosched telemetry import prod - --at 2026-01-05T12:00:00Z`,
+		ValidArgsFunction: cli.CompleteSchedulers(&o.client),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return cli.Usage(errors.New("name the scheduler and the files, or - for standard input"))
+			}
+			o.files = args[1:]
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.stdin, o.log = cmd.InOrStdin(), cmd.ErrOrStderr()
+			v := telemetryValidateOptions{format: o.format, at: o.at, zone: o.zone, show: 1}
+			if err := v.check(); err != nil {
+				return err
+			}
+			at, _ := v.instant() // checked
+			name, err := cli.SchedulerArg(args[:1])
+			if err != nil {
+				return err
+			}
+			return o.client.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
+				r, err := o.run(ctx, c, name, at)
+				if err != nil {
+					return err
+				}
+				print := func(w io.Writer) error {
+					text := fmt.Sprintf("%d samples stored, %d rejected", r.Stored, r.Rejected)
+					if r.Iterations > 0 {
+						text += fmt.Sprintf(", %d iterations stored", r.Iterations)
+					}
+					_, err := fmt.Fprintln(w, text)
+					return err
+				}
+				if err := cli.Show(cmd.OutOrStdout(), o.client.JSON, "telemetry-import/v1", r, print); err != nil {
+					return err
+				}
+				if r.Rejected > 0 {
+					return fmt.Errorf("%d records were rejected, first %s", r.Rejected, r.First)
+				}
+				return nil
+			})
+		},
+	}
+	o.client.Add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
+	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
+	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	o.zone.add(cmd)
+	return cmd
+}
+
+// telemetryImported is what telemetry import prints.
+type telemetryImported struct {
+	Stored     int64 `json:"stored"`
+	Iterations int64 `json:"iterations,omitempty"`
+	Rejected   int64 `json:"rejected"` // of both
+	// First says what is wrong with the first that was rejected.
+	First string `json:"first,omitempty"`
+}
+
+func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent string,
+	at time.Duration) (*telemetryImported, error) {
+	out := &telemetryImported{}
+	progress := cli.NewProgressLine(o.log)
+	defer progress.Clear()
+	for _, path := range o.files {
+		in, name := o.stdin, "stdin"
+		if path != "-" {
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			in, name = f, filepath.Base(path)
+		}
+		req := &pb.IngestTelemetryRequest{Parent: parent}
+		hours := map[time.Duration]bool{}
+		send := func() error {
+			if len(req.GetSamples())+len(req.GetIterations()) == 0 {
+				return nil
+			}
+			ctx, cancel := context.WithTimeout(ctx, o.client.Timeout)
+			defer cancel()
+			got, err := c.Telemetry.IngestTelemetry(ctx, req)
+			if err != nil {
+				return err
+			}
+			out.Stored += got.GetStoredCount()
+			out.Iterations += got.GetStoredIterationCount()
+			out.Rejected += got.GetRejectedIterationCount()
+			if bad := got.GetRejectedIterations(); out.First == "" && len(bad) > 0 {
+				r := bad[0]
+				p := req.GetIterations()[r.GetIndex()]
+				out.First = fmt.Sprintf("%s: step %d of worker %d of job %q: %s: %s", name, p.GetStep(), p.GetWorker(),
+					p.GetJobId(), r.GetField(), r.GetReason())
+			}
+			if out.Rejected += got.GetRejectedCount(); out.First == "" && len(got.GetRejected()) > 0 {
+				r := got.GetRejected()[0]
+				p := req.GetSamples()[r.GetIndex()]
+				out.First = fmt.Sprintf("%s: GPU %d of node %q at %s: %s: %s", name, p.GetGpuIndex(), p.GetNodeId(),
+					p.GetSampleTime().AsTime().Format(time.RFC3339), r.GetField(), r.GetReason())
+			}
+			progress.Show("%s: %d records", name, out.Stored+out.Iterations)
+			req.Samples, req.Iterations = req.Samples[:0], req.Iterations[:0]
+			clear(hours)
+			return nil
+		}
+		added := func(at time.Duration) error {
+			hours[at/time.Hour] = true
+			if len(req.GetSamples())+len(req.GetIterations()) >= importBatch || len(hours) >= importHours {
+				return send()
+			}
+			return nil
+		}
+		zone, _ := o.zone.zone() // checked
+		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node, Zone: zone}
+		stats, err := telemetry.ReadAll(in, name, opts, telemetry.Visit{
+			GPU: func(s *telemetry.GPUSample) error {
+				req.Samples = append(req.Samples, convert.SampleToProto(s))
+				return added(s.Time)
+			},
+			Iteration: func(i *telemetry.Iteration) error {
+				req.Iterations = append(req.Iterations, convert.IterationToProto(i))
+				return added(i.Time)
+			},
+		})
+		if err == nil {
+			err = send()
+		}
+		if err != nil {
+			return nil, err
+		}
+		progress.Clear()
+		o.zone.note(o.log, stats)
+		if stats.Rejected > 0 && out.First == "" {
+			out.First = fmt.Sprintf("%s: %s", name, stats.First[0])
+		}
+		out.Rejected += int64(stats.Rejected)
+	}
+	return out, nil
+}
+
+// telemetrySink sends what a node collects to the service.
+type telemetrySink struct {
+	samples pb.TelemetryServiceClient
+	parent  string
+	say     func(text string)
+}
+
+// Send implements collect.Sink. What the service rejects is not sent again.
+func (t *telemetrySink) Send(ctx context.Context, all []telemetry.GPUSample) error {
+	req := &pb.IngestTelemetryRequest{Parent: t.parent}
+	for i := range all {
+		req.Samples = append(req.Samples, convert.SampleToProto(&all[i]))
+	}
+	got, err := t.samples.IngestTelemetry(ctx, req)
+	if err != nil {
+		return err
+	}
+	if n := got.GetRejectedCount(); n > 0 {
+		r := got.GetRejected()[0]
+		t.say(fmt.Sprintf("the service rejected %d samples: %s: %s", n, r.GetField(), r.GetReason()))
+	}
+	return nil
+}
+
+// telemetryQuery are the flags that choose samples of the service.
+type telemetryQuery struct {
+	client         cli.ClientFlags
+	from, to       string
+	node, job, per string
+	gpu            int32
+}
+
+func (q *telemetryQuery) add(cmd *cobra.Command) {
+	q.client.Add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&q.from, "from", "", "first instant, RFC 3339 (default: all that is kept)")
+	f.StringVar(&q.to, "to", "", "instant after the last, RFC 3339")
+	f.StringVar(&q.node, "node", "", "only of this node")
+	f.Int32Var(&q.gpu, "gpu", -1, "only of the GPU of this number")
+	f.StringVar(&q.job, "job", "", "only of this job")
+	f.StringVar(&q.per, "resolution", "raw", "raw, 5m or 1h: as measured, or means of five minutes or of an hour")
+}
+
+var telemetryResolutions = map[string]pb.ListTelemetryRequest_Resolution{"raw": 0,
+	"5m": pb.ListTelemetryRequest_FIVE_MINUTES, "1h": pb.ListTelemetryRequest_HOUR}
+
+func (q *telemetryQuery) request(parent string) (*pb.ListTelemetryRequest, error) {
+	req := &pb.ListTelemetryRequest{Parent: parent, NodeId: q.node, JobId: q.job}
+	for _, t := range []struct {
+		flag, text string
+		dst        **timestamppb.Timestamp
+	}{{"--from", q.from, &req.StartTime}, {"--to", q.to, &req.EndTime}} {
+		if t.text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, t.text)
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("%s: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", t.flag,
+				t.text))
+		}
+		*t.dst = timestamppb.New(at)
+	}
+	if q.gpu >= 0 {
+		req.GpuIndex = &q.gpu
+	}
+	resolution, known := telemetryResolutions[q.per]
+	if !known {
+		return nil, cli.Usage(fmt.Errorf("--resolution: %q is not raw, 5m or 1h", q.per))
+	}
+	req.Resolution = resolution
+	return req, nil
+}
+
+// each calls f with the samples, page by page.
+func (q *telemetryQuery) each(ctx context.Context, c *cli.Client, req *pb.ListTelemetryRequest,
+	f func(*pb.GpuSample) error) error {
+	for {
+		page, cancel := context.WithTimeout(ctx, q.client.Timeout)
+		got, err := c.Telemetry.ListTelemetry(page, req)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, s := range got.GetSamples() {
+			if err := f(s); err != nil {
+				return err
+			}
+		}
+		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+func newTelemetryShowCmd() *cobra.Command {
+	var q telemetryQuery
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "show SCHEDULER",
+		Short: "Show what the service has of a scheduler's GPUs",
+		Long: `Show prints samples of the service, hour by hour, within an hour by node, GPU and time:
+"-" is what was not measured. Samples as measured are kept for the last week of hours that
+have any, means of five minutes for 90 days, of an hour for 400.`,
+		Example: `  autosched telemetry show prod --node n7 --resolution 5m
+  autosched telemetry show prod --job 4711 --from 2026-01-05T12:00:00Z --json`,
+		ValidArgsFunction: cli.CompleteSchedulers(&q.client),
+		Args:              cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
+			}
+			return q.client.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				req, err := q.request(name)
+				if err != nil {
+					return err
+				}
+				req.PageSize = int32(min(limit, importBatch))
+				out := &pb.ListTelemetryResponse{}
+				enough := errors.New("enough")
+				err = q.each(ctx, c, req, func(s *pb.GpuSample) error {
+					if len(out.Samples) == limit {
+						return enough
+					}
+					out.Samples = append(out.Samples, s)
+					return nil
+				})
+				if err != nil && err != enough {
+					return err
+				}
+				more := err == enough
+				return q.client.Show(cmd, out, func(w io.Writer) error {
+					return printSamples(w, out.GetSamples(), more)
+				})
+			})
+		},
+	}
+	q.add(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 50, "samples to show")
+	return cmd
+}
+
+func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no samples")
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w,
+		"TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
+	number := func(v *float64, format string) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf(format, *v)
+	}
+	whole := func(v *int32) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprint(*v)
+	}
+	for _, s := range all {
+		gpu, throttle, job := fmt.Sprint(s.GetGpuIndex()), "-", s.GetJobId()
+		if s.MigInstance != nil {
+			gpu += fmt.Sprint("/", s.GetMigInstance())
+		}
+		if s.ThrottleReasons != nil {
+			throttle = fmt.Sprintf("%#x", s.GetThrottleReasons())
+		}
+		if s.GetLost() {
+			job = strings.TrimSpace(job + " (lost)")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			s.GetSampleTime().AsTime().Format(time.RFC3339), s.GetNodeId(), gpu, number(s.UtilizationPercent, "%.0f"),
+			number(s.SmActive, "%.2f"), number(s.MemoryUsedMib, "%.0f"), number(s.PowerWatts, "%.0f"),
+			number(s.TemperatureCelsius, "%.0f"), number(s.SmClockMhz, "%.0f"), throttle, whole(s.Xid),
+			whole(s.Processes), job)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if more {
+		_, err := fmt.Fprintln(out, "... and more (--limit)")
+		return err
+	}
+	return nil
+}
+
+// telemetryExported is what telemetry export prints.
+type telemetryExported struct {
+	File    string `json:"file"`
+	Samples int    `json:"samples"`
+}
+
+func newTelemetryExportCmd() *cobra.Command {
+	var q telemetryQuery
+	var path string
+	cmd := &cobra.Command{
+		Use:   "export SCHEDULER",
+		Short: "Write what the service has of a scheduler's GPUs to a file",
+		Long: `Export writes samples of the service as AutoSched's own CSV, which every command reads that
+takes telemetry. Times, GPUs and quantities are as they were measured; what was not measured
+is an empty field.`,
+		Example: `  autosched telemetry export prod --from 2026-01-05T00:00:00Z --out gpus.csv.zst
+  autosched telemetry export prod --resolution 1h | head`,
+		ValidArgsFunction: cli.CompleteSchedulers(&q.client),
+		Args:              cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := cli.SchedulerArg(args)
+			if err != nil {
+				return err
+			}
+			req, err := q.request(name)
+			if err != nil {
+				return err
+			}
+			req.PageSize = importBatch
+			if path == "-" && q.client.JSON {
+				return cli.Usage(errors.New("--json: standard output has the samples: name a file with --out"))
+			}
+			r := telemetryExported{File: path}
+			export := func(ctx context.Context, c *cli.Client, out io.Writer) error {
+				w := telemetry.NewWriter(out)
+				err := q.each(ctx, c, req, func(p *pb.GpuSample) error {
+					s, err := convert.SampleFromProto(p)
+					if err != nil {
+						return err
+					}
+					r.Samples++
+					return w.Write(&s)
+				})
+				return errors.Join(err, w.Flush())
+			}
+			return q.client.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
+				if path == "-" {
+					return export(ctx, c, cmd.OutOrStdout())
+				}
+				err := atomicfile.Write(path, func(out io.Writer) error { return export(ctx, c, out) })
+				if err != nil {
+					return err
+				}
+				return cli.Show(cmd.OutOrStdout(), q.client.JSON, "telemetry-export/v1", &r, func(w io.Writer) error {
+					_, err := fmt.Fprintf(w, "%d samples in %s\n", r.Samples, path)
+					return err
+				})
+			})
+		},
+	}
+	q.add(cmd)
+	cmd.Flags().StringVarP(&path, "out", "o", "-",
+		"file to write, compressed if it ends in .gz or .zst, - for standard output")
+	return cmd
+}

@@ -1,0 +1,327 @@
+package waste
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/cli"
+)
+
+func newFindingsCmd() *cobra.Command {
+	var f cli.ClientFlags
+	cmd := &cobra.Command{
+		Use:   "findings",
+		Short: "Show what wastes a registered scheduler's cluster, and judge it",
+		Long: `The service looks for patterns in the events and samples of every registered scheduler
+('autosched patterns rules' lists the rules). A finding says that a rule holds for a job, a
+tenant or a node, with its evidence and the GPU-hours that it wastes. docs/patterns.md
+describes findings in the service.`,
+		Example: `  autosched findings list prod --state open
+  autosched findings show prod/1f2e3d4c5b6a7988
+  autosched findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'`,
+	}
+	f.Add(cmd)
+	cmd.AddCommand(newFindingsListCmd(&f), newFindingsShowCmd(&f), newFindingsAckCmd(&f), newFindingsSnoozeCmd(&f),
+		newFindingsFalseCmd(&f), newFindingsActCmd(&f))
+	return cmd
+}
+
+// findingArg reads SCHEDULER/FINDING.
+func findingArg(args []string) (string, error) {
+	if len(args) == 1 {
+		parts := strings.Split(strings.TrimPrefix(args[0], "schedulers/"), "/")
+		switch {
+		case len(parts) == 2:
+			return "schedulers/" + parts[0] + "/findings/" + parts[1], nil
+		case len(parts) == 3 && parts[1] == "findings":
+			return "schedulers/" + strings.Join(parts, "/"), nil
+		}
+	}
+	return "", cli.Usage(errors.New("want one finding, as SCHEDULER/FINDING; 'autosched findings list SCHEDULER' shows them"))
+}
+
+// aboutFinding calls the service about the finding that the arguments name, and prints it.
+func aboutFinding(f *cli.ClientFlags, cmd *cobra.Command, args []string,
+	run func(ctx context.Context, c *cli.Client, name string) (*pb.Finding, error)) error {
+	name, err := findingArg(args)
+	if err != nil {
+		return err
+	}
+	return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
+		got, err := run(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		return f.Show(cmd, got, func(w io.Writer) error { return printFinding(w, got) })
+	})
+}
+
+var findingStates = map[string]pb.Finding_State{"all": 0, "open": pb.Finding_OPEN, "closed": pb.Finding_CLOSED}
+
+func newFindingsListCmd(f *cli.ClientFlags) *cobra.Command {
+	var state, rule, entity string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list SCHEDULER",
+		Short: "List findings, the latest opened first",
+		Long: `List prints findings, and for each rule how many opened and how many of those judged were true.
+Times are those of events and samples.`,
+		Example: `  autosched findings list prod --state open
+  autosched findings list prod --rule idle_allocation --entity job/4711 --json`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &pb.ListFindingsRequest{Rule: rule}
+			var known bool
+			if req.State, known = findingStates[state]; !known {
+				return cli.Usage(fmt.Errorf("--state: %q is not all, open or closed", state))
+			}
+			if limit < 1 {
+				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
+			}
+			if entity != "" {
+				if req.EntityKind, req.Entity, known = strings.Cut(entity, "/"); !known {
+					return cli.Usage(fmt.Errorf("--entity: %q is not a kind and a name, such as job/4711", entity))
+				}
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				req.Parent = name
+				out := &pb.ListFindingsResponse{}
+				for len(out.Findings) < limit {
+					req.PageSize = int32(min(limit-len(out.Findings), 1000))
+					got, err := c.Findings.ListFindings(ctx, req)
+					if err != nil {
+						return err
+					}
+					out.Findings = append(out.Findings, got.GetFindings()...)
+					out.Rules, req.PageToken = got.GetRules(), got.GetNextPageToken()
+					if req.PageToken == "" {
+						break
+					}
+				}
+				out.NextPageToken = req.PageToken
+				return f.Show(cmd, out, func(w io.Writer) error { return printFindings(w, out) })
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&state, "state", "all", "all, open or closed")
+	fl.StringVar(&rule, "rule", "", "only of this rule")
+	fl.StringVar(&entity, "entity", "", "only of this entity, such as job/4711 or node/n7")
+	fl.IntVar(&limit, "limit", 50, "findings to list")
+	return cmd
+}
+
+func newFindingsShowCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show SCHEDULER/FINDING",
+		Short: "Show a finding with its evidence",
+		Long: `Show prints a finding: the numbers that it rests on with what they were compared with, the
+GPU-hours wasted, the jobs and tenants affected, and what people said of it.`,
+		Example: "  autosched findings show prod/1f2e3d4c5b6a7988",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+				error) {
+				return c.Findings.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
+			})
+		},
+	}
+}
+
+func newFindingsAckCmd(f *cli.ClientFlags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "ack SCHEDULER/FINDING",
+		Short: "Say that a finding is true and seen to",
+		Long: `Ack says that a finding is true, which counts for its rule's precision, and that it is seen
+to. It takes back that it is a false positive.`,
+		Example: "  autosched findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+				error) {
+				return c.Findings.AcknowledgeFinding(ctx, &pb.AcknowledgeFindingRequest{Name: name, Reason: reason})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "what was done, for people")
+	return cmd
+}
+
+func newFindingsSnoozeCmd(f *cli.ClientFlags) *cobra.Command {
+	var reason, until string
+	cmd := &cobra.Command{
+		Use:   "snooze SCHEDULER/FINDING",
+		Short: "Make an open finding silent for a while",
+		Long: `Snooze leaves a finding out of the metric of open ones and of the webhook until an instant, as
+those of the same rule and entity that open before then. Lists still have it.`,
+		Example: "  autosched findings snooze prod/1f2e3d4c5b6a7988 --until 2026-11-24T08:00:00Z",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at, err := time.Parse(time.RFC3339, until)
+			if err != nil {
+				return cli.Usage(fmt.Errorf("--until: %q is not a time such as 2026-11-24T08:00:00Z", until))
+			}
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+				error) {
+				return c.Findings.SnoozeFinding(ctx, &pb.SnoozeFindingRequest{Name: name, Reason: reason,
+					UntilTime: timestamppb.New(at)})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&until, "until", "", "when it ends by the service's clock, such as 2026-11-24T08:00:00Z (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
+	return cmd
+}
+
+func newFindingsFalseCmd(f *cli.ClientFlags) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "false-positive SCHEDULER/FINDING",
+		Short: "Say that a finding is wrong",
+		Long: `False-positive says that a finding is wrong and why, for who tunes the rule. It counts for the
+rule's precision, and takes back an acknowledgement.`,
+		Example: "  autosched findings false-positive prod/1f2e3d4c5b6a7988 --reason 'a licence server, without a GPU by design'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if reason == "" {
+				return cli.Usage(errors.New("--reason is required: say why it is wrong, for who tunes the rule"))
+			}
+			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+				error) {
+				return c.Findings.MarkFalsePositive(ctx, &pb.MarkFalsePositiveRequest{Name: name, Reason: reason})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why it is wrong (required)")
+	return cmd
+}
+
+// findingState is how a finding stands, with what people said of it.
+func findingState(f *pb.Finding) string {
+	text := cli.EnumWord(f.GetState())
+	switch {
+	case f.GetLost():
+		text += ", lost"
+	case f.GetState() == pb.Finding_OPEN && f.GetSnoozed().GetUntilTime().AsTime().After(time.Now()):
+		text += ", snoozed"
+	}
+	switch {
+	case f.GetAcknowledged() != nil:
+		text += ", acknowledged"
+	case f.GetFalsePositive() != nil:
+		text += ", false positive"
+	}
+	return text
+}
+
+// costText is a cost, which is 0 where the service has no price of a GPU-hour.
+func costText(cost float64) string {
+	if cost == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(cost, 'f', 2, 64)
+}
+
+func instant(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC3339) }
+
+func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
+	if len(all.GetFindings()) == 0 {
+		if _, err := fmt.Fprintln(out, "no findings"); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(all.GetFindings()) > 0 {
+		fmt.Fprintln(w, "FINDING\tOPENED\tRULE\tENTITY\tSTATE\tGPU-HOURS\tCOST\tCONFIDENCE")
+	}
+	for _, f := range all.GetFindings() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s/%s\t%s\t%.1f\t%s\t%.2f\n", cli.ShortName(f.GetName()),
+			instant(f.GetOpenTime()), f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f),
+			f.GetWastedGpuHours(), costText(f.GetCost()), f.GetConfidence())
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if all.GetNextPageToken() != "" {
+		fmt.Fprintln(out, "... and more (--limit)")
+	}
+	if len(all.GetRules()) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	fmt.Fprintln(w, "RULE\tOPENED\tOPEN\tGPU-HOURS\tCOST\tTRUE\tFALSE\tPRECISION")
+	for _, r := range all.GetRules() {
+		precision := "-"
+		if r.Precision != nil {
+			precision = fmt.Sprintf("%.2f", r.GetPrecision())
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%s\t%d\t%d\t%s\n", r.GetRule(), r.GetTotalCount(), r.GetOpenCount(),
+			r.GetWastedGpuHours(), costText(r.GetCost()), r.GetAcknowledgedCount(), r.GetFalsePositiveCount(),
+			precision)
+	}
+	return w.Flush()
+}
+
+func printFinding(out io.Writer, f *pb.Finding) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\t%s of %s/%s\n", cli.ShortName(f.GetName()), f.GetRule(), f.GetEntityKind(), f.GetEntity())
+	fmt.Fprintf(w, "state\t%s\n", findingState(f))
+	if f.GetJobId() != "" {
+		fmt.Fprintf(w, "job\t%s\n", f.GetJobId())
+	}
+	fmt.Fprintf(w, "began\t%s\n", instant(f.GetBeginTime()))
+	fmt.Fprintf(w, "opened\t%s\n", instant(f.GetOpenTime()))
+	if f.GetCloseTime() != nil {
+		fmt.Fprintf(w, "closed\t%s\n", instant(f.GetCloseTime()))
+	}
+	fmt.Fprintf(w, "wasted\t%.1f GPU-hours until %s\n", f.GetWastedGpuHours(), instant(f.GetUpdateTime()))
+	if f.GetCost() > 0 {
+		fmt.Fprintf(w, "cost\t%s\n", costText(f.GetCost()))
+	}
+	fmt.Fprintf(w, "confidence\t%.2f\n", f.GetConfidence())
+	for i, e := range f.GetEvidence() {
+		label := ""
+		if i == 0 {
+			label = "evidence"
+		}
+		fmt.Fprintf(w, "%s\t%s: %s against %s, %s to %s\n", label, e.GetWhat(),
+			strings.TrimSpace(fmt.Sprintf("%.4g %s", e.GetValue(), e.GetUnit())),
+			strings.TrimSpace(fmt.Sprintf("%.4g %s", e.GetThreshold(), e.GetUnit())), instant(e.GetStartTime()),
+			instant(e.GetEndTime()))
+	}
+	if len(f.GetAffected()) > 0 {
+		fmt.Fprintf(w, "affected\t%s\n", strings.Join(f.GetAffected(), ", "))
+	}
+	for _, m := range []struct {
+		what string
+		mark *pb.Finding_Mark
+	}{{"acknowledged", f.GetAcknowledged()}, {"snoozed", f.GetSnoozed()}, {"false positive", f.GetFalsePositive()}} {
+		if m.mark == nil {
+			continue
+		}
+		text := instant(m.mark.GetCreateTime())
+		if m.mark.GetActor() != "" {
+			text += " by " + m.mark.GetActor()
+		}
+		if m.mark.GetUntilTime() != nil {
+			text += " until " + instant(m.mark.GetUntilTime())
+		}
+		if m.mark.GetReason() != "" {
+			text += ": " + m.mark.GetReason()
+		}
+		fmt.Fprintf(w, "%s\t%s\n", m.what, text)
+	}
+	fmt.Fprintf(w, "action\t%s\n", f.GetAction())
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, f.GetWords())
+	return err
+}

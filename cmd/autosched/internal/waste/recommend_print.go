@@ -1,0 +1,117 @@
+package waste
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/patterns/act"
+	"github.com/autosched/autosched/recommend"
+)
+
+func (r *recommendations) print(w io.Writer) error {
+	if len(r.Advice) == 0 {
+		fmt.Fprintf(w, "%s: %s\n", r.Trace, verdict(r.Examined, r.Rules, r.Lacking))
+	}
+	applied := 0 // the advice whose configuration was printed
+	for i := range r.Advice {
+		a := &r.Advice[i]
+		fmt.Fprintf(w, "%d. %s: %s, confidence %.2f", i+1, a.Rule, findings(a.Findings), a.Confidence)
+		if a.Monthly > 0 {
+			fmt.Fprintf(w, ", %.1f GPU-hours a month wasted", a.Monthly)
+		}
+		if a.Cost > 0 {
+			fmt.Fprintf(w, " (%.2f)", a.Cost)
+		}
+		fmt.Fprintf(w, "\n   %s\n", a.Words)
+		switch {
+		case a.Simulated == nil:
+			fmt.Fprintf(w, "   Not simulated%s.\n", after(": ", a.Withheld))
+		case a.Configuration != "" && applied > 0:
+			fmt.Fprintf(w, "   The configuration of advice %d.\n", applied)
+		default:
+			r.printEffect(w, a)
+		}
+		if a.Command != nil {
+			fmt.Fprintf(w, "   Command, which is not run: %s\n", act.Line(a.Command))
+		} else if a.NoCommand != "" {
+			fmt.Fprintf(w, "   No command: %s\n", a.NoCommand)
+		}
+		if a.Configuration == "" || applied > 0 {
+			continue
+		}
+		applied = i + 1
+		if a.Withheld != "" {
+			fmt.Fprintf(w, "   Not proposed: %s.\n", a.Withheld)
+		}
+		if a.Settings != nil {
+			if err := r.site.PrintChange(w, a.Settings); err != nil {
+				return err
+			}
+			continue
+		}
+		for k, line := range a.Apply {
+			fmt.Fprintf(w, "   %s %s\n", []string{"Check:    ", "Apply:    ", "Take back:"}[k], line)
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	return nil
+}
+
+// after is text behind a mark, if there is any.
+func after(mark, text string) string {
+	if text == "" {
+		return ""
+	}
+	return mark + text
+}
+
+// printEffect prints what was simulated of advice.
+func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
+	e, m := a.Simulated, a.Effect
+	verb := "frees"
+	if a.Configuration != "" {
+		verb = "uses"
+		fmt.Fprintf(w, "   With %s in place of what runs of %s, chosen on other windows: mean wait %+.1f %% "+
+			"(95 %% %+.1f to %+.1f),\n   p95 %.0f s to %.0f s.\n", strings.Join(a.Set, ", "), r.Scheduler,
+			100*e.WaitChange, 100*e.WaitLow, 100*e.WaitHigh, e.Before.P95WaitS, e.After.P95WaitS)
+	}
+	fmt.Fprintf(w, "   Simulated, it %s %.1f GPU-hours a month more (95 %% %.1f to %.1f)", verb, m.GPUHours.Mean,
+		m.GPUHours.Low, m.GPUHours.High)
+	if m.Cost != nil {
+		fmt.Fprintf(w, ", worth %.2f (%.2f to %.2f)", m.Cost.Mean, m.Cost.Low, m.Cost.High)
+	}
+	fmt.Fprintln(w, ".")
+	if m.Energy != nil {
+		fmt.Fprintf(w, "   Energy of jobs %+.1f kWh a month (95 %% %+.1f to %+.1f), its cost %+.2f $, CO2 %+.1f kg.\n",
+			m.Energy.Mean, m.Energy.Low, m.Energy.High, m.EnergyCost, m.CO2)
+	}
+	fmt.Fprintf(w, "   Under %s over %s: utilisation %.3f to %.3f (%+.1f %%, 95 %% %+.1f to %+.1f), "+
+		"mean wait %.0f s to %.0f s;\n   jobs wait longer in %s.\n", r.Scheduler, cli.Plural(e.Windows, "window"),
+		e.Before.Utilization, e.After.Utilization, 100*e.Gain, 100*e.Low, 100*e.High, e.Before.WaitS, e.After.WaitS,
+		cli.Plural(e.Longer, "window"))
+	for _, g := range []struct {
+		name    string
+		was, is float64
+		of      recommend.Tenants
+	}{{"Small", e.Before.SmallWaitS, e.After.SmallWaitS, e.Small},
+		{"Large", e.Before.LargeWaitS, e.After.LargeWaitS, e.Large}} {
+		if n := g.of.Shorter + g.of.Longer + g.of.Equal; n > 0 {
+			fmt.Fprintf(w, "   %s tenants: mean wait %.0f s to %.0f s; of %d, %d wait shorter and %d longer.\n", g.name,
+				g.was, g.is, n, g.of.Shorter, g.of.Longer)
+		}
+	}
+	fmt.Fprintf(w, "   Jain's index of the tenants' stretch %.3f to %.3f, of their shares %.3f to %.3f.\n",
+		e.Before.Jain, e.After.Jain, e.Before.JainShares, e.After.JainShares)
+	if g := a.Guards; g != nil {
+		if len(g.Broken) > 0 {
+			fmt.Fprintf(w, "   Guards broken: %s.\n", strings.Join(g.Broken, "; "))
+		} else {
+			fmt.Fprintf(w, "   Guards kept: p95 queueing delay of a tenant x %.2f at most, JCT of short jobs x %.2f, "+
+				"p99 JCT x %.2f.\n", g.TenantRatio, g.ShortRatio, g.P99Ratio)
+		}
+	}
+}

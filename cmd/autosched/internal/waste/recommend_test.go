@@ -1,0 +1,256 @@
+package waste
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/recommend"
+	"github.com/autosched/autosched/schedulers"
+)
+
+// TestRecommend: jobs of a key that crash are advised to be held, and that is simulated; where
+// none crash, nothing is advised.
+func TestRecommend(t *testing.T) {
+	const head = "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
+	at := func(s int) string { return time.Unix(1_700_000_000+int64(s), 0).UTC().Format(time.RFC3339) }
+	var jobs, crashes strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&jobs, "a%d,%s,9000,4,u%d,k%d,completed,0\n", i, at(600*i), i%5, i%7)
+	}
+	for k := range 12 {
+		fmt.Fprintf(&crashes, "c%d,%s,180,4,bad,train,failed,0\n", k, at(20000+360*k))
+	}
+	for _, x := range []struct{ name, rows, want string }{
+		{"healthy", head + jobs.String(), "none holds"},
+		{"crashing", head + jobs.String() + crashes.String(), "Under fifo over"},
+	} {
+		path := filepath.Join(t.TempDir(), x.name+".csv")
+		if err := os.WriteFile(path, []byte(x.rows), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := clitest.Run("recommend", "--trace", path, "--nodes", "8", "--gpus-per-node", "8", "--rule",
+			"crash_loop")
+		if code != 0 || !strings.Contains(out, x.want) {
+			t.Errorf("%s: exit %d\n%s%s", x.name, code, out, errs)
+		}
+	}
+}
+
+// TestRecommendAStraggler: a job whose workers wait for one runs at their pace in simulation.
+func TestRecommendAStraggler(t *testing.T) {
+	dir := t.TempDir()
+	zero := int64(1_700_000_000)
+	rows := "job,worker,step,seconds,time\n"
+	for step := range 600 { // a worker is twice as slow for ten hours
+		for w := range 4 {
+			rows += fmt.Sprintf("slow,%d,%d,%d,%d\n", w, step, 30+w/3*30, zero+60*int64(step+1))
+		}
+	}
+	at := time.Unix(zero, 0).UTC().Format(time.RFC3339)
+	jobs := "job_id,submit_time,duration_s,gpus,wait_s\nslow," + at + ",36000,4,0\nnext," + at + ",3600,4,36000\n"
+	for name, text := range map[string]string{"jobs.csv": jobs, "steps.csv": rows} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := clitest.Run("recommend", "--trace", filepath.Join(dir, "jobs.csv"), "--iterations",
+		filepath.Join(dir, "steps.csv"), "--nodes", "1", "--gpus-per-node", "4", "--rule", "straggler", "--json")
+	var r struct{ Advice []recommend.Advice }
+	err := json.Unmarshal([]byte(out), &r)
+	if code != 0 || err != nil || len(r.Advice) != 1 || r.Advice[0].Simulated == nil {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	e := r.Advice[0].Simulated
+	testshared.Near(t, "freed GPU-hours", e.Freed.Mean, 20, 1)
+	testshared.Near(t, "mean wait before in hours", e.Before.WaitS/3600, 5, 1e-6)
+	testshared.Near(t, "mean wait after in hours", e.After.WaitS/3600, 2.5, .2)
+}
+
+// TestRecommendCommands: advice has the site's command, or what that lacks.
+func TestRecommendCommands(t *testing.T) {
+	dir := t.TempDir()
+	rows := "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
+	for k := range 12 {
+		at := time.Unix(1_700_000_000+int64(360*k), 0).UTC().Format(time.RFC3339)
+		rows += fmt.Sprintf("c%d,%s,180,4,ada,train.sh,failed,0\n", k, at)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := []string{"recommend", "--trace", write("jobs.csv", rows), "--nodes", "8", "--gpus-per-node", "8", "--rule",
+		"crash_loop", "--actions"}
+	for _, x := range []struct {
+		actions string
+		code    int
+		want    string
+	}{
+		{"../../../../examples/actions/slurm.yaml", 0, "\n   Command, which is not run: scontrol update JobName=train.sh UserID=ada Priority=0\n"},
+		{write("node.yaml", "version: 1\nactions: {hold_key: [ls, '{node}']}\n"), 0,
+			"node.yaml:2: hold_key: word 2: the finding has no {node}\n"},
+		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Under fifo"},
+		{write("reserve.yaml", "version: 1\nactions: {reserve: [ls]}\n"), 2,
+			"reserve.yaml:2: reserve: is a change of the configuration, which rounds propose"},
+		{write("tidy.yaml", "version: 1\nactions: {tidy: [ls]}\n"), 2, "tidy.yaml:2: tidy: is the action of no rule: want one of"},
+		{filepath.Join(dir, "missing.yaml"), 2, "--actions: open "},
+	} {
+		code, out, errs := clitest.Run(append(args, x.actions)...)
+		if code != x.code || !strings.Contains(out+errs, x.want) {
+			t.Errorf("%s: exit %d\n%s%s", x.actions, code, out, errs)
+		}
+	}
+}
+
+// TestRecommendAConfiguration: where a queue feeds on itself, another configuration is simulated on windows that it was
+// not chosen on, its values are ones of the space, and with few windows nothing is simulated.
+func TestRecommendAConfiguration(t *testing.T) {
+	write := func(days int) string {
+		text := "job_id,submit_time,duration_s,gpus,user,tenant,key\n"
+		zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+		for day := range days {
+			for k := range 144 { // of 6 and of 4 GPUs in turn, more than FIFO runs of them without backfill
+				at := zero.Add(time.Duration(day)*24*time.Hour + time.Duration(k)*75*time.Second)
+				wait := time.Duration(k) * 15 * time.Second // as FIFO makes them wait
+				text += fmt.Sprintf("d%d-%d,%s,90,%d,u,team%d,k,%d\n", day, k, at.Format(time.RFC3339), 6-2*(k%2), k%2,
+					int(wait.Seconds()))
+			}
+		}
+		text = strings.Replace(text, "tenant,key\n", "tenant,key,wait_s\n", 1)
+		path := filepath.Join(t.TempDir(), "spiral.csv")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	command := func(args ...string) string {
+		t.Helper()
+		code, out, errs := clitest.Run(args...)
+		if code != 0 {
+			t.Fatalf("%v: exit %d: %s", args, code, errs)
+		}
+		return out
+	}
+	read := func(out string) recommend.Advice {
+		t.Helper()
+		var r struct{ Advice []recommend.Advice }
+		if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return r.Advice[0]
+	}
+	args := func(days int, more ...string) []string {
+		return append([]string{"recommend", "--trace", write(days), "--nodes", "1", "--gpus-per-node", "8", "--rule",
+			"queue_spiral", "--price", "2"}, more...)
+	}
+	few := read(command(args(2, "--json")...))
+	if few.Simulated != nil || few.Set != nil || few.Apply != nil || !strings.Contains(few.Withheld, "takes 6") {
+		t.Errorf("2 days: %+v", few)
+	}
+	a := read(command(args(8, "--json", "--power", "../../../../examples/energy/power.yaml")...))
+	if e := a.Simulated; e == nil || e.Windows != 4 || e.WaitChange > -.5 || !(e.WaitLow <= e.WaitChange &&
+		e.WaitChange <= e.WaitHigh) || e.WaitHigh >= 0 || !slices.Equal(a.Set, []string{"backfill=true"}) ||
+		e.Small.Shorter+e.Large.Shorter != 2 || e.Small.Longer+e.Large.Longer != 0 {
+		t.Fatalf("8 days: %+v, set %v", e, a.Set)
+	}
+	if g := a.Guards; g == nil || len(g.Broken) > 0 || g.ShortRatio >= 1 || g.TenantRatio >= 1 {
+		t.Errorf("guards: %+v", g)
+	}
+	m := a.Effect
+	if m == nil || m.Cost == nil || m.Energy == nil {
+		t.Fatalf("by the month: %+v", m)
+	}
+	testshared.Near(t, "GPU-hours a month", m.GPUHours.Mean, 30*a.Simulated.Used.Mean, 1e-6)
+	testshared.Near(t, "cost a month", m.Cost.Mean, 2*m.GPUHours.Mean, 1e-6)
+	if e := a.Simulated; e.Before.EnergyKWh <= 0 || math.Abs(m.Energy.Mean) > .01*30*e.Before.EnergyKWh {
+		t.Errorf("another order of the same jobs draws %+v kWh more of %g", m.Energy, e.Before.EnergyKWh)
+	}
+	fifo, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := fifo.Space.Parse(fifo.Space.Default(), a.Set); err != nil || c.String() != a.Configuration {
+		t.Errorf("%v is %v, not %s: %v", a.Set, c, a.Configuration, err)
+	}
+	text := command(args(8, "--service", "prod")...)
+	for _, want := range []string{"Guards kept: ", "\n   Check:     autosched what-if prod --set backfill=true\n",
+		"\n   Apply:     autosched config pin prod --set backfill=true --reason 'autosched recommend'\n",
+		"\n   Take back: autosched config unpin prod\n", "Small tenants: ", "Jain's index"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
+		}
+	}
+	if a := read(command(args(8, "--json", "--set", "backfill=true")...)); a.Simulated != nil || a.Apply != nil ||
+		a.Withheld != "no preset and no single change has shorter waits" {
+		t.Errorf("beside backfill nothing is better: %+v", a)
+	}
+}
+
+// TestRecommendAtASite: of a Slurm site, what is compared is what runs there, and the advice ends with the change of
+// slurm.conf, which is written.
+func TestRecommendAtASite(t *testing.T) {
+	dir := t.TempDir()
+	site, tuned, trace := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf"), filepath.Join(dir, "sacct.psv")
+	if code, _, errs := clitest.Run("slurm", "init", "--saved", clitest.Listings, "--out", site); code != 0 {
+		t.Fatal(errs)
+	}
+	var b strings.Builder
+	b.WriteString("JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|" +
+		"ReqTRES|AllocTRES|NNodes|NodeList\n")
+	for day := range 8 {
+		for k := range 144 { // a wide job a day, and others that wait longer and longer behind it
+			gpus, nodes, run := 1+k%3, 1, 700
+			if k == 10 {
+				gpus, nodes, run = 16, 2, 600
+			}
+			submit := 1_700_000_000 + 86400*day + 75*k
+			start := submit + 15*k
+			tres := fmt.Sprintf("cpu=%d,gres/gpu=%d,mem=1G,node=%d", gpus, gpus, nodes)
+			fmt.Fprintf(&b, "%d|j|u%d|%s|train|normal|COMPLETED|%d|%d|%d|%d|%d|%d|%s|%s|%d|g[1-%d]\n", 144*day+k+1, k%5,
+				[]string{"vc1", "team"}[k/2%2], submit, submit, start, start+run, run, 2*run/60, tres, tres, nodes,
+				nodes)
+		}
+	}
+	if err := os.WriteFile(trace, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"recommend", "--trace", trace, "--site", site, "--rule", "queue_spiral", "--set",
+		"PriorityWeightTRES.gpu=0", "--conf-out", tuned}
+	code, out, errs := clitest.Run(append(args, "--json")...)
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	var r struct{ Advice []recommend.Advice }
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Advice) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a := r.Advice[0]
+	apply := "autosched slurm apply " + tuned
+	if a.Withheld != "" || a.Settings == nil || len(a.Settings.Waits) == 0 ||
+		!slices.Equal(a.Apply, []string{apply + " --dry-run", apply, "autosched slurm rollback"}) {
+		t.Fatalf("%+v", a)
+	}
+	if text, err := os.ReadFile(tuned); err != nil || string(text) != a.Settings.Text ||
+		!strings.Contains(a.Settings.Text, "PriorityWeightJobSize=") {
+		t.Errorf("%v: the file is\n%s\nand the advice has\n%s", err, text, a.Settings.Text)
+	}
+	if code, out, _ = clitest.Run(args...); code != 0 || !strings.Contains(out, "\n  "+apply+"\n") ||
+		strings.Contains(out, "config pin") {
+		t.Errorf("exit %d, %s", code, out)
+	}
+	if code, _, errs = clitest.Run(append(args, "--service", "prod")...); code != 2 ||
+		!strings.Contains(errs, "--site and --service exclude each other") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroups are the headings under which --help lists flags, in this order.
+var flagGroups = []struct {
+	title string
+	flags []string
+}{
+	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
+		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
+		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future"}},
+	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape",
+		"buffer", "rounds"}},
+	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions", "detected"}},
+	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
+		"shift"}},
+	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
+		"move-quota", "group"}},
+	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label", "annotation", "spec",
+		"presets", "row", "preset",
+		"config", "slurm-conf", "tune-qos", "set", "set-at",
+		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
+	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable", "defer-by",
+		"measured", "facility-meter", "until", "node-log", "sleep-after", "spare-nodes"}},
+	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "min-ratio",
+		"min-gain", "change-price",
+		"dwell", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
+		"canary", "wave-share", "soak-time"}},
+	{"Search", []string{"methods", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
+		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs",
+		"reference", "parallel", "trial-time",
+		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
+		"allow-repeats", "causal",
+		"refine"}},
+	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
+		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
+	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
+		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only",
+		"etag", "all", "until", "reason", "limit",
+		"filter", "order-by"}},
+	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse", "agent",
+		"one-life", "slurm-conf", "include", "reconfigure", "restart", "allow-qos", "history", "requeue-resumes", "dry-run",
+		"original"}},
+	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
+		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",
+		"limit-requests", "limit-message"}},
+	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
+		"allow-anonymous"}},
+	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
+		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help"}},
+}
+
+// fewFlags is the most that --help lists without headings.
+const fewFlags = 8
+
+// elsewhere are flags that mean something else beside another flag, with their heading
+// there.
+var elsewhere = []struct{ flag, beside, title string }{
+	{"tiers", "data", "Workload"},      // an input where it is no output
+	{"test", "prevalence", "Workload"}, // a trace
+	{"until", "reason", "Service"},
+	{"group", "data", "Workload"}, // a column
+	{"mode", "id", "Service"},     // of a registration, not of tiers
+	{"mode", "display-name", "Service"},
+	{"jobs", "profile", "Workload"}, // their number
+	{"interval", "pid-map", "Telemetry"},
+	{"config", "check-config", "Service"},
+	{"config", "dir", "Service"},
+	{"from", "dir", "Service"},
+	{"interval", "reload", "Adapter"}, {"timeout", "reload", "Adapter"}, {"scheduler", "reload", "Adapter"},
+	{"mode", "slurm-conf", "Adapter"}, {"interval", "slurm-conf", "Adapter"}, {"timeout", "slurm-conf", "Adapter"},
+	{"scheduler", "slurm-conf", "Adapter"}, {"log", "slurm-conf", "Adapter"},
+}
+
+// groupFlags makes --help list the flags of commands that have many by group.
+func groupFlags(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagUsages", FlagUsages)
+	const all = "\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	template := root.UsageTemplate()
+	if !strings.Contains(template, all) {
+		panic("autosched: cobra's usage template lists flags in another way")
+	}
+	root.SetUsageTemplate(strings.Replace(template, all, "{{flagUsages .LocalFlags}}", 1))
+}
+
+// FlagUsages lists flags, many under their headings. What is in no group comes last.
+func FlagUsages(flags *pflag.FlagSet) string {
+	n := 0
+	flags.VisitAll(func(*pflag.Flag) { n++ })
+	if n <= fewFlags {
+		return section("Flags", flags)
+	}
+	groups := map[string]*pflag.FlagSet{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		title := titleOf(f.Name, flags)
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
+		}
+		groups[title].AddFlag(f)
+	})
+	var out strings.Builder
+	for _, g := range flagGroups {
+		if groups[g.title] != nil {
+			out.WriteString(section(g.title+" flags", groups[g.title]))
+		}
+	}
+	if groups[other] != nil {
+		out.WriteString(section(other+" flags", groups[other]))
+	}
+	return out.String()
+}
+
+const other = "Other"
+
+// titleOf is the heading of a flag among those of its command.
+func titleOf(flag string, flags *pflag.FlagSet) string {
+	for _, x := range elsewhere {
+		if x.flag == flag && flags.Lookup(x.beside) != nil {
+			return x.title
+		}
+	}
+	for _, g := range flagGroups {
+		if slices.Contains(g.flags, flag) {
+			return g.title
+		}
+	}
+	return other
+}
+
+func section(title string, flags *pflag.FlagSet) string {
+	if !flags.HasAvailableFlags() {
+		return ""
+	}
+	return fmt.Sprintf("\n\n%s:\n%s", title, strings.TrimRight(flags.FlagUsages(), "\n "))
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+// ReadFlags say how to read a trace that does not say it itself.
+type ReadFlags struct {
+	shards          int
+	requeueRestarts bool
+	zone            string
+	columns         string
+	Events          func(*workload.Event) // gets those of a log of events
+}
+
+func (f *ReadFlags) Add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.columns, "columns", "",
+		"what the columns of a table of no known format mean, such as submit=created,start=admitted,end=finished,"+
+			"gpus=n_gpu or duration=run_ms:ms; autosched trace --help lists the fields")
+	fl.StringVar(&f.zone, "timezone", "",
+		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
+	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
+	fl.BoolVar(&f.requeueRestarts, "requeue-restarts", true,
+		"a job that Slurm requeued began anew: its last start is its run time; =false: starts add up, as those of jobs "+
+			"that checkpoint")
+}
+
+// Apply checks the flags and adds them to the options of a reader.
+func (f *ReadFlags) Apply(o *trace.Options) error {
+	if f.shards < 0 {
+		return UsageError{fmt.Errorf("--shards-per-gpu: %d is negative", f.shards)}
+	}
+	var err error
+	if f.columns != "" {
+		if o.Columns, err = trace.ParseColumns(f.columns); err != nil {
+			return UsageError{fmt.Errorf("--columns: %w", err)}
+		}
+	}
+	if f.zone != "" {
+		if o.Zone, err = trace.ParseZone(f.zone); err != nil {
+			return UsageError{fmt.Errorf("--timezone: %w", err)}
+		}
+	}
+	o.Shards, o.RequeueRestarts, o.Events = f.shards, f.requeueRestarts, f.Events
+	return nil
+}
+
+// Note says which flags had no use.
+func (f *ReadFlags) Note(notes io.Writer, r *trace.Report) {
+	if f.zone != "" && r.Zone == "" {
+		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", r.File)
+	}
+}
+
+// limitHeap says that the rows of a trace stay until the end. Where they take most of the
+// memory, a collector that waits for the heap to double would double it for nothing.
+func limitHeap(rows int) {
+	if rows >= 1<<20 {
+		debug.SetGCPercent(5)
+	}
+}

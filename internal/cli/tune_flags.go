@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/generation"
+	"github.com/autosched/autosched/generation/arrivals"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search"
+)
+
+func SamplerNames() []string {
+	var out []string
+	for _, e := range search.Samplers {
+		out = append(out, e.Name)
+	}
+	return out
+}
+
+// TuneFlags say what a tuning round may cost and asks for.
+type TuneFlags struct {
+	Objective string
+	Settings  round.Settings
+	generate  string
+	Method    generation.Method // of generate, set by check
+}
+
+func (t *TuneFlags) Add(cmd *cobra.Command) {
+	t.AddSearch(cmd)
+	fl := cmd.Flags()
+	fl.Float64Var(&t.Settings.MinRatio, "min-ratio", t.Settings.MinRatio,
+		"least gain on the controllable part that replaces the incumbent")
+	fl.BoolVar(&t.Settings.Always, "always", false,
+		"replace the incumbent by the best on average whatever it gains, as the paper does")
+}
+
+// AddSearch adds what a search needs, without the rule by which its result is
+// adopted.
+func (t *TuneFlags) AddSearch(cmd *cobra.Command) {
+	t.Settings = round.DefaultSettings()
+	s := &t.Settings
+	fl := cmd.Flags()
+	AddObjective(cmd, &t.Objective)
+	fl.DurationVar(&s.Horizon, "horizon", s.Horizon, "how far ahead arrivals are forecast")
+	fl.IntVar(&s.Futures, "futures", s.Futures, "futures that every candidate is simulated on")
+	AddGenerate(cmd, &t.generate)
+	fl.IntVar(&s.Budget, "budget", s.Budget, "evaluations per round; one is a configuration on all futures")
+	fl.IntVar(&s.Workers, "workers", 0, "parallel evaluations (0: one per processor); results do not depend on it")
+}
+
+// Seeded are the settings with a seed.
+func (t *TuneFlags) Seeded(seed uint64) round.Settings {
+	s := t.Settings
+	s.Seed = seed
+	return s
+}
+
+func AddObjective(cmd *cobra.Command, objective *string) {
+	cmd.Flags().StringVar(objective, "objective", round.Objectives[0],
+		"what to minimise: "+strings.Join(round.Objectives, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("objective",
+		cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func AddGenerate(cmd *cobra.Command, method *string) {
+	cmd.Flags().StringVar(method, "generate", generation.DefaultMethod,
+		"how futures are made, ARRIVALS/DURATIONS: "+
+			strings.Join(generateMethods(), ", ")+"; "+generation.HistoryDurations+" or "+generation.PredictedDurations)
+	_ = cmd.RegisterFlagCompletionFunc("generate",
+		cobra.FixedCompletions(generateMethods(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// generateMethods are the ways to forecast arrivals.
+func generateMethods() []string {
+	var out []string
+	for _, m := range arrivals.Methods {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// MaxFutures bounds what is drawn and kept in memory; some ten are enough.
+const MaxFutures = 1000
+
+// Check refuses what is not one of round.Objectives, too.
+func (t *TuneFlags) Check() error {
+	if err := round.CheckObjective(t.Objective, false); err != nil {
+		return UsageError{fmt.Errorf("--%w", err)}
+	}
+	return t.CheckSettings()
+}
+
+func (t *TuneFlags) CheckSettings() error {
+	var err error
+	if t.Method, err = generation.ParseMethod(t.generate); err != nil {
+		return UsageError{fmt.Errorf("--generate: %w", err)}
+	}
+	s := &t.Settings
+	switch {
+	case s.Horizon <= 0:
+		return UsageError{fmt.Errorf("--horizon: %v is not positive", s.Horizon)}
+	case s.Futures < 1 || s.Futures > MaxFutures:
+		return UsageError{fmt.Errorf("--futures: %d is not from 1 to %d", s.Futures, MaxFutures)}
+	case s.Budget <= 0:
+		return UsageError{fmt.Errorf("--budget: %d is not positive", s.Budget)}
+	case s.Workers < 0:
+		return UsageError{fmt.Errorf("--workers: %d is negative", s.Workers)}
+	case !(s.MinRatio >= 1):
+		return UsageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse",
+			s.MinRatio)}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/autosched/autosched/simulator"
+)
+
+// release is the version of a release, which `make release` sets.
+var release string
+
+// build is what this program was built from.
+type build struct {
+	Version string `json:"version"`
+	// Commit is empty, and the rest with it, in a build without a repository.
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"commit_time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	// Simulator is the version of what simulations mean: results of different ones
+	// cannot be compared.
+	Simulator string `json:"simulator"`
+	Go        string `json:"go"`
+	Platform  string `json:"platform"`
+}
+
+func Built() build {
+	b := build{Version: "unknown", Simulator: simulator.Version, Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Version = cmp.Or(release, info.Main.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// Labels are those of the metric autosched_build_info.
+func (b build) Labels() map[string]string {
+	return map[string]string{"version": b.Version, "commit": b.Commit, "simulator": b.Simulator, "go_version": b.Go}
+}
+
+func (b build) Text() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "autosched %s\n", b.Version)
+	if b.Commit != "" {
+		modified := ""
+		if b.Modified {
+			modified = ", with uncommitted changes"
+		}
+		fmt.Fprintf(&out, "commit    %s (%s%s)\n", b.Commit, b.Time, modified)
+	}
+	fmt.Fprintf(&out, "simulator %s\ngo        %s %s\n", b.Simulator, strings.TrimPrefix(b.Go, "go"), b.Platform)
+	return out.String()
+}
