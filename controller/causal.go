@@ -36,7 +36,7 @@ type CausalModel struct {
 // CausalModel returns the causal model of a scheduler. It is learnt from the rounds until the last midnight
 // of event time, or from the studies of an external scheduler once a tenth more of their trials ended.
 func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, err
 
 // model is the causal model, which it learns if that is due. One that cannot be learnt has a Fault; unless
 // the rounds cannot be read, it is kept until the next is due, as trying again would fail alike.
-func (s *Service) model(ctx context.Context, m *managed) (*CausalModel, error) {
+func (s *Service) model(ctx context.Context, m *schedulerState) (*CausalModel, error) {
 	got, err := s.learnt(ctx, m)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil {
 		return got, err
@@ -67,7 +67,7 @@ func (v *snapshot) learnUntil() time.Duration {
 }
 
 // startLearning learns the causal model of a simulated scheduler in the background if it is due. mu is held.
-func (s *Service) startLearning(m *managed) {
+func (s *Service) startLearning(m *schedulerState) {
 	v := m.snapshot.Load()
 	if v.Type == External || s.o.KeepRounds < 0 || v.learnUntil() <= m.learning || !v.Deleted.IsZero() {
 		return
@@ -84,7 +84,7 @@ func (s *Service) startLearning(m *managed) {
 }
 
 // learnt returns the causal model, which it learns if that is due. Others that ask wait meanwhile.
-func (s *Service) learnt(ctx context.Context, m *managed) (*CausalModel, error) {
+func (s *Service) learnt(ctx context.Context, m *schedulerState) (*CausalModel, error) {
 	select {
 	case m.learns <- struct{}{}:
 		defer func() { <-m.learns }()
@@ -138,7 +138,7 @@ func (s *Service) learnt(ctx context.Context, m *managed) (*CausalModel, error) 
 }
 
 // learn learns a model when it is its turn.
-func (s *Service) learn(ctx context.Context, m *managed, v *snapshot, next *CausalModel, groups []effects.Group,
+func (s *Service) learn(ctx context.Context, m *schedulerState, v *snapshot, next *CausalModel, groups []effects.Group,
 	o effects.Options) (err error) {
 	job, err := s.queue.Enter(ctx, m.id+" causal", learnShare*v.Policy.weight(), s.o.RoundLimit)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Service) learn(ctx context.Context, m *managed, v *snapshot, next *Caus
 // measured are the configurations that rounds of the present objective measured until an instant, compared
 // with the present defaults, a group for each round. Those cut short are left out, and what is not of the
 // present space.
-func (s *Service) measured(m *managed, v *snapshot, until time.Duration) (groups []effects.Group, err error) {
+func (s *Service) measured(m *schedulerState, v *snapshot, until time.Duration) (groups []effects.Group, err error) {
 	n := 0
 	err = s.o.Store.Rounds(v.UID, 0, func(sequence int64, text []byte, err error) bool {
 		r := DecodeRound(sequence, text, err)
@@ -212,7 +212,7 @@ type Foretold struct {
 }
 
 // foretell asks the causal model; Prediction is zero if it answers nothing.
-func (s *Service) foretell(ctx context.Context, m *managed, from, to space.Config) (f Foretold, err error) {
+func (s *Service) foretell(ctx context.Context, m *schedulerState, from, to space.Config) (f Foretold, err error) {
 	if f.CausalModel, err = s.model(ctx, m); err != nil || f.Fault != "" {
 		return f, err
 	}
@@ -221,7 +221,7 @@ func (s *Service) foretell(ctx context.Context, m *managed, from, to space.Confi
 }
 
 // whatIfLearnt answers a question about an external scheduler from the causal model alone.
-func (s *Service) whatIfLearnt(ctx context.Context, m *managed,
+func (s *Service) whatIfLearnt(ctx context.Context, m *schedulerState,
 	config func(sp *space.Space, incumbent space.Config) (space.Config, error)) (out WhatIf, err error) {
 	v := m.snapshot.Load()
 	state := v.rollout()

@@ -13,7 +13,7 @@ import (
 
 // Current returns the configuration an instance of a scheduler should run.
 func (s *Service) Current(id, instance string) (*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (s *Service) Current(id, instance string) (*rollout.Configuration, error) {
 
 // Configuration returns one revision.
 func (s *Service) Configuration(id string, revision int64) (*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Service) Configuration(id string, revision int64) (*rollout.Configurati
 
 // WayBack returns the revision with which the judge went back from one, nil if it did not.
 func (s *Service) WayBack(c *rollout.Configuration) *rollout.Configuration {
-	m, err := s.find(c.Scheduler)
+	m, err := s.readable(c.Scheduler)
 	if err != nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (s *Service) WayBack(c *rollout.Configuration) *rollout.Configuration {
 // Configurations returns the revisions below one (all if it is 0), newest
 // first, at most limit of them.
 func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 // returns the revision and what the instance should run now, 0 for nothing.
 func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 	ack rollout.Ack) (*rollout.Configuration, int64, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 // Running is the configuration that most instances of a scheduler say they run. It is an error if that is
 // outside its space.
 func (s *Service) Running(id string) (space.Config, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return space.Config{}, err
 	}
@@ -114,7 +114,7 @@ func (s *Service) Running(id string) (space.Config, error) {
 // Propose proposes a configuration that a study found.
 func (s *Service) Propose(ctx context.Context, id string, c space.Config, reason string,
 	found rollout.Evidence) (*rollout.Configuration, error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject,
 // force. Where these are not known, or while others are pinned, it makes them of what is on offer.
 func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Check,
 	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Che
 
 // Unpin ends a pin.
 func (s *Service) Unpin(ctx context.Context, id string) error {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *Service) Unpark(ctx context.Context, id string, revision int64,
 // operate makes an operator's change of a revision, which it returns.
 func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revision int64, check Check, done string,
 	attrs ...any) (*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revis
 
 // ForgetInstance drops an instance of a scheduler that is gone.
 func (s *Service) ForgetInstance(ctx context.Context, id, instance string) error {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (s *Service) ForgetInstance(ctx context.Context, id, instance string) error
 
 // Parked lists the parks of a scheduler's values.
 func (s *Service) Parked(id string) ([]rollout.Park, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (s *Service) Parked(id string) ([]rollout.Park, error) {
 // Rollback offers the values of an earlier revision again and returns what is
 // offered.
 func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (*rollout.Configuration, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -332,13 +332,13 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 // Watcher learns of changes of the configuration an instance of a scheduler should run.
 type Watcher struct {
 	*watch.Subscription
-	m        *managed
+	m        *schedulerState
 	instance string
 }
 
 // Watch returns a watcher, to be closed by the caller.
 func (s *Service) Watch(id, instance string) (*Watcher, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}

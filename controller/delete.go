@@ -49,7 +49,7 @@ func (s *Service) Undelete(ctx context.Context, id string, check func(*Scheduler
 }
 
 func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) error) (Scheduler, error) {
-	m, err := s.known(id)
+	m, err := s.lookup(id)
 	if err != nil {
 		return Scheduler{}, err
 	}
@@ -112,7 +112,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	now := s.now()
-	var expired []*managed
+	var expired []*schedulerState
 	s.mu.RLock()
 	for _, m := range s.schedulers {
 		if at := m.snapshot.Load().Expires; !at.IsZero() && !now.Before(at) {
@@ -131,7 +131,7 @@ func (s *Service) Purge(ctx context.Context) error {
 }
 
 // purge removes a scheduler that nothing changes any more: it is deleted.
-func (s *Service) purge(ctx context.Context, m *managed) error {
+func (s *Service) purge(ctx context.Context, m *schedulerState) error {
 	m.ingesting.Lock()
 	defer m.ingesting.Unlock()
 	m.committing.Lock()

@@ -45,7 +45,7 @@ type ExplanationStep struct {
 // futures of the round are drawn again from the events that it knew, one explanation at a time.
 func (s *Service) Explain(ctx context.Context, id string, revision, sequence int64, base Base) (out Explanation,
 	err error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return out, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 }
 
 // again does work with what a stored round was decided on, when it is its turn. Only one call does at a time.
-func (s *Service) again(ctx context.Context, m *managed, r *RoundRecord,
+func (s *Service) again(ctx context.Context, m *schedulerState, r *RoundRecord,
 	work func(ctx context.Context, v *snapshot, in round.Input) error) error {
 	if !s.explaining.TryLock() {
 		return fmt.Errorf("an explanation is under way: %w", ErrBusy)

@@ -8,7 +8,7 @@ import (
 
 // Remembered is the number of event ids kept to recognise duplicates.
 func (s *Service) Remembered(id string) int {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return -1
 	}
@@ -19,7 +19,7 @@ func (s *Service) Remembered(id string) int {
 
 // Idle reports whether neither a round nor a look of a scheduler is under way.
 func (s *Service) Idle(id string) bool {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return true
 	}
@@ -30,7 +30,7 @@ func (s *Service) Idle(id string) bool {
 
 // Waiting is the number of callers whose events wait to be ingested.
 func (s *Service) Waiting(id string) int {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return -1
 	}

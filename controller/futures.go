@@ -27,7 +27,7 @@ type Future struct {
 // Future samples a future as a round does, as a workload (round.Snapshot.Workload). Of f, Round, Index and Seed say
 // which.
 func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.Workload, out Future, err error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, f, err
 	}
@@ -101,7 +101,7 @@ func sample(ctx context.Context, in round.Input, f Future) (*workload.Workload, 
 // EndedJobs are the jobs of a scheduler that were submitted in [from, to) and ended, as far as rounds look back. A
 // zero time is no bound.
 func (s *Service) EndedJobs(ctx context.Context, id string, from, to time.Time) (w *workload.Workload, err error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}

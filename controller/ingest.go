@@ -65,7 +65,7 @@ type Look struct {
 // order in which they came. It waits until Run has read the scheduler's history. If the
 // context ends first, the events may have been stored.
 func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return IngestResult{}, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 
 // enqueue adds a call, and starts what ingests them unless it runs. It reports false if the
 // service is closed.
-func (s *Service) enqueue(m *managed, call *ingestCall) bool {
+func (s *Service) enqueue(m *schedulerState, call *ingestCall) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.mu.RLock()
@@ -107,7 +107,7 @@ func (s *Service) enqueue(m *managed, call *ingestCall) bool {
 
 // ingestCalls ingests calls until none waits. Those that come while a group is written make
 // up the next one.
-func (s *Service) ingestCalls(m *managed) {
+func (s *Service) ingestCalls(m *schedulerState) {
 	for {
 		m.mu.Lock()
 		n, events := 0, 0
@@ -135,7 +135,7 @@ func (s *Service) ingestCalls(m *managed) {
 }
 
 // ingestGroup ingests the events of calls as if they were one batch.
-func (s *Service) ingestGroup(m *managed, group []*ingestCall) (err error) {
+func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error) {
 	m.ingesting.Lock()
 	defer m.ingesting.Unlock()
 	defer func() {
@@ -247,7 +247,7 @@ func shift(e *workload.Event, offset time.Duration) {
 }
 
 // lateFor counts events that belong to a round which has begun already.
-func (m *managed) lateFor(events []workload.Event) (n int64) {
+func (m *schedulerState) lateFor(events []workload.Event) (n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
@@ -305,7 +305,7 @@ func (b *batch) result(from, to int) (out IngestResult) {
 // classify sorts a batch by the scheduler's history: fresh events count,
 // duplicates are known with the same content, and stray ones do not fit the
 // clock. Those are late or rejected, as invalid events are.
-func (s *Service) classify(m *managed, events []workload.Event, zero time.Time) *batch {
+func (s *Service) classify(m *schedulerState, events []workload.Event, zero time.Time) *batch {
 	m.mu.Lock() // ids are forgotten when a round ends
 	defer m.mu.Unlock()
 	b := &batch{events: events, outcomes: make([]outcome, len(events))}
@@ -352,7 +352,7 @@ func (s *Service) classify(m *managed, events []workload.Event, zero time.Time) 
 }
 
 // initClock begins a scheduler's event time with its first events.
-func (s *Service) initClock(ctx context.Context, m *managed, zero time.Time, events []workload.Event) error {
+func (s *Service) initClock(ctx context.Context, m *schedulerState, zero time.Time, events []workload.Event) error {
 	first := slices.MinFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) }).Time
 	return s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
@@ -364,7 +364,7 @@ func (s *Service) initClock(ctx context.Context, m *managed, zero time.Time, eve
 
 // checkOffer checks that an event is about a revision of this epoch with the values that it
 // names: "field: why".
-func (s *Service) checkOffer(m *managed, e *workload.Event) error {
+func (s *Service) checkOffer(m *schedulerState, e *workload.Event) error {
 	if e.Epoch != (workload.Epoch{}) {
 		if err := s.CheckEpoch(e.Epoch); err != nil {
 			return fmt.Errorf("epoch: %w", err)
@@ -386,7 +386,7 @@ func (s *Service) checkOffer(m *managed, e *workload.Event) error {
 
 // ackFromEvents acknowledges the revisions that the latest of a call's new events of each
 // instance say are in force.
-func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []workload.Event, outcomes []outcome) {
+func (s *Service) ackFromEvents(ctx context.Context, m *schedulerState, events []workload.Event, outcomes []outcome) {
 	last := map[string]*workload.Event{}
 	for i := range events {
 		e := &events[i]
@@ -410,7 +410,7 @@ func (s *Service) ackFromEvents(ctx context.Context, m *managed, events []worklo
 
 // setClock sets a scheduler's clock to where its events agree it is, and rebuilds
 // its history from disk. Rounds go on an interval later. ingesting is held.
-func (s *Service) setClock(ctx context.Context, m *managed, to time.Duration) error {
+func (s *Service) setClock(ctx context.Context, m *schedulerState, to time.Duration) error {
 	m.mu.Lock()
 	m.setting = true
 	m.mu.Unlock()
@@ -446,7 +446,7 @@ func (s *Service) setClock(ctx context.Context, m *managed, to time.Duration) er
 
 // rebuild replaces a scheduler's ledger, which a decision may have left half
 // changed, by what is on disk.
-func (s *Service) rebuild(m *managed) error {
+func (s *Service) rebuild(m *schedulerState) error {
 	m.ingesting.Lock()
 	defer m.ingesting.Unlock()
 	h, err := s.readHistory(m)
@@ -459,7 +459,7 @@ func (s *Service) rebuild(m *managed) error {
 }
 
 // readHistory reads a scheduler's history from disk. ingesting is held.
-func (s *Service) readHistory(m *managed) (*history, error) {
+func (s *Service) readHistory(m *schedulerState) (*history, error) {
 	histories, err := s.replay(m.id, map[string]*snapshot{m.id: m.snapshot.Load()})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -468,7 +468,7 @@ func (s *Service) readHistory(m *managed) (*history, error) {
 }
 
 // replaceHistory puts a history read from disk in place. ingesting is held.
-func (m *managed) replaceHistory(h *history) {
+func (m *schedulerState) replaceHistory(h *history) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.history, m.pending, m.written, m.broken = h, nil, h.cursor, false

@@ -23,10 +23,10 @@ func (v *snapshot) onTrial() *rollout.Configuration {
 
 // lookDue returns the newest mark of round.BurstInterval if the judge looks at it. Every
 // mark is looked at once, and again after a restart. mu is held.
-func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
+func (m *schedulerState) lookDue(v *snapshot) (mark time.Duration, due bool) {
 	mark = time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	c := v.onTrial()
-	if c == nil || mark == m.watched {
+	if c == nil || mark == m.judgeMark {
 		return 0, false
 	}
 	t := v.Probation
@@ -37,19 +37,19 @@ func (m *managed) lookDue(v *snapshot) (mark time.Duration, due bool) {
 }
 
 // startLook starts the judge's look at a mark. mu is held.
-func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
-	m.watched = mark
+func (s *Service) startLook(m *schedulerState, mark time.Duration, clockSet int64) {
+	m.judgeMark = mark
 	s.start(m, func() func() {
 		start := time.Now() // for operators
 		result, err := s.look(m, mark, clockSet)
 		return func() {
-			m.failed = ""
+			m.judgeErr = ""
 			if err != nil {
 				if result != "" { // it could not be stored
-					m.watched = 0
+					m.judgeMark = 0
 					s.delay(m)
 				}
-				result, m.failed = "failed", err.Error()
+				result, m.judgeErr = "failed", err.Error()
 				s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
 			}
 			s.o.Log.Debug("look ended", "scheduler", m.id, "result", result, "took", time.Since(start))
@@ -63,7 +63,7 @@ func (s *Service) startLook(m *managed, mark time.Duration, clockSet int64) {
 // look compares what runs with what was promised of it, and goes back if it does worse. It
 // returns what was found, also if that could not be stored, "" if nothing was looked at. It
 // counts for nothing if what it is about changed meanwhile.
-func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result string, err error) {
+func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (result string, err error) {
 	job, err := s.enter(m)
 	if isDropped(err) {
 		return "", nil
@@ -123,8 +123,9 @@ func (s *Service) look(m *managed, mark time.Duration, clockSet int64) (result s
 
 // judge looks at a revision on trial, which was applied at since, or puts it on trial, whose prediction it returns
 // then.
-func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (trial *rollout.Probation, since time.Duration, promised json.RawMessage, err error) {
+func (s *Service) judge(ctx context.Context, m *schedulerState, v *snapshot, c *rollout.Configuration,
+	ledger *workload.Ledger, mark time.Duration) (trial *rollout.Probation, since time.Duration,
+	promised json.RawMessage, err error) {
 	if v.Probation == nil || v.Probation.Revision != c.Revision {
 		trial, promised, err = s.begin(ctx, m, v, c, ledger, mark)
 		return trial, 0, promised, err
@@ -150,8 +151,8 @@ func (s *Service) judge(ctx context.Context, m *managed, v *snapshot, c *rollout
 
 // begin predicts what is expected of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
-func (s *Service) begin(ctx context.Context, m *managed, v *snapshot, c *rollout.Configuration, ledger *workload.Ledger,
-	mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
+func (s *Service) begin(ctx context.Context, m *schedulerState, v *snapshot, c *rollout.Configuration,
+	ledger *workload.Ledger, mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
 	t := &rollout.Probation{Revision: c.Revision}
 	state := v.rollout()
 	good := state.Reference(c, v.Probation)

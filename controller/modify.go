@@ -24,7 +24,7 @@ import (
 // settings, or while tuning was not paused yet, is cancelled at once.
 func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	f func(*Scheduler) error) (Scheduler, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return Scheduler{}, err
 	}
@@ -121,7 +121,7 @@ func (v *snapshot) revise(wanted, next *Scheduler, now, at time.Time) (c Change,
 // Revisions returns the revisions of a scheduler below one (all if it is 0), newest first, at most
 // limit of them.
 func (s *Service) Revisions(id string, below int64, limit int) ([]SchedulerRevision, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ type running struct {
 	done    chan struct{} // closed at its end
 }
 
-// operations are those of a service. mu is taken after managed.mu.
+// operations are those of a service. mu is taken after schedulerState.mu.
 type operations struct {
 	mu  sync.Mutex
 	all []*running // oldest first
@@ -141,7 +141,7 @@ func (o *operations) end(r *running, ended *Operation) {
 
 // keepEnd stores the end of an operation and returns how it ended: as it was stored first. That it
 // cannot be stored is logged.
-func (s *Service) keepEnd(ctx context.Context, m *managed, ended Operation) Operation {
+func (s *Service) keepEnd(ctx context.Context, m *schedulerState, ended Operation) Operation {
 	kept, err := s.keepOperation(ctx, m, ended)
 	if err != nil && s.ctx.Err() == nil {
 		s.o.Log.Warn("the end of an operation is not stored", "scheduler", m.id, "operation", ended.ID, "err", err)
@@ -151,7 +151,7 @@ func (s *Service) keepEnd(ctx context.Context, m *managed, ended Operation) Oper
 
 // keepOperation stores the state of an operation with its scheduler, unless one that ended is there, and
 // returns what is stored.
-func (s *Service) keepOperation(ctx context.Context, m *managed, o Operation) (kept Operation, err error) {
+func (s *Service) keepOperation(ctx context.Context, m *schedulerState, o Operation) (kept Operation, err error) {
 	kept = o
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		i := slices.IndexFunc(v.Operations, func(x Operation) bool { return x.ID == o.ID })
@@ -193,7 +193,7 @@ func (o *operations) find(id string) (*running, Operation, error) {
 // TriggerRound asks for a round at the latest event time, beside those that are due, with a search. One may
 // wait or be under way for each scheduler.
 func (s *Service) TriggerRound(ctx context.Context, id string, search round.Search) (Operation, error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return Operation{}, err
 	}
@@ -221,7 +221,7 @@ func (s *Service) TriggerRound(ctx context.Context, id string, search round.Sear
 
 // trigger makes an operation the one that asks for a round, if no other does and one can be decided; or checks only
 // whether it can be.
-func (m *managed) trigger(r *running, check bool) error {
+func (m *schedulerState) trigger(r *running, check bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if why := m.untriggered(); why != "" {
@@ -237,7 +237,7 @@ func (m *managed) trigger(r *running, check bool) error {
 }
 
 // untriggered says why no round can be decided now, "" if one can. mu is held.
-func (m *managed) untriggered() string {
+func (m *schedulerState) untriggered() string {
 	v := m.snapshot.Load()
 	switch {
 	case !m.isReady():
@@ -255,7 +255,7 @@ func (m *managed) untriggered() string {
 }
 
 // startTriggered starts the round that a caller asked for. mu is held.
-func (s *Service) startTriggered(m *managed) {
+func (s *Service) startTriggered(m *schedulerState) {
 	r := m.triggered
 	if r == nil || r.started || m.setting {
 		return
@@ -286,7 +286,7 @@ func (s *Service) startTriggered(m *managed) {
 }
 
 // endTriggered stores the end of a triggered round and returns what notes it, with mu held.
-func (s *Service) endTriggered(m *managed, r *running, err error, sequence int64, outcome string) func() {
+func (s *Service) endTriggered(m *schedulerState, r *running, err error, sequence int64, outcome string) func() {
 	if s.ctx.Err() != nil {
 		return func() {} // ErrInterrupted after the restart
 	}
@@ -336,7 +336,7 @@ func (s *Service) CancelOperation(ctx context.Context, id string) (Operation, er
 	if err != nil || !o.Ended.IsZero() {
 		return o, err
 	}
-	if m, err := s.find(o.Scheduler); err == nil {
+	if m, err := s.readable(o.Scheduler); err == nil {
 		m.mu.Lock()
 		if m.triggered == r && !r.started {
 			m.triggered = nil
@@ -346,7 +346,7 @@ func (s *Service) CancelOperation(ctx context.Context, id string) (Operation, er
 		m.mu.Unlock()
 	}
 	ended := o.ended(s.now(), ErrCanceled, 0, "")
-	if m, err := s.find(o.Scheduler); err == nil {
+	if m, err := s.readable(o.Scheduler); err == nil {
 		ended = s.keepEnd(ctx, m, ended)
 	}
 	s.operations.end(r, &ended)

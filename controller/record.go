@@ -260,7 +260,7 @@ func DecodeRound(sequence int64, text []byte, err error) *RoundRecord {
 
 // beginRecord notes what a round is about to be decided on, nil if the context ends meanwhile. m.mu is
 // not held.
-func (s *Service) beginRecord(ctx context.Context, m *managed, v *snapshot, id roundID, in *round.Input,
+func (s *Service) beginRecord(ctx context.Context, m *schedulerState, v *snapshot, id roundID, in *round.Input,
 	tariff *energy.Tariff) *RoundRecord {
 	if s.o.KeepRounds < 0 {
 		return nil
@@ -309,7 +309,7 @@ func (r *RoundRecord) sequence() int64 {
 
 // keepRecord stores a round, if it has a record. That it cannot be stored is logged and keeps
 // nothing from being published.
-func (s *Service) keepRecord(m *managed, r *RoundRecord) {
+func (s *Service) keepRecord(m *schedulerState, r *RoundRecord) {
 	if r == nil {
 		return
 	}
@@ -327,7 +327,7 @@ func (s *Service) keepRecord(m *managed, r *RoundRecord) {
 
 // nextRecord is the sequence of a scheduler's next record. It is beyond those that revisions name,
 // also if the records are lost.
-func (s *Service) nextRecord(m *managed) (int64, error) {
+func (s *Service) nextRecord(m *schedulerState) (int64, error) {
 	v := m.snapshot.Load()
 	if m.recorded == 0 {
 		err := s.o.Store.Rounds(v.UID, 0, func(sequence int64, _ []byte, _ error) bool {
@@ -350,7 +350,7 @@ func (s *Service) nextRecord(m *managed) (int64, error) {
 // Rounds returns the stored rounds of a scheduler before one, newest first, at most limit of them.
 // All are before 0.
 func (s *Service) Rounds(id string, before int64, limit int) (out []*RoundRecord, err error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}

@@ -53,13 +53,13 @@ func (v *snapshot) reportTrial() (t *ReportTrial, ended string) {
 
 // Reported notes the event time of a report of metrics.
 func (s *Service) Reported(ctx context.Context, id string, at time.Time) error {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
-	if at.After(m.reported) {
-		m.reported = at
+	if at.After(m.lastReportAt) {
+		m.lastReportAt = at
 	}
 	m.mu.Unlock()
 	return s.tick(ctx, m)
@@ -70,7 +70,7 @@ func (s *Service) Reported(ctx context.Context, id string, at time.Time) error {
 // there are no more looks. A revision that did worse is gone back from, as one that a round found.
 func (s *Service) LookAtReports(id string,
 	judge func(ReportTrial) (v round.Verdict, intervals int, ended string)) error {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return err
 	}

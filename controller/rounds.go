@@ -24,13 +24,13 @@ import (
 )
 
 // startRound starts what is due or asked for, unless something is under way. mu is held.
-func (s *Service) startRound(m *managed) {
+func (s *Service) startRound(m *schedulerState) {
 	s.startLearning(m)
 	if m.deciding {
 		return
 	}
-	if len(m.asks) == 0 || m.asked {
-		m.asked = false
+	if len(m.questions) == 0 || m.lastWasQuestion {
+		m.lastWasQuestion = false
 		if s.startDue(m); !m.deciding {
 			s.startTriggered(m)
 		}
@@ -42,7 +42,7 @@ func (s *Service) startRound(m *managed) {
 // newest round, or an urgent decision if more arrived since the last decision than it
 // expected. What is under way looks again when it ends, so rounds passed meanwhile become
 // one. mu is held.
-func (s *Service) startDue(m *managed) {
+func (s *Service) startDue(m *schedulerState) {
 	v := m.snapshot.Load()
 	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External ||
 		v.Zero.IsZero() || !m.history.clock.running {
@@ -50,13 +50,13 @@ func (s *Service) startDue(m *managed) {
 	}
 	due := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
-	turn := m.looking && due.number > v.Round && v.held(due.at()) == "" // of the round: the last was a look
+	turn := m.lastWasLook && due.number > v.Round && v.held(due.at()) == "" // of the round: the last was a look
 	if mark, look := m.lookDue(v); look && !turn {
-		m.looking = true
+		m.lastWasLook = true
 		s.startLook(m, mark, v.ClockSet)
 		return
 	}
-	m.looking = false
+	m.lastWasLook = false
 	if due.number <= v.Round {
 		if due.number = v.Round; !m.burst(v, &due) {
 			return
@@ -73,7 +73,7 @@ func (s *Service) startDue(m *managed) {
 
 // start runs a decision or a look with the ledger and the engine as its own, unless the
 // service is closed. What it returns notes the outcome, with mu held. mu is held.
-func (s *Service) start(m *managed, work func() func()) {
+func (s *Service) start(m *schedulerState, work func() func()) {
 	s.mu.RLock()
 	closed := s.closed
 	if !closed {
@@ -100,7 +100,7 @@ func (s *Service) start(m *managed, work func() func()) {
 }
 
 // finishRound decides a round and returns what notes how it ended, what it decided and why it failed.
-func (s *Service) finishRound(m *managed, due roundID) (note func(), text string, err error) {
+func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text string, err error) {
 	start := time.Now() // for operators; nothing is decided by it
 	text, err = s.runRound(m, due)
 	return func() {
@@ -129,7 +129,7 @@ const (
 )
 
 // delay keeps a scheduler's rounds from starting for a while. mu is held.
-func (s *Service) delay(m *managed) {
+func (s *Service) delay(m *schedulerState) {
 	m.delayed = true
 	wait := min(retryFirst<<min(m.retries, 20), retryMost)
 	wait = wait/2 + s.o.Jitter(wait/2)
@@ -145,12 +145,12 @@ func (s *Service) delay(m *managed) {
 // burst reports whether the newest mark of round.BurstInterval after the last round asks
 // for an urgent decision, and sets it in the id. Every mark is looked at once, and again
 // after a restart: what was decided by then is in the scheduler's experience. mu is held.
-func (m *managed) burst(v *snapshot, id *roundID) bool {
+func (m *schedulerState) burst(v *snapshot, id *roundID) bool {
 	mark := time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
-	if m.broken || mark == m.looked || mark <= v.roundTime() {
+	if m.broken || mark == m.burstMark || mark <= v.roundTime() {
 		return false
 	}
-	m.looked = mark
+	m.burstMark = mark
 	id.urgent, id.mark = round.Burst(v.Experience, m.history.ledger, mark), mark
 	return id.urgent
 }
@@ -180,7 +180,7 @@ func (r roundID) at() time.Duration {
 // runRound decides one round and publishes the winner. A round that failed counts
 // as decided: the next one is due an interval later. It counts for nothing if the
 // clock was set meanwhile.
-func (s *Service) runRound(m *managed, id roundID) (text string, err error) {
+func (s *Service) runRound(m *schedulerState, id roundID) (text string, err error) {
 	ctx, span := s.o.Tracer.Start(s.ctx, roundSpan, trace.WithAttributes(schedulerKey.String(m.id),
 		intervalKey.Int64(id.number), urgentKey.Bool(id.urgent)))
 	defer func() { endSpan(span, err) }()
@@ -285,7 +285,7 @@ func isDropped(err error) bool {
 
 // cancelStale ends a round or a look under way at once if what changed since a snapshot would drop
 // it.
-func (s *Service) cancelStale(m *managed, before *snapshot) {
+func (s *Service) cancelStale(m *schedulerState, before *snapshot) {
 	now := m.snapshot.Load()
 	if why := now.droppedSince(before, before.ClockSet); why != "" {
 		s.queue.Cancel(m.id, dropped(why))
@@ -293,17 +293,17 @@ func (s *Service) cancelStale(m *managed, before *snapshot) {
 }
 
 // enter waits for the turn of a scheduler's round or look, which ends with leave.
-func (s *Service) enter(m *managed) (*queue.Job, error) {
+func (s *Service) enter(m *schedulerState) (*queue.Job, error) {
 	return s.queue.Enter(s.ctx, m.id, m.snapshot.Load().Policy.weight(), s.o.RoundLimit)
 }
 
-func (s *Service) leave(m *managed, job *queue.Job) {
+func (s *Service) leave(m *schedulerState, job *queue.Job) {
 	s.used.WithLabelValues(m.id).Add(job.Leave().Seconds())
 }
 
 // decide runs the decision of a round on a scheduler's ledger, which is its own
 // until it returns. record is nil if there is nothing to store.
-func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundID) (d round.Decision,
+func (s *Service) decide(ctx context.Context, m *schedulerState, v *snapshot, id roundID) (d round.Decision,
 	record *RoundRecord, err error) {
 	ledger, err := s.takeLedger(m, id.clockSet)
 	if err != nil || ledger == nil {
@@ -331,7 +331,7 @@ func (s *Service) decide(ctx context.Context, m *managed, v *snapshot, id roundI
 
 // roundInput is what a round is decided on, with the part of the tariff that it needs. The caller has the ledger and
 // the engine.
-func (s *Service) roundInput(m *managed, v *snapshot, ledger *workload.Ledger, id roundID) (in round.Input,
+func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Ledger, id roundID) (in round.Input,
 	tariff *energy.Tariff, err error) {
 	if m.engine == nil {
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})
@@ -360,7 +360,7 @@ func (s *Service) roundInput(m *managed, v *snapshot, ledger *workload.Ledger, i
 
 // simulate runs what uses the ledger and the engine. If it panics, it may leave them half
 // changed: they are rebuilt, at the latest by the next round.
-func (s *Service) simulate(m *managed, f func() error) (err error) {
+func (s *Service) simulate(m *schedulerState, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("controller: decision panicked: %v", p)
@@ -379,10 +379,10 @@ func (s *Service) simulate(m *managed, f func() error) (err error) {
 const gradeEvery = 24 * time.Hour
 
 // grade compares the simulation with the delays that were observed, once a day.
-func (s *Service) grade(ctx context.Context, m *managed, v *snapshot, id roundID, ledger *workload.Ledger,
+func (s *Service) grade(ctx context.Context, m *schedulerState, v *snapshot, id roundID, ledger *workload.Ledger,
 	incumbent space.Config) {
 	m.mu.Lock()
-	due := m.status.Fidelity == "" || id.at() < m.graded || id.at() >= m.graded+gradeEvery
+	due := m.status.Fidelity == "" || id.at() < m.fidelityAt || id.at() >= m.fidelityAt+gradeEvery
 	m.mu.Unlock()
 	if !due {
 		return
@@ -398,12 +398,12 @@ func (s *Service) grade(ctx context.Context, m *managed, v *snapshot, id roundID
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.graded, m.status.Fidelity = id.at(), text
+	m.fidelityAt, m.status.Fidelity = id.at(), text
 }
 
 // takeLedger returns the ledger for a round to decide on, nil if the clock was
 // set since: what the round forgets is then not for the ledger to forget.
-func (s *Service) takeLedger(m *managed, clockSet int64) (*workload.Ledger, error) {
+func (s *Service) takeLedger(m *schedulerState, clockSet int64) (*workload.Ledger, error) {
 	m.mu.Lock()
 	stale := m.broken || !reflect.DeepEqual(m.history.cluster, m.snapshot.Load().Cluster)
 	m.mu.Unlock()

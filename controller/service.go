@@ -80,13 +80,13 @@ type Service struct {
 	looks         *prometheus.CounterVec
 	used          *prometheus.CounterVec
 
-	// The locks below and those of managed are taken in the order given there.
+	// The locks below and those of schedulerState are taken in the order given there.
 	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	creating   sync.Mutex // one registration at a time
 	mu         sync.RWMutex
 	closed     bool
 	hooks      Hooks // of Run
-	schedulers map[string]*managed
+	schedulers map[string]*schedulerState
 	requests   *requests
 }
 
@@ -149,7 +149,7 @@ func NewService(o Options) (*Service, error) {
 		o.Jitter = mathrand.N[time.Duration]
 	}
 	s := &Service{o: o, queue: queue.New(queue.Options{}), closing: make(chan struct{}), launched: make(chan struct{}),
-		rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(), schedulers: map[string]*managed{},
+		rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(), schedulers: map[string]*schedulerState{},
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -254,7 +254,7 @@ func (s *Service) readHistories(snapshots map[string]*snapshot) {
 	}
 	events := int64(0)
 	for id, h := range histories {
-		m, _ := s.find(id)
+		m, _ := s.readable(id)
 		if m == nil {
 			return // closed
 		}
@@ -275,8 +275,8 @@ func (s *Service) Rebuilt() <-chan struct{} { return s.rebuilt }
 
 // restore takes a scheduler in as it was saved. One with neither a space nor revisions is known by
 // its id only.
-func (s *Service) restore(one Saved) *managed {
-	m := newManaged(one)
+func (s *Service) restore(one Saved) *schedulerState {
+	m := newSchedulerState(one)
 	s.schedulers[m.id] = m
 	for _, c := range one.Configurations {
 		if c.State == rollout.Lost {
@@ -324,9 +324,9 @@ func (s *Service) Close() {
 
 func (s *Service) now() time.Time { return s.o.Now().UTC() }
 
-// whole finds a scheduler that is not quarantined.
-func (s *Service) whole(id string) (*managed, error) {
-	m, err := s.find(id)
+// active finds a scheduler that is not quarantined.
+func (s *Service) active(id string) (*schedulerState, error) {
+	m, err := s.readable(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -338,16 +338,16 @@ func (s *Service) whole(id string) (*managed, error) {
 	return m, nil
 }
 
-// find finds a scheduler of which something can be read.
-func (s *Service) find(id string) (*managed, error) {
-	m, err := s.known(id)
+// readable finds a scheduler of which something can be read.
+func (s *Service) readable(id string) (*schedulerState, error) {
+	m, err := s.lookup(id)
 	if err == nil && m.snapshot.Load().space == nil {
 		return nil, m.quarantined()
 	}
 	return m, err
 }
 
-func (s *Service) known(id string) (*managed, error) {
+func (s *Service) lookup(id string) (*schedulerState, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -399,7 +399,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, validateOnly b
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
 		return sched, err
 	}
-	m := newManaged(Saved{Scheduler: sched, Space: sp, Configurations: configs})
+	m := newSchedulerState(Saved{Scheduler: sched, Space: sp, Configurations: configs})
 	if m.fault != nil || validateOnly {
 		return sched, m.fault
 	}
@@ -420,7 +420,7 @@ func (s *Service) Register(ctx context.Context, reg Registration, validateOnly b
 
 // Scheduler returns a scheduler and its status.
 func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return Scheduler{}, Status{}, err
 	}
@@ -437,8 +437,8 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	}
 	if st.Events = m.history.events; st.Events > 0 {
 		st.EventTime, st.LateEvents = v.Zero.Add(m.history.last), m.lateEvents
-		if st.Watching = v.watching(m.history.clock.latest); m.failed != "" && v.onTrial() != nil {
-			st.Watching = "the last look failed: " + m.failed
+		if st.Watching = v.watching(m.history.clock.latest); m.judgeErr != "" && v.onTrial() != nil {
+			st.Watching = "the last look failed: " + m.judgeErr
 		}
 	}
 	if v.Type == External {
@@ -470,7 +470,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 
 // Space returns a scheduler's registered space.
 func (s *Service) Space(id string) (*space.Space, error) {
-	m, err := s.find(id)
+	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
 	}
@@ -507,7 +507,7 @@ func (s *Service) Registered(creator, id string) (all, own int, exists bool) {
 // commit makes one change of a scheduler durable, with its record in the audit log
 // (record), then visible. f sees the present state and returns the change, or nil for
 // none.
-func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Change, error)) error {
+func (s *Service) commit(ctx context.Context, m *schedulerState, f func(*snapshot) (*Change, error)) error {
 	m.committing.Lock()
 	defer m.committing.Unlock()
 	if m.fault != nil {
@@ -517,7 +517,7 @@ func (s *Service) commit(ctx context.Context, m *managed, f func(*snapshot) (*Ch
 }
 
 // commitChange is commit, also of a quarantined scheduler. committing is held.
-func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot) (*Change, error)) error {
+func (s *Service) commitChange(ctx context.Context, m *schedulerState, f func(*snapshot) (*Change, error)) error {
 	if m.purged {
 		return noScheduler(m.id)
 	}
@@ -583,7 +583,7 @@ func (s *Service) commitChange(ctx context.Context, m *managed, f func(*snapshot
 
 // step commits what an event of the rollout changes, and reports whether it
 // changed anything; a call that checks only has changed nothing.
-func (s *Service) step(ctx context.Context, m *managed, e rollout.Event) (changed bool, err error) {
+func (s *Service) step(ctx context.Context, m *schedulerState, e rollout.Event) (changed bool, err error) {
 	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
 		c, err := v.step(e, s.now())
 		changed = c != nil
@@ -593,7 +593,7 @@ func (s *Service) step(ctx context.Context, m *managed, e rollout.Event) (change
 }
 
 // tick begins the next wave of a rollout if it is due.
-func (s *Service) tick(ctx context.Context, m *managed) error {
+func (s *Service) tick(ctx context.Context, m *schedulerState) error {
 	if m.snapshot.Load().Wave == nil {
 		return nil
 	}

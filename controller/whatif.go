@@ -17,11 +17,11 @@ import (
 // ErrBusy is the error of a question about a scheduler that many others wait for.
 var ErrBusy = errors.New("too many questions wait for an answer; try again later")
 
-// maxAsks bounds the questions that wait, by scheduler.
-const maxAsks = 16
+// maxQuestions bounds the questions that wait, by scheduler.
+const maxQuestions = 16
 
-// ask is a question that waits for the ledger and the engine of a scheduler.
-type ask struct {
+// question is a question that waits for the ledger and the engine of a scheduler.
+type question struct {
 	ctx  context.Context
 	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error
 	done chan error // has room for the answer
@@ -30,18 +30,18 @@ type ask struct {
 // borrow does work with the ledger and the engine of a scheduler while no round or look has them.
 // Work takes turns as rounds do, and changes nothing that these decide on. Of rounds and questions
 // that wait, each comes after the other.
-func (s *Service) borrow(ctx context.Context, m *managed,
+func (s *Service) borrow(ctx context.Context, m *schedulerState,
 	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error) error {
 	if err := s.await(ctx, m.ready); err != nil {
 		return err
 	}
-	a := &ask{ctx, work, make(chan error, 1)}
+	a := &question{ctx, work, make(chan error, 1)}
 	m.mu.Lock()
-	if len(m.asks) >= maxAsks {
+	if len(m.questions) >= maxQuestions {
 		m.mu.Unlock()
 		return fmt.Errorf("scheduler %q: %w", m.id, ErrBusy)
 	}
-	m.asks = append(m.asks, a)
+	m.questions = append(m.questions, a)
 	s.startRound(m)
 	m.mu.Unlock()
 	var err error
@@ -54,9 +54,9 @@ func (s *Service) borrow(ctx context.Context, m *managed,
 		err = ErrClosed
 	}
 	m.mu.Lock()
-	waits := slices.Index(m.asks, a)
+	waits := slices.Index(m.questions, a)
 	if waits >= 0 {
-		m.asks = slices.Delete(m.asks, waits, waits+1)
+		m.questions = slices.Delete(m.questions, waits, waits+1)
 	}
 	m.mu.Unlock()
 	if waits < 0 {
@@ -66,13 +66,13 @@ func (s *Service) borrow(ctx context.Context, m *managed,
 }
 
 // startAsk starts the work of the question that waited longest. mu is held.
-func (s *Service) startAsk(m *managed) {
-	if m.deciding || m.setting || len(m.asks) == 0 {
+func (s *Service) startAsk(m *schedulerState) {
+	if m.deciding || m.setting || len(m.questions) == 0 {
 		return
 	}
-	a := m.asks[0]
-	m.asks = m.asks[1:]
-	m.asked = true
+	a := m.questions[0]
+	m.questions = m.questions[1:]
+	m.lastWasQuestion = true
 	s.start(m, func() func() {
 		a.done <- s.answer(m, a)
 		return func() {}
@@ -82,7 +82,7 @@ func (s *Service) startAsk(m *managed) {
 	}
 }
 
-func (s *Service) answer(m *managed, a *ask) error {
+func (s *Service) answer(m *schedulerState, a *question) error {
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -128,7 +128,7 @@ type WhatIf struct {
 func (s *Service) WhatIf(ctx context.Context, id string,
 	config func(sp *space.Space, incumbent space.Config) (space.Config, error),
 	on ...func(context.Context) (*workload.Workload, error)) (out WhatIf, err error) {
-	m, err := s.whole(id)
+	m, err := s.active(id)
 	if err != nil {
 		return out, err
 	}
@@ -168,7 +168,7 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 }
 
 // foresee measures configurations on futures of the latest event time.
-func (s *Service) foresee(ctx context.Context, m *managed, v *snapshot, ledger *workload.Ledger, out *WhatIf,
+func (s *Service) foresee(ctx context.Context, m *schedulerState, v *snapshot, ledger *workload.Ledger, out *WhatIf,
 	configs ...space.Config) ([]round.Outlook, error) {
 	if v.Zero.IsZero() {
 		return nil, noEvents(v.ID)

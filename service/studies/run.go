@@ -137,7 +137,7 @@ type runs struct {
 
 // evaluation is a trial with the evaluator that measures it.
 type evaluation struct {
-	m         *managed
+	m         *studyState
 	trial     int64
 	evaluator string
 }
@@ -164,7 +164,7 @@ func (r *runs) loop(ctx context.Context) {
 	defer wg.Wait()
 	for {
 		all := r.s.all()
-		slices.SortFunc(all, func(a, b *managed) int {
+		slices.SortFunc(all, func(a, b *studyState) int {
 			return cmp.Or(cmp.Compare(a.scheduler, b.scheduler), cmp.Compare(a.id, b.id))
 		})
 		r.turn++
@@ -183,7 +183,7 @@ func (r *runs) loop(ctx context.Context) {
 
 // drive begins evaluations of a study that is run, as many as it and its evaluator allow, and ends those
 // that are to stop.
-func (r *runs) drive(m *managed, wg *sync.WaitGroup) {
+func (r *runs) drive(m *studyState, wg *sync.WaitGroup) {
 	m.mu.Lock()
 	st := m.durable
 	m.mu.Unlock()
@@ -237,7 +237,7 @@ func (r *runs) drive(m *managed, wg *sync.WaitGroup) {
 }
 
 // count is how many trials of a study an evaluator measures, and of all studies.
-func (r *runs) count(m *managed, evaluator string) (mine, all int) {
+func (r *runs) count(m *studyState, evaluator string) (mine, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at := range r.busy {
@@ -283,7 +283,7 @@ func (r *runs) trial(at evaluation) (*study.Trial, error) {
 func counts(t *study.Trial) bool { return t.State.Open() || t.State == study.Stale }
 
 // stop ends the evaluations of trials that are to stop, and the trials of those that nothing measures any more.
-func (r *runs) stop(m *managed, st *study.State) {
+func (r *runs) stop(m *studyState, st *study.State) {
 	for _, t := range st.Trials {
 		if t.State != study.Stopping || !strings.HasPrefix(t.Client, study.EvaluatorClient) {
 			continue
@@ -388,7 +388,7 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 }
 
 // complete ends a trial that has not ended before.
-func (r *runs) complete(m *managed, e study.Complete) {
+func (r *runs) complete(m *studyState, e study.Complete) {
 	_, t, err := r.s.do(context.WithoutCancel(r.ctx), m, e.Trial, e)
 	switch {
 	case errors.Is(err, study.ErrState), errors.Is(err, controller.ErrNotFound), errors.Is(err, controller.ErrDeleted):

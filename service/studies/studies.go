@@ -77,13 +77,13 @@ type Service struct {
 	o    Options
 	runs *runs
 
-	creating sync.Mutex // one CreateStudy or Delete at a time; taken before mu and managed.mu
+	creating sync.Mutex // one CreateStudy or Delete at a time; taken before mu and studyState.mu
 	mu       sync.RWMutex
-	studies  map[string]map[string]*managed // by scheduler and id
+	studies  map[string]map[string]*studyState // by scheduler and id
 }
 
-// managed is a study in memory.
-type managed struct {
+// studyState is a study in memory.
+type studyState struct {
 	scheduler, id string
 
 	mu      sync.Mutex    // guards what follows; not held while the store writes
@@ -107,7 +107,7 @@ func New(o Options) (*Service, error) {
 	if o.NewID == nil {
 		o.NewID = rand.Text
 	}
-	s := &Service{o: o, studies: map[string]map[string]*managed{}}
+	s := &Service{o: o, studies: map[string]map[string]*studyState{}}
 	saved, damage, err := o.Store.LoadStudies()
 	if err != nil {
 		return nil, fmt.Errorf("studies: %w", err)
@@ -146,9 +146,9 @@ func (s *Service) put(scheduler string, state study.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.studies[scheduler] == nil {
-		s.studies[scheduler] = map[string]*managed{}
+		s.studies[scheduler] = map[string]*studyState{}
 	}
-	s.studies[scheduler][state.ID] = &managed{scheduler: scheduler, id: state.ID, state: state, durable: state,
+	s.studies[scheduler][state.ID] = &studyState{scheduler: scheduler, id: state.ID, state: state, durable: state,
 		resets: state.Resets}
 }
 
@@ -231,7 +231,7 @@ func (s *Service) sweep(ctx context.Context) {
 	}
 }
 
-func (s *Service) all() (out []*managed) {
+func (s *Service) all() (out []*studyState) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, of := range s.studies {
@@ -241,7 +241,7 @@ func (s *Service) all() (out []*managed) {
 }
 
 // find returns a study of a scheduler that is not deleted.
-func (s *Service) find(scheduler, id string) (*managed, error) {
+func (s *Service) find(scheduler, id string) (*studyState, error) {
 	if err := s.check(scheduler); err != nil {
 		return nil, err
 	}
@@ -392,7 +392,7 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string, check func(*
 }
 
 // reset goes back to what is durable. mu is held.
-func (m *managed) reset() {
+func (m *studyState) reset() {
 	m.state, m.engine = m.durable, nil
 	m.resets++
 }
@@ -405,7 +405,7 @@ type checked struct {
 
 // step makes a change of a study, and returns the state after it and the trials that changed once they are
 // durable. log, if not nil, makes the record of the audit log.
-func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Event,
+func (s *Service) step(ctx context.Context, m *studyState, at time.Time, e study.Event,
 	log func(before, after *study.State) *audit.Record) (study.State, []*study.Trial, error) {
 	m.mu.Lock()
 	if m.deleted {
@@ -481,7 +481,7 @@ func (s *Service) step(ctx context.Context, m *managed, at time.Time, e study.Ev
 }
 
 // ask completes a request for trials by what the engine proposes. mu is held.
-func (m *managed) ask(e study.Suggest, at time.Time) (study.Event, error) {
+func (m *studyState) ask(e study.Suggest, at time.Time) (study.Event, error) {
 	expired, _, err := study.Step(m.state, study.Tick{}, at)
 	if err != nil || expired.Lacks(e.Client, e.Count) == 0 {
 		return e, err
@@ -572,7 +572,8 @@ func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e s
 }
 
 // do is Do of a study that was found.
-func (s *Service) do(ctx context.Context, m *managed, trial int64, e study.Event) (study.State, *study.Trial, error) {
+func (s *Service) do(ctx context.Context, m *studyState, trial int64, e study.Event) (study.State, *study.Trial,
+	error) {
 	after, changed, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
 		return s.recordTrials(ctx, m.scheduler, before, after)
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// managed is a registered scheduler in memory.
+// schedulerState is a registered scheduler in memory.
 //
 // Locks are taken in this order, left first, and never the other way:
 //
@@ -27,7 +27,7 @@ import (
 // committing and mu are never held together. Neither mu nor Service.mu is held
 // while the store reads or writes; the others may be: creating by a registration,
 // the turn by a round or a look.
-type managed struct {
+type schedulerState struct {
 	id       string
 	snapshot atomic.Pointer[snapshot] // replaced with committing held
 	watchers watch.Hub
@@ -43,30 +43,30 @@ type managed struct {
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
-	mu         sync.Mutex    // guards what follows
-	calls      []*ingestCall // that wait to be ingested
-	draining   bool          // a goroutine ingests calls
-	lateEvents int64         // Status.LateEvents
-	history    *history
-	pending    []workload.Event   // in history, but not yet in its ledger
-	written    string             // the cursor of the last of them
-	deciding   bool               // a round, a look or a question has the ledger and the engine
-	triggered  *running           // a round that a caller asked for, until it ended
-	asks       []*ask             // questions that wait, oldest first
-	asked      bool               // what was started last is a question
-	broken     bool               // a decision panicked; the ledger waits to be rebuilt
-	setting    bool               // the clock is being set: no round begins
-	delayed    bool               // rounds could not be stored: none begins
-	retries    int                // in a row
-	looked     time.Duration      // the last mark looked at for a burst (rounds.go)
-	watched    time.Duration      // the last mark of a look (judge.go)
-	looking    bool               // what was started last is a look
-	failed     string             // why the last look failed, empty if it did not
-	engine     *generation.Engine // nil until the first round
-	graded     time.Duration      // instant of status.Fidelity
-	reported   time.Time          // the latest report of metrics
-	learning   time.Duration      // the instant until which the causal model is learnt, or being learnt
-	status     Status             // of rounds
+	mu              sync.Mutex    // guards what follows
+	calls           []*ingestCall // that wait to be ingested
+	draining        bool          // a goroutine ingests calls
+	lateEvents      int64         // Status.LateEvents
+	history         *history
+	pending         []workload.Event   // in history, but not yet in its ledger
+	written         string             // the cursor of the last of them
+	deciding        bool               // a round, a look or a question has the ledger and the engine
+	triggered       *running           // a round that a caller asked for, until it ended
+	questions       []*question        // questions that wait, oldest first
+	lastWasQuestion bool               // what was started last is a question
+	broken          bool               // a decision panicked; the ledger waits to be rebuilt
+	setting         bool               // the clock is being set: no round begins
+	delayed         bool               // rounds could not be stored: none begins
+	retries         int                // in a row
+	burstMark       time.Duration      // the last mark looked at for a burst (rounds.go)
+	judgeMark       time.Duration      // the last mark of a look (judge.go)
+	lastWasLook     bool               // what was started last is a look
+	judgeErr        string             // why the last look failed, empty if it did not
+	engine          *generation.Engine // nil until the first round
+	fidelityAt      time.Duration      // instant of status.Fidelity
+	lastReportAt    time.Time          // the latest report of metrics
+	learning        time.Duration      // the instant until which the causal model is learnt, or being learnt
+	status          Status             // of rounds
 }
 
 // history is what a scheduler's events tell, all of it rebuilt from disk at a
@@ -113,16 +113,16 @@ func (h *history) forget(horizon time.Duration) {
 }
 
 // watermark is the event time up to which all events are taken to be there. mu is held.
-func (m *managed) watermark(v *snapshot) time.Duration {
+func (m *schedulerState) watermark(v *snapshot) time.Duration {
 	return m.history.clock.latest - max(0, v.Policy.AllowedLateness)
 }
 
-// newManaged returns a scheduler as it was saved. One whose registration is not accepted, or whose
+// newSchedulerState returns a scheduler as it was saved. One whose registration is not accepted, or whose
 // configuration in force or on offer is Lost, has a fault: it serves the last good one and does
 // nothing else.
-func newManaged(one Saved) *managed {
+func newSchedulerState(one Saved) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
-	m := &managed{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
+	m := &schedulerState{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), learns: make(chan struct{}, 1)}
 	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
 		configs: one.Configurations}
@@ -148,7 +148,7 @@ func newManaged(one Saved) *managed {
 }
 
 // isReady reports whether its history is read.
-func (m *managed) isReady() bool {
+func (m *schedulerState) isReady() bool {
 	select {
 	case <-m.ready:
 		return true
@@ -157,7 +157,7 @@ func (m *managed) isReady() bool {
 	}
 }
 
-func (m *managed) quarantined() error {
+func (m *schedulerState) quarantined() error {
 	return fmt.Errorf("scheduler %q is %w: %w; restore the store from a backup, start a version that accepts it, or delete it",
 		m.id, ErrQuarantined, m.fault)
 }
@@ -177,7 +177,7 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 
 // append notes stored events, the last of which is at a cursor. Those that come while a
 // round or a look has the ledger enter it when that is over.
-func (m *managed) append(events []workload.Event, cursor string, late int64) {
+func (m *schedulerState) append(events []workload.Event, cursor string, late int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lateEvents += late
@@ -191,7 +191,7 @@ func (m *managed) append(events []workload.Event, cursor string, late int64) {
 }
 
 // applyPending brings the ledger up to date, unless a round has it. mu is held.
-func (m *managed) applyPending() {
+func (m *schedulerState) applyPending() {
 	if m.deciding || m.broken {
 		return
 	}
@@ -203,17 +203,17 @@ func (m *managed) applyPending() {
 
 // eventTime is the event time as far as it is known: of a scheduler that sends no events that of its reports, and at
 // least that of the last incident, which a restart does not forget. It is zero before the first of these.
-func (m *managed) eventTime() time.Time {
+func (m *schedulerState) eventTime() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.eventTimeLocked()
 }
 
 // eventTimeLocked is eventTime with mu held.
-func (m *managed) eventTimeLocked() time.Time {
+func (m *schedulerState) eventTimeLocked() time.Time {
 	v := m.snapshot.Load()
 	if v.Zero.IsZero() {
-		state, at := v.rollout(), m.reported
+		state, at := v.rollout(), m.lastReportAt
 		if c := state.LastIncident(); c != nil && c.Incident.At.After(at) {
 			at = c.Incident.At
 		}
