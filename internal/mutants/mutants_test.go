@@ -90,6 +90,9 @@ var mutants = []mutant{
 		"case !ON && r.Previous != c.head.Hash:", "", "TestRecordsKeepTheirPlaces"},
 }
 
+// all are the bugs of every area.
+var all = slices.Concat(mutants, slurmMutants)
+
 // selected is the variable of a package that names the bug to run with.
 const selected = "mutantsSelected"
 
@@ -105,7 +108,7 @@ func (m mutant) testPackage() string {
 func build(t *testing.T, root, dir string) {
 	t.Helper()
 	texts, packages := map[string]string{}, map[string]bool{}
-	for _, m := range mutants {
+	for _, m := range all {
 		file := filepath.Join(root, filepath.FromSlash(m.file))
 		text, read := texts[file]
 		if !read {
@@ -154,7 +157,7 @@ func TestEveryBugIsFound(t *testing.T) {
 	}
 	root, dir := testshared.Root(t), t.TempDir()
 	build(t, root, dir)
-	for _, m := range mutants {
+	for _, m := range all {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, path.Base(m.testPackage())+".test"),

@@ -10,6 +10,7 @@ import (
 func TestHostList(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "",
+		"None assigned":            "",
 		"gpu1":                     "gpu1",
 		"gpu[001-003,7],login1":    "gpu001 gpu002 gpu003 gpu7 login1",
 		"a[9-11]":                  "a9 a10 a11",
@@ -24,6 +25,9 @@ func TestHostList(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"a[1-":                       "brackets",
+		"a[1,2":                      "brackets",
+		"a[1-9:2]":                   "not a number",
+		"a b":                        "blank",
 		"a1]":                        "brackets",
 		"a[[1]]":                     "brackets",
 		"a[]":                        "not a number",
@@ -41,13 +45,51 @@ func TestHostList(t *testing.T) {
 	}
 }
 
-func FuzzHostList(f *testing.F) {
-	f.Add("gpu[001-003,7],login1")
-	f.Add("r[1-2]n[01,03]x")
+// FuzzText takes any text to every reader.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"gpu[001-003,7],login1", "r[1-2]n[01,03]x", "gres/gpu=2,gres/gpu:1g.10gb=2,mem=62.5G",
+		"gpu:a100:4(S:0-1),shard:32", "gpu:2(IDX:0-1)", "15_[3-9:2%2]", "123+1.batch", "7-00:00:10", "UNLIMITED",
+		"CANCELLED by 1000", "IDLE+CLOUD+POWERED_DOWN", "a|b\n1|2\n", "NodeName=g1 Gres=gpu:8 State=IDLE\n"} {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		names, err := slurmtext.HostList(text)
-		if (err == nil) != (len(names) > 0 || text == "") {
+		if (err == nil) != (len(names) > 0 || text == "" || text == "None assigned") {
 			t.Errorf("%q: %d names, %v", text, len(names), err)
+		}
+		tres, err := slurmtext.ParseTRES(text)
+		if share, failed := tres.Share(8); err == nil && failed == nil && (share.NearestMilli() < 0 ||
+			share.NearestMilli() > 1_000_000_000 || tres.MilliCPUs < 0 || tres.Memory < 0) {
+			t.Errorf("%q: %+v", text, tres)
+		}
+		if n, err := slurmtext.ParseNodeGPUs(text); err == nil && (n.GPUs.NearestGPUs() < 0 || n.Shards < 0) {
+			t.Errorf("%q: %+v", text, n)
+		}
+		id := slurmtext.ParseJobID(text)
+		count, last := 0, -1
+		for n := range id.Tasks.All() {
+			if count++; n <= last {
+				t.Fatalf("%q: task %d follows %d", text, n, last)
+			}
+			last = n
+		}
+		if count != id.Tasks.Len() {
+			t.Errorf("%q: %d tasks, and Len is %d", text, count, id.Tasks.Len())
+		}
+		span, err := slurmtext.ParseSpan(text)
+		if elapsed, failed := slurmtext.ParseElapsed(text); err == nil && span < 0 || failed == nil && elapsed != span {
+			t.Errorf("%q: %v, %v", text, span, elapsed)
+		}
+		if limit, err := slurmtext.ParseLimit(text); err != nil && limit != 0 || limit < 0 {
+			t.Errorf("%q: %v, %v", text, limit, err)
+		}
+		if s := slurmtext.ParseJobState(text); !s.Ended && s.Outcome != slurmtext.Undetermined {
+			t.Errorf("%q: %+v", text, s)
+		}
+		slurmtext.ParseNodeState(text)
+		slurmtext.Records(text, "nodename")
+		if rows, err := slurmtext.Table(text); err != nil && rows != nil {
+			t.Errorf("%q: %v, %v", text, rows, err)
 		}
 	})
 }
