@@ -16,7 +16,7 @@ import (
 // TestMeterSeesEverySpell: under schedulers that preempt, share GPUs and resize, the spells
 // of a job hold its attained service, none is counted twice, and measuring changes nothing.
 func TestMeterSeesEverySpell(t *testing.T) {
-	w, _, err := trace.Open("sample", trace.Options{})
+	w, _, err := trace.Open(t.Context(), "sample", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

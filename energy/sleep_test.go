@@ -18,7 +18,7 @@ import (
 // are the cluster that is always on, the meter of a search agrees with the account, and a delay
 // that never comes changes nothing.
 func TestSleepAddsUp(t *testing.T) {
-	w, _, err := trace.Open("sample", trace.Options{})
+	w, _, err := trace.Open(t.Context(), "sample", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

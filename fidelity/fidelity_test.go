@@ -43,7 +43,7 @@ var cluster = workload.Uniform(8, 8)
 // jobs is a workload that keeps cluster busy, of three tenants.
 func jobs(t testing.TB) *workload.Workload {
 	t.Helper()
-	w, err := synth.Generate(synth.Options{Days: days, Load: .8, Cluster: workload.Uniform(4, 8),
+	w, err := synth.Generate(t.Context(), synth.Options{Days: days, Load: .8, Cluster: workload.Uniform(4, 8),
 		MaxDuration: 12 * time.Hour, Seed: 3})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // sample returns the built-in trace.
 func sample(t testing.TB) *workload.Workload {
 	t.Helper()
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // ones on fewer.
 func BenchmarkRound(b *testing.B) {
 	path := testshared.Path(b, "traces/philly/jobs.csv.gz")
-	w, _, err := trace.Open(path, trace.Options{})
+	w, _, err := trace.Open(b.Context(), path, trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

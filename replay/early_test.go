@@ -18,7 +18,7 @@ import (
 // nearly as good as without, at less than .8 of the simulations.
 func TestEarlyFindsTheSame(t *testing.T) {
 	testshared.Long(t)
-	w, _, err := trace.Open(testshared.Path(t, "traces/philly/jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces/philly/jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

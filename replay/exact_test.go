@@ -131,7 +131,7 @@ func hours(from time.Duration, at ...int) (out []time.Duration) {
 // philly is three days of the Philly trace, on nodes of 8 GPUs.
 func philly(t *testing.T, first time.Time, nodes int) Options {
 	t.Helper()
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func TestEveryMethodRunsWithNodeEvents(t *testing.T) {
 // TestNodesOfPhilly: as many nodes are up as were active at the time.
 func TestNodesOfPhilly(t *testing.T) {
 	testshared.Full(t)
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

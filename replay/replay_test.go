@@ -23,7 +23,7 @@ import (
 // sample is a day of the built-in trace on its cluster, with a day of history.
 func sample(t *testing.T, methods ...string) Options {
 	t.Helper()
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

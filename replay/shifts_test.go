@@ -17,7 +17,7 @@ func TestTuningPaysOnShifts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a day of rounds")
 	}
-	w, _, err := trace.Open(trace.ShiftsName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.ShiftsName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

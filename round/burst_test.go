@@ -117,7 +117,7 @@ func TestUrgentDecision(t *testing.T) {
 // burst.
 func TestBurstsAreRare(t *testing.T) {
 	testshared.Long(t)
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,8 +51,9 @@ func TestFloorsBoundValues(t *testing.T) {
 func floorScenarios(t *testing.T, s *schedulers.Scheduler, r *rand.Rand, seed uint64, at time.Duration) []Scenario {
 	t.Helper()
 	c := workload.Uniform(3, 8)
-	w, err := synth.Generate(synth.Options{Days: 1, Load: 1 + 1.5*r.Float64(), Cluster: c, MaxDuration: 6 * time.Hour,
-		Seed: seed})
+	w, err := synth.Generate(t.Context(), synth.Options{Days: 1, Load: 1 + 1.5*r.Float64(), Cluster: c,
+		MaxDuration: 6 * time.Hour,
+		Seed:        seed})
 	if err != nil {
 		t.Fatal(err)
 	}

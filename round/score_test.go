@@ -33,7 +33,8 @@ type observed struct {
 func observe(t testing.TB, at time.Duration, o simulator.Options) *observed {
 	t.Helper()
 	c := workload.Uniform(3, 8)
-	w, err := synth.Generate(synth.Options{Days: 1, Load: 2, Cluster: c, MaxDuration: 6 * time.Hour, Seed: 5})
+	w, err := synth.Generate(t.Context(), synth.Options{Days: 1, Load: 2, Cluster: c, MaxDuration: 6 * time.Hour,
+		Seed: 5})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,8 @@ func bench(b *testing.B, do func()) float64 {
 // BenchmarkPhilly is two weeks of the Philly trace, on the paper's cluster and on
 // one that is contended.
 func BenchmarkPhilly(b *testing.B) {
-	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(b.Context(), testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"),
+		trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func BenchmarkPhilly(b *testing.B) {
 func overloaded(b *testing.B, jobs int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
 	days := max(1, jobs/1000)
-	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Uniform(20, 8)})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Uniform(20,
+		8)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -203,7 +205,7 @@ func busy(b *testing.B) scene {
 func wide(b *testing.B) scene {
 	b.Helper()
 	c := workload.Uniform(10_000, 8)
-	w, err := synth.Generate(synth.Options{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: 2, Jobs: 120_000, Seed: 1, Cluster: c})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -213,7 +215,8 @@ func wide(b *testing.B) scene {
 // philly is the Philly trace at the instant with the given number of active jobs.
 func philly(b *testing.B, nodes, active int) scene {
 	b.Helper()
-	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(b.Context(), testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"),
+		trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

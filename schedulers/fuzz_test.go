@@ -27,7 +27,7 @@ func FuzzSimulate(f *testing.F) {
 	f.Add("job_id,submit_time,duration_s,gpus,tenant,deadline\na,2017-10-09T00:00:00Z,10,1,x,2017-10-09T00:00:05Z\n",
 		"grace=0", byte(8), byte(4))
 	f.Fuzz(func(t *testing.T, jobs, config string, which, options byte) {
-		w, _, err := trace.Read(strings.NewReader(jobs), "fuzz", trace.Options{MaxRows: 100})
+		w, _, err := trace.Read(t.Context(), strings.NewReader(jobs), "fuzz", trace.Options{MaxRows: 100})
 		if err != nil {
 			if err.Error() == "" {
 				t.Fatal("an error that says nothing")

@@ -140,7 +140,8 @@ func logRatio(i int) float64 {
 // days, and the cluster on which they are a load of 1.
 func filling(b *testing.B, jobs, users, days int) (*workload.Workload, workload.Cluster) {
 	b.Helper()
-	w, err := synth.Generate(synth.Options{Days: days, Jobs: jobs, Seed: 1, Cluster: workload.Uniform(users/500, 8)})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: days, Jobs: jobs, Seed: 1,
+		Cluster: workload.Uniform(users/500, 8)})
 	if err != nil {
 		b.Fatal(err)
 	}

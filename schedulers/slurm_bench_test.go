@@ -39,7 +39,8 @@ func limited(tb testing.TB, w *workload.Workload) *workload.Workload {
 
 // BenchmarkSlurmRound is a tuning round: 40 configurations, 4 hours of 4 futures from a state with 1,000 jobs.
 func BenchmarkSlurmRound(b *testing.B) {
-	w, _, err := trace.Open(testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(b.Context(), testshared.Path(b, "golden", "simulator", "workloads", "philly2w.csv.gz"),
+		trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func BenchmarkSlurmRound(b *testing.B) {
 // BenchmarkSlurmWeek is a week of 100,000 jobs at a load of 0.8, with thousands of jobs waiting at its peaks.
 func BenchmarkSlurmWeek(b *testing.B) {
 	c := workload.Uniform(128, 8)
-	w, err := synth.Generate(synth.Options{Days: 7, Jobs: 100_000, Seed: 1, Cluster: c})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: 7, Jobs: 100_000, Seed: 1, Cluster: c})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,8 +26,6 @@ var (
 
 // Options says how to read telemetry. The zero value is good for any file.
 type Options struct {
-	// Context ends the reading early; the error wraps its cause. Default: never.
-	Context context.Context
 	// Format is the name of the format, as in Formats. Default: as the content says.
 	Format string
 	// At is when a scrape whose lines have no times was made, since the Unix epoch.
@@ -78,18 +76,15 @@ const (
 // the file's, for the statistics and for formats whose file names mean something. The
 // memory needed depends on the number of GPUs alone. The statistics hold what was read
 // until an error.
-func Read(r io.Reader, name string, opts Options, each func(*GPUSample) error) (*Stats, error) {
-	return ReadAll(r, name, opts, Visit{GPU: each})
+func Read(ctx context.Context, r io.Reader, name string, opts Options, each func(*GPUSample) error) (*Stats, error) {
+	return ReadAll(ctx, r, name, opts, Visit{GPU: each})
 }
 
 // ReadAll is Read for records of any kind.
-func ReadAll(r io.Reader, name string, opts Options, visit Visit) (*Stats, error) {
-	if opts.Context == nil {
-		opts.Context = context.Background()
-	}
+func ReadAll(ctx context.Context, r io.Reader, name string, opts Options, visit Visit) (*Stats, error) {
 	opts.KeepRejected = cmp.Or(opts.KeepRejected, keepRejected)
 	in := &input{opts: opts, visit: visit, texts: map[string]string{}, stats: &Stats{File: name}}
-	err := in.run(r)
+	err := in.run(ctx, r)
 	if in.source != nil {
 		in.stats.Bytes = in.source.Out()
 		in.source.Close()
@@ -114,9 +109,9 @@ type input struct {
 	clocks time.Duration
 }
 
-func (in *input) run(r io.Reader) error {
+func (in *input) run(ctx context.Context, r io.Reader) error {
 	var err error
-	if in.source, err = lines.New(r, lines.Options{Context: in.opts.Context, MaxLine: maxLine}); err != nil {
+	if in.source, err = lines.New(ctx, r, lines.Options{MaxLine: maxLine}); err != nil {
 		return err
 	}
 	in.stats.Compression = in.source.Compression

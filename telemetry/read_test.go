@@ -30,7 +30,8 @@ func describe(t *testing.T, data []byte, name string, opts Options) string {
 	t.Helper()
 	var gpus, queues, iterations, out bytes.Buffer
 	g, q, i := NewWriter(&gpus), NewQueueWriter(&queues), NewIterationWriter(&iterations)
-	stats, err := ReadAll(bytes.NewReader(data), name, opts, Visit{GPU: g.Write, Queue: q.Write, Iteration: i.Write})
+	stats, err := ReadAll(t.Context(), bytes.NewReader(data), name, opts, Visit{GPU: g.Write, Queue: q.Write,
+		Iteration: i.Write})
 	if stats == nil {
 		t.Fatal("no statistics")
 	}
@@ -105,7 +106,7 @@ func TestReadErrors(t *testing.T) {
 		{"\x1f\x8b\x08\x00", "f", "", "cut short"},
 		{"job,worker,step,seconds\n", "f", "", "it holds iterations"},
 	} {
-		stats, err := Read(strings.NewReader(x.text), x.name, Options{Format: x.format},
+		stats, err := Read(t.Context(), strings.NewReader(x.text), x.name, Options{Format: x.format},
 			func(*GPUSample) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), x.want) || stats == nil {
 			t.Errorf("%q: %v, want %q", x.text, err, x.want)
@@ -113,13 +114,14 @@ func TestReadErrors(t *testing.T) {
 	}
 	stop := errors.New("enough")
 	text := "time,node,gpu\n1,a,0\n2,a,0\n"
-	if _, err := Read(strings.NewReader(text), "f", Options{}, func(*GPUSample) error { return stop }); !errors.Is(err,
+	if _, err := Read(t.Context(), strings.NewReader(text), "f", Options{},
+		func(*GPUSample) error { return stop }); !errors.Is(err,
 		stop) {
 		t.Errorf("an error of the function: %v", err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if _, err := Read(strings.NewReader(text), "f", Options{Context: ended}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := Read(ended, strings.NewReader(text), "f", Options{}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended: %v", err)
 	}
 }
@@ -147,12 +149,13 @@ func TestNvidiaSMI(t *testing.T) {
 		{"clocks_throttle_reasons.active, clocks_event_reasons.active", "0x1, 0x4", nil, at + time.Hour, 0, 4},
 	} {
 		text := "timestamp, index, " + c.columns + "\n2026/01/05 12:00:00.000, 0, " + c.values + "\n"
-		_, err := Read(strings.NewReader(text), "f", Options{Node: "n", Zone: c.zone}, func(s *GPUSample) error {
-			if s.Time != c.at || s.Power != c.power || s.Throttle != c.throttle {
-				t.Errorf("%s: at %v, %v W, throttle %#x", c.columns, s.Time, s.Power, s.Throttle)
-			}
-			return nil
-		})
+		_, err := Read(t.Context(), strings.NewReader(text), "f", Options{Node: "n", Zone: c.zone},
+			func(s *GPUSample) error {
+				if s.Time != c.at || s.Power != c.power || s.Throttle != c.throttle {
+					t.Errorf("%s: at %v, %v W, throttle %#x", c.columns, s.Time, s.Power, s.Throttle)
+				}
+				return nil
+			})
 		if err != nil {
 			t.Errorf("%s: %v", c.columns, err)
 		}
@@ -163,7 +166,8 @@ func TestNvidiaSMI(t *testing.T) {
 func TestManyRejected(t *testing.T) {
 	text := "time,node,gpu\n" + strings.Repeat("x,a,0\n", 50) + strings.Repeat("y", maxLine+10) + "\n1,a,0\n"
 	n := 0
-	stats, err := Read(strings.NewReader(text), "f.csv", Options{}, func(*GPUSample) error { n++; return nil })
+	stats, err := Read(t.Context(), strings.NewReader(text), "f.csv", Options{},
+		func(*GPUSample) error { n++; return nil })
 	if err != nil || stats.Rejected != 51 || len(stats.First) != keepRejected || stats.Rows != 52 || n != 1 ||
 		stats.Reasons[1].Reason != "is longer than the limit" ||
 		stats.First[0].String() != `f.csv:2: time: "x": `+noClock {
@@ -239,7 +243,7 @@ func TestRoundTrip(t *testing.T) {
 	v := Visit{Queue: func(x *QueueSample) error { gotQ = append(gotQ, *x); return nil },
 		Iteration: func(x *Iteration) error { gotI = append(gotI, *x); return nil }}
 	for _, x := range []*bytes.Buffer{&a, &b} {
-		if _, err := ReadAll(x, "f", Options{}, v); err != nil {
+		if _, err := ReadAll(t.Context(), x, "f", Options{}, v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,7 +264,11 @@ func roundTrip(t rapid.TB, want []GPUSample) {
 		t.Fatal(err)
 	}
 	var got []GPUSample
-	stats, err := Read(&text, "f", Options{}, func(s *GPUSample) error { got = append(got, *s); return nil })
+	stats, err := Read(context.Background(), &text, "f", Options{}, func(s *GPUSample) error {
+		got = append(got,
+			*s)
+		return nil
+	})
 	if err != nil || stats.Rejected > 0 {
 		t.Fatal(err, stats.First)
 	}
@@ -347,7 +355,7 @@ func TestReadShared(t *testing.T) {
 		}
 		defer f.Close()
 		s := NewSummary()
-		stats, err := ReadAll(f, file, Options{}, s.Visit())
+		stats, err := ReadAll(t.Context(), f, file, Options{}, s.Visit())
 		if err != nil || stats.Rejected > 0 {
 			t.Fatal(file, err, stats.First)
 		}
@@ -385,7 +393,7 @@ func fuzz(f *testing.F, format string) {
 		var gpus []GPUSample
 		n := 0
 		opts := Options{Format: format, At: at, Node: "n7"}
-		stats, err := ReadAll(bytes.NewReader(data), "SM_ACTIVE.csv", opts, Visit{
+		stats, err := ReadAll(t.Context(), bytes.NewReader(data), "SM_ACTIVE.csv", opts, Visit{
 			GPU: func(s *GPUSample) error {
 				if n++; !strings.ContainsAny(s.Job+s.Node+s.UUID, "\r\n") {
 					gpus = append(gpus, *s)
@@ -434,7 +442,8 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		_, err := Read(bytes.NewReader(text.Bytes()), "f", Options{}, func(*GPUSample) error { n++; return nil })
+		_, err := Read(b.Context(), bytes.NewReader(text.Bytes()), "f", Options{},
+			func(*GPUSample) error { n++; return nil })
 		if err != nil || n != rows {
 			b.Fatal(n, err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func BenchmarkWindow(b *testing.B) {
-	w, err := synth.Generate(synth.Options{Days: 30, Seed: 1})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: 30, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // Windows that touch hold every job once, in order.
 func TestWindowsPartition(t *testing.T) {
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestTraceAndPollerAgree(t *testing.T) {
 		for _, r := range rows {
 			live[r.Key] = r
 		}
-		w, _, err := trace.Read(strings.NewReader(b.String()), "sacct.psv", trace.Options{Shards: shards, Format: "sacct"})
+		w, _, err := trace.Read(t.Context(), strings.NewReader(b.String()), "sacct.psv", trace.Options{Shards: shards, Format: "sacct"})
 		var jobs []workload.Job
 		if err == nil {
 			jobs = w.Jobs()

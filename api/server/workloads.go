@@ -165,7 +165,7 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 	out := &pb.UploadWorkloadResponse{}
 	err = s.workloads.Make(func() error {
 		body.rest = first.GetData()
-		w, report, err := trace.Read(body, r.ID, trace.Options{Context: ctx, Format: first.GetFormat(),
+		w, report, err := trace.Read(ctx, body, r.ID, trace.Options{Format: first.GetFormat(),
 			Strict: first.GetStrict(), MaxRows: maxRows, MaxJobs: workloads.MaxJobs,
 			MaxBytes: maxUpload})
 		switch {

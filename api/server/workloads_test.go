@@ -138,7 +138,7 @@ func TestWorkloads(t *testing.T) {
 	if err != nil || int64(len(text)) != w.GetSizeBytes() {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}
-	read, report, err := trace.Read(bytes.NewReader(text), "downloaded", trace.Options{})
+	read, report, err := trace.Read(t.Context(), bytes.NewReader(text), "downloaded", trace.Options{})
 	if err != nil || read.Len() != 3 || report.Rejected > 0 {
 		t.Errorf("%+v %v", report, err)
 	}

@@ -27,7 +27,7 @@ func sample(t *testing.T) replay.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

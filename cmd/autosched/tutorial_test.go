@@ -27,7 +27,8 @@ import (
 func tutorialHistory(t testing.TB) []byte {
 	t.Helper()
 	c := workload.Uniform(8, 8)
-	w, err := synth.Generate(synth.Options{Profile: "helios", Zero: time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
+	w, err := synth.Generate(t.Context(), synth.Options{Profile: "helios", Zero: time.Date(2026, 3, 2, 0, 0, 0, 0,
+		time.UTC),
 		Days: 14, Load: .7, Cluster: c, MaxDuration: 24 * time.Hour, Seed: 3})
 	if err != nil {
 		t.Fatal(err)

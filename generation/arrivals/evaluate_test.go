@@ -26,7 +26,7 @@ func date(t testing.TB, zero time.Time, text string) time.Duration {
 // were computed; before it there are a few jobs a day.
 func philly(t testing.TB) *arrivals.History {
 	t.Helper()
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // Two futures of the sample trace from the morning of its third day on.
 func Example() {
-	trace, _, err := trace.Open(trace.SampleName, trace.Options{})
+	trace, _, err := trace.Open(context.Background(), trace.SampleName, trace.Options{})
 	if err != nil {
 		panic(err)
 	}

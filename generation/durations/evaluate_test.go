@@ -12,7 +12,7 @@ import (
 // philly is the real trace between two dates, "" for all of it.
 func philly(t testing.TB, from, to string) ([]Record, time.Time) {
 	t.Helper()
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

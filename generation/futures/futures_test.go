@@ -11,7 +11,7 @@ import (
 
 func TestDrawFutures(t *testing.T) {
 	testshared.Full(t)
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

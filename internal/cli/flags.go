@@ -367,11 +367,11 @@ func (f *ReplayFlags) Simulate() (simulator.Options, error) {
 func OpenTrace(ctx context.Context, notes io.Writer, path string, how ReadFlags) (
 	*workload.Workload, *trace.Report, error) {
 	line := NewProgressLine(notes)
-	opts := trace.Options{Context: ctx, KeepRejected: 1, Progress: line.Reading(path)}
+	opts := trace.Options{KeepRejected: 1, Progress: line.Reading(path)}
 	if err := how.Apply(&opts); err != nil {
 		return nil, nil, err
 	}
-	w, report, err := trace.Open(path, opts)
+	w, report, err := trace.Open(ctx, path, opts)
 	line.Clear()
 	if err != nil {
 		return nil, nil, err

@@ -19,8 +19,7 @@ var ErrLimit = errors.New("limit exceeded")
 
 // Options bound what is read.
 type Options struct {
-	Context context.Context // ends the reading early
-	MaxLine int             // bytes of a line; a longer one is skipped
+	MaxLine int // bytes of a line; a longer one is skipped
 	// MaxBytes after decompression, with Before of files read already; 0 is no limit.
 	MaxBytes, Before int64
 	// MaxRatio of bytes after decompression to bytes before, checked above 16 MiB; 0 is
@@ -33,6 +32,7 @@ type Options struct {
 type Reader struct {
 	Text        *bufio.Reader
 	Compression string // "gzip", "zstd", or "" for none
+	ctx         context.Context
 	opts        Options
 	raw         *counter
 	unzip       io.Reader
@@ -65,9 +65,10 @@ const ratioFrom = 16 << 20
 // maxWindow is how much memory a zstd file may ask for: what zstd --long takes.
 const maxWindow = 128 << 20
 
-// New finds the compression by the first bytes. Close frees what it needs.
-func New(r io.Reader, opts Options) (*Reader, error) {
-	s := &Reader{opts: opts, raw: &counter{r: r}, close: func() {}}
+// New finds the compression by the first bytes. Reads fail after ctx has ended. Close frees the
+// decompressor.
+func New(ctx context.Context, r io.Reader, opts Options) (*Reader, error) {
+	s := &Reader{ctx: ctx, opts: opts, raw: &counter{r: r}, close: func() {}}
 	br := bufio.NewReaderSize(s.raw, 64<<10)
 	head, err := br.Peek(4)
 	if err != nil && err != io.EOF {
@@ -112,7 +113,7 @@ type meter Reader
 
 func (m *meter) Read(p []byte) (int, error) {
 	opts := &m.opts
-	if err := opts.Context.Err(); err != nil {
+	if err := m.ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := m.unzip.Read(p)

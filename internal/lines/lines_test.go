@@ -40,7 +40,7 @@ func packed(t *testing.T, how, text string) []byte {
 func TestReader(t *testing.T) {
 	text := "\xef\xbb\xbf# c\r\na,b\r\n" + strings.Repeat("x", 40) + "\nlast"
 	for _, how := range []string{"", "gzip", "zstd"} {
-		r, err := New(bytes.NewReader(packed(t, how, text)), Options{Context: context.Background(), MaxLine: 20})
+		r, err := New(t.Context(), bytes.NewReader(packed(t, how, text)), Options{MaxLine: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,12 +71,10 @@ func TestReader(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	ctx := t.Context()
 	read := func(data []byte, o Options) error {
-		if o.Context == nil {
-			o.Context = context.Background()
-		}
 		o.MaxLine = 1 << 10
-		r, err := New(bytes.NewReader(data), o)
+		r, err := New(ctx, bytes.NewReader(data), o)
 		for err == nil {
 			_, _, err = r.Line()
 		}
@@ -96,9 +94,10 @@ func TestLimits(t *testing.T) {
 		!strings.Contains(err.Error(), "cut short") {
 		t.Errorf("half a file: %v", err)
 	}
-	ended, end := context.WithCancel(context.Background())
+	ended, end := context.WithCancel(ctx)
 	end()
-	if err := read(zeros, Options{Context: ended}); !errors.Is(err, context.Canceled) {
+	ctx = ended
+	if err := read(zeros, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended: %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func TestStudyAggregate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures configurations on groups of several widths")
 	}
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestAggregateKeepsRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("evaluates four days of a real trace")
 	}
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func TestRunsReuseMemory(t *testing.T) {
 	c := workload.Uniform(2, 8) // too small, so that jobs wait
 	var jobs []workload.Job
-	sample, _, err := trace.Open(trace.SampleName, trace.Options{})
+	sample, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // BenchmarkPhilly replays two weeks of the Philly trace, lightly and heavily
 // loaded.
 func BenchmarkPhilly(b *testing.B) {
-	w, _, err := trace.Open(testshared.Path(b, "traces", "philly", "jobs.csv.gz"), trace.Options{})
+	w, _, err := trace.Open(b.Context(), testshared.Path(b, "traces", "philly", "jobs.csv.gz"), trace.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -380,7 +380,7 @@ func (k *Keeper) Jobs(ctx context.Context, scheduler, id string) (Record, *workl
 	if err != nil {
 		return r, nil, err
 	}
-	w, _, err := trace.Read(bytes.NewReader(text), id, trace.Options{Context: ctx, Format: "autosched", Strict: true,
+	w, _, err := trace.Read(ctx, bytes.NewReader(text), id, trace.Options{Format: "autosched", Strict: true,
 		MaxRatio: maxRatio})
 	return r, w, err
 }

@@ -134,7 +134,8 @@ func TestCSV(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	stats, err := telemetry.Read(f, path, telemetry.Options{}, func(*telemetry.GPUSample) error { return nil })
+	stats, err := telemetry.Read(t.Context(), f, path, telemetry.Options{},
+		func(*telemetry.GPUSample) error { return nil })
 	if err != nil || stats.Samples != 4 || stats.Rejected > 0 {
 		t.Errorf("%+v, %v", stats, err)
 	}

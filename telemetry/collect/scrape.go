@@ -109,8 +109,8 @@ func (s *Scraper) scrape(ctx context.Context, e *exporter, at time.Duration) err
 	if first {
 		e.xids = map[telemetry.GPU]int{}
 	}
-	opts := telemetry.Options{Context: ctx, Format: "prometheus", At: at, Node: s.opts.Node, Xids: e.xids}
-	stats, err := telemetry.Read(io.LimitReader(answer.Body, maxScrape), e.name, opts,
+	opts := telemetry.Options{Format: "prometheus", At: at, Node: s.opts.Node, Xids: e.xids}
+	stats, err := telemetry.Read(ctx, io.LimitReader(answer.Body, maxScrape), e.name, opts,
 		func(x *telemetry.GPUSample) error {
 			if first && x.Xid != 0 {
 				x.Forget(telemetry.Xid)

@@ -18,7 +18,8 @@ import (
 // The real Philly trace. The expected values were computed elsewhere, by other
 // code: traces/profiles/philly.json and section 1 of the study of the traces.
 func TestDescribePhilly(t *testing.T) {
-	w, _, err := trace.Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), trace.Options{Strict: true})
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"),
+		trace.Options{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestDescribePhilly(t *testing.T) {
 
 // A trace that has users, states and delays.
 func TestDescribeSacct(t *testing.T) {
-	w, r, err := trace.Open("../trace/testdata/sacct.psv", trace.Options{})
+	w, r, err := trace.Open(t.Context(), "../trace/testdata/sacct.psv", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 func benchWorkload(b *testing.B, days int) *workload.Workload {
 	b.Helper()
-	w, err := Generate(Options{Days: days, Seed: 1})
+	w, err := Generate(b.Context(), Options{Days: days, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

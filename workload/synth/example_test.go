@@ -1,6 +1,7 @@
 package synth_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"time"
@@ -11,7 +12,7 @@ import (
 
 // A seed decides the whole trace.
 func ExampleGenerate() {
-	w, err := synth.Generate(synth.Options{Days: 1, Jobs: 2, Seed: 4, MaxDuration: time.Hour})
+	w, err := synth.Generate(context.Background(), synth.Options{Days: 1, Jobs: 2, Seed: 4, MaxDuration: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return

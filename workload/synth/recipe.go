@@ -139,8 +139,8 @@ func (p *Part) generate(ctx context.Context, r *Recipe, i int, zero time.Time, c
 	if p.Burst != nil {
 		return p.Burst.generate(r, i), nil
 	}
-	w, err := Generate(Options{Profile: p.Profile, Zero: zero, Days: r.Days, Load: p.Load, Cluster: c,
-		MaxDuration: time.Duration(p.MaxDurationH * hour), Seed: r.Seed + uint64(i), Context: ctx})
+	w, err := Generate(ctx, Options{Profile: p.Profile, Zero: zero, Days: r.Days, Load: p.Load, Cluster: c,
+		MaxDuration: time.Duration(p.MaxDurationH * hour), Seed: r.Seed + uint64(i)})
 	if err != nil {
 		return nil, err
 	}

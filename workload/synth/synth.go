@@ -39,8 +39,6 @@ type Options struct {
 	MaxDuration time.Duration
 	// Seed decides everything else: the same options give the same workload.
 	Seed uint64
-	// Context ends the drawing early. Default: never.
-	Context context.Context
 	// Progress gets the number of jobs drawn, now and then. It may be nil.
 	Progress func(jobs int)
 }
@@ -77,7 +75,7 @@ func Title(name string) string {
 // the profile's daily and weekly shape; the jobs of a key share user, tenant,
 // GPUs and, but for noise, their duration. An error names the option that makes
 // no sense.
-func Generate(o Options) (*workload.Workload, error) {
+func Generate(ctx context.Context, o Options) (*workload.Workload, error) {
 	p, err := o.check()
 	if err != nil {
 		return nil, fmt.Errorf("synthesize: %w", err)
@@ -91,7 +89,7 @@ func Generate(o Options) (*workload.Workload, error) {
 		draw()
 		if len(g.jobs)-reported >= step {
 			reported = len(g.jobs)
-			if err := context.Cause(o.Context); err != nil {
+			if err := context.Cause(ctx); err != nil {
 				return nil, fmt.Errorf("synthesize: %w", err)
 			}
 			if o.Progress != nil {
@@ -125,9 +123,6 @@ func (o *Options) check() (*profile, error) {
 	}
 	if o.Zero.IsZero() {
 		o.Zero = defaultZero
-	}
-	if o.Context == nil {
-		o.Context = context.Background()
 	}
 	p := loadProfile(o.Profile)
 	switch {

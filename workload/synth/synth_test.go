@@ -17,7 +17,7 @@ import (
 // 2,500 sweeps, which hold most jobs, and the fit of the size classes.
 func TestGeneratePhilly(t *testing.T) {
 	const days = 400
-	w, err := Generate(Options{Days: days, Seed: 7})
+	w, err := Generate(t.Context(), Options{Days: days, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,16 +96,16 @@ func TestGenerateIsDeterministic(t *testing.T) {
 func deterministic(t *testing.T, profile string) {
 	t.Helper()
 	o := Options{Profile: profile, Days: 2, Seed: 3}
-	a, err := Generate(o)
+	a, err := Generate(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Generate(o)
+	b, err := Generate(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Seed = 4
-	c, err := Generate(o)
+	c, err := Generate(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestGenerateKeepsItsBounds(t *testing.T) {
 		} else {
 			o.Jobs = rapid.IntRange(1, 2000).Draw(t, "jobs")
 		}
-		w, err := Generate(o)
+		w, err := Generate(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{Options{Days: 1, Load: -1, Cluster: workload.Uniform(1, 1)}, "load"},
 		{Options{Days: 1, MaxDuration: time.Second}, "duration"},
 	} {
-		if _, err := Generate(c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := Generate(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}

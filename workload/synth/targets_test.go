@@ -96,7 +96,7 @@ type generated struct {
 func generate(t *testing.T, profile string, jobs int) *generated {
 	t.Helper()
 	p := loadProfile(profile)
-	w, err := Generate(Options{Profile: profile, Days: int(float64(jobs)/p.JobsPerDay/7) * 7, Seed: 7})
+	w, err := Generate(t.Context(), Options{Profile: profile, Days: int(float64(jobs)/p.JobsPerDay/7) * 7, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestShortTracesResemble(t *testing.T) {
 		p := loadProfile(name)
 		for seed := range uint64(3) {
 			began := time.Now()
-			w, err := Generate(Options{Profile: name, Days: 7, Seed: seed})
+			w, err := Generate(t.Context(), Options{Profile: name, Days: 7, Seed: seed})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,16 +44,17 @@ func TestGuess(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	_, _, err := Read(strings.NewReader("created,admitted\n"), "t", Options{})
+	_, _, err := Read(t.Context(), strings.NewReader("created,admitted\n"), "t", Options{})
 	if err == nil || !strings.Contains(err.Error(), "columns created, admitted look like submit, start: try --columns "+
 		"submit=created,start=admitted, and name the column of gpus, duration (or start and end) too") {
 		t.Error(err)
 	}
-	_, _, err = Read(strings.NewReader("a,b\n"), "t", Options{Columns: Columns{{Field: "submit", Name: "a"}}})
+	_, _, err = Read(t.Context(), strings.NewReader("a,b\n"), "t", Options{Columns: Columns{{Field: "submit",
+		Name: "a"}}})
 	if err == nil || !strings.Contains(err.Error(), "names no column of gpus, duration (or start and end)") {
 		t.Error(err)
 	}
-	_, _, err = Read(strings.NewReader("JobID|State|Submit|Start|End|AllocTRES\n"), "t",
+	_, _, err = Read(t.Context(), strings.NewReader("JobID|State|Submit|Start|End|AllocTRES\n"), "t",
 		Options{Columns: Columns{{Field: "tenant", Name: "QOS"}}})
 	if err == nil || !strings.Contains(err.Error(), "the header lacks QOS") {
 		t.Error(err)

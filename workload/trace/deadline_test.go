@@ -17,7 +17,7 @@ func TestReadDeadlines(t *testing.T) {
 		"c,2020-01-01T01:00:00Z,9,1,2020-01-01T00:00:00Z\n"
 	for name, zero := range map[string]string{"found": "",
 		"named": "# autosched trace v1 zero=2020-01-01T00:00:00Z\n"} {
-		w, _, err := Read(strings.NewReader(zero+rows), "t.csv", Options{Strict: true})
+		w, _, err := Read(t.Context(), strings.NewReader(zero+rows), "t.csv", Options{Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestReadDeadlines(t *testing.T) {
 			}
 		}
 	}
-	_, r, err := Read(strings.NewReader(rows+"d,2020-01-01T01:00:00Z,9,1,soon\n"), "t.csv", Options{})
+	_, r, err := Read(t.Context(), strings.NewReader(rows+"d,2020-01-01T01:00:00Z,9,1,soon\n"), "t.csv", Options{})
 	if err != nil || r.Rejected != 1 || r.First[0].Field != "deadline" {
 		t.Errorf("a deadline that is no time: %+v, %v", r, err)
 	}

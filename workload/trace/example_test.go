@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,7 @@ func ExampleRead() {
 a,0,60,1,research
 b,30,0,4,research
 `
-	w, report, err := trace.Read(strings.NewReader(rows), "trace.csv", trace.Options{})
+	w, report, err := trace.Read(context.Background(), strings.NewReader(rows), "trace.csv", trace.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -71,7 +71,7 @@ func TestFormatsPublishedRows(t *testing.T) {
 				Memory:    1 << 30}.Shared()}},
 	} {
 		t.Run(c.format+" "+filepath.Base(c.path), func(t *testing.T) {
-			w, r, err := Open(c.path, Options{Strict: true})
+			w, r, err := Open(t.Context(), c.path, Options{Strict: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestFormatsPublishedRows(t *testing.T) {
 }
 
 func TestFormatsSharedTraces(t *testing.T) {
-	w, r, err := Open(testshared.Path(t, "traces", "pai2023"), Options{Strict: true})
+	w, r, err := Open(t.Context(), testshared.Path(t, "traces", "pai2023"), Options{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestFormatsRows(t *testing.T) {
 			reason: "is not Pass, Killed or Failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r, err := Read(strings.NewReader(c.text), "t", Options{})
+			w, r, err := Read(t.Context(), strings.NewReader(c.text), "t", Options{})
 			if r.Rows+r.Expanded != r.Jobs+r.Rejected+r.LeftOut+r.Merged {
 				t.Errorf("rows do not add up: %+v", r)
 			}
@@ -291,7 +291,7 @@ func TestFormatsRows(t *testing.T) {
 					r.First[0].Value == "" {
 					t.Errorf("%v, %+v", err, r)
 				}
-				if _, _, err := Read(strings.NewReader(c.text), "t",
+				if _, _, err := Read(t.Context(), strings.NewReader(c.text), "t",
 					Options{Strict: true}); !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), c.reason) {
 					t.Errorf("strict: %v", err)
 				}
@@ -358,7 +358,7 @@ func TestPAITablesJoin(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	w, r, err := Open(dir, Options{Strict: true})
+	w, r, err := Open(t.Context(), dir, Options{Strict: true})
 	check(w, r, err)
 	if !reflect.DeepEqual(r.Ignored, []string{"README.md", "pai_sensor_table.csv"}) || len(r.Files) != 6 ||
 		!reflect.DeepEqual(r.Machines, []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 2, GPUModel: "T4"}}) {
@@ -373,13 +373,13 @@ func TestPAITablesJoin(t *testing.T) {
 		"pai_job_table.csv"} {
 		paths = append(paths, filepath.Join(dir, name))
 	}
-	w, r, err = Open(strings.Join(paths, ", "), Options{})
+	w, r, err = Open(t.Context(), strings.Join(paths, ", "), Options{})
 	// The instance table came first: its jobs are in another order until sorted.
 	check(w, r, err)
 	if w.Name() != "pai_group_tag_table_two.csv+3" {
 		t.Errorf("name %s", w.Name())
 	}
-	if _, _, err := Open(strings.Join(paths[:2], ","), Options{}); !errors.Is(err, ErrNoJobs) ||
+	if _, _, err := Open(t.Context(), strings.Join(paths[:2], ","), Options{}); !errors.Is(err, ErrNoJobs) ||
 		!strings.Contains(err.Error(), "pai_task_table.csv") {
 		t.Errorf("no task table: %v", err)
 	}
@@ -399,7 +399,7 @@ func TestOpenSeveralFiles(t *testing.T) {
 	two := write("2.csv",
 		"# autosched trace v1 zero=2020-02-01T00:00:00Z\n"+head+"b,2020-02-02T00:00:00Z,1,1\nc,2020-02-02T00:00:00Z,0,1\n")
 	other := write("3.csv", "job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\n")
-	w, r, err := Open(one+","+two, Options{})
+	w, r, err := Open(t.Context(), one+","+two, Options{})
 	if err != nil || w.Len() != 2 || w.Jobs()[1].Submit != 32*24*time.Hour || r.First[0].File != "2.csv" ||
 		r.First[0].Line != 4 {
 		t.Errorf("%v, %+v", err, r)
@@ -413,12 +413,12 @@ func TestOpenSeveralFiles(t *testing.T) {
 		one + "," + filepath.Join(dir, "none"): "no such file",
 		one + "," + write("note.txt", "hello\nyou"): `note.txt: not a trace in a known format: it begins with "hello"`,
 	} {
-		if _, _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, _, err := Open(t.Context(), path, Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	comma := write("a,b.csv", head+"a,2020-01-02T00:00:00Z,1,1\n")
-	if _, _, err := Open(comma, Options{}); err != nil {
+	if _, _, err := Open(t.Context(), comma, Options{}); err != nil {
 		t.Errorf("a name with a comma: %v", err)
 	}
 }
@@ -432,7 +432,7 @@ func TestSacctLimitsOfRequeuedJobs(t *testing.T) {
 		"7|n|u|a|PREEMPTED|1700000000|1700000000|1700000000|1700000500|500|10|gres/gpu=4\n" +
 		"7|n|u|a|COMPLETED|1700000500|1700000500|1700000700|1700001200|500|10|gres/gpu=4\n"
 	for restarts, want := range map[bool]time.Duration{false: 1000 * time.Second, true: 10 * time.Minute} {
-		w, _, err := Read(strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: restarts})
+		w, _, err := Read(t.Context(), strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: restarts})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +486,7 @@ func TestReadPhillyJSONShapes(t *testing.T) {
 		"deep":            {"[" + n("1") + "," + strings.Repeat("[", 100), 0, "deeper than 32"},
 		"long":            {"[" + n("1") + ",\n{\"jobid\":\"" + strings.Repeat("x", 100_000) + "\"}]", 1, ""},
 	} {
-		w, r, err := Read(strings.NewReader(c.text), "t", Options{MaxLine: 1000})
+		w, r, err := Read(t.Context(), strings.NewReader(c.text), "t", Options{MaxLine: 1000})
 		if c.says != "" {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
@@ -562,7 +562,7 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 			if len(texts) == 0 {
 				return "nothing"
 			}
-			w, r, err := read(filesOf(texts), Options{})
+			w, r, err := read(t.Context(), filesOf(texts), Options{})
 			if (r.Rows+r.Expanded != r.Jobs+r.Rejected+r.LeftOut+r.Merged) && err == nil {
 				t.Fatalf("rows do not add up: %+v", r)
 			}

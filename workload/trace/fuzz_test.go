@@ -108,7 +108,7 @@ func FuzzColumns(f *testing.F) {
 }
 
 func checkRead(t *testing.T, files traceFiles, opts Options) {
-	w, r, err := read(files, opts)
+	w, r, err := read(t.Context(), files, opts)
 	if (err == nil) != (w != nil) || r == nil {
 		t.Fatalf("workload %v, report %v, error %v", w, r, err)
 	}
@@ -130,7 +130,7 @@ func checkRead(t *testing.T, files traceFiles, opts Options) {
 	if err := WriteCSV(&csv, w); err != nil {
 		return // years before 0, or a carriage return within a line
 	}
-	again, _, err := Read(&csv, "f", Options{Strict: true})
+	again, _, err := Read(t.Context(), &csv, "f", Options{Strict: true})
 	if err != nil || again.Digest() != w.Digest() {
 		t.Fatalf("round trip: %v", err)
 	}

@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			w, r, err := Open(filepath.Join("testdata", c.file), c.opts)
+			w, r, err := Open(t.Context(), filepath.Join("testdata", c.file), c.opts)
 			if r != nil {
 				fmt.Fprintf(&out, "%s: %d rows, %d jobs, %d of them running, %d rejected, %d left out, %d merged\n",
 					r.Format, r.Rows, r.Jobs, r.Running, r.Rejected, r.LeftOut, r.Merged)

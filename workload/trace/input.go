@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -64,9 +65,9 @@ func newInput(t traceFiles, opts Options) *input {
 	return in
 }
 
-func (in *input) run(t traceFiles) (*workload.Workload, error) {
+func (in *input) run(ctx context.Context, t traceFiles) (*workload.Workload, error) {
 	for i := range t.files {
-		if err := in.read(&t.files[i], t.folder); err != nil {
+		if err := in.read(ctx, &t.files[i], t.folder); err != nil {
 			if len(t.files) > 1 {
 				err = fmt.Errorf("%s: %w", t.files[i].name, err)
 			}
@@ -111,14 +112,14 @@ func (in *input) noJobs() error {
 }
 
 // read reads one file.
-func (in *input) read(t *traceFile, folder bool) (err error) {
+func (in *input) read(ctx context.Context, t *traceFile, folder bool) (err error) {
 	f, err := t.open()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	in.file, in.line = t.name, 0
-	if in.source, err = lines.New(f, in.limits()); err != nil {
+	if in.source, err = lines.New(ctx, f, in.limits()); err != nil {
 		return err
 	}
 	defer in.source.Close()
@@ -386,7 +387,7 @@ func (in *input) expected() int {
 // limits are those of the file to be read.
 func (in *input) limits() lines.Options {
 	o := &in.opts
-	return lines.Options{Context: o.Context, MaxLine: o.MaxLine, MaxBytes: o.MaxBytes, Before: in.out,
+	return lines.Options{MaxLine: o.MaxLine, MaxBytes: o.MaxBytes, Before: in.out,
 		MaxRatio: o.MaxRatio, Progress: in.progress}
 }
 

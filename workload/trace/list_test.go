@@ -50,7 +50,7 @@ func TestListAndNames(t *testing.T) {
 }
 
 func TestMachinesHaveCPUsAndMemory(t *testing.T) {
-	_, r, err := Open("testdata/pai2023_pods.csv,testdata/pai2023_nodes.csv", Options{})
+	_, r, err := Open(t.Context(), "testdata/pai2023_pods.csv,testdata/pai2023_nodes.csv", Options{})
 	if err != nil || len(r.Machines) != 1 || r.Machines[0].CPUs != 64 || r.Machines[0].Memory != 256<<30 {
 		t.Errorf("%v: %+v", err, r.Machines)
 	}

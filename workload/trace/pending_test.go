@@ -31,7 +31,7 @@ func TestPending(t *testing.T) {
 		waits("11", "11", "ann", "train", "Unknown", "600") + waits("20_[2-4,6-9:2%3]", "20", "eve", "sweep", "2000", "1") +
 		waits("40_[...", "40", "eve", "sweep", "2000", "1") +
 		waits("30_[1,5]", "30", "eve", "sweep", "2000", "1")
-	w, report, err := Read(strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: true})
+	w, report, err := Read(t.Context(), strings.NewReader(text), "sacct.psv", Options{RequeueRestarts: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPending(t *testing.T) {
 	if err := WriteCSV(&csv, w); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := Read(&csv, "trace.csv", Options{})
+	again, _, err := Read(t.Context(), &csv, "trace.csv", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +79,11 @@ func TestPendingAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, read, err := Open(path, Options{})
+	w, read, err := Open(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := Check(path, nil, Options{})
+	checked, err := Check(t.Context(), path, nil, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestPendingAlone(t *testing.T) {
 func TestPendingArrays(t *testing.T) {
 	const text = "JobIDRaw|JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
 		"1|1_[1-3,2,3-4]|PENDING|1100|Unknown|Unknown|0||gres/gpu=8|60\n"
-	w, _, err := Read(strings.NewReader(text), "sacct.psv", Options{})
+	w, _, err := Read(t.Context(), strings.NewReader(text), "sacct.psv", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,8 @@ func TestPendingArrays(t *testing.T) {
 	if diff := cmp.Diff([]string{"1_1", "1_2", "1_3", "1_4"}, ids); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, _, err := Read(strings.NewReader(text), "sacct.psv", Options{MaxRows: 3}); !errors.Is(err, ErrLimit) {
+	if _, _, err := Read(t.Context(), strings.NewReader(text), "sacct.psv", Options{MaxRows: 3}); !errors.Is(err,
+		ErrLimit) {
 		t.Errorf("four tasks where three rows are allowed: %v", err)
 	}
 }
@@ -130,7 +131,7 @@ func TestPendingArraysCounted(t *testing.T) {
 	} {
 		text := "JobIDRaw|JobID|State|Submit|Start|End|ElapsedRaw|AllocTRES|ReqTRES|TimelimitRaw\n" +
 			"1|1_[" + list + "]|PENDING|1100|Unknown|Unknown|0||gres/gpu=8|60\n"
-		_, r, err := Read(strings.NewReader(text), "sacct.psv", Options{})
+		_, r, err := Read(t.Context(), strings.NewReader(text), "sacct.psv", Options{})
 		if err != nil {
 			t.Fatal(list, err)
 		}

@@ -38,8 +38,6 @@ const (
 
 // Options says how to read a trace. The zero value is good for any trace.
 type Options struct {
-	// Context ends the reading early; the error wraps its cause. Default: never.
-	Context context.Context
 	// Format is the name of the format to read, as in Formats. Default: as the
 	// content says.
 	Format string
@@ -81,9 +79,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Context == nil {
-		o.Context = context.Background()
-	}
 	if o.KeepRejected <= 0 {
 		o.KeepRejected = DefaultKeep
 	}
@@ -115,33 +110,33 @@ type Progress struct {
 // paths "sample" and "sample-shifts" are traces built into the program; write
 // ./sample for a file of that name. "-" is standard input. The report is nil
 // only if nothing could be read.
-func Open(path string, opts Options) (*workload.Workload, *Report, error) {
+func Open(ctx context.Context, path string, opts Options) (*workload.Workload, *Report, error) {
 	if b := findBuiltIn(path); b != nil {
-		return b.read(opts)
+		return b.read(ctx, opts)
 	}
 	if path == "-" {
-		return Read(os.Stdin, "stdin", opts)
+		return Read(ctx, os.Stdin, "stdin", opts)
 	}
 	t, err := locate(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
-	return read(t, opts)
+	return read(ctx, t, opts)
 }
 
 // Read reads a trace of one file, plain, gzip or zstd, in any known format
 // (Formats). name is the workload's name and the file of the report. The error
 // says what is wrong and where; the report has what was read until then.
-func Read(r io.Reader, name string, opts Options) (*workload.Workload, *Report, error) {
-	return read(oneFile(r, name, 0), opts)
+func Read(ctx context.Context, r io.Reader, name string, opts Options) (*workload.Workload, *Report, error) {
+	return read(ctx, oneFile(r, name, 0), opts)
 }
 
 // Check is Open for the report alone: it keeps no jobs, and so needs a tenth of the
 // memory. r stands for standard input.
-func Check(path string, r io.Reader, opts Options) (*Report, error) {
+func Check(ctx context.Context, path string, r io.Reader, opts Options) (*Report, error) {
 	t, err := oneFile(r, "stdin", 0), error(nil)
 	if b := findBuiltIn(path); b != nil {
-		_, report, err := b.read(opts)
+		_, report, err := b.read(ctx, opts)
 		return report, err
 	}
 	if path != "-" {
@@ -151,17 +146,17 @@ func Check(path string, r io.Reader, opts Options) (*Report, error) {
 	}
 	in := newInput(t, opts.withDefaults())
 	in.check = true
-	_, report, err := in.trace(t)
+	_, report, err := in.trace(ctx, t)
 	return report, err
 }
 
-func read(t traceFiles, opts Options) (*workload.Workload, *Report, error) {
-	return newInput(t, opts.withDefaults()).trace(t)
+func read(ctx context.Context, t traceFiles, opts Options) (*workload.Workload, *Report, error) {
+	return newInput(t, opts.withDefaults()).trace(ctx, t)
 }
 
 // trace reads the files and completes the report.
-func (in *input) trace(t traceFiles) (*workload.Workload, *Report, error) {
-	w, err := in.run(t)
+func (in *input) trace(ctx context.Context, t traceFiles) (*workload.Workload, *Report, error) {
+	w, err := in.run(ctx, t)
 	if err == nil {
 		err = in.manyJobs()
 	}

@@ -121,7 +121,7 @@ func filesOf(texts [][]byte) traceFiles {
 // The generators of the benchmark write what the readers read.
 func TestFormatTexts(t *testing.T) {
 	for _, f := range Formats {
-		w, r, err := read(filesOf(formatText(f.Name, 300)), Options{Strict: true})
+		w, r, err := read(t.Context(), filesOf(formatText(f.Name, 300)), Options{Strict: true})
 		if err != nil || w.Len() != 300 || r.Format != f.Name || r.LeftOut != 0 ||
 			f.Name == "pai2020" && r.Merged != 600 {
 			t.Errorf("%s: %v, %+v", f.Name, err, r)
@@ -143,7 +143,7 @@ func BenchmarkRead(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ReportAllocs()
 				for b.Loop() {
-					_, r, err := read(filesOf(texts), Options{}.withDefaults())
+					_, r, err := read(b.Context(), filesOf(texts), Options{}.withDefaults())
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -23,7 +23,7 @@ import (
 
 func mustRead(t testing.TB, text string, opts Options) (*workload.Workload, *Report) {
 	t.Helper()
-	w, r, err := Read(strings.NewReader(text), "t.csv", opts)
+	w, r, err := Read(t.Context(), strings.NewReader(text), "t.csv", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestReadRealRows(t *testing.T) {
 		{"w200.csv", "seconds", 8, "1970-01-01T00:00:00Z",
 			workload.Job{ID: "0", Tenant: "11cb48", Duration: 74 * time.Second, GPUs: 1000}, 6},
 	} {
-		w, r, err := Open(filepath.Join("testdata", c.file), Options{Strict: true})
+		w, r, err := Open(t.Context(), filepath.Join("testdata", c.file), Options{Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestReadRealRows(t *testing.T) {
 }
 
 func TestReadSharedTraces(t *testing.T) {
-	w, r, err := Open(testshared.Path(t, "traces", "philly", "jobs.csv.gz"), Options{Strict: true})
+	w, r, err := Open(t.Context(), testshared.Path(t, "traces", "philly", "jobs.csv.gz"), Options{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,8 @@ func TestReadSharedTraces(t *testing.T) {
 		"w1000.csv":       {1000, 1.2, workload.Uniform(16, 8)},
 		"philly2w.csv.gz": {13085, .8, workload.Uniform(100, 8)},
 	} {
-		w, r, err := Open(testshared.Path(t, "golden", "simulator", "workloads", name), Options{Strict: true})
+		w, r, err := Open(t.Context(), testshared.Path(t, "golden", "simulator", "workloads", name),
+			Options{Strict: true})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -120,7 +121,7 @@ func TestReadSharedTraces(t *testing.T) {
 		testshared.Near(t, name+": load", stats.Describe(w, &want.c).Load.Offered, want.load, .02)
 	}
 	for _, name := range []string{"gittins_sample.csv", "w200.lucid_models.csv", "philly2w.lucid_models.csv.gz"} {
-		_, _, err := Open(testshared.Path(t, "golden", "simulator", "workloads", name), Options{})
+		_, _, err := Open(t.Context(), testshared.Path(t, "golden", "simulator", "workloads", name), Options{})
 		if !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -170,7 +171,8 @@ func TestReadRejectsRows(t *testing.T) {
 		if !reflect.DeepEqual(r.Reasons, []RejectionCount{{Field: c.field, Reason: c.reason, Rows: 1}}) {
 			t.Errorf("%q: %+v", c.row, r.Reasons)
 		}
-		if _, _, err := Read(strings.NewReader(text), "t.csv", Options{MaxLine: 256, Strict: true}); !errors.Is(err,
+		if _, _, err := Read(t.Context(), strings.NewReader(text), "t.csv", Options{MaxLine: 256,
+			Strict: true}); !errors.Is(err,
 			ErrRejected) || !strings.Contains(err.Error(), "t.csv:3: "+c.field) {
 			t.Errorf("%q: strict: %v", c.row, err)
 		}
@@ -273,7 +275,7 @@ func TestReadErrors(t *testing.T) {
 		"bad gzip header": {[]byte{0x1f, 0x8b, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}, Options{}, gzip.ErrHeader, "gzip"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r, err := Read(bytes.NewReader(c.in), "t.csv", c.opts)
+			w, r, err := Read(t.Context(), bytes.NewReader(c.in), "t.csv", c.opts)
 			if err == nil || w != nil || r == nil {
 				t.Fatalf("workload %v, report %v, error %v", w, r, err)
 			}
@@ -283,10 +285,11 @@ func TestReadErrors(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Open(filepath.Join(t.TempDir(), "none.csv"), Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none.csv"), Options{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, _, err := Open(t.TempDir(), Options{}); err == nil ||
+	if _, _, err := Open(t.Context(), t.TempDir(), Options{}); err == nil ||
 		!strings.Contains(err.Error(), "the folder holds no file") {
 		t.Errorf("folder: %v", err)
 	}
@@ -303,14 +306,17 @@ func TestReadProgressAndCancel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []Progress
-	if _, _, err := Open(path, Options{Progress: func(p Progress) { seen = append(seen, p) }}); err != nil {
+	if _, _, err := Open(t.Context(), path, Options{Progress: func(p Progress) {
+		seen = append(seen,
+			p)
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	if last := seen[len(seen)-1]; len(seen) < 3 || last.Rows != 200_000 || last.Bytes != last.Total || last.Total == 0 {
 		t.Errorf("progress %+v", seen)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	_, r, err := Open(path, Options{Context: ctx, Progress: func(Progress) { cancel() }})
+	_, r, err := Open(ctx, path, Options{Progress: func(Progress) { cancel() }})
 	if !errors.Is(err, context.Canceled) || r.Rows == 0 || r.Rows == 200_000 {
 		t.Errorf("cancelled: %v after %d rows", err, r.Rows)
 	}
@@ -342,8 +348,8 @@ func TestCheck(t *testing.T) {
 	}
 	for _, path := range append(files, "testdata", SampleName, filepath.Join("testdata", "pai_job_table.csv")+","+
 		filepath.Join("testdata", "pai_task_table.csv")) {
-		_, want, wantErr := Open(path, Options{Shards: 4})
-		got, err := Check(path, nil, Options{Shards: 4})
+		_, want, wantErr := Open(t.Context(), path, Options{Shards: 4})
+		got, err := Check(t.Context(), path, nil, Options{Shards: 4})
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v\n%+v, want\n%+v", path, err, wantErr, got, want)
 		}
@@ -363,16 +369,16 @@ func TestReadMany(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, ra, err := Open(path, Options{})
+	a, ra, err := Open(t.Context(), path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := Read(strings.NewReader(text.String()), "t.csv", Options{}) // of unknown size
+	b, _, err := Read(t.Context(), strings.NewReader(text.String()), "t.csv", Options{}) // of unknown size
 	if err != nil || a.Digest() != b.Digest() || ra.Rejected != 2 ||
 		ra.First[1].Reason != "repeats the id of an earlier row" {
 		t.Errorf("%v, %+v", err, ra)
 	}
-	if r, err := Check(path, nil, Options{}); err != nil || !reflect.DeepEqual(r, ra) {
+	if r, err := Check(t.Context(), path, nil, Options{}); err != nil || !reflect.DeepEqual(r, ra) {
 		t.Errorf("%v, %+v, want %+v", err, r, ra)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // TestImportsRecording: an export of sacct, packed, has the jobs of the run that it is of, as they were recorded beside
 // it: with what they asked for, how long they waited, and their last start where they were preempted.
 func TestImportsRecording(t *testing.T) {
-	w, r, err := trace.Open(testshared.Path(t, "golden", "slurm", "sacct", "g.preempt.psv.gz"),
+	w, r, err := trace.Open(t.Context(), testshared.Path(t, "golden", "slurm", "sacct", "g.preempt.psv.gz"),
 		trace.Options{RequeueRestarts: true})
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"slices"
 
@@ -52,8 +53,8 @@ func findBuiltIn(path string) *BuiltIn {
 	return nil
 }
 
-func (b *BuiltIn) read(opts Options) (*workload.Workload, *Report, error) {
-	w, r, err := read(oneFile(bytes.NewReader(b.file), b.Name, int64(len(b.file))), opts)
+func (b *BuiltIn) read(ctx context.Context, opts Options) (*workload.Workload, *Report, error) {
+	w, r, err := read(ctx, oneFile(bytes.NewReader(b.file), b.Name, int64(len(b.file))), opts)
 	r.Machines, r.Declared = []workload.NodeGroup{b.nodes}, true
 	return w, r, err
 }

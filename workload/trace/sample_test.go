@@ -37,7 +37,7 @@ const (
 )
 
 func TestSampleIsWhatTheGeneratorMakes(t *testing.T) {
-	w, err := synth.Generate(sampleOptions)
+	w, err := synth.Generate(t.Context(), sampleOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func checkBuiltIn(t *testing.T, name, path string, w *workload.Workload, limit i
 	if !bytes.Equal(text, csv.Bytes()) {
 		t.Errorf("%s differs from what the generator makes: run go test ./workload/trace -run Sample -update", name)
 	}
-	got, report, err := Open(name, Options{Strict: true})
+	got, report, err := Open(t.Context(), name, Options{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestSampleKeeps(t *testing.T) {
 
 func sample(t *testing.T) *workload.Workload {
 	t.Helper()
-	w, _, err := Open(SampleName, Options{})
+	w, _, err := Open(t.Context(), SampleName, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

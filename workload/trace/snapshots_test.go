@@ -35,7 +35,7 @@ func TestEventsWithSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, report, err := Read(&b, "events", Options{})
+	got, report, err := Read(t.Context(), &b, "events", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEventsKeepRequests(t *testing.T) {
 	if !strings.Contains(b.String(), `"progressLost":true,"holdUntilTime":"2024-01-01T00:03:00Z"`) {
 		t.Errorf("no hold-off in %s", &b)
 	}
-	got, report, err := Read(&b, "events", Options{})
+	got, report, err := Read(t.Context(), &b, "events", Options{})
 	if err != nil || got.Len() != 1 {
 		t.Fatalf("%v, %+v", err, report)
 	}

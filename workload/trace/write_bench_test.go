@@ -21,7 +21,7 @@ func BenchmarkWriteCSV(b *testing.B) {
 // month is thirty days as the Philly trace has them.
 func month(b *testing.B) *workload.Workload {
 	b.Helper()
-	w, err := synth.Generate(synth.Options{Days: 30, Seed: 1})
+	w, err := synth.Generate(b.Context(), synth.Options{Days: 30, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestRoundTrip(t *testing.T) {
 		if err := WriteCSV(&csv, w); err != nil {
 			t.Fatal(err)
 		}
-		got, r, err := Read(bytes.NewReader(csv.Bytes()), "t.csv", Options{Strict: true})
+		got, r, err := Read(t.Context(), bytes.NewReader(csv.Bytes()), "t.csv", Options{Strict: true})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, csv.String())
 		}
@@ -178,7 +178,7 @@ func TestFormatsAreDistinct(t *testing.T) {
 
 // The nodes of the cluster are part of the file where they are known, and change nothing else.
 func TestWriteClusterBesideJobs(t *testing.T) {
-	w, _, err := Open(SampleName, Options{})
+	w, _, err := Open(t.Context(), SampleName, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestWriteClusterBesideJobs(t *testing.T) {
 	if err := errors.Join(WriteCSV(&with, w, machines...), WriteCSV(&without, w)); err != nil {
 		t.Fatal(err)
 	}
-	got, r, err := Read(bytes.NewReader(with.Bytes()), "a", Options{Strict: true})
+	got, r, err := Read(t.Context(), bytes.NewReader(with.Bytes()), "a", Options{Strict: true})
 	if err != nil || got.Digest() != w.Digest() || !r.Declared || !reflect.DeepEqual(r.Machines, machines) {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -206,7 +206,7 @@ func TestWriteClusterBesideJobs(t *testing.T) {
 	} {
 		text := "# autosched trace v1 synthetic cluster=" + cluster + "\njob_id,submit_time,duration_s,gpus\n" +
 			"a,2017-10-09T00:00:00Z,5,1\n"
-		if _, _, err := Read(strings.NewReader(text), "a", Options{}); !errors.Is(err, ErrFormat) ||
+		if _, _, err := Read(t.Context(), strings.NewReader(text), "a", Options{}); !errors.Is(err, ErrFormat) ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", cluster, err)
 		}

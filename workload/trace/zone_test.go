@@ -64,7 +64,8 @@ func TestZoneOfSacct(t *testing.T) {
 			"2025-07-01T10:00:00Z", 5 * time.Second, time.Hour, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, r, err := Read(strings.NewReader(header+"7|COMPLETED|"+c.row+"|gres/gpu=1\n"), "t", Options{Zone: zone})
+			w, r, err := Read(t.Context(), strings.NewReader(header+"7|COMPLETED|"+c.row+"|gres/gpu=1\n"), "t",
+				Options{Zone: zone})
 			if c.reason != "" {
 				if r.Rejected != 1 || r.First[0].Field != "Submit" || r.First[0].Reason != c.reason {
 					t.Fatalf("%v, %+v", err, r)

@@ -10,7 +10,7 @@ import (
 // BuiltinTrace returns the built-in trace.
 func BuiltinTrace(t testing.TB) *workload.Workload {
 	t.Helper()
-	w, _, err := trace.Open(trace.SampleName, trace.Options{})
+	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

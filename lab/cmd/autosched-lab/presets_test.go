@@ -32,7 +32,8 @@ func TestBenchPresets(t *testing.T) {
 		{"name": "day", "trace": "t.csv", "start": "2017-10-09", "end": "2017-10-10", "nodes": 5, "gpus_per_node": 8},
 		{"name": "calm", "test": true, "recipe": "quiet", "start": "2017-10-09", "end": "2017-10-11", "nodes": 4,
 		 "gpus_per_node": 8}]}`
-	w, err := synth.Generate(synth.Options{Profile: "philly", Zero: time.Date(2017, 10, 9, 0, 0, 0, 0, time.UTC),
+	w, err := synth.Generate(t.Context(), synth.Options{Profile: "philly", Zero: time.Date(2017, 10, 9, 0, 0, 0, 0,
+		time.UTC),
 		Days: 2, Jobs: 400, Cluster: workload.Uniform(5, 8), Seed: 1})
 	if err != nil {
 		t.Fatal(err)

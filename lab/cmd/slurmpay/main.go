@@ -132,7 +132,7 @@ func (o *options) measure(ctx context.Context) error {
 	if o.trace == "" {
 		return errors.New("--trace is missing: name a trace, such as Philly's jobs.csv.gz")
 	}
-	w, _, err := trace.Open(o.trace, trace.Options{})
+	w, _, err := trace.Open(ctx, o.trace, trace.Options{})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 func sample(t *testing.T) []workload.Job {
 	t.Helper()
-	w, _, err := trace.Open("sample", trace.Options{})
+	w, _, err := trace.Open(t.Context(), "sample", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 // a trace with recorded delays.
 func writeHistory(t testing.TB, path, profile string, days int, load float64, c workload.Cluster) {
 	t.Helper()
-	w, err := synth.Generate(synth.Options{Profile: profile, Days: days, Load: load, Cluster: c,
+	w, err := synth.Generate(t.Context(), synth.Options{Profile: profile, Days: days, Load: load, Cluster: c,
 		MaxDuration: 12 * time.Hour, Seed: 3})
 	if err != nil {
 		t.Fatal(err)

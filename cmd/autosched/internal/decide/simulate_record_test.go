@@ -340,11 +340,11 @@ func TestSimulateEventsAreATrace(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	want, _, err := trace.Open("sample", trace.Options{})
+	want, _, err := trace.Open(t.Context(), "sample", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, r, err := trace.Open(events, trace.Options{Strict: true})
+	got, r, err := trace.Open(t.Context(), events, trace.Options{Strict: true})
 	if err != nil || r.Format != "events" || got.Len() != want.Len() || !got.Zero().Equal(want.Zero()) {
 		t.Fatalf("%v, %+v", err, r)
 	}

@@ -222,7 +222,7 @@ func (o *telemetryValidateOptions) read(ctx context.Context, path string) (*tele
 	at, _ := o.instant() // checked
 	zone, _ := o.zone.zone()
 	summary := telemetry.NewSummary()
-	stats, err := telemetry.ReadAll(in, name, telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node,
+	stats, err := telemetry.ReadAll(ctx, in, name, telemetry.Options{Format: o.format, At: at, Node: o.node,
 		Zone: zone, KeepRejected: o.show}, summary.Visit())
 	if err != nil {
 		return nil, err

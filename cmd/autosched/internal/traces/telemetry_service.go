@@ -166,8 +166,8 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 			return nil
 		}
 		zone, _ := o.zone.zone() // checked
-		opts := telemetry.Options{Context: ctx, Format: o.format, At: at, Node: o.node, Zone: zone}
-		stats, err := telemetry.ReadAll(in, name, opts, telemetry.Visit{
+		opts := telemetry.Options{Format: o.format, At: at, Node: o.node, Zone: zone}
+		stats, err := telemetry.ReadAll(ctx, in, name, opts, telemetry.Visit{
 			GPU: func(s *telemetry.GPUSample) error {
 				req.Samples = append(req.Samples, convert.SampleToProto(s))
 				return added(s.Time)

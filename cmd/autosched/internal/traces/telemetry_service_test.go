@@ -55,7 +55,8 @@ func TestTelemetryInTheService(t *testing.T) {
 	}
 	exported := func() (out []telemetry.GPUSample) {
 		t.Helper()
-		stats, err := telemetry.Read(strings.NewReader(must("export", "prod")), "export", telemetry.Options{},
+		stats, err := telemetry.Read(t.Context(), strings.NewReader(must("export", "prod")), "export",
+			telemetry.Options{},
 			func(s *telemetry.GPUSample) error { out = append(out, *s); return nil })
 		if err != nil || stats.Rejected > 0 {
 			t.Fatalf("%+v %v", stats, err)
@@ -63,7 +64,7 @@ func TestTelemetryInTheService(t *testing.T) {
 		return out
 	}
 	var want []telemetry.GPUSample
-	if _, err := telemetry.Read(strings.NewReader(text), "", telemetry.Options{},
+	if _, err := telemetry.Read(t.Context(), strings.NewReader(text), "", telemetry.Options{},
 		func(s *telemetry.GPUSample) error { want = append(want, *s); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,8 @@ func TestCollectAcrossRestarts(t *testing.T) {
 		t.Fatalf("%v\n%s", err, notes.String())
 	}
 	seen := map[int]int{} // by what the exporter said, which differs from scrape to scrape
-	stats, err := telemetry.Read(strings.NewReader(must("telemetry", "export", "prod")), "export", telemetry.Options{},
+	stats, err := telemetry.Read(t.Context(), strings.NewReader(must("telemetry", "export", "prod")), "export",
+		telemetry.Options{},
 		func(s *telemetry.GPUSample) error {
 			seen[int(s.Power)]++
 			return nil

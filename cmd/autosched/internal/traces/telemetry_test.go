@@ -118,7 +118,7 @@ func TestTelemetryCollect(t *testing.T) {
 			}
 			return nil
 		}
-		stats, err := telemetry.Read(strings.NewReader(text), "f", telemetry.Options{}, each)
+		stats, err := telemetry.Read(t.Context(), strings.NewReader(text), "f", telemetry.Options{}, each)
 		if err != nil || n != want || stats.Rejected > 0 {
 			t.Errorf("%d samples, %+v, %v", n, stats, err)
 		}

@@ -156,9 +156,9 @@ func (o *traceInput) open(ctx context.Context, notes io.Writer) (*workload.Workl
 func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Workload, r *trace.Report, err error) {
 	err = o.with(ctx, notes, func(opts trace.Options) (*trace.Report, error) {
 		if o.trace == "-" {
-			w, r, err = trace.Read(o.stdin, "stdin", opts)
+			w, r, err = trace.Read(ctx, o.stdin, "stdin", opts)
 		} else {
-			w, r, err = trace.Open(o.trace, opts)
+			w, r, err = trace.Open(ctx, o.trace, opts)
 		}
 		return r, err
 	})
@@ -168,7 +168,7 @@ func (o *traceInput) read(ctx context.Context, notes io.Writer) (w *workload.Wor
 // report is read for the report alone.
 func (o *traceInput) report(ctx context.Context, notes io.Writer) (r *trace.Report, err error) {
 	err = o.with(ctx, notes, func(opts trace.Options) (*trace.Report, error) {
-		r, err = trace.Check(o.trace, o.stdin, opts)
+		r, err = trace.Check(ctx, o.trace, o.stdin, opts)
 		return r, err
 	})
 	return r, err
@@ -180,7 +180,7 @@ func (o *traceInput) with(ctx context.Context, notes io.Writer,
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	opts := trace.Options{
-		Context: ctx, Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows,
+		Format: o.format, Strict: o.strict, KeepRejected: o.show, MaxRows: o.maxRows,
 		Progress: line.Reading(o.trace),
 	}
 	if err := o.how.Apply(&opts); err != nil {

@@ -47,7 +47,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 		_ = stream.CloseSend()
 		_, _ = stream.Recv()
 	}
-	begin, _, err := trace.Open("sample", trace.Options{})
+	begin, _, err := trace.Open(t.Context(), "sample", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 		!strings.Contains(out, "on 6 nodes x 8 GPUs\nchanges of nodes: 2") {
 		t.Fatal(out, errs)
 	}
-	got, r, err := trace.Open(at("demo.jsonl.gz"), trace.Options{Strict: true})
+	got, r, err := trace.Open(t.Context(), at("demo.jsonl.gz"), trace.Options{Strict: true})
 	if err != nil || !r.Declared || len(r.Machines) != 1 || r.Machines[0].Nodes != 6 {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -79,7 +79,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 		replayed...)...); code != 0 {
 		t.Fatal(errs)
 	}
-	want, _, err := trace.Open(simulated, trace.Options{Strict: true})
+	want, _, err := trace.Open(t.Context(), simulated, trace.Options{Strict: true})
 	if err != nil || got.Len() != want.Len() || !want.Synthetic() {
 		t.Fatalf("%d jobs, want %d: %v", got.Len(), want.Len(), err)
 	}

@@ -133,7 +133,7 @@ func (o *fetchOptions) run(ctx context.Context, notes io.Writer) (*fetchReport, 
 	case err != nil:
 		return nil, fmt.Errorf("trace fetch %s: %w", o.source.Name, err)
 	}
-	w, report, err := trace.Open(o.out, trace.Options{Context: ctx})
+	w, report, err := trace.Open(ctx, o.out, trace.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("trace fetch %s: the download is no trace: %w", o.source.Name,
 			errors.Join(err, os.Remove(o.out)))

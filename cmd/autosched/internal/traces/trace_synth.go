@@ -124,8 +124,8 @@ func (o *traceSynthOptions) run(ctx context.Context, notes io.Writer) (*workload
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	options := o.Options
-	options.Context, options.Progress = ctx, func(jobs int) { line.Show("%d jobs drawn", jobs) }
-	w, err := synth.Generate(options)
+	options.Progress = func(jobs int) { line.Show("%d jobs drawn", jobs) }
+	w, err := synth.Generate(ctx, options)
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -136,7 +136,7 @@ func TestTraceImport(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	w, r, err := trace.Open(path, trace.Options{Strict: true})
+	w, r, err := trace.Open(t.Context(), path, trace.Options{Strict: true})
 	if err != nil || w.Len() != 2 || !r.Compressed || r.Format != "autosched" {
 		t.Fatalf("%v, %+v", err, r)
 	}
@@ -149,7 +149,8 @@ func TestTraceImport(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"synthetic": true`) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if w, _, err = trace.Open(path, trace.Options{}); err != nil || w.Digest() != clitest.BuiltinTrace(t).Digest() ||
+	if w, _, err = trace.Open(t.Context(), path,
+		trace.Options{}); err != nil || w.Digest() != clitest.BuiltinTrace(t).Digest() ||
 		!w.Synthetic() {
 		t.Errorf("%v, digest %s", err, w.Digest())
 	}
@@ -169,7 +170,7 @@ func TestTraceWindow(t *testing.T) {
 	if err != nil || !strings.Contains(notices, "synthetic") {
 		t.Fatal(err, notices)
 	}
-	w, _, err := trace.Read(strings.NewReader(out), "w", trace.Options{})
+	w, _, err := trace.Read(t.Context(), strings.NewReader(out), "w", trace.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestTraceImportAnonymize(t *testing.T) {
 	if strings.Contains(stdout+notices, string(secret[:64])) || !strings.Contains(notices, "keep it secret") {
 		t.Errorf("%s%s", stdout, notices)
 	}
-	w, r, err := trace.Open(out, trace.Options{Strict: true})
+	w, r, err := trace.Open(t.Context(), out, trace.Options{Strict: true})
 	if err != nil || r.Compression != "zstd" {
 		t.Fatal(err, r)
 	}

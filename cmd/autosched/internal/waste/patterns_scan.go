@@ -365,7 +365,7 @@ func readTelemetry(ctx context.Context, path string, visit telemetry.Visit) (*te
 		return nil, err
 	}
 	defer f.Close()
-	return telemetry.ReadAll(f, filepath.Base(path), telemetry.Options{Context: ctx}, visit)
+	return telemetry.ReadAll(ctx, f, filepath.Base(path), telemetry.Options{}, visit)
 }
 
 // dated is a record with its time since the zero of the scan.

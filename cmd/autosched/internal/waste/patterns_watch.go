@@ -232,7 +232,7 @@ func (o *patternsWatchOptions) readSamples(ctx context.Context, notes io.Writer,
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		stats, err := telemetry.ReadAll(text, filepath.Base(path), telemetry.Options{Context: ctx, Format: format},
+		stats, err := telemetry.ReadAll(ctx, text, filepath.Base(path), telemetry.Options{Format: format},
 			telemetry.Visit{
 				GPU: func(g *telemetry.GPUSample) error {
 					one := *g
