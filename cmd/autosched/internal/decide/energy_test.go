@@ -13,7 +13,7 @@ import (
 // TestEnergyOfDeferral: what is marked waits for cheap hours and costs less, at a constant price nothing waits, and
 // flags that mean nothing are refused.
 func TestEnergyOfDeferral(t *testing.T) {
-	const prices, carbon = "--prices=../../examples/energy/prices.csv", "--carbon=../../examples/energy/carbon.csv"
+	const prices, carbon = "--prices=../../../../examples/energy/prices.csv", "--carbon=../../../../examples/energy/carbon.csv"
 	simulate := func(more ...string) (r simulateReport) {
 		t.Helper()
 		args := []string{"simulate", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "30", "--energy",
