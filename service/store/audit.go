@@ -13,8 +13,8 @@ import (
 	"github.com/autosched/autosched/controller/audit"
 )
 
-// putAudit appends a record to the audit log. One that follows a damaged record does not fit it,
-// which Verify finds: a damaged log keeps nothing from being changed.
+// putAudit appends a record to the audit log. A record after a damaged one breaks the chain, which Verify finds: a
+// damaged log must not block changes.
 func putAudit(tx *bolt.Tx, r *audit.Record) error {
 	b, err := bucket(tx, auditBucket)
 	if err != nil {
@@ -39,9 +39,8 @@ func putAudit(tx *bolt.Tx, r *audit.Record) error {
 	return b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, line...) }))
 }
 
-// Audit calls visit with the lines of the audit log until it returns false: from a record on in
-// order, or with newestFirst from a record back, of which 0 is the last. A damaged one is a
-// CorruptError, and the end.
+// Audit calls visit with the lines of the audit log until it returns false: in order from a record, or with
+// newestFirst backwards from a record, 0 for the last. A damaged record ends it with a CorruptError.
 func (r *Store) Audit(from int64, newestFirst bool, visit func(line []byte) bool) error {
 	return r.viewConfig(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(auditBucket))
@@ -73,9 +72,9 @@ func (r *Store) Audit(from int64, newestFirst bool, visit func(line []byte) bool
 
 // viewConfig reads config.db.
 func (r *Store) viewConfig(f func(tx *bolt.Tx) error) error {
-	r.committing.Lock()
+	r.configMu.Lock()
 	db := r.config
-	r.committing.Unlock()
+	r.configMu.Unlock()
 	if db == nil {
 		return fmt.Errorf("store: %s cannot be opened", configFile)
 	}

@@ -12,9 +12,9 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// What may be large and can be done without has files of its own, in which each scheduler has a bucket by
-// its uid: neither their size nor damage to them concerns configurations. A file whose pages are damaged is
-// set aside, and a new one begun.
+// Records that may be large and that the service can do without are in auxiliary files beside config.db, in which
+// each scheduler has a bucket by its uid: neither their size nor damage to them affects configurations. A file
+// with damaged pages is set aside, and a new one begun.
 const (
 	roundsFile    = "rounds.db"
 	reportsFile   = "reports.db"
@@ -22,19 +22,19 @@ const (
 	damagedSuffix = ".damaged" // of a file that is not read
 )
 
-// asideFiles are the names of these files.
-var asideFiles = []string{roundsFile, reportsFile, workloadsFile}
+// auxFiles are the names of these files.
+var auxFiles = []string{roundsFile, reportsFile, workloadsFile}
 
-// asideFile is one of these files.
-type asideFile struct {
+// auxFile is one of these files.
+type auxFile struct {
 	name string
 	mu   sync.Mutex // guards db
 	db   *bolt.DB   // nil until it is used, and after a failed write
 }
 
-// aside returns the file of a name, nil for others.
-func (r *Store) aside(name string) *asideFile {
-	for _, s := range []*asideFile{&r.rounds, &r.reports, &r.workloads} {
+// aux returns the file of a name, nil for other names.
+func (r *Store) aux(name string) *auxFile {
+	for _, s := range []*auxFile{&r.rounds, &r.reports, &r.workloads} {
 		if s.name == name {
 			return s
 		}
@@ -42,8 +42,8 @@ func (r *Store) aside(name string) *asideFile {
 	return nil
 }
 
-// with calls f with a file, which it opens, and makes, if need be.
-func (r *Store) with(s *asideFile, f func(db *bolt.DB) error) error {
+// withAux calls f with an open file, which it creates if necessary.
+func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -51,14 +51,14 @@ func (r *Store) with(s *asideFile, f func(db *bolt.DB) error) error {
 		return ErrClosed
 	default:
 	}
-	err := r.openAside(s)
+	err := r.openAux(s)
 	if err == nil {
 		err = guardPanics(s.name, func() error { return f(s.db) })
 	}
 	var damaged *CorruptError
 	errno := syscall.Errno(0)
 	if errors.As(err, &errno) || errors.As(err, &damaged) && damaged.Bucket == "" {
-		r.closeAside(s)
+		r.closeAux(s)
 	}
 	if errors.As(err, &damaged) && damaged.Bucket == "" && !r.readOnly {
 		r.stuck.Delete(s.name)
@@ -69,7 +69,7 @@ func (r *Store) with(s *asideFile, f func(db *bolt.DB) error) error {
 	return storageError(err)
 }
 
-func (r *Store) openAside(s *asideFile) (err error) {
+func (r *Store) openAux(s *auxFile) (err error) {
 	if s.db != nil {
 		return nil
 	}
@@ -82,24 +82,24 @@ func (r *Store) openAside(s *asideFile) (err error) {
 	return err
 }
 
-// closeAside closes a file. Its mutex is held, or nothing else uses it.
-func (r *Store) closeAside(s *asideFile) {
+// closeAux closes a file. The caller must hold its mutex, or be its only user.
+func (r *Store) closeAux(s *auxFile) {
 	if s.db != nil {
 		_ = r.closeDB(s.name, s.db)
 		s.db = nil
 	}
 }
 
-// purgeAside removes what a file has of the scheduler with a uid. What belongs to a scheduler whose uid
-// cannot be read stays.
-func (r *Store) purgeAside(s *asideFile, uid string) error {
+// purgeAux removes the records of the scheduler with a uid from a file. Records of a scheduler whose uid cannot be
+// read stay.
+func (r *Store) purgeAux(s *auxFile, uid string) error {
 	if uid == "" {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, s.name)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return r.with(s, func(db *bolt.DB) error {
+	return r.withAux(s, func(db *bolt.DB) error {
 		return r.write(s.name, db, func(tx *bolt.Tx) error {
 			err := tx.DeleteBucket([]byte(uid))
 			if errors.Is(err, bolterrors.ErrBucketNotFound) {
@@ -110,10 +110,10 @@ func (r *Store) purgeAside(s *asideFile, uid string) error {
 	})
 }
 
-// checkAside returns what is damaged of the records that a file has of the scheduler with a uid.
-func (r *Store) checkAside(s *asideFile, uid string) error {
+// checkAux returns the damage to the records of the scheduler with a uid in a file.
+func (r *Store) checkAux(s *auxFile, uid string) error {
 	var damage error
-	err := r.with(s, func(db *bolt.DB) error {
+	err := r.withAux(s, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
 			if b == nil {
@@ -130,6 +130,6 @@ func (r *Store) checkAside(s *asideFile, uid string) error {
 	return errors.Join(damage, err)
 }
 
-func (s *asideFile) corrupt(uid string, key []byte, err error) error {
+func (s *auxFile) corrupt(uid string, key []byte, err error) error {
 	return &CorruptError{File: s.name, Bucket: uid, Key: fmt.Sprintf("%x", key), Why: err.Error()}
 }

@@ -38,7 +38,7 @@ const ConfigFile = configFile
 // ErrBackup says that a file is no backup, or not as it was written.
 var ErrBackup = errors.New("it is not a whole backup")
 
-// Manifest lists what a backup holds.
+// Manifest lists the files of a backup.
 type Manifest struct {
 	Version int            `json:"version"` // of the archive
 	Layout  uint64         `json:"layout"`  // of the directory
@@ -62,14 +62,14 @@ func (m *Manifest) Size() (n int64) {
 	return n
 }
 
-// Backup writes the store as it is into an archive while it is in use. Events come after
-// config.db, so that what this refers to is there. Files that are written meanwhile are copied
-// within the directory first: a commit waits for the disk at most, never for out.
+// Backup writes an archive of the store while it is in use. Events follow config.db, so that every reference in it
+// resolves. Files that may be written meanwhile are copied within the directory first: a commit may wait for the
+// disk, but never for out.
 func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
-	r.dropping.RLock()
-	defer r.dropping.RUnlock()
-	r.copying.RLock()
-	defer r.copying.RUnlock()
+	r.dropMu.RLock()
+	defer r.dropMu.RUnlock()
+	r.backupMu.RLock()
+	defer r.backupMu.RUnlock()
 	m := &Manifest{Version: backupVersion, Layout: layoutVersion, Created: r.now().UTC()}
 	archive := tar.NewWriter(&ctxWriter{ctx, out})
 	names := []string{configFile}
@@ -111,7 +111,7 @@ func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 	return m, nil
 }
 
-// backupNames are the files of a directory that a backup holds, besides config.db.
+// backupNames returns the files of a backup besides config.db.
 func backupNames(dir string) (names []string, err error) {
 	live, err := segmentNames(dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func backupNames(dir string) (names []string, err error) {
 		switch name := e.Name(); {
 		case dayOf(name) != "" && !slices.Contains(live, name): // a checkpoint stands for it
 		case !e.Type().IsRegular(), name == configFile, name == reserveFile, name == manifestFile,
-			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix), strings.HasSuffix(name, asideSuffix):
+			strings.HasPrefix(name, "."), strings.HasSuffix(name, newSuffix), strings.HasSuffix(name, orphanSuffix):
 		default:
 			names = append(names, name)
 		}
@@ -130,12 +130,12 @@ func backupNames(dir string) (names []string, err error) {
 	return names, err
 }
 
-// withCopy calls f with a file at its beginning that nothing changes: a copy, or the file itself
-// if it is not written any more. A file with damaged pages is taken as it is.
+// withCopy calls f with an immutable file: a copy, or the file itself if nothing writes to it. A file with damaged
+// pages is not copied.
 func (r *Store) withCopy(name string, f func(*os.File) error) error {
-	r.switching.RLock()
-	inUse := name == configFile || r.aside(name) != nil || r.segment != nil && name == r.segmentName
-	r.switching.RUnlock()
+	r.segmentMu.RLock()
+	inUse := name == configFile || r.aux(name) != nil || r.segment != nil && name == r.segmentName
+	r.segmentMu.RUnlock()
 	day := segmentPrefix + r.now().UTC().Format(dayLayout)
 	if inUse || strings.HasPrefix(name, day) {
 		copied, err := os.CreateTemp(r.dir, ".backup-*")
@@ -169,13 +169,13 @@ func (r *Store) withCopy(name string, f func(*os.File) error) error {
 	return f(file)
 }
 
-// read calls f with the present state of config.db or of a segment.
+// read calls f with a read transaction of a file.
 func (r *Store) read(name string, f func(*bolt.Tx) error) error {
 	if name == configFile {
 		return r.viewConfig(f)
 	}
-	if s := r.aside(name); s != nil {
-		return r.with(s, func(db *bolt.DB) error { return db.View(f) })
+	if s := r.aux(name); s != nil {
+		return r.withAux(s, func(db *bolt.DB) error { return db.View(f) })
 	}
 	return r.view(name, f)
 }
@@ -223,8 +223,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// readBackup writes the files of an archive to what create returns for their names, and compares
-// them with the manifest.
+// readBackup writes each file of an archive to the writer that create returns, and compares all with the manifest.
 func readBackup(in io.Reader, create func(name string) (io.WriteCloser, error)) (*Manifest, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %w", ErrBackup, fmt.Errorf(format, args...))
@@ -292,12 +291,11 @@ func copyFile(out io.WriteCloser, in io.Reader, sum hash.Hash) (int64, error) {
 	return n, errors.Join(storageError(err), out.Close())
 }
 
-// restoring is the folder in which Restore prepares the files.
-const restoring = ".restore"
+// stagingDir is the folder in which Restore prepares the files.
+const stagingDir = ".restore"
 
-// Restore makes a store of an archive, in a directory that is empty or not there. The archive is
-// compared with its manifest and the store is opened before a file has its name; after an error
-// the directory is as it was.
+// Restore makes a store of an archive, in a directory that must be empty or missing. The archive is compared with
+// its manifest and the store is opened before a file gets its name; after an error the directory is unchanged.
 func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -311,7 +309,7 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 		return nil, fmt.Errorf("%s is not empty (%s): name another directory, or move these files away", dir,
 			entries[0].Name())
 	}
-	staging := filepath.Join(dir, restoring)
+	staging := filepath.Join(dir, stagingDir)
 	if err := os.Mkdir(staging, 0o700); err != nil {
 		return nil, storageError(err)
 	}
@@ -334,7 +332,7 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepare(staging); err != nil {
+	if err := initRestored(staging); err != nil {
 		return nil, err
 	}
 	for _, f := range slices.Backward(m.Files) { // config.db, which makes it a store, is the last
@@ -348,8 +346,8 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 	return m, nil
 }
 
-// prepare begins a new epoch in a restored store and reads config.db.
-func prepare(dir string) error {
+// initRestored begins a new epoch in a restored store and reads config.db.
+func initRestored(dir string) error {
 	s, err := Open(dir, Options{NewEpoch: true})
 	if err != nil {
 		return err
@@ -363,13 +361,13 @@ type syncedFile struct{ *os.File }
 
 func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-// Report is what Inspect found.
+// Report is the result of Inspect.
 type Report struct {
 	// Layout is the directory's, and Reader the least version of its readers; 0 where config.db cannot be read.
 	Layout, Reader uint64
 	Schedulers     []controller.Saved
 	Studies        []studies.Saved
-	// StudyDamage is of studies and trials that cannot be read, each a CorruptError.
+	// StudyDamage has a CorruptError for each study or trial that cannot be read.
 	StudyDamage []controller.Damage
 	Files       []FileReport
 	Others      []string // files and folders that are not part of a store
@@ -384,8 +382,8 @@ type FileReport struct {
 	Damage error
 }
 
-// Inspect reads all of a directory that no service uses, and writes nothing. The error is
-// ErrLocked if one does, and ErrNewer for a directory of a newer version.
+// Inspect reads all files of a directory and writes nothing. The error is ErrLocked while a service uses it, and
+// ErrNewer for a directory of a newer version.
 func Inspect(dir string) (*Report, error) {
 	r := newStore(dir)
 	r.now, r.readOnly = time.Now, true
@@ -446,7 +444,7 @@ func Inspect(dir string) (*Report, error) {
 		}
 		f.Damage = found.Err
 	}
-	for _, name := range asideFiles {
+	for _, name := range auxFiles {
 		f, err := file(name)
 		switch {
 		case errors.Is(err, os.ErrNotExist): // before the first record
@@ -457,19 +455,19 @@ func Inspect(dir string) (*Report, error) {
 		case err != nil:
 			return nil, err
 		default:
-			defer r.closeAside(r.aside(name))
+			defer r.closeAux(r.aux(name))
 			for _, s := range report.Schedulers {
-				check := r.checkAside
+				check := r.checkAux
 				if name == workloadsFile { // texts that no record refers to do not count
-					check = func(_ *asideFile, uid string) error { return r.checkWorkloads(kept, s.Scheduler.ID, uid) }
+					check = func(_ *auxFile, uid string) error { return r.checkWorkloads(kept, s.Scheduler.ID, uid) }
 				}
-				f.Damage = errors.Join(f.Damage, check(r.aside(name), s.Scheduler.UID))
+				f.Damage = errors.Join(f.Damage, check(r.aux(name), s.Scheduler.UID))
 			}
 		}
 	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if !slices.Contains(append(append(names, configFile, reserveFile), asideFiles...), e.Name()) {
+		if !slices.Contains(append(append(names, configFile, reserveFile), auxFiles...), e.Name()) {
 			report.Others = append(report.Others, e.Name())
 		}
 	}

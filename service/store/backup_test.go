@@ -237,10 +237,10 @@ func TestHealthHasTheLastWrites(t *testing.T) {
 	if err != nil || h.Changes != nil || h.Events != nil || h.Free == 0 || h.Size < h.Free {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if err := r.changes.note(errRevision); err == nil || r.changes.get() != nil {
-		t.Errorf("a refused change counts: %v", r.changes.get())
+	if err := r.lastChange.record(errRevision); err == nil || r.lastChange.last() != nil {
+		t.Errorf("a refused change counts: %v", r.lastChange.last())
 	}
-	_ = r.changes.note(ErrFull)
+	_ = r.lastChange.record(ErrFull)
 	if h, _ = r.Health(); !errors.Is(h.Changes, ErrFull) {
 		t.Errorf("%+v", h)
 	}

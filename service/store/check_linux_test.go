@@ -33,7 +33,7 @@ func (a *acked) checkAlone(dir string) error {
 	return nil
 }
 
-// checkChild checks a directory for what its input says was acknowledged.
+// checkChild checks a directory for the acknowledged records in its input.
 func checkChild(dir string) {
 	const memory = 4 << 30
 	err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: memory, Max: memory})

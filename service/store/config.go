@@ -35,8 +35,7 @@ const (
 
 var errRevision = errors.New("revisions are numbered without gaps and keep their values")
 
-// configRecord is a configuration as stored: its values in canonical form, the
-// hash of which is kept beside them.
+// configRecord is a stored configuration: its values in canonical form, with their hash.
 type configRecord struct {
 	UID       string                `json:"uid"`
 	Revision  int64                 `json:"revision"`
@@ -61,9 +60,8 @@ func revisionKey(revision int64) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(revision))
 }
 
-// Commit writes a change in one transaction. A new configuration must have the
-// next revision, and one that exists keeps its values for ever: anything else
-// is an error and nothing is written.
+// Commit writes a change in one transaction. A new configuration must have the next revision, and an existing one
+// must keep its values: otherwise it is an error and nothing is written.
 func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,16 +69,16 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	put := func(tx *bolt.Tx) error { return putChange(tx, &c) }
 	err := r.update(put)
 	if errors.Is(err, ErrFull) {
-		err = r.reserve.giveUp(func() error { return r.update(put) })
+		err = r.reserve.release(func() error { return r.update(put) })
 	}
-	return r.changes.note(err)
+	return r.lastChange.record(err)
 }
 
-// update commits to config.db. After a failed write or fsync the state of the file's cached pages is
-// unknown: it is opened anew, as it was before.
+// update commits to config.db. After a failed write or fsync the state of the file's cached pages is unknown: the
+// file is reopened without the commit.
 func (r *Store) update(f func(*bolt.Tx) error) error {
-	r.committing.Lock()
-	defer r.committing.Unlock()
+	r.configMu.Lock()
+	defer r.configMu.Unlock()
 	select {
 	case <-r.closing:
 		return ErrClosed
@@ -93,9 +91,9 @@ func (r *Store) update(f func(*bolt.Tx) error) error {
 	}
 	defer r.timed(changesKind)()
 	write := func(f func(*bolt.Tx) error) error {
-		r.failed = 0
+		r.failedCommit = 0
 		return r.write(configFile, r.config, func(tx *bolt.Tx) error {
-			r.failed, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
+			r.failedCommit, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
 			return f(tx)
 		})
 	}
@@ -114,10 +112,10 @@ func (r *Store) update(f func(*bolt.Tx) error) error {
 	return storageError(err)
 }
 
-// reopenConfig opens config.db after a failed write, without what that may have left in it.
+// reopenConfig opens config.db after a failed write, without traces of it. The caller must hold configMu.
 func (r *Store) reopenConfig() (err error) {
-	if r.failed != 0 {
-		err = undoCommit(filepath.Join(r.dir, configFile), r.failed, r.pageSize)
+	if r.failedCommit != 0 {
+		err = undoCommit(filepath.Join(r.dir, configFile), r.failedCommit, r.pageSize)
 	}
 	if err == nil {
 		r.config, err = r.openDB(configFile, false)
@@ -138,7 +136,7 @@ func putChange(tx *bolt.Tx, c *controller.Change) error {
 			return err
 		}
 	}
-	if b := tx.Bucket([]byte(deletionsBucket)); b != nil { // the record says it by now
+	if b := tx.Bucket([]byte(deletionsBucket)); b != nil { // the record has it now
 		if err := b.Delete(id); err != nil {
 			return err
 		}
@@ -174,7 +172,7 @@ func (r *Store) Remember(ctx context.Context, one controller.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.changes.note(r.update(func(tx *bolt.Tx) error { return putRequest(tx, &one) }))
+	return r.lastChange.record(r.update(func(tx *bolt.Tx) error { return putRequest(tx, &one) }))
 }
 
 // Note appends a record to the audit log.
@@ -182,7 +180,7 @@ func (r *Store) Note(ctx context.Context, one audit.Record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.changes.note(r.update(func(tx *bolt.Tx) error { return putAudit(tx, &one) }))
+	return r.lastChange.record(r.update(func(tx *bolt.Tx) error { return putAudit(tx, &one) }))
 }
 
 func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {
@@ -221,9 +219,8 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	}, configsBucket, string(scheduler))
 }
 
-// Load returns everything in config.db, schedulers in order of id. A damaged record costs itself:
-// a scheduler whose record cannot be read has a Fault and its id, a revision is Lost, and a
-// request is reported as damage.
+// Load returns the schedulers in order of id and the requests. Damage is limited to its record: a scheduler whose
+// record cannot be read has a Fault and its id, a revision is Lost, and a request is reported as damage.
 func (r *Store) Load() (saved []controller.Saved, requests []controller.Request, damage []controller.Damage,
 	err error) {
 	if err := r.metaDamage(configFile); err != nil {
@@ -289,14 +286,14 @@ func (r *Store) Load() (saved []controller.Saved, requests []controller.Request,
 	return saved, requests, damage, adviseRestore(err)
 }
 
-// loadScheduler reads a scheduler's space and revisions. What is wrong with its record is its
-// Fault. Revisions that are not as they were written are Lost.
+// loadScheduler reads a scheduler's space and revisions. Damage to its record is its Fault; damaged revisions are
+// Lost.
 func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 	s := &out.Scheduler
 	var err error
 	if out.Space, err = space.New(s.Params, s.Rules); err != nil {
 		out.Fault = corrupt(schedulersBucket, s.ID, err)
-		if out.Space, err = space.New(s.Params, nil); err != nil { // serves what there is
+		if out.Space, err = space.New(s.Params, nil); err != nil { // its configurations can still be served
 			return
 		}
 	}
@@ -346,8 +343,7 @@ func loadScheduler(tx *bolt.Tx, out *controller.Saved) {
 	lost(s.LastRevision, err)
 }
 
-// loadRevisions reads the revisions of a scheduler and returns their spaces by number, without those
-// that are damaged.
+// loadRevisions reads the revisions of a scheduler and returns the spaces of undamaged ones by number.
 func loadRevisions(tx *bolt.Tx, out *controller.Saved) map[int64]*space.Space {
 	present := max(1, out.Scheduler.Revision)
 	spaces := map[int64]*space.Space{present: out.Space}
@@ -373,7 +369,7 @@ func loadRevisions(tx *bolt.Tx, out *controller.Saved) map[int64]*space.Space {
 	return spaces
 }
 
-// config returns the values of a record that was read with an error or nil.
+// config returns the values of a record. err is the error of reading it.
 func (c *configRecord) config(sp *space.Space, revision int64, err error) (space.Config, error) {
 	if err != nil {
 		return space.Config{}, err
@@ -396,7 +392,7 @@ func corrupt(bucket, key string, err error) error {
 	return &CorruptError{File: configFile, Bucket: bucket, Key: key, Why: err.Error()}
 }
 
-// bucket returns a bucket inside others, creating what is missing.
+// bucket returns a bucket by its path, and creates missing ones.
 func bucket(tx *bolt.Tx, path ...string) (*bolt.Bucket, error) {
 	b, err := tx.CreateBucketIfNotExists([]byte(path[0]))
 	for _, name := range path[1:] {
@@ -446,8 +442,7 @@ func getJSON(key, record []byte, v any) error {
 	return json.Unmarshal(payload, v)
 }
 
-// ascend visits the keys of a bucket in order. Damaged pages can lead to each other in a ring: keys that do not ascend
-// are an error.
+// ascend visits the keys of a bucket in order. Damaged pages can form a cycle: keys that do not ascend are an error.
 func ascend(b *bolt.Bucket, name string, visit func(key, record []byte) error) error {
 	c, last := b.Cursor(), []byte(nil)
 	for k, record := c.First(); k != nil; k, record = c.Next() {
@@ -462,8 +457,8 @@ func ascend(b *bolt.Bucket, name string, visit func(key, record []byte) error) e
 	return nil
 }
 
-// eachJSON visits the records of a bucket, or of the one named inside in it, in order. One that
-// is not what was written comes with an error.
+// eachJSON visits the records of a bucket, or of the bucket inside it, in order. A damaged record comes with an
+// error.
 func eachJSON[T any](tx *bolt.Tx, name string, inside []byte, visit func(v T, key []byte, err error)) error {
 	b := tx.Bucket([]byte(name))
 	if b != nil && inside != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestDamagedStores damages files at random places, and in all the ways that disks do. Whatever is
-// read must be what was written, and nothing may end the process. AUTOSCHED_DAMAGED is the number
+// TestDamagedStores damages files at random places, and in all the ways that disks do. Records
+// that are read must be as they were written, and the process must survive. AUTOSCHED_DAMAGED is the number
 // of stores.
 func TestDamagedStores(t *testing.T) {
 	testshared.Full(t)
@@ -143,7 +143,7 @@ func writeOn(t *testing.T, r *Store, sp *space.Space, saved []controller.Saved, 
 	ctx := context.Background()
 	for n := range 5 {
 		if err := r.AppendEvents(ctx, "s", []workload.Event{event(fmt.Sprint("new", n), time.Hour)}); err != nil &&
-			(harmed == configFile || n > 0) { // what is damaged shows at the first
+			(harmed == configFile || n > 0) { // damage shows at the first
 			return fmt.Errorf("event %d: %w", n, err)
 		}
 		if len(saved) == 1 && saved[0].Fault == nil {

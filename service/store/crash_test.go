@@ -19,10 +19,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// The crash test runs this binary again as a child that writes as fast as it
-// can and says what was acknowledged, one line each. The parent kills it at
-// some moment, opens the directory and looks for all of it. It finds what a
-// process loses, not what a power cut does: written pages outlive a process.
+// The crash test runs this binary again as a child that writes as fast as it can and prints a line for each
+// acknowledgement. The parent kills it at some moment, opens the directory and looks for all records. The test finds
+// the losses of a process, not of a power cut: written pages outlive a process.
 
 const crashDir = "AUTOSCHED_CRASH_TEST_DIR"
 
@@ -92,7 +91,7 @@ func crashChild(dir string) {
 	}
 }
 
-// acked is what a child acknowledged, in order.
+// acked has the acknowledgements of a child, in order.
 type acked struct {
 	batches  []ackedBatch
 	revision int64 // the last one; 0 before the first
@@ -103,7 +102,7 @@ type ackedBatch struct {
 	events int
 }
 
-// line adds what a line of a child's output says.
+// line adds a line of a child's output.
 func (a *acked) line(text string) error {
 	var b ackedBatch
 	if _, err := fmt.Sscanf(text, "e %s %d", &b.name, &b.events); err == nil {

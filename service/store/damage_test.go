@@ -144,14 +144,14 @@ func TestLostConfigIsRefused(t *testing.T) {
 			if ids, damage := replayed(t, r); len(ids) > 0 || len(damage) > 0 {
 				t.Error(ids, damage)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "events-20240301.db"+asideSuffix)); err != nil {
+			if _, err := os.Stat(filepath.Join(dir, "events-20240301.db"+orphanSuffix)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// A config.db whose pages cannot be read is refused with what to do, and set aside if that is asked for.
+// A config.db whose pages cannot be read is refused with a remedy, and set aside on request.
 func TestDamagedConfigIsSetAside(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"short":    func(path string) error { return os.Truncate(path, 100) },
@@ -181,7 +181,7 @@ func TestDamagedConfigIsSetAside(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			other := t.TempDir() // what bbolt panicked on stays locked in this process
+			other := t.TempDir() // a file on which bbolt panicked stays locked in this process
 			if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func TestDamagedConfigIsSetAside(t *testing.T) {
 			if ids, _ := replayed(t, r); err != nil || len(saved)+len(damage)+len(ids) > 0 {
 				t.Error(saved, damage, ids, err)
 			}
-			if kept, err := os.ReadFile(path + asideSuffix); err != nil || !bytes.Equal(kept, damaged) {
+			if kept, err := os.ReadFile(path + orphanSuffix); err != nil || !bytes.Equal(kept, damaged) {
 				t.Errorf("the damaged file is not kept: %v", err)
 			}
 		})
@@ -226,8 +226,7 @@ func TestStartAnewKeepsWhatIsGood(t *testing.T) {
 	}
 }
 
-// A segment with damaged pages costs what is on them: others are read, and today's events go to
-// another file.
+// A segment with damaged pages costs the records on them: others are read, and today's events go to another file.
 func TestDamagedSegmentCostsItself(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"truncated": func(path string) error { return os.Truncate(path, 8192) },

@@ -12,14 +12,14 @@ import (
 
 var epochKey = []byte("epoch")
 
-// epochRecord is the present epoch as stored in config.db.
+// epochRecord is the current epoch in config.db.
 type epochRecord struct {
 	controller.Epoch
 	Began time.Time `json:"began"`
 	Why   string    `json:"why"`
 	// File identifies config.db on its file system, so that a copy is recognised; empty if unknown.
 	File string `json:"file,omitempty"`
-	// Secret is that of the tokens of pages. It outlives epochs.
+	// Secret signs the tokens of pages. It outlives epochs.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -28,17 +28,17 @@ func (r *Store) Epoch() controller.Epoch { return r.epoch.Epoch }
 
 // NewEpoch returns why Open began a new epoch, "" if it did not.
 func (r *Store) NewEpoch() string {
-	if r.began {
+	if r.newEpoch {
 		return r.epoch.Why
 	}
 	return ""
 }
 
-// Secret is known to the store alone, and is there again when it is opened again.
+// Secret returns a secret of the store that outlives restarts.
 func (r *Store) Secret() []byte { return []byte(r.epoch.Secret) }
 
-// RaiseEpoch begins a new epoch in a directory that no process has open. Schedulers and watchers
-// then read their configurations again. To be called after a store was restored.
+// RaiseEpoch begins a new epoch in a directory that no process has open. Schedulers and watchers then read their
+// configurations again. It must be called after a store was restored.
 func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
 	o.NewEpoch = true
 	r, err := Open(dir, o)
@@ -48,9 +48,9 @@ func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
 	return r.Epoch(), r.Close()
 }
 
-// settleEpoch reads the epoch with its secret, and begins a new one where there is none, where config.db is a copy,
-// and where it is asked for. One that cannot be written counts until the store is closed.
-func (r *Store) settleEpoch(o Options) {
+// initEpoch reads the epoch with its secret. It begins a new epoch if there is none, if config.db is a copy, and on
+// request. An epoch that cannot be written is in force until the store is closed.
+func (r *Store) initEpoch(o Options) {
 	_ = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(metaBucket))
@@ -78,7 +78,7 @@ func (r *Store) settleEpoch(o Options) {
 	}
 	if why != "" {
 		now := r.now().UTC()
-		r.began = true
+		r.newEpoch = true
 		r.epoch = epochRecord{Epoch: controller.Epoch{ID: o.NewID(), Counter: max(now.UnixMilli(), r.epoch.Counter+1)},
 			Began: now, Why: why, File: file, Secret: r.epoch.Secret}
 	}

@@ -35,7 +35,7 @@ func (w *wire) event(e *workload.Event) {
 	}
 }
 
-// part is an event without Active, which the parts of a snapshot do not have.
+// part writes or reads an event without Active: the parts of a snapshot have none.
 func (w *wire) part(e *workload.Event) {
 	number(w, 1, &e.Kind)
 	number(w, 2, &e.Time)

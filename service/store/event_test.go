@@ -232,7 +232,7 @@ func FuzzOpenRecord(f *testing.F) {
 	})
 }
 
-// FuzzConfigRecord: a revision that is read is in its space and is what its hash says.
+// FuzzConfigRecord: a revision that is read is in its space and has its hash.
 func FuzzConfigRecord(f *testing.F) {
 	sp, err := space.New(testParams, nil)
 	if err != nil {

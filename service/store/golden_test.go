@@ -29,7 +29,7 @@ import (
 )
 
 // golden, if set, names a new golden store: go test ./service/store -run TestGoldenStores -golden v2.
-// Those that exist are never written again: they are what earlier releases left.
+// Existing ones must not be written again: earlier releases wrote them.
 var golden = flag.String("golden", "", "name of a golden store to make of what this version writes")
 
 // makeGolden writes a store with records of every kind.
@@ -94,7 +94,7 @@ func makeGolden(t *testing.T, out io.Writer) error {
 	return err
 }
 
-// describe is what a store holds, a line a record.
+// describe lists the records of a store, one per line.
 func describe(r *Store) (string, error) {
 	var out strings.Builder
 	saved, requests, damage, err := r.Load()
@@ -169,7 +169,7 @@ func describe(r *Store) (string, error) {
 	return out.String(), nil
 }
 
-// TestGoldenStores: what earlier versions stored is read as they wrote it, and can be written on.
+// TestGoldenStores: stores of earlier versions are read as they were written, and can be written on.
 func TestGoldenStores(t *testing.T) {
 	restored := func(path string) *Store {
 		t.Helper()
@@ -244,8 +244,8 @@ func TestGoldenStores(t *testing.T) {
 	}
 }
 
-// TestNewestGoldenIsOfThisVersion: what this version writes of the same records is in the newest golden
-// store, so that a change of the records gets a golden store of its own.
+// TestNewestGoldenIsOfThisVersion: this version writes the records as in the newest golden store, so that a change of
+// the records gets a golden store of its own.
 func TestNewestGoldenIsOfThisVersion(t *testing.T) {
 	var archive bytes.Buffer
 	if err := makeGolden(t, &archive); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Health is the state of a store's files.
 type Health struct {
-	// Changes and Events are why the last write of each failed, nil if it did not.
+	// Changes and Events are the errors of the last write of each, nil for success.
 	Changes, Events error
 	// Damaged are segments with pages that cannot be read.
 	Damaged []string
@@ -17,9 +17,9 @@ type Health struct {
 	Free, Size uint64
 }
 
-// Health looks at the file system and at the last writes. It does not wait for one.
+// Health returns the state of the file system and of the last writes. It waits for none.
 func (r *Store) Health() (Health, error) {
-	h := Health{Changes: r.changes.get(), Events: r.events.get()}
+	h := Health{Changes: r.lastChange.last(), Events: r.lastEvents.last()}
 	r.damaged.Range(func(name, _ any) bool {
 		h.Damaged = append(h.Damaged, name.(string))
 		return true
@@ -46,8 +46,8 @@ type outcome struct {
 	err error
 }
 
-// note takes what a write returned, and returns it. Only what the disk or a file causes counts.
-func (o *outcome) note(err error) error {
+// record keeps the error of a write, if it is nil or caused by the disk or a file, and returns it.
+func (o *outcome) record(err error) error {
 	errno := syscall.Errno(0)
 	if err == nil || errors.As(err, &errno) || errors.Is(err, ErrFull) || errors.Is(err, ErrCorrupt) {
 		o.mu.Lock()
@@ -57,7 +57,7 @@ func (o *outcome) note(err error) error {
 	return err
 }
 
-func (o *outcome) get() error {
+func (o *outcome) last() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err

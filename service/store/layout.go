@@ -52,7 +52,7 @@ var fieldReaders = map[string]uint64{
 	"Scheduler.expires": 1,
 	"Deletion.deleted":  1,
 	"Deletion.expires":  1,
-	// What runs by itself.
+	// Operations and studies, which go on by themselves.
 	"Scheduler.operations": 1,
 	"Study.run":            1,
 	"Trial.expires":        1,
@@ -237,7 +237,7 @@ func (r *Store) upgrade() error {
 	}
 	err = r.update(put)
 	if errors.Is(err, ErrFull) {
-		err = r.reserve.giveUp(func() error { return r.update(put) })
+		err = r.reserve.release(func() error { return r.update(put) })
 	}
 	return err
 }

@@ -9,20 +9,20 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A bbolt file begins with two meta pages, which commits write in turn; the newer of those
-// whose checksum is right counts. If that of the last commit is damaged, the file is as before
-// it, and bbolt does not say so.
+// A bbolt file begins with two meta pages, which commits write in turn; the newer one with a valid checksum is in
+// force. If the page of the last commit is damaged, the file is in the state before it, and bbolt does not report
+// that.
 
-// The layout of a meta page: a header, then the fields that the checksum is of (FNV-1a), the last
-// of which is the number of the commit, then the checksum. The two pages are of different commits.
+// The layout of a meta page: a header, the fields that the checksum (FNV-1a) covers, with the number of the commit
+// last, and the checksum. The two pages must be of different commits.
 const (
 	pageHeader = 16
 	metaCommit = 48
 	metaSize   = 56
 )
 
-// noteMetas remembers a file that was just opened as damaged if one of its meta pages is.
-func (r *Store) noteMetas(name string, db *bolt.DB) error {
+// checkMetas registers a file that was just opened in metaErrs if one of its meta pages is damaged.
+func (r *Store) checkMetas(name string, db *bolt.DB) error {
 	f, err := os.Open(db.Path())
 	if err != nil {
 		return err
@@ -38,14 +38,14 @@ func (r *Store) noteMetas(name string, db *bolt.DB) error {
 		_, _ = sum.Write(b[:metaSize])
 		commits[page] = binary.NativeEndian.Uint64(b[metaCommit:])
 		if binary.NativeEndian.Uint64(b[metaSize:]) != sum.Sum64() || page == 1 && commits[0] == commits[1] {
-			r.metas.Store(name, &CorruptError{File: name,
+			r.metaErrs.Store(name, &CorruptError{File: name,
 				Why: fmt.Sprintf("meta page %d is damaged: the last commit may be missing", page)})
 		}
 	}
 	return nil
 }
 
-// orderMetas swaps the meta pages of a copy if each is where commits write the other.
+// orderMetas swaps the meta pages of a copy if they are in each other's place.
 func orderMetas(f *os.File, pageSize int) error {
 	var b [2][metaSize + 8]byte
 	at := [2]int64{pageHeader, int64(pageSize) + pageHeader}
@@ -65,8 +65,8 @@ func orderMetas(f *os.File, pageSize int) error {
 	return nil
 }
 
-// undoCommit takes a commit out of a file that is not open: its meta page, which may be written
-// although the commit failed, says what the one before said.
+// undoCommit removes a failed commit from a file, which must not be open: its meta page, which may have been
+// written, becomes a copy of the page before it.
 func undoCommit(path string, commit uint64, pageSize int64) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -96,9 +96,9 @@ func undoCommit(path string, commit uint64, pageSize int64) error {
 	return nil
 }
 
-// metaDamage is what noteMetas found, nil for a sound file.
+// metaDamage returns the error of checkMetas, nil for a sound file.
 func (r *Store) metaDamage(name string) error {
-	if err, ok := r.metas.Load(name); ok {
+	if err, ok := r.metaErrs.Load(name); ok {
 		return err.(error)
 	}
 	return nil

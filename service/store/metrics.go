@@ -31,7 +31,7 @@ func newCommits() *prometheus.HistogramVec {
 	}, []string{"kind"})
 }
 
-// timed observes a commit that begins now and ends when the function that it returns is called.
+// timed begins to measure a commit, and the returned function ends it.
 func (r *Store) timed(kind string) func() {
 	began := time.Now() // for operators
 	return func() { r.commits.WithLabelValues(kind).Observe(time.Since(began).Seconds()) }

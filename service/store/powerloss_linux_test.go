@@ -19,7 +19,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A disk is a file system of one directory, in memory, that knows what is on it for good: of a
+// A disk is a file system of one directory, in memory, that keeps its durable state apart: of a
 // file the sectors at its last fsync, of the directory the names at its own. A power cut leaves any
 // part of the rest. The process that writes to it is another one: a page fault on a mapped file
 // waits for this one.
@@ -60,7 +60,7 @@ func newDisk(content map[string][]byte) *disk {
 	return d
 }
 
-// image is what a power cut now would leave, with a share of what is not synced.
+// image is the state after a power cut now, with a share of the writes that are not synced.
 func (d *disk) image(rng *rand.Rand, percent int) map[string][]byte {
 	applied := len(d.pending) * percent / 100
 	if percent%100 != 0 {
@@ -238,7 +238,7 @@ func (f *diskFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return 0
 }
 
-// cut is an image with what was acknowledged before.
+// cut is an image with the acknowledgements before it.
 type cut struct {
 	what  string
 	files map[string][]byte
@@ -376,7 +376,7 @@ func powerCuts(t *testing.T, images int, first *cut,
 }
 
 // TestPowerCuts cuts the power of a process that writes events and revisions, at any of its
-// operations: what was acknowledged is there, nothing is there by half, and the store opens. Disks
+// operations: every acknowledged record is there, none is there by half, and the store opens. Disks
 // that lie about fsync are found out, or the test would see nothing. AUTOSCHED_IMAGES is the number
 // of images.
 func TestPowerCuts(t *testing.T) {

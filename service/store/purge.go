@@ -12,16 +12,16 @@ import (
 )
 
 // Purge removes a scheduler with its events, rounds, reports and workloads, and request ids. Events go first, so
-// that no later scheduler of the same id has them: what was cut short is done by calling it again. Pages that cannot
-// be read keep theirs.
+// that no later scheduler of the same id has them; calling Purge again completes an interrupted one. Records on
+// pages that cannot be read stay.
 func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 	scheduler := e.Scheduler
 	if scheduler != "" {
 		if err := r.purgeSegments(ctx, scheduler); err != nil {
 			return err
 		}
-		for _, name := range asideFiles {
-			if err := r.purgeAside(r.aside(name), e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
+		for _, name := range auxFiles {
+			if err := r.purgeAux(r.aux(name), e.UID); err != nil && !errors.Is(err, ErrCorrupt) {
 				return fmt.Errorf("store: %s: %w", name, err)
 			}
 		}
@@ -58,8 +58,8 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 }
 
 func (r *Store) purgeSegments(ctx context.Context, scheduler string) error {
-	r.dropping.RLock()
-	defer r.dropping.RUnlock()
+	r.dropMu.RLock()
+	defer r.dropMu.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return err
@@ -75,8 +75,7 @@ func (r *Store) purgeSegments(ctx context.Context, scheduler string) error {
 	return nil
 }
 
-// purgeSegment removes a scheduler's events from a segment. Nothing reads or switches segments
-// meanwhile.
+// purgeSegment removes a scheduler's events from a segment, while no other goroutine reads or switches segments.
 func (r *Store) purgeSegment(name, scheduler string) error {
 	found := false
 	err := r.view(name, func(tx *bolt.Tx) error {
@@ -86,8 +85,8 @@ func (r *Store) purgeSegment(name, scheduler string) error {
 	if err != nil || !found {
 		return err
 	}
-	r.switching.Lock()
-	defer r.switching.Unlock()
+	r.segmentMu.Lock()
+	defer r.segmentMu.Unlock()
 	db := r.segment
 	if db == nil || r.segmentName != name {
 		if db, err = r.openDB(name, false); err != nil {

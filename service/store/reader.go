@@ -11,11 +11,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Reader reads a directory that no service has open, and changes nothing in it. It is for
-// one goroutine.
+// Reader reads a directory that no service has open, and never writes. It must not be used concurrently.
 type Reader struct{ store *Store }
 
-// OpenReader opens a directory. The error is ErrLocked while a service has it open.
+// OpenReader opens a directory for reading. The error is ErrLocked while a service has it open.
 func OpenReader(dir string) (*Reader, error) {
 	r := newStore(dir)
 	r.readOnly = true
@@ -30,36 +29,36 @@ func OpenReader(dir string) (*Reader, error) {
 	return &Reader{r}, nil
 }
 
-// Load is that of Store.
+// Load is [Store.Load].
 func (r *Reader) Load() ([]controller.Saved, []controller.Request, []controller.Damage, error) {
 	return r.store.Load()
 }
 
-// ReplayEvents is that of Store.
+// ReplayEvents is [Store.ReplayEvents].
 func (r *Reader) ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (
 	[]controller.Damage, error) {
 	return r.store.ReplayEvents(only, apply)
 }
 
-// Audit is that of Store.
+// Audit is [Store.Audit].
 func (r *Reader) Audit(from int64, newestFirst bool, visit func(line []byte) bool) error {
 	return r.store.Audit(from, newestFirst, visit)
 }
 
-// Rounds is that of Store.
+// Rounds is [Store.Rounds].
 func (r *Reader) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
 	return r.store.Rounds(uid, before, visit)
 }
 
-// EventsUntil is that of Store.
+// EventsUntil is [Store.EventsUntil].
 func (r *Reader) EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error) {
 	return r.store.EventsUntil(scheduler, cursor, apply)
 }
 
 // Close releases the directory.
 func (r *Reader) Close() error {
-	for _, name := range asideFiles {
-		r.store.closeAside(r.store.aside(name))
+	for _, name := range auxFiles {
+		r.store.closeAux(r.store.aux(name))
 	}
 	return r.store.config.Close()
 }

@@ -7,10 +7,10 @@ import (
 	"hash/crc32"
 )
 
-// ErrCorrupt is what a *CorruptError is.
+// ErrCorrupt matches every *CorruptError.
 var ErrCorrupt = errors.New("record is corrupt")
 
-// CorruptError names a record or file that is not what was written.
+// CorruptError is the error of a damaged record or file.
 type CorruptError struct {
 	File   string // within the directory
 	Bucket string
@@ -32,10 +32,9 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// A record is a CRC32C (Castagnoli, little endian) of key, schema and payload,
-// then a schema byte, then the payload. bbolt checks its meta pages only, so a
-// flipped bit in a value is seen here or nowhere; the key is part of the sum
-// because a misplaced page would otherwise pass.
+// A record is a CRC32C (Castagnoli, little endian) of key, schema and payload, a schema byte, and the payload. bbolt
+// checks its meta pages only, so that no other check finds a flipped bit in a value. The sum covers the key, too:
+// otherwise a misplaced page would pass.
 const (
 	recordHeader = 5
 	recordSchema = 1
@@ -47,7 +46,7 @@ func checksum(key, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, body)
 }
 
-// appendRecord appends the record of a payload that append writes.
+// appendRecord appends a record, whose payload the function appends.
 func appendRecord(dst, key []byte, payload func([]byte) []byte) []byte {
 	return appendVersioned(dst, key, recordSchema, payload)
 }
@@ -60,7 +59,7 @@ func appendVersioned(dst, key []byte, schema byte, payload func([]byte) []byte) 
 	return dst
 }
 
-// openRecord returns a record's payload, or why it is corrupt.
+// openRecord returns the payload of a record, or an error if it is corrupt.
 func openRecord(key, record []byte) ([]byte, error) {
 	schema, payload, err := openVersioned(key, record)
 	if err == nil && schema != recordSchema {
@@ -69,7 +68,7 @@ func openRecord(key, record []byte) ([]byte, error) {
 	return payload, err
 }
 
-// openVersioned returns a record's schema byte and payload, or why it is corrupt.
+// openVersioned returns the schema byte and the payload of a record, or an error if it is corrupt.
 func openVersioned(key, record []byte) (schema byte, payload []byte, err error) {
 	if len(record) < recordHeader {
 		return 0, nil, fmt.Errorf("%d bytes is too short", len(record))

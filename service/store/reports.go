@@ -23,12 +23,12 @@ func parseReportKey(key []byte) (k reports.Key, ok bool) {
 	return reports.Key{Time: time.Unix(0, int64(binary.BigEndian.Uint64(key))).UTC(), Instance: string(key[8:])}, true
 }
 
-// AppendReports stores those reports of the scheduler with a uid whose keys are new, and drops whole intervals of the
-// oldest: those before a time, and others until at most a number is left. It returns which were new and the keys of
-// those dropped.
+// AppendReports stores the reports with new keys of the scheduler with a uid. It drops whole intervals of the oldest
+// reports: all before keep.From, and more until at most keep.Most are left. It returns which reports were new, and
+// the keys of dropped ones.
 func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Keep) (fresh []bool, dropped []reports.Key,
 	err error) {
-	err = r.with(&r.reports, func(db *bolt.DB) error {
+	err = r.withAux(&r.reports, func(db *bolt.DB) error {
 		return r.write(reportsFile, db, func(tx *bolt.Tx) error {
 			fresh, dropped = make([]bool, len(all)), nil
 			b, err := bucket(tx, uid)
@@ -69,9 +69,9 @@ func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Kee
 }
 
 // Reports calls visit with the stored reports of the scheduler with a uid after a key, in order of event time and
-// instance, until it returns false. Damaged ones are passed over, and the first of them is returned as damage.
+// instance, until it returns false. It skips damaged ones and returns the error of the first as damage.
 func (r *Store) Reports(uid string, after reports.Key, visit func(*reports.Report) bool) (damage, err error) {
-	err = r.with(&r.reports, func(db *bolt.DB) error {
+	err = r.withAux(&r.reports, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
 			if b == nil {

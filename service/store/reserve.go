@@ -11,38 +11,38 @@ import (
 const (
 	reserveFile = "reserve"
 	reserveSize = 4 << 20
-	// reserveEvery is the least time between two attempts to make the file on a full disk.
+	// reserveEvery is the least time between two attempts to create the file on a full disk.
 	reserveEvery = time.Second
 )
 
-// reserve is a file whose space config.db gets when the disk is full: it is given up for a change
-// that does not fit otherwise, and events are refused until there is space for it again.
+// reserve is a file whose space config.db gets when the disk is full: it is removed for a change that does not fit
+// otherwise, and events are refused until it can be created again.
 type reserve struct {
 	path string
 
-	mu    sync.Mutex // held by a commit of events, and while what was given up is used
-	there bool
-	tried time.Time
+	mu      sync.Mutex // must be held by a commit of events, and while the released space is used
+	present bool
+	lastTry time.Time
 }
 
-// make fills the file unless it is there. mu is held.
-func (r *reserve) make() error {
-	if r.there {
+// ensure creates the file unless it is there. The caller must hold mu.
+func (r *reserve) ensure() error {
+	if r.present {
 		return nil
 	}
-	if !r.tried.IsZero() && time.Since(r.tried) < reserveEvery {
+	if !r.lastTry.IsZero() && time.Since(r.lastTry) < reserveEvery {
 		return ErrFull
 	}
-	r.tried = time.Now()
+	r.lastTry = time.Now()
 	info, err := os.Stat(r.path)
 	if err == nil && info.Size() == reserveSize {
-		r.there = true
+		r.present = true
 		return nil
 	}
 	if err := r.fill(); err != nil {
 		return errors.Join(err, os.Remove(r.path))
 	}
-	r.there, r.tried = true, time.Time{}
+	r.present, r.lastTry = true, time.Time{}
 	return nil
 }
 
@@ -58,11 +58,11 @@ func (r *reserve) fill() error {
 	return storageError(errors.Join(err, f.Close()))
 }
 
-// giveUp calls f once the space of the file is free and no events are written.
-func (r *reserve) giveUp(f func() error) error {
+// release removes the file and calls f, while no events are written.
+func (r *reserve) release(f func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.there = false
+	r.present = false
 	if err := os.Remove(r.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -71,6 +71,6 @@ func (r *reserve) giveUp(f func() error) error {
 
 func newReserve(dir string) *reserve {
 	r := &reserve{path: filepath.Join(dir, reserveFile)}
-	_ = r.make() // on a full disk the first events try again
+	_ = r.ensure() // on a full disk the first events try again
 	return r
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Segments are dropped a day at a time, the oldest first. What is still needed goes into
-// checkpoint-YYYYMMDD.db, which has the form of a segment and stands for all segments up to that
-// day and the checkpoint before. It has its name, durably, before they are removed: what a crash
-// leaves of them is not read, and is removed by Open.
+// Segments are dropped by day, the oldest first. Events that are still needed go into checkpoint-YYYYMMDD.db, which
+// has the form of a segment and replaces the segments up to that day and the checkpoint before. It gets its name,
+// durably, before they are removed: after a crash the rest of them is not read, and Open removes it.
 
 const (
 	checkpointPrefix = "checkpoint-"
@@ -29,7 +28,7 @@ const (
 
 var errBusy = errors.New("the events are being read or copied")
 
-// DropEvents implements controller.Store. A damaged file stays, and so do later ones.
+// DropEvents implements controller.Store. A damaged file stays, and so do the files after it.
 func (r *Store) DropEvents(ctx context.Context, keep controller.Retention) (dropped []string, err error) {
 	before := keep.Before.UTC().Format(dayLayout)
 	for {
@@ -41,12 +40,12 @@ func (r *Store) DropEvents(ctx context.Context, keep controller.Retention) (drop
 	}
 }
 
-// dropDay drops the segments of the oldest day, if it is before another.
+// dropDay drops the segments of the oldest day, if it is before a day.
 func (r *Store) dropDay(ctx context.Context, before string, keep controller.Retention) ([]string, error) {
-	if !r.dropping.TryLock() {
+	if !r.dropMu.TryLock() {
 		return nil, fmt.Errorf("store: %w", errBusy)
 	}
-	defer r.dropping.Unlock()
+	defer r.dropMu.Unlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -59,7 +58,7 @@ func (r *Store) dropDay(ctx context.Context, before string, keep controller.Rete
 	for end < len(names) && dayOf(names[end]) == day {
 		end++
 	}
-	r.leave(day)
+	r.closeThrough(day)
 	name := checkpointPrefix + day + segmentSuffix
 	if err := r.makeCheckpoint(ctx, name, names[:end], keep); err != nil {
 		return nil, fmt.Errorf("store: %s: %w", name, err)
@@ -76,18 +75,17 @@ func (r *Store) dropDay(ctx context.Context, before string, keep controller.Rete
 	return names[first:end], nil
 }
 
-// leave has no segment written any more up to a day.
-func (r *Store) leave(day string) {
+// closeThrough closes the segments up to a day for writing.
+func (r *Store) closeThrough(day string) {
 	r.reserve.mu.Lock() // no commit is under way
 	defer r.reserve.mu.Unlock()
-	r.cut.Store(&day)
+	r.droppedDay.Store(&day)
 	if r.segment != nil && dayOf(r.segmentName) <= day {
 		r.closeSegment()
 	}
 }
 
-// makeCheckpoint writes what is needed of some files into one, and gives it its name once it is
-// on disk.
+// makeCheckpoint writes the needed events of some files into one, and gives it its name once it is on disk.
 func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, keep controller.Retention) (err error) {
 	made, path := name+newSuffix, filepath.Join(r.dir, name)
 	if err := remove(path + newSuffix); err != nil {
@@ -107,15 +105,15 @@ func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, ke
 	if err = errors.Join(err, r.closeDB(made, db)); err != nil {
 		return errors.Join(storageError(err), remove(path+newSuffix))
 	}
-	r.stepped("written")
+	r.reached("written")
 	if err := os.Rename(path+newSuffix, path); err != nil {
 		return storageError(err)
 	}
-	r.stepped("renamed")
+	r.reached("renamed")
 	return storageError(syncDir(r.dir))
 }
 
-// schedulersIn are the schedulers with events in some files.
+// schedulersIn returns the schedulers with events in some files.
 func (r *Store) schedulersIn(names []string) (out []string, err error) {
 	for _, name := range names {
 		err := r.view(name, func(tx *bolt.Tx) error {
@@ -134,7 +132,7 @@ func (r *Store) schedulersIn(names []string) (out []string, err error) {
 	return out, nil
 }
 
-// copyNeeded copies what is needed of a scheduler's events in some files to another.
+// copyNeeded copies the needed events of a scheduler from some files to another.
 func (r *Store) copyNeeded(ctx context.Context, to string, db *bolt.DB, of []string, scheduler string,
 	keep controller.Retention) error {
 	note, rest, err := keep.Needs(scheduler)
@@ -182,7 +180,7 @@ func (r *Store) copyNeeded(ctx context.Context, to string, db *bolt.DB, of []str
 	return err
 }
 
-// sweep removes the files for which a checkpoint stands.
+// sweep removes the files that a checkpoint replaces.
 func (r *Store) sweep() error {
 	live, err := segmentNames(r.dir)
 	if err != nil || len(live) == 0 || !isCheckpoint(live[0]) {
@@ -201,13 +199,13 @@ func (r *Store) sweep() error {
 				return err
 			}
 			r.damaged.Delete(name)
-			r.stepped("removed")
+			r.reached("removed")
 		}
 	}
 	return syncDir(r.dir)
 }
 
-// findCheckpoint finds the checkpoint, and removes what a drop that was cut short left.
+// findCheckpoint finds the checkpoint, and removes the remains of an interrupted drop.
 func (r *Store) findCheckpoint() error {
 	unfinished, err := filepath.Glob(filepath.Join(r.dir, checkpointPrefix+"*"+segmentSuffix+newSuffix))
 	for _, path := range unfinished {
@@ -219,15 +217,15 @@ func (r *Store) findCheckpoint() error {
 	}
 	if len(names) > 0 && isCheckpoint(names[0]) {
 		day := dayOf(names[0])
-		r.cut.Store(&day)
+		r.droppedDay.Store(&day)
 	}
 	return r.sweep()
 }
 
-// stepped is where tests look at the directory.
-func (r *Store) stepped(step string) {
-	if r.step != nil {
-		r.step(step)
+// reached calls onStep.
+func (r *Store) reached(step string) {
+	if r.onStep != nil {
+		r.onStep(step)
 	}
 }
 
@@ -241,7 +239,7 @@ func remove(path string) error {
 
 func isCheckpoint(name string) bool { return strings.HasPrefix(name, checkpointPrefix) }
 
-// dayOf is the day of a segment or a checkpoint, YYYYMMDD, "" if the name is of neither.
+// dayOf returns the day of a segment or a checkpoint, YYYYMMDD, "" for other names.
 func dayOf(name string) string {
 	day, segment := strings.CutPrefix(name, segmentPrefix)
 	day, checkpoint := strings.CutPrefix(day, checkpointPrefix)

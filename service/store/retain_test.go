@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// retained is a store with 20 events a day of two schedulers for 8 days, and what to keep: every
+// retained is a store with 20 events a day of two schedulers for 8 days, and the events to keep: every
 // tenth event of the first 5 days, and all later ones.
 func retained(t *testing.T, dir string) (*Store, *time.Time, controller.Retention) {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestDropsSurviveACrash(t *testing.T) {
 	r, now, keep := retained(t, dir)
 	defer r.Close()
 	images := map[string]string{}
-	r.step = func(step string) {
+	r.onStep = func(step string) {
 		image := t.TempDir()
 		if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
 			t.Error(err)
@@ -84,7 +84,7 @@ func TestDropsSurviveACrash(t *testing.T) {
 	if err != nil || len(dropped) != 5 || dropped[0] != "events-20240101.db" {
 		t.Fatal(dropped, err)
 	}
-	r.step = nil
+	r.onStep = nil
 	left := remaining(t, r)
 	for id := range all {
 		if left[id] != needed(id[2:]) {
@@ -181,7 +181,7 @@ func TestCursorsAcrossADrop(t *testing.T) {
 	}
 }
 
-// What is damaged stays, and is named; nothing is dropped while events are read.
+// Damaged files stay, and are named; nothing is dropped while events are read.
 func TestWhatKeepsEventsFromBeingDropped(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

@@ -16,10 +16,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// KeepRound stores the record of a round of the scheduler with a uid, in place of one with the
-// same sequence, and drops all but the newest keep.
+// KeepRound stores the record of a round of the scheduler with a uid, replaces one with the same sequence, and drops
+// all but the newest keep.
 func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) error {
-	return r.with(&r.rounds, func(db *bolt.DB) error {
+	return r.withAux(&r.rounds, func(db *bolt.DB) error {
 		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
 			b, err := bucket(tx, uid)
 			if err != nil {
@@ -42,10 +42,10 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 	})
 }
 
-// Rounds calls visit with the records of the scheduler with a uid before a sequence, newest
-// first, until it returns false. All are before 0. A damaged one comes with an error.
+// Rounds calls visit with the records of the scheduler with a uid before a sequence, 0 for all, newest first, until
+// it returns false. A damaged record comes with an error.
 func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
-	err := r.with(&r.rounds, func(db *bolt.DB) error {
+	err := r.withAux(&r.rounds, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
 			if b == nil {
@@ -94,14 +94,14 @@ func parseCursor(text string) (segment string, sequence uint64, err error) {
 	return segment, sequence, nil
 }
 
-// Cursor is the place of the last event of a scheduler, "" if there is none. Events that are
-// appended meanwhile may be missed.
+// Cursor returns the place of the last event of a scheduler, "" if there is none. It may miss events that are
+// appended meanwhile.
 func (r *Store) Cursor(scheduler string) (string, error) {
 	if at, ok := r.cursors.Load(scheduler); ok {
 		return at.(string), nil
 	}
-	r.dropping.RLock()
-	defer r.dropping.RUnlock()
+	r.dropMu.RLock()
+	defer r.dropMu.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return "", err
@@ -126,16 +126,16 @@ func (r *Store) Cursor(scheduler string) (string, error) {
 	return "", nil
 }
 
-// EventsUntil calls apply with the stored events of a scheduler up to a cursor, as ReplayEvents
-// does. It passes over what is damaged, and returns the first of that as unread. The error is
-// ErrDropped if the cursor is in a file of which only a checkpoint is left.
+// EventsUntil calls apply with the stored events of a scheduler up to a cursor, as ReplayEvents does. It skips
+// damaged events and returns the error of the first as unread. The error is ErrDropped if a checkpoint replaced the
+// file of the cursor.
 func (r *Store) EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error) {
 	last, sequence, err := parseCursor(cursor)
 	if err != nil {
 		return nil, err
 	}
-	r.dropping.RLock()
-	defer r.dropping.RUnlock()
+	r.dropMu.RLock()
+	defer r.dropMu.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return nil, err

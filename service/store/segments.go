@@ -19,8 +19,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// maxCommit is how many events one commit takes: from 1000 on a larger commit
-// is slower to acknowledge and no faster per event.
+// maxCommit is the number of events from which a commit takes no more calls: a larger commit is slower to
+// acknowledge and no faster per event.
 const maxCommit = 1000
 
 const (
@@ -28,7 +28,7 @@ const (
 	segmentSuffix = ".db"
 )
 
-// appendCall is one caller's batch, waiting to be part of a commit.
+// appendCall is one caller's batch, which waits for a commit.
 type appendCall struct {
 	scheduler string
 	events    []workload.Event
@@ -36,14 +36,13 @@ type appendCall struct {
 	done      chan error
 }
 
-// AppendEvents stores events, in the order given, and returns once they are on
-// disk. Concurrent callers share a commit. It does not look for events that
-// are there already. If the context ends first, they may have been stored.
+// AppendEvents stores events in order and returns once they are on disk. Concurrent callers share a commit. It does
+// not detect events that are stored already. If the context ends first, the events may be stored or not.
 func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	r.writer.Do(func() { go r.writeEvents() })
+	r.writer.Do(func() { go r.eventLoop() })
 	call := &appendCall{scheduler: scheduler, events: events, done: make(chan error, 1)}
 	select {
 	case r.appends <- call:
@@ -60,10 +59,9 @@ func (r *Store) AppendEvents(ctx context.Context, scheduler string, events []wor
 	}
 }
 
-// writeEvents is the one goroutine that writes segments. What arrives while a
-// commit is under way makes up the next one, so load makes commits larger
-// without a delay when there is none.
-func (r *Store) writeEvents() {
+// eventLoop is the only goroutine that writes segments. Calls that arrive during a commit share the next one, so
+// that commits grow with the load and an idle store adds no delay.
+func (r *Store) eventLoop() {
 	defer close(r.writerDone)
 	defer r.closeSegment()
 	for {
@@ -74,12 +72,12 @@ func (r *Store) writeEvents() {
 		case <-r.closing:
 			return
 		}
-		calls = r.gather(calls)
-		err := r.appendAll(calls)
+		calls = r.collect(calls)
+		err := r.commitEvents(calls)
 		for errors.Is(err, ErrCorrupt) { // the next segment of the day takes the events
-			err = r.appendAll(calls)
+			err = r.commitEvents(calls)
 		}
-		_ = r.events.note(err)
+		_ = r.lastEvents.record(err)
 		for _, c := range calls {
 			if err == nil {
 				r.cursors.Store(c.scheduler, c.cursor)
@@ -89,11 +87,11 @@ func (r *Store) writeEvents() {
 	}
 }
 
-// appendAll commits events to the segment of the day, if config.db has its reserve.
-func (r *Store) appendAll(calls []*appendCall) error {
+// commitEvents commits events to the segment of the day, if the reserve of config.db is there.
+func (r *Store) commitEvents(calls []*appendCall) error {
 	r.reserve.mu.Lock()
 	defer r.reserve.mu.Unlock()
-	if err := r.reserve.make(); err != nil {
+	if err := r.reserve.ensure(); err != nil {
 		return err
 	}
 	if err := r.raiseForEvents(calls); err != nil {
@@ -103,7 +101,7 @@ func (r *Store) appendAll(calls []*appendCall) error {
 	if r.segment == nil || r.segmentName != name {
 		r.closeSegment()
 		if err := r.openSegment(name); err != nil {
-			r.noteDamage(name, err)
+			r.markDamaged(name, err)
 			return err
 		}
 	}
@@ -114,15 +112,15 @@ func (r *Store) appendAll(calls []*appendCall) error {
 		// After a failed write or fsync the state of the file's cached pages
 		// is unknown: never write on through the same descriptor.
 		r.closeSegment()
-		r.noteDamage(name, err)
+		r.markDamaged(name, err)
 	}
 	return err
 }
 
-// dayName is the first name of today's segments whose file is not damaged.
+// dayName returns the name of today's first segment that is not damaged.
 func (r *Store) dayName() string {
 	today := r.now().UTC().Format(dayLayout)
-	if cut := r.cut.Load(); cut != nil && today <= *cut { // the clock was set back
+	if cut := r.droppedDay.Load(); cut != nil && today <= *cut { // the clock was set back
 		if last, err := time.Parse(dayLayout, *cut); err == nil {
 			today = last.AddDate(0, 0, 1).Format(dayLayout)
 		}
@@ -137,16 +135,16 @@ func (r *Store) dayName() string {
 	}
 }
 
-// noteDamage remembers a segment whose pages cannot be read.
-func (r *Store) noteDamage(name string, err error) {
+// markDamaged registers a segment whose pages cannot be read.
+func (r *Store) markDamaged(name string, err error) {
 	if errors.Is(err, ErrCorrupt) {
 		r.damaged.Store(name, true)
 	}
 }
 
 func (r *Store) openSegment(name string) error {
-	r.switching.Lock()
-	defer r.switching.Unlock()
+	r.segmentMu.Lock()
+	defer r.segmentMu.Unlock()
 	if err := r.ensure(name); err != nil {
 		return err
 	}
@@ -158,16 +156,16 @@ func (r *Store) openSegment(name string) error {
 }
 
 func (r *Store) closeSegment() {
-	r.switching.Lock()
-	defer r.switching.Unlock()
+	r.segmentMu.Lock()
+	defer r.segmentMu.Unlock()
 	if r.segment != nil {
 		_ = r.closeDB(r.segmentName, r.segment)
 		r.segment = nil
 	}
 }
 
-// gather adds the calls that wait already.
-func (r *Store) gather(calls []*appendCall) []*appendCall {
+// collect adds the calls that are waiting.
+func (r *Store) collect(calls []*appendCall) []*appendCall {
 	for n := len(calls[0].events); n < maxCommit; {
 		select {
 		case c := <-r.appends:
@@ -203,14 +201,13 @@ func putEvents(tx *bolt.Tx, name string, calls []*appendCall) error {
 	return nil
 }
 
-// ReplayEvents calls apply with the stored events of a scheduler, of all if only is empty:
-// segment by segment, and within one by scheduler and time. What is not as it was written is
-// passed over and reported, one Damage a segment. Events that are appended meanwhile may be
-// missed.
+// ReplayEvents calls apply with the stored events of a scheduler, of all if only is empty: by segment, scheduler and
+// time. It skips damaged records and reports one Damage per segment. It may miss events that are appended
+// meanwhile.
 func (r *Store) ReplayEvents(only string,
 	apply func(scheduler string, e workload.Event) error) (damage []controller.Damage, err error) {
-	r.dropping.RLock()
-	defer r.dropping.RUnlock()
+	r.dropMu.RLock()
+	defer r.dropMu.RUnlock()
 	names, err := segmentNames(r.dir)
 	if err != nil {
 		return nil, err
@@ -227,16 +224,16 @@ func (r *Store) ReplayEvents(only string,
 	return damage, nil
 }
 
-// chunk is how many events one read transaction takes: a commit may have to wait for it.
-const chunk = 10_000
+// replayChunk is the number of events of a read transaction, for which a commit may have to wait.
+const replayChunk = 10_000
 
-// replaySegment replays one segment, up to the event of a number unless that is 0. The error is
-// of apply, or of the disk.
+// replaySegment replays one segment, up to the event of a number unless it is 0. The error is that of apply or of
+// the disk.
 func (r *Store) replaySegment(name, only string, until uint64,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
 	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
 	damage.File = name
-	// pages notes that the rest of a bucket, or of the file, cannot be read.
+	// pages registers that the rest of a bucket or of the file cannot be read.
 	pages := func(err error) error {
 		if errno := syscall.Errno(0); errors.Is(err, ErrLocked) || errors.As(err, &errno) {
 			return err
@@ -284,7 +281,7 @@ func (r *Store) replaySegment(name, only string, until uint64,
 					if until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > until {
 						continue
 					}
-					if len(events) == chunk {
+					if len(events) == replayChunk {
 						next = bytes.Clone(k)
 						return nil
 					}
@@ -314,10 +311,10 @@ func (r *Store) replaySegment(name, only string, until uint64,
 	return damage, nil
 }
 
-// view reads a segment, if it has anything: its creation may have been cut short.
+// view calls f with a read transaction of a segment, unless it is empty after an interrupted creation.
 func (r *Store) view(name string, f func(*bolt.Tx) error) error {
-	r.switching.RLock()
-	defer r.switching.RUnlock()
+	r.segmentMu.RLock()
+	defer r.segmentMu.RUnlock()
 	db := r.segment
 	if s, ok := r.stuck.Load(name); ok {
 		db = s.(*stuckFile).db
@@ -334,8 +331,8 @@ func (r *Store) view(name string, f func(*bolt.Tx) error) error {
 	return guardPanics(name, func() error { return db.View(f) })
 }
 
-// segmentFiles are the segments and checkpoints of a directory, in order of name: checkpoints first.
-// A day has a second segment, events-YYYYMMDD-2.db, if the first is damaged.
+// segmentFiles returns the segments and checkpoints of a directory by name: checkpoints first. A day has a second
+// segment, events-YYYYMMDD-2.db, if the first is damaged.
 func segmentFiles(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -347,8 +344,7 @@ func segmentFiles(dir string) (names []string, err error) {
 	return names, err
 }
 
-// segmentNames are the last checkpoint of a directory, if there is one, and the segments after it,
-// by day.
+// segmentNames returns the last checkpoint of a directory, if there is one, and the segments after it, by day.
 func segmentNames(dir string) (names []string, err error) {
 	all, err := segmentFiles(dir)
 	for _, name := range all {
@@ -361,7 +357,7 @@ func segmentNames(dir string) (names []string, err error) {
 	return names, err
 }
 
-// storageError marks what a full disk causes.
+// storageError wraps an error of a full disk as ErrFull.
 func storageError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w: %w", ErrFull, err)

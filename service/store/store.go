@@ -1,13 +1,11 @@
-// Package store keeps what a controller must not lose, in one directory
-// of bbolt files: config.db holds schedulers, configurations and
-// acknowledgements; events-YYYYMMDD.db holds the events taken in on that day
-// (UTC, wall clock), so that old ones are dropped by removing a file;
-// checkpoint-YYYYMMDD.db holds what is still needed of those up to that day. Every
-// record carries a CRC32C, and a configuration also its content hash. A call
-// that returned without an error is on disk.
+// Package store is the durable storage of the service: one directory of bbolt files. config.db holds schedulers,
+// configurations, studies, requests and the audit log; events-YYYYMMDD.db holds the events received on that day
+// (UTC, wall clock), so that old events are dropped by removing a file; checkpoint-YYYYMMDD.db holds the events up
+// to that day that are still needed; rounds.db, reports.db and workloads.db hold records that the service can do
+// without. Every record carries a CRC32C, and a configuration its content hash, too. A write that returned without
+// an error is on disk.
 //
-// The freelist stays synced: without it a large segment takes minutes to open
-// after a cold start.
+// The freelist stays synced: without it a large segment takes minutes to open after a cold start.
 package store
 
 import (
@@ -37,19 +35,18 @@ var (
 )
 
 const (
-	configFile  = "config.db"
-	newSuffix   = ".new"    // of a file that is being made
-	asideSuffix = ".orphan" // of files that a directory started anew does not read
-	metaBucket  = "_meta"
-	lockTimeout = time.Second
+	configFile   = "config.db"
+	newSuffix    = ".new"    // of a file that is being made
+	orphanSuffix = ".orphan" // of files that StartAnew sets aside
+	metaBucket   = "_meta"
+	lockTimeout  = time.Second
 )
 
 // Options of a store. The zero value is right for a service.
 type Options struct {
 	// Now is the clock that names event segments; time.Now if nil.
 	Now func() time.Time
-	// StartAnew makes a new config.db where Open returns ErrLost, and renames what is
-	// left of the former one.
+	// StartAnew makes a new config.db where Open would return ErrLost, and renames the files that are left.
 	StartAnew bool
 	// NewEpoch begins a new epoch, as after a restore.
 	NewEpoch bool
@@ -58,46 +55,49 @@ type Options struct {
 }
 
 // Store is an open directory. It is safe for concurrent use.
+//
+// A goroutine that holds several locks must have taken them in this order: dropMu, backupMu, the lock of an auxiliary
+// file, reserve.mu, segmentMu, configMu. studyMu is held alone.
 type Store struct {
-	dir     string
-	now     func() time.Time
-	reserve *reserve
-	epoch   epochRecord
-	began   bool // by Open
+	dir      string
+	now      func() time.Time
+	reserve  *reserve
+	epoch    epochRecord
+	newEpoch bool // by Open
 
-	committing sync.Mutex // guards config, failed and pageSize
-	config     *bolt.DB   // nil after a failed write, until it is open again
-	failed     uint64     // while it is opened anew: the number of the commit that failed, 0 if none was begun
-	pageSize   int64      // of config.db then, in bytes
+	configMu     sync.Mutex // guards config, failedCommit and pageSize
+	config       *bolt.DB   // nil after a failed write, until it is open again
+	failedCommit uint64     // while it is opened anew: the number of the commit that failed, 0 if none was begun
+	pageSize     int64      // of config.db then, in bytes
 
-	// switching is held to open, replace or close the segment that is written, and shared by
-	// those who read segments: a file has one descriptor that writes, or several that read.
-	switching   sync.RWMutex
+	// segmentMu must be held to open, replace or close the segment that is written, and shared to read segments: a
+	// file has one descriptor that writes, or several that read.
+	segmentMu   sync.RWMutex
 	segment     *bolt.DB // written; nil if none is open
 	segmentName string
-	// dropping is held to drop segments, and shared to read or copy several.
-	dropping sync.RWMutex
-	// copying is shared by backups, and held to remove what a copy of config.db refers to.
-	copying sync.RWMutex
-	cut     atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
-	step    func(string)           // called between the steps of a drop, of tests; may be nil
+	// dropMu must be held to drop segments, and shared to read or copy several.
+	dropMu sync.RWMutex
+	// backupMu must be shared by backups, and held to remove records that a copy of config.db may refer to.
+	backupMu   sync.RWMutex
+	droppedDay atomic.Pointer[string] // the last day that is dropped or about to be; nil if there is none
+	onStep     func(string)           // called between the steps of a drop, of tests; may be nil
 
-	damaged sync.Map // names of segments with unreadable pages, which are not written any more
-	metas   sync.Map // *CorruptError by the name of a file with a damaged meta page
-	stuck   sync.Map // *stuckFile by name
+	damaged  sync.Map // names of segments with unreadable pages, which are not written any more
+	metaErrs sync.Map // *CorruptError by the name of a file with a damaged meta page
+	stuck    sync.Map // *stuckFile by name
 
 	cursors sync.Map      // cursors of the last events by scheduler
 	reader  atomic.Uint64 // the least version of readers that events were written for
 
-	rounds, reports, workloads asideFile
+	rounds, reports, workloads auxFile
 	readOnly                   bool // of a Reader
 
-	studying sync.Mutex   // guards queued and writing
-	queued   []*studyCall // changes of studies that wait for a commit
-	writing  bool         // a goroutine commits them
+	studyMu     sync.Mutex   // guards queued and writing
+	studyCalls  []*studyCall // changes of studies that wait for a commit
+	studyWriter bool         // a goroutine commits them
 
-	changes, events outcome // of the last writes
-	commits         *prometheus.HistogramVec
+	lastChange, lastEvents outcome // of the last writes
+	commits                *prometheus.HistogramVec
 
 	appends    chan *appendCall
 	closing    chan struct{}
@@ -108,12 +108,11 @@ type Store struct {
 }
 
 func newStore(dir string) *Store {
-	return &Store{dir: dir, rounds: asideFile{name: roundsFile}, reports: asideFile{name: reportsFile},
-		workloads: asideFile{name: workloadsFile}}
+	return &Store{dir: dir, rounds: auxFile{name: roundsFile}, reports: auxFile{name: reportsFile},
+		workloads: auxFile{name: workloadsFile}}
 }
 
-// Open opens a directory, creating it if there is none, and locks it against
-// other processes.
+// Open opens a directory, upgrades its layout and locks it against other processes. It creates a missing one.
 func Open(dir string, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -127,7 +126,7 @@ func Open(dir string, o Options) (*Store, error) {
 	r := newStore(dir)
 	r.now, r.appends, r.commits = o.Now, make(chan *appendCall), newCommits()
 	r.closing, r.writerDone = make(chan struct{}), make(chan struct{})
-	err := r.checkNew(o.StartAnew)
+	err := r.checkLost(o.StartAnew)
 	if err == nil {
 		err = r.openConfig(o.StartAnew)
 	}
@@ -149,24 +148,24 @@ func Open(dir string, o Options) (*Store, error) {
 		}
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
-	r.settleEpoch(o)
+	r.initEpoch(o)
 	return r, nil
 }
 
-// Close waits for the commit under way and releases the directory.
+// Close waits for the current commit and releases the directory.
 func (r *Store) Close() error {
 	r.closeOnce.Do(func() {
 		close(r.closing)
 		r.writer.Do(func() { close(r.writerDone) })
 		<-r.writerDone
-		for _, name := range asideFiles {
-			s := r.aside(name)
+		for _, name := range auxFiles {
+			s := r.aux(name)
 			s.mu.Lock()
-			r.closeAside(s)
+			r.closeAux(s)
 			s.mu.Unlock()
 		}
-		r.committing.Lock()
-		defer r.committing.Unlock()
+		r.configMu.Lock()
+		defer r.configMu.Unlock()
 		if r.config != nil {
 			r.closeErr = r.closeDB(configFile, r.config)
 		}
@@ -174,8 +173,7 @@ func (r *Store) Close() error {
 	return r.closeErr
 }
 
-// openConfig opens config.db, and makes it if need be. With whole it is an ErrCorrupt if a page of it
-// cannot be read.
+// openConfig opens config.db, and creates it if necessary. With whole a page that cannot be read is an ErrCorrupt.
 func (r *Store) openConfig(whole bool) error {
 	err := r.ensure(configFile)
 	if err == nil {
@@ -190,9 +188,9 @@ func (r *Store) openConfig(whole bool) error {
 	return err
 }
 
-// advice is what helps if config.db is lost or cannot be read.
+// advice is the remedy for a config.db that is lost or cannot be read.
 const advice = "restore the store from a backup (autosched restore), or start without the former schedulers and " +
-	"their events (serve --start-anew), which keeps these files as *" + asideSuffix
+	"their events (serve --start-anew), which keeps these files as *" + orphanSuffix
 
 // adviseRestore adds advice to an error of a damaged config.db.
 func adviseRestore(err error) error {
@@ -203,9 +201,8 @@ func adviseRestore(err error) error {
 	return err
 }
 
-// checkNew returns ErrLost if config.db is gone from a directory that had one. With startAnew it
-// moves what is left aside instead.
-func (r *Store) checkNew(startAnew bool) error {
+// checkLost returns ErrLost if a directory lost its config.db. With startAnew it sets the other files aside instead.
+func (r *Store) checkLost(startAnew bool) error {
 	info, err := os.Stat(filepath.Join(r.dir, configFile))
 	if err == nil && info.Size() > 0 {
 		return nil
@@ -226,7 +223,7 @@ func (r *Store) checkNew(startAnew bool) error {
 	return r.setAside()
 }
 
-// setAside renames config.db and the segments, so that the store begins anew.
+// setAside renames config.db and the segments, so that a new store can begin.
 func (r *Store) setAside() error {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
@@ -237,18 +234,18 @@ func (r *Store) setAside() error {
 	}
 	for _, name := range names {
 		path := filepath.Join(r.dir, name)
-		if _, err := os.Stat(path + asideSuffix); err == nil {
-			return fmt.Errorf("%s%s exists already: move it away", name, asideSuffix)
+		if _, err := os.Stat(path + orphanSuffix); err == nil {
+			return fmt.Errorf("%s%s exists already: move it away", name, orphanSuffix)
 		}
-		if err := os.Rename(path, path+asideSuffix); err != nil {
+		if err := os.Rename(path, path+orphanSuffix); err != nil {
 			return err
 		}
 	}
 	return syncDir(r.dir)
 }
 
-// ensure makes a database file unless it is there. A name never stands for a file half made: it
-// is written under another and renamed. Its lock keeps other processes from making the same.
+// ensure creates a database file unless it is there. It is written under another name and renamed, so that no name
+// is that of an incomplete file. Its lock keeps other processes from creating the same.
 func (r *Store) ensure(name string) error {
 	path := filepath.Join(r.dir, name)
 	made := func() bool {
@@ -297,13 +294,13 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		return nil, &CorruptError{File: name, Why: err.Error()}
 	}
 	if !readOnly {
-		// What a process that was killed had written may not be on disk yet, the file's name neither,
-		// and a commit would go on from it as if it were.
+		// Writes of a process that was killed, and the file's name, may not be on disk yet. A commit must not build
+		// on them before they are.
 		if err := errors.Join(db.Sync(), syncDir(r.dir)); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, storageError(err)), db.Close())
 		}
 	}
-	if err := r.noteMetas(name, db); err != nil {
+	if err := r.checkMetas(name, db); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), db.Close())
 	}
 	err = guardPanics(name, func() error {
@@ -334,14 +331,14 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// stuckFile is a file on which bbolt panicked in a commit. Its locks may be held for ever: it is
-// read, but neither written nor closed.
+// stuckFile is a file on which bbolt panicked in a commit. Its locks may never be released: it can be read, but must
+// be neither written nor closed.
 type stuckFile struct {
 	db  *bolt.DB
 	err error // of the commit
 }
 
-// write commits to a file.
+// write commits to a file, unless it is stuck.
 func (r *Store) write(name string, db *bolt.DB, f func(*bolt.Tx) error) error {
 	if s, ok := r.stuck.Load(name); ok {
 		return s.(*stuckFile).err
@@ -358,7 +355,7 @@ func (r *Store) write(name string, db *bolt.DB, f func(*bolt.Tx) error) error {
 	return err
 }
 
-// closeDB closes a file.
+// closeDB closes a file, unless it is stuck.
 func (r *Store) closeDB(name string, db *bolt.DB) error {
 	if _, ok := r.stuck.Load(name); ok {
 		return nil
@@ -366,8 +363,8 @@ func (r *Store) closeDB(name string, db *bolt.DB) error {
 	return guardPanics(name, db.Close)
 }
 
-// guardPanics turns bbolt's panics on damaged pages, and faults beyond the end of a truncated
-// file, into a named error.
+// guardPanics turns panics of bbolt on damaged pages, and faults beyond the end of a truncated file, into a
+// CorruptError.
 func guardPanics(file string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

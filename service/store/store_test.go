@@ -485,7 +485,7 @@ func TestTruncatedFileIsNamed(t *testing.T) {
 	}
 }
 
-// A reader needs the directory for itself, creates nothing, and reads what was written.
+// A reader needs the directory for itself, creates nothing, and reads all records.
 func TestReader(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()

@@ -26,17 +26,17 @@ type studyCall struct {
 	done chan struct{}
 }
 
-// EnqueueStudy queues a change of a study. All that wait share a commit; one that does not follow what
-// is stored of its study, or whose study cannot be read, fails alone.
+// EnqueueStudy queues a change of a study. Changes that wait share a commit; a change that does not follow the stored
+// state of its study, or whose study cannot be read, fails alone.
 func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
 	call := &studyCall{Change: c, done: make(chan struct{})}
-	r.studying.Lock()
-	r.queued = append(r.queued, call)
-	if !r.writing {
-		r.writing = true
+	r.studyMu.Lock()
+	r.studyCalls = append(r.studyCalls, call)
+	if !r.studyWriter {
+		r.studyWriter = true
 		go r.commitStudies()
 	}
-	r.studying.Unlock()
+	r.studyMu.Unlock()
 	return func() error {
 		<-call.done
 		return call.err
@@ -45,14 +45,14 @@ func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
 
 func (r *Store) commitStudies() {
 	for {
-		r.studying.Lock()
-		calls := r.queued
-		r.queued = nil
-		if r.writing = len(calls) > 0; !r.writing {
-			r.studying.Unlock()
+		r.studyMu.Lock()
+		calls := r.studyCalls
+		r.studyCalls = nil
+		if r.studyWriter = len(calls) > 0; !r.studyWriter {
+			r.studyMu.Unlock()
 			return
 		}
-		r.studying.Unlock()
+		r.studyMu.Unlock()
 		put := func(tx *bolt.Tx) error {
 			for _, c := range calls {
 				if c.err = checkStudy(tx, &c.Change); c.err != nil {
@@ -66,9 +66,9 @@ func (r *Store) commitStudies() {
 		}
 		err := r.update(put)
 		if errors.Is(err, ErrFull) {
-			err = r.reserve.giveUp(func() error { return r.update(put) })
+			err = r.reserve.release(func() error { return r.update(put) })
 		}
-		err = r.changes.note(err)
+		err = r.lastChange.record(err)
 		for _, c := range calls {
 			if err != nil {
 				c.err = err
@@ -78,7 +78,7 @@ func (r *Store) commitStudies() {
 	}
 }
 
-// checkStudy checks that a change follows what is stored of its study.
+// checkStudy checks that a change follows the stored state of its study.
 func checkStudy(tx *bolt.Tx, c *studies.Change) error {
 	var before study.Record
 	b := tx.Bucket([]byte(studiesBucket))
@@ -133,7 +133,7 @@ func putStudy(tx *bolt.Tx, c *studies.Change) error {
 	return putRequest(tx, c.Request)
 }
 
-// LoadStudies returns the studies that can be read, and what is damaged. That stays where it is.
+// LoadStudies returns the studies that can be read, and the damage. Damaged records are not removed.
 func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage, err error) {
 	err = guardPanics(configFile, func() error {
 		return r.config.View(func(tx *bolt.Tx) error {
@@ -168,7 +168,7 @@ func (r *Store) LoadStudies() (saved []studies.Saved, damage []controller.Damage
 	return saved, damage, err
 }
 
-// loadStudy reads a study, and counts its damaged records. A trial that cannot be read is skipped, with the
+// loadStudy reads a study, and counts its damaged records. A trial that cannot be read becomes Skipped, with the
 // reason; without the study's own record there is an error.
 func loadStudy(b *bolt.Bucket, s *study.State) (damaged int, first, err error) {
 	err = getJSON(studyKey, b.Get(studyKey), &s.Record)

@@ -116,9 +116,9 @@ func TestRefusedChangesOfStudies(t *testing.T) {
 	}
 	bad, good := record("damaged", 1), record("good", 1)
 	calls := []*studyCall{{Change: bad, done: make(chan struct{})}, {Change: good, done: make(chan struct{})}}
-	r.studying.Lock() // both share a commit
-	r.queued, r.writing = calls, true
-	r.studying.Unlock()
+	r.studyMu.Lock() // both share a commit
+	r.studyCalls, r.studyWriter = calls, true
+	r.studyMu.Unlock()
 	r.commitStudies()
 	if !errors.Is(calls[0].err, ErrCorrupt) || calls[1].err != nil {
 		t.Errorf("a study that cannot be read: %v; another: %v", calls[0].err, calls[1].err)

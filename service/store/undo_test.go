@@ -17,9 +17,9 @@ func TestFailedCommitIsUndone(t *testing.T) {
 		}
 		refused := change(t, sp, revision+2)
 		refused.Configurations[0].UID = "refused"
-		r.committing.Lock()
+		r.configMu.Lock()
 		err := r.write(configFile, r.config, func(tx *bolt.Tx) error {
-			r.failed, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
+			r.failedCommit, r.pageSize = uint64(tx.ID()), int64(tx.DB().Info().PageSize)
 			return putChange(tx, &refused)
 		})
 		if err != nil {
@@ -31,7 +31,7 @@ func TestFailedCommitIsUndone(t *testing.T) {
 		if err := r.reopenConfig(); err != nil {
 			t.Fatal(err)
 		}
-		r.committing.Unlock()
+		r.configMu.Unlock()
 		saved, _, damage, err := r.Load()
 		if err != nil || len(damage) > 0 || saved[0].Fault != nil {
 			t.Fatal(err, damage, saved[0].Fault)

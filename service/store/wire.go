@@ -2,8 +2,8 @@ package store
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// wire writes or reads the fields of a protobuf message that are not zero. A message that is read has its fields in
-// the order of their numbers; fields that are not known are passed over.
+// wire writes or reads the nonzero fields of a protobuf message. A message must have its fields in the order of their
+// numbers. Unknown fields are skipped.
 type wire struct {
 	b       []byte // written, or not read yet
 	reading bool
@@ -28,7 +28,7 @@ func (w *wire) advance() {
 
 func (w *wire) fail() { w.b, w.next, w.bad = nil, 0, true }
 
-// has reports whether the next field has a number, and passes over those before it.
+// has reports whether the next field has a number, and skips the fields before it.
 func (w *wire) has(number protowire.Number, typ protowire.Type) bool {
 	for w.next != 0 && w.next < number {
 		w.skip()
@@ -49,7 +49,7 @@ func (w *wire) skip() {
 	w.advance()
 }
 
-// end passes over the last fields and reports whether the message is whole.
+// end skips the last fields and reports whether the message is complete.
 func (w *wire) end() bool {
 	for w.next != 0 {
 		w.skip()
@@ -111,7 +111,7 @@ func (w *wire) text(n protowire.Number, v *string) {
 	w.advance()
 }
 
-// parts makes room for the messages of a repeated field, which come next, where one is read.
+// parts allocates the messages of a repeated field that are read next.
 func parts[T any](w *wire, n protowire.Number, v []T) []T {
 	if !w.reading || !w.has(n, protowire.BytesType) {
 		return v
@@ -123,7 +123,7 @@ func parts[T any](w *wire, n protowire.Number, v []T) []T {
 	return make([]T, count)
 }
 
-// enter begins a message that is a field, and leave ends it: outer is the message around it.
+// enter begins a nested message in field n, and leave ends it. outer is the enclosing message.
 func (w *wire) enter(n protowire.Number) (outer wire) {
 	if !w.reading {
 		w.b = protowire.AppendTag(w.b, n, protowire.BytesType)

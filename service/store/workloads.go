@@ -15,19 +15,19 @@ import (
 )
 
 // workloadsBucket of config.db has a bucket for each scheduler with the records of its workloads by id. Their texts
-// are in a file of their own, in parts.
+// are in workloads.db, in parts.
 const workloadsBucket = "workloads"
 
-// textPart is the most of a text that a record has, in bytes.
+// textPart is the largest part of a text in a record, in bytes.
 const textPart = 256 << 10
 
-// partKey is that of a part of the text of the workload with a uid.
+// partKey returns the key of a part of the text of the workload with a uid.
 func partKey(uid string, part int) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte(uid), 0), uint32(part))
 }
 
-// ChangeWorkloads adds a workload or deletes it. The text comes before the record and goes after it, so that a record
-// has its text.
+// ChangeWorkloads adds or deletes a workload. The text is written before the record and removed after it, so that
+// every record has its text.
 func (r *Store) ChangeWorkloads(c workloads.Change) error {
 	if !c.Delete {
 		if err := r.putText(c.SchedulerUID, c.Record.UID, c.Text); err != nil {
@@ -54,16 +54,16 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 	}
 	err := r.update(put)
 	if errors.Is(err, ErrFull) {
-		err = r.reserve.giveUp(func() error { return r.update(put) })
+		err = r.reserve.release(func() error { return r.update(put) })
 	}
-	if err = r.changes.note(err); (err == nil) == c.Delete {
+	if err = r.lastChange.record(err); (err == nil) == c.Delete {
 		r.dropText(c.SchedulerUID, c.Record.UID)
 	}
 	return err
 }
 
 func (r *Store) putText(scheduler, uid string, text []byte) error {
-	return r.with(&r.workloads, func(db *bolt.DB) error {
+	return r.withAux(&r.workloads, func(db *bolt.DB) error {
 		return r.write(workloadsFile, db, func(tx *bolt.Tx) error {
 			b, err := bucket(tx, scheduler)
 			for part := 0; err == nil && len(text) > 0; part++ {
@@ -77,15 +77,15 @@ func (r *Store) putText(scheduler, uid string, text []byte) error {
 	})
 }
 
-// dropText removes the text of a workload. KeepWorkloads does what fails, or would take it from a backup.
+// dropText removes the text of a workload, unless a backup is being made. KeepWorkloads removes texts that stay.
 func (r *Store) dropText(scheduler, uid string) {
-	if r.copying.TryLock() {
-		defer r.copying.Unlock()
+	if r.backupMu.TryLock() {
+		defer r.backupMu.Unlock()
 		_ = r.dropTexts(scheduler, func(one string) bool { return one == uid })
 	}
 }
 
-// KeepWorkloads removes the texts of a scheduler's workloads but those with the uids.
+// KeepWorkloads removes the texts of a scheduler's workloads with other uids.
 func (r *Store) KeepWorkloads(scheduler string, uids map[string]bool) error {
 	if _, err := os.Stat(filepath.Join(r.dir, workloadsFile)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -93,9 +93,9 @@ func (r *Store) KeepWorkloads(scheduler string, uids map[string]bool) error {
 	return r.dropTexts(scheduler, func(uid string) bool { return !uids[uid] })
 }
 
-// dropTexts removes the texts that a function chooses. It writes only if there are any.
+// dropTexts removes the texts for which drop returns true. It writes only if there are any.
 func (r *Store) dropTexts(scheduler string, drop func(uid string) bool) error {
-	return r.with(&r.workloads, func(db *bolt.DB) error {
+	return r.withAux(&r.workloads, func(db *bolt.DB) error {
 		var keys [][]byte
 		err := db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(scheduler))
@@ -125,7 +125,7 @@ func (r *Store) dropTexts(scheduler string, drop func(uid string) bool) error {
 
 // WorkloadText returns the text of a workload.
 func (r *Store) WorkloadText(scheduler, uid string) (text []byte, err error) {
-	err = r.with(&r.workloads, func(db *bolt.DB) error {
+	err = r.withAux(&r.workloads, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(scheduler))
 			for part := 0; b != nil; part++ {
@@ -150,7 +150,7 @@ func (r *Store) WorkloadText(scheduler, uid string) (text []byte, err error) {
 	return text, err
 }
 
-// LoadWorkloads returns the records of workloads that can be read, and what is damaged. That stays where it is.
+// LoadWorkloads returns the records of workloads that can be read, and the damage. Damaged records are not removed.
 func (r *Store) LoadWorkloads() (saved []workloads.Saved, damage []controller.Damage, err error) {
 	err = r.viewConfig(func(tx *bolt.Tx) error {
 		all := tx.Bucket([]byte(workloadsBucket))
@@ -177,7 +177,7 @@ func (r *Store) LoadWorkloads() (saved []workloads.Saved, damage []controller.Da
 	return saved, damage, err
 }
 
-// checkWorkloads returns what is damaged of the texts of workloads of a scheduler, whose uid is given.
+// checkWorkloads returns the damage to the texts of the workloads of a scheduler with a uid.
 func (r *Store) checkWorkloads(saved []workloads.Saved, scheduler, uid string) (damage error) {
 	for _, one := range saved {
 		if one.Scheduler == scheduler {
