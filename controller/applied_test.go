@@ -16,7 +16,7 @@ import (
 func (h *harness) applied(e workload.Event) string {
 	h.t.Helper()
 	e.Kind, e.Time = workload.ConfigApplied, time.Duration(origin.UnixNano())+e.Time
-	r, err := h.service.Ingest(context.Background(), "s", []workload.Event{e})
+	r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{e})
 	if err != nil || r.Accepted+len(r.Rejected) != 1 {
 		h.t.Fatal(r, err)
 	}
@@ -104,7 +104,7 @@ func TestEventsAcknowledgeForTheirInstance(t *testing.T) {
 	both := []workload.Event{ // in one batch
 		{ID: "a", Kind: workload.ConfigApplied, Revision: "1", Instance: "a", Time: zero + 2},
 		{ID: "b", Kind: workload.ConfigApplied, Revision: "1", Instance: "b", Time: zero + 2}}
-	if _, err := h.service.Ingest(context.Background(), "s", both); err != nil {
+	if _, err := h.service.Ingest(context.Background(), controller.Call{}, "s", both); err != nil {
 		t.Fatal(err)
 	}
 	check("a runs 1 of 1; b runs 1 of 1; ")

@@ -26,8 +26,8 @@ const (
 
 // record is what the audit log says of a change, nil if it changes only what rounds and looks
 // note of themselves. before is nil for a registration.
-func record(ctx context.Context, before *snapshot, c *Change, at time.Time) *audit.Record {
-	r := &audit.Record{Time: at, Origin: audit.FromContext(ctx), Resource: "schedulers/" + c.Scheduler.ID,
+func record(call Call, before *snapshot, c *Change, at time.Time) *audit.Record {
+	r := &audit.Record{Time: at, Origin: call.By(), Resource: "schedulers/" + c.Scheduler.ID,
 		RevisionAfter: c.Scheduler.OfferedRevision}
 	was := &snapshot{}
 	var fields map[string]json.RawMessage
@@ -182,9 +182,9 @@ func (s *Service) AuditLog(before int64, resource string, limit int) (out []Audi
 }
 
 // Note records a change of what others store for a scheduler, by the fields that differ. A reason takes the place of
-// that of the context.
-func (s *Service) Note(ctx context.Context, scheduler, reason, prefix string, before, after any) error {
-	origin := audit.FromContext(ctx)
+// that of the call.
+func (s *Service) Note(ctx context.Context, call Call, scheduler, reason, prefix string, before, after any) error {
+	origin := call.By()
 	origin.Reason = cmp.Or(reason, origin.Reason)
 	return s.o.Store.Note(ctx, audit.Record{Time: s.now(), Origin: origin, Resource: "schedulers/" + scheduler,
 		Fields: bounded(changedFields(prefix, objectOf(before), objectOf(after)))})

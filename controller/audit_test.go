@@ -47,9 +47,9 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		}
 		return better(ctx, in)
 	})
-	as := func(verb, why string) context.Context {
-		return audit.NewContext(context.Background(),
-			audit.Origin{Actor: "alice", Verb: verb, RequestID: "r-" + verb, Reason: why})
+	ctx := context.Background()
+	as := func(verb, why string) controller.Call {
+		return controller.Call{Origin: audit.Origin{Actor: "alice", Verb: verb, RequestID: "r-" + verb, Reason: why}}
 	}
 	say := func(r *controller.AuditRecord) string {
 		var fields []string
@@ -80,9 +80,11 @@ func TestEveryChangeHasARecord(t *testing.T) {
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
 	for range 2 { // the second is the same request again
-		if _, err := h.service.Once(as("CreateScheduler", ""), controller.Request{ID: "x", Digest: "d"},
-			func(ctx context.Context) (string, error) {
-				_, err := h.service.Register(ctx, reg, false)
+		if _, err := h.service.Once(ctx, controller.Request{ID: "x", Digest: "d"},
+			func() (string, error) {
+				call := as("CreateScheduler", "")
+				call.Request = "x"
+				_, err := h.service.Register(ctx, call, reg)
 				return "", err
 			}); err != nil {
 			t.Fatal(err)
@@ -106,12 +108,12 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		return func(s *controller.Scheduler) error { s.Paused = on; return nil }
 	}
 	for range 2 {
-		if _, err := h.service.Modify(as("PauseTuning", "maintenance"), "s", false, pause(true)); err != nil {
+		if _, err := h.service.Modify(ctx, as("PauseTuning", "maintenance"), "s", pause(true)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	expect(`alice PauseTuning schedulers/s 1->1 "maintenance": paused ->true`)
-	if _, err := h.service.Modify(as("ResumeTuning", ""), "s", false, pause(false)); err != nil {
+	if _, err := h.service.Modify(ctx, as("ResumeTuning", ""), "s", pause(false)); err != nil {
 		t.Fatal(err)
 	}
 	expect(`alice ResumeTuning schedulers/s 1->1 "": paused true->`)
@@ -120,7 +122,7 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		t.Helper()
 		h.events++
 		events := []workload.Event{submission(fmt.Sprint("e", h.events), at)}
-		if _, err := h.service.Ingest(as("IngestEvents", ""), "s", events); err != nil {
+		if _, err := h.service.Ingest(ctx, as("IngestEvents", ""), "s", events); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +134,7 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		`configurations/1.state "published"->"superseded", configurations/2.origin ->"tuned", ` +
 		`configurations/2.sha256 ->..., configurations/2.state ->"published"`)
 	for range 2 {
-		if _, _, err := h.service.Acknowledge(as("AcknowledgeConfiguration", ""), "s", 2,
+		if _, _, err := h.service.Acknowledge(ctx, as("AcknowledgeConfiguration", ""), "s", 2,
 			rollout.Ack{State: rollout.AckApplied}); err != nil {
 			t.Fatal(err)
 		}
@@ -143,14 +145,15 @@ func TestEveryChangeHasARecord(t *testing.T) {
 	ingest(4 * time.Hour)
 	h.rounds("s", 2)
 	expect() // it is kept
-	if _, err := h.service.Rollback(as("RollbackConfiguration", "it is slow"), "s", rollout.Rollback{}); err != nil {
+	if _, err := h.service.Rollback(ctx, as("RollbackConfiguration", "it is slow"), "s",
+		rollout.Rollback{}); err != nil {
 		t.Fatal(err)
 	}
 	if all := h.log(); len(all) != next+1 || all[next].Reason != "it is slow" || all[next].RevisionAfter != 3 ||
 		all[next].RequestID != "r-RollbackConfiguration" {
 		t.Fatalf("%+v", all[next:])
 	}
-	if _, err := h.service.Rollback(as("RollbackConfiguration", ""), "none", rollout.Rollback{}); err == nil {
+	if _, err := h.service.Rollback(ctx, as("RollbackConfiguration", ""), "none", rollout.Rollback{}); err == nil {
 		t.Fatal("no error")
 	}
 

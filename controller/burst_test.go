@@ -70,7 +70,7 @@ func (h *harness) burst(id string, at time.Duration) {
 		h.events++
 		events = append(events, submission(fmt.Sprint("e", h.events), at))
 	}
-	if _, err := h.service.Ingest(context.Background(), id, events); err != nil {
+	if _, err := h.service.Ingest(context.Background(), controller.Call{}, id, events); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestBurstIsAnsweredOnce(t *testing.T) {
 	x.failing(nil)
 
 	pause := func(paused bool) {
-		_, err := h.service.Modify(context.Background(), "s", false, func(s *controller.Scheduler) error {
+		_, err := h.service.Modify(context.Background(), controller.Call{}, "s", func(s *controller.Scheduler) error {
 			s.Paused = paused
 			return nil
 		})

@@ -107,8 +107,9 @@ func TestCausalModelOfStudies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Register(t.Context(), controller.Registration{ID: "s", Type: controller.External,
-		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
+	if _, err := h.service.Register(t.Context(), controller.Call{}, controller.Registration{ID: "s",
+		Type:   controller.External,
+		Params: sp.Params(), Objective: "wait", Policy: promptly()}); err != nil {
 		t.Fatal(err)
 	}
 	half := func(sp *space.Space, now space.Config) (space.Config, error) {
@@ -152,8 +153,9 @@ func TestCausalModelLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Register(t.Context(), controller.Registration{ID: "s", Type: controller.External,
-		Params: sp.Params(), Objective: "wait", Policy: promptly()}, false); err != nil {
+	if _, err := h.service.Register(t.Context(), controller.Call{}, controller.Registration{ID: "s",
+		Type:   controller.External,
+		Params: sp.Params(), Objective: "wait", Policy: promptly()}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := h.service.CausalModel(t.Context(), "s")

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,13 +73,13 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 
 // Acknowledge records the outcome of a revision at an instance of its scheduler. It
 // returns the revision and what the instance should run now, 0 for nothing.
-func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
+func (s *Service) Acknowledge(ctx context.Context, call Call, id string, revision int64,
 	ack rollout.Ack) (*rollout.Configuration, int64, error) {
 	m, err := s.readable(id)
 	if err != nil {
 		return nil, 0, err
 	}
-	changed, err := s.step(ctx, m, rollout.Acknowledge{Revision: revision, Ack: ack})
+	changed, err := s.step(ctx, call, m, rollout.Acknowledge{Revision: revision, Ack: ack})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -88,7 +87,7 @@ func (s *Service) Acknowledge(ctx context.Context, id string, revision int64,
 		s.o.Log.InfoContext(ctx, "configuration acknowledged", "scheduler", id, "revision", revision, "ack", ack.State,
 			"instance", ack.Instance, "error", ack.Error)
 	}
-	if err := s.tick(ctx, m); err != nil {
+	if err := s.tick(ctx, call, m); err != nil {
 		return nil, 0, err
 	}
 	v := m.snapshot.Load()
@@ -112,14 +111,14 @@ func (s *Service) Running(id string) (space.Config, error) {
 }
 
 // Propose proposes a configuration that a study found.
-func (s *Service) Propose(ctx context.Context, id string, c space.Config, reason string,
+func (s *Service) Propose(ctx context.Context, call Call, id string, c space.Config, reason string,
 	found rollout.Evidence) (*rollout.Configuration, error) {
 	m, err := s.active(id)
 	if err != nil {
 		return nil, err
 	}
 	revision := int64(0)
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	after, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		config, err := v.space.ParseJSON([]byte(c.Canonical()))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrOutsideSpace, err)
@@ -134,22 +133,22 @@ func (s *Service) Propose(ctx context.Context, id string, c space.Config, reason
 		change, err := v.step(e, s.now())
 		if err == nil {
 			revision = change.Scheduler.LastRevision
-			made(ctx, id, revision)
+			s.nameRevision(call, id, revision)
 		}
 		return change, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !ValidatesOnly(ctx) {
+	if !call.DryRun {
 		s.o.Log.InfoContext(ctx, "configuration proposed", "scheduler", id, "revision", revision, "reason", reason)
 	}
-	return m.view(ctx).config(revision), nil
+	return after.config(revision), nil
 }
 
-// made notes which revision a request makes or offers.
-func made(ctx context.Context, id string, revision int64) {
-	PendingOf(ctx).Made(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
+// nameRevision names the revision that the request of a call makes or offers.
+func (s *Service) nameRevision(call Call, id string, revision int64) {
+	s.RequestRecord(call).SetName(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
 }
 
 // Check is asked before a change of a configuration is made: an error leaves it as it is. Nil asks nothing.
@@ -163,20 +162,20 @@ func (c Check) of(cfg *rollout.Configuration) error {
 }
 
 // Approve offers a proposed revision to its scheduler.
-func (s *Service) Approve(ctx context.Context, id string, e rollout.Approve,
+func (s *Service) Approve(ctx context.Context, call Call, id string, e rollout.Approve,
 	check Check) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, e, e.Revision, check, "configuration approved", "applied", e.Applied)
+	return s.operate(ctx, call, id, e, e.Revision, check, "configuration approved", "applied", e.Applied)
 }
 
 // Reject parks the values of a proposed revision.
-func (s *Service) Reject(ctx context.Context, id string, e rollout.Reject,
+func (s *Service) Reject(ctx context.Context, call Call, id string, e rollout.Reject,
 	check Check) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
+	return s.operate(ctx, call, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
 }
 
 // Pin offers values and keeps them on offer: what is on offer, which is checked, or what config makes of the values in
 // force. Where these are not known, or while others are pinned, it makes them of what is on offer.
-func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Check,
+func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin, check Check,
 	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
 	m, err := s.readable(id)
 	if err != nil {
@@ -190,7 +189,7 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Che
 	}
 	var revision int64
 	var changed bool
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	after, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		e.Config = v.space.Default()
 		offered := v.config(v.OfferedRevision)
 		if offered != nil {
@@ -211,27 +210,27 @@ func (s *Service) Pin(ctx context.Context, id string, pin rollout.Pin, check Che
 		c, err := v.step(e, s.now())
 		if revision = v.OfferedRevision; c != nil {
 			changed, revision = true, c.Scheduler.OfferedRevision
-			made(ctx, id, revision)
+			s.nameRevision(call, id, revision)
 		}
 		return c, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if changed && !ValidatesOnly(ctx) {
+	if changed && !call.DryRun {
 		s.o.Log.InfoContext(ctx, "configuration pinned", "scheduler", id, "revision", revision, "until", pin.Until,
 			"reason", pin.Reason)
 	}
-	return m.view(ctx).config(revision), nil
+	return after.config(revision), nil
 }
 
 // Unpin ends a pin.
-func (s *Service) Unpin(ctx context.Context, id string) error {
+func (s *Service) Unpin(ctx context.Context, call Call, id string) error {
 	m, err := s.readable(id)
 	if err != nil {
 		return err
 	}
-	changed, err := s.step(ctx, m, rollout.UnpinValues{})
+	changed, err := s.step(ctx, call, m, rollout.UnpinValues{})
 	if changed {
 		s.o.Log.InfoContext(ctx, "configuration unpinned", "scheduler", id)
 	}
@@ -239,13 +238,14 @@ func (s *Service) Unpin(ctx context.Context, id string) error {
 }
 
 // Unpark lets the values of a revision be offered again.
-func (s *Service) Unpark(ctx context.Context, id string, revision int64,
+func (s *Service) Unpark(ctx context.Context, call Call, id string, revision int64,
 	check Check) (*rollout.Configuration, error) {
-	return s.operate(ctx, id, rollout.Unpark{Revision: revision}, revision, check, "configuration unparked")
+	return s.operate(ctx, call, id, rollout.Unpark{Revision: revision}, revision, check, "configuration unparked")
 }
 
 // operate makes an operator's change of a revision, which it returns.
-func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revision int64, check Check, done string,
+func (s *Service) operate(ctx context.Context, call Call, id string, e rollout.Event, revision int64, check Check,
+	done string,
 	attrs ...any) (*rollout.Configuration, error) {
 	m, err := s.readable(id)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revis
 		e = a
 	}
 	changed := false
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	after, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		if err := check.of(v.config(revision)); err != nil {
 			return nil, err
 		}
@@ -267,23 +267,26 @@ func (s *Service) operate(ctx context.Context, id string, e rollout.Event, revis
 	if err != nil {
 		return nil, err
 	}
-	if changed && !ValidatesOnly(ctx) {
+	if changed && !call.DryRun {
 		s.o.Log.InfoContext(ctx, done, append([]any{"scheduler", id, "revision", revision}, attrs...)...)
 	}
-	return m.view(ctx).config(revision), nil
+	return after.config(revision), nil
 }
 
 // ForgetInstance drops an instance of a scheduler that is gone.
-func (s *Service) ForgetInstance(ctx context.Context, id, instance string) error {
+func (s *Service) ForgetInstance(ctx context.Context, call Call, id, instance string) error {
 	m, err := s.readable(id)
 	if err != nil {
 		return err
 	}
-	changed, err := s.step(ctx, m, rollout.Forget{Instance: instance})
+	changed, err := s.step(ctx, call, m, rollout.Forget{Instance: instance})
 	if changed {
 		s.o.Log.InfoContext(ctx, "instance forgotten", "scheduler", id, "instance", instance)
 	}
-	return cmp.Or(err, s.tick(ctx, m))
+	if err != nil || call.DryRun {
+		return err
+	}
+	return s.tick(ctx, call, m)
 }
 
 // Parked lists the parks of a scheduler's values.
@@ -298,7 +301,8 @@ func (s *Service) Parked(id string) ([]rollout.Park, error) {
 
 // Rollback offers the values of an earlier revision again and returns what is
 // offered.
-func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (*rollout.Configuration, error) {
+func (s *Service) Rollback(ctx context.Context, call Call, id string, r rollout.Rollback) (*rollout.Configuration,
+	error) {
 	m, err := s.readable(id)
 	if err != nil {
 		return nil, err
@@ -306,27 +310,27 @@ func (s *Service) Rollback(ctx context.Context, id string, r rollout.Rollback) (
 	r.At = m.eventTime()
 	var last int64
 	var c *Change
-	err = s.commit(ctx, m, func(v *snapshot) (_ *Change, err error) {
+	after, err := s.commit(ctx, call, m, func(v *snapshot) (_ *Change, err error) {
 		last = v.LastRevision
 		if c, err = v.step(r, s.now()); c != nil {
-			made(ctx, id, c.Scheduler.OfferedRevision)
+			s.nameRevision(call, id, c.Scheduler.OfferedRevision)
 		}
 		return c, err
 	})
-	v := m.view(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case c == nil, ValidatesOnly(ctx):
+	}
+	switch {
+	case c == nil, call.DryRun:
 	case c.Scheduler.LastRevision > last:
-		published := v.config(c.Scheduler.LastRevision)
+		published := after.config(c.Scheduler.LastRevision)
 		s.o.Log.InfoContext(ctx, "configuration rolled back", "scheduler", id, "from", published.Left, "revision",
 			published.Revision, "park", r.Park)
 	default:
 		s.o.Log.InfoContext(ctx, "configuration parked", "scheduler", id, "revision",
-			v.config(c.Scheduler.OfferedRevision).Left)
+			after.config(c.Scheduler.OfferedRevision).Left)
 	}
-	return v.config(v.OfferedRevision), nil
+	return after.config(after.OfferedRevision), nil
 }
 
 // Watcher learns of changes of the configuration an instance of a scheduler should run.

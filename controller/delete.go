@@ -25,8 +25,8 @@ func deleted(id string) error {
 // Delete ends a scheduler's rounds, watches and events. It is purged after DeletedFor, unless it is
 // undeleted before. check sees the present scheduler; its error ends the request. To delete again
 // changes nothing.
-func (s *Service) Delete(ctx context.Context, id string, check func(*Scheduler) error) (Scheduler, error) {
-	return s.setDeleted(ctx, id, func(c *Scheduler) error {
+func (s *Service) Delete(ctx context.Context, call Call, id string, check func(*Scheduler) error) (Scheduler, error) {
+	return s.setDeleted(ctx, call, id, func(c *Scheduler) error {
 		if err := check(c); err != nil || !c.Deleted.IsZero() {
 			return err
 		}
@@ -38,8 +38,8 @@ func (s *Service) Delete(ctx context.Context, id string, check func(*Scheduler) 
 
 // Undelete takes back that a scheduler was deleted, if check returns nil. To undelete one that is not changes
 // nothing.
-func (s *Service) Undelete(ctx context.Context, id string, check func(*Scheduler) error) (Scheduler, error) {
-	return s.setDeleted(ctx, id, func(c *Scheduler) error {
+func (s *Service) Undelete(ctx context.Context, call Call, id string, check func(*Scheduler) error) (Scheduler, error) {
+	return s.setDeleted(ctx, call, id, func(c *Scheduler) error {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -48,14 +48,14 @@ func (s *Service) Undelete(ctx context.Context, id string, check func(*Scheduler
 	})
 }
 
-func (s *Service) setDeleted(ctx context.Context, id string, f func(*Scheduler) error) (Scheduler, error) {
+func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*Scheduler) error) (Scheduler, error) {
 	m, err := s.lookup(id)
 	if err != nil {
 		return Scheduler{}, err
 	}
 	changed := false
 	m.committing.Lock()
-	err = s.commitChange(ctx, m, func(v *snapshot) (*Change, error) {
+	_, err = s.commitChange(ctx, call, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		if err := f(&next); err != nil || next.Deleted.Equal(v.Deleted) {
 			return nil, err

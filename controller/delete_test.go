@@ -46,11 +46,12 @@ func TestDeleteAndUndelete(t *testing.T) {
 	defer w.Close()
 	any := func(*controller.Scheduler) error { return nil }
 	ctx := context.Background()
-	got, err := h.service.Delete(ctx, "s", any)
+	got, err := h.service.Delete(ctx, controller.Call{}, "s", any)
 	if err != nil || got.Expires.Sub(got.Deleted) != controller.DeletedFor {
 		t.Fatalf("%v, %v", got.Expires, err)
 	}
-	if again, err := h.service.Delete(ctx, "s", any); err != nil || !again.Expires.Equal(got.Expires) {
+	if again, err := h.service.Delete(ctx, controller.Call{}, "s", any); err != nil ||
+		!again.Expires.Equal(got.Expires) {
 		t.Errorf("deleted again: %v, %v", again.Expires, err)
 	}
 	<-w.Changed()
@@ -63,15 +64,16 @@ func TestDeleteAndUndelete(t *testing.T) {
 			"current": func() error { _, err := h.service.Current("s", ""); return err },
 			"watch":   func() error { _, err := h.service.Watch("s", ""); return err },
 			"ingest": func() error {
-				_, err := h.service.Ingest(ctx, "s", []workload.Event{submission("x", 3*time.Hour)})
+				_, err := h.service.Ingest(ctx, controller.Call{}, "s", []workload.Event{submission("x", 3*time.Hour)})
 				return err
 			},
 			"acknowledge": func() error {
-				_, _, err := h.service.Acknowledge(ctx, "s", 1, rollout.Ack{State: rollout.AckApplied})
+				_, _, err := h.service.Acknowledge(ctx, controller.Call{}, "s", 1,
+					rollout.Ack{State: rollout.AckApplied})
 				return err
 			},
 			"modify": func() error {
-				_, err := h.service.Modify(ctx, "s", false, func(s *controller.Scheduler) error {
+				_, err := h.service.Modify(ctx, controller.Call{}, "s", func(s *controller.Scheduler) error {
 					s.DisplayName = "x"
 					return nil
 				})
@@ -87,7 +89,8 @@ func TestDeleteAndUndelete(t *testing.T) {
 	if len(begun) > 0 {
 		t.Error("a round of a deleted scheduler began")
 	}
-	if _, err := h.service.Undelete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+	if _, err := h.service.Undelete(ctx, controller.Call{}, "s",
+		func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	<-begun // the round that was dropped
@@ -124,8 +127,8 @@ func TestPurge(t *testing.T) {
 		Cluster: workload.Uniform(4, 8), Policy: controller.DefaultPolicy(), Mode: controller.Auto}
 	register := func(digest string) error {
 		_, err := h.service.Once(ctx, controller.Request{ID: "request", Digest: digest, Scheduler: "r"},
-			func(ctx context.Context) (string, error) {
-				_, err := h.service.Register(ctx, reg, false)
+			func() (string, error) {
+				_, err := h.service.Register(ctx, controller.Call{Request: "request"}, reg)
 				return "", err
 			})
 		return err
@@ -133,7 +136,8 @@ func TestPurge(t *testing.T) {
 	if err := register("a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Delete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+	if _, err := h.service.Delete(ctx, controller.Call{}, "s",
+		func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	step := func(d time.Duration) {
@@ -159,7 +163,8 @@ func TestPurge(t *testing.T) {
 	if _, _, err := h.service.Scheduler("s"); !errors.Is(err, controller.ErrNotFound) || len(h.purged) != 1 {
 		t.Errorf("after it expired: %v, purged %v", err, h.purged)
 	}
-	if last, err := h.service.AuditLog(0, "", 1); err != nil || last[0].Verb != "Purge" || last[0].Resource != "schedulers/s" {
+	if last, err := h.service.AuditLog(0, "", 1); err != nil || last[0].Verb != "Purge" ||
+		last[0].Resource != "schedulers/s" {
 		t.Errorf("the audit log ends with %+v, %v", last, err)
 	}
 	err = h.repo.Rounds(uid, 0, func(sequence int64, _ []byte, _ error) bool {
@@ -228,7 +233,8 @@ func TestDeleteQuarantined(t *testing.T) {
 			}
 			accept := func(*controller.Scheduler) error { return nil }
 			reopen(true)
-			if got, err := h.service.Delete(ctx, "s", accept); err != nil || !got.Deleted.Equal(origin) {
+			if got, err := h.service.Delete(ctx, controller.Call{}, "s", accept); err != nil ||
+				!got.Deleted.Equal(origin) {
 				t.Fatalf("%v, %v", got.Deleted, err)
 			}
 			reopen(true)
@@ -237,7 +243,8 @@ func TestDeleteQuarantined(t *testing.T) {
 				t.Errorf("current: %v", err)
 			}
 			reopen(false)
-			if _, err := h.service.Undelete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+			if _, err := h.service.Undelete(ctx, controller.Call{}, "s",
+				func(*controller.Scheduler) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 			reopen(false)
@@ -247,7 +254,7 @@ func TestDeleteQuarantined(t *testing.T) {
 				t.Errorf("%+v, %v, was %+v", after, err, before)
 			}
 			reopen(true)
-			if _, err := h.service.Delete(ctx, "s", accept); err != nil {
+			if _, err := h.service.Delete(ctx, controller.Call{}, "s", accept); err != nil {
 				t.Fatal(err)
 			}
 			expired.Store(true)

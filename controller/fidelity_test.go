@@ -24,11 +24,11 @@ func TestFidelityOfObservedDelays(t *testing.T) {
 			return round.Decision{Config: in.Incumbent.With("backfill", space.Bool(true)),
 				Adopt: in.State.At > 20*time.Hour, Reason: "test", Ratio: 1.2}, nil
 		})
-		_, err := h.service.Register(context.Background(), controller.Registration{
+		_, err := h.service.Register(context.Background(), controller.Call{}, controller.Registration{
 			ID: "s", Type: "fifo", Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
 			Policy: promptly(), Mode: controller.Auto,
 			Params: []space.Param{{ID: "backfill", Kind: space.KindBool, Default: space.Bool(false)}},
-		}, false)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestFidelityOfObservedDelays(t *testing.T) {
 			ended.ID, ended.Kind, ended.Time = fmt.Sprintf("e%02d", i), workload.Finished, begun.Time+time.Minute
 			events = append(events, e, begun, ended)
 		}
-		if _, err := h.service.Ingest(context.Background(), "s", events); err != nil {
+		if _, err := h.service.Ingest(context.Background(), controller.Call{}, "s", events); err != nil {
 			t.Fatal(err)
 		}
 		h.submit("s", 48*time.Hour+time.Second)

@@ -54,7 +54,7 @@ func TestFuturesOfRounds(t *testing.T) {
 	c.until(3*time.Hour+30*time.Minute, nil)
 	now := digests(0)
 	n := len(decided)
-	if _, err := c.service.TriggerRound(ctx, simulatedID, ""); err != nil {
+	if _, err := c.service.TriggerRound(ctx, controller.Call{}, simulatedID, ""); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(patience); !c.service.Idle(simulatedID); time.Sleep(time.Millisecond) {

@@ -45,7 +45,7 @@ func TestConcurrentCallersShareACommit(t *testing.T) {
 	var answered, accepted, duplicates, rejected atomic.Int64
 	ingest := func(events ...workload.Event) {
 		wg.Go(func() {
-			r, err := h.service.Ingest(context.Background(), "s", events)
+			r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", events)
 			if err != nil {
 				t.Error(err)
 			}
@@ -102,7 +102,8 @@ func TestFailedGroup(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			e := submission(fmt.Sprint(i), time.Minute)
-			if r, err := h.service.Ingest(context.Background(), "s", []workload.Event{e}); err == nil {
+			if r, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
+				[]workload.Event{e}); err == nil {
 				t.Errorf("acknowledged what was not stored: %+v", r)
 			}
 		})

@@ -56,7 +56,7 @@ func TestOperatorsRollbackHolds(t *testing.T) {
 	h.ack("s", 1, rollout.AckApplied)
 	h.submit("s", 30*time.Minute)
 	h.hourly(1, 1)
-	back, err := h.service.Rollback(context.Background(), "s", rollout.Rollback{})
+	back, err := h.service.Rollback(context.Background(), controller.Call{}, "s", rollout.Rollback{})
 	if err != nil || back.Revision != 3 {
 		t.Fatalf("%+v, %v", back, err)
 	}
@@ -119,7 +119,7 @@ func TestQuietHours(t *testing.T) {
 		t.Errorf("revision %d: %s", c.Revision, st.LastDecision)
 	}
 	ctx := context.Background()
-	if c, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); err != nil || c.Revision != 3 {
+	if c, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{}); err != nil || c.Revision != 3 {
 		t.Errorf("an operator went back to %+v, %v", c, err)
 	}
 	h.hourly(5, 5)
@@ -133,7 +133,7 @@ func TestQuietHours(t *testing.T) {
 	})
 	h.submit("s", 6*time.Hour+time.Minute)
 	h.rounds("s", 6)
-	c, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 5}, nil)
+	c, err := h.service.Approve(ctx, controller.Call{}, "s", rollout.Approve{Revision: 5}, nil)
 	if err != nil || !c.Config.Get("queues").Equal(space.Int(7)) ||
 		h.status().Hold != "" {
 		t.Errorf("a proposal: %+v, %v; held: %s", c, err, h.status().Hold)
@@ -147,10 +147,11 @@ func TestFreeze(t *testing.T) {
 	c := simulate(t, controller.Auto, adopting(one, 4, nil))
 	freeze := func(f *rollout.Freeze) {
 		t.Helper()
-		_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
-			s.Freeze = f
-			return nil
-		})
+		_, err := c.service.Modify(context.Background(), controller.Call{}, simulatedID,
+			func(s *controller.Scheduler) error {
+				s.Freeze = f
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +176,8 @@ func TestFreeze(t *testing.T) {
 		c.running != 2 {
 		t.Fatalf("%s\n%s", c.status().LastDecision, c.summary())
 	}
-	if _, err := c.service.Approve(context.Background(), simulatedID, rollout.Approve{Revision: 3}, nil); err != nil {
+	if _, err := c.service.Approve(context.Background(), controller.Call{}, simulatedID,
+		rollout.Approve{Revision: 3}, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.until(c.at+10*time.Minute, nil)

@@ -46,6 +46,7 @@ const maxGroup = 1000
 // ingestCall is one caller's batch, waiting to be ingested together with those of others.
 type ingestCall struct {
 	ctx    context.Context
+	call   Call // who sent them
 	events []workload.Event
 	done   chan struct{} // closed once what follows is set
 	result IngestResult
@@ -64,7 +65,7 @@ type Look struct {
 // reported, without holding up the others. Concurrent callers share a commit, in the
 // order in which they came. It waits until Run has read the scheduler's history. If the
 // context ends first, the events may have been stored.
-func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event) (IngestResult, error) {
+func (s *Service) Ingest(ctx context.Context, call Call, id string, events []workload.Event) (IngestResult, error) {
 	m, err := s.active(id)
 	if err != nil {
 		return IngestResult{}, err
@@ -75,13 +76,13 @@ func (s *Service) Ingest(ctx context.Context, id string, events []workload.Event
 	if len(events) == 0 {
 		return IngestResult{}, nil
 	}
-	call := &ingestCall{ctx: ctx, events: events, done: make(chan struct{})}
-	if !s.enqueue(m, call) {
+	one := &ingestCall{ctx: ctx, call: call, events: events, done: make(chan struct{})}
+	if !s.enqueue(m, one) {
 		return IngestResult{}, ErrClosed
 	}
 	select {
-	case <-call.done:
-		return call.result, call.err
+	case <-one.done:
+		return one.result, one.err
 	case <-ctx.Done():
 		return IngestResult{}, ctx.Err()
 	}
@@ -152,7 +153,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	ctx, span := s.o.Tracer.Start(context.WithoutCancel(s.ctx), ingestSpan, trace.WithLinks(linksTo(group)...),
 		trace.WithAttributes(schedulerKey.String(m.id), eventsKey.Int(len(events)), callsKey.Int(len(group))))
 	defer func() { endSpan(span, err) }()
-	ctx = audit.NewContext(ctx, audit.Origin{Actor: eventsActor, Verb: "SetClock"})
+	call := Call{Origin: audit.Origin{Actor: eventsActor, Verb: "SetClock"}} // of several callers
 	zero := m.snapshot.Load().Zero
 	if zero.IsZero() {
 		zero = firstZero(events)
@@ -164,7 +165,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 		clock.strays = strays{}
 	} else if len(b.stray) > 0 {
 		if to, enough := clock.stray(b.stray); enough {
-			if err := s.setClock(ctx, m, to); err != nil {
+			if err := s.setClock(ctx, call, m, to); err != nil {
 				return err
 			}
 			b = s.classify(m, events, zero)
@@ -172,7 +173,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	}
 	if len(b.fresh) > 0 {
 		if !m.history.clock.running {
-			if err := s.initClock(ctx, m, zero, b.fresh); err != nil {
+			if err := s.initClock(ctx, call, m, zero, b.fresh); err != nil {
 				return err
 			}
 		}
@@ -198,11 +199,11 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	for _, c := range group {
 		to := from + len(c.events)
 		c.result = b.result(from, to)
-		s.ackFromEvents(context.WithoutCancel(c.ctx), m, events[from:to], b.outcomes[from:to])
+		s.ackFromEvents(context.WithoutCancel(c.ctx), c.call, m, events[from:to], b.outcomes[from:to])
 		from = to
 	}
 	if len(b.fresh) > 0 {
-		if err := s.tick(audit.NewContext(s.ctx, audit.Origin{Actor: tuningActor, Verb: "Rollout"}), m); err != nil {
+		if err := s.tick(s.ctx, Call{Origin: audit.Origin{Actor: tuningActor, Verb: "Rollout"}}, m); err != nil {
 			s.o.Log.Error("rollout waits", "scheduler", m.id, "err", err)
 		}
 		m.mu.Lock()
@@ -352,14 +353,16 @@ func (s *Service) classify(m *schedulerState, events []workload.Event, zero time
 }
 
 // initClock begins a scheduler's event time with its first events.
-func (s *Service) initClock(ctx context.Context, m *schedulerState, zero time.Time, events []workload.Event) error {
+func (s *Service) initClock(ctx context.Context, call Call, m *schedulerState, zero time.Time,
+	events []workload.Event) error {
 	first := slices.MinFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) }).Time
-	return s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	_, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		next.Zero = zero
 		next.Round = dueRound(first, next.Policy.UpdateInterval)
 		return &Change{Scheduler: next}, nil
 	})
+	return err
 }
 
 // checkOffer checks that an event is about a revision of this epoch with the values that it
@@ -386,7 +389,8 @@ func (s *Service) checkOffer(m *schedulerState, e *workload.Event) error {
 
 // ackFromEvents acknowledges the revisions that the latest of a call's new events of each
 // instance say are in force.
-func (s *Service) ackFromEvents(ctx context.Context, m *schedulerState, events []workload.Event, outcomes []outcome) {
+func (s *Service) ackFromEvents(ctx context.Context, call Call, m *schedulerState, events []workload.Event,
+	outcomes []outcome) {
 	last := map[string]*workload.Event{}
 	for i := range events {
 		e := &events[i]
@@ -399,7 +403,7 @@ func (s *Service) ackFromEvents(ctx context.Context, m *schedulerState, events [
 		e := last[instance]
 		revision, err := strconv.ParseInt(e.Revision, 10, 64)
 		if err == nil {
-			_, err = s.step(ctx, m, rollout.Confirm{Revision: revision, Instance: instance,
+			_, err = s.step(ctx, call, m, rollout.Confirm{Revision: revision, Instance: instance,
 				At: m.snapshot.Load().Zero.Add(e.Time)})
 		}
 		if err != nil { // the event itself counts
@@ -410,7 +414,7 @@ func (s *Service) ackFromEvents(ctx context.Context, m *schedulerState, events [
 
 // setClock sets a scheduler's clock to where its events agree it is, and rebuilds
 // its history from disk. Rounds go on an interval later. ingesting is held.
-func (s *Service) setClock(ctx context.Context, m *schedulerState, to time.Duration) error {
+func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to time.Duration) error {
 	m.mu.Lock()
 	m.setting = true
 	m.mu.Unlock()
@@ -419,7 +423,7 @@ func (s *Service) setClock(ctx context.Context, m *schedulerState, to time.Durat
 		defer m.mu.Unlock()
 		m.setting = false
 	}()
-	err := s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	_, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		next.Round, next.ClockSet = dueRound(to, next.Policy.UpdateInterval), next.ClockSet+1
 		next.Probation = nil // its instants are of the clock before

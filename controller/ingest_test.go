@@ -32,7 +32,7 @@ func (h *harness) send(id string, from time.Duration, n int) (sum controller.Ing
 	h.t.Helper()
 	for i := range n {
 		h.events++
-		r, err := h.service.Ingest(context.Background(), id,
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, id,
 			[]workload.Event{submission(fmt.Sprint("e", h.events), from+time.Duration(i)*time.Hour)})
 		if err != nil {
 			h.t.Fatal(err)
@@ -78,14 +78,15 @@ func TestOneWrongClockStopsNothing(t *testing.T) {
 	h.decided("s", 4)
 	// Alone and among others, and sent again until either side gives up.
 	for range 20 {
-		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("far", wrong)})
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{submission("far",
+			wrong)})
 		if err != nil || r.Accepted != 0 || len(r.Rejected) != 1 ||
 			!strings.HasPrefix(r.Rejected[0].Err.Error(),
 				"time: is more than 7 days after the latest event, 2017-10-01T04:01:00Z") {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}
-	r, err := h.service.Ingest(context.Background(), "s",
+	r, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
 		[]workload.Event{submission("a", 5*time.Hour), submission("far too", wrong), submission("b", 5*time.Hour)})
 	if err != nil || r.Accepted != 2 || len(r.Rejected) != 1 || r.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -108,7 +109,7 @@ func TestFirstBatchWithAWrongClock(t *testing.T) {
 		for i := range 50 { // of a backfill, a day apart
 			batch = append(batch, submission(fmt.Sprint("b", i), time.Duration(i)*day))
 		}
-		r, err := h.service.Ingest(context.Background(), "s", batch)
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", batch)
 		if err != nil || r.Accepted != 50 || h.eventTime("s") != 49*day {
 			t.Errorf("%+v, %v, event time %v", r, err, h.eventTime("s"))
 		}
@@ -244,7 +245,7 @@ func TestRememberedEventsAreBounded(t *testing.T) {
 	}
 	sendAgain := func() {
 		t.Helper()
-		r, err := h.service.Ingest(context.Background(), "s",
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
 			[]workload.Event{submission("e1", time.Minute), submission("never seen", time.Hour),
 				submission("e1420", 59*day+3*time.Hour+time.Minute)})
 		if err != nil || r.Accepted != 0 || r.Late != 2 || r.Duplicates != 1 {
@@ -265,17 +266,18 @@ func TestIngestSortsOut(t *testing.T) {
 	h.register("s", controller.Auto)
 	bad := submission("bad", 0)
 	bad.Job.GPUs = 0
-	res, err := h.service.Ingest(context.Background(), "s",
+	res, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
 		[]workload.Event{submission("1", 0), bad, submission("1", 0), submission("2", 0)})
 	if err != nil || res.Accepted != 2 || res.Duplicates != 1 || len(res.Rejected) != 1 || res.Rejected[0].Index != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	bad.ID = "2" // known, so that it is another event under its id
-	if res, err := h.service.Ingest(context.Background(), "s", []workload.Event{bad}); err != nil ||
+	if res, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{bad}); err != nil ||
 		res.Duplicates != 0 || len(res.Rejected) != 1 {
 		t.Errorf("a known id with an invalid event: %+v, %v", res, err)
 	}
-	if _, err := h.service.Ingest(context.Background(), "nobody", nil); !errors.Is(err, controller.ErrNotFound) {
+	if _, err := h.service.Ingest(context.Background(), controller.Call{}, "nobody", nil); !errors.Is(err,
+		controller.ErrNotFound) {
 		t.Error(err)
 	}
 }

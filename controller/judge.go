@@ -94,8 +94,8 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 		return "", cmp.Or(cause, err)
 	}
 	basis := v.basis()
-	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: judgeActor, Verb: "Revert"})
-	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
+	call := Call{Origin: audit.Origin{Actor: judgeActor, Verb: "Revert"}}
+	_, err = s.commit(s.ctx, call, m, func(now *snapshot) (*Change, error) {
 		if now.basis() != basis || now.droppedSince(v, clockSet) != "" {
 			return nil, nil
 		}

@@ -45,9 +45,9 @@ func simulate(t *testing.T, mode controller.Mode, decide round.DecideFunc) *simu
 	c := &simulated{harness: start(t, decide), sched: s}
 	policy := promptly()
 	policy.Horizon = 3 * time.Hour
-	if _, err := c.service.Register(context.Background(), controller.Registration{
+	if _, err := c.service.Register(context.Background(), controller.Call{}, controller.Registration{
 		ID: simulatedID, Type: s.Name, Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: "avg_jct",
-		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: mode}, false); err != nil {
+		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: mode}); err != nil {
 		t.Fatal(err)
 	}
 	jobs := []workload.Job{{ID: "long", GPUs: workload.GPUs(8), Submit: 3*time.Hour + time.Minute,
@@ -96,7 +96,7 @@ func (c *simulated) until(at time.Duration, stop func() bool) {
 // send ingests what happened and waits for what is decided on it.
 func (c *simulated) send() {
 	c.t.Helper()
-	if _, err := c.service.Ingest(context.Background(), simulatedID, c.sent); err != nil {
+	if _, err := c.service.Ingest(context.Background(), controller.Call{}, simulatedID, c.sent); err != nil {
 		c.t.Fatal(err)
 	}
 	c.sent = nil
@@ -294,7 +294,7 @@ func TestRecommendedRollback(t *testing.T) {
 	approve := func(revision int64) {
 		t.Helper()
 		approve := rollout.Approve{Revision: revision}
-		if _, err := c.service.Approve(context.Background(), simulatedID, approve, nil); err != nil {
+		if _, err := c.service.Approve(context.Background(), controller.Call{}, simulatedID, approve, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -365,10 +365,11 @@ func TestFirstLookAfterRestart(t *testing.T) {
 func TestNotWatched(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	c := simulate(t, controller.Auto, adopting(one, 4, nil))
-	_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
-		s.Policy.Horizon = 20 * time.Minute
-		return nil
-	})
+	_, err := c.service.Modify(context.Background(), controller.Call{}, simulatedID,
+		func(s *controller.Scheduler) error {
+			s.Policy.Horizon = 20 * time.Minute
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,10 +400,11 @@ func TestOperatorEndsTrial(t *testing.T) {
 	c := simulate(t, controller.Auto, adopting(one, 4, nil))
 	pause := func(paused bool) {
 		t.Helper()
-		_, err := c.service.Modify(context.Background(), simulatedID, false, func(s *controller.Scheduler) error {
-			s.Paused = paused
-			return nil
-		})
+		_, err := c.service.Modify(context.Background(), controller.Call{}, simulatedID,
+			func(s *controller.Scheduler) error {
+				s.Paused = paused
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,11 +421,13 @@ func TestOperatorEndsTrial(t *testing.T) {
 	if !c.incident() || c.running != 3 {
 		t.Fatalf("resumed:\n%s", c.summary())
 	}
-	if _, err := c.service.Rollback(context.Background(), simulatedID, rollout.Rollback{To: 2}); err != nil {
+	if _, err := c.service.Rollback(context.Background(), controller.Call{}, simulatedID,
+		rollout.Rollback{To: 2}); err != nil {
 		t.Fatal(err)
 	}
 	c.until(c.at+3*time.Hour, nil)
-	if r := c.revisions(); len(r) != 4 || c.running != 4 || r[3].Origin != rollout.FromRestore || c.status().Watching != "" {
+	if r := c.revisions(); len(r) != 4 || c.running != 4 || r[3].Origin != rollout.FromRestore ||
+		c.status().Watching != "" {
 		t.Errorf("%s: %s", c.status().Watching, c.summary())
 	}
 }

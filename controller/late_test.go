@@ -40,7 +40,7 @@ func TestRepeatedIDWithOtherContent(t *testing.T) {
 	other.Job.GPUs = workload.GPUs(2)
 	same := first
 	for range 2 {
-		r, err := h.service.Ingest(context.Background(), "s", []workload.Event{first, other, same})
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{first, other, same})
 		if err != nil || r.Accepted+r.Duplicates != 2 || len(r.Rejected) != 1 || r.Rejected[0].Index != 1 ||
 			!strings.HasPrefix(r.Rejected[0].Err.Error(), "event_id: ") {
 			t.Errorf("%+v, %v", r, err)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 )
@@ -17,13 +16,11 @@ import (
 // parameters, rules, cluster, mode, objective, policy, simulation, and whether its tuning is
 // paused. Another space, cluster or objective is a new SchedulerRevision; configurations that are
 // outside the space are handled by rollout.Respace. f changes a copy of the present scheduler; the rest of
-// what it changes is ignored, and if it returns an error nothing changes. With validateOnly nothing
-// is stored and what would be is returned.
+// what it changes is ignored, and if it returns an error nothing changes.
 //
 // A round under way that decides for another space, cluster, objective, simulation or other
 // settings, or while tuning was not paused yet, is cancelled at once.
-func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
-	f func(*Scheduler) error) (Scheduler, error) {
+func (s *Service) Modify(ctx context.Context, call Call, id string, f func(*Scheduler) error) (Scheduler, error) {
 	m, err := s.readable(id)
 	if err != nil {
 		return Scheduler{}, err
@@ -31,7 +28,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 	var planned Scheduler
 	var before *snapshot
 	at := m.eventTime()
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	_, err = s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		before = v
 		wanted := v.Scheduler
 		if err := f(&wanted); err != nil {
@@ -45,7 +42,7 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 		if err != nil {
 			return nil, err
 		}
-		if origin := audit.FromContext(ctx); !next.Paused {
+		if origin := call.By(); !next.Paused {
 			next.Pause = nil
 		} else if !v.Paused {
 			next.Pause = &Pause{Actor: origin.Actor, Reason: origin.Reason, Created: s.now()}
@@ -61,14 +58,14 @@ func (s *Service) Modify(ctx context.Context, id string, validateOnly bool,
 			reflect.DeepEqual(next.Policy, v.Policy) && next.Simulation.equal(&v.Simulation) &&
 			next.Paused == v.Paused && reflect.DeepEqual(next.Freeze, v.Freeze) && next.Revision == v.Revision &&
 			maps.Equal(next.Labels, v.Labels) && maps.Equal(next.Annotations, v.Annotations)
-		if planned = next; validateOnly || same {
+		if planned = next; call.DryRun || same {
 			return nil, nil
 		}
 		next.Generation++
 		change.Scheduler = next
 		return &change, nil
 	})
-	if err != nil || validateOnly {
+	if err != nil || call.DryRun {
 		return planned, err
 	}
 	s.o.Log.InfoContext(ctx, "scheduler modified", "scheduler", id, "mode", planned.Mode,

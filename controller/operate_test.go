@@ -26,7 +26,7 @@ func queues(c *rollout.Configuration) int { return c.Config.Get("queues").Int() 
 
 func (h *harness) modify(id string, f func(*controller.Scheduler) error) controller.Scheduler {
 	h.t.Helper()
-	s, err := h.service.Modify(context.Background(), id, false, f)
+	s, err := h.service.Modify(context.Background(), controller.Call{}, id, f)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestApproveAProposal(t *testing.T) {
 	}
 	defer w.Close()
 	for range 2 { // to say it again changes nothing
-		got, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 2}, nil)
+		got, err := h.service.Approve(ctx, controller.Call{}, "s", rollout.Approve{Revision: 2}, nil)
 		if err != nil || got.State != rollout.Published || h.current("s").Revision != 2 {
 			t.Fatalf("approved: %+v, %v", got, err)
 		}
@@ -62,10 +62,11 @@ func TestApproveAProposal(t *testing.T) {
 	if first, _ := h.service.Configuration("s", 1); first.State != rollout.Superseded {
 		t.Errorf("revision 1 is %s", first.State)
 	}
-	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 1}, nil); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Approve(ctx, controller.Call{}, "s", rollout.Approve{Revision: 1}, nil); !errors.Is(err,
+		rollout.ErrState) {
 		t.Errorf("a superseded revision was approved: %v", err)
 	}
-	if _, err := h.service.Approve(ctx, "s", rollout.Approve{Revision: 9},
+	if _, err := h.service.Approve(ctx, controller.Call{}, "s", rollout.Approve{Revision: 9},
 		nil); !errors.Is(err, controller.ErrNotFound) {
 		t.Errorf("revision 9: %v", err)
 	}
@@ -100,7 +101,7 @@ func TestRollbackSentAgain(t *testing.T) {
 	}
 	back := func(revision int64, park bool) {
 		t.Helper()
-		got, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: revision, Park: park})
+		got, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: revision, Park: park})
 		if err != nil || got.Revision != 4 || queues(got) != 4 || h.current("s") != got {
 			t.Fatalf("went back to %+v, %v", got, err)
 		}
@@ -122,11 +123,12 @@ func TestRollbackSentAgain(t *testing.T) {
 			t.Errorf("to be parked was revision 3: they are %s, %s, %s", state(1), state(2), state(3))
 		}
 	}
-	if further, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil ||
+	if further, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 1,
+		Park: true}); err != nil ||
 		further.Revision != 5 || queues(further) != 3 || state(4) != rollout.Rejected {
 		t.Errorf("further back: %+v, %v; revision 4 is %s", further, err, state(4))
 	}
-	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1, Park: true}); err != nil ||
+	if again, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 1, Park: true}); err != nil ||
 		again.Revision != 5 || state(1) == rollout.Rejected {
 		t.Errorf("further back again: %+v, %v", again, err)
 	}
@@ -136,7 +138,8 @@ func TestRollback(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{}); !errors.Is(err,
+		rollout.ErrState) {
 		t.Errorf("went back from the defaults: %v", err)
 	}
 	h.ack("s", 1, rollout.AckApplied)
@@ -151,7 +154,7 @@ func TestRollback(t *testing.T) {
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
 
-	got, err := h.service.Rollback(ctx, "s", rollout.Rollback{Park: true})
+	got, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{Park: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,34 +164,37 @@ func TestRollback(t *testing.T) {
 	if bad, _ := h.service.Configuration("s", 3); bad.State != rollout.Rejected {
 		t.Errorf("revision 3 is %s, not parked", bad.State)
 	}
-	if _, _, err := h.service.Acknowledge(ctx, "s",
+	if _, _, err := h.service.Acknowledge(ctx, controller.Call{}, "s",
 		3, rollout.Ack{State: rollout.AckApplied, Instance: "late"}); err != nil || h.current("s") != got {
 		t.Errorf("a parked revision was acknowledged: %v; on offer %+v", err, h.current("s"))
 	}
-	if again, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 2}); err != nil || again.Revision != 4 {
+	if again, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 2}); err != nil ||
+		again.Revision != 4 {
 		t.Errorf("to the same values: %+v, %v", again, err)
 	}
-	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 3}); !errors.Is(err, rollout.ErrRefused) {
+	if _, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 3}); !errors.Is(err,
+		rollout.ErrRefused) {
 		t.Errorf("to parked values: %v", err)
 	}
-	if first, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1}); err != nil || first.Revision != 5 ||
+	if first, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 1}); err != nil ||
+		first.Revision != 5 ||
 		queues(first) != 3 {
 		t.Errorf("to the defaults: %+v, %v", first, err)
 	}
 	// Who looked at revision 3 goes back from nothing else.
 	for _, b := range []rollout.Rollback{{From: 3}, {From: 4, To: 2}, {From: 6}, {From: 3, To: 1, Park: true}} {
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrChanged) ||
+		if c, err := h.service.Rollback(ctx, controller.Call{}, "s", b); !errors.Is(err, rollout.ErrChanged) ||
 			h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
 	for _, b := range []rollout.Rollback{{}, {From: 4}, {From: 4, To: 1}} { // sent again
-		if c, err := h.service.Rollback(ctx, "s", b); err != nil || c.Revision != 5 {
+		if c, err := h.service.Rollback(ctx, controller.Call{}, "s", b); err != nil || c.Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
 	for _, b := range []rollout.Rollback{{From: 5}, {From: 5, Park: true}} { // further back, but where to?
-		if c, err := h.service.Rollback(ctx, "s", b); !errors.Is(err, rollout.ErrState) ||
+		if c, err := h.service.Rollback(ctx, controller.Call{}, "s", b); !errors.Is(err, rollout.ErrState) ||
 			h.current("s").Revision != 5 {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
@@ -278,7 +284,7 @@ func TestModify(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
 	ctx := context.Background()
-	planned, err := h.service.Modify(ctx, "s", true, func(s *controller.Scheduler) error {
+	planned, err := h.service.Modify(ctx, controller.Call{DryRun: true}, "s", func(s *controller.Scheduler) error {
 		s.Mode = controller.Recommend
 		return nil
 	})
@@ -287,7 +293,7 @@ func TestModify(t *testing.T) {
 		t.Errorf("validate only: planned %s, now %s, %v", planned.Mode, now.Mode, err)
 	}
 	no := errors.New("no")
-	if _, err := h.service.Modify(ctx, "s", false, func(*controller.Scheduler) error {
+	if _, err := h.service.Modify(ctx, controller.Call{}, "s", func(*controller.Scheduler) error {
 		return no
 	}); !errors.Is(err, no) {
 		t.Error(err)

@@ -141,8 +141,8 @@ func (o *operations) end(r *running, ended *Operation) {
 
 // keepEnd stores the end of an operation and returns how it ended: as it was stored first. That it
 // cannot be stored is logged.
-func (s *Service) keepEnd(ctx context.Context, m *schedulerState, ended Operation) Operation {
-	kept, err := s.keepOperation(ctx, m, ended)
+func (s *Service) keepEnd(ctx context.Context, call Call, m *schedulerState, ended Operation) Operation {
+	kept, err := s.keepOperation(ctx, call, m, ended)
 	if err != nil && s.ctx.Err() == nil {
 		s.o.Log.Warn("the end of an operation is not stored", "scheduler", m.id, "operation", ended.ID, "err", err)
 	}
@@ -151,9 +151,10 @@ func (s *Service) keepEnd(ctx context.Context, m *schedulerState, ended Operatio
 
 // keepOperation stores the state of an operation with its scheduler, unless one that ended is there, and
 // returns what is stored.
-func (s *Service) keepOperation(ctx context.Context, m *schedulerState, o Operation) (kept Operation, err error) {
+func (s *Service) keepOperation(ctx context.Context, call Call, m *schedulerState, o Operation) (kept Operation,
+	err error) {
 	kept = o
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+	_, err = s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		i := slices.IndexFunc(v.Operations, func(x Operation) bool { return x.ID == o.ID })
 		if i >= 0 && !v.Operations[i].Ended.IsZero() {
 			kept = v.Operations[i]
@@ -192,20 +193,20 @@ func (o *operations) find(id string) (*running, Operation, error) {
 
 // TriggerRound asks for a round at the latest event time, beside those that are due, with a search. One may
 // wait or be under way for each scheduler.
-func (s *Service) TriggerRound(ctx context.Context, id string, search round.Search) (Operation, error) {
+func (s *Service) TriggerRound(ctx context.Context, call Call, id string, search round.Search) (Operation, error) {
 	m, err := s.active(id)
 	if err != nil {
 		return Operation{}, err
 	}
-	origin := audit.FromContext(ctx)
+	origin := call.By()
 	r := &running{Operation: Operation{ID: s.o.NewID(), Scheduler: id, Actor: origin.Actor, Created: s.now()},
 		origin: origin, search: search, done: make(chan struct{})}
 	r.started = true // until it is stored
-	if err := m.trigger(r, ValidatesOnly(ctx)); err != nil || ValidatesOnly(ctx) {
+	if err := m.trigger(r, call.DryRun); err != nil || call.DryRun {
 		return r.Operation, err
 	}
-	PendingOf(ctx).Made("operations/" + r.ID)
-	_, err = s.keepOperation(ctx, m, r.Operation)
+	s.RequestRecord(call).SetName("operations/" + r.ID)
+	_, err = s.keepOperation(ctx, call, m, r.Operation)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.started = false; err != nil {
@@ -290,7 +291,7 @@ func (s *Service) endTriggered(m *schedulerState, r *running, err error, sequenc
 	if s.ctx.Err() != nil {
 		return func() {} // ErrInterrupted after the restart
 	}
-	ended := s.keepEnd(s.ctx, m, s.operations.of(r).ended(s.now(), err, sequence, outcome))
+	ended := s.keepEnd(s.ctx, Call{}, m, s.operations.of(r).ended(s.now(), err, sequence, outcome))
 	return func() {
 		m.triggered = nil
 		s.operations.end(r, &ended)
@@ -331,7 +332,7 @@ func (s *Service) WaitOperation(ctx context.Context, id string) (Operation, erro
 }
 
 // CancelOperation ends an operation. To cancel one that ended changes nothing.
-func (s *Service) CancelOperation(ctx context.Context, id string) (Operation, error) {
+func (s *Service) CancelOperation(ctx context.Context, call Call, id string) (Operation, error) {
 	r, o, err := s.operations.find(id)
 	if err != nil || !o.Ended.IsZero() {
 		return o, err
@@ -347,7 +348,7 @@ func (s *Service) CancelOperation(ctx context.Context, id string) (Operation, er
 	}
 	ended := o.ended(s.now(), ErrCanceled, 0, "")
 	if m, err := s.readable(o.Scheduler); err == nil {
-		ended = s.keepEnd(ctx, m, ended)
+		ended = s.keepEnd(ctx, call, m, ended)
 	}
 	s.operations.end(r, &ended)
 	s.o.Log.InfoContext(ctx, "operation cancelled", "scheduler", o.Scheduler, "operation", id)

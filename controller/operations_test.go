@@ -18,13 +18,13 @@ import (
 // publishes names who asked for it.
 func TestTriggerRound(t *testing.T) {
 	h := start(t, better)
-	ctx := audit.NewContext(context.Background(), audit.Origin{Actor: "op", Verb: "TriggerRound"})
+	ctx, call := context.Background(), controller.Call{Origin: audit.Origin{Actor: "op", Verb: "TriggerRound"}}
 	h.register("s", controller.Auto)
-	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.TriggerRound(ctx, call, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("without events: %v", err)
 	}
 	h.submit("s", 30*time.Minute)
-	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
+	o, err := h.service.TriggerRound(ctx, call, "s", round.SearchAuto)
 	if err != nil || o.Scheduler != "s" || o.Actor != "op" || !o.Ended.IsZero() || o.Begun {
 		t.Fatalf("%+v, %v", o, err)
 	}
@@ -48,7 +48,7 @@ func TestTriggerRound(t *testing.T) {
 		t.Errorf("record: %+v, %v", r, err)
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
-	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.TriggerRound(ctx, call, "s", round.SearchAuto); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("while it is paused: %v", err)
 	}
 }
@@ -63,15 +63,17 @@ func TestCancelOperation(t *testing.T) {
 	})
 	h.register("s", controller.Auto)
 	h.submit("s", 30*time.Minute)
-	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
+	o, err := h.service.TriggerRound(ctx, controller.Call{}, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-began
-	if _, err := h.service.TriggerRound(ctx, "s", round.SearchAuto); !errors.Is(err, controller.ErrBusy) {
+	if _, err := h.service.TriggerRound(ctx, controller.Call{}, "s", round.SearchAuto); !errors.Is(err,
+		controller.ErrBusy) {
 		t.Errorf("a second one: %v", err)
 	}
-	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || !all[0].Begun || len(h.service.Operations("other")) != 0 {
+	if all := h.service.Operations("s"); len(all) != 1 || all[0].ID != o.ID || !all[0].Begun ||
+		len(h.service.Operations("other")) != 0 {
 		t.Errorf("listed: %+v", all)
 	}
 	soon, stop := context.WithTimeout(ctx, time.Millisecond)
@@ -80,18 +82,18 @@ func TestCancelOperation(t *testing.T) {
 		t.Errorf("waited for a moment: %+v, %v", got, err)
 	}
 	for range 2 {
-		got, err := h.service.CancelOperation(ctx, o.ID)
+		got, err := h.service.CancelOperation(ctx, controller.Call{}, o.ID)
 		if err != nil || !errors.Is(got.Err, controller.ErrCanceled) || got.Ended.IsZero() {
 			t.Fatalf("cancelled: %+v, %v", got, err)
 		}
 	}
 	h.rounds("s", 1)
-	next, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
+	next, err := h.service.TriggerRound(ctx, controller.Call{}, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatalf("after the cancelled one: %v", err)
 	}
 	<-began
-	if _, err := h.service.CancelOperation(ctx, next.ID); err != nil {
+	if _, err := h.service.CancelOperation(ctx, controller.Call{}, next.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.service.Operation("none"); !errors.Is(err, controller.ErrNotFound) {
@@ -119,11 +121,12 @@ func TestTriggeredRoundOfDeletedScheduler(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("no round began")
 	}
-	o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
+	o, err := h.service.TriggerRound(ctx, controller.Call{}, "s", round.SearchAuto)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Delete(ctx, "s", func(*controller.Scheduler) error { return nil }); err != nil {
+	if _, err := h.service.Delete(ctx, controller.Call{}, "s",
+		func(*controller.Scheduler) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	soon, stop := context.WithTimeout(ctx, 2*time.Minute)
@@ -139,7 +142,7 @@ func TestTriggeredRoundOfDeletedScheduler(t *testing.T) {
 
 // Operations are there after a restart: as they ended, or as interrupted.
 func TestOperationsSurviveRestart(t *testing.T) {
-	ctx := audit.NewContext(context.Background(), audit.Origin{Actor: "op", Verb: "TriggerRound"})
+	ctx, call := context.Background(), controller.Call{Origin: audit.Origin{Actor: "op", Verb: "TriggerRound"}}
 	began := make(chan struct{}, 10)
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
 		began <- struct{}{}
@@ -150,16 +153,16 @@ func TestOperationsSurviveRestart(t *testing.T) {
 	h.submit("s", 30*time.Minute)
 	var ids []string
 	for range 2 {
-		o, err := h.service.TriggerRound(ctx, "s", round.SearchAuto)
+		o, err := h.service.TriggerRound(ctx, call, "s", round.SearchAuto)
 		for errors.Is(err, controller.ErrBusy) { // the cancelled one has yet to note it
-			o, err = h.service.TriggerRound(ctx, "s", round.SearchAuto)
+			o, err = h.service.TriggerRound(ctx, call, "s", round.SearchAuto)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ids = append(ids, o.ID); len(ids) == 1 {
 			<-began
-			if _, err := h.service.CancelOperation(ctx, o.ID); err != nil {
+			if _, err := h.service.CancelOperation(ctx, call, o.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

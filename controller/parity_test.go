@@ -82,9 +82,10 @@ func TestEvaluateMeasuresTheService(t *testing.T) {
 	})
 	policy := controller.Policy{UpdateInterval: round.DefaultInterval, AllowedLateness: -1, Settings: settings,
 		Limits: limits}
-	if _, err := h.service.Register(context.Background(), controller.Registration{ID: "s", Type: s.Name,
+	if _, err := h.service.Register(context.Background(), controller.Call{}, controller.Registration{ID: "s",
+		Type:   s.Name,
 		Params: s.Space.Params(), Rules: s.Space.Rules(), Objective: round.Objectives[0], Cluster: cluster,
-		Policy: policy, Mode: controller.Auto}, false); err != nil {
+		Policy: policy, Mode: controller.Auto}); err != nil {
 		t.Fatal(err)
 	}
 	var sent []workload.Event
@@ -97,7 +98,7 @@ func TestEvaluateMeasuresTheService(t *testing.T) {
 	}}
 	send := func() controller.Status {
 		t.Helper()
-		if _, err := h.service.Ingest(t.Context(), "s", sent); err != nil {
+		if _, err := h.service.Ingest(t.Context(), controller.Call{}, "s", sent); err != nil {
 			t.Fatal(err)
 		}
 		sent = nil

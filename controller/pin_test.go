@@ -12,12 +12,9 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-func (h *harness) pin(n int, until time.Time, validateOnly bool) (*rollout.Configuration, error) {
-	ctx := context.Background()
-	if validateOnly {
-		ctx = controller.ValidateOnly(ctx)
-	}
-	return h.service.Pin(ctx, "s", rollout.Pin{Reason: "test", Actor: "op", Until: until}, nil,
+func (h *harness) pin(n int, until time.Time, dryRun bool) (*rollout.Configuration, error) {
+	return h.service.Pin(context.Background(), controller.Call{DryRun: dryRun}, "s", rollout.Pin{Reason: "test",
+		Actor: "op", Until: until}, nil,
 		func(_ *space.Space, base space.Config) (space.Config, error) {
 			return base.With("queues", space.Int(n)), nil
 		})
@@ -62,7 +59,7 @@ func TestPin(t *testing.T) {
 	if _, err := h.pin(5, time.Time{}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.service.Unpin(context.Background(), "s"); err != nil {
+	if err := h.service.Unpin(context.Background(), controller.Call{}, "s"); err != nil {
 		t.Fatal(err)
 	}
 	if s, st, _ := h.service.Scheduler("s"); s.Pin != nil || st.Hold != "" || queues(h.current("s")) != 5 {
@@ -76,7 +73,8 @@ func TestPinEnds(t *testing.T) {
 	h.register("s", controller.Auto)
 	for name, end := range map[string]func(revision int64){
 		"rollback": func(int64) {
-			if _, err := h.service.Rollback(context.Background(), "s", rollout.Rollback{To: 1}); err != nil {
+			if _, err := h.service.Rollback(context.Background(), controller.Call{}, "s",
+				rollout.Rollback{To: 1}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -67,8 +67,10 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			*s = controller.Saved{Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "bad"}},
 				Fault: errors.New("its CRC32C is wrong")}
 		}, 0, "CRC32C"},
-		{"record, but for the revisions", func(s *controller.Saved) { s.Fault = errors.New("is refused") }, 2, "refused"},
-		{"revision on offer", func(s *controller.Saved) { s.Configurations[1] = lose(s.Configurations[1]) }, 1, "CRC32C"},
+		{"record, but for the revisions", func(s *controller.Saved) { s.Fault = errors.New("is refused") }, 2,
+			"refused"},
+		{"revision on offer", func(s *controller.Saved) { s.Configurations[1] = lose(s.Configurations[1]) }, 1,
+			"CRC32C"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx := context.Background()
@@ -107,17 +109,17 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			} else if _, st, err := h.service.Scheduler("bad"); err != nil || !strings.Contains(st.LastError, tc.why) {
 				t.Errorf("status %+v, %v", st, err)
 			}
-			_, err = h.service.Ingest(ctx, "bad", []workload.Event{submission("x", 3*time.Hour)})
+			_, err = h.service.Ingest(ctx, controller.Call{}, "bad", []workload.Event{submission("x", 3*time.Hour)})
 			if !errors.Is(err, controller.ErrQuarantined) {
 				t.Errorf("ingest: %v", err)
 			}
-			_, _, err = h.service.Acknowledge(ctx, "bad", 1, rollout.Ack{State: rollout.AckApplied})
+			_, _, err = h.service.Acknowledge(ctx, controller.Call{}, "bad", 1, rollout.Ack{State: rollout.AckApplied})
 			if !errors.Is(err, controller.ErrQuarantined) {
 				t.Errorf("acknowledge: %v", err)
 			}
 			reg := controller.Registration{ID: "bad", Type: "test", Params: serviceParams, Objective: "avg_jct",
 				Cluster: workload.Uniform(4, 8), Policy: promptly()}
-			if _, err := h.service.Register(ctx, reg, false); !errors.Is(err, controller.ErrExists) {
+			if _, err := h.service.Register(ctx, controller.Call{}, reg); !errors.Is(err, controller.ErrExists) {
 				t.Errorf("register again: %v", err)
 			}
 		})
@@ -132,7 +134,8 @@ func TestLostRevisionCostsItself(t *testing.T) {
 	h.submit("s", time.Minute)
 	h.submit("s", time.Hour+1)
 	h.rounds("s", 1)
-	if _, _, err := h.service.Acknowledge(ctx, "s", 2, rollout.Ack{State: rollout.AckApplied}); err != nil {
+	if _, _, err := h.service.Acknowledge(ctx, controller.Call{}, "s", 2,
+		rollout.Ack{State: rollout.AckApplied}); err != nil {
 		t.Fatal(err)
 	}
 	h.service.Close()
@@ -148,13 +151,16 @@ func TestLostRevisionCostsItself(t *testing.T) {
 	if c := h.current("s"); c.Revision != 2 {
 		t.Errorf("current: %+v", c)
 	}
-	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{To: 1}); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 1}); !errors.Is(err,
+		rollout.ErrState) {
 		t.Errorf("rollback to what is lost: %v", err)
 	}
-	if _, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{}); !errors.Is(err,
+		rollout.ErrState) {
 		t.Errorf("rollback with nothing left: %v", err)
 	}
-	if _, _, err := h.service.Acknowledge(ctx, "s", 1, rollout.Ack{State: rollout.AckApplied}); !errors.Is(err,
+	if _, _, err := h.service.Acknowledge(ctx, controller.Call{}, "s", 1,
+		rollout.Ack{State: rollout.AckApplied}); !errors.Is(err,
 		rollout.ErrState) {
 		t.Errorf("acknowledging what is lost: %v", err)
 	}

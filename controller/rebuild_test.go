@@ -56,14 +56,14 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 		t.Errorf("current: %+v", c)
 	}
 	h.ack("s", 2, rollout.AckApplied)
-	if c, err := h.service.Rollback(ctx, "s", rollout.Rollback{}); err != nil || c.Revision != 3 {
+	if c, err := h.service.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{}); err != nil || c.Revision != 3 {
 		t.Errorf("rollback: %+v, %v", c, err)
 	}
 	h.register("new", controller.Auto)
 	h.submit("new", time.Minute) // has no events to wait for
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = h.service.Ingest(ended, "s", []workload.Event{submission("x", 2*time.Hour)})
+	_, err = h.service.Ingest(ended, controller.Call{}, "s", []workload.Event{submission("x", 2*time.Hour)})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("ingest before the events are read: %v", err)
 	}

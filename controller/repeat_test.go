@@ -55,7 +55,7 @@ func TestRoundsAreRepeatedBitForBit(t *testing.T) {
 	}
 	c := simulate(t, controller.Auto, decide)
 	c.until(3*time.Hour, nil)
-	if _, err := c.service.Modify(ctx, simulatedID, false, func(s *controller.Scheduler) error {
+	if _, err := c.service.Modify(ctx, controller.Call{}, simulatedID, func(s *controller.Scheduler) error {
 		s.Policy.Budget, s.Policy.Futures, s.Simulation.MaxPreemptions = 25, 3, 2
 		return nil
 	}); err != nil {

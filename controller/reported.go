@@ -52,7 +52,7 @@ func (v *snapshot) reportTrial() (t *ReportTrial, ended string) {
 }
 
 // Reported notes the event time of a report of metrics.
-func (s *Service) Reported(ctx context.Context, id string, at time.Time) error {
+func (s *Service) Reported(ctx context.Context, call Call, id string, at time.Time) error {
 	m, err := s.active(id)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Service) Reported(ctx context.Context, id string, at time.Time) error {
 		m.lastReportAt = at
 	}
 	m.mu.Unlock()
-	return s.tick(ctx, m)
+	return s.tick(ctx, call, m)
 }
 
 // LookAtReports has judge compare what was reported of the revision on trial with what was reported of the last good
@@ -85,20 +85,20 @@ func (s *Service) LookAtReports(id string,
 		}
 	}
 	at := m.eventTime()
-	ctx := audit.NewContext(s.ctx, audit.Origin{Actor: judgeActor, Verb: "Revert"})
-	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
-		if again, _ := now.reportTrial(); again == nil || *again != *t {
-			return nil, nil
-		}
-		change := &Change{Scheduler: now.Scheduler}
-		if p.Verdict.Judgement == round.Worse {
-			if change, err = s.revert(now, now.onReports(), p, at); err != nil {
-				return nil, err
+	_, err = s.commit(s.ctx, Call{Origin: audit.Origin{Actor: judgeActor, Verb: "Revert"}}, m,
+		func(now *snapshot) (*Change, error) {
+			if again, _ := now.reportTrial(); again == nil || *again != *t {
+				return nil, nil
 			}
-		}
-		change.Scheduler.Probation = p
-		return change, nil
-	})
+			change := &Change{Scheduler: now.Scheduler}
+			if p.Verdict.Judgement == round.Worse {
+				if change, err = s.revert(now, now.onReports(), p, at); err != nil {
+					return nil, err
+				}
+			}
+			change.Scheduler.Probation = p
+			return change, nil
+		})
 	result := string(p.Verdict.Judgement)
 	if err != nil {
 		result = "failed"

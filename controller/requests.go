@@ -36,11 +36,11 @@ type requests struct {
 	known    map[string]Request
 	order    map[string][]string // ids by scheduler, oldest first
 	evicted  []string            // forgotten, and stored still
-	underway map[string]chan struct{}
+	underway map[string]*RequestRecord
 }
 
 func newRequests(saved []Request) *requests {
-	r := &requests{known: map[string]Request{}, order: map[string][]string{}, underway: map[string]chan struct{}{}}
+	r := &requests{known: map[string]Request{}, order: map[string][]string{}, underway: map[string]*RequestRecord{}}
 	slices.SortFunc(saved, func(a, b Request) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
@@ -72,7 +72,7 @@ func (r *requests) put(one Request) {
 // purge has those that expired or were forgotten removed from the store. Calls with their ids wait meanwhile.
 func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 	r.mu.Lock()
-	done := make(chan struct{})
+	removal := &RequestRecord{done: make(chan struct{}), over: true}
 	ids := map[string]bool{}
 	for _, id := range r.evicted {
 		if _, again := r.known[id]; !again {
@@ -88,7 +88,7 @@ func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 		if r.underway[id] != nil {
 			delete(ids, id)
 		} else {
-			r.underway[id] = done
+			r.underway[id] = removal
 		}
 	}
 	r.mu.Unlock()
@@ -104,7 +104,7 @@ func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 			delete(r.known, id)
 		}
 	}
-	close(done)
+	close(removal.done)
 	if err != nil {
 		return err
 	}
@@ -118,30 +118,29 @@ func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 	return nil
 }
 
-// Pending is the request of a call that is under way. It is stored with the change that the call makes, so
-// that either both are durable or none. All methods may be called on nil, of a call without an id.
-type Pending struct {
+// RequestRecord is the request of a call that is under way. A change stores it, so that either both are durable or
+// none. All methods may be called on nil, of a call without a request.
+type RequestRecord struct {
+	done chan struct{} // closed at the end of the call
+
 	mu     sync.Mutex
 	r      Request
 	stored bool
-	over   bool // the call has ended: what it left running is not part of it
+	over   bool // the call has ended: changes that it left running do not store it
 }
 
-type pendingKey struct{}
-
-// PendingOf is the request that a context belongs to, nil if it has no id.
-func PendingOf(ctx context.Context) *Pending {
-	p, _ := ctx.Value(pendingKey{}).(*Pending)
-	return p
+// RequestRecord returns the request of a call, nil if the call has none that is under way.
+func (s *Service) RequestRecord(call Call) *RequestRecord {
+	if call.Request == "" {
+		return nil
+	}
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	return s.requests.underway[call.Request]
 }
 
-// Apart is a context of a call that makes several changes: its request is stored once all are made.
-func Apart(ctx context.Context) context.Context {
-	return context.WithValue(ctx, pendingKey{}, (*Pending)(nil))
-}
-
-// Made notes the name of what the request makes.
-func (p *Pending) Made(name string) {
+// SetName names the resource that the request makes.
+func (p *RequestRecord) SetName(name string) {
 	if p != nil {
 		p.mu.Lock()
 		p.r.Name = name
@@ -149,8 +148,8 @@ func (p *Pending) Made(name string) {
 	}
 }
 
-// Request is what to store with a change, nil for nothing.
-func (p *Pending) Request() *Request {
+// Request returns the request to store with a change, nil if there is none to store.
+func (p *RequestRecord) Request() *Request {
 	if p == nil {
 		return nil
 	}
@@ -163,8 +162,8 @@ func (p *Pending) Request() *Request {
 	return &r
 }
 
-// Stored notes that the change with the request is durable.
-func (p *Pending) Stored() {
+// MarkStored must be called once the change with the request is durable.
+func (p *RequestRecord) MarkStored() {
 	if p != nil {
 		p.mu.Lock()
 		p.stored = true
@@ -173,10 +172,10 @@ func (p *Pending) Stored() {
 }
 
 // Once makes a call with the id of a request, unless a call with it succeeded within a day: that one is
-// returned, or an ErrRequestReuse if it was another. Calls with the same id wait for each other. The call
-// returns the name of what it made or changed.
-func (s *Service) Once(ctx context.Context, r Request,
-	call func(context.Context) (name string, err error)) (before *Request, err error) {
+// returned, or an ErrRequestReuse if it was another. Calls with the same id wait for each other. Changes made by
+// change with the id as Call.Request store the request; change returns the name of what it made or changed.
+func (s *Service) Once(ctx context.Context, r Request, change func() (name string, err error)) (before *Request,
+	err error) {
 	for {
 		s.requests.mu.Lock()
 		known, ok := s.requests.known[r.ID]
@@ -194,16 +193,15 @@ func (s *Service) Once(ctx context.Context, r Request,
 		}
 		s.requests.mu.Unlock()
 		select {
-		case <-other:
+		case <-other.done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	done := make(chan struct{})
-	s.requests.underway[r.ID] = done
-	s.requests.mu.Unlock()
 	r.Created = s.now()
-	p := &Pending{r: r}
+	p := &RequestRecord{r: r, done: make(chan struct{})}
+	s.requests.underway[r.ID] = p
+	s.requests.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		p.over = true
@@ -216,9 +214,9 @@ func (s *Service) Once(ctx context.Context, r Request,
 			s.requests.put(r)
 		}
 		delete(s.requests.underway, r.ID)
-		close(done)
+		close(p.done)
 	}()
-	name, err := call(context.WithValue(ctx, pendingKey{}, p))
+	name, err := change()
 	if err != nil {
 		return nil, err
 	}
@@ -227,8 +225,8 @@ func (s *Service) Once(ctx context.Context, r Request,
 		if err := s.o.Store.Remember(ctx, *r); err != nil {
 			return nil, err
 		}
-		p.Made(r.Name)
-		p.Stored()
+		p.SetName(r.Name)
+		p.MarkStored()
 	}
 	return nil, nil
 }

@@ -13,19 +13,19 @@ import (
 )
 
 // once calls f with an id, and reports whether f was called.
-func (h *harness) once(id, digest string, f func(ctx context.Context) error) (called bool, before *controller.Request,
+func (h *harness) once(id, digest string, f func(call controller.Call) error) (called bool, before *controller.Request,
 	err error) {
 	before, err = h.service.Once(context.Background(), controller.Request{ID: id, Digest: digest, Scheduler: "s",
-		Method: "Pause"}, func(ctx context.Context) (string, error) {
+		Method: "Pause"}, func() (string, error) {
 		called = true
-		return "schedulers/s", f(ctx)
+		return "schedulers/s", f(controller.Call{Request: id})
 	})
 	return called, before, err
 }
 
-func (h *harness) pause(paused bool) func(ctx context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := h.service.Modify(ctx, "s", false, func(c *controller.Scheduler) error {
+func (h *harness) pause(paused bool) func(call controller.Call) error {
+	return func(call controller.Call) error {
+		_, err := h.service.Modify(context.Background(), call, "s", func(c *controller.Scheduler) error {
 			c.Paused = paused
 			return nil
 		})
@@ -37,7 +37,7 @@ func (h *harness) pause(paused bool) func(ctx context.Context) error {
 func TestOnce(t *testing.T) {
 	h := start(t, keep)
 	h.register("s", controller.Auto)
-	expect := func(what, id string, f func(ctx context.Context) error, called bool) {
+	expect := func(what, id string, f func(call controller.Call) error, called bool) {
 		t.Helper()
 		got, before, err := h.once(id, "d", f)
 		if err != nil || got != called || (before == nil) != called {
@@ -45,20 +45,20 @@ func TestOnce(t *testing.T) {
 		}
 	}
 	fails := errors.New("fails")
-	if _, _, err := h.once("a", "d", func(context.Context) error { return fails }); !errors.Is(err, fails) {
+	if _, _, err := h.once("a", "d", func(controller.Call) error { return fails }); !errors.Is(err, fails) {
 		t.Error(err)
 	}
 	expect("after a failure", "a", h.pause(true), true)
 	expect("of no change", "b", h.pause(true), true)
 	// The change is durable, and what follows fails: it is made.
-	if _, _, err := h.once("c", "d", func(ctx context.Context) error {
-		return errors.Join(h.pause(false)(ctx), fails)
+	if _, _, err := h.once("c", "d", func(call controller.Call) error {
+		return errors.Join(h.pause(false)(call), fails)
 	}); !errors.Is(err, fails) {
 		t.Error(err)
 	}
 	for range 2 {
 		for _, id := range []string{"a", "b", "c"} {
-			expect("again", id, func(context.Context) error { return fails }, false)
+			expect("again", id, func(controller.Call) error { return fails }, false)
 		}
 		if _, _, err := h.once("a", "other", nil); !errors.Is(err, controller.ErrRequestReuse) {
 			t.Errorf("another content: %v", err)
@@ -70,9 +70,12 @@ func TestOnce(t *testing.T) {
 		t.Errorf("paused %v, generation %d, %v", got.Paused, got.Generation, err)
 	}
 	// What a call leaves running is not part of it.
-	var left context.Context
-	expect("a call that leaves a context", "d", func(ctx context.Context) error { left = ctx; return nil }, true)
-	if r := controller.PendingOf(left).Request(); r != nil {
+	var left *controller.RequestRecord
+	expect("a call that leaves its record", "d", func(call controller.Call) error {
+		left = h.service.RequestRecord(call)
+		return nil
+	}, true)
+	if r := left.Request(); left == nil || r != nil {
 		t.Errorf("after its end a call has the request %+v", r)
 	}
 }
@@ -85,9 +88,9 @@ func TestOnceAtATime(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			_, _, err := h.once("a", "d", func(ctx context.Context) error {
+			_, _, err := h.once("a", "d", func(call controller.Call) error {
 				calls.Add(1)
-				return h.pause(true)(ctx)
+				return h.pause(true)(call)
 			})
 			if err != nil {
 				t.Error(err)
@@ -114,7 +117,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 	h.service.Preload(saved)
 	clock.Add(int64(time.Minute))
-	nothing := func(context.Context) error { return nil }
+	nothing := func(controller.Call) error { return nil }
 	made := func(id string) bool {
 		t.Helper()
 		called, _, err := h.once(id, "d", nothing)

@@ -50,7 +50,7 @@ func TestRevisionsOfASpace(t *testing.T) {
 	if _, st, _ := h.service.Scheduler("s"); st.Rounds != 1 || !strings.Contains(st.Watching, "outside") {
 		t.Errorf("a round while values outside the space run: %+v", st)
 	}
-	if _, err := h.service.Rollback(context.Background(), "s", rollout.Rollback{To: 2}); err == nil {
+	if _, err := h.service.Rollback(context.Background(), controller.Call{}, "s", rollout.Rollback{To: 2}); err == nil {
 		t.Error("rolled back to values outside the space")
 	}
 	h.modify("s", func(s *controller.Scheduler) error {
@@ -99,7 +99,7 @@ func TestRoundsNameTheirSpace(t *testing.T) {
 	ctx := context.Background()
 	c := simulate(t, controller.Auto, round.DecideOnline)
 	c.until(3*time.Hour, nil)
-	if _, err := c.service.Modify(ctx, simulatedID, false, func(s *controller.Scheduler) error {
+	if _, err := c.service.Modify(ctx, controller.Call{}, simulatedID, func(s *controller.Scheduler) error {
 		s.Params = append([]space.Param(nil), s.Params...)
 		for i := range s.Params {
 			if p := &s.Params[i]; p.ID == "queues" {

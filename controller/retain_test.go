@@ -41,7 +41,7 @@ func TestOldEventsAreDropped(t *testing.T) {
 		send := func(kind workload.EventKind, job string) controller.IngestResult {
 			e := submission(fmt.Sprint(job, kind), at)
 			e.Kind, e.Job.ID = kind, job
-			got, err := h.service.Ingest(ctx, "s", []workload.Event{e})
+			got, err := h.service.Ingest(ctx, controller.Call{}, "s", []workload.Event{e})
 			if err != nil {
 				t.Fatal(err)
 			}

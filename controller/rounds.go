@@ -191,10 +191,10 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 		return "", err
 	}
 	defer s.leave(m, job)
-	origin := &audit.Origin{Actor: tuningActor, Verb: "Adopt"}
+	call := Call{Origin: audit.Origin{Actor: tuningActor, Verb: "Adopt"}}
 	if id.asked != nil {
 		s.operations.begin(id.asked)
-		origin = &id.asked.origin
+		call.Origin = id.asked.origin
 	}
 	v := m.snapshot.Load()
 	basis := v.basis()
@@ -216,8 +216,7 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 	found.Fidelity = m.status.Fidelity
 	m.mu.Unlock()
 	revision := int64(0)
-	ctx = audit.NewContext(ctx, *origin)
-	err = s.commit(ctx, m, func(now *snapshot) (*Change, error) {
+	_, err = s.commit(ctx, call, m, func(now *snapshot) (*Change, error) {
 		if why := now.droppedSince(v, id.clockSet); why != "" {
 			text = dropped(why).Error()
 			return nil, nil

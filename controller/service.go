@@ -165,7 +165,7 @@ func NewService(o Options) (*Service, error) {
 		asked = append(asked, one.Scheduler.Operations...)
 		m := s.restore(one)
 		if m.fault == nil && m.snapshot.Load().OfferedRevision == 0 { // as an older version left it
-			if _, err := s.step(s.ctx, m, rollout.Resume{}); err != nil {
+			if _, err := s.step(s.ctx, Call{}, m, rollout.Resume{}); err != nil {
 				s.o.Log.Error("nothing is on offer", "scheduler", m.id, "err", err)
 			}
 		}
@@ -367,7 +367,7 @@ func noScheduler(id string) error {
 // Register stores a scheduler and publishes its defaults as revision 1. The
 // registration must have been checked; what is wrong with its parameters or
 // rules is a space.Violations.
-func (s *Service) Register(ctx context.Context, reg Registration, validateOnly bool) (Scheduler, error) {
+func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Scheduler, error) {
 	sp, err := space.New(reg.Params, reg.Rules)
 	if err != nil {
 		return Scheduler{}, err
@@ -400,17 +400,17 @@ func (s *Service) Register(ctx context.Context, reg Registration, validateOnly b
 		return sched, err
 	}
 	m := newSchedulerState(Saved{Scheduler: sched, Space: sp, Configurations: configs})
-	if m.fault != nil || validateOnly {
+	if m.fault != nil || call.DryRun {
 		return sched, m.fault
 	}
 	close(m.ready)
-	pending := PendingOf(ctx)
-	change := Change{Scheduler: sched, Configurations: configs, Request: pending.Request()}
-	change.Audit = record(ctx, nil, &change, now)
+	request := s.RequestRecord(call)
+	change := Change{Scheduler: sched, Configurations: configs, Request: request.Request()}
+	change.Audit = record(call, nil, &change, now)
 	if err := s.o.Store.Commit(ctx, change); err != nil {
 		return Scheduler{}, err
 	}
-	pending.Stored()
+	request.MarkStored()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.schedulers[reg.ID] = m
@@ -506,28 +506,31 @@ func (s *Service) Registered(creator, id string) (all, own int, exists bool) {
 
 // commit makes one change of a scheduler durable, with its record in the audit log
 // (record), then visible. f sees the present state and returns the change, or nil for
-// none.
-func (s *Service) commit(ctx context.Context, m *schedulerState, f func(*snapshot) (*Change, error)) error {
+// none. It returns the state after the change: with call.DryRun as it would be.
+func (s *Service) commit(ctx context.Context, call Call, m *schedulerState, f func(*snapshot) (*Change,
+	error)) (*snapshot,
+	error) {
 	m.committing.Lock()
 	defer m.committing.Unlock()
 	if m.fault != nil {
-		return m.quarantined()
+		return nil, m.quarantined()
 	}
-	return s.commitChange(ctx, m, f)
+	return s.commitChange(ctx, call, m, f)
 }
 
-// commitChange is commit, also of a quarantined scheduler. committing is held.
-func (s *Service) commitChange(ctx context.Context, m *schedulerState, f func(*snapshot) (*Change, error)) error {
+// commitChange is commit without the quarantine check. The caller must hold committing.
+func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState,
+	f func(*snapshot) (*Change, error)) (*snapshot, error) {
 	if m.purged {
-		return noScheduler(m.id)
+		return nil, noScheduler(m.id)
 	}
-	before := m.view(ctx)
+	before := m.snapshot.Load()
 	c, err := f(before)
 	if err != nil || c == nil {
-		return err
+		return before, err
 	}
 	if !before.Deleted.IsZero() && !c.Scheduler.Deleted.IsZero() {
-		return deleted(m.id)
+		return nil, deleted(m.id)
 	}
 	c.Scheduler.Updated = s.now()
 	after := &snapshot{Scheduler: c.Scheduler, space: before.space, revisions: before.revisions, goal: before.goal,
@@ -539,11 +542,11 @@ func (s *Service) commitChange(ctx context.Context, m *schedulerState, f func(*s
 	for _, cfg := range c.Configurations {
 		if cfg.UID == "" || cfg.Revision == after.OfferedRevision { // others stay in the space they were made in
 			if _, err := validateOutgoing(after.space, cfg.Config); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if cfg.Revision > c.Scheduler.LastRevision {
-			return fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision,
+			return nil, fmt.Errorf("controller: scheduler %q: revision %d is beyond the last, %d", m.id, cfg.Revision,
 				c.Scheduler.LastRevision)
 		}
 		if cfg.UID == "" {
@@ -552,7 +555,7 @@ func (s *Service) commitChange(ctx context.Context, m *schedulerState, f func(*s
 	}
 	if after.Objective != before.Objective {
 		if after.goal, err = parseGoal(&after.Scheduler); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, cfg := range c.Configurations {
@@ -562,42 +565,41 @@ func (s *Service) commitChange(ctx context.Context, m *schedulerState, f func(*s
 			after.configs[cfg.Revision-1] = cfg
 		}
 	}
-	if p := planOf(ctx); p != nil {
-		p.after[m] = after
-		return nil
+	if call.DryRun {
+		return after, nil
 	}
-	c.Audit = record(ctx, before, c, c.Scheduler.Updated)
-	pending := PendingOf(ctx)
-	c.Request = pending.Request()
+	c.Audit = record(call, before, c, c.Scheduler.Updated)
+	request := s.RequestRecord(call)
+	c.Request = request.Request()
 	if err := s.o.Store.Commit(ctx, *c); err != nil {
-		return err
+		return nil, err
 	}
-	pending.Stored()
+	request.MarkStored()
 	m.snapshot.Store(after)
 	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave || // what instances should run
 		after.Paused != before.Paused {
 		m.watchers.Notify()
 	}
-	return nil
+	return after, nil
 }
 
 // step commits what an event of the rollout changes, and reports whether it
-// changed anything; a call that checks only has changed nothing.
-func (s *Service) step(ctx context.Context, m *schedulerState, e rollout.Event) (changed bool, err error) {
-	err = s.commit(ctx, m, func(v *snapshot) (*Change, error) {
+// changed anything; a dry run never does.
+func (s *Service) step(ctx context.Context, call Call, m *schedulerState, e rollout.Event) (changed bool, err error) {
+	_, err = s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		c, err := v.step(e, s.now())
 		changed = c != nil
 		return c, err
 	})
-	return changed && err == nil && !ValidatesOnly(ctx), err
+	return changed && err == nil && !call.DryRun, err
 }
 
 // tick begins the next wave of a rollout if it is due.
-func (s *Service) tick(ctx context.Context, m *schedulerState) error {
+func (s *Service) tick(ctx context.Context, call Call, m *schedulerState) error {
 	if m.snapshot.Load().Wave == nil {
 		return nil
 	}
-	changed, err := s.step(ctx, m, rollout.Tick{At: m.eventTime()})
+	changed, err := s.step(ctx, call, m, rollout.Tick{At: m.eventTime()})
 	if v := m.snapshot.Load(); changed {
 		state := v.rollout()
 		s.o.Log.InfoContext(ctx, "rollout goes on", "scheduler", m.id, "revision", v.OfferedRevision,

@@ -47,7 +47,7 @@ func BenchmarkRestart(b *testing.B) {
 			repo, s := open()
 			reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 				Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
-			if _, err := s.Register(context.Background(), reg, false); err != nil {
+			if _, err := s.Register(context.Background(), controller.Call{}, reg); err != nil {
 				b.Fatal(err)
 			}
 			var batch []workload.Event
@@ -59,7 +59,7 @@ func BenchmarkRestart(b *testing.B) {
 					batch = append(batch, e)
 				}
 				if len(batch) >= 3000 || i == jobs-1 {
-					if _, err := s.Ingest(context.Background(), "s", batch); err != nil {
+					if _, err := s.Ingest(context.Background(), controller.Call{}, "s", batch); err != nil {
 						b.Fatal(err)
 					}
 					batch = batch[:0]

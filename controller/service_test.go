@@ -124,10 +124,10 @@ func (h *harness) registerLate(id string, mode controller.Mode, lateness time.Du
 	h.t.Helper()
 	policy := promptly()
 	policy.AllowedLateness = lateness
-	_, err := h.service.Register(context.Background(), controller.Registration{
+	_, err := h.service.Register(context.Background(), controller.Call{}, controller.Registration{
 		ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct", Cluster: workload.Uniform(4, 8),
 		Policy: policy, Mode: mode,
-	}, false)
+	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -137,7 +137,8 @@ func (h *harness) registerLate(id string, mode controller.Mode, lateness time.Du
 func (h *harness) submit(id string, at time.Duration) {
 	h.t.Helper()
 	h.events++
-	_, err := h.service.Ingest(context.Background(), id, []workload.Event{submission(fmt.Sprint("e", h.events), at)})
+	_, err := h.service.Ingest(context.Background(), controller.Call{}, id,
+		[]workload.Event{submission(fmt.Sprint("e", h.events), at)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -179,7 +180,8 @@ func (h *harness) current(id string) *rollout.Configuration {
 
 func (h *harness) ack(id string, revision int64, state rollout.AckState) int64 {
 	h.t.Helper()
-	_, now, err := h.service.Acknowledge(context.Background(), id, revision, rollout.Ack{State: state})
+	_, now, err := h.service.Acknowledge(context.Background(), controller.Call{}, id, revision,
+		rollout.Ack{State: state})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -263,7 +265,7 @@ func deadlineReachesRounds(t *testing.T, after, want time.Duration) {
 	h.register("s", controller.Auto)
 	e := submission("due", 10*time.Minute)
 	e.Job.Deadline = e.Time + after
-	if _, err := h.service.Ingest(context.Background(), "s", []workload.Event{e}); err != nil {
+	if _, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{e}); err != nil {
 		t.Fatal(err)
 	}
 	for n := int64(1); n <= 2; n++ {
@@ -342,7 +344,8 @@ func TestModes(t *testing.T) {
 	if _, st, err := h.service.Scheduler("rec"); !strings.Contains(st.Degraded, "revision 2, which was not offered") {
 		t.Errorf("it runs a proposal, and is degraded because %q, %v", st.Degraded, err)
 	}
-	_, err = h.service.Approve(context.Background(), "rec", rollout.Approve{Revision: 2, Applied: true}, nil)
+	_, err = h.service.Approve(context.Background(), controller.Call{}, "rec", rollout.Approve{Revision: 2,
+		Applied: true}, nil)
 	if c := h.current("rec"); err != nil || c.Revision != 2 || c.State != rollout.RolledOut {
 		t.Errorf("approved: %+v, %v", c, err)
 	}
@@ -407,7 +410,8 @@ func TestRefusedValuesAreParked(t *testing.T) {
 		parked[0].Actor != rollout.Scheduler {
 		t.Errorf("parked: %+v, %v", parked, err)
 	}
-	if c, err := h.service.Unpark(context.Background(), "s", 2, nil); err != nil || c.State != rollout.Superseded {
+	if c, err := h.service.Unpark(context.Background(), controller.Call{}, "s", 2, nil); err != nil ||
+		c.State != rollout.Superseded {
 		t.Errorf("unparked: %+v, %v", c, err)
 	}
 	if parked, _ := h.service.Parked("s"); len(parked) > 0 {
@@ -452,7 +456,7 @@ func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
 	})
 	h.register("s", controller.Auto)
-	_, _, err := h.service.Acknowledge(context.Background(), "s",
+	_, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, "s",
 		1, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(2)}})
 	if err != nil {
 		t.Fatal(err)
@@ -486,7 +490,7 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	}
 	applied := func(id string, at time.Duration, revision string) {
 		t.Helper()
-		r, err := h.service.Ingest(context.Background(), "s",
+		r, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
 			[]workload.Event{{ID: id, Kind: workload.ConfigApplied, Time: time.Duration(origin.UnixNano()) + at,
 				Revision: revision}})
 		if err != nil || r.Accepted != 1 {
@@ -502,7 +506,7 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	if c := h.current("s"); seen.Load() != 3 || c.Revision != 3 || c.Evidence.Incumbent != 1 {
 		t.Errorf("%+v, %s", c, st.LastDecision)
 	}
-	_, _, err := h.service.Acknowledge(context.Background(), "s",
+	_, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, "s",
 		3, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(8)}})
 	if err != nil {
 		t.Fatal(err)
@@ -528,7 +532,7 @@ func TestIncumbentIsWhatRuns(t *testing.T) {
 	}
 	round(7, 1, 3)
 	// There is nothing to compare with while values outside the space are in force.
-	_, _, err = h.service.Acknowledge(context.Background(), "s",
+	_, _, err = h.service.Acknowledge(context.Background(), controller.Call{}, "s",
 		8, rollout.Ack{State: rollout.AckPartial, Effective: map[string]space.Value{"queues": space.Int(80)}})
 	if err != nil {
 		t.Fatal(err)
@@ -627,7 +631,8 @@ func TestRestartContinues(t *testing.T) {
 	if err != nil || c.AcknowledgedRevision != 2 || c.OfferedRevision != 3 || st.Events != 3 || !c.Zero.Equal(origin) {
 		t.Errorf("after the restart %+v, %+v, %v", c, st, err)
 	}
-	res, err := h.service.Ingest(context.Background(), "s", []workload.Event{submission("e1", 0), submission("new", 0)})
+	res, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{submission("e1", 0),
+		submission("new", 0)})
 	if err != nil || res.Duplicates != 1 || res.Accepted != 1 {
 		t.Errorf("ingest after the restart: %+v, %v", res, err)
 	}
@@ -638,7 +643,8 @@ func TestObjectiveIsRead(t *testing.T) {
 	h := start(t, adopt(byRound))
 	h.register("s", controller.Auto)
 	ctx, want := context.Background(), `scheduler "s": objective: `
-	_, err := h.service.Modify(ctx, "s", false, func(s *controller.Scheduler) error { s.Objective = "fun"; return nil })
+	_, err := h.service.Modify(ctx, controller.Call{}, "s",
+		func(s *controller.Scheduler) error { s.Objective = "fun"; return nil })
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("modified: %v", err)
 	}
@@ -648,7 +654,7 @@ func TestObjectiveIsRead(t *testing.T) {
 	}
 	reg := got.Registration
 	reg.ID, reg.Objective = "r", "fun"
-	if _, err := h.service.Register(ctx, reg, false); err == nil || !strings.Contains(err.Error(), `scheduler "r"`) {
+	if _, err := h.service.Register(ctx, controller.Call{}, reg); err == nil || !strings.Contains(err.Error(), `scheduler "r"`) {
 		t.Errorf("registered: %v", err)
 	}
 	if ids := h.service.Schedulers("", 9); len(ids) != 1 {
@@ -661,18 +667,19 @@ func TestRegisterTwice(t *testing.T) {
 	reg := controller.Registration{ID: "s", Type: "test", Params: serviceParams, Objective: "avg_jct",
 		Cluster: workload.Uniform(1, 8), Policy: promptly(), Mode: controller.Auto}
 	ctx := context.Background()
-	if _, err := h.service.Register(ctx, reg, true); err != nil || len(h.service.Schedulers("", 9)) != 0 {
+	if _, err := h.service.Register(ctx, controller.Call{DryRun: true}, reg); err != nil ||
+		len(h.service.Schedulers("", 9)) != 0 {
 		t.Fatalf("validate only: %v", err)
 	}
-	if _, err := h.service.Register(ctx, reg, false); err != nil {
+	if _, err := h.service.Register(ctx, controller.Call{}, reg); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.service.Register(ctx, reg, false); !errors.Is(err, controller.ErrExists) {
+	if _, err := h.service.Register(ctx, controller.Call{}, reg); !errors.Is(err, controller.ErrExists) {
 		t.Errorf("another registration: %v", err)
 	}
 	reg.Params = []space.Param{{ID: "x", Kind: space.KindInt, Min: 3, Max: 1}}
 	var v space.Violations
-	if _, err := h.service.Register(ctx, reg, false); !errors.As(err, &v) {
+	if _, err := h.service.Register(ctx, controller.Call{}, reg); !errors.As(err, &v) {
 		t.Errorf("a broken space: %v", err)
 	}
 }
@@ -729,11 +736,11 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 		{"p99_jct", controller.Simulation{MaxPreemptions: 3, MinRun: time.Minute,
 			Models: simulator.DefaultModelSpec()}},
 	} {
-		_, err := h.service.Register(t.Context(), controller.Registration{
+		_, err := h.service.Register(t.Context(), controller.Call{}, controller.Registration{
 			ID: fmt.Sprint("s", i), Type: "test",
 			Params: serviceParams, Objective: c.objective, Cluster: workload.Uniform(4, 8),
 			Policy: promptly(), Mode: controller.Auto, Simulation: c.s,
-		}, false)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

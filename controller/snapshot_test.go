@@ -35,7 +35,8 @@ func TestSnapshotMendsLostEvents(t *testing.T) {
 		s.Job.GPUs = workload.GPUs(8)
 		r := s
 		r.ID, r.Kind = "r"+s.ID, workload.Started
-		if _, err := h.service.Ingest(context.Background(), "s", []workload.Event{s, r}); err != nil {
+		if _, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{s,
+			r}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +52,8 @@ func TestSnapshotMendsLostEvents(t *testing.T) {
 			{Kind: workload.Submitted, Job: workload.Job{ID: "unheard of", GPUs: 1000, Submit: at(2 * time.Hour)}},
 		}}
 	for range 2 {
-		if r, err := h.service.Ingest(context.Background(), "s", []workload.Event{snapshot}); err != nil ||
+		if r, err := h.service.Ingest(context.Background(), controller.Call{}, "s",
+			[]workload.Event{snapshot}); err != nil ||
 			r.Accepted+r.Duplicates != 1 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -65,7 +67,7 @@ func TestSnapshotMendsLostEvents(t *testing.T) {
 	h.close()
 	h.open()
 	heartbeat := workload.Event{ID: "heartbeat", Kind: workload.Heartbeat, Time: at(4*time.Hour + 1)}
-	r, err := h.service.Ingest(context.Background(), "s", []workload.Event{heartbeat})
+	r, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{heartbeat})
 	if err != nil || r.Accepted != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -88,7 +90,7 @@ func TestSnapshotWithoutJobsIsLogged(t *testing.T) {
 	run(h.service, controller.Hooks{})
 	job := workload.Event{Kind: workload.Submitted, Job: workload.Job{ID: "a", GPUs: 1000}}
 	for id, active := range map[string][]workload.Event{"full": {job}, "empty": nil} {
-		_, err := h.service.Ingest(context.Background(), "s", []workload.Event{
+		_, err := h.service.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{
 			{ID: id, Kind: workload.TakenSnapshot, Time: submission("", time.Hour).Time, Active: active}})
 		if err != nil {
 			t.Fatal(err)

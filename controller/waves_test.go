@@ -24,7 +24,7 @@ func TestWavesOfARollout(t *testing.T) {
 	h.modify("s", func(s *controller.Scheduler) error { s.Policy.Waves.Canary = true; return nil })
 	ack := func(instance string, revision int64) {
 		t.Helper()
-		if _, _, err := h.service.Acknowledge(context.Background(), "s", revision,
+		if _, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, "s", revision,
 			rollout.Ack{State: rollout.AckApplied, Instance: instance}); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,8 @@ func TestWavesOfARollout(t *testing.T) {
 	defer w.Close()
 	h.submit("s", 2*time.Hour)
 	if st := h.status(); polled() != "2 1" || w.Current().Revision != 1 ||
-		!strings.Contains(st.Watching, "rounds wait: revision 2 is offered to 1 of 2 instances; the next wave begins at") {
+		!strings.Contains(st.Watching,
+			"rounds wait: revision 2 is offered to 1 of 2 instances; the next wave begins at") {
 		t.Errorf("%s, %s", polled(), st.Watching)
 	}
 	h.submit("s", 2*time.Hour+time.Minute)

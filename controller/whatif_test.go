@@ -136,9 +136,10 @@ func BenchmarkWhatIf(b *testing.B) {
 	defer h.service.Close()
 	<-h.service.Rebuilt()
 	ctx := context.Background()
-	if _, err := h.service.Register(ctx, controller.Registration{ID: "s", Type: s.Name, Params: s.Space.Params(),
-		Rules: s.Space.Rules(), Objective: "avg_jct", Cluster: workload.Uniform(50, 8), Policy: promptly(),
-		Mode: controller.Auto}, false); err != nil {
+	if _, err := h.service.Register(ctx, controller.Call{}, controller.Registration{ID: "s", Type: s.Name,
+		Params: s.Space.Params(),
+		Rules:  s.Space.Rules(), Objective: "avg_jct", Cluster: workload.Uniform(50, 8), Policy: promptly(),
+		Mode: controller.Auto}); err != nil {
 		b.Fatal(err)
 	}
 	var events []workload.Event
@@ -158,7 +159,7 @@ func BenchmarkWhatIf(b *testing.B) {
 	}
 	slices.SortStableFunc(events, func(x, y workload.Event) int { return int(x.Time - y.Time) })
 	for part := range slices.Chunk(events, 5000) {
-		if _, err := h.service.Ingest(ctx, "s", part); err != nil {
+		if _, err := h.service.Ingest(ctx, controller.Call{}, "s", part); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/findings"
@@ -42,7 +43,7 @@ func (s *service) roundOn(ctx context.Context, n *findings.Notice) error {
 			return fmt.Errorf("operation %s was asked for by it", o.ID)
 		}
 	}
-	_, err := s.controller.TriggerRound(audit.NewContext(ctx, audit.Origin{Actor: actor, Verb: "TriggerRound",
-		Reason: fmt.Sprintf("%s of %s %s", n.Rule, n.Entity.Kind, n.Entity.Name)}), n.Scheduler, round.SearchFull)
+	_, err := s.controller.TriggerRound(ctx, controller.Call{Origin: audit.Origin{Actor: actor, Verb: "TriggerRound",
+		Reason: fmt.Sprintf("%s of %s %s", n.Rule, n.Entity.Kind, n.Entity.Name)}}, n.Scheduler, round.SearchFull)
 	return err
 }

@@ -186,16 +186,18 @@ func TestStopIsBounded(t *testing.T) {
 	go func() { done <- run(ctx, s.tasks()) }()
 	policy := controller.DefaultPolicy()
 	policy.AllowedLateness = 0
-	if _, err := s.controller.Register(ctx, controller.Registration{ID: "s", Type: "test", Objective: "avg_jct",
-		Params:  []space.Param{{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)}},
-		Cluster: workload.Uniform(1, 8), Policy: policy, Mode: controller.Auto}, false); err != nil {
+	if _, err := s.controller.Register(ctx, controller.Call{}, controller.Registration{ID: "s", Type: "test",
+		Objective: "avg_jct",
+		Params:    []space.Param{{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)}},
+		Cluster:   workload.Uniform(1, 8), Policy: policy, Mode: controller.Auto}); err != nil {
 		t.Fatal(err)
 	}
 	for i, minutes := range []int{30, 61} {
 		e := workload.Event{ID: string(rune('a' + i)), Kind: workload.Submitted,
 			Time: 400*24*time.Hour + time.Duration(minutes)*time.Minute,
 			Job:  workload.Job{ID: string(rune('a' + i)), GPUs: workload.GPUs(1)}}
-		if got, err := s.controller.Ingest(ctx, "s", []workload.Event{e}); err != nil || got.Accepted != 1 {
+		if got, err := s.controller.Ingest(ctx, controller.Call{}, "s", []workload.Event{e}); err != nil ||
+			got.Accepted != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}

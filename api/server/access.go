@@ -266,7 +266,7 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 			return nil, err
 		}
 	}
-	ctx, began := withOrigin(ctx, caller, info.FullMethod), time.Now()
+	ctx, began := access.NewContext(ctx, caller), time.Now()
 	resp, err := handle(ctx, req)
 	g.server.logAccess(ctx, info.FullMethod, schedulerOf(req), r, began, err)
 	return resp, err
@@ -287,7 +287,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancelCause(withOrigin(stream.Context(), caller, info.FullMethod))
+	ctx, cancel := context.WithCancelCause(access.NewContext(stream.Context(), caller))
 	defer cancel(nil)
 	guarded := &guardedStream{ServerStream: stream, guard: g, ctx: ctx, cancel: cancel, method: info.FullMethod,
 		rule: r, credential: credential, caller: caller}

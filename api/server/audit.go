@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -23,8 +24,9 @@ const (
 	reasonHeader    = "autosched-reason-bin"
 )
 
-// withOrigin returns the context of a call with its caller and the origin of what it changes.
-func withOrigin(ctx context.Context, c access.Caller, method string) context.Context {
+// callOf returns the call that a request makes: who asks for what, whether it is a dry run, and the id that it is
+// stored with.
+func callOf(ctx context.Context, req any) (call controller.Call) {
 	header := func(name string) string {
 		if md, ok := metadata.FromIncomingContext(ctx); ok {
 			if v := md.Get(name); len(v) > 0 {
@@ -33,8 +35,16 @@ func withOrigin(ctx context.Context, c access.Caller, method string) context.Con
 		}
 		return ""
 	}
-	return audit.NewContext(access.NewContext(ctx, c), audit.Origin{Actor: cmp.Or(c.Name, "anonymous"),
-		Verb: path.Base(method), RequestID: access.RequestID(ctx), Reason: header(reasonHeader)})
+	method, _ := grpc.Method(ctx)
+	call.Origin = audit.Origin{Actor: cmp.Or(access.FromContext(ctx).Name, "anonymous"), Verb: path.Base(method),
+		RequestID: access.RequestID(ctx), Reason: header(reasonHeader)}
+	if r, ok := req.(interface{ GetValidateOnly() bool }); ok {
+		call.DryRun = r.GetValidateOnly()
+	}
+	if r, ok := req.(interface{ GetRequestId() string }); ok && !call.DryRun {
+		call.Request = r.GetRequestId()
+	}
+	return call
 }
 
 // ListAuditRecords lists who changed what, when and why, newest first.

@@ -197,7 +197,7 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 			"%.64q is not that of revision %d, %s: the instance has other values",
 			hash, revision, c.Hash)
 	}
-	c, current, err := s.service.Acknowledge(ctx, id, revision, ack)
+	c, current, err := s.service.Acknowledge(ctx, callOf(ctx, req), id, revision, ack)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,8 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, err := s.studies.RunStudy(ctx, scheduler, id, r, s.sameStudy(req.GetEtag()))
+	state, err := s.studies.RunStudy(ctx, callOf(ctx, req), scheduler, id, r,
+		s.sameStudy(req.GetEtag()))
 	if err != nil {
 		return nil, err
 	}

@@ -84,9 +84,11 @@ func (s *Server) change(name string, f func(scheduler, id string) (*findings.Fin
 }
 
 // judge changes what is said of a finding, and records that.
-func (s *Server) judge(ctx context.Context, name, reason string,
-	f func(scheduler, id, by string) (*findings.Finding, error)) (*pb.Finding, error) {
-	return s.change(name, func(scheduler, id string) (*findings.Finding, error) {
+func (s *Server) judge(ctx context.Context, req interface {
+	GetName() string
+	GetReason() string
+}, f func(scheduler, id, by string) (*findings.Finding, error)) (*pb.Finding, error) {
+	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
 		was, err := s.findings.Get(scheduler, id)
 		if err != nil {
 			return nil, err
@@ -95,7 +97,8 @@ func (s *Server) judge(ctx context.Context, name, reason string,
 		if err != nil {
 			return nil, err
 		}
-		return is, s.service.Note(ctx, scheduler, reason, "findings/"+id+".", was.Marks, is.Marks)
+		return is, s.service.Note(ctx, callOf(ctx, req), scheduler, req.GetReason(),
+			"findings/"+id+".", was.Marks, is.Marks)
 	})
 }
 
@@ -111,7 +114,7 @@ func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFind
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, err
 	}
-	return s.judge(ctx, req.GetName(), req.GetReason(),
+	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
 			return s.findings.Acknowledge(scheduler, id, by, req.GetReason())
 		})
@@ -134,7 +137,7 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return s.judge(ctx, req.GetName(), req.GetReason(),
+	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
 			return s.findings.Snooze(scheduler, id, by, req.GetReason(), until)
 		})
@@ -148,7 +151,7 @@ func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiv
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, err
 	}
-	return s.judge(ctx, req.GetName(), req.GetReason(),
+	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
 			return s.findings.MarkFalsePositive(scheduler, id, by, req.GetReason())
 		})

@@ -70,7 +70,8 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 			return convert.Choose(sp, base, req.GetParameters())
 		}
 	}
-	return s.configured(s.service.Pin(ctx, id, rollout.Pin{Reason: req.GetReason(), Actor: operator(ctx), Until: until},
+	return s.configured(s.service.Pin(ctx, callOf(ctx, req), id, rollout.Pin{Reason: req.GetReason(),
+		Actor: operator(ctx), Until: until},
 		s.same(req.GetEtag()), config))
 }
 
@@ -79,7 +80,7 @@ func (s *Server) UnpinConfiguration(ctx context.Context,
 	req *pb.UnpinConfigurationRequest) (*pb.UnpinConfigurationResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
-		err = s.service.Unpin(ctx, id)
+		err = s.service.Unpin(ctx, callOf(ctx, req), id)
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +112,6 @@ func (s *Server) UnfreezeTuning(ctx context.Context,
 func (s *Server) freeze(ctx context.Context, req interface {
 	GetName() string
 	GetEtag() string
-	GetValidateOnly() bool
 }, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
 	name, etag := req.GetName(), req.GetEtag()
 	if etag != "" && name == allSchedulers {
@@ -133,9 +133,10 @@ func (s *Server) freeze(ctx context.Context, req interface {
 			}
 		}
 	}
-	ctx = controller.Apart(ctx)
+	call := callOf(ctx, req)
+	call.Request = "" // the request is stored once all are changed
 	for _, id := range ids {
-		one, err := s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
+		one, err := s.modify(ctx, call, id, func(c *controller.Scheduler) error {
 			if err := matches(etag, s.schedulerEtag(c)); err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	fields := m.ProtoReflect().Descriptor().Fields()
 	field, dry := fields.ByName("request_id"), fields.ByName("validate_only")
 	if dry != nil && m.ProtoReflect().Get(dry).Bool() {
-		return handle(controller.ValidateOnly(ctx), req)
+		return handle(ctx, req)
 	}
 	if field == nil || m.ProtoReflect().Get(field).String() == "" {
 		return handle(ctx, req)
@@ -52,7 +52,7 @@ func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	}
 	var resp any
 	before, err := s.service.Once(ctx, controller.Request{ID: id, Digest: hex.EncodeToString(sum[:]),
-		Scheduler: scheduler, Method: path.Base(info.FullMethod)}, func(ctx context.Context) (string, error) {
+		Scheduler: scheduler, Method: path.Base(info.FullMethod)}, func() (string, error) {
 		var err error
 		resp, err = handle(ctx, req)
 		if named, ok := resp.(interface{ GetName() string }); ok && err == nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 )
@@ -35,7 +34,7 @@ func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerReq
 	if err != nil {
 		return nil, err
 	}
-	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
+	return s.modify(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
 		if err := matches(req.GetScheduler().GetEtag(), s.schedulerEtag(c)); err != nil {
 			return err
 		}
@@ -49,7 +48,7 @@ func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerReq
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Delete(ctx, id, func(c *controller.Scheduler) error {
+	c, err := s.service.Delete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
 		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Undelete(ctx, id, func(c *controller.Scheduler) error {
+	c, err := s.service.Undelete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
 		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 	if err != nil {
@@ -99,26 +98,25 @@ func (s *Server) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) 
 func (s *Server) pause(ctx context.Context, req interface {
 	GetName() string
 	GetEtag() string
-	GetValidateOnly() bool
 }, paused bool) (*pb.Scheduler, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return s.modify(ctx, id, req.GetValidateOnly(), func(c *controller.Scheduler) error {
+	return s.modify(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
 		c.Paused = paused
 		return matches(req.GetEtag(), s.schedulerEtag(c))
 	})
 }
 
-// modify changes a scheduler and returns it. With validateOnly it returns the scheduler as it would be.
-func (s *Server) modify(ctx context.Context, id string, validateOnly bool,
+// modify changes a scheduler and returns it, after a dry run as it would be.
+func (s *Server) modify(ctx context.Context, call controller.Call, id string,
 	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
-	c, err := s.service.Modify(ctx, id, validateOnly, f)
+	c, err := s.service.Modify(ctx, call, id, f)
 	if err != nil {
 		return nil, err
 	}
-	if !validateOnly {
+	if !call.DryRun {
 		return s.scheduler(id)
 	}
 	_, st, err := s.service.Scheduler(id)
@@ -200,8 +198,9 @@ func (s *Server) ApproveConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.service.Approve(ctx, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
-		Actor: operator(ctx), Why: audit.FromContext(ctx).Reason}, s.same(req.GetEtag())))
+	call := callOf(ctx, req)
+	return s.configured(s.service.Approve(ctx, call, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
+		Actor: operator(ctx), Why: call.Origin.Reason}, s.same(req.GetEtag())))
 }
 
 // same refuses a configuration that has another etag than a request.
@@ -224,8 +223,9 @@ func (s *Server) RejectConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.service.Reject(ctx, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
-		Why: cmp.Or(req.GetReason(), audit.FromContext(ctx).Reason)}, s.same(req.GetEtag())))
+	call := callOf(ctx, req)
+	return s.configured(s.service.Reject(ctx, call, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
+		Why: cmp.Or(req.GetReason(), call.Origin.Reason)}, s.same(req.GetEtag())))
 }
 
 // UnparkConfiguration lets values be offered again.
@@ -235,7 +235,7 @@ func (s *Server) UnparkConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.service.Unpark(ctx, id, revision, s.same(req.GetEtag())))
+	return s.configured(s.service.Unpark(ctx, callOf(ctx, req), id, revision, s.same(req.GetEtag())))
 }
 
 // ListParkedConfigurations lists the values that are not offered.
@@ -286,7 +286,7 @@ func (s *Server) ForgetInstance(ctx context.Context,
 		_, err = instanceID("instance_id", req.GetInstanceId())
 	}
 	if err == nil {
-		err = s.service.ForgetInstance(ctx, id, req.GetInstanceId())
+		err = s.service.ForgetInstance(ctx, callOf(ctx, req), id, req.GetInstanceId())
 	}
 	if err != nil {
 		return nil, err
@@ -307,12 +307,13 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 	if req.GetFromRevision() < 0 {
 		return nil, convert.Invalid("from_revision", "%d is negative", req.GetFromRevision())
 	}
-	c, err := s.service.Rollback(ctx, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
-		Park: req.GetPark(), Actor: operator(ctx), Why: audit.FromContext(ctx).Reason})
+	call := callOf(ctx, req)
+	c, err := s.service.Rollback(ctx, call, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
+		Park: req.GetPark(), Actor: operator(ctx), Why: call.Origin.Reason})
 	if err != nil {
 		return nil, err
 	}
-	if !req.GetValidateOnly() {
+	if !call.DryRun {
 		s.metrics.restored.WithLabelValues(id).Inc()
 	}
 	return s.configuration(c), nil

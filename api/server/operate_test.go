@@ -484,7 +484,7 @@ func TestOperationOfRound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.server.studies.Operate(ctx, "s", "k", study.Pause{}, func(*study.Record) error {
+	_, err = f.server.studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{}, func(*study.Record) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if _, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()}); err != nil {
@@ -510,7 +510,8 @@ func TestOperationProgress(t *testing.T) {
 	} {
 		c.o.ID, c.o.Scheduler = "x", "s"
 		got := new(Server).operation(&c.o)
-		if p := got.GetProgress(); p.GetPhase() != c.want || p.GetTotalCount() != 0 || got.GetTarget() != "schedulers/s" {
+		if p := got.GetProgress(); p.GetPhase() != c.want || p.GetTotalCount() != 0 ||
+			got.GetTarget() != "schedulers/s" {
 			t.Errorf("%+v: %v", c.o, got)
 		}
 	}

@@ -36,7 +36,7 @@ func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) 
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.service.TriggerRound(ctx, id, round.SearchAuto)
+	o, err := s.service.TriggerRound(ctx, callOf(ctx, req), id, round.SearchAuto)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +55,13 @@ func (s *Server) GetOperation(_ context.Context, req *pb.GetOperationRequest) (*
 // CancelOperation ends an operation.
 func (s *Server) CancelOperation(ctx context.Context, req *pb.CancelOperationRequest) (*pb.Operation, error) {
 	return s.operate(req.GetName(), func(id string) (controller.Operation, error) {
-		return s.service.CancelOperation(ctx, id)
+		return s.service.CancelOperation(ctx, callOf(ctx, req), id)
 	}, func(r *studies.Ran) error {
 		if over(r) {
 			return nil
 		}
-		_, err := s.studies.Operate(ctx, r.Scheduler, r.ID, study.Cancel{}, s.sameStudy(""))
+		_, err := s.studies.Operate(ctx, callOf(ctx, req), r.Scheduler, r.ID, study.Cancel{},
+			s.sameStudy(""))
 		return err
 	})
 }

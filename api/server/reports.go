@@ -85,7 +85,7 @@ func (s *Server) report(ctx context.Context, id string,
 		}
 		all, places = append(all, one), append(places, i)
 	}
-	results, err := s.reports.Append(ctx, id, all)
+	results, err := s.reports.Append(ctx, callOf(ctx, req), id, all)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Create(ctx, scheduler, r, req.GetValidateOnly())
+	state, err := s.studies.Create(ctx, callOf(ctx, req), scheduler, r)
 	if err != nil {
 		return nil, err
 	}
@@ -148,32 +148,36 @@ func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb
 func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err == nil {
-		err = s.studies.Delete(ctx, scheduler, id, s.sameStudy(req.GetEtag()))
+		err = s.studies.Delete(ctx, callOf(ctx, req), scheduler, id, s.sameStudy(req.GetEtag()))
 	}
 	return &emptypb.Empty{}, err
 }
 
 // PauseStudy suggests nothing new.
 func (s *Server) PauseStudy(ctx context.Context, req *pb.PauseStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Pause{})
+	return s.operateStudy(ctx, req, study.Pause{})
 }
 
 // ResumeStudy ends a pause.
 func (s *Server) ResumeStudy(ctx context.Context, req *pb.ResumeStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Resume{})
+	return s.operateStudy(ctx, req, study.Resume{})
 }
 
 // CancelStudy ends a study.
 func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*pb.Study, error) {
-	return s.operateStudy(ctx, req.GetName(), req.GetEtag(), study.Cancel{})
+	return s.operateStudy(ctx, req, study.Cancel{})
 }
 
-func (s *Server) operateStudy(ctx context.Context, name, etag string, e study.Event) (*pb.Study, error) {
-	scheduler, id, err := convert.ParseStudy("name", name)
+func (s *Server) operateStudy(ctx context.Context, req interface {
+	GetName() string
+	GetEtag() string
+}, e study.Event) (*pb.Study, error) {
+	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Operate(ctx, scheduler, id, e, s.sameStudy(etag))
+	state, err := s.studies.Operate(ctx, callOf(ctx, req), scheduler, id, e,
+		s.sameStudy(req.GetEtag()))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/study"
 )
 
@@ -64,7 +65,7 @@ func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, scheduler, id, 0, e)
+	return s.do(ctx, callOf(ctx, req), scheduler, id, 0, e)
 }
 
 // created reads a trial that a user adds.
@@ -122,7 +123,7 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 		}
 		all = append(all, e)
 	}
-	state, trials, err := s.studies.CreateTrials(ctx, scheduler, id, all)
+	state, trials, err := s.studies.CreateTrials(ctx, callOf(ctx, req), scheduler, id, all)
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +158,9 @@ func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, erro
 }
 
 // do makes a change of a trial.
-func (s *Server) do(ctx context.Context, scheduler, id string, trial int64, e study.Event) (*pb.Trial, error) {
-	state, t, err := s.studies.Do(ctx, scheduler, id, trial, e)
+func (s *Server) do(ctx context.Context, call controller.Call, scheduler, id string, trial int64,
+	e study.Event) (*pb.Trial, error) {
+	state, t, err := s.studies.Do(ctx, call, scheduler, id, trial, e)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +225,7 @@ func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasur
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, scheduler, state.ID, t.ID, study.Measure{Trial: t.ID, Measurement: *m})
+	return s.do(ctx, callOf(ctx, req), scheduler, state.ID, t.ID, study.Measure{Trial: t.ID, Measurement: *m})
 }
 
 // CompleteTrial ends a trial.
@@ -250,7 +252,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, scheduler, state.ID, t.ID, e)
+	return s.do(ctx, callOf(ctx, req), scheduler, state.ID, t.ID, e)
 }
 
 // StopTrial asks the client of a trial to end it.
@@ -259,7 +261,7 @@ func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.T
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, scheduler, id, trial, study.Stop{Trial: trial})
+	return s.do(ctx, callOf(ctx, req), scheduler, id, trial, study.Stop{Trial: trial})
 }
 
 // CheckTrialEarlyStoppingState stops a trial that does worse than others.
@@ -269,7 +271,7 @@ func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Check
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.do(ctx, scheduler, id, trial, study.Check{Trial: trial})
+	t, err := s.do(ctx, callOf(ctx, req), scheduler, id, trial, study.Check{Trial: trial})
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +284,7 @@ func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseReq
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, scheduler, id, trial, study.Renew{Trial: trial})
+	return s.do(ctx, callOf(ctx, req), scheduler, id, trial, study.Renew{Trial: trial})
 }
 
 // ProposeTrial proposes the configuration of a trial to its scheduler.
@@ -291,5 +293,5 @@ func (s *Server) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.studies.Propose(ctx, scheduler, id, trial))
+	return s.configured(s.studies.Propose(ctx, callOf(ctx, req), scheduler, id, trial))
 }

@@ -35,7 +35,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 	reg.Creator = access.FromContext(ctx).Name
 	var c controller.Scheduler
 	err = s.quota.register(s.service, &reg, func() (err error) {
-		c, err = s.service.Register(ctx, reg, req.GetValidateOnly())
+		c, err = s.service.Register(ctx, callOf(ctx, req), reg)
 		return err
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Server) ingest(ctx context.Context, id string,
 		}
 	}
 	start := time.Now()
-	result, err := s.service.Ingest(ctx, id, events)
+	result, err := s.service.Ingest(ctx, callOf(ctx, req), id, events)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadR
 		}
 		c, _, err := s.service.Scheduler(scheduler)
 		if err == nil {
-			r, err = s.workloads.Add(ctx, scheduler, r, w, c.Cluster.Groups)
+			r, err = s.workloads.Add(ctx, callOf(ctx, req), scheduler, r, w, c.Cluster.Groups)
 		}
 		return err
 	})
@@ -159,9 +159,6 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 		return nil, err
 	}
 	defer leave()
-	if first.GetValidateOnly() {
-		ctx = controller.ValidateOnly(ctx)
-	}
 	out := &pb.UploadWorkloadResponse{}
 	err = s.workloads.Make(func() error {
 		body.rest = first.GetData()
@@ -193,13 +190,14 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 // addOnce adds a workload, once if its upload has a request_id.
 func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Record, w *workload.Workload,
 	nodes []workload.NodeGroup, first *pb.UploadWorkloadRequest) (*pb.Workload, error) {
-	add := func(ctx context.Context) (string, error) {
+	call := callOf(ctx, first)
+	add := func() (string, error) {
 		var err error
-		r, err = s.workloads.Add(ctx, scheduler, r, w, nodes)
+		r, err = s.workloads.Add(ctx, call, scheduler, r, w, nodes)
 		return convert.WorkloadName(scheduler, r.ID), err
 	}
-	if first.GetRequestId() == "" || first.GetValidateOnly() {
-		_, err := add(ctx)
+	if call.Request == "" {
+		_, err := add()
 		return s.workloadToProto(scheduler, &r), err
 	}
 	content := proto.Clone(first).(*pb.UploadWorkloadRequest)
@@ -209,7 +207,7 @@ func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Reco
 		return nil, err
 	}
 	sum := sha256.Sum256(append(text, w.Digest()...))
-	before, err := s.service.Once(ctx, controller.Request{ID: first.GetRequestId(), Digest: hex.EncodeToString(sum[:]),
+	before, err := s.service.Once(ctx, controller.Request{ID: call.Request, Digest: hex.EncodeToString(sum[:]),
 		Scheduler: scheduler, Method: "UploadWorkload"}, add)
 	if err == nil && before != nil {
 		r, err = s.workloads.Get(scheduler, r.ID)
@@ -367,9 +365,10 @@ func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) 
 func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadRequest) (*emptypb.Empty, error) {
 	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err == nil {
-		err = s.workloads.Delete(ctx, scheduler, id, func(r *workloads.Record) error {
-			return matches(req.GetEtag(), s.workloadEtag(r))
-		})
+		err = s.workloads.Delete(ctx, callOf(ctx, req), scheduler, id,
+			func(r *workloads.Record) error {
+				return matches(req.GetEtag(), s.workloadEtag(r))
+			})
 	}
 	return &emptypb.Empty{}, err
 }

@@ -7,7 +7,6 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -51,21 +50,6 @@ type Field struct {
 	Name   string `json:"name"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-}
-
-type originKey struct{}
-
-// NewContext returns a context with the origin of the changes made in it.
-func NewContext(ctx context.Context, o Origin) context.Context {
-	return context.WithValue(ctx, originKey{}, o)
-}
-
-// FromContext returns the origin of a change. Outside of a request it is the service.
-func FromContext(ctx context.Context) Origin {
-	if o, ok := ctx.Value(originKey{}).(Origin); ok {
-		return o
-	}
-	return Origin{Actor: "service", Verb: "Change"}
 }
 
 // Head is the end of a log: the number of its records and the hash of the last, the zero Head of

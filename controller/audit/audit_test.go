@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,8 @@ func testLog(t testing.TB, n int) (lines [][]byte, head Head) {
 	t.Helper()
 	for i := range n {
 		line, next, err := Append(head, Record{Time: time.Unix(int64(i), 0).UTC(),
-			Origin:   Origin{Actor: "alice", Verb: "PauseTuning", RequestID: fmt.Sprint("r", i), Reason: "a \"reason\" <ä>"},
+			Origin: Origin{Actor: "alice", Verb: "PauseTuning", RequestID: fmt.Sprint("r", i),
+				Reason: "a \"reason\" <ä>"},
 			Resource: "schedulers/s", RevisionBefore: int64(i), RevisionAfter: int64(i + 1),
 			Fields: []Field{{Name: "paused", After: "true"}}})
 		if err != nil {
@@ -90,16 +90,6 @@ func TestRecordsKeepTheirPlaces(t *testing.T) {
 	}
 	if _, err := Verify(bytes.NewReader(join(lines)[:100]), ""); !errors.Is(err, ErrBroken) {
 		t.Error(err)
-	}
-}
-
-func TestOriginOfAContext(t *testing.T) {
-	if got := FromContext(context.Background()); got.Actor != "service" {
-		t.Error(got)
-	}
-	want := Origin{Actor: "alice", Verb: "PauseTuning"}
-	if got := FromContext(NewContext(context.Background(), want)); got != want {
-		t.Error(got)
 	}
 }
 

@@ -234,7 +234,7 @@ const (
 
 // Append stores reports of a scheduler: once it returns no error those that are Stored or Duplicate are on disk. They
 // must have been checked. Then what they say of a revision on trial counts.
-func (k *Keeper) Append(ctx context.Context, scheduler string, all []Report) ([]Outcome, error) {
+func (k *Keeper) Append(ctx context.Context, call controller.Call, scheduler string, all []Report) ([]Outcome, error) {
 	c, _, err := k.o.Schedulers.Scheduler(scheduler)
 	if err == nil && !c.Deleted.IsZero() {
 		err = fmt.Errorf("scheduler %q %w", scheduler, controller.ErrDeleted)
@@ -253,7 +253,8 @@ func (k *Keeper) Append(ctx context.Context, scheduler string, all []Report) ([]
 		return out, err
 	}
 	// What was reported is stored: that nothing follows from it now is no error of the caller's, and is tried again.
-	if err := errors.Join(k.o.Schedulers.Reported(ctx, scheduler, latest), k.look(scheduler)); err != nil {
+	err = errors.Join(k.o.Schedulers.Reported(ctx, call, scheduler, latest), k.look(scheduler))
+	if err != nil {
 		k.o.Log.ErrorContext(ctx, "look at reported metrics failed", "scheduler", scheduler, "err", err)
 	}
 	return out, nil

@@ -80,7 +80,7 @@ func newHouse(t *testing.T, mode controller.Mode) *house {
 	reg := controller.Registration{ID: "s", Type: controller.External, Objective: "wait", Mode: mode,
 		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Params: []space.Param{
 			{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.9)}}}
-	if _, err := h.schedulers.Register(t.Context(), reg, false); err != nil {
+	if _, err := h.schedulers.Register(t.Context(), controller.Call{}, reg); err != nil {
 		t.Fatal(err)
 	}
 	h.apply(1)
@@ -89,7 +89,7 @@ func newHouse(t *testing.T, mode controller.Mode) *house {
 
 func (h *house) apply(revision int64) {
 	h.t.Helper()
-	if _, _, err := h.schedulers.Acknowledge(h.t.Context(), "s", revision,
+	if _, _, err := h.schedulers.Acknowledge(h.t.Context(), controller.Call{}, "s", revision,
 		rollout.Ack{State: rollout.AckApplied}); err != nil {
 		h.t.Fatal(err)
 	}
@@ -102,12 +102,14 @@ func (h *house) adopt(x float64, maximize bool) int64 {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	c, err := h.schedulers.Propose(h.t.Context(), "s", sp.Default().With("x", space.Num(x)), "found", rollout.Evidence{
-		Trial: "schedulers/s/studies/first/trials/1", Metric: "wait", Maximize: maximize})
+	c, err := h.schedulers.Propose(h.t.Context(), controller.Call{}, "s", sp.Default().With("x", space.Num(x)),
+		"found", rollout.Evidence{
+			Trial: "schedulers/s/studies/first/trials/1", Metric: "wait", Maximize: maximize})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := h.schedulers.Approve(h.t.Context(), "s", rollout.Approve{Revision: c.Revision}, nil); err != nil {
+	if _, err := h.schedulers.Approve(h.t.Context(), controller.Call{}, "s", rollout.Approve{Revision: c.Revision},
+		nil); err != nil {
 		h.t.Fatal(err)
 	}
 	h.apply(c.Revision)
@@ -122,7 +124,7 @@ func (h *house) report(revision int64, from time.Time, n int, value func(i int) 
 		all = append(all, reports.Report{Key: reports.Key{Time: from.Add(time.Duration(i) * reports.Interval)},
 			Revision: revision, Metrics: map[string]float64{"wait": value(i)}})
 	}
-	got, err := h.Append(h.t.Context(), "s", all)
+	got, err := h.Append(h.t.Context(), controller.Call{}, "s", all)
 	if err != nil || slices.ContainsFunc(got, func(o reports.Outcome) bool { return o != reports.Stored }) {
 		h.t.Fatal(got, err)
 	}
@@ -131,7 +133,7 @@ func (h *house) report(revision int64, from time.Time, n int, value func(i int) 
 
 func (h *house) must(want reports.Outcome, one reports.Report) {
 	h.t.Helper()
-	got, err := h.Append(h.t.Context(), "s", []reports.Report{one})
+	got, err := h.Append(h.t.Context(), controller.Call{}, "s", []reports.Report{one})
 	if err != nil || got[0] != want {
 		h.t.Fatalf("%+v: %v %v, want %v", one, got, err, want)
 	}
@@ -157,7 +159,8 @@ func (h *house) offered() *rollout.Configuration {
 
 func (h *house) modify(f func(c *controller.Scheduler)) {
 	h.t.Helper()
-	_, err := h.schedulers.Modify(h.t.Context(), "s", false, func(c *controller.Scheduler) error { f(c); return nil })
+	_, err := h.schedulers.Modify(h.t.Context(), controller.Call{}, "s",
+		func(c *controller.Scheduler) error { f(c); return nil })
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -183,7 +186,7 @@ func TestReports(t *testing.T) {
 		Metrics: map[string]float64{"wait": 20, "jobs": 3}})
 	h.must(reports.Duplicate, reports.Report{Key: at(0, "b"), Revision: 1, Metrics: map[string]float64{"wait": 99}})
 	h.must(reports.Stored, reports.Report{Key: at(7, "a"), Revision: 1, Metrics: map[string]float64{"wait": 45}})
-	got, err := h.Append(t.Context(), "s", []reports.Report{
+	got, err := h.Append(t.Context(), controller.Call{}, "s", []reports.Report{
 		{Key: at(8, "a"), Revision: 1, Metrics: map[string]float64{"wait": 45}},
 		{Key: at(8, "a"), Revision: 1, Metrics: map[string]float64{"wait": 46}},
 		{Key: at(-8*24*60, "a"), Revision: 1, Metrics: map[string]float64{"wait": 1}}})
@@ -211,13 +214,13 @@ func TestReports(t *testing.T) {
 		t.Errorf("after a restart %+v, before %+v", again, kept)
 	}
 	h.failing = true
-	if _, err := h.Append(t.Context(), "s", []reports.Report{{Key: at(9, ""), Revision: 1,
+	if _, err := h.Append(t.Context(), controller.Call{}, "s", []reports.Report{{Key: at(9, ""), Revision: 1,
 		Metrics: map[string]float64{"wait": 1}}}); err == nil {
 		t.Error("what is not stored is acknowledged")
 	}
 	h.failing = false
 	means()
-	if _, err := h.Append(t.Context(), "none", nil); !errors.Is(err, controller.ErrNotFound) {
+	if _, err := h.Append(t.Context(), controller.Call{}, "none", nil); !errors.Is(err, controller.ErrNotFound) {
 		t.Error(err)
 	}
 }
@@ -234,7 +237,7 @@ func TestRetention(t *testing.T) {
 			all = append(all, reports.Report{Key: reports.Key{Time: at}, Revision: 1,
 				Metrics: map[string]float64{"wait": r.Float64()}})
 		}
-		if _, err := h.Append(t.Context(), "s", all); err != nil {
+		if _, err := h.Append(t.Context(), controller.Call{}, "s", all); err != nil {
 			t.Fatal(err)
 		}
 	}

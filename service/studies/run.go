@@ -30,7 +30,7 @@ type Evaluator interface {
 }
 
 // RunStudy lets an evaluator measure the trials of a study, if check returns nil.
-func (s *Service) RunStudy(ctx context.Context, scheduler, id string, r study.Run,
+func (s *Service) RunStudy(ctx context.Context, call controller.Call, scheduler, id string, r study.Run,
 	check func(*study.Record) error) (study.State, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
@@ -45,14 +45,14 @@ func (s *Service) RunStudy(ctx context.Context, scheduler, id string, r study.Ru
 		}
 		return fmt.Sprintf("%q", strings.TrimSpace(fmt.Sprintf("%s x %d %s", r.Evaluator, r.Parallel, r.Workload)))
 	}
-	r.Actor = audit.FromContext(ctx).Actor
+	r.Actor = call.By().Actor
 	e := checked{study.Evaluate{Run: r}, check}
-	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
-		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+	after, _, err := s.step(ctx, call, m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return &audit.Record{Time: s.now(), Origin: call.By(), Resource: "schedulers/" + scheduler,
 			Fields: []audit.Field{{Name: "studies/" + id + ".run", Before: describe(before.Run),
 				After: describe(after.Run)}}}
 	})
-	if err == nil && !controller.ValidatesOnly(ctx) {
+	if err == nil && !call.DryRun {
 		s.o.Log.InfoContext(ctx, "study runs", "scheduler", scheduler, "study", id, "evaluator", r.Evaluator)
 	}
 	return after, err
@@ -141,6 +141,9 @@ type evaluation struct {
 	trial     int64
 	evaluator string
 }
+
+// measured is the call by which an evaluator changes a trial.
+var measured = controller.Call{Origin: audit.Origin{Actor: "evaluator", Verb: "RunStudy"}}
 
 func (s *Service) newRuns() *runs {
 	return &runs{s: s, wake: make(chan struct{}, 1), busy: map[evaluation]context.CancelFunc{},
@@ -313,7 +316,7 @@ var errStop = errors.New("the trial is to stop")
 // evaluate measures a trial and completes it, unless the service ends before.
 func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *study.State, t *study.Trial) {
 	do := func(e study.Event) (*study.Trial, error) {
-		_, after, err := r.s.do(ctx, at.m, at.trial, e)
+		_, after, err := r.s.do(ctx, measured, at.m, at.trial, e)
 		return after, err
 	}
 	var renewals sync.WaitGroup
@@ -389,7 +392,7 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 
 // complete ends a trial that has not ended before.
 func (r *runs) complete(m *studyState, e study.Complete) {
-	_, t, err := r.s.do(context.WithoutCancel(r.ctx), m, e.Trial, e)
+	_, t, err := r.s.do(context.WithoutCancel(r.ctx), measured, m, e.Trial, e)
 	switch {
 	case errors.Is(err, study.ErrState), errors.Is(err, controller.ErrNotFound), errors.Is(err, controller.ErrDeleted):
 	case err != nil:

@@ -72,9 +72,9 @@ func with(t *testing.T, b *bench, budget int) *house {
 
 func (h *house) run(id string, parallel int) {
 	h.t.Helper()
-	ctx := audit.NewContext(h.t.Context(), audit.Origin{Actor: "ann", Verb: "RunStudy"})
+	call := controller.Call{Origin: audit.Origin{Actor: "ann", Verb: "RunStudy"}}
 	r := study.Run{Evaluator: "bench", Workload: "monday", Parallel: parallel}
-	if _, err := h.RunStudy(ctx, "s", id, r, anyway); err != nil {
+	if _, err := h.RunStudy(h.t.Context(), call, "s", id, r, anyway); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -123,7 +123,7 @@ func TestRun(t *testing.T) {
 		{"", `evaluator "": not found: it is not configured: there are bench`},
 	} {
 		r := study.Run{Evaluator: c.evaluator, Parallel: 1}
-		if _, err := h.RunStudy(t.Context(), "s", "first", r, anyway); !errors.Is(err,
+		if _, err := h.RunStudy(t.Context(), controller.Call{}, "s", "first", r, anyway); !errors.Is(err,
 			controller.ErrNotFound) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v", c.evaluator, err)
 		}
@@ -215,17 +215,17 @@ func TestRunStops(t *testing.T) {
 		return s.Count()[study.Running] == 2 && len(s.Trials[0].Measurements) == 1
 	}
 	h.until("two run", two)
-	if _, err := h.Operate(t.Context(), "s", "first", study.Pause{}, anyway); err != nil {
+	if _, err := h.Operate(t.Context(), controller.Call{}, "s", "first", study.Pause{}, anyway); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.Do(t.Context(), "s", "first", 1, study.Stop{Trial: 1}); err != nil {
+	if _, _, err := h.Do(t.Context(), controller.Call{}, "s", "first", 1, study.Stop{Trial: 1}); err != nil {
 		t.Fatal(err)
 	}
 	s := h.until("one is stopped", func(s *study.State) bool { return s.Trials[0].State == study.Succeeded })
 	if v := s.Trials[0].Final.Metrics["wait"]; v != 7 || <-cut != 1 || s.Count()[study.Running] != 1 {
 		t.Errorf("trial 1 has %v: %v", v, s.Count())
 	}
-	if _, err := h.Operate(t.Context(), "s", "first", study.Cancel{}, anyway); err != nil {
+	if _, err := h.Operate(t.Context(), controller.Call{}, "s", "first", study.Cancel{}, anyway); err != nil {
 		t.Fatal(err)
 	}
 	s = h.until("cancelled", func(s *study.State) bool { return !s.Trials[1].State.Open() })
@@ -233,7 +233,8 @@ func TestRunStops(t *testing.T) {
 		t.Errorf("trial 2 is %s: %s", one.State, one.Reason)
 	}
 	again := study.Run{Evaluator: "bench", Parallel: 1}
-	if _, err := h.RunStudy(t.Context(), "s", "first", again, anyway); !errors.Is(err, study.ErrState) {
+	if _, err := h.RunStudy(t.Context(), controller.Call{}, "s", "first", again, anyway); !errors.Is(err,
+		study.ErrState) {
 		t.Errorf("a cancelled study runs: %v", err)
 	}
 }
@@ -252,8 +253,9 @@ func TestRunWaitsForEvaluator(t *testing.T) {
 		return study.Complete{Final: waited(float64(t.ID))}, nil
 	}
 	h := with(t, b, 4)
-	if _, err := h.Create(t.Context(), "s", study.Record{ID: "second", Spec: study.Spec{Algorithm: "sobol", Budget: 4,
-		Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+	if _, err := h.Create(t.Context(), controller.Call{}, "s", study.Record{ID: "second",
+		Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+			Lease: time.Hour, Metric: "wait"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.run("first", 1)
@@ -275,22 +277,22 @@ func TestRunWaitsForEvaluator(t *testing.T) {
 	}
 }
 
-// A call that checks only refuses what would be refused, says what would be, and changes nothing.
-func TestValidateOnly(t *testing.T) {
+// A dry run refuses what would be refused, says what would be, and changes nothing.
+func TestDryRun(t *testing.T) {
 	h := with(t, &bench{parallel: 1}, 4)
-	ctx := controller.ValidateOnly(t.Context())
+	ctx, call := t.Context(), controller.Call{DryRun: true}
 	r := study.Run{Evaluator: "bench", Parallel: 1}
-	if got, err := h.RunStudy(ctx, "s", "first", r, anyway); err != nil || got.Run == nil {
+	if got, err := h.RunStudy(ctx, call, "s", "first", r, anyway); err != nil || got.Run == nil {
 		t.Errorf("run: %+v, %v", got.Run, err)
 	}
-	if _, err := h.RunStudy(ctx, "s", "first", study.Run{Evaluator: "none", Parallel: 1}, anyway); err == nil {
+	if _, err := h.RunStudy(ctx, call, "s", "first", study.Run{Evaluator: "none", Parallel: 1}, anyway); err == nil {
 		t.Error("an evaluator that is not there can be run")
 	}
 	state, err := h.Service.Study("s", "first")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, trial, err := h.Do(ctx, "s", "first", 0, study.Create{Config: state.Space.Default(), Final: waited(2)})
+	_, trial, err := h.Do(ctx, call, "s", "first", 0, study.Create{Config: state.Space.Default(), Final: waited(2)})
 	if err != nil || trial.ID != 1 || trial.State != study.Succeeded {
 		t.Errorf("create a trial: %+v, %v", trial, err)
 	}
@@ -365,13 +367,15 @@ func TestRunDrops(t *testing.T) {
 		return study.Complete{}, ctx.Err()
 	}
 	h := with(t, b, 4)
-	if _, err := h.Create(t.Context(), "s", study.Record{ID: "second", Spec: study.Spec{Algorithm: "sobol", Budget: 4,
-		Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+	if _, err := h.Create(t.Context(), controller.Call{}, "s", study.Record{ID: "second",
+		Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+			Lease: time.Hour, Metric: "wait"}}); err != nil {
 		t.Fatal(err)
 	}
 	h.run("first", 1)
 	h.until("one runs", func(s *study.State) bool { return s.Count()[study.Running] == 1 })
-	if _, _, err := h.Do(t.Context(), "s", "first", 1, study.Complete{Trial: 1, Final: waited(3)}); err != nil {
+	if _, _, err := h.Do(t.Context(), controller.Call{}, "s", "first", 1, study.Complete{Trial: 1,
+		Final: waited(3)}); err != nil {
 		t.Fatal(err)
 	}
 	if id := <-left; id != "1" {
@@ -382,7 +386,7 @@ func TestRunDrops(t *testing.T) {
 		t.Errorf("trial 1 has %v", v)
 	}
 	h.run("second", 1)
-	if err := h.Delete(t.Context(), "s", "first", anyway); err != nil {
+	if err := h.Delete(t.Context(), controller.Call{}, "s", "first", anyway); err != nil {
 		t.Fatal(err)
 	}
 	if id := <-left; id != "2" {
@@ -418,8 +422,9 @@ func TestRunLeavesAnotherStudyAlone(t *testing.T) {
 		h := with(t, b, 4)
 		create := func(id string) {
 			t.Helper()
-			if _, err := h.Create(t.Context(), "s", study.Record{ID: id, Spec: study.Spec{Algorithm: "sobol", Budget: 4,
-				Lease: time.Hour, Metric: "wait"}}, false); err != nil {
+			if _, err := h.Create(t.Context(), controller.Call{}, "s", study.Record{ID: id,
+				Spec: study.Spec{Algorithm: "sobol", Budget: 4,
+					Lease: time.Hour, Metric: "wait"}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -427,7 +432,7 @@ func TestRunLeavesAnotherStudyAlone(t *testing.T) {
 		h.run("first", 1)
 		<-begun
 		h.run("second", 1)
-		if err := h.Delete(t.Context(), "s", "first", anyway); err != nil {
+		if err := h.Delete(t.Context(), controller.Call{}, "s", "first", anyway); err != nil {
 			t.Fatal(err)
 		}
 		create("first")

@@ -136,7 +136,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { s.sweep(ctx) })
-	s.runs.loop(audit.NewContext(ctx, audit.Origin{Actor: "evaluator", Verb: "RunStudy"}))
+	s.runs.loop(ctx)
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (s *Service) sweep(ctx context.Context) {
 			if !expired {
 				continue
 			}
-			_, _, err := s.step(context.WithoutCancel(ctx), m, now, study.Tick{}, nil)
+			_, _, err := s.step(context.WithoutCancel(ctx), controller.Call{}, m, now, study.Tick{}, nil)
 			if err != nil && !errors.Is(err, controller.ErrNotFound) {
 				s.o.Log.Error("expired leases are still held", "scheduler", m.scheduler, "study", m.id, "err", err)
 			}
@@ -268,7 +268,7 @@ func (s *Service) check(scheduler string) error {
 
 // Create begins a study of a scheduler's space, from what it runs. The space and the start of the
 // specification are filled in.
-func (s *Service) Create(ctx context.Context, scheduler string, r study.Record, validateOnly bool) (study.State,
+func (s *Service) Create(ctx context.Context, call controller.Call, scheduler string, r study.Record) (study.State,
 	error) {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -301,16 +301,16 @@ func (s *Service) Create(ctx context.Context, scheduler string, r study.Record, 
 	r.Spec.Revision = max(1, c.Revision)
 	r.Spec.Params, r.Spec.Rules, r.Spec.Start = sp.Params(), sp.Rules(), json.RawMessage(start.Canonical())
 	state := study.State{Record: r, Space: sp}
-	if _, err := study.NewEngine(&state); err != nil || validateOnly {
+	if _, err := study.NewEngine(&state); err != nil || call.DryRun {
 		return state, err
 	}
-	pending := controller.PendingOf(ctx)
+	request := s.o.Schedulers.RequestRecord(call)
 	err = s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r,
-		Audit: s.record(ctx, scheduler, &r, "", r.Phase), Request: pending.Request()})()
+		Audit: s.record(call, scheduler, &r, "", r.Phase), Request: request.Request()})()
 	if err != nil {
 		return study.State{}, err
 	}
-	pending.Stored()
+	request.MarkStored()
 	s.put(scheduler, state)
 	s.o.Log.InfoContext(ctx, "study created", "scheduler", scheduler, "study", r.ID, "algorithm", r.Spec.Algorithm,
 		"budget", r.Spec.Budget)
@@ -318,7 +318,7 @@ func (s *Service) Create(ctx context.Context, scheduler string, r study.Record, 
 }
 
 // record is what the audit log says of a change of a study's phase.
-func (s *Service) record(ctx context.Context, scheduler string, r *study.Record, before, after study.Phase,
+func (s *Service) record(call controller.Call, scheduler string, r *study.Record, before, after study.Phase,
 ) *audit.Record {
 	text := func(p study.Phase) string {
 		if p == "" {
@@ -326,12 +326,12 @@ func (s *Service) record(ctx context.Context, scheduler string, r *study.Record,
 		}
 		return fmt.Sprintf("%q", p)
 	}
-	return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+	return &audit.Record{Time: s.now(), Origin: call.By(), Resource: "schedulers/" + scheduler,
 		Fields: []audit.Field{{Name: "studies/" + r.ID + ".phase", Before: text(before), After: text(after)}}}
 }
 
 // recordTrials is what the audit log says of a call that changes the states of trials, nil if it changes none.
-func (s *Service) recordTrials(ctx context.Context, scheduler string, before, after *study.State) *audit.Record {
+func (s *Service) recordTrials(call controller.Call, scheduler string, before, after *study.State) *audit.Record {
 	var fields []audit.Field
 	for i, t := range after.Trials {
 		name := fmt.Sprintf("studies/%s/trials/%d.", after.ID, t.ID)
@@ -351,12 +351,13 @@ func (s *Service) recordTrials(ctx context.Context, scheduler string, before, af
 	if fields == nil {
 		return nil
 	}
-	return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+	return &audit.Record{Time: s.now(), Origin: call.By(), Resource: "schedulers/" + scheduler,
 		Fields: fields}
 }
 
 // Delete removes a study with its trials, if check returns nil.
-func (s *Service) Delete(ctx context.Context, scheduler, id string, check func(*study.Record) error) error {
+func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, id string,
+	check func(*study.Record) error) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
 	m, err := s.find(scheduler, id)
@@ -371,9 +372,9 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string, check func(*
 	}
 	before := r.Phase
 	r.Version++
-	pending := controller.PendingOf(ctx)
+	request := s.o.Schedulers.RequestRecord(call)
 	wait := s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r, Follows: r.Resets, Delete: true,
-		Audit: s.record(ctx, scheduler, &r, before, ""), Request: pending.Request()})
+		Audit: s.record(call, scheduler, &r, before, ""), Request: request.Request()})
 	m.deleted = true
 	m.mu.Unlock()
 	if err := wait(); err != nil {
@@ -383,7 +384,7 @@ func (s *Service) Delete(ctx context.Context, scheduler, id string, check func(*
 		m.mu.Unlock()
 		return err
 	}
-	pending.Stored()
+	request.MarkStored()
 	s.mu.Lock()
 	delete(s.studies[scheduler], id)
 	s.mu.Unlock()
@@ -405,7 +406,7 @@ type checked struct {
 
 // step makes a change of a study, and returns the state after it and the trials that changed once they are
 // durable. log, if not nil, makes the record of the audit log.
-func (s *Service) step(ctx context.Context, m *studyState, at time.Time, e study.Event,
+func (s *Service) step(ctx context.Context, call controller.Call, m *studyState, at time.Time, e study.Event,
 	log func(before, after *study.State) *audit.Record) (study.State, []*study.Trial, error) {
 	m.mu.Lock()
 	if m.deleted {
@@ -439,7 +440,7 @@ func (s *Service) step(ctx context.Context, m *studyState, at time.Time, e study
 		m.mu.Unlock()
 		return before, nil, nil
 	}
-	if controller.ValidatesOnly(ctx) {
+	if call.DryRun {
 		m.mu.Unlock()
 		return next, changed, nil
 	}
@@ -448,15 +449,15 @@ func (s *Service) step(ctx context.Context, m *studyState, at time.Time, e study
 	if log != nil {
 		c.Audit = log(&before, &next)
 	}
-	pending := controller.PendingOf(ctx)
+	request := s.o.Schedulers.RequestRecord(call)
 	if _, ok := e.(study.CreateAll); ok {
-		pending.Made(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d-%d", m.scheduler, m.id, before.LastTrial+1,
+		request.SetName(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d-%d", m.scheduler, m.id, before.LastTrial+1,
 			next.LastTrial))
 	}
 	if _, ok := e.(study.Create); ok {
-		pending.Made(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", m.scheduler, m.id, changed[0].ID))
+		request.SetName(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", m.scheduler, m.id, changed[0].ID))
 	}
-	c.Request = pending.Request()
+	c.Request = request.Request()
 	wait, resets := s.o.Store.EnqueueStudy(c), m.resets
 	m.state = next
 	m.mu.Unlock()
@@ -467,7 +468,7 @@ func (s *Service) step(ctx context.Context, m *studyState, at time.Time, e study
 		m.reset()
 		return before, nil, err
 	}
-	pending.Stored()
+	request.MarkStored()
 	if next.Version > m.durable.Version {
 		m.durable = next
 	}
@@ -550,7 +551,8 @@ func (s *Service) Suggest(scheduler, id, client string, count int) (study.State,
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	after, _, err := s.step(context.Background(), m, s.now(), study.Suggest{Client: client, Count: count}, nil)
+	after, _, err := s.step(context.Background(), controller.Call{}, m, s.now(), study.Suggest{Client: client,
+		Count: count}, nil)
 	if err != nil {
 		return after, nil, err
 	}
@@ -562,20 +564,21 @@ func (s *Service) Suggest(scheduler, id, client string, count int) (study.State,
 }
 
 // Do makes a change of a trial, which it returns; of Create the one that is new.
-func (s *Service) Do(ctx context.Context, scheduler, id string, trial int64, e study.Event) (study.State, *study.Trial,
+func (s *Service) Do(ctx context.Context, call controller.Call, scheduler, id string, trial int64,
+	e study.Event) (study.State, *study.Trial,
 	error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	return s.do(ctx, m, trial, e)
+	return s.do(ctx, call, m, trial, e)
 }
 
 // do is Do of a study that was found.
-func (s *Service) do(ctx context.Context, m *studyState, trial int64, e study.Event) (study.State, *study.Trial,
-	error) {
-	after, changed, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
-		return s.recordTrials(ctx, m.scheduler, before, after)
+func (s *Service) do(ctx context.Context, call controller.Call, m *studyState, trial int64,
+	e study.Event) (study.State, *study.Trial, error) {
+	after, changed, err := s.step(ctx, call, m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return s.recordTrials(call, m.scheduler, before, after)
 	})
 	if err != nil {
 		return after, nil, err
@@ -583,7 +586,7 @@ func (s *Service) do(ctx context.Context, m *studyState, trial int64, e study.Ev
 	if _, ok := e.(study.Create); ok {
 		trial = changed[0].ID
 	}
-	if len(changed) > 0 && !controller.ValidatesOnly(ctx) {
+	if len(changed) > 0 && !call.DryRun {
 		s.o.Log.DebugContext(ctx, "trial changed", "scheduler", m.scheduler, "study", m.id, "trial", trial, "state",
 			after.Trial(trial).State)
 	}
@@ -591,15 +594,16 @@ func (s *Service) do(ctx context.Context, m *studyState, trial int64, e study.Ev
 }
 
 // CreateTrials adds trials to a study, all or none, and returns them.
-func (s *Service) CreateTrials(ctx context.Context, scheduler, id string, all []study.Create) (study.State,
+func (s *Service) CreateTrials(ctx context.Context, call controller.Call, scheduler, id string,
+	all []study.Create) (study.State,
 	[]*study.Trial, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, nil, err
 	}
 	e := study.CreateAll{Trials: all}
-	after, _, err := s.step(ctx, m, s.now(), e, func(before, after *study.State) *audit.Record {
-		return &audit.Record{Time: s.now(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + scheduler,
+	after, _, err := s.step(ctx, call, m, s.now(), e, func(before, after *study.State) *audit.Record {
+		return &audit.Record{Time: s.now(), Origin: call.By(), Resource: "schedulers/" + scheduler,
 			Fields: []audit.Field{{Name: "studies/" + id + ".last_trial", Before: fmt.Sprint(before.LastTrial),
 				After: fmt.Sprint(after.LastTrial)}}}
 	})
@@ -611,23 +615,24 @@ func (s *Service) CreateTrials(ctx context.Context, scheduler, id string, all []
 }
 
 // Operate makes an operator's change of a study, if check returns nil.
-func (s *Service) Operate(ctx context.Context, scheduler, id string, e study.Event,
+func (s *Service) Operate(ctx context.Context, call controller.Call, scheduler, id string, e study.Event,
 	check func(*study.Record) error) (study.State, error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, err
 	}
-	after, _, err := s.step(ctx, m, s.now(), checked{e, check}, func(before, after *study.State) *audit.Record {
-		return s.record(ctx, scheduler, &after.Record, before.Phase, after.Phase)
+	after, _, err := s.step(ctx, call, m, s.now(), checked{e, check}, func(before, after *study.State) *audit.Record {
+		return s.record(call, scheduler, &after.Record, before.Phase, after.Phase)
 	})
-	if err == nil && !controller.ValidatesOnly(ctx) {
+	if err == nil && !call.DryRun {
 		s.o.Log.InfoContext(ctx, "study changed", "scheduler", scheduler, "study", id, "phase", after.Phase)
 	}
 	return after, err
 }
 
 // Propose proposes the configuration of a trial that succeeded to its scheduler.
-func (s *Service) Propose(ctx context.Context, scheduler, id string, trial int64) (*rollout.Configuration, error) {
+func (s *Service) Propose(ctx context.Context, call controller.Call, scheduler, id string,
+	trial int64) (*rollout.Configuration, error) {
 	state, err := s.Study(scheduler, id)
 	if err != nil {
 		return nil, err
@@ -641,7 +646,7 @@ func (s *Service) Propose(ctx context.Context, scheduler, id string, trial int64
 			trial, id, t.State)
 	}
 	reason, ratio := state.Merit(t)
-	return s.o.Schedulers.Propose(ctx, scheduler, t.Config, reason, rollout.Evidence{
+	return s.o.Schedulers.Propose(ctx, call, scheduler, t.Config, reason, rollout.Evidence{
 		Ratio: ratio, Seed: state.Spec.Seed, Search: "study", Why: cmp.Or(state.Choice, state.Spec.Algorithm),
 		Trial:  fmt.Sprintf("schedulers/%s/studies/%s/trials/%d", scheduler, id, trial),
 		Metric: state.Spec.Metric, Maximize: state.Spec.Maximize})

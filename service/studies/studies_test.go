@@ -97,12 +97,12 @@ func newHouse(t *testing.T, spec study.Spec) *house {
 	reg := controller.Registration{ID: "s", Type: controller.External, Objective: "wait", Mode: controller.Recommend,
 		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy(), Params: []space.Param{
 			{ID: "x", Kind: space.KindFloat, Min: 0, Max: 1, Default: space.Num(.9)}}}
-	if _, err := h.schedulers.Register(t.Context(), reg, false); err != nil {
+	if _, err := h.schedulers.Register(t.Context(), controller.Call{}, reg); err != nil {
 		t.Fatal(err)
 	}
 	spec.Metric = "wait"
-	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "ann", Verb: "CreateStudy"})
-	if _, err := h.Create(ctx, "s", study.Record{ID: "first", Spec: spec}, false); err != nil {
+	call := controller.Call{Origin: audit.Origin{Actor: "ann", Verb: "CreateStudy"}}
+	if _, err := h.Create(t.Context(), call, "s", study.Record{ID: "first", Spec: spec}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -135,7 +135,7 @@ func TestClientsOnAFailingDisk(t *testing.T) {
 				v := float64(held[0].ID)
 				for {
 					e := study.Complete{Trial: held[0].ID, Final: waited(v)}
-					_, got, err := h.Do(t.Context(), "s", "first", held[0].ID, e)
+					_, got, err := h.Do(t.Context(), controller.Call{}, "s", "first", held[0].ID, e)
 					if err == nil {
 						if got.State != study.Succeeded {
 							t.Errorf("trial %d is %s", got.ID, got.State)
@@ -221,7 +221,7 @@ func (h *house) logged(t *testing.T, actor string, limit int) (fields []string) 
 // What changes the states of trials is in the audit log with who asked, what measures or renews is not.
 func TestAuditOfTrials(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
-	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "host", Verb: "Test"})
+	ctx, call := t.Context(), controller.Call{Origin: audit.Origin{Actor: "host", Verb: "Test"}}
 	_, held, err := h.Suggest("s", "first", "a", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestAuditOfTrials(t *testing.T) {
 		study.Create{Config: sp.Default().With("x", space.Num(.25))},
 		study.Stop{Trial: 2},
 	} {
-		if _, _, err := h.Do(ctx, "s", "first", held[0].ID, e); err != nil {
+		if _, _, err := h.Do(ctx, call, "s", "first", held[0].ID, e); err != nil {
 			t.Fatalf("%T: %v", e, err)
 		}
 	}
@@ -256,14 +256,14 @@ func TestAuditOfTrials(t *testing.T) {
 // deleted or purged is gone.
 func TestProposeAndDelete(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour, Maximize: true})
-	ctx := audit.NewContext(t.Context(), audit.Origin{Actor: "ann", Verb: "Test"})
+	ctx, call := t.Context(), controller.Call{Origin: audit.Origin{Actor: "ann", Verb: "Test"}}
 	for i := range 3 {
 		_, held, err := h.Suggest("s", "first", "a", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := study.Complete{Trial: held[0].ID, Final: waited(float64(i+1) * 10)}
-		if _, _, err := h.Do(ctx, "s", "first", held[0].ID, e); err != nil {
+		if _, _, err := h.Do(ctx, call, "s", "first", held[0].ID, e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -271,21 +271,21 @@ func TestProposeAndDelete(t *testing.T) {
 	if err != nil || best == nil || best.Final.Metrics["wait"] != 30 {
 		t.Fatalf("best: %+v, %v", best, err)
 	}
-	c, err := h.Propose(ctx, "s", "first", best.ID)
+	c, err := h.Propose(ctx, call, "s", "first", best.ID)
 	if err != nil || c.State != rollout.Proposed || c.Origin != rollout.FromStudy || c.Evidence.Ratio < 2.99 ||
 		c.Evidence.Ratio > 3.01 || c.Evidence.Trial != "schedulers/s/studies/first/trials/3" {
 		t.Errorf("proposed: %+v, %v", c, err)
 	}
-	if _, err := h.Propose(ctx, "s", "first", best.ID); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.Propose(ctx, call, "s", "first", best.ID); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("proposed again: %v", err)
 	}
-	if _, err := h.Propose(ctx, "s", "first", 1); !errors.Is(err, rollout.ErrState) {
+	if _, err := h.Propose(ctx, call, "s", "first", 1); !errors.Is(err, rollout.ErrState) {
 		t.Errorf("what runs already: %v", err)
 	}
-	if _, err := h.Operate(ctx, "s", "first", study.Pause{}, anyway); err != nil {
+	if _, err := h.Operate(ctx, call, "s", "first", study.Pause{}, anyway); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Delete(ctx, "s", "first", anyway); err != nil {
+	if err := h.Delete(ctx, call, "s", "first", anyway); err != nil {
 		t.Fatal(err)
 	}
 	fields := h.logged(t, "ann", 9)
@@ -302,7 +302,7 @@ func TestProposeAndDelete(t *testing.T) {
 		t.Errorf("deleted: %v", err)
 	}
 	again := study.Record{ID: "first", Spec: study.Spec{Budget: 1, Metric: "wait"}}
-	if _, err := h.Create(ctx, "s", again, false); err != nil {
+	if _, err := h.Create(ctx, call, "s", again); err != nil {
 		t.Errorf("the id of a deleted study: %v", err)
 	}
 }
@@ -321,7 +321,8 @@ func TestCausalModel(t *testing.T) {
 		delay := 5 * x(held[0].Config) * (1 + .02*r.NormFloat64())
 		result := waited(1 + delay + .2*r.Float64())
 		result.Metrics["delay"] = delay
-		_, _, err = h.Do(t.Context(), "s", "first", held[0].ID, study.Complete{Trial: held[0].ID, Final: result})
+		_, _, err = h.Do(t.Context(), controller.Call{}, "s", "first", held[0].ID, study.Complete{Trial: held[0].ID,
+			Final: result})
 		if err != nil {
 			t.Fatal(err)
 		}

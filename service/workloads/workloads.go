@@ -212,8 +212,9 @@ func (k *Keeper) Get(scheduler, id string) (Record, error) {
 	defer k.mu.RUnlock()
 	r := k.all[scheduler][id]
 	if r == nil {
-		return Record{}, fmt.Errorf("workload %q of scheduler %q: %w: 'autosched workload list' shows those that are kept",
-			id, scheduler, controller.ErrNotFound)
+		return Record{},
+			fmt.Errorf("workload %q of scheduler %q: %w: 'autosched workload list' shows those that are kept",
+				id, scheduler, controller.ErrNotFound)
 	}
 	return *r, nil
 }
@@ -263,8 +264,8 @@ func (k *Keeper) Free(scheduler, id string) error {
 }
 
 // Add stores jobs as a workload of a scheduler, with the nodes of the cluster that they belong to, if they are known.
-// Of the record it sets what follows from the jobs. With controller.ValidateOnly nothing is stored.
-func (k *Keeper) Add(ctx context.Context, scheduler string, r Record, w *workload.Workload,
+// Of the record it sets what follows from the jobs. In a dry run nothing is stored.
+func (k *Keeper) Add(ctx context.Context, call controller.Call, scheduler string, r Record, w *workload.Workload,
 	nodes []workload.NodeGroup) (Record, error) {
 	c, err := k.scheduler(scheduler)
 	if err != nil {
@@ -300,10 +301,10 @@ func (k *Keeper) Add(ctx context.Context, scheduler string, r Record, w *workloa
 		return r, fmt.Errorf("%w: the workloads of scheduler %q would have %d bytes, at most %d are kept; delete some",
 			ErrLimit, scheduler, total, MaxTotal)
 	}
-	if controller.ValidatesOnly(ctx) {
+	if call.DryRun {
 		return r, nil
 	}
-	if err := k.change(ctx, c, Change{Record: r, Text: text}); err != nil {
+	if err := k.change(call, c, Change{Record: r, Text: text}); err != nil {
 		return r, err
 	}
 	k.put(scheduler, &r)
@@ -313,7 +314,8 @@ func (k *Keeper) Add(ctx context.Context, scheduler string, r Record, w *workloa
 }
 
 // Delete removes a workload, if check returns nil.
-func (k *Keeper) Delete(ctx context.Context, scheduler, id string, check func(*Record) error) error {
+func (k *Keeper) Delete(ctx context.Context, call controller.Call, scheduler, id string,
+	check func(*Record) error) error {
 	c, err := k.scheduler(scheduler)
 	if err != nil {
 		return err
@@ -324,10 +326,10 @@ func (k *Keeper) Delete(ctx context.Context, scheduler, id string, check func(*R
 	if err == nil {
 		err = check(&r)
 	}
-	if err != nil || controller.ValidatesOnly(ctx) {
+	if err != nil || call.DryRun {
 		return err
 	}
-	if err := k.change(ctx, c, Change{Record: r, Delete: true}); err != nil {
+	if err := k.change(call, c, Change{Record: r, Delete: true}); err != nil {
 		return err
 	}
 	k.mu.Lock()
@@ -338,21 +340,21 @@ func (k *Keeper) Delete(ctx context.Context, scheduler, id string, check func(*R
 }
 
 // change makes a change durable, with its record in the audit log and the request of the caller.
-func (k *Keeper) change(ctx context.Context, of *controller.Scheduler, c Change) error {
+func (k *Keeper) change(call controller.Call, of *controller.Scheduler, c Change) error {
 	field := audit.Field{Name: "workloads/" + c.Record.ID + ".sha256"}
 	if text := fmt.Sprintf("%q", c.Record.SHA256); c.Delete {
 		field.Before = text
 	} else {
 		field.After = text
 	}
-	pending := controller.PendingOf(ctx)
-	c.Scheduler, c.SchedulerUID, c.Request = of.ID, of.UID, pending.Request()
-	c.Audit = &audit.Record{Time: k.o.Now().UTC(), Origin: audit.FromContext(ctx), Resource: "schedulers/" + of.ID,
+	request := k.o.Schedulers.RequestRecord(call)
+	c.Scheduler, c.SchedulerUID, c.Request = of.ID, of.UID, request.Request()
+	c.Audit = &audit.Record{Time: k.o.Now().UTC(), Origin: call.By(), Resource: "schedulers/" + of.ID,
 		Fields: []audit.Field{field}}
 	if err := k.o.Store.ChangeWorkloads(c); err != nil {
 		return err
 	}
-	pending.Stored()
+	request.MarkStored()
 	return nil
 }
 
