@@ -135,9 +135,6 @@ func (s *service) set(change func()) {
 	s.note()
 }
 
-// cut ends all streams.
-func (s *service) cut() { s.set(func() { s.streams++ }) }
-
 // end lets nothing wait any more.
 func (s *service) end() {
 	s.set(func() { s.streams, s.away, s.holdAck, s.holdEvents = s.streams+1, true, false, false })

@@ -13,6 +13,9 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
+// cut ends all streams.
+func (s *service) cut() { s.set(func() { s.streams++ }) }
+
 // oneRequest is the stream of a client that sends a request and has no more to send.
 type oneRequest struct {
 	grpc.ServerStream

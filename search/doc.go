@@ -22,8 +22,7 @@
 //     SIAM J. Sci. Comput. 30 (2008).
 //   - random: independent uniform points.
 //   - bluefin: the two-point bandit gradient of SelfTune (Karthikeyan et al.,
-//     NSDI 2023), exactly as its Python version 2 computes it; bluefin+ adapts it to
-//     categories, constraints and noise.
+//     NSDI 2023), exactly as its Python version 2 computes it.
 //
 // A new sampler is a file and an entry in that table. Except for a [Learner], a
 // sampler is a function of the space, the history, the seed and the step, so that

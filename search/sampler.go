@@ -123,7 +123,6 @@ type Entry struct {
 var Samplers = []Entry{
 	{"auto", "one of the others, chosen by the space and the budget", newAuto},
 	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", newBlueFin},
-	{bluefinPlusName, "bluefin adapted to schedulers' spaces; categories by a bandit", infallible(newBlueFinPlus)},
 	{"forest", "expected improvement under randomised trees, with random points in between",
 		infallible(newForestSampler)},
 	{"gp", "knowledge gradient and expected improvement under a Gaussian process", infallible(newGPSampler)},

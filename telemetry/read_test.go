@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ const at = 1_700_000_000 * time.Second
 func describe(t *testing.T, data []byte, name string, opts Options) string {
 	t.Helper()
 	var gpus, queues, iterations, out bytes.Buffer
-	g, q, i := NewWriter(&gpus), NewQueueWriter(&queues), NewIterationWriter(&iterations)
+	g, q, i := NewWriter(&gpus), newQueueWriter(&queues), newIterationWriter(&iterations)
 	stats, err := ReadAll(t.Context(), bytes.NewReader(data), name, opts, Visit{GPU: g.Write, Queue: q.Write,
 		Iteration: i.Write})
 	if stats == nil {
@@ -229,7 +230,7 @@ func TestRoundTrip(t *testing.T) {
 	queues := []QueueSample{{Queue: "a,b", Time: at, Pending: 3, PendingGPUs: 24, FreeGPUs: 1, TotalGPUs: 64}, {}}
 	iterations := []Iteration{{Job: "j", Worker: 3, Step: 9, Took: 1234567891, Time: at}, {Job: "k"}}
 	var a, b bytes.Buffer
-	q, i := NewQueueWriter(&a), NewIterationWriter(&b)
+	q, i := newQueueWriter(&a), newIterationWriter(&b)
 	for k := range 2 {
 		if err := errors.Join(q.Write(&queues[k]), i.Write(&iterations[k])); err != nil {
 			t.Fatal(err)
@@ -400,8 +401,8 @@ func fuzz(f *testing.F, format string) {
 				}
 				return nil
 			},
-			Queue:     func(q *QueueSample) error { n++; return NewQueueWriter(&bytes.Buffer{}).Write(q) },
-			Iteration: func(i *Iteration) error { n++; return NewIterationWriter(&bytes.Buffer{}).Write(i) }})
+			Queue:     func(q *QueueSample) error { n++; return newQueueWriter(&bytes.Buffer{}).Write(q) },
+			Iteration: func(i *Iteration) error { n++; return newIterationWriter(&bytes.Buffer{}).Write(i) }})
 		if n != stats.Samples || len(stats.First) > stats.Rejected {
 			t.Errorf("%d samples, %+v", n, stats)
 		}
@@ -450,3 +451,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "samples/s")
 }
+
+func newQueueWriter(w io.Writer) *Writer[QueueSample] { return newWriter(w, queueColumns) }
+
+func newIterationWriter(w io.Writer) *Writer[Iteration] { return newWriter(w, iterationColumns) }

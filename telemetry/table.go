@@ -124,12 +124,6 @@ func newWriter[T any](w io.Writer, cols []column[T]) *Writer[T] {
 // NewWriter writes GPU samples.
 func NewWriter(w io.Writer) *Writer[GPUSample] { return newWriter(w, gpuColumns) }
 
-// NewQueueWriter writes queue samples.
-func NewQueueWriter(w io.Writer) *Writer[QueueSample] { return newWriter(w, queueColumns) }
-
-// NewIterationWriter writes training steps.
-func NewIterationWriter(w io.Writer) *Writer[Iteration] { return newWriter(w, iterationColumns) }
-
 // Write writes one record, buffered until Flush. A record that would read back otherwise
 // is an error, and is not written.
 func (w *Writer[T]) Write(v *T) error {

@@ -106,9 +106,6 @@ func (d *daemon) end(signal syscall.Signal) {
 // KillController ends slurmctld at once, as a crash does.
 func (c *Cluster) KillController() { c.ctld.end(syscall.SIGKILL) }
 
-// ControllerUp reports whether slurmctld's process is there.
-func (c *Cluster) ControllerUp() bool { return c.ctld.up() }
-
 // SignalController sends slurmctld a signal, such as SIGSTOP.
 func (c *Cluster) SignalController(s syscall.Signal) error { return c.ctld.cmd.Process.Signal(s) }
 
