@@ -25,6 +25,13 @@ const Module = "github.com/autosched/autosched"
 // splitting it.
 const MaxLines = 800
 
+// MaxPackageLines is the number of hand-written lines of a package, tests aside, above which it needs a reason in
+// large.
+const MaxPackageLines = 8000
+
+// large has the reasons of packages above MaxPackageLines, by directory.
+var large = map[string]string{}
+
 // A Finding is a violation of a rule.
 type Finding struct {
 	Path string // file or directory, relative to the root
@@ -203,6 +210,9 @@ func Check(repo fs.FS) ([]Finding, error) {
 		if p.code && !p.doc {
 			c.add(dir, "package %s has no package comment", p.name)
 		}
+		if p.lines > MaxPackageLines && large[dir] == "" {
+			c.add(dir, "package %s has %d lines, at most %d: split it", p.name, p.lines, MaxPackageLines)
+		}
 	}
 	slices.SortStableFunc(c.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
 	return c.findings, nil
@@ -217,6 +227,8 @@ type pkg struct {
 	name string
 	code bool // has a non-test file
 	doc  bool
+	// lines counts hand-written ones, tests aside.
+	lines int
 }
 
 type checker struct {
@@ -297,7 +309,14 @@ func (c *checker) source(p string, data []byte) {
 			c.add(p, "imports %s: families of commands may not import each other", to)
 		}
 	}
-	if n := bytes.Count(data, []byte("\n")); n > MaxLines && !generated.Match(data) {
+	if generated.Match(data) {
+		return
+	}
+	n := bytes.Count(data, []byte("\n"))
+	if kind == code {
+		c.packages[dir].lines += n
+	}
+	if n > MaxLines {
 		c.findings = append(c.findings,
 			Finding{Path: p, Text: fmt.Sprintf("has %d lines: consider to split it", n), Advice: true})
 	}
