@@ -9,20 +9,20 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// table is what a backfill cycle has reserved: for each stretch of time the nodes that are not.
+// table holds the reservations of a backfill cycle: for each stretch of time the nodes without one.
 // node_space in src/plugins/sched/backfill/backfill.c.
 type table struct {
 	words      int
 	begin, end []time.Duration
 	after      []int32 // the next row in order of time, -1 for none
-	open       set     // by row
+	open       nodeSet // by row
 	resolution time.Duration
 }
 
-func (t *table) row(i int32) set { return t.open[int(i)*t.words : (int(i)+1)*t.words] }
+func (t *table) row(i int32) nodeSet { return t.open[int(i)*t.words : (int(i)+1)*t.words] }
 
 // reset makes one row, up to the end of the window, without reservations.
-func (t *table) reset(now, window, resolution time.Duration, all set) {
+func (t *table) reset(now, window, resolution time.Duration, all nodeSet) {
 	t.words, t.resolution = len(all), resolution
 	t.begin, t.end = append(t.begin[:0], t.round(now)), append(t.end[:0], t.round(now+window))
 	t.after = append(t.after[:0], -1)
@@ -31,7 +31,7 @@ func (t *table) reset(now, window, resolution time.Duration, all set) {
 
 // round rounds down to the resolution.
 func (t *table) round(at time.Duration) time.Duration {
-	return clock{0, t.resolution, long}.last(at)
+	return clock{0, t.resolution, longAgo}.last(at)
 }
 
 // from is the first row, not before row i, that ends behind an instant, -1 for none.
@@ -45,7 +45,7 @@ func (t *table) from(i int32, at time.Duration) int32 {
 // usable removes the nodes that are reserved at some time from row i, the first one that counts, to an instant.
 // later is the end of the first row after which other nodes are open, 0 for none. It may stop once fewer than the
 // least number of nodes are left.
-func (t *table) usable(nodes set, least int, i int32, to time.Duration) (later time.Duration, ok bool) {
+func (t *table) usable(nodes nodeSet, least int, i int32, to time.Duration) (later time.Duration, ok bool) {
 	for ; i >= 0; i = t.after[i] {
 		if n := t.after[i]; !ok && n >= 0 && !t.row(n).within(t.row(i)) {
 			later, ok = t.end[i], true
@@ -62,7 +62,7 @@ func (t *table) usable(nodes set, least int, i int32, to time.Duration) (later t
 
 // reserved reports whether some of the nodes are reserved in a stretch of time, from row i on.
 // _test_resv_overlap.
-func (t *table) reserved(nodes set, i int32, from, to time.Duration) bool {
+func (t *table) reserved(nodes nodeSet, i int32, from, to time.Duration) bool {
 	for ; i >= 0 && t.begin[i] < to; i = t.after[i] {
 		if t.end[i] > from && !nodes.within(t.row(i)) {
 			return true
@@ -73,7 +73,7 @@ func (t *table) reserved(nodes set, i int32, from, to time.Duration) bool {
 
 // reserve takes whole nodes for a stretch of time, in steps of the resolution and at least one.
 // _add_reservation.
-func (t *table) reserve(nodes set, from, to time.Duration) {
+func (t *table) reserve(nodes nodeSet, from, to time.Duration) {
 	from, to = t.round(from), t.round(to)
 	to = max(to, from+t.resolution)
 	for i := int32(0); i >= 0; i = t.after[i] {
@@ -129,11 +129,11 @@ const (
 type future struct {
 	running []busy
 	free    []int32           // by node: GPUs
-	nodes   set               // by running job: its nodes, as many words each as a set has
+	nodes   nodeSet           // by running job: its nodes, as many words each as a set has
 	onNode  [][]place         // by node: the running jobs on it, in order of their end
 	columns map[int32][]int32 // by GPUs per node
 	spare   [][]int32
-	known   bool // nodes, onNode and columns are those of running
+	known   bool // nodes, onNode and columns match running
 }
 
 type place struct{ job, gpus int32 }
@@ -203,7 +203,7 @@ func (f *future) column(each int32) []int32 {
 // a group of jobs that end close in time and that are removed together. Jobs that have none of
 // the nodes do not count. ok is false if the nodes are never free.
 // _will_run_test in src/plugins/select/cons_tres/job_test.c.
-func (f *future) when(nodes set, count, each int32) (last int32, ok bool) {
+func (f *future) when(nodes nodeSet, count, each int32) (last int32, ok bool) {
 	column := f.column(each)
 	need := nth(nodes, column, count)
 	if need == closed {
@@ -214,7 +214,7 @@ func (f *future) when(nodes set, count, each int32) (last int32, ok bool) {
 		return 0, false
 	}
 	const step = 30 * time.Second
-	base, window := clock{0, step, long}.last(f.running[k].ends)+step, step
+	base, window := clock{0, step, longAgo}.last(f.running[k].ends)+step, step
 	for {
 		limit := base + window
 		// The group ends with the first job, behind which comes one that ends after the limit.
@@ -241,7 +241,7 @@ func (f *future) when(nodes set, count, each int32) (last int32, ok bool) {
 }
 
 // nextOn is the first running job from one on that has one of the nodes, or -1.
-func (f *future) nextOn(nodes set, from int) int {
+func (f *future) nextOn(nodes nodeSet, from int) int {
 	for i := from; i < len(f.running); i++ {
 		if f.on(i, nodes) {
 			return i
@@ -250,7 +250,7 @@ func (f *future) nextOn(nodes set, from int) int {
 	return -1
 }
 
-func (f *future) on(i int, nodes set) bool {
+func (f *future) on(i int, nodes nodeSet) bool {
 	for k, w := range f.nodes[i*len(nodes) : (i+1)*len(nodes)] {
 		if w&nodes[k] != 0 {
 			return true
@@ -260,7 +260,7 @@ func (f *future) on(i int, nodes set) bool {
 }
 
 // nth is the count-th least value of a column among nodes, closed if there are fewer.
-func nth(nodes set, column []int32, count int32) int32 {
+func nth(nodes nodeSet, column []int32, count int32) int32 {
 	least := make([]int32, 0, 8) // sorted
 	for n := nodes.next(0); n >= 0; n = nodes.next(n + 1) {
 		v := column[n]
@@ -280,7 +280,7 @@ func nth(nodes set, column []int32, count int32) int32 {
 }
 
 // until keeps the nodes that are free once running jobs up to one have ended.
-func (f *future) until(nodes set, last, each int32) {
+func (f *future) until(nodes nodeSet, last, each int32) {
 	column := f.column(each)
 	for n := nodes.next(0); n >= 0; n = nodes.next(n + 1) {
 		if column[n] > last {

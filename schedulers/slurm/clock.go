@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	never = time.Duration(math.MaxInt64)
-	long  = time.Duration(math.MinInt64) // ago
+	never   = time.Duration(math.MaxInt64)
+	longAgo = time.Duration(math.MinInt64) // ago
 )
 
 // clock strikes at equal intervals.
@@ -19,7 +19,7 @@ type clock struct {
 // newClock first strikes at a phase, or for a phase of 0 at every multiple of the interval.
 func newClock(phase, interval time.Duration) clock {
 	if phase == 0 {
-		return clock{0, interval, long}
+		return clock{0, interval, longAgo}
 	}
 	return clock{phase, interval, phase}
 }
@@ -27,7 +27,7 @@ func newClock(phase, interval time.Duration) clock {
 // last is the last stroke at or before an instant, long ago if there is none.
 func (c clock) last(t time.Duration) time.Duration {
 	if c.interval <= 0 || t < c.from {
-		return long
+		return longAgo
 	}
 	d := (t - c.phase) % c.interval
 	if d < 0 {

@@ -10,8 +10,8 @@ import (
 
 // BestFit makes a policy that takes the nodes with the fewest free GPUs, not the first of the shortest run.
 func BestFit(s Settings) simulator.Policy {
-	p := &policy{set: s}
-	p.choose = func(nodes set, dst []int32, n int, _ set) []int32 {
+	p := &policy{settings: s}
+	p.choose = func(nodes nodeSet, dst []int32, n int, _ nodeSet) []int32 {
 		var all []int32
 		for i := nodes.next(0); i >= 0; i = nodes.next(i + 1) {
 			all = append(all, int32(i))
@@ -59,7 +59,7 @@ func (r *reserving) cycle() {
 	now := r.v.Now()
 	for _, e := range r.considered(r.queue) {
 		x := &r.jobs[e.id]
-		s := &r.kind[x.kind].shapes[0]
+		s := &r.layouts[x.layout].shapes[0]
 		times := []time.Duration{now}
 		for _, b := range r.future.running {
 			times = append(times, max(b.ends, now+time.Second))
@@ -69,7 +69,7 @@ func (r *reserving) cycle() {
 		}
 		slices.Sort(times)
 		for _, at := range slices.Compact(times) {
-			if at > now+r.set.BFWindow {
+			if at > now+r.settings.BFWindow {
 				break
 			}
 			nodes := r.open(e.id, s, at, at+x.limit)
@@ -80,8 +80,8 @@ func (r *reserving) cycle() {
 			if at <= now {
 				r.startOn(e.id, s, r.chosen)
 			} else {
-				from := clock{0, r.set.BFResolution, long}.last(at)
-				to := max(clock{0, r.set.BFResolution, long}.last(at+x.limit), from+r.set.BFResolution)
+				from := clock{0, r.settings.BFResolution, longAgo}.last(at)
+				to := max(clock{0, r.settings.BFResolution, longAgo}.last(at+x.limit), from+r.settings.BFResolution)
 				for _, n := range r.chosen {
 					r.spans = append(r.spans, taken{n, s.each, from, to})
 				}
@@ -93,7 +93,7 @@ func (r *reserving) cycle() {
 }
 
 // open are the nodes with GPUs for a shape in a stretch of time.
-func (r *reserving) open(j simulator.ID, s *shape, from, to time.Duration) set {
+func (r *reserving) open(j simulator.ID, s *shape, from, to time.Duration) nodeSet {
 	free := slices.Clone(r.future.free)
 	for _, b := range r.future.running {
 		if b.ends <= from {

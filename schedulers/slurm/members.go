@@ -25,7 +25,7 @@ func Members(c space.Config) (members []simulator.Member, scale time.Duration) {
 	return members, max(s.BFInterval, s.SchedInterval)
 }
 
-// phases are those of settings, in whole seconds.
+// phases returns the phases under settings, in whole seconds.
 func (p *phaseShares) phases(s *Settings) Phases {
 	at := func(share float64, interval time.Duration) time.Duration {
 		return max(time.Second, time.Duration(share*float64(interval)).Round(time.Second))

@@ -3,13 +3,13 @@ package slurm
 import "math/bits"
 
 // set is a set of nodes: bit n%64 of word n/64.
-type set []uint64
+type nodeSet []uint64
 
-func (s set) has(n int) bool { return s[n>>6]&(1<<(n&63)) != 0 }
-func (s set) add(n int)      { s[n>>6] |= 1 << (n & 63) }
-func (s set) remove(n int)   { s[n>>6] &^= 1 << (n & 63) }
+func (s nodeSet) has(n int) bool { return s[n>>6]&(1<<(n&63)) != 0 }
+func (s nodeSet) add(n int)      { s[n>>6] |= 1 << (n & 63) }
+func (s nodeSet) remove(n int)   { s[n>>6] &^= 1 << (n & 63) }
 
-func (s set) count() int {
+func (s nodeSet) count() int {
 	n := 0
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -17,22 +17,22 @@ func (s set) count() int {
 	return n
 }
 
-// and keeps what is in another set too.
-func (s set) and(o set) {
+// and keeps the members that another set has, too.
+func (s nodeSet) and(o nodeSet) {
 	for i, w := range o {
 		s[i] &= w
 	}
 }
 
 // minus removes the members of another set.
-func (s set) minus(o set) {
+func (s nodeSet) minus(o nodeSet) {
 	for i, w := range o {
 		s[i] &^= w
 	}
 }
 
 // within reports whether another set has all members.
-func (s set) within(o set) bool {
+func (s nodeSet) within(o nodeSet) bool {
 	for i, w := range s {
 		if w&^o[i] != 0 {
 			return false
@@ -42,7 +42,7 @@ func (s set) within(o set) bool {
 }
 
 // next is the least member that is at least n, or -1.
-func (s set) next(n int) int {
+func (s nodeSet) next(n int) int {
 	w := n >> 6
 	if w >= len(s) {
 		return -1
@@ -61,7 +61,7 @@ func (s set) next(n int) int {
 type run struct{ first, nodes int }
 
 // nextRun is the first run at or behind a node; of no nodes if there is none.
-func (s set) nextRun(n int) run {
+func (s nodeSet) nextRun(n int) run {
 	first := s.next(n)
 	if first < 0 {
 		return run{}
@@ -79,7 +79,7 @@ func (s set) nextRun(n int) run {
 // choose appends n of the nodes, which must have as many: the first of the shortest run that
 // suffices; if none does, the longest run, then again for the rest.
 // _eval_nodes_consec in src/plugins/select/cons_tres/job_test.c. The scratch is overwritten.
-func (s set) choose(dst []int32, n int, scratch set) []int32 {
+func (s nodeSet) choose(dst []int32, n int, scratch nodeSet) []int32 {
 	scratch = append(scratch[:0], s...)
 	for n > 0 {
 		best := run{}

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Plan implements simulator.Policy: what is due of the main scheduler and of backfill.
+// Plan implements simulator.Policy: it runs the main scheduler and backfill where they are due.
 func (p *policy) Plan(plan *simulator.Plan) {
 	p.restore()
 	now := p.v.Now()
@@ -32,31 +32,31 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	p.wake()
 }
 
-// since reports whether an instant is not after this plan, and after the one before.
+// since reports whether an instant lies behind the previous plan and not behind this one.
 func (p *policy) since(t time.Duration) bool {
 	return t > p.v.Now()-max(1, p.v.Round()) && t <= p.v.Now()
 }
 
-// due reports whether a clock has struck since the plan before and something has changed since its stroke
-// before that. _more_work in src/plugins/sched/backfill/backfill.c.
+// due reports whether c fired since the previous plan and anything changed since its previous firing. _more_work in
+// src/plugins/sched/backfill/backfill.c.
 func (p *policy) due(c clock) bool {
 	return p.since(c.last(p.v.Now())) && p.changes(p.v.Now()) >= p.served(c.last(p.v.Now()-max(1, p.v.Round())))
 }
 
-// served is the plan that a stroke led to.
+// served returns the instant of the plan that a stroke caused.
 func (p *policy) served(stroke time.Duration) time.Duration {
-	if p.v.Round() == 0 || stroke == long {
+	if p.v.Round() == 0 || stroke == longAgo {
 		return stroke
 	}
-	return clock{0, p.v.Round(), long}.next(stroke)
+	return clock{0, p.v.Round(), longAgo}.next(stroke)
 }
 
-// changes is the last instant at which something changed for backfill.
+// changes returns the last instant at which anything changed for backfill.
 func (p *policy) changes(now time.Duration) time.Duration {
 	last := p.changed
-	if p.set.BFMinAgeReserve > 0 {
+	if p.settings.BFMinAgeReserve > 0 {
 		for _, e := range p.queue {
-			if at := e.submit + p.set.BFMinAgeReserve; at <= now {
+			if at := e.submit + p.settings.BFMinAgeReserve; at <= now {
 				last = max(last, at)
 			}
 		}
@@ -64,7 +64,7 @@ func (p *policy) changes(now time.Duration) time.Duration {
 	return last
 }
 
-// wake asks for a plan when something is due that has an effect.
+// wake asks for a plan at the next cycle that has an effect.
 func (p *policy) wake() {
 	now := p.v.Now()
 	if p.v.Waiting() == 0 {
@@ -74,12 +74,12 @@ func (p *policy) wake() {
 		p.plan.WakeAt(p.submitted)
 	}
 	next := never
-	if !p.set.Basic {
+	if !p.settings.Basic {
 		next = p.clock.next(now + 1)
 	}
-	if p.set.BFMinAgeReserve > 0 {
+	if p.settings.BFMinAgeReserve > 0 {
 		for _, e := range p.queue {
-			if at := e.submit + p.set.BFMinAgeReserve; at > now {
+			if at := e.submit + p.settings.BFMinAgeReserve; at > now {
 				next = min(next, at)
 			}
 		}
@@ -111,16 +111,17 @@ func (p *policy) main(full bool) {
 	p.sort()
 	depth, started := 0, 0
 	p.stopped = p.stopped[:0]
-	p.looked = longer(p.looked[:0], len(p.site.partitions))
+	p.perPartition = longer(p.perPartition[:0], len(p.site.partitions))
 	for _, e := range p.queue {
 		x := &p.jobs[e.id]
 		if x.eligible > p.v.Now() || slices.Contains(p.stopped, x.part) {
 			continue
 		}
-		if depth++; !full && depth > p.set.DefaultQueueDepth {
+		if depth++; !full && depth > p.settings.DefaultQueueDepth {
 			break
 		}
-		if p.looked[x.part]++; p.set.PartitionJobDepth > 0 && int(p.looked[x.part]) > p.set.PartitionJobDepth {
+		p.perPartition[x.part]++
+		if most := p.settings.PartitionJobDepth; most > 0 && int(p.perPartition[x.part]) > most {
 			continue
 		}
 		fits, ok := p.start(e.id, p.all)
@@ -129,7 +130,7 @@ func (p *policy) main(full bool) {
 		}
 		switch {
 		case ok:
-			if started++; started == p.set.SchedMaxJobStart {
+			if started++; started == p.settings.SchedMaxJobStart {
 				p.compact()
 				return
 			}
@@ -146,32 +147,32 @@ func (p *policy) main(full bool) {
 // unreserved reports whether a job is too young, or of too low a priority, to get a reservation, and so
 // to keep others waiting.
 func (p *policy) unreserved(e entry) bool {
-	return p.set.BFMinAgeReserve > 0 && p.v.Now()-e.submit < p.set.BFMinAgeReserve ||
-		e.priority < p.set.BFMinPrioReserve
+	return p.settings.BFMinAgeReserve > 0 && p.v.Now()-e.submit < p.settings.BFMinAgeReserve ||
+		e.priority < p.settings.BFMinPrioReserve
 }
 
 // compact removes the jobs that were started from the queue.
 func (p *policy) compact() {
-	if !p.begun {
+	if !p.anyStarted {
 		return
 	}
-	p.begun = false
+	p.anyStarted = false
 	p.queue = slices.DeleteFunc(p.queue, func(e entry) bool { return !p.jobs[e.id].waits })
 }
 
 // start starts a job on some of the nodes, and reports whether it fits there.
-func (p *policy) start(j simulator.ID, nodes set) (fits, ok bool) {
-	k := &p.kind[p.jobs[j].kind]
+func (p *policy) start(j simulator.ID, nodes nodeSet) (fits, ok bool) {
+	k := &p.layouts[p.jobs[j].layout]
 	for i := range k.shapes {
 		s := &k.shapes[i]
 		if p.freeFor(j, s); !s.enough {
 			continue
 		}
-		p.now = append(p.now[:0], s.free...)
-		if p.now.and(nodes); p.now.count() < int(s.nodes) {
+		p.avail = append(p.avail[:0], s.free...)
+		if p.avail.and(nodes); p.avail.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.choose(p.now, p.chosen[:0], int(s.nodes), p.scratch)
+		p.chosen = p.choose(p.avail, p.chosen[:0], int(s.nodes), p.scratch)
 		if fits = true; p.startOn(j, s, p.chosen) {
 			return true, true
 		}
@@ -179,8 +180,8 @@ func (p *policy) start(j simulator.ID, nodes set) (fits, ok bool) {
 	return fits, false
 }
 
-// freeFor are the nodes with room now for a job in a shape.
-func (p *policy) freeFor(j simulator.ID, s *shape) set {
+// freeFor returns the nodes with room now for a job in a shape.
+func (p *policy) freeFor(j simulator.ID, s *shape) nodeSet {
 	if s.round == p.round {
 		return s.free
 	}
@@ -208,7 +209,7 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 		p.started(j)
 		return true
 	}
-	left := p.kind[p.jobs[j].kind].gpus
+	left := p.layouts[p.jobs[j].layout].gpus
 	p.seats = p.seats[:0]
 	for _, n := range nodes {
 		g := min(left, s.each)
@@ -227,20 +228,20 @@ func (p *policy) startOn(j simulator.ID, s *shape, nodes []int32) bool {
 
 func (p *policy) started(j simulator.ID) {
 	p.enter(j)
-	p.changed, p.begun = p.v.Now(), true
+	p.changed, p.anyStarted = p.v.Now(), true
 }
 
 // preempt requeues jobs that a job's QOS may preempt, and starts it on their nodes.
 // slurm_job_preempt in src/slurmctld/preempt.c.
-func (p *policy) preempt(j simulator.ID, nodes set) bool {
-	k := &p.kind[p.jobs[j].kind]
+func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
+	k := &p.layouts[p.jobs[j].layout]
 	for i := range k.shapes {
 		s := &k.shapes[i]
 		if !p.victims(j, s, nodes) {
 			continue
 		}
-		for _, v := range p.stop {
-			if !p.plan.Requeue(v, p.set.RequeueDelay) {
+		for _, v := range p.requeues {
+			if !p.plan.Requeue(v, p.settings.RequeueDelay) {
 				return false
 			}
 			p.requeued(v)
@@ -252,49 +253,49 @@ func (p *policy) preempt(j simulator.ID, nodes set) bool {
 	return false
 }
 
-// victims finds the jobs to stop, and in chosen the nodes to start on: of the jobs that may be preempted
-// those of the lowest QOS first, of these the ones on the fewest nodes, until it fits; of them those on
+// victims finds the jobs to requeue, and in chosen the nodes to start on: of the jobs that may be preempted
+// the ones of the lowest QOS first, of these the ones on the fewest nodes, until the job fits; of them the ones on
 // the nodes chosen. preempt_p_find_jobs in src/plugins/preempt/qos/preempt_qos.c and _run_now in
 // src/plugins/select/cons_tres/job_test.c.
-func (p *policy) victims(j simulator.ID, s *shape, nodes set) bool {
+func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 	qos := p.jobs[j].qos
-	if !p.set.PreemptQOS || len(p.site.qos[qos].Preempt) == 0 {
+	if !p.settings.PreemptQOS || len(p.site.qos[qos].Preempt) == 0 {
 		return false
 	}
-	p.stop = p.stop[:0]
+	p.requeues = p.requeues[:0]
 	for i := range p.future.running {
 		if b := &p.future.running[i]; p.v.JobRunning(b.id) && p.site.mayPreempt(qos, p.jobs[b.id].qos) {
-			p.stop = append(p.stop, b.id)
+			p.requeues = append(p.requeues, b.id)
 		}
 	}
 	at := func(j simulator.ID) []workload.NodeGPUs {
 		i := slices.IndexFunc(p.future.running, func(b busy) bool { return b.id == j })
 		return p.future.running[i].at
 	}
-	slices.SortFunc(p.stop, func(a, b simulator.ID) int {
+	slices.SortFunc(p.requeues, func(a, b simulator.ID) int {
 		c := cmp.Compare(p.site.qos[p.jobs[a].qos].Priority, p.site.qos[p.jobs[b].qos].Priority)
-		if p.set.PreemptYoungestFirst {
+		if p.settings.PreemptYoungestFirst {
 			c = cmp.Or(c, cmp.Compare(p.v.JobSince(b), p.v.JobSince(a)))
 		}
 		return cmp.Or(c, cmp.Compare(len(at(a)), len(at(b))), cmp.Compare(a, b))
 	})
 	p.gained = append(p.gained[:0], p.future.free...)
-	for i, v := range p.stop {
+	for i, v := range p.requeues {
 		for _, a := range at(v) {
 			p.gained[a.Node] += int32(a.GPUs)
 		}
-		p.now = append(p.now[:0], s.fits...)
-		p.now.and(nodes)
-		for n := p.now.next(0); n >= 0; n = p.now.next(n + 1) {
+		p.avail = append(p.avail[:0], s.fits...)
+		p.avail.and(nodes)
+		for n := p.avail.next(0); n >= 0; n = p.avail.next(n + 1) {
 			if p.gained[n] < s.each {
-				p.now.remove(n)
+				p.avail.remove(n)
 			}
 		}
-		if p.now.count() < int(s.nodes) {
+		if p.avail.count() < int(s.nodes) {
 			continue
 		}
-		p.chosen = p.choose(p.now, p.chosen[:0], int(s.nodes), p.scratch)
-		p.stop = slices.DeleteFunc(p.stop[:i+1], func(v simulator.ID) bool {
+		p.chosen = p.choose(p.avail, p.chosen[:0], int(s.nodes), p.scratch)
+		p.requeues = slices.DeleteFunc(p.requeues[:i+1], func(v simulator.ID) bool {
 			return !slices.ContainsFunc(at(v), func(a workload.NodeGPUs) bool {
 				return slices.Contains(p.chosen, int32(a.Node))
 			})
@@ -322,77 +323,77 @@ func (p *policy) requeued(j simulator.ID) {
 	p.changed = p.v.Now()
 }
 
-// cycle is the scratch of plans.
+// cycle holds the scratch memory of plans.
 type cycle struct {
-	table     table
-	now       set
-	scratch   set
-	usableNow set
-	chosen    []int32
-	best      []int32
-	seats     []workload.NodeGPUs
-	stop      []simulator.ID
-	gained    []int32
-	stopped   []int32    // partitions in which the main scheduler stopped
-	looked    []int32    // by partition: jobs
-	tries     []entry    // the jobs of a backfill cycle
-	tried     [4][]int32 // by limit, then by what it counts: jobs
-	round     int        // of the nodes' free GPUs
+	table        table
+	avail        nodeSet // nodes that a job may get
+	scratch      nodeSet
+	usableNow    nodeSet
+	chosen       []int32
+	best         []int32
+	seats        []workload.NodeGPUs
+	requeues     []simulator.ID
+	gained       []int32
+	stopped      []int32    // partitions in which the main scheduler stopped
+	perPartition []int32    // jobs that the main scheduler saw, or reservations, by partition
+	tries        []entry    // the jobs of a backfill cycle
+	tried        [4][]int32 // jobs by limit, then by user, partition or association
+	round        int        // of the nodes' free GPUs
 }
 
 // fill is a backfill cycle: in order, each job starts if that delays no job before it, or gets a reservation
 // of whole nodes. _attempt_backfill in src/plugins/sched/backfill/backfill.c. It ends behind the last job that could
-// start: what is reserved there has no effect.
+// start, as reservations behind it have no effect.
 func (p *policy) fill() {
 	p.sort()
 	now := p.v.Now()
-	p.table.reset(now, p.set.BFWindow, p.set.BFResolution, p.all)
+	p.table.reset(now, p.settings.BFWindow, p.settings.BFResolution, p.all)
 	tries := p.considered(p.upToStart(p.queue))
-	rows := p.set.BFNodeSpaceSize
+	rows := p.settings.BFNodeSpaceSize
 	if rows == 0 {
-		rows = p.set.BFMaxJobTest
+		rows = p.settings.BFMaxJobTest
 	}
-	p.looked = longer(p.looked[:0], len(p.site.partitions)) // reservations
+	p.perPartition = longer(p.perPartition[:0], len(p.site.partitions)) // reservations
 	started := 0
 	for i := 0; i < len(tries); i++ {
 		e := tries[i]
 		x := &p.jobs[e.id]
 		reserves := !p.unreserved(e) &&
-			(p.set.BFJobPartCountResv == 0 || int(p.looked[x.part]) < p.set.BFJobPartCountResv)
+			(p.settings.BFJobPartCountResv == 0 || int(p.perPartition[x.part]) < p.settings.BFJobPartCountResv)
 		at, s := p.earliest(e.id, x, reserves)
 		switch {
 		case s == nil:
 			continue
 		case at <= now:
 			if p.startOn(e.id, s, p.chosen) || p.preempt(e.id, p.usableNow) {
-				if started++; started == p.set.BFMaxJobStart {
+				if started++; started == p.settings.BFMaxJobStart {
 					tries = tries[:i+1]
 				}
 			}
 		case len(p.table.begin) >= rows:
 			tries = tries[:i+1]
 		default:
-			p.now = append(p.now[:0], p.all...)
-			clear(p.now)
+			p.avail = append(p.avail[:0], p.all...)
+			clear(p.avail)
 			for _, n := range p.chosen {
-				p.now.add(int(n))
+				p.avail.add(int(n))
 			}
-			p.table.reserve(p.now, at, at+x.limit)
-			p.looked[x.part]++
+			p.table.reserve(p.avail, at, at+x.limit)
+			p.perPartition[x.part]++
 		}
 		tries = tries[:i+1+len(p.upToStart(tries[i+1:]))]
 	}
 	p.compact()
 }
 
-// upToStart cuts waiting jobs off behind the last one that could start now beside what is reserved so far. What is
-// reserved and started later leaves no more room.
+// upToStart cuts waiting jobs off behind the last one that could start now beside the reservations so far. Later
+// reservations and starts leave no more room.
 func (p *policy) upToStart(queue []entry) []entry {
-	if p.set.PreemptQOS {
+	if p.settings.PreemptQOS {
 		return queue
 	}
 	for n := len(queue); n > 0; n-- {
-		j, k := queue[n-1].id, &p.kind[queue[n-1].kind]
+		j, k := queue[n-1].id, &p.layouts[queue[n-1].layout]
 		for i := range k.shapes {
 			s := &k.shapes[i]
 			if p.freeFor(j, s); !s.enough {
@@ -403,8 +404,8 @@ func (p *policy) upToStart(queue []entry) []entry {
 				break
 			}
 			nodes, row := int(s.nodes), p.table.from(0, p.v.Now())
-			p.now = append(p.now[:0], s.free...)
-			if p.table.usable(p.now, nodes, row, p.v.Now()+x.limit); p.now.count() >= nodes {
+			p.avail = append(p.avail[:0], s.free...)
+			if p.table.usable(p.avail, nodes, row, p.v.Now()+x.limit); p.avail.count() >= nodes {
 				return queue[:n]
 			}
 		}
@@ -412,7 +413,8 @@ func (p *policy) upToStart(queue []entry) []entry {
 	return nil
 }
 
-// considered are the jobs that a cycle tries: those that may start, up to the limits of users, partitions and all.
+// considered returns the jobs that a cycle tries: the ones that may start, up to the limits of users, partitions and
+// all.
 func (p *policy) considered(queue []entry) []entry {
 	parts, users := len(p.site.partitions), len(p.uids)
 	for i, n := range [...]int{parts, parts * users, users, len(p.tree)} {
@@ -420,7 +422,7 @@ func (p *policy) considered(queue []entry) []entry {
 	}
 	p.tries = p.tries[:0]
 	for _, e := range queue {
-		if len(p.tries) == p.set.BFMaxJobTest {
+		if len(p.tries) == p.settings.BFMaxJobTest {
 			break
 		}
 		if x := &p.jobs[e.id]; x.eligible <= p.v.Now() && !p.beyondLimits(x) {
@@ -436,8 +438,8 @@ func (p *policy) beyondLimits(x *job) bool {
 	for i, limit := range [...]struct {
 		most int
 		of   int32
-	}{{p.set.BFMaxJobPart, x.part}, {p.set.BFMaxJobUserPart, x.part*int32(len(p.uids)) + x.uid},
-		{p.set.BFMaxJobUser, x.uid}, {p.set.BFMaxJobAssoc, x.user}} {
+	}{{p.settings.BFMaxJobPart, x.part}, {p.settings.BFMaxJobUserPart, x.part*int32(len(p.uids)) + x.uid},
+		{p.settings.BFMaxJobUser, x.uid}, {p.settings.BFMaxJobAssoc, x.user}} {
 		if limit.most == 0 {
 			continue
 		}
@@ -449,10 +451,10 @@ func (p *policy) beyondLimits(x *job) bool {
 	return false
 }
 
-// earliest is when a job can start beside the reservations, in which shape and, in chosen, on which nodes; no
-// shape if it cannot within the window. Without a right to reserve it can only start now.
+// earliest returns the first instant at which a job can start beside the reservations, its shape and, in chosen, its
+// nodes; no shape if there is none within the window. Without a right to reserve it can only start now.
 func (p *policy) earliest(j simulator.ID, x *job, reserves bool) (time.Duration, *shape) {
-	k := &p.kind[x.kind]
+	k := &p.layouts[x.layout]
 	if len(k.shapes) == 1 {
 		if at, ok := p.earliestIn(j, x, &k.shapes[0], reserves); ok {
 			return at, &k.shapes[0]
@@ -475,21 +477,21 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 	at, row, nodes := now, int32(0), int(s.nodes)
 	for {
 		row = p.table.from(row, at)
-		p.now = append(p.now[:0], s.fits...)
-		later, more := p.table.usable(p.now, nodes, row, at+x.limit)
-		if p.now.count() < nodes {
+		p.avail = append(p.avail[:0], s.fits...)
+		later, more := p.table.usable(p.avail, nodes, row, at+x.limit)
+		if p.avail.count() < nodes {
 			if !more || !reserves {
 				return 0, false
 			}
 			at = later
 			continue
 		}
-		p.usableNow = append(p.usableNow[:0], p.now...)
+		p.usableNow = append(p.usableNow[:0], p.avail...)
 		start := at
-		p.now.and(p.freeFor(j, s))
+		p.avail.and(p.freeFor(j, s))
 		switch {
-		case p.now.count() >= nodes:
-			p.chosen = p.choose(p.now, p.chosen[:0], nodes, p.scratch)
+		case p.avail.count() >= nodes:
+			p.chosen = p.choose(p.avail, p.chosen[:0], nodes, p.scratch)
 		case p.victims(j, s, p.usableNow):
 		case !reserves:
 			return 0, false
@@ -499,26 +501,26 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 				return 0, false
 			}
 			start = max(at, now+time.Second, p.future.running[last].ends)
-			p.now = append(p.now[:0], p.usableNow...)
-			p.future.until(p.now, last, s.each)
-			p.chosen = p.choose(p.now, p.chosen[:0], nodes, p.scratch)
+			p.avail = append(p.avail[:0], p.usableNow...)
+			p.future.until(p.avail, last, s.each)
+			p.chosen = p.choose(p.avail, p.chosen[:0], nodes, p.scratch)
 		}
 		if start <= now {
 			return start, true
 		}
 		switch {
-		case !reserves || start > now+p.set.BFWindow && !(more && start > later):
+		case !reserves || start > now+p.settings.BFWindow && !(more && start > later):
 			return 0, false
 		case more && start > later:
 			at = later
 			continue
 		}
-		clear(p.now)
+		clear(p.avail)
 		for _, n := range p.chosen {
-			p.now.add(int(n))
+			p.avail.add(int(n))
 		}
 		switch {
-		case !p.table.reserved(p.now, row, start, start+x.limit):
+		case !p.table.reserved(p.avail, row, start, start+x.limit):
 			return start, true
 		case start > at:
 			at = start

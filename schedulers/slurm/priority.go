@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// size is what the size factors of a priority need of the cluster or of a partition.
+// size is that of the cluster or of a partition, for the size factors of a priority.
 type size struct {
 	nodes, cpus, gpus float64
 	rationed          bool // CPUs are known
 }
 
-// factors are what a job's priority is made of.
+// factors are the inputs of a job's priority.
 type factors struct {
 	age       time.Duration // for which it has waited
 	fairshare float64

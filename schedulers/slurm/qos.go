@@ -21,7 +21,7 @@ func QOSOf(id string) (name string, is bool) {
 	return name, is && name != "" && len(id) <= 63 && strings.IndexFunc(name, strange) < 0
 }
 
-// SiteParam is the parameter of an id that a site may add to those of Space, in its widest range: the priority of one
+// SiteParam returns the parameter of an id that a site may add to Space, in its widest range: the priority of one
 // of its QOS.
 func SiteParam(id string) (space.Param, bool) {
 	name, is := QOSOf(id)

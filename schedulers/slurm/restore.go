@@ -18,8 +18,8 @@ type comer struct {
 	runs          spell // of a job that has ended
 }
 
-// restore makes of the jobs observed, active and ended, what a policy that had run before would know: users
-// and their usage, priorities as of the last calculation, and when submissions cause the next main cycle.
+// restore derives the state of a policy that had run before from the jobs observed, active and ended: users
+// and their usage, priorities as of the last calculation, and the next main cycle that submissions cause.
 func (p *policy) restore() {
 	if p.restored {
 		return
@@ -55,7 +55,7 @@ func (p *policy) comers() []comer {
 	var out []comer
 	ended := func(j simulator.ID, submit, from, to time.Duration, gpus int, tenant, user string, r workload.Request) {
 		p.freed = max(p.freed, to)
-		if p.usage.on {
+		if p.usage.enabled {
 			part := &p.site.partitions[p.site.partition(r.Partition, p.v.Cluster())]
 			out = append(out, comer{submit: submit, account: account(r, tenant), user: user, id: j, ended: true,
 				runs: spell{-1, 0, part.billing(r, gpus), from, to}})
@@ -79,7 +79,7 @@ func (p *policy) comers() []comer {
 	return out
 }
 
-// introduce gives a job its user and counts it among those that run.
+// introduce gives a job its user and counts it among the running jobs.
 func (p *policy) introduce(c *comer) {
 	if !c.ended {
 		x := &p.jobs[c.id]
@@ -103,11 +103,11 @@ func (p *policy) rejoin(c *comer) {
 	p.queue = append(p.queue, p.entry(c.id))
 }
 
-// submissions replays when the submissions of the last minutes caused main cycles.
+// submissions replays the main cycles that the submissions of the last minutes caused.
 func (p *policy) submissions(now time.Duration) {
-	since := now - max(5*time.Minute, 100*p.set.BatchSchedDelay)
+	since := now - max(5*time.Minute, 100*p.settings.BatchSchedDelay)
 	p.arrivals = p.v.Past().SubmittedAfter(p.arrivals[:0], since)
-	if p.set.Defer {
+	if p.settings.Defer {
 		for _, j := range p.v.Past().Jobs() {
 			if j.End > since {
 				p.arrivals = append(p.arrivals, j.End)
@@ -118,7 +118,7 @@ func (p *policy) submissions(now time.Duration) {
 		if at := p.v.JobSubmit(j); at > since {
 			p.arrivals = append(p.arrivals, at)
 		}
-		if at, ok := p.v.JobEnded(j); ok && p.set.Defer && at > since {
+		if at, ok := p.v.JobEnded(j); ok && p.settings.Defer && at > since {
 			p.arrivals = append(p.arrivals, at)
 		}
 	}

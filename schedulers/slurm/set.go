@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// NotSimulated is what this model does not simulate of settings that Slurm may accept, each as a sentence.
+// NotSimulated lists the parts of settings that Slurm may accept and this model does not simulate, each as a sentence.
 type NotSimulated []string
 
 func (n NotSimulated) Error() string { return strings.Join(n, "; ") }
@@ -20,9 +20,8 @@ func notSimulated(format string, args ...any) error {
 	return NotSimulated{fmt.Sprintf(format, args...)}
 }
 
-// Set sets what a line of slurm.conf about scheduling says. Keys and options are those of slurm.conf(5), in any case.
-// The error names what is not simulated, a [NotSimulated] where the rest of the line is set, or a value that Slurm
-// would not accept.
+// Set applies a line of slurm.conf about scheduling. Keys and options have the names of slurm.conf(5), in any case.
+// The error is a [NotSimulated] where the rest of the line is set, or names a value that Slurm would not accept.
 func (s *Settings) Set(key, value string) error {
 	var err error
 	switch key = strings.ToLower(key); key {
@@ -106,7 +105,7 @@ func (s *Settings) Set(key, value string) error {
 	return nil
 }
 
-// each sets the items of a list, but for those that are not simulated.
+// each sets the items of a list, except the ones that are not simulated.
 func each(list string, set func(item string) error) error {
 	var all NotSimulated
 	for item := range strings.SplitSeq(list, ",") {
@@ -153,7 +152,7 @@ func (s *Settings) setFlag(name string) error {
 	return nil
 }
 
-// light are the options that bound what a cycle costs the controller, or that concern what is not simulated.
+// light are the options that bound the cost of a cycle for the controller, or that concern parts outside the model.
 var light = []string{"bf_max_time", "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "bf_continue",
 	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "assoc_limit_stop", "bf_one_resv_per_job",
 	"reduce_completing_frag", "ignore_numa"}

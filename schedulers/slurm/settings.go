@@ -6,8 +6,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Settings are what slurm.conf says about scheduling, under the names that it uses. A limit
-// of 0 is none.
+// Settings are the settings of slurm.conf about scheduling, under its names. A limit of 0 is none.
 type Settings struct {
 	// Basic is PriorityType=priority/basic: in order of submission, whatever the weights.
 	Basic bool
@@ -17,7 +16,7 @@ type Settings struct {
 	// PriorityWeightGPU is the N of PriorityWeightTRES=GRES/gpu=N; negative puts jobs of few
 	// GPUs first.
 	PriorityWeightGPU int64
-	// PriorityWeightCPU and PriorityWeightNode are those of CPU= and Node=.
+	// PriorityWeightCPU and PriorityWeightNode are the weights of CPU= and Node=.
 	PriorityWeightCPU, PriorityWeightNode int64
 
 	PriorityFavorSmall    bool
@@ -66,7 +65,7 @@ type Settings struct {
 // interval, without a first.
 type Phases struct{ Backfill, Full, Tick time.Duration }
 
-// Defaults are Slurm's.
+// Defaults returns the settings of an empty slurm.conf.
 func Defaults() Settings {
 	return Settings{
 		PriorityMaxAge: 7 * 24 * time.Hour, PriorityDecayHalfLife: 7 * 24 * time.Hour,
@@ -77,10 +76,10 @@ func Defaults() Settings {
 	}
 }
 
-// Of are the settings of a configuration of Space, with Slurm's defaults for the others.
+// Of returns the settings of a configuration of Space, with Slurm's defaults for the others.
 func Of(c space.Config) Settings { return Defaults().With(c) }
 
-// With replaces what a configuration of Space sets.
+// With returns the settings with the values of a configuration of Space.
 func (s Settings) With(c space.Config) Settings {
 	count := func(id string) int { return int(c.Get(id).Float()) }
 	weight := func(id string) int64 { return int64(c.Get(id).Float()) }

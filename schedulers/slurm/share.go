@@ -14,19 +14,19 @@ type association struct {
 	parent     int32 // -1 of the root
 	shares     float64
 	children   []int32
-	usage      float64 // decayed billing seconds, those of its children included
+	usage      float64 // decayed billing seconds, its children's included
 	rank       int32   // of a user, by fair tree
 	factor     float64 // of a user, from 0 to 1
 }
 
-// shares is the tree of associations with what each is owed and has used.
+// shares is the tree of associations, with the shares and the usage of each.
 // src/plugins/priority/multifactor: priority_multifactor.c, fair_tree.c.
 type shares struct {
 	tree   []association // the root first, parents before children
 	index  map[[2]string]int32
 	users  int
 	filled []int64 // by association: billing nanoseconds of the present period
-	fresh  bool    // the factors are those of the usage
+	fresh  bool    // the factors match the usage
 }
 
 func (s *shares) reset(accounts []workload.Account) {
@@ -66,10 +66,10 @@ func (s *shares) add(a workload.Account) int32 {
 	return i
 }
 
-// of is the association of a user in an account; one that is not in the tree gets a share of 1.
+// of returns the association of a user in an account; one that is not in the tree gets a share of 1.
 func (s *shares) of(account, user string) int32 {
 	if user == "" {
-		user = " " // an account's jobs without a user are those of one
+		user = " " // an account's jobs without a user belong to one
 	}
 	return s.add(workload.Account{Name: account, User: user, Shares: 1})
 }
@@ -81,7 +81,7 @@ func (s *shares) charge(user int32, used int64) {
 	s.filled[user] += used
 }
 
-// tick ends a period: the usage before it decays, and what was charged is added.
+// tick ends a period: the usage before it decays, and the charges of the period are added.
 // decay_apply_new_usage in priority_multifactor.c.
 func (s *shares) tick(decay float64) {
 	s.filled = longer(s.filled, len(s.tree))
@@ -104,8 +104,7 @@ func longer[T any](s []T, n int) []T {
 	return s
 }
 
-// level is what a child is owed of its parent's, over what it has used of it; the higher, the
-// more it is owed.
+// level is a child's part of the shares of its parent over its part of the usage; the higher, the more it is owed.
 func (s *shares) level(i int32) float64 {
 	a := &s.tree[i]
 	p := &s.tree[a.parent]
@@ -175,8 +174,8 @@ func (s *shares) walk(siblings []int32, rank, next *int32, tied bool) {
 	}
 }
 
-// classic gives each user 2^-(U/S): its part of all usage, with a share of what its accounts
-// have used beyond it, over its part of all shares. priority_p_calc_fs_factor and
+// classic gives each user 2^-(U/S): its part of all usage, with a share of the usage of its accounts
+// beyond it, over its part of all shares. priority_p_calc_fs_factor and
 // set_usage_efctv in priority_multifactor.c.
 func (s *shares) classic(dampening float64) {
 	if s.fresh {

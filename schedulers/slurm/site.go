@@ -14,14 +14,14 @@ import (
 // unlimited is the time limit of a job without one.
 const unlimited = 365 * 24 * time.Hour
 
-// partition is a workload.Partition with what the jobs of a run need of it.
+// partition is a workload.Partition with derived values.
 type partition struct {
 	workload.Partition
 	size   size
 	factor float64 // JobFactor over the largest
 }
 
-// site is a workload.Site with what the jobs of a run need of it.
+// site is a workload.Site with derived values.
 type site struct {
 	qos        []workload.QOS
 	best       int64 // priority of all QOS
@@ -94,11 +94,10 @@ func (s *site) qosOf(name string) int32 {
 	return int32(len(s.qos) - 1)
 }
 
-// mayPreempt reports whether jobs of one QOS may take the place of those of another.
+// mayPreempt reports whether jobs of QOS a may take the place of jobs of QOS b.
 func (s *site) mayPreempt(a, b int32) bool { return slices.Contains(s.qos[a].Preempt, s.qos[b].Name) }
 
-// limit is the time limit of a job: what it asks for, what was estimated for it, or what its
-// partition gives it.
+// limit returns the time limit of a job: its own, its estimated run time, or the default of its partition.
 func (p *partition) limit(v *simulator.View, j simulator.ID, r workload.Request) time.Duration {
 	if r.TimeLimit > 0 {
 		return r.TimeLimit
@@ -115,7 +114,7 @@ func (p *partition) limit(v *simulator.View, j simulator.ID, r workload.Request)
 	return unlimited
 }
 
-// billing is what a second of a job is charged: without weights its CPUs; if it asks for none, one on each
+// billing returns the charge of a second of a job: without weights its CPUs; if it asks for none, one on each
 // node, or as many as GPUs.
 func (p *partition) billing(r workload.Request, gpus int) int64 {
 	cpus := float64(gpus)

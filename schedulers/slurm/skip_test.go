@@ -86,7 +86,7 @@ func TestSkippedCyclesChangeNothing(t *testing.T) {
 		if d := cmp.Diff(want, run(NewPolicy(whole))); d != "" {
 			t.Fatalf("seed %d: the whole queue is tried and it differs: %s", seed, d)
 		}
-		if d := cmp.Diff(want, run(&eager{policy: &policy{set: s}})); d != "" {
+		if d := cmp.Diff(want, run(&eager{policy: &policy{settings: s}})); d != "" {
 			t.Fatalf("seed %d: with a plan every second it differs: %s", seed, d)
 		}
 	}

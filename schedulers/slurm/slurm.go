@@ -5,10 +5,10 @@
 // calculation. It follows Slurm 22.05; each rule names the source that it is from.
 //
 // Clocks strike at multiples of their intervals (Phases), not an interval after the last cycle,
-// so that a run that resumes from what is observed of a cluster goes on as the cluster does. A change of
+// so that a run that resumes from the observed state of a cluster goes on as the cluster does. A change of
 // weights takes effect at once, not at the next PriorityCalcPeriod; that of the half-life as if it had always
 // been in force. A job that is not known to have a time limit has its estimated run time
-// (simulator.Options.Estimate), or runs without end to those who plan. GPUs, and whether CPUs
+// (simulator.Options.Estimate), or runs without end for plans. GPUs, and whether CPUs
 // and memory are free now, decide where a job fits; plans of the future count GPUs alone.
 //
 // Left out are licenses, advance reservations, topology, federations, limits of QOS and
@@ -27,34 +27,34 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// New makes the policy of a configuration of Space and SiteParam. What it does not set is as the cluster's site says
-// (workload.Site), or Slurm's default. Without accounts, shares are the weights of virtual clusters.
+// New makes the policy of a configuration of Space and SiteParam. Other settings are the cluster's (workload.Site), or
+// Slurm's defaults. Without accounts, shares are the weights of virtual clusters.
 func New(c space.Config) simulator.Policy { return &policy{config: &c} }
 
-// NewPolicy makes the policy of settings, whatever those of the cluster's site.
-func NewPolicy(s Settings) simulator.Policy { return &policy{set: s} }
+// NewPolicy makes the policy of settings, regardless of the cluster's site.
+func NewPolicy(s Settings) simulator.Policy { return &policy{settings: s} }
 
 type policy struct {
-	set            Settings
-	config         *space.Config // what set is made of, nil if it is given
+	settings       Settings
+	config         *space.Config // the source of settings, nil if they are given
 	shares         *phaseShares  // of Members, else nil
 	backfill, full clock
-	// choose appends a number of the nodes; set.choose, unless a test compares with another way.
-	choose func(nodes set, dst []int32, n int, scratch set) []int32
+	// choose appends a number of the nodes; nodeSet.choose, unless a test compares with another way.
+	choose func(nodes nodeSet, dst []int32, n int, scratch nodeSet) []int32
 
 	v    *simulator.View
 	plan *simulator.Plan
 	site site
 	usage
-	jobs     []job
-	queue    []entry // the waiting jobs in order
-	unsorted bool
-	begun    bool // jobs of the queue have been started
-	future   future
-	all      set // nodes that take jobs
-	kinds    map[kindKey]int32
-	uids     map[string]int32
-	kind     []kind
+	jobs        []job
+	queue       []entry // the waiting jobs in order
+	unsorted    bool
+	anyStarted  bool // jobs of the queue have been started
+	future      future
+	all         nodeSet // nodes that take jobs
+	layoutIndex map[layoutKey]int32
+	uids        map[string]int32
+	layouts     []layout
 
 	ticked    time.Duration // the last calculation of priorities
 	submitted time.Duration // the last or next main cycle that submissions caused
@@ -68,13 +68,13 @@ type policy struct {
 	cycle
 }
 
-// job is what the policy keeps of an active job.
+// job is the policy's record of an active job.
 type job struct {
 	submit, eligible time.Duration
 	limit            time.Duration
 	user, qos, part  int32 // user is the association of a user and an account
 	uid              int32 // of the user alone
-	kind             int32
+	layout           int32 // index of layouts
 	priority         int64
 	cpus             float64
 	waits            bool
@@ -86,12 +86,12 @@ type entry struct {
 	tier, priority int64
 	submit         time.Duration
 	id             simulator.ID
-	kind           int32
+	layout         int32
 }
 
 func (p *policy) entry(j simulator.ID) entry {
 	x := &p.jobs[j]
-	return entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j, x.kind}
+	return entry{p.site.partitions[x.part].PriorityTier, x.priority, x.submit, j, x.layout}
 }
 
 // compare is the order of the queue, but for preemption.
@@ -101,20 +101,20 @@ func (e entry) compare(o entry) int {
 		cmp.Compare(e.submit, o.submit), cmp.Compare(e.id, o.id))
 }
 
-// kindKey is what jobs that fit on the same nodes have in common.
-type kindKey struct{ constraint, gpus, members, nodes int32 }
+// layoutKey has the properties that jobs of one layout share.
+type layoutKey struct{ constraint, gpus, members, nodes int32 }
 
-// kind is how jobs of a kind are laid out: in each group of nodes that they may run on, a number of nodes
-// with equal GPUs.
-type kind struct {
+// layout has the shapes of jobs that fit on the same nodes: in each group of nodes that they may run on, a number of
+// nodes with equal GPUs.
+type layout struct {
 	gpus   int32
 	shapes []shape
 }
 
 type shape struct {
 	nodes, each int32
-	fits        set // nodes of the group
-	free        set // those with room now, as of round
+	fits        nodeSet // nodes of the group
+	free        nodeSet // nodes with room now, as of round
 	round       int
 	enough      bool // free has the number of nodes
 }
@@ -122,21 +122,21 @@ type shape struct {
 func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	p.v, p.plan = v, plan
 	if p.choose == nil {
-		p.choose = set.choose
+		p.choose = nodeSet.choose
 	}
 	c := v.Cluster()
 	if p.config != nil {
 		s := Defaults()
 		for _, key := range slices.Sorted(maps.Keys(c.Site.Settings)) {
-			_ = s.Set(key, c.Site.Settings[key]) // what is not simulated has no effect
+			_ = s.Set(key, c.Site.Settings[key]) // parts that are not simulated have no effect
 		}
-		p.set = s.With(*p.config)
+		p.settings = s.With(*p.config)
 	}
 	if p.shares != nil {
-		p.set.Phases = p.shares.phases(&p.set)
+		p.settings.Phases = p.shares.phases(&p.settings)
 	}
-	p.backfill = newClock(p.set.Phases.Backfill, p.set.BFInterval)
-	p.full = newClock(p.set.Phases.Full, p.set.SchedInterval)
+	p.backfill = newClock(p.settings.Phases.Backfill, p.settings.BFInterval)
+	p.full = newClock(p.settings.Phases.Full, p.settings.SchedInterval)
 	p.site.reset(&c.Site, c, p.config)
 	accounts := c.Site.Accounts
 	if len(accounts) == 0 {
@@ -148,27 +148,27 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 			accounts = append(accounts, workload.Account{Name: vc.Tenant, Shares: shares})
 		}
 	}
-	p.usage.reset(&p.set, accounts)
+	p.usage.reset(&p.settings, accounts)
 	p.jobs, p.queue, p.unsorted = p.jobs[:0], p.queue[:0], false
-	if p.kinds == nil {
-		p.kinds, p.uids = map[kindKey]int32{}, map[string]int32{}
+	if p.layoutIndex == nil {
+		p.layoutIndex, p.uids = map[layoutKey]int32{}, map[string]int32{}
 	}
-	clear(p.kinds)
+	clear(p.layoutIndex)
 	clear(p.uids)
-	p.kind = p.kind[:0]
+	p.layouts = p.layouts[:0]
 	p.resetNodes()
-	p.ticked, p.submitted, p.freed, p.changed, p.planned = long, long, long, long, long
+	p.ticked, p.submitted, p.freed, p.changed, p.planned = longAgo, longAgo, longAgo, longAgo, longAgo
 	p.observed = v.Submitted()
 	p.restored = p.observed == 0 && len(v.Past().Jobs()) == 0
 }
 
-// resetNodes learns the nodes. Where GPUs are only counted they are one node.
+// resetNodes reads the nodes. Where GPUs are only counted they are one node.
 func (p *policy) resetNodes() {
 	nodes := 1
 	if p.v.HasNodes() {
 		nodes = p.v.NodeTotal()
 	}
-	p.all = make(set, (nodes+63)/64)
+	p.all = make(nodeSet, (nodes+63)/64)
 	p.future.running = p.future.running[:0]
 	p.future.free = longer(p.future.free[:0], nodes)
 	p.future.changed()
@@ -200,10 +200,10 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	*x = job{submit: p.v.JobSubmit(j), eligible: p.v.JobEligible(j), waits: !p.v.JobRunning(j)}
 	x.part, x.qos = p.site.partition(r.Partition, p.v.Cluster()), p.site.qosOf(r.QOS)
 	x.limit = p.site.partitions[x.part].limit(p.v, j, r)
-	x.kind = p.kindOf(j, r)
-	x.cpus = p.cpus(r, &p.kind[x.kind])
+	x.layout = p.layoutOf(j, r)
+	x.cpus = p.cpus(r, &p.layouts[x.layout])
 	if j < p.observed {
-		p.plan.WakeAt(p.v.Now() + 1) // to restore what the run before knew
+		p.plan.WakeAt(p.v.Now() + 1) // to restore the state of the previous run
 		return
 	}
 	p.restore()
@@ -213,7 +213,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	p.submit(x.submit)
 }
 
-// belongs is the association of a user in an account, and the number of the user.
+// belongs returns the association of a user in an account, and the number of the user.
 func (p *policy) belongs(in, user string) (association, uid int32) {
 	association = p.of(in, user)
 	if user == "" {
@@ -227,7 +227,7 @@ func (p *policy) belongs(in, user string) (association, uid int32) {
 	return association, uid
 }
 
-// account is the account of a job: its tenant, if it asks for none.
+// account returns the account of a job: its tenant, if it asks for none.
 func account(r workload.Request, tenant string) string {
 	if r.Account != "" {
 		return r.Account
@@ -235,8 +235,8 @@ func account(r workload.Request, tenant string) string {
 	return tenant
 }
 
-// cpus are the CPUs of a job, one on each node if it asks for none.
-func (p *policy) cpus(r workload.Request, k *kind) float64 {
+// cpus returns the CPUs of a job, one on each node if it asks for none.
+func (p *policy) cpus(r workload.Request, k *layout) float64 {
 	if r.MilliCPUs > 0 && p.site.size.rationed {
 		return float64(r.MilliCPUs) / 1000
 	}
@@ -252,7 +252,7 @@ func (p *policy) arrive(j simulator.ID) {
 	e := p.entry(j)
 	i := sort.Search(len(p.queue), func(i int) bool { return e.compare(p.queue[i]) < 0 })
 	p.queue = slices.Insert(p.queue, i, e)
-	p.unsorted = p.unsorted || p.set.PreemptQOS
+	p.unsorted = p.unsorted || p.settings.PreemptQOS
 	p.changed = max(p.changed, p.v.Now())
 }
 
@@ -260,7 +260,7 @@ func (p *policy) arrive(j simulator.ID) {
 // schedule in src/slurmctld/job_scheduler.c with batch_sched_delay.
 func (p *policy) submit(at time.Duration) {
 	if at > p.submitted {
-		p.submitted = max(at, p.submitted+p.set.BatchSchedDelay)
+		p.submitted = max(at, p.submitted+p.settings.BatchSchedDelay)
 	}
 }
 
@@ -268,8 +268,8 @@ func (p *policy) submit(at time.Duration) {
 func (p *policy) rank(j simulator.ID) {
 	x := &p.jobs[j]
 	r := p.v.JobRequest(j)
-	part, k := &p.site.partitions[x.part], &p.kind[x.kind]
-	f := factors{fairshare: p.factor(x.user, &p.set), partition: part.factor, cpus: x.cpus, gpus: float64(k.gpus),
+	part, k := &p.site.partitions[x.part], &p.layouts[x.layout]
+	f := factors{fairshare: p.factor(x.user, &p.settings), partition: part.factor, cpus: x.cpus, gpus: float64(k.gpus),
 		qos: share(float64(p.site.qos[x.qos].Priority), float64(p.site.best)), nice: int64(r.Nice)}
 	if len(k.shapes) > 0 {
 		f.nodes = float64(k.shapes[0].nodes)
@@ -277,14 +277,14 @@ func (p *policy) rank(j simulator.ID) {
 	if since := p.v.JobSince(j); p.ticked > since { // the age of a requeued job begins anew
 		f.age = p.ticked - since
 	}
-	x.priority = p.set.priority(f, p.site.size, part.size)
+	x.priority = p.settings.priority(f, p.site.size, part.size)
 }
 
 // tick calculates the priorities of waiting jobs, if it is time.
 // _decay_thread in priority_multifactor.c.
 func (p *policy) tick() {
 	at := p.clock.last(p.v.Now())
-	if at == p.ticked || p.set.Basic {
+	if at == p.ticked || p.settings.Basic {
 		return
 	}
 	p.ticked = at
@@ -309,7 +309,7 @@ func (p *policy) sort() {
 	}
 	p.unsorted = false
 	slices.SortFunc(p.queue, entry.compare)
-	if !p.set.PreemptQOS {
+	if !p.settings.PreemptQOS {
 		return
 	}
 	for i := 1; i < len(p.queue); i++ {
@@ -324,31 +324,31 @@ func (p *policy) sort() {
 	}
 }
 
-// kindOf is the index of a job's kind.
-func (p *policy) kindOf(j simulator.ID, r workload.Request) int32 {
-	key := kindKey{int32(p.v.JobConstraint(j)), int32(p.v.JobDemand(j)), int32(p.v.JobMembers(j)), r.NodeCount}
-	if i, ok := p.kinds[key]; ok {
+// layoutOf returns the index of a job's layout.
+func (p *policy) layoutOf(j simulator.ID, r workload.Request) int32 {
+	key := layoutKey{int32(p.v.JobConstraint(j)), int32(p.v.JobDemand(j)), int32(p.v.JobMembers(j)), r.NodeCount}
+	if i, ok := p.layoutIndex[key]; ok {
 		return i
 	}
-	k := kind{gpus: key.gpus}
+	k := layout{gpus: key.gpus}
 	if !p.v.HasNodes() {
 		k.shapes = []shape{{nodes: 1, each: key.gpus, fits: p.all}}
 	} else {
 		k.shapes = p.shapesOf(j, key)
 	}
-	i := int32(len(p.kind))
-	p.kind, p.kinds[key] = append(p.kind, k), i
+	i := int32(len(p.layouts))
+	p.layouts, p.layoutIndex[key] = append(p.layouts, k), i
 	return i
 }
 
 // shapesOf lays a job out on each group of nodes that it fits: on the nodes it asks for, or on as few as it
 // needs.
-func (p *policy) shapesOf(j simulator.ID, key kindKey) []shape {
+func (p *policy) shapesOf(j simulator.ID, key layoutKey) []shape {
 	var out []shape
 	nodes := len(p.future.free)
 	for first := 0; first < nodes; {
 		group := p.v.NodeGroup(first)
-		of := shape{fits: make(set, len(p.all)), free: make(set, len(p.all))}
+		of := shape{fits: make(nodeSet, len(p.all)), free: make(nodeSet, len(p.all))}
 		n := first
 		for ; n < nodes && p.v.NodeGroup(n) == group; n++ {
 			if p.all.has(n) {
@@ -380,7 +380,7 @@ func (p *policy) shapesOf(j simulator.ID, key kindKey) []shape {
 }
 
 // Overtime implements simulator.Lenient.
-func (p *policy) Overtime() time.Duration { return p.set.OverTimeLimit }
+func (p *policy) Overtime() time.Duration { return p.settings.OverTimeLimit }
 
 // Finish implements simulator.Policy.
 func (p *policy) Finish(j simulator.ID) {
@@ -394,7 +394,7 @@ func (p *policy) Freed(j simulator.ID) {
 	p.restore()
 	p.leave(j)
 	p.changed = p.v.Now()
-	if p.set.Defer {
+	if p.settings.Defer {
 		p.submit(p.v.Now())
 	} else {
 		p.freed = p.v.Now()

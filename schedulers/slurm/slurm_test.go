@@ -124,8 +124,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func setOf(nodes ...int) set {
-	s := make(set, 2)
+func setOf(nodes ...int) nodeSet {
+	s := make(nodeSet, 2)
 	for _, n := range nodes {
 		s.add(n)
 	}
@@ -135,7 +135,7 @@ func setOf(nodes ...int) set {
 // TestChoose: the first nodes of the shortest run that suffices, or the longest runs first.
 func TestChoose(t *testing.T) {
 	for _, tt := range []struct {
-		nodes set
+		nodes nodeSet
 		n     int
 		want  []int32
 	}{
@@ -168,7 +168,7 @@ func (t *table) later(from, to time.Duration) (time.Duration, bool) {
 // TestTable compares the table with a list of reservations.
 func TestTable(t *testing.T) {
 	type resv struct {
-		nodes    set
+		nodes    nodeSet
 		from, to time.Duration
 	}
 	for seed := range uint64(200) {
@@ -222,7 +222,7 @@ func TestWhen(t *testing.T) {
 			at: []workload.NodeGPUs{{Node: i, GPUs: 8}}})
 	}
 	for _, tt := range []struct {
-		nodes       set
+		nodes       nodeSet
 		count, each int32
 		want        int32
 		ok          bool
@@ -246,7 +246,7 @@ func TestFutureOn(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		f := future{free: make([]int32, 1+r.IntN(200))}
-		nodes := make(set, (len(f.free)+63)/64)
+		nodes := make(nodeSet, (len(f.free)+63)/64)
 		for i := range 20 {
 			f.running = append(f.running, busy{id: simulator.ID(i), ends: time.Duration(r.IntN(5))})
 			for range 1 + r.IntN(3) {
@@ -267,7 +267,7 @@ func TestFutureOn(t *testing.T) {
 
 func TestClock(t *testing.T) {
 	c := newClock(7, 10)
-	for _, tt := range [][3]time.Duration{{6, long, 7}, {7, 7, 7}, {8, 7, 17}, {17, 17, 17}} {
+	for _, tt := range [][3]time.Duration{{6, longAgo, 7}, {7, 7, 7}, {8, 7, 17}, {17, 17, 17}} {
 		if last, next := c.last(tt[0]), c.next(tt[0]); last != tt[1] || next != tt[2] {
 			t.Errorf("at %d: last %d, next %d, want %v", tt[0], last, next, tt)
 		}
@@ -384,7 +384,7 @@ func TestPreemptedAtOnce(t *testing.T) {
 	}
 	s := Defaults()
 	s.PreemptQOS = true
-	p := &policy{set: s}
+	p := &policy{settings: s}
 	var sim simulator.Sim
 	if err := sim.Start(cluster, w, p, simulator.Options{}); err != nil {
 		t.Fatal(err)

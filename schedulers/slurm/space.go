@@ -2,8 +2,7 @@ package slurm
 
 import "github.com/autosched/autosched/space"
 
-// Ids of parameters are the names in slurm.conf; those of SchedulerParameters and of
-// PriorityWeightTRES follow a dot.
+// Ids of parameters are the names in slurm.conf; options of SchedulerParameters and of PriorityWeightTRES follow a dot.
 const (
 	weightAge             = "PriorityWeightAge"
 	weightFairshare       = "PriorityWeightFairshare"

@@ -22,26 +22,26 @@ type spell struct {
 // src/plugins/priority/multifactor/priority_multifactor.c.
 type usage struct {
 	shares
-	clock  clock
-	decay  float64 // by second
-	whole  float64 // by interval
-	past   []spell // in order of from
-	next   int     // the first of past yet to be charged
-	spells []spell // being charged
-	at     time.Duration
-	on     bool // someone looks at it
+	clock       clock
+	perSecond   float64 // by second
+	perInterval float64 // by interval
+	past        []spell // in order of from
+	next        int     // the first of past yet to be charged
+	spells      []spell // being charged
+	at          time.Duration
+	enabled     bool // fair share has a weight
 }
 
 func (u *usage) reset(s *Settings, accounts []workload.Account) {
 	u.shares.reset(accounts)
 	u.clock = newClock(s.Phases.Tick, s.PriorityCalcPeriod)
-	u.decay = 1
+	u.perSecond = 1
 	if s.PriorityDecayHalfLife > 0 {
-		u.decay = 1 - .693/s.PriorityDecayHalfLife.Seconds()
+		u.perSecond = 1 - .693/s.PriorityDecayHalfLife.Seconds()
 	}
-	u.whole = math.Pow(u.decay, s.PriorityCalcPeriod.Seconds())
-	u.past, u.next, u.spells, u.at = u.past[:0], 0, u.spells[:0], long
-	u.on = s.PriorityWeightFairshare != 0 && !s.Basic
+	u.perInterval = math.Pow(u.perSecond, s.PriorityCalcPeriod.Seconds())
+	u.past, u.next, u.spells, u.at = u.past[:0], 0, u.spells[:0], longAgo
+	u.enabled = s.PriorityWeightFairshare != 0 && !s.Basic
 }
 
 // begin sorts past.
@@ -51,7 +51,7 @@ func (u *usage) begin() {
 
 // starts and ends report on running jobs.
 func (u *usage) starts(x spell) {
-	if u.on {
+	if u.enabled {
 		u.spells = append(u.spells, x)
 	}
 }
@@ -67,10 +67,10 @@ func (u *usage) ends(job int32, at time.Duration) {
 
 // advance ticks until the last tick up to an instant.
 func (u *usage) advance(to time.Duration) {
-	if to = u.clock.last(to); !u.on || to == long {
+	if to = u.clock.last(to); !u.enabled || to == longAgo {
 		return
 	}
-	if u.at == long {
+	if u.at == longAgo {
 		first := never
 		if len(u.past) > 0 {
 			first = u.past[0].from
@@ -79,7 +79,7 @@ func (u *usage) advance(to time.Duration) {
 			first = min(first, u.spells[i].from)
 		}
 		if u.at = to; first < to {
-			if u.at = u.clock.last(first); u.at == long {
+			if u.at = u.clock.last(first); u.at == longAgo {
 				u.at = u.clock.from - u.clock.interval
 			}
 		}
@@ -96,9 +96,9 @@ func (u *usage) tick(at time.Duration) {
 	}
 	kept := u.spells[:0]
 	for _, x := range u.spells {
-		d, decay := min(x.to, at)-max(x.from, u.at), u.whole
+		d, decay := min(x.to, at)-max(x.from, u.at), u.perInterval
 		if d != u.clock.interval {
-			decay = math.Pow(u.decay, d.Seconds())
+			decay = math.Pow(u.perSecond, d.Seconds())
 		}
 		if d > 0 {
 			u.charge(x.user, int64(float64(d)*decay)*x.billing)
@@ -108,12 +108,12 @@ func (u *usage) tick(at time.Duration) {
 		}
 	}
 	u.spells, u.at = kept, at
-	u.shares.tick(u.whole)
+	u.shares.tick(u.perInterval)
 }
 
 // factor is a user's fair-share factor.
 func (u *usage) factor(user int32, s *Settings) float64 {
-	if !u.on {
+	if !u.enabled {
 		return 0
 	}
 	if s.NoFairTree {
