@@ -194,7 +194,7 @@ func (c Commands) accounting(ctx context.Context, cluster string, since time.Tim
 	return rows, faults, nil
 }
 
-// reasons are why jobs wait, by key, as slurmctld says.
+// reasons returns slurmctld's reasons why jobs wait, by key.
 func (c Commands) reasons(ctx context.Context) (map[string]string, error) {
 	text, err := c.Run(ctx, "squeue", "-h", "-a", "-t", "PD", "-o", "%i|%r")
 	if err != nil {
@@ -280,7 +280,7 @@ type outage struct {
 	start, end  time.Time // end is zero while it lasts
 }
 
-// outages lists those that lasted since an instant.
+// outages lists the outages that lasted since an instant.
 func (c Commands) outages(ctx context.Context, cluster string, since time.Time) ([]outage, error) {
 	text, err := c.Run(ctx, "sacctmgr", "-P", "show", "event", "Clusters="+cluster,
 		fmt.Sprint("Start=uts", since.Unix()), "format=NodeName,TimeStart,TimeEnd,State")
@@ -312,7 +312,7 @@ func outagesOf(text string) ([]outage, error) {
 	return out, nil
 }
 
-// diagnostics are what sdiag says of slurmctld.
+// diagnostics are slurmctld's, of sdiag.
 type diagnostics struct {
 	now       time.Time     // slurmctld's
 	queue     int           // records that slurmdbd has yet to take

@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// tunedBy are the ids of the parameters that a file may set: those of its keys, with every option of its lists.
+// tunedBy returns the ids of the parameters that a file may set: its keys, with every option of its lists.
 func tunedBy(text []byte) ([]string, error) {
 	all, err := conf.FormLines(text)
 	if err != nil {

@@ -23,10 +23,10 @@ type Commands struct {
 	Timeout time.Duration
 }
 
-// maxOutput bounds what a command prints, in bytes: the jobs of a large site.
+// maxOutput bounds the output of a command, in bytes: the jobs of a large site.
 const maxOutput = 1 << 28
 
-// Run returns what a program prints. Times are in seconds since 1970.
+// Run returns the output of a program. Times are in seconds since 1970.
 func (c Commands) Run(ctx context.Context, name string, args ...string) (string, error) {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "S") && foreign(v) })
 	env = append(env, "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0", "LC_ALL=C")
@@ -47,7 +47,7 @@ func (c Commands) Run(ctx context.Context, name string, args ...string) (string,
 	return "", fmt.Errorf("%s: %w", strings.Join(words[:min(3, len(words))], " "), err)
 }
 
-// foreign reports whether a variable changes what Slurm's programs print.
+// foreign reports whether a variable changes the output of Slurm's programs.
 func foreign(v string) bool {
 	for _, prefix := range []string{"SACCT_", "SQUEUE_", "SLURM_", "SCONTROL_", "SINFO_"} {
 		if strings.HasPrefix(v, prefix) && (prefix != "SLURM_" || !strings.HasPrefix(v, "SLURM_CONF=")) {

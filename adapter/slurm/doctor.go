@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
-// Examine looks at what keeps a site from being tuned, or tuning from being of use. It changes nothing.
+// Examine finds the obstacles to tuning a site, and the conditions under which tuning is of no use. It changes nothing.
 func Examine(ctx context.Context, o Options) *checkup.Report {
 	o = o.Filled()
 	e := &examination{Commands: Commands{Conf: o.Conf}, o: o}
@@ -156,7 +156,7 @@ func (e *examination) accounts(ctx context.Context) {
 	}
 }
 
-// qosState compares the priorities of QOS with what the include file says.
+// qosState compares the priorities of QOS with the include file.
 func (e *examination) qosState(ctx context.Context) {
 	text, err := os.ReadFile(e.o.Include)
 	if err != nil {

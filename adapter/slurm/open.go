@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
-// Options say which Slurm is configured and what the adapter may do.
+// Options are the Slurm to configure and the rights of the adapter.
 type Options struct {
 	// Conf is the path of slurm.conf; /etc/slurm/slurm.conf if empty.
 	Conf string
@@ -111,7 +111,7 @@ func newTarget(o Options) (*Target, error) {
 		Form: &conf.Form{Tuned: o.Tuned}, AllowQOS: o.AllowQOS}, nil
 }
 
-// site looks at what the site has in force: which items of lists are its own, and whether anything keeps the include
+// site reads the settings in force: which items of lists are the site's own, and whether anything keeps the include
 // file from counting.
 func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	path := filepath.Join(o.Dir, "site.json")

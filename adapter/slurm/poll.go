@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 )
 
-// Poller sends what Slurm's accounting says as events. It changes nothing in Slurm, and needs no more rights than to
+// Poller sends Slurm's accounting as events. It changes nothing in Slurm, and needs no more rights than to
 // see all jobs.
 type Poller struct {
 	Commands
@@ -32,7 +32,7 @@ type Poller struct {
 	History time.Duration
 	// KeepProgress: requeued jobs go on where they were, as they write checkpoints.
 	KeepProgress bool
-	// Notify is called with what went wrong and is tried again.
+	// Notify is called with errors, after which the poller tries again.
 	Notify func(error)
 
 	skew   atomic.Int64 // nanoseconds that slurmctld's clock is ahead of this machine's
@@ -44,7 +44,7 @@ type Poller struct {
 	once   sync.Once
 }
 
-// cursor is what the poller knows after a restart.
+// cursor is the poller's persisted state.
 type cursor struct {
 	// Since is up to when everything has been stored by the service; zero before the first poll.
 	Since time.Time `json:"since,omitzero"`
@@ -112,7 +112,7 @@ func (p *Poller) Run(ctx context.Context, c *client.Client) {
 	}
 }
 
-// poll looks once, and returns when the service has stored what is new.
+// poll looks once, and returns when the service has stored the new events.
 func (p *Poller) poll(ctx context.Context, c *client.Client) error {
 	events, resync, next, err := p.look(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 	if first {
 		since = now.Add(-p.History)
 		// The first event sets the time of the service: jobs may have been submitted long before.
-		events = append(events, p.beat(since))
+		events = append(events, p.heartbeat(since))
 	}
 	var reasons map[string]string
 	var nodes []node
@@ -181,21 +181,21 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 		return nil, false, next, err
 	}
 	p.report(faults)
-	// The nodes come first: what runs on them is about them.
+	// The nodes come first: events of jobs refer to them.
 	if away == nil {
 		at := now
 		if first {
 			at = since
 		}
-		events = append(events, p.state.feedNodes(nodes, outages, at)...)
+		events = append(events, p.state.applyNodes(nodes, outages, at)...)
 	}
-	p.state.settled = away == nil && sdiag.queue == 0
-	jobs, resync := p.state.feed(rows, reasons, now)
+	p.state.drained = away == nil && sdiag.queue == 0
+	jobs, resync := p.state.apply(rows, reasons, now)
 	events = append(events, jobs...)
 	next = p.state.Since
-	if p.state.settled {
+	if p.state.drained {
 		next = now.Add(-lag)
-		events = append(events, p.beat(next))
+		events = append(events, p.heartbeat(next))
 	}
 	p.seen = now
 	if away != nil && p.Notify != nil && ctx.Err() == nil {
@@ -210,7 +210,7 @@ func (p *Poller) report(faults []error) {
 		p.faults = map[string]bool{}
 	}
 	seen := p.faults
-	p.faults = map[string]bool{} // those of this poll
+	p.faults = map[string]bool{} // of this poll
 	for _, err := range faults {
 		if p.faults[err.Error()] = true; !seen[err.Error()] && p.Notify != nil {
 			p.Notify(err)
@@ -221,13 +221,13 @@ func (p *Poller) report(faults []error) {
 // Now is slurmctld's time, as far as it is known.
 func (p *Poller) Now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
-// beat says that all events up to an instant have been sent.
-func (p *Poller) beat(at time.Time) *pb.Event {
+// heartbeat reports that all events up to an instant have been sent.
+func (p *Poller) heartbeat(at time.Time) *pb.Event {
 	return &pb.Event{EventId: fmt.Sprintf("%s/polled/%d", p.state.Cluster, at.Unix()), Kind: pb.Event_HEARTBEAT,
 		SchedulerTime: timestamppb.New(at)}
 }
 
-// Snapshot is what there was at the last poll; it waits for the first one.
+// Snapshot returns the jobs and nodes of the last poll; it waits for the first one.
 func (p *Poller) Snapshot(ctx context.Context) *pb.Event {
 	select {
 	case <-p.polled:

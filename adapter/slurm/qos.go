@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
-// Whose priorities of QOS may be set: those of a slurmdbd with this cluster alone, and of one that several share.
+// The slurmdbd whose priorities of QOS may be set: one with this cluster alone, or one that several share.
 const (
 	OwnQOS    = "own"
 	SharedQOS = "shared"
@@ -69,7 +69,7 @@ func (c Commands) qos(ctx context.Context) (map[string]int64, error) {
 	return out, nil
 }
 
-// clusters counts those of the slurmdbd.
+// clusters counts the clusters of the slurmdbd.
 func (c Commands) clusters(ctx context.Context) (int, error) {
 	text, err := c.Run(ctx, "sacctmgr", "-nP", "show", "cluster", "format=Cluster")
 	return len(strings.Fields(text)), err
@@ -106,7 +106,7 @@ func (t *Target) mayReconfigure(ctx context.Context) error {
 	return nil
 }
 
-// mayQOS checks that the priorities of a file may be set, and returns those that would change. It changes nothing.
+// mayQOS checks that the priorities of a file may be set, and returns the ones that would change. It changes nothing.
 func (t *Target) mayQOS(ctx context.Context, text []byte) (changes map[string]int64, err error) {
 	want, err := conf.QOSPriorities(text)
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *Target) drifted(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// setQOS sets the priorities that a file says, one by one, and reads them back. What someone else set meanwhile stays,
+// setQOS sets the priorities of a file, one by one, and reads them back. Another program's changes meanwhile stay,
 // and is returned.
 func (t *Target) setQOS(ctx context.Context, path string) (others []string, err error) {
 	note, err := t.readQOSNote()
@@ -270,7 +270,7 @@ func (t *Target) adoptQOS(ctx context.Context, tuned []string) error {
 	return t.writeQOSNote(note)
 }
 
-// knowsQOS is an error if it is not known what a QOS that is tuned was before.
+// knowsQOS returns an error if the former priority of a QOS that is tuned is not known.
 func (t *Target) knowsQOS(tuned []string) error {
 	note, err := t.readQOSNote()
 	if err != nil {

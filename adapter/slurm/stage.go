@@ -16,7 +16,7 @@ import (
 // maxIncludes bounds the files of a configuration, so that one that includes itself ends.
 const maxIncludes = 100
 
-// stage copies a configuration with what it includes into a private folder, with another text of one file, and has
+// stage copies a configuration with its included files into a private folder, with another text of one file, and has
 // Slurm's own parser read it. The error wraps [client.ErrRefused] if the file does not parse.
 func (c Commands) stage(ctx context.Context, main, include string, text []byte) error {
 	dir, err := os.MkdirTemp("", "autosched-stage")

@@ -41,7 +41,7 @@ type Target struct {
 	Fatal string
 	// AllowQOS is whose priorities of QOS may be set, OwnQOS or SharedQOS; none if empty.
 	AllowQOS string
-	// unchecked leaves out the adapter's own check and the stage: for tests of what follows.
+	// unchecked leaves out the adapter's own check and the stage: for tests of the steps behind them.
 	unchecked bool
 }
 
@@ -90,7 +90,7 @@ func (t *Target) Check(ctx context.Context, path string) error {
 	return t.examine(ctx, text)
 }
 
-// examine checks names and ranges, that Slurm's parser reads the file, and what slurmctld must have for it.
+// examine checks names and ranges, that Slurm's parser reads the file, and its conditions on slurmctld.
 func (t *Target) examine(ctx context.Context, text []byte) error {
 	if _, err := t.Form.Parse(text); err != nil {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
@@ -300,7 +300,7 @@ func (t *Target) InForce(ctx context.Context) (space.Values, error) {
 	return t.Commands.InForce(ctx, t.Form.Tuned)
 }
 
-// InForce are the values of parameters that slurmctld says are in force, and those of QOS that slurmdbd says.
+// InForce returns the values in force: of parameters by slurmctld, of priorities of QOS by slurmdbd.
 func (c Commands) InForce(ctx context.Context, ids []string) (space.Values, error) {
 	config, err := c.config(ctx)
 	if err != nil {
@@ -327,7 +327,7 @@ func (t *Target) logSize() int64 {
 	return info.Size()
 }
 
-// logged is what slurmctld logged from an offset on.
+// logged returns slurmctld's log from an offset on.
 func (t *Target) logged(from int64) (text string, readable bool) {
 	if t.Log == "" {
 		return "", false

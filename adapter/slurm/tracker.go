@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/internal/slurmtext"
 )
 
-// tracker makes events of what Slurm's accounting lists. Events that are made again have the ids that they had before.
+// tracker derives events from listings of Slurm's accounting. An event that is derived again has the same id.
 type tracker struct {
 	Cluster string `json:"cluster"`
 	// KeepProgress: a requeued job goes on where it was, as it writes checkpoints.
@@ -25,29 +25,29 @@ type tracker struct {
 	ShardsPerGPU int `json:"shards_per_gpu,omitempty"`
 	// Polled is when the nodes were looked at last.
 	Polled time.Time `json:"polled,omitzero"`
-	// settled: nothing is on its way to slurmdbd, as far as slurmctld says.
-	settled bool
+	// drained: no record is on its way to slurmdbd, as far as slurmctld says.
+	drained bool
 }
 
-// job is what has been reported of a job.
+// job is the reported state of a job.
 type job struct {
-	ID        string          `json:"id"` // unique for ever: keys come again
-	Submit    time.Time       `json:"submit"`
-	Details   description     `json:"details"`
-	Submitted bool            `json:"submitted,omitempty"`
-	Withheld  bool            `json:"withheld,omitempty"` // seen to wait for something else than the scheduler
-	Starts    int             `json:"starts,omitempty"`
-	Running   bool            `json:"running,omitempty"`
-	Resizing  bool            `json:"resizing,omitempty"`
-	Nodes     []string        `json:"nodes,omitempty"`    // while it runs
-	Start     time.Time       `json:"start,omitzero"`     // since when it holds its GPUs, while it runs
-	Attained  time.Duration   `json:"attained,omitempty"` // GPU-time before that, as far as it counts
-	Over      time.Time       `json:"over,omitzero"`      // when it ended
-	Doubt     int64           `json:"doubt,omitempty"`    // a row whose successor may be yet to come
-	Rows      map[int64]phase `json:"rows"`
+	ID         string          `json:"id"` // unique for ever: keys come again
+	Submit     time.Time       `json:"submit"`
+	Details    description     `json:"details"`
+	Submitted  bool            `json:"submitted,omitempty"`
+	Withheld   bool            `json:"withheld,omitempty"` // seen to wait for something else than the scheduler
+	Starts     int             `json:"starts,omitempty"`
+	Running    bool            `json:"running,omitempty"`
+	Resizing   bool            `json:"resizing,omitempty"`
+	Nodes      []string        `json:"nodes,omitempty"`    // while it runs
+	Start      time.Time       `json:"start,omitzero"`     // since when it holds its GPUs, while it runs
+	Attained   time.Duration   `json:"attained,omitempty"` // GPU-time before that, as far as it counts
+	Over       time.Time       `json:"over,omitzero"`      // when it ended
+	PendingRow int64           `json:"doubt,omitempty"`    // a row whose successor may still be missing
+	Rows       map[int64]phase `json:"rows"`
 }
 
-// description is what describes a job.
+// description describes a job to the service.
 type description struct {
 	Name, User, Account, Partition, QOS string
 	GPUs                                milliGPUs
@@ -56,28 +56,28 @@ type description struct {
 	MilliCPUs, Memory                   int64
 }
 
-// phase is how far a row has been reported.
+// phase is the reported part of a row.
 type phase struct {
 	Started bool `json:"started,omitempty"`
 	Ended   bool `json:"ended,omitempty"`
 }
 
-// feed takes a listing over and returns the events that are new. reasons are why jobs wait; nil if that is not known.
-// resync reports that jobs which the service has wait for something else now: a snapshot leaves them out.
-func (t *tracker) feed(rows []row, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
-	later := make([]bool, len(rows)) // a row of the same job follows
-	latest := map[string]time.Time{} // submission among the rows that follow, by key
+// apply merges a listing and returns its new events. reasons says why jobs wait; nil if that is not known. resync
+// reports that jobs which the service has wait for something else now: a snapshot leaves them out.
+func (t *tracker) apply(rows []row, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
+	superseded := make([]bool, len(rows)) // a row of the same job follows
+	latest := map[string]time.Time{}      // submission among the rows that follow, by key
 	for i := range slices.Backward(rows) {
 		r := &rows[i]
 		submit, there := latest[r.key]
-		if later[i] = there && !submit.Before(r.submit); !later[i] {
+		if superseded[i] = there && !submit.Before(r.submit); !superseded[i] {
 			latest[r.key] = r.submit
 		}
 	}
 	for i := range rows {
 		r := &rows[i]
-		new, again := t.row(r, later[i], reasons, now)
-		events, resync = append(events, new...), resync || again
+		new, leaves := t.row(r, superseded[i], reasons, now)
+		events, resync = append(events, new...), resync || leaves
 	}
 	slices.SortStableFunc(events, func(a, b *pb.Event) int {
 		return a.SchedulerTime.AsTime().Compare(b.SchedulerTime.AsTime())
@@ -85,8 +85,9 @@ func (t *tracker) feed(rows []row, reasons map[string]string, now time.Time) (ev
 	return events, resync
 }
 
-// row takes a row over.
-func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Time) (events []*pb.Event, resync bool) {
+// row merges a row, which a superseded one has a successor of.
+func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now time.Time) (events []*pb.Event,
+	resync bool) {
 	j := t.Jobs[r.key]
 	if j == nil || !j.Over.IsZero() && j.Rows[r.db] == (phase{}) {
 		j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit,
@@ -126,7 +127,7 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 	if r.eligible.IsZero() && waits {
 		return nil, false
 	}
-	if !j.Submitted && !(r.ended() && r.start.IsZero()) { // those cancelled before they waited are left out
+	if !j.Submitted && !(r.ended() && r.start.IsZero()) { // jobs cancelled before they waited are left out
 		when, id := eligible, "submitted"
 		if j.Withheld {
 			if when = now; !r.start.IsZero() && r.start.Before(now) {
@@ -172,14 +173,14 @@ func (t *tracker) row(r *row, later bool, reasons map[string]string, now time.Ti
 	}
 	if r.ended() && r.state.Name != "PENDING" {
 		_, requeued := reasons[r.key]
-		t.end(j, r, &at, later, t.settled && !requeued, event)
+		t.end(j, r, &at, superseded, t.drained && !requeued, event)
 	}
 	j.Rows[r.db] = at
 	return events, resync
 }
 
-// end takes over that a row ended. last reports that no later one is to come, as far as slurmctld and slurmdbd say.
-func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
+// end merges the end of a row. last reports that no superseded one is to come, as far as slurmctld and slurmdbd say.
+func (t *tracker) end(j *job, r *row, at *phase, superseded, last bool,
 	event func(pb.Event_Kind, string, time.Time) *pb.Event) {
 	id := fmt.Sprint(r.db, "/ended")
 	stop := func() {
@@ -189,7 +190,7 @@ func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
 	switch {
 	case r.state.Name == "RESIZING":
 		j.Resizing = true
-	case r.state.Name == "REQUEUED" || later:
+	case r.state.Name == "REQUEUED" || superseded:
 		if at.Started {
 			e := event(pb.Event_PREEMPTED, id, r.end)
 			if !t.KeepProgress {
@@ -200,8 +201,8 @@ func (t *tracker) end(j *job, r *row, at *phase, later, last bool,
 		if !t.KeepProgress {
 			j.Attained = 0
 		}
-	case (r.state.Name == "PREEMPTED" || r.state.Name == "NODE_FAIL") && (j.Doubt != r.db || !last):
-		j.Doubt = r.db // it may be requeued: a later listing shows that
+	case (r.state.Name == "PREEMPTED" || r.state.Name == "NODE_FAIL") && (j.PendingRow != r.db || !last):
+		j.PendingRow = r.db // it may be requeued: a superseded listing shows that
 		return
 	default:
 		if j.Submitted {
@@ -277,7 +278,7 @@ func (t *tracker) details(j *job) *pb.JobDetails {
 		Request: request}
 }
 
-// snapshot is what there is now.
+// snapshot returns all active jobs and nodes.
 func (t *tracker) snapshot(now time.Time) *pb.Event {
 	s := &pb.Snapshot{}
 	for _, key := range sortedKeys(t.Jobs) {
@@ -309,10 +310,10 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// feedNodes takes the nodes over, and the times in which they were down or drained.
-func (t *tracker) feedNodes(nodes []node, outages []outage, now time.Time) []*pb.Event {
+// applyNodes merges the nodes, and the times in which they were down or drained.
+func (t *tracker) applyNodes(nodes []node, outages []outage, now time.Time) []*pb.Event {
 	var events []*pb.Event
-	tell := func(id string, when time.Time, n node) {
+	emit := func(id string, when time.Time, n node) {
 		kind := map[string]pb.Event_Kind{"up": pb.Event_NODE_UP, "draining": pb.Event_NODE_DRAINED,
 			"down": pb.Event_NODE_DOWN}[n.State]
 		details := &pb.NodeDetails{NodeId: n.Name}
@@ -328,7 +329,7 @@ func (t *tracker) feedNodes(nodes []node, outages []outage, now time.Time) []*pb
 	for _, n := range nodes {
 		before, known := t.Nodes[n.Name]
 		if !known || before.GPUs != n.GPUs {
-			tell("up", now, node{n.Name, n.GPUs, "up"})
+			emit("up", now, node{n.Name, n.GPUs, "up"})
 			before.State = "up"
 		}
 		var last outage
@@ -340,15 +341,15 @@ func (t *tracker) feedNodes(nodes []node, outages []outage, now time.Time) []*pb
 		blip := known && n.State == "up" && before.State == "up" && last.start.After(t.Polled) && !last.end.IsZero()
 		switch {
 		case blip:
-			tell(last.state, last.start, node{n.Name, n.GPUs, last.state})
-			tell("up", last.end, n)
+			emit(last.state, last.start, node{n.Name, n.GPUs, last.state})
+			emit("up", last.end, n)
 		case n.State == before.State:
 		case known && n.State == "up" && last.end.After(t.Polled):
-			tell("up", last.end, n)
+			emit("up", last.end, n)
 		case known && n.State == last.state && last.end.IsZero() && last.start.After(t.Polled):
-			tell(n.State, last.start, n)
+			emit(n.State, last.start, n)
 		default:
-			tell(n.State, now, n)
+			emit(n.State, now, n)
 		}
 		t.Nodes[n.Name] = n
 	}
@@ -358,7 +359,7 @@ func (t *tracker) feedNodes(nodes []node, outages []outage, now time.Time) []*pb
 	for _, name := range gone {
 		n := t.Nodes[name]
 		n.State = "down"
-		tell("gone", now, n)
+		emit("gone", now, n)
 		delete(t.Nodes, name)
 	}
 	t.Polled = now

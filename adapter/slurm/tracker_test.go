@@ -43,7 +43,7 @@ func rowsIn(text string, shardsPerGPU int) ([]row, []error) {
 
 // reported is what a listing makes the tracker send.
 func reported(t *tracker, now int64, reasons map[string]string, rows ...string) []string {
-	events, _ := t.feed(listed(rows...), reasons, time.Unix(now, 0))
+	events, _ := t.apply(listed(rows...), reasons, time.Unix(now, 0))
 	var out []string
 	for _, e := range events {
 		id := strings.TrimPrefix(e.Job.JobId, "c/")
@@ -89,7 +89,7 @@ func TestRequest(t *testing.T) {
 		t.Errorf("faults: %v", faults)
 	}
 	c := &tracker{Cluster: "c"}
-	events, _ := c.feed(rows, nil, time.Unix(120, 0))
+	events, _ := c.apply(rows, nil, time.Unix(120, 0))
 	got := map[string][2]int64{}
 	for _, e := range events {
 		if e.Kind == pb.Event_SUBMITTED {
@@ -114,7 +114,7 @@ func TestEndStatus(t *testing.T) {
 		"TIMEOUT": pb.JobDetails_TIMED_OUT, "CANCELLED": pb.JobDetails_CANCELLED, "DEADLINE": pb.JobDetails_FAILED,
 		"FAILED": pb.JobDetails_FAILED, "OUT_OF_MEMORY": pb.JobDetails_OUT_OF_MEMORY} {
 		c := &tracker{Cluster: "c"}
-		events, _ := c.feed(listed("7 7 "+state+" 100 100 110 120 4 g1 1"), nil, time.Unix(130, 0))
+		events, _ := c.apply(listed("7 7 "+state+" 100 100 110 120 4 g1 1"), nil, time.Unix(130, 0))
 		if n := len(events); n != 3 || events[2].Kind != pb.Event_FINISHED || events[2].Job.EndStatus != want {
 			t.Errorf("%s: %v, want %v", state, events, want)
 		}
@@ -145,7 +145,7 @@ func TestSnapshotAttained(t *testing.T) {
 			if err := json.Unmarshal(state, c); err != nil {
 				t.Fatal(err)
 			}
-			c.feed(listed(at.rows...), nil, time.Unix(at.now, 0))
+			c.apply(listed(at.rows...), nil, time.Unix(at.now, 0))
 			text := ""
 			if a := c.snapshot(time.Unix(at.now, 0)).Snapshot.Jobs[0]; a.AttainedService != nil {
 				text = a.AttainedService.AsDuration().String()
@@ -155,17 +155,17 @@ func TestSnapshotAttained(t *testing.T) {
 		same(t, got, want...)
 	}
 	c := &tracker{Cluster: "c"}
-	c.feed(listed("7 7 RUNNING 100 100 110 Unknown 100000 g1 1"), nil, time.Unix(115, 0))
+	c.apply(listed("7 7 RUNNING 100 100 110 Unknown 100000 g1 1"), nil, time.Unix(115, 0))
 	if a := c.snapshot(time.Unix(1e9, 0)).Snapshot.Jobs[0]; a.AttainedService.AsDuration() != math.MaxInt64-1 {
 		t.Errorf("too much service to count is %v", a.AttainedService)
 	}
 	// A poller that did not record the start leaves the service to count.
 	c = &tracker{Cluster: "c"}
-	c.feed(listed("7 7 RUNNING 100 100 110 Unknown 4 g1 1"), nil, time.Unix(115, 0))
+	c.apply(listed("7 7 RUNNING 100 100 110 Unknown 4 g1 1"), nil, time.Unix(115, 0))
 	c.Jobs["7"].Start = time.Time{}
 	for i, rows := range [][]string{{"7 7 RUNNING 100 100 110 Unknown 4 g1 1"},
 		{"7 7 RESIZING 100 100 110 120 4 g1 1", "7 7 RUNNING 100 100 120 Unknown 2 g1 3"}} {
-		c.feed(listed(rows...), nil, time.Unix(130, 0))
+		c.apply(listed(rows...), nil, time.Unix(130, 0))
 		if a := c.snapshot(time.Unix(130, 0)).Snapshot.Jobs[0]; a.AttainedService != nil || !a.Running {
 			t.Errorf("%d: %v", i, a)
 		}
@@ -176,15 +176,15 @@ func TestSnapshotAttained(t *testing.T) {
 // may take its time, as after slurmdbd was away.
 func TestRequeuedLater(t *testing.T) {
 	const failed = "7 7 NODE_FAIL 100 100 110 120 4 g1 1"
-	c := &tracker{Cluster: "c", settled: true}
+	c := &tracker{Cluster: "c", drained: true}
 	same(t, reported(c, 125, nil, failed), "100 SUBMITTED 7/100", "110 STARTED 7/100")
 	same(t, reported(c, 130, map[string]string{"7": "BeginTime"}, failed)) // slurmctld has it
-	c.settled = false
+	c.drained = false
 	same(t, reported(c, 140, nil, failed)) // or what it knows is on its way
 	same(t, reported(c, 150, nil, failed, "7 7 RUNNING 120 120 141 Unknown 4 g2 3"), "120 PREEMPTED 7/100",
 		"141 RESUMED 7/100")
 
-	c = &tracker{Cluster: "c", settled: true}
+	c = &tracker{Cluster: "c", drained: true}
 	same(t, reported(c, 125, nil, failed), "100 SUBMITTED 7/100", "110 STARTED 7/100")
 	same(t, reported(c, 140, nil, failed), "120 FINISHED 7/100")
 }
@@ -195,7 +195,7 @@ func TestHeldJobs(t *testing.T) {
 	const waits = "7 7 PENDING 100 100 None Unknown 4 x 1"
 	same(t, reported(c, 105, map[string]string{"7": "QOSMaxGRESPerUser"}, waits))
 	same(t, reported(c, 205, map[string]string{"7": "Priority"}, waits), "205 SUBMITTED 7/100")
-	_, resync := c.feed(listed(waits), map[string]string{"7": "JobHeldAdmin"}, time.Unix(300, 0))
+	_, resync := c.apply(listed(waits), map[string]string{"7": "JobHeldAdmin"}, time.Unix(300, 0))
 	if s := c.snapshot(time.Unix(300, 0)).GetSnapshot(); !resync || len(s.GetJobs()) != 0 {
 		t.Errorf("a job that is held again is in the snapshot: %v", s)
 	}
@@ -227,7 +227,7 @@ func TestArraysAndHeterogeneousJobs(t *testing.T) {
 		"200 SUBMITTED 15_4/100", "200 STARTED 15_4/100", "200 SUBMITTED 15_3/100", "200 STARTED 15_3/100",
 		"204 FINISHED 15_4/100")
 	rows := listed("16+0 16 RUNNING 300 300 310 Unknown 2 g1 21", "16+1 17 RUNNING 300 300 310 Unknown 4 g2 22")
-	events, _ := c.feed(rows, nil, time.Unix(320, 0))
+	events, _ := c.apply(rows, nil, time.Unix(320, 0))
 	if len(events) != 2 || events[0].Job.MilliGpus != 6000 {
 		t.Errorf("a heterogeneous job is %v", events)
 	}
@@ -241,7 +241,7 @@ func TestNodeEvents(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		for _, e := range c.feedNodes(nodes, outages, time.Unix(now, 0).UTC()) {
+		for _, e := range c.applyNodes(nodes, outages, time.Unix(now, 0).UTC()) {
 			out = append(out, fmt.Sprintf("%d %s %s", e.SchedulerTime.Seconds, e.Kind, e.Node.NodeId))
 		}
 		return out
@@ -269,7 +269,7 @@ func TestRecordedRows(t *testing.T) {
 	if len(faults) > 0 {
 		t.Error(faults)
 	}
-	events, _ := c.feed(rows, nil, time.Unix(1<<31, 0))
+	events, _ := c.apply(rows, nil, time.Unix(1<<31, 0))
 	counts := map[pb.Event_Kind]int{}
 	ids := map[string]bool{}
 	for _, e := range events {
@@ -283,7 +283,7 @@ func TestRecordedRows(t *testing.T) {
 	if want := "map[SUBMITTED:25 STARTED:25 PREEMPTED:1 FINISHED:25]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if again, _ := c.feed(rows, nil, time.Unix(1<<31, 0)); len(again) > 0 {
+	if again, _ := c.apply(rows, nil, time.Unix(1<<31, 0)); len(again) > 0 {
 		t.Errorf("%d events again", len(again))
 	}
 }
@@ -301,7 +301,7 @@ func TestParts(t *testing.T) {
 		t.Fatal(faults)
 	}
 	c := &tracker{Cluster: "c"}
-	c.feed(rows, nil, time.Unix(120, 0))
+	c.apply(rows, nil, time.Unix(120, 0))
 	state, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestManyRows(t *testing.T) {
 	}
 	c := &tracker{Cluster: "c"}
 	counts := map[pb.Event_Kind]int{}
-	events, _ := c.feed(rows, nil, at.Add(time.Hour))
+	events, _ := c.apply(rows, nil, at.Add(time.Hour))
 	for _, e := range events {
 		counts[e.Kind]++
 	}
