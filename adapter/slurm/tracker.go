@@ -85,137 +85,182 @@ func (t *tracker) apply(rows []row, reasons map[string]string, now time.Time) (e
 	return events, resync
 }
 
-// row merges a row, which a superseded one has a successor of.
+// row merges a row; one is superseded where a later row of its job follows.
 func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now time.Time) (events []*pb.Event,
 	resync bool) {
-	j := t.Jobs[r.key]
-	if j == nil || !j.Over.IsZero() && j.Rows[r.db] == (phase{}) {
-		j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit,
-			Rows: map[int64]phase{},
-			Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit,
-				r.milliCPUs, r.memory}}
-		if t.Jobs == nil {
-			t.Jobs = map[string]*job{}
-		}
-		t.Jobs[r.key] = j
-	}
-	at := j.Rows[r.db]
-	if at.Ended {
+	j := t.jobOf(r)
+	m := merge{tracker: t, job: j, row: r, at: j.Rows[r.db]}
+	if m.at.Ended {
 		return nil, false
-	}
-	event := func(kind pb.Event_Kind, id string, when time.Time) *pb.Event {
-		e := &pb.Event{EventId: j.ID + "/" + id, Kind: kind, SchedulerTime: timestamppb.New(when),
-			Job: &pb.JobDetails{JobId: j.ID}}
-		events = append(events, e)
-		return e
 	}
 	waits := r.start.IsZero() && !r.ended()
-	eligible := r.eligible
-	if eligible.Before(r.submit) {
-		eligible = r.submit
-	}
 	if waits && j.Starts == 0 && reasons != nil {
-		held := withheld(reasons[r.key]) || eligible.After(now)
-		if held && j.Submitted {
-			j.Submitted, resync = false, true
-		}
-		j.Withheld = held || j.Withheld && !j.Submitted
-		if held {
-			return nil, resync
+		if held, leaves := m.hold(reasons[r.key], now); held {
+			return nil, leaves
 		}
 	}
-	if r.eligible.IsZero() && waits {
+	if waits && r.eligible.IsZero() {
 		return nil, false
 	}
-	if !j.Submitted && !(r.ended() && r.start.IsZero()) { // jobs cancelled before they waited are left out
-		when, id := eligible, "submitted"
-		if j.Withheld {
-			if when = now; !r.start.IsZero() && r.start.Before(now) {
-				when = r.start
-			}
-			id = fmt.Sprint(id, "/", when.Unix())
-		}
-		if !r.start.IsZero() && when.After(r.start) {
-			when = r.start
-		}
-		j.Submitted, j.Submit = true, when
-		event(pb.Event_SUBMITTED, id, when).Job = t.details(j)
+	cancelled := r.ended() && r.start.IsZero() // before it waited: it is left out
+	if !j.Submitted && !cancelled {
+		m.submit(now)
 	}
-	if !r.start.IsZero() && !at.Started {
-		at.Started = true
-		kind := pb.Event_RESUMED
-		switch {
-		case j.Resizing:
-			kind = pb.Event_RESIZED
-		case j.Starts == 0:
-			kind = pb.Event_STARTED
-		}
-		j.Starts++
-		j.Running, j.Resizing, j.Nodes = true, false, r.nodes
-		switch {
-		case kind == pb.Event_RESIZED && !j.Start.IsZero():
-			j.Attained = j.attained(r.start)
-		case kind == pb.Event_RESIZED, kind == pb.Event_RESUMED && t.KeepProgress && j.Attained == 0:
-			j.Attained = unknown // it was not recorded
-		}
-		j.Start = r.start
-		j.Details.GPUs = r.gpus
-		e := event(kind, fmt.Sprint(r.db, "/started"), r.start)
-		e.Placement = placement(r.nodes, r.gpus)
-		switch kind {
-		case pb.Event_RESIZED:
-			e.Job.MilliGpus = int64(r.gpus)
-		case pb.Event_RESUMED:
-			if !t.KeepProgress {
-				e.AttainedService = durationpb.New(0)
-			}
-		}
+	if !r.start.IsZero() && !m.at.Started {
+		m.start()
 	}
 	if r.ended() && r.state.Name != "PENDING" {
 		_, requeued := reasons[r.key]
-		t.end(j, r, &at, superseded, t.drained && !requeued, event)
+		m.end(superseded, t.drained && !requeued)
 	}
-	j.Rows[r.db] = at
-	return events, resync
+	j.Rows[r.db] = m.at
+	return m.events, false
 }
 
-// end merges the end of a row. last reports that no superseded one is to come, as far as slurmctld and slurmdbd say.
-func (t *tracker) end(j *job, r *row, at *phase, superseded, last bool,
-	event func(pb.Event_Kind, string, time.Time) *pb.Event) {
-	id := fmt.Sprint(r.db, "/ended")
-	stop := func() {
-		j.Attained = j.attained(r.end)
-		j.Running, j.Nodes, j.Start = false, nil, time.Time{}
+// jobOf returns the job of a row: a new one if the key is new, or comes again behind the end of another job.
+func (t *tracker) jobOf(r *row) *job {
+	j := t.Jobs[r.key]
+	if j != nil && (j.Over.IsZero() || j.Rows[r.db] != (phase{})) {
+		return j
+	}
+	j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit, Rows: map[int64]phase{},
+		Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs,
+			r.memory}}
+	if t.Jobs == nil {
+		t.Jobs = map[string]*job{}
+	}
+	t.Jobs[r.key] = j
+	return j
+}
+
+// merge derives the events of one row.
+type merge struct {
+	*tracker
+	job    *job
+	row    *row
+	at     phase // of the row
+	events []*pb.Event
+}
+
+func (m *merge) emit(kind pb.Event_Kind, id string, when time.Time) *pb.Event {
+	e := &pb.Event{EventId: m.job.ID + "/" + id, Kind: kind, SchedulerTime: timestamppb.New(when),
+		Job: &pb.JobDetails{JobId: m.job.ID}}
+	m.events = append(m.events, e)
+	return e
+}
+
+// eligible is the instant from which the job may start.
+func (m *merge) eligible() time.Time {
+	if m.row.eligible.Before(m.row.submit) {
+		return m.row.submit
+	}
+	return m.row.eligible
+}
+
+// hold reports whether a job that waits is held by anything but the scheduler, and whether the service has it as
+// waiting.
+func (m *merge) hold(reason string, now time.Time) (held, leaves bool) {
+	held = withheld(reason) || m.eligible().After(now)
+	leaves = held && m.job.Submitted
+	m.job.Submitted = m.job.Submitted && !held
+	m.job.Withheld = held || m.job.Withheld && !m.job.Submitted
+	return held, leaves
+}
+
+// submit reports a job that waits for the scheduler or has started: from its eligible time on, or if it was held from
+// now on, and not behind its start.
+func (m *merge) submit(now time.Time) {
+	started := !m.row.start.IsZero()
+	when, id := m.eligible(), "submitted"
+	if m.job.Withheld {
+		if when = now; started && m.row.start.Before(now) {
+			when = m.row.start
+		}
+		id = fmt.Sprint(id, "/", when.Unix())
+	}
+	if started && when.After(m.row.start) {
+		when = m.row.start
+	}
+	m.job.Submitted, m.job.Submit = true, when
+	m.emit(pb.Event_SUBMITTED, id, when).Job = m.details(m.job)
+}
+
+// start reports a start: the first of the job, one after a requeue, or another size.
+func (m *merge) start() {
+	j, r := m.job, m.row
+	kind := pb.Event_RESUMED
+	switch {
+	case j.Resizing:
+		kind = pb.Event_RESIZED
+	case j.Starts == 0:
+		kind = pb.Event_STARTED
 	}
 	switch {
-	case r.state.Name == "RESIZING":
-		j.Resizing = true
-	case r.state.Name == "REQUEUED" || superseded:
-		if at.Started {
-			e := event(pb.Event_PREEMPTED, id, r.end)
-			if !t.KeepProgress {
-				e.AttainedService = durationpb.New(0)
-			}
-		}
-		stop()
-		if !t.KeepProgress {
-			j.Attained = 0
-		}
-	case (r.state.Name == "PREEMPTED" || r.state.Name == "NODE_FAIL") && (j.PendingRow != r.db || !last):
-		j.PendingRow = r.db // it may be requeued: a superseded listing shows that
+	case kind == pb.Event_RESIZED && !j.Start.IsZero():
+		j.Attained = j.attained(r.start)
+	case kind == pb.Event_RESIZED, kind == pb.Event_RESUMED && m.KeepProgress && j.Attained == 0:
+		j.Attained = unknown // it was not recorded
+	}
+	m.at.Started = true
+	j.Starts++
+	j.Running, j.Resizing, j.Nodes, j.Start, j.Details.GPUs = true, false, r.nodes, r.start, r.gpus
+	e := m.emit(kind, fmt.Sprint(r.db, "/started"), r.start)
+	e.Placement = placement(r.nodes, r.gpus)
+	switch {
+	case kind == pb.Event_RESIZED:
+		e.Job.MilliGpus = int64(r.gpus)
+	case kind == pb.Event_RESUMED && !m.KeepProgress:
+		e.AttainedService = durationpb.New(0)
+	}
+}
+
+// end reports the end of a row. last reports that no later row is to come, as far as slurmctld and slurmdbd say.
+func (m *merge) end(superseded, last bool) {
+	switch state := m.row.state.Name; {
+	case state == "RESIZING":
+		m.job.Resizing = true
+	case state == "REQUEUED" || superseded:
+		m.preempted()
+	case (state == "PREEMPTED" || state == "NODE_FAIL") && (m.job.PendingRow != m.row.db || !last):
+		m.job.PendingRow = m.row.db // it may be requeued: a later listing shows that
 		return
 	default:
-		if j.Submitted {
-			e := event(pb.Event_FINISHED, id, r.end)
-			e.Job.EndStatus = endStatuses[r.state.Outcome]
-			if r.suspended && at.Started {
-				e.AttainedService = durationpb.New(gpuTime(r.elapsed, r.gpus))
-			}
-		}
-		stop()
-		j.Over = r.end
+		m.finished()
 	}
-	at.Ended = true
+	m.at.Ended = true
+}
+
+// preempted reports that the job starts again, from the beginning unless it keeps its progress.
+func (m *merge) preempted() {
+	if m.at.Started {
+		e := m.emit(pb.Event_PREEMPTED, fmt.Sprint(m.row.db, "/ended"), m.row.end)
+		if !m.KeepProgress {
+			e.AttainedService = durationpb.New(0)
+		}
+	}
+	m.job.stop(m.row.end)
+	if !m.KeepProgress {
+		m.job.Attained = 0
+	}
+}
+
+// finished reports the end of the job.
+func (m *merge) finished() {
+	if m.job.Submitted {
+		e := m.emit(pb.Event_FINISHED, fmt.Sprint(m.row.db, "/ended"), m.row.end)
+		e.Job.EndStatus = endStatuses[m.row.state.Outcome]
+		if m.row.suspended && m.at.Started {
+			e.AttainedService = durationpb.New(gpuTime(m.row.elapsed, m.row.gpus))
+		}
+	}
+	m.job.stop(m.row.end)
+	m.job.Over = m.row.end
+}
+
+// stop takes the job's GPUs away.
+func (j *job) stop(at time.Time) {
+	j.Attained = j.attained(at)
+	j.Running, j.Nodes, j.Start = false, nil, time.Time{}
 }
 
 const (
