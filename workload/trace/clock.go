@@ -2,75 +2,77 @@ package trace
 
 import "time"
 
-// parseWallClock reads a time of the shape 2006-01-02T15:04:05, a blank instead of
-// the T allowed, with at most nine decimals and perhaps a zone (Z, +07:00,
-// +0700). Without a zone the wall clock is taken for UTC. seconds count from
-// the Unix epoch. rfc3339 reports whether a zone is there and the shape is exactly
-// that of RFC 3339.
-func parseWallClock(b []byte) (seconds int64, nanos int, zoned, rfc3339, ok bool) {
-	if len(b) < 19 || b[4] != '-' || b[7] != '-' || b[13] != ':' || b[16] != ':' || b[10] != 'T' && b[10] != ' ' {
-		return 0, 0, false, false, false
-	}
-	century, ok0 := two(b)
-	years, ok1 := two(b[2:])
-	month, ok2 := two(b[5:])
-	day, ok3 := two(b[8:])
-	hour, ok4 := two(b[11:])
-	minute, ok5 := two(b[14:])
-	second, ok6 := two(b[17:])
-	year := 100*century + years
-	if !(ok0 && ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || month < 1 || month > 12 || day < 1 ||
-		day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
-		return 0, 0, false, false, false
-	}
-	seconds = daysTo(year, month, day)*86400 + int64(3600*hour+60*minute+second)
-	rfc3339 = b[10] == 'T'
-	b = b[19:]
-	if len(b) > 1 && b[0] == '.' {
-		unit, n := 100_000_000, 1
-		for ; n < len(b) && b[n] >= '0' && b[n] <= '9'; n++ {
-			nanos += int(b[n]-'0') * unit
-			unit /= 10
-		}
-		if n == 1 || n > 10 {
-			return 0, 0, false, false, false
-		}
-		b = b[n:]
-	}
-	switch {
-	case len(b) == 0:
-		return seconds, nanos, false, false, true
-	case len(b) == 1 && b[0] == 'Z':
-		return seconds, nanos, true, rfc3339, true
-	case b[0] != '+' && b[0] != '-':
-		return 0, 0, false, false, false
-	}
-	var minutes int
-	switch {
-	case len(b) == 6 && b[3] == ':':
-		minutes, ok0 = two(b[4:])
-	case len(b) == 5:
-		minutes, ok0 = two(b[3:])
-		rfc3339 = false
-	default:
-		return 0, 0, false, false, false
-	}
-	hours, ok1 := two(b[1:])
-	if !ok0 || !ok1 || hours > 23 || minutes > 59 {
-		return 0, 0, false, false, false
-	}
-	if offset := int64(3600*hours + 60*minutes); b[0] == '+' {
-		seconds -= offset
-	} else {
-		seconds += offset
-	}
-	return seconds, nanos, true, rfc3339, true
+// wallClock is a time of day and date, taken for UTC if it has no zone.
+type wallClock struct {
+	seconds int64 // since the Unix epoch
+	nanos   int
+	zoned   bool
+	rfc3339 bool // a zone is there, and the shape is exactly that of RFC 3339
 }
 
-func two(b []byte) (int, bool) {
-	tens, units := b[0]-'0', b[1]-'0'
-	return int(tens)*10 + int(units), tens <= 9 && units <= 9
+// parseWallClock reads a time of the shape 2006-01-02T15:04:05, a blank instead of the T allowed, with at most nine
+// decimals and perhaps a zone (Z, +07:00, +0700).
+func parseWallClock(b []byte) (w wallClock, ok bool) {
+	const shape = "0000-00-00T00:00:00"
+	if len(b) < len(shape) {
+		return w, false
+	}
+	for i := range len(shape) {
+		digit := shape[i] == '0'
+		if digit && b[i]-'0' > 9 || !digit && b[i] != shape[i] && (shape[i] != 'T' || b[i] != ' ') {
+			return w, false
+		}
+	}
+	year, month, day := 100*two(b)+two(b[2:]), two(b[5:]), two(b[8:])
+	hour, minute, second := two(b[11:]), two(b[14:]), two(b[17:])
+	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
+		return w, false
+	}
+	w.seconds = daysTo(year, month, day)*86400 + int64(3600*hour+60*minute+second)
+	nanos, rest, ok := parseNanos(b[len(shape):])
+	if !ok || len(rest) == 0 {
+		w.nanos = nanos
+		return w, ok
+	}
+	offset, colon, ok := parseOffset(rest)
+	return wallClock{w.seconds - offset, nanos, true, colon && b[10] == 'T'}, ok
 }
+
+// parseNanos reads decimals of a second, if b begins with a point and a digit.
+func parseNanos(b []byte) (nanos int, rest []byte, ok bool) {
+	if len(b) < 2 || b[0] != '.' {
+		return 0, b, true
+	}
+	unit, n := 100_000_000, 1
+	for ; n < len(b) && b[n]-'0' <= 9; n++ {
+		nanos += int(b[n]-'0') * unit
+		unit /= 10
+	}
+	return nanos, b[n:], n > 1 && n <= 10
+}
+
+// parseOffset reads a zone, in seconds east of Greenwich. colon reports that it is Z or has one.
+func parseOffset(b []byte) (offset int64, colon, ok bool) {
+	if len(b) == 1 && b[0] == 'Z' {
+		return 0, true, true
+	}
+	if colon = len(b) == 6 && b[3] == ':'; !colon && len(b) != 5 || b[0] != '+' && b[0] != '-' {
+		return 0, false, false
+	}
+	hours, minutes := b[1:3], b[len(b)-2:]
+	for _, digits := range [...][]byte{hours, minutes} {
+		if digits[0]-'0' > 9 || digits[1]-'0' > 9 {
+			return 0, false, false
+		}
+	}
+	if offset = int64(3600*two(hours) + 60*two(minutes)); b[0] == '-' {
+		offset = -offset
+	}
+	return offset, colon, two(hours) <= 23 && two(minutes) <= 59
+}
+
+// two is the number of two digits.
+func two(b []byte) int { return 10*int(b[0]-'0') + int(b[1]-'0') }
 
 func daysIn(year, month int) int {
 	if month == 2 {

@@ -210,13 +210,13 @@ func (r *csvRow) moment(c foreignColumn) (at time.Duration, known bool) {
 	}
 	v := bytes.TrimSpace(r.value(c.at))
 	var buf [40]byte
-	if seconds, nanos, zoned, _, ok := parseWallClock(plainClock(buf[:0], v)); ok && !c.fixed {
+	if w, ok := parseWallClock(plainClock(buf[:0], v)); ok && !c.fixed {
 		r.readAs(c.at, readClock)
-		if !zoned && r.in.clock.zone != nil {
-			seconds = r.zoned(c.at, seconds)
+		if !w.zoned && r.in.clock.zone != nil {
+			w.seconds = r.zoned(c.at, w.seconds)
 		}
-		r.earliest = max(r.earliest, seconds)
-		return r.sinceZero(c.at, seconds, nanos), true
+		r.earliest = max(r.earliest, w.seconds)
+		return r.sinceZero(c.at, w.seconds, w.nanos), true
 	}
 	u := c.units[0]
 	if !c.fixed {

@@ -94,16 +94,16 @@ func (r *csvRow) text(i int) string { return r.in.text(r.value(i)) }
 // clock reads an RFC 3339 time. It counts from the zero if the trace names it,
 // else from the Unix epoch.
 func (r *csvRow) clock(i int) time.Duration {
-	seconds, nanos, _, rfc, ok := parseWallClock(r.value(i))
-	if !ok || !rfc { // what is rare: more decimals, or a comma before them
+	w, ok := parseWallClock(r.value(i))
+	if !ok || !w.rfc3339 { // more decimals, or a comma before them
 		t, err := time.Parse(time.RFC3339, string(r.value(i)))
 		if err != nil {
 			r.fault(i, notRFC3339)
 			return 0
 		}
-		seconds, nanos = t.Unix(), t.Nanosecond()
+		w.seconds, w.nanos = t.Unix(), t.Nanosecond()
 	}
-	return r.sinceZero(i, seconds, nanos)
+	return r.sinceZero(i, w.seconds, w.nanos)
 }
 
 // wallClock reads a time of day and date as databases print it, with a zone or
@@ -113,22 +113,22 @@ func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
 	if absent(v) {
 		return 0, false
 	}
-	seconds, nanos, zoned, _, ok := parseWallClock(v)
+	w, ok := parseWallClock(v)
 	if !ok {
 		d, reason := parseSeconds(v)
 		if reason != "" {
 			r.fault(i, notClock)
 			return 0, false
 		}
-		seconds = int64(floorBy(int(d), 1e9))
-		nanos = int(int64(d) - 1e9*seconds)
-		zoned = true
+		w.seconds = int64(floorBy(int(d), 1e9))
+		w.nanos = int(int64(d) - 1e9*w.seconds)
+		w.zoned = true
 	}
-	if !zoned && r.in.clock.zone != nil {
-		seconds = r.zoned(i, seconds)
+	if !w.zoned && r.in.clock.zone != nil {
+		w.seconds = r.zoned(i, w.seconds)
 	}
-	r.earliest = max(r.earliest, seconds)
-	return r.sinceZero(i, seconds, nanos), true
+	r.earliest = max(r.earliest, w.seconds)
+	return r.sinceZero(i, w.seconds, w.nanos), true
 }
 
 // zoned is the instant at which the clock of Options.Zone showed a time. Of two it is

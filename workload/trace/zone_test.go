@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +86,49 @@ func TestZoneOfSacct(t *testing.T) {
 				t.Errorf("zone %q", r.Zone)
 			}
 		})
+	}
+}
+
+// TestParseWallClock compares clocks with package time's, of texts with a character changed or cut off among them, of
+// which package time reads some more.
+func TestParseWallClock(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 4))
+	layouts := []string{"2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z0700", "2006-01-02T15:04:05.999999999-07:00",
+		"2006-01-02 15:04:05", "2006-01-02T15:04:05.999"}
+	read := 0
+	for i := range 20_000 {
+		layout := layouts[i%len(layouts)]
+		at := time.Unix(r.Int64N(5e9), r.Int64N(1e9)).In(time.FixedZone("", 60*(r.IntN(1680)-840)))
+		text := []byte(at.Format(layout))
+		change := r.IntN(6)
+		switch change {
+		case 0:
+			text[r.IntN(len(text))] = "0129-+:. TZx"[r.IntN(12)]
+		case 1:
+			text = text[:r.IntN(len(text)+1)]
+		}
+		w, ok := parseWallClock(text)
+		var want time.Time
+		err := errors.New("no layout")
+		for _, layout := range layouts {
+			for _, blank := range []string{"T", " "} {
+				if parsed, failed := time.Parse(strings.Replace(layout[:11], layout[10:11], blank, 1)+layout[11:],
+					string(text)); failed == nil {
+					want, err = parsed, nil
+				}
+			}
+		}
+		if !ok && change > 1 || ok && (err != nil || w.seconds != want.Unix() || w.nanos != want.Nanosecond()) {
+			t.Fatalf("%s: %+v, %v; package time has %v, %v", text, w, ok, want, err)
+		}
+		if _, err := time.Parse(time.RFC3339, string(text)); ok && w.rfc3339 != (err == nil) {
+			t.Fatalf("%s: %+v, and RFC 3339 %v", text, w, err)
+		}
+		if ok {
+			read++
+		}
+	}
+	if read < 10_000 {
+		t.Errorf("%d texts are clocks", read)
 	}
 }
