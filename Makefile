@@ -132,14 +132,14 @@ python-stubs: ## Generate the Python code of the gRPC services into out/python.
 		api/google/api/field_behavior.proto api/autosched/v1/*.proto
 
 .PHONY: python
-python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc).
+python: ## Run the Python examples against a service (needs python3-grpcio, protobuf-compiler-grpc, libprotobuf-dev).
 	@if [ -n "$(PYTHON)" ] && command -v protoc grpc_python_plugin >/dev/null 2>&1; then \
 		$(MAKE) --no-print-directory python-stubs && \
 		AUTOSCHED_PYTHON="$(PYTHON)" $(GO) test $(TEST_FLAGS) -run '^TestPython' ./cmd/autosched/...; \
 	elif [ -n "$(CI)" ]; then \
-		echo "python: python3-grpcio, python3-protobuf, protobuf-compiler or protobuf-compiler-grpc is missing"; exit 1; \
+		echo "python: python3-grpcio, python3-protobuf, protobuf-compiler, libprotobuf-dev or protobuf-compiler-grpc is missing"; exit 1; \
 	else \
-		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler and protobuf-compiler-grpc"; \
+		echo "python: SKIPPED, it needs python3-grpcio, python3-protobuf, protobuf-compiler, libprotobuf-dev and protobuf-compiler-grpc"; \
 	fi
 
 # full takes half an hour, short two minutes.
