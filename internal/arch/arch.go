@@ -167,7 +167,15 @@ var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 // Check reads every file of the repository and returns the violations, in path
 // order.
 func Check(repo fs.FS) ([]Finding, error) {
-	c := checker{packages: map[string]*pkg{}}
+	c, err := check(repo)
+	if err != nil {
+		return nil, err
+	}
+	return c.findings, nil
+}
+
+func check(repo fs.FS) (*checker, error) {
+	c := &checker{packages: map[string]*pkg{}}
 	err := fs.WalkDir(repo, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -214,8 +222,11 @@ func Check(repo fs.FS) ([]Finding, error) {
 			c.add(dir, "package %s has %d lines, at most %d: split it", p.name, p.lines, MaxPackageLines)
 		}
 	}
+	if err := c.accents(repo); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(c.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
-	return c.findings, nil
+	return c, nil
 }
 
 // skipDir reports whether a directory holds no source: .git, and what make writes.
@@ -228,7 +239,8 @@ type pkg struct {
 	code bool // has a non-test file
 	doc  bool
 	// lines counts hand-written ones, tests aside.
-	lines int
+	lines  int
+	accent accent
 }
 
 type checker struct {
@@ -312,6 +324,7 @@ func (c *checker) source(p string, data []byte) {
 	if generated.Match(data) {
 		return
 	}
+	c.packages[dir].accent.add(f)
 	n := bytes.Count(data, []byte("\n"))
 	if kind == code {
 		c.packages[dir].lines += n

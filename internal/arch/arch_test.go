@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 )
+
+var update = flag.Bool("update", false, "lower the counts of "+AccentFile)
 
 // TestRepository checks this repository.
 func TestRepository(t *testing.T) {
@@ -24,15 +27,38 @@ func TestRepository(t *testing.T) {
 	if !strings.HasPrefix(string(mod), "module "+Module+"\n") {
 		t.Fatalf("go.mod is not that of %s", Module)
 	}
-	findings, err := Check(os.DirFS(root))
+	c, err := check(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range findings {
+	for _, f := range c.findings {
 		if f.Advice {
 			t.Log(f)
 		} else {
 			t.Error(f)
+		}
+	}
+	product, experiments := 0, 0
+	for dir, p := range c.packages {
+		if within(dir, "lab") {
+			experiments += p.lines
+		} else {
+			product += p.lines
+		}
+	}
+	t.Logf("%d lines of product, %d of lab", product, experiments)
+	if *update {
+		path := filepath.Join(root, AccentFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := readAccents(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, c.lowerAccents(table), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
