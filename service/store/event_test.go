@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -103,10 +104,10 @@ func TestNumberedNodesDecode(t *testing.T) {
 	}
 }
 
-// layout1Segment is a segment that the program of layout 1 wrote of layout1Events.
-func layout1Segment(t testing.TB) []byte {
+// segmentOf is a segment that the first program of a layout wrote of goldenEvents.
+func segmentOf(t testing.TB, layout int) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "events-layout1.db.gz"))
+	text, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("events-layout%d.db.gz", layout)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +121,16 @@ func layout1Segment(t testing.TB) []byte {
 	return text
 }
 
-// A segment of layout 1 is read as it was written, takes events of today, and a checkpoint of it has the same.
-func TestLayout1Segment(t *testing.T) {
+// A segment of each layout is read as it was written, takes events of today, and a checkpoint of it has the same.
+func TestGoldenSegments(t *testing.T) {
+	for layout := 1; layout <= layoutVersion; layout++ {
+		t.Run(fmt.Sprint("layout ", layout), func(t *testing.T) { testGoldenSegment(t, segmentOf(t, layout)) })
+	}
+}
+
+func testGoldenSegment(t *testing.T, segment []byte) {
 	dir, day := t.TempDir(), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	if err := os.WriteFile(filepath.Join(dir, "events-20260301.db"), layout1Segment(t), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "events-20260301.db"), segment, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	fresh := t.TempDir()
@@ -131,7 +138,7 @@ func TestLayout1Segment(t *testing.T) {
 	if err := os.Rename(filepath.Join(fresh, configFile), filepath.Join(dir, configFile)); err != nil {
 		t.Fatal(err)
 	}
-	want := layout1Events()
+	want := goldenEvents()
 	check := func(r *Store, what string) {
 		t.Helper()
 		var got []workload.Event
@@ -177,7 +184,7 @@ func TestEventKeysSortByTime(t *testing.T) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	for _, e := range layout1Events() {
+	for _, e := range goldenEvents() {
 		f.Add(appendEvent(nil, &e))
 	}
 	f.Add([]byte{})
@@ -186,7 +193,7 @@ func FuzzDecodeEvent(f *testing.F) {
 
 func FuzzDecodeEvent1(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "segment.db")
-	if err := os.WriteFile(path, layout1Segment(f), 0o600); err != nil {
+	if err := os.WriteFile(path, segmentOf(f, 1), 0o600); err != nil {
 		f.Fatal(err)
 	}
 	db, err := bolt.Open(path, 0o600, nil)

@@ -56,6 +56,9 @@ func makeGolden(t *testing.T, out io.Writer) error {
 			acked.Ack, acked.State = &rollout.Ack{State: rollout.AckPartial,
 				Effective: map[string]space.Value{"thresholds": space.Nums(7)}}, rollout.RolledOut
 			c.Configurations = append(c.Configurations, &acked)
+			c.Scheduler.Freeze = &rollout.Freeze{Reason: "holiday", Actor: "alice", Created: at}
+			c.Scheduler.Pin = &rollout.Pin{Revision: 3, Reason: "known to work", Actor: "alice", Created: at}
+			c.Scheduler.Parks = []rollout.Park{{Hash: "h", Revision: 2, Actor: rollout.Operator, Since: at}}
 		}
 		if err := r.Commit(ctx, c); err != nil {
 			return err
@@ -109,6 +112,13 @@ func describe(r *Store) (string, error) {
 			s.Scheduler.ID, s.Scheduler.Type, s.Scheduler.UID, s.Scheduler.Created.Format(time.RFC3339),
 			s.Scheduler.OfferedRevision,
 			s.Scheduler.LastRevision, len(s.Space.Params()), s.Scheduler.Cluster.Nodes())
+		if s.Scheduler.Freeze != nil || s.Scheduler.Pin != nil || s.Scheduler.Parks != nil {
+			text, err := json.Marshal([]any{s.Scheduler.Freeze, s.Scheduler.Pin, s.Scheduler.Parks})
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(&out, "  held by %s\n", text)
+		}
 		for _, c := range s.Configurations {
 			fmt.Fprintf(&out, "revision %d uid %s %s %s %s %.16s %q\n", c.Revision, c.UID, c.State, c.Origin,
 				c.Config.Canonical(), c.Hash, c.Reason)

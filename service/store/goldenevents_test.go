@@ -6,9 +6,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// layout1Events are the events of testdata/events-layout1.db.gz: every field, alone and with the others, and
-// values at the ends of their ranges.
-func layout1Events() []workload.Event {
+// goldenEvents are the events of testdata/events-layout*.db.gz: every field, alone and with the others, and values at
+// the ends of their ranges.
+func goldenEvents() []workload.Event {
 	const least = -1 << 63
 	job := workload.Job{ID: "job", User: "user", Tenant: "tenant", Key: "key", Model: "model", GPUs: 1500,
 		Status: workload.OutOfMemory, Deadline: 40 * time.Hour, Requested: workload.Request{GPUModel: "A100",
