@@ -412,21 +412,7 @@ func Inspect(dir string) (*Report, error) {
 		}
 		if f.Damage = err; err == nil {
 			defer r.config.Close()
-			report.Layout, report.Reader, err = r.versions()
-			f.Damage = err
-			var damage []controller.Damage
-			report.Schedulers, _, damage, err = r.Load()
-			f.Damage = errors.Join(f.Damage, err)
-			for _, d := range damage {
-				f.Damage = errors.Join(f.Damage, d.Err)
-			}
-			report.Studies, report.StudyDamage, err = r.LoadStudies()
-			f.Damage = errors.Join(f.Damage, err)
-			kept, damage, err = r.LoadWorkloads()
-			for _, d := range damage {
-				err = errors.Join(err, d.Err)
-			}
-			f.Damage = errors.Join(f.Damage, err)
+			kept, f.Damage = r.inspectConfig(&report)
 		}
 	}
 	names, err := segmentNames(dir)
@@ -472,4 +458,25 @@ func Inspect(dir string) (*Report, error) {
 		}
 	}
 	return &report, err
+}
+
+// inspectConfig reads config.db into a report. It returns the workloads and the damage.
+func (r *Store) inspectConfig(report *Report) (kept []workloads.Saved, damage error) {
+	note := func(found []controller.Damage, err error) {
+		damage = errors.Join(damage, err)
+		for _, d := range found {
+			damage = errors.Join(damage, d.Err)
+		}
+	}
+	var found []controller.Damage
+	var err error
+	report.Layout, report.Reader, err = r.versions()
+	note(nil, err)
+	report.Schedulers, _, found, err = r.Load()
+	note(found, err)
+	report.Studies, report.StudyDamage, err = r.LoadStudies()
+	note(nil, err)
+	kept, found, err = r.LoadWorkloads()
+	note(found, err)
+	return kept, damage
 }

@@ -113,7 +113,7 @@ func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, ke
 	return storageError(syncDir(r.dir))
 }
 
-// schedulersIn returns the schedulers with events in some files.
+// schedulersIn returns the schedulers with events in some files, with an error those of its readable part.
 func (r *Store) schedulersIn(names []string) (out []string, err error) {
 	for _, name := range names {
 		err := r.view(name, func(tx *bolt.Tx) error {
@@ -125,7 +125,7 @@ func (r *Store) schedulersIn(names []string) (out []string, err error) {
 			})
 		})
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 	}
 	slices.Sort(out)

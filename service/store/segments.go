@@ -231,84 +231,88 @@ const replayChunk = 10_000
 // the disk.
 func (r *Store) replaySegment(name, only string, until uint64,
 	apply func(string, workload.Event) error) (damage controller.Damage, err error) {
+	p := segmentReplay{r: r, damage: controller.Damage{File: name}, until: until}
 	defer func() { damage.Err = cmp.Or(damage.Err, r.metaDamage(name)) }()
-	damage.File = name
-	// pages registers that the rest of a bucket or of the file cannot be read.
-	pages := func(err error) error {
-		if errno := syscall.Errno(0); errors.Is(err, ErrLocked) || errors.As(err, &errno) {
-			return err
-		}
-		r.damaged.Store(name, true)
-		damage.Err = cmp.Or(damage.Err, err)
-		return nil
-	}
 	schedulers := []string{only}
 	if only == "" {
-		schedulers = nil
-		err := r.view(name, func(tx *bolt.Tx) error {
-			return tx.ForEach(func(bucket []byte, _ *bolt.Bucket) error {
-				if string(bucket) != metaBucket {
-					schedulers = append(schedulers, string(bucket))
-				}
-				return nil
-			})
-		})
-		if err != nil {
-			if err := pages(err); err != nil {
-				return damage, err
+		if schedulers, err = r.schedulersIn([]string{name}); err != nil {
+			if err := p.unreadable(err); err != nil {
+				return p.damage, err
 			}
 		}
 	}
-	var events []workload.Event // of a chunk
 	for _, scheduler := range schedulers {
-		var next []byte // the key to go on from; nil at the end
-		for first := true; first || next != nil; first = false {
-			events = events[:0]
-			err := r.view(name, func(tx *bolt.Tx) error {
-				from := next
-				next = nil
-				b := tx.Bucket([]byte(scheduler))
-				if b == nil {
-					return nil
-				}
-				c, last := b.Cursor(), []byte(nil)
-				for k, v := c.Seek(from); k != nil; k, v = c.Next() {
-					if bytes.Compare(k, last) <= 0 || bytes.Compare(k, from) < 0 {
-						return &CorruptError{File: name, Bucket: scheduler, Key: fmt.Sprintf("%x", k),
-							Why: "it is out of order"}
-					}
-					last = k
-					if until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > until {
-						continue
-					}
-					if len(events) == replayChunk {
-						next = bytes.Clone(k)
-						return nil
-					}
-					e, err := readEvent(k, v)
-					if err == nil {
-						events = append(events, e)
-						continue
-					}
-					damage.Records++
-					damage.Err = cmp.Or[error](damage.Err, &CorruptError{File: name, Bucket: scheduler,
-						Key: fmt.Sprintf("%x", k), Why: err.Error()})
-				}
-				return nil
+		for from := []byte{}; from != nil; {
+			var next []byte
+			err := r.view(name, func(tx *bolt.Tx) (err error) {
+				next, err = p.read(tx, scheduler, from)
+				return err
 			})
 			if err != nil {
-				if err := pages(err); err != nil {
-					return damage, err
+				if err := p.unreadable(err); err != nil {
+					return p.damage, err
 				}
 			}
-			for _, e := range events {
+			for _, e := range p.events {
 				if err := apply(scheduler, e); err != nil {
-					return damage, err
+					return p.damage, err
 				}
 			}
+			from = next
 		}
 	}
-	return damage, nil
+	return p.damage, nil
+}
+
+// segmentReplay is a replay of a segment.
+type segmentReplay struct {
+	r      *Store
+	damage controller.Damage
+	until  uint64           // as in replaySegment
+	events []workload.Event // that read has read
+}
+
+// unreadable registers that the rest of a bucket or of the file cannot be read. It returns errors of the disk.
+func (p *segmentReplay) unreadable(err error) error {
+	if errno := syscall.Errno(0); errors.Is(err, ErrLocked) || errors.As(err, &errno) {
+		return err
+	}
+	p.r.damaged.Store(p.damage.File, true)
+	p.damage.Err = cmp.Or(p.damage.Err, err)
+	return nil
+}
+
+// read reads events of a scheduler from a key on. next is the key to go on from, nil at the end.
+func (p *segmentReplay) read(tx *bolt.Tx, scheduler string, from []byte) (next []byte, err error) {
+	p.events = p.events[:0]
+	b := tx.Bucket([]byte(scheduler))
+	if b == nil {
+		return nil, nil
+	}
+	corrupt := func(key []byte, why string) error {
+		return &CorruptError{File: p.damage.File, Bucket: scheduler, Key: fmt.Sprintf("%x", key), Why: why}
+	}
+	c, last := b.Cursor(), []byte(nil)
+	for k, v := c.Seek(from); k != nil; k, v = c.Next() {
+		if bytes.Compare(k, last) <= 0 || bytes.Compare(k, from) < 0 {
+			return nil, corrupt(k, "it is out of order")
+		}
+		last = k
+		if p.until > 0 && len(k) == eventKeySize && binary.BigEndian.Uint64(k[8:]) > p.until {
+			continue
+		}
+		if len(p.events) == replayChunk {
+			return bytes.Clone(k), nil
+		}
+		e, err := readEvent(k, v)
+		if err != nil {
+			p.damage.Records++
+			p.damage.Err = cmp.Or(p.damage.Err, corrupt(k, err.Error()))
+			continue
+		}
+		p.events = append(p.events, e)
+	}
+	return nil, nil
 }
 
 // view calls f with a read transaction of a segment, unless it is empty after an interrupted creation.
