@@ -81,7 +81,7 @@ func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*
 	if m.fault == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s.startRound(m)
+		s.wake(m)
 	}
 	return now.Scheduler, nil
 }
@@ -145,7 +145,7 @@ func (s *Service) purge(ctx context.Context, m *schedulerState) error {
 	if err := s.o.Store.Purge(ctx, Expired{Scheduler: m.id, UID: v.UID, Audit: end}); err != nil {
 		return err
 	}
-	m.purged = true
+	close(m.gone)
 	s.mu.Lock()
 	delete(s.schedulers, m.id)
 	s.mu.Unlock()

@@ -17,7 +17,7 @@ func (s *Service) Remembered(id string) int {
 	return len(m.history.ids)
 }
 
-// Idle reports whether neither a round nor a look of a scheduler is under way.
+// Idle reports whether no task of a scheduler is under way.
 func (s *Service) Idle(id string) bool {
 	m, err := s.readable(id)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Service) Idle(id string) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return !m.deciding
+	return m.task == nil
 }
 
 // Waiting is the number of callers whose events wait to be ingested.

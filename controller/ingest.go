@@ -53,7 +53,7 @@ type ingestCall struct {
 	err    error
 }
 
-// Look is what the judge found of a configuration that was adopted.
+// Look is a finding of the judge about an adopted configuration.
 type Look struct {
 	Revision    int64
 	Applied, At time.Time // in event time
@@ -208,7 +208,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		s.startRound(m)
+		s.wake(m)
 	}
 	return nil
 }

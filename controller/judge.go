@@ -36,28 +36,25 @@ func (m *schedulerState) lookDue(v *snapshot) (mark time.Duration, due bool) {
 	return mark, true
 }
 
-// startLook starts the judge's look at a mark. mu is held.
-func (s *Service) startLook(m *schedulerState, mark time.Duration, clockSet int64) {
-	m.judgeMark = mark
-	s.start(m, func() func() {
-		start := time.Now() // for operators
-		result, err := s.look(m, mark, clockSet)
-		return func() {
-			m.judgeErr = ""
-			if err != nil {
-				if result != "" { // it could not be stored
-					m.judgeMark = 0
-					s.delay(m)
-				}
-				result, m.judgeErr = "failed", err.Error()
-				s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
+// runLook runs a look and returns a function that records its end with mu held.
+func (s *Service) runLook(m *schedulerState, t *task) (record func()) {
+	start := time.Now() // for operators
+	result, err := s.look(m, t.mark, t.clockSet)
+	return func() {
+		m.judgeErr = ""
+		if err != nil {
+			if result != "" { // it could not be stored
+				m.judgeMark = 0
+				s.delay(m)
 			}
-			s.o.Log.Debug("look ended", "scheduler", m.id, "result", result, "took", time.Since(start))
-			if result != "" {
-				s.looks.WithLabelValues(m.id, result).Inc()
-			}
+			result, m.judgeErr = "failed", err.Error()
+			s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
 		}
-	})
+		s.o.Log.Debug("look ended", "scheduler", m.id, "result", result, "took", time.Since(start))
+		if result != "" {
+			s.looks.WithLabelValues(m.id, result).Inc()
+		}
+	}
 }
 
 // look compares what runs with what was promised of it, and goes back if it does worse. It

@@ -73,7 +73,7 @@ func (s *Service) Modify(ctx context.Context, call Call, id string, f func(*Sche
 	s.cancelStale(m, before)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.startRound(m)
+	s.wake(m)
 	return m.snapshot.Load().Scheduler, nil
 }
 

@@ -216,7 +216,7 @@ func (s *Service) TriggerRound(ctx context.Context, call Call, id string, search
 	asked := r.Operation // it may end at once
 	s.operations.add(r)
 	s.o.Log.InfoContext(ctx, "round triggered", "scheduler", id, "operation", r.ID)
-	s.startRound(m)
+	s.wake(m)
 	return asked, nil
 }
 
@@ -253,37 +253,6 @@ func (m *schedulerState) untriggered() string {
 		return "it has no events yet"
 	}
 	return v.held(m.history.clock.latest)
-}
-
-// startTriggered starts the round that a caller asked for. mu is held.
-func (s *Service) startTriggered(m *schedulerState) {
-	r := m.triggered
-	if r == nil || r.started || m.setting {
-		return
-	}
-	r.started = true
-	if why := m.untriggered(); why != "" {
-		s.start(m, func() func() {
-			return s.endTriggered(m, r, fmt.Errorf("%w: %s", rollout.ErrState, why), 0, "")
-		})
-		return
-	}
-	v := m.snapshot.Load()
-	due := roundID{number: v.Round, interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, asked: r,
-		search: r.search, mark: m.history.clock.latest}
-	s.start(m, func() func() {
-		before := m.recorded
-		note, text, err := s.finishRound(m, due)
-		sequence := m.recorded // of this goroutine, which has the turn
-		if sequence == before {
-			sequence = 0
-		}
-		end := s.endTriggered(m, r, err, sequence, text)
-		return func() {
-			note()
-			end()
-		}
-	})
 }
 
 // endTriggered stores the end of a triggered round and returns what notes it, with mu held.

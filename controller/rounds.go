@@ -23,82 +23,6 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// startRound starts what is due or asked for, unless something is under way. mu is held.
-func (s *Service) startRound(m *schedulerState) {
-	s.startLearning(m)
-	if m.deciding {
-		return
-	}
-	if len(m.questions) == 0 || m.lastWasQuestion {
-		m.lastWasQuestion = false
-		if s.startDue(m); !m.deciding {
-			s.startTriggered(m)
-		}
-	}
-	s.startAsk(m)
-}
-
-// startDue starts what is due, unless something is under way: a look of the judge, the
-// newest round, or an urgent decision if more arrived since the last decision than it
-// expected. What is under way looks again when it ends, so rounds passed meanwhile become
-// one. mu is held.
-func (s *Service) startDue(m *schedulerState) {
-	v := m.snapshot.Load()
-	if m.deciding || m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External ||
-		v.Zero.IsZero() || !m.history.clock.running {
-		return
-	}
-	due := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
-		clockSet: v.ClockSet}
-	turn := m.lastWasLook && due.number > v.Round && v.held(due.at()) == "" // of the round: the last was a look
-	if mark, look := m.lookDue(v); look && !turn {
-		m.lastWasLook = true
-		s.startLook(m, mark, v.ClockSet)
-		return
-	}
-	m.lastWasLook = false
-	if due.number <= v.Round {
-		if due.number = v.Round; !m.burst(v, &due) {
-			return
-		}
-	}
-	if v.held(due.at()) != "" {
-		return
-	}
-	s.start(m, func() func() {
-		note, _, _ := s.finishRound(m, due)
-		return note
-	})
-}
-
-// start runs a decision or a look with the ledger and the engine as its own, unless the
-// service is closed. What it returns notes the outcome, with mu held. mu is held.
-func (s *Service) start(m *schedulerState, work func() func()) {
-	s.mu.RLock()
-	closed := s.closed
-	if !closed {
-		s.wg.Add(1) // Close sets closed before it waits
-	}
-	s.mu.RUnlock()
-	if closed {
-		return
-	}
-	m.deciding = true
-	go func() {
-		defer s.wg.Done()
-		note := work()
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.deciding = false
-		m.applyPending()
-		m.history.forget(m.snapshot.Load().horizon())
-		if s.ctx.Err() == nil {
-			note()
-			s.startRound(m)
-		}
-	}()
-}
-
 // finishRound decides a round and returns what notes how it ended, what it decided and why it failed.
 func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text string, err error) {
 	start := time.Now() // for operators; nothing is decided by it
@@ -118,28 +42,6 @@ func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text
 		m.retries = 0
 		s.o.Log.Info("round decided", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "decision", text)
 	}, text, err
-}
-
-// After a round that failed none begins for retryFirst, then for twice as long each time in a row,
-// up to retryMost; of each time the second half is random, so that schedulers spread out. A round
-// whose outcome could not be stored is then decided again.
-const (
-	retryFirst = time.Second
-	retryMost  = 5 * time.Minute
-)
-
-// delay keeps a scheduler's rounds from starting for a while. mu is held.
-func (s *Service) delay(m *schedulerState) {
-	m.delayed = true
-	wait := min(retryFirst<<min(m.retries, 20), retryMost)
-	wait = wait/2 + s.o.Jitter(wait/2)
-	m.retries++
-	time.AfterFunc(wait, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.delayed = false
-		s.startRound(m)
-	})
 }
 
 // burst reports whether the newest mark of round.BurstInterval after the last round asks

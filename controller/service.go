@@ -201,11 +201,12 @@ func (s *Service) launch(h Hooks) bool {
 	close(s.launched)
 	snapshots := map[string]*snapshot{}
 	for id, m := range s.schedulers {
+		s.wg.Go(func() { s.loop(m) }) // Close sets closed before it waits
 		if m.fault == nil && !m.isReady() {
 			snapshots[id] = m.snapshot.Load()
 		}
 	}
-	s.wg.Go(func() { s.readHistories(snapshots) }) // Close sets closed before it waits
+	s.wg.Go(func() { s.readHistories(snapshots) })
 	s.wg.Go(s.purges)
 	if s.o.Retain > 0 {
 		s.wg.Go(s.drops)
@@ -215,10 +216,8 @@ func (s *Service) launch(h Hooks) bool {
 
 // await waits for a state of the service that lasts, also once its rounds are stopped.
 func (s *Service) await(ctx context.Context, state <-chan struct{}) error {
-	select {
-	case <-state:
+	if isClosed(state) {
 		return nil
-	default:
 	}
 	select {
 	case <-state:
@@ -261,7 +260,7 @@ func (s *Service) readHistories(snapshots map[string]*snapshot) {
 		events += h.events
 		m.mu.Lock()
 		m.history, m.written = h, h.cursor
-		s.startRound(m)
+		s.wake(m)
 		m.mu.Unlock()
 		close(m.ready)
 	}
@@ -413,6 +412,9 @@ func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Sc
 	request.MarkStored()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.over = s.closed; !m.over && isClosed(s.launched) { // Run starts the loops of the others
+		s.wg.Go(func() { s.loop(m) })
+	}
 	s.schedulers[reg.ID] = m
 	s.o.Log.InfoContext(ctx, "scheduler registered", "scheduler", reg.ID, "type", reg.Type, "mode", reg.Mode)
 	return sched, nil
@@ -521,7 +523,7 @@ func (s *Service) commit(ctx context.Context, call Call, m *schedulerState, f fu
 // commitChange is commit without the quarantine check. The caller must hold committing.
 func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState,
 	f func(*snapshot) (*Change, error)) (*snapshot, error) {
-	if m.purged {
+	if isClosed(m.gone) {
 		return nil, noScheduler(m.id)
 	}
 	before := m.snapshot.Load()

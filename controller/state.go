@@ -33,40 +33,44 @@ type schedulerState struct {
 	watchers watch.Hub
 	fault    error         // why it is quarantined; nil if it is not
 	ready    chan struct{} // closed once its history is read
-	purged   bool          // guarded by committing
+	gone     chan struct{} // closed, with committing held, once it is purged
 
 	learns chan struct{} // has room for one; its holder has model
 	model  *CausalModel  // nil until it is learnt
 
-	recorded int64 // the sequence of the last RoundRecord, 0 before the first; of the round that has the turn
-
 	committing sync.Mutex // one Change at a time
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
-	mu              sync.Mutex    // guards what follows
+	// Of the loop and its tasks, without a lock.
+	tasks      chan *task         // has room for the one that is chosen
+	retry      *time.Timer        // ends delayed
+	engine     *generation.Engine // nil until the first round
+	recorded   int64              // the sequence of the last RoundRecord, 0 before the first
+	fidelityAt time.Duration      // instant of status.Fidelity
+
+	mu              sync.Mutex    // guards all below
 	calls           []*ingestCall // that wait to be ingested
 	draining        bool          // a goroutine ingests calls
 	lateEvents      int64         // Status.LateEvents
 	history         *history
-	pending         []workload.Event   // in history, but not yet in its ledger
-	written         string             // the cursor of the last of them
-	deciding        bool               // a round, a look or a question has the ledger and the engine
-	triggered       *running           // a round that a caller asked for, until it ended
-	questions       []*question        // questions that wait, oldest first
-	lastWasQuestion bool               // what was started last is a question
-	broken          bool               // a decision panicked; the ledger waits to be rebuilt
-	setting         bool               // the clock is being set: no round begins
-	delayed         bool               // rounds could not be stored: none begins
-	retries         int                // in a row
-	burstMark       time.Duration      // the last mark looked at for a burst (rounds.go)
-	judgeMark       time.Duration      // the last mark of a look (judge.go)
-	lastWasLook     bool               // what was started last is a look
-	judgeErr        string             // why the last look failed, empty if it did not
-	engine          *generation.Engine // nil until the first round
-	fidelityAt      time.Duration      // instant of status.Fidelity
-	lastReportAt    time.Time          // the latest report of metrics
-	learning        time.Duration      // the instant until which the causal model is learnt, or being learnt
-	status          Status             // of rounds
+	pending         []workload.Event // in history, but not yet in its ledger
+	written         string           // the cursor of the last of them
+	task            *task            // chosen or under way: it has the ledger; nil for none
+	over            bool             // the loop ended: no task is chosen
+	triggered       *running         // a round that a caller asked for, until it ended
+	questions       []*question      // that wait, oldest first
+	lastWasQuestion bool             // the task chosen last is a question
+	lastWasLook     bool             // the look or round chosen last is a look
+	broken          bool             // a task panicked; the ledger waits to be rebuilt
+	setting         bool             // the clock is being set: no task is chosen
+	delayed         bool             // a round failed: neither a round nor a look is chosen
+	retries         int              // in a row
+	burstMark       time.Duration    // the last mark looked at for a burst (rounds.go)
+	judgeMark       time.Duration    // the last mark of a look (judge.go)
+	judgeErr        string           // why the last look failed, empty if it did not
+	lastReportAt    time.Time        // the latest report of metrics
+	learning        time.Duration    // the instant until which the causal model is learnt, or being learnt
+	status          Status           // of rounds
 }
 
 // history is what a scheduler's events tell, all of it rebuilt from disk at a
@@ -123,7 +127,9 @@ func (m *schedulerState) watermark(v *snapshot) time.Duration {
 func newSchedulerState(one Saved) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &schedulerState{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
-		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), learns: make(chan struct{}, 1)}
+		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), gone: make(chan struct{}),
+		learns: make(chan struct{}, 1), tasks: make(chan *task, 1), retry: time.NewTimer(0)}
+	m.retry.Stop()
 	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
 		configs: one.Configurations}
 	if len(v.revisions) == 0 {
@@ -148,9 +154,11 @@ func newSchedulerState(one Saved) *schedulerState {
 }
 
 // isReady reports whether its history is read.
-func (m *schedulerState) isReady() bool {
+func (m *schedulerState) isReady() bool { return isClosed(m.ready) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-m.ready:
+	case <-c:
 		return true
 	default:
 		return false
@@ -192,7 +200,7 @@ func (m *schedulerState) append(events []workload.Event, cursor string, late int
 
 // applyPending brings the ledger up to date, unless a round has it. mu is held.
 func (m *schedulerState) applyPending() {
-	if m.deciding || m.broken {
+	if m.task != nil || m.broken {
 		return
 	}
 	for i := range m.pending {

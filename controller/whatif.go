@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,17 +33,21 @@ type question struct {
 // that wait, each comes after the other.
 func (s *Service) borrow(ctx context.Context, m *schedulerState,
 	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error) error {
-	if err := s.await(ctx, m.ready); err != nil {
+	if err := cmp.Or(s.await(ctx, s.launched), s.await(ctx, m.ready)); err != nil {
 		return err
 	}
 	a := &question{ctx, work, make(chan error, 1)}
 	m.mu.Lock()
+	if m.over {
+		m.mu.Unlock()
+		return ErrClosed
+	}
 	if len(m.questions) >= maxQuestions {
 		m.mu.Unlock()
 		return fmt.Errorf("scheduler %q: %w", m.id, ErrBusy)
 	}
 	m.questions = append(m.questions, a)
-	s.startRound(m)
+	s.wake(m)
 	m.mu.Unlock()
 	var err error
 	select {
@@ -63,23 +68,6 @@ func (s *Service) borrow(ctx context.Context, m *schedulerState,
 		err = <-a.done // work uses what is the caller's; its context has ended
 	}
 	return err
-}
-
-// startAsk starts the work of the question that waited longest. mu is held.
-func (s *Service) startAsk(m *schedulerState) {
-	if m.deciding || m.setting || len(m.questions) == 0 {
-		return
-	}
-	a := m.questions[0]
-	m.questions = m.questions[1:]
-	m.lastWasQuestion = true
-	s.start(m, func() func() {
-		a.done <- s.answer(m, a)
-		return func() {}
-	})
-	if !m.deciding {
-		a.done <- ErrClosed
-	}
 }
 
 func (s *Service) answer(m *schedulerState, a *question) error {
