@@ -34,7 +34,11 @@ func TestMain(m *testing.M) {
 		checkChild(dir)
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, dir := range leftovers {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
 }
 
 func crashChild(dir string) {

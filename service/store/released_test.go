@@ -1,12 +1,15 @@
 package store
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,9 @@ const layout1Commit = "cf197d8"
 // clone does not have it, and fails there if CI is set.
 func buildCommit(t *testing.T, commit string) (program string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds another commit, and the race detector sees nothing in that")
+	}
 	git := func(args ...string) ([]byte, error) { return exec.Command("git", args...).Output() }
 	if _, err := git("cat-file", "-e", commit+"^{commit}"); err != nil {
 		const hint = "commit %s is not in the history of this clone: fetch it (git fetch --unshallow)"
@@ -29,7 +35,14 @@ func buildCommit(t *testing.T, commit string) (program string) {
 		}
 		t.Skipf(hint, commit)
 	}
-	dir := t.TempDir()
+	if built[commit] != "" {
+		return built[commit]
+	}
+	dir, err := os.MkdirTemp("", "autosched-"+commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leftovers = append(leftovers, dir)
 	top, err := git("rev-parse", "--show-toplevel")
 	if err == nil {
 		_, err = git("-C", strings.TrimSpace(string(top)), "archive", "--format=tar",
@@ -46,15 +59,19 @@ func buildCommit(t *testing.T, commit string) (program string) {
 			t.Fatalf("%v: %v\n%s", command, err, out)
 		}
 	}
-	return filepath.Join(dir, "program")
+	built[commit] = filepath.Join(dir, "program")
+	return built[commit]
 }
+
+// built has the programs by commit, and leftovers the folders that TestMain removes.
+var (
+	built     = map[string]string{}
+	leftovers []string
+)
 
 // TestReleasedProgramRefuses: the program that knows layout 1 refuses a directory and a backup of today, says why,
 // and leaves the directory as it was.
 func TestReleasedProgramRefuses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds another commit, and the race detector sees nothing in that")
-	}
 	program := buildCommit(t, layout1Commit)
 	dir, archive := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "backup.tar")
 	r := open(t, dir)
@@ -103,5 +120,76 @@ func TestReleasedProgramRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(other); err == nil {
 		t.Error("a backup was restored")
+	}
+}
+
+// TestReleasedProgramsDirectory: a directory and a backup of the program that knows layout 1 keep their freeze and
+// pin, and the program refuses the directory from then on.
+func TestReleasedProgramsDirectory(t *testing.T) {
+	program, dir := buildCommit(t, layout1Commit), filepath.Join(t.TempDir(), "data")
+	archive := filepath.Join(t.TempDir(), "backup.tar")
+	serve := exec.CommandContext(t.Context(), program, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	said, err := serve.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := ""
+	lines := bufio.NewScanner(said)
+	for address == "" && lines.Scan() {
+		_, address, _ = strings.Cut(lines.Text(), "address=")
+		address, _, _ = strings.Cut(address, " ")
+	}
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	for _, args := range []string{
+		"scheduler register --builtin tiresias --nodes 2 --gpus-per-node 8",
+		"config pin tiresias --reason stable --set queues=2 --set queue_thresholds=3600",
+		"freeze tiresias --reason holiday",
+		"backup --out " + archive,
+	} {
+		run := exec.CommandContext(t.Context(), program, append(strings.Fields(args), "--server", address)...)
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", args, err, out)
+		}
+	}
+	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(in, restored); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, restored} {
+		r := open(t, dir)
+		saved, _, damage, err := r.Load()
+		if err != nil || len(damage) > 0 || len(saved) != 1 {
+			t.Fatal(saved, damage, err)
+		}
+		s := saved[0].Scheduler
+		if s.Freeze == nil || s.Freeze.Reason != "holiday" || s.Pin == nil || s.Pin.Reason != "stable" {
+			t.Errorf("%s: the freeze is %v, the pin %v", dir, s.Freeze, s.Pin)
+		}
+		_ = r.Close()
+		if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != layout1Reader {
+			t.Errorf("%s: layout %d, reader %d", dir, layout, reader)
+		}
+		before := files(t, dir)
+		again := exec.CommandContext(t.Context(), program, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+		if out, err := again.CombinedOutput(); err == nil || !strings.Contains(string(out), "newer version") {
+			t.Errorf("%s: the program of layout 1 says %v, %s", dir, err, out)
+		}
+		if !reflect.DeepEqual(files(t, dir), before) {
+			t.Errorf("%s was changed", dir)
+		}
 	}
 }
