@@ -7,6 +7,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		newSimulateCmd(), newTuneCmd(), newEvaluateCmd(), newComparisonCmd(),
-		newPlanCmd(), newFidelityCmd(), newGenerateCmd(), newModelsCmd(),
+		newPlanCmd(), newFidelityCmd(),
 	}
 }

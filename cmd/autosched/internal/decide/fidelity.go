@@ -174,7 +174,7 @@ func (o *fidelityOptions) learn() (*calibrate.Holdout, error) {
 	if o.runs == "" {
 		return nil, nil
 	}
-	runs, err := readRuns(o.runs, max(o.replay.Cluster.GPUsPerNode(), 1))
+	runs, err := cli.ReadRuns(o.runs, max(o.replay.Cluster.GPUsPerNode(), 1))
 	if err != nil {
 		return nil, fmt.Errorf("--runs: %w", err)
 	}

@@ -7,6 +7,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		newSchedulerCmd(), newConfigCmd(), newRoundsCmd(), newWorkloadCmd(), newOperationsCmd(),
-		newWhatIfCmd(), newReplayCmd(), newFreezeCmd(), newUnfreezeCmd(), newMetricsCmd(),
+		newWhatIfCmd(), newFreezeCmd(), newUnfreezeCmd(), newMetricsCmd(),
 	}
 }

@@ -72,7 +72,6 @@ func New() *cobra.Command {
 		studies.Commands(),
 		serve.Commands(),
 		adapters.Commands(),
-		[]*cobra.Command{newVersionCmd()},
 	)...)
 	cli.Finish(root, completions())
 	return root

@@ -7,6 +7,6 @@ import "github.com/spf13/cobra"
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
 		newServeCmd(), newCertsCmd(), newBackupCmd(),
-		newRestoreCmd(), newDoctorCmd(), newAuditCmd(),
+		newRestoreCmd(), newDoctorCmd(), newAuditCmd(), newReplayCmd(), newVersionCmd(),
 	}
 }

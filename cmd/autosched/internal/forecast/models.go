@@ -1,4 +1,4 @@
-package decide
+package forecast
 
 import (
 	"github.com/spf13/cobra"

@@ -1,4 +1,4 @@
-package decide
+package forecast
 
 import (
 	"cmp"
