@@ -69,7 +69,7 @@ func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.
 }
 
 func noEvents(id string) error {
-	return fmt.Errorf("%w: scheduler %q has no events yet: its client sends them, or 'autosched emulate'",
+	return fmt.Errorf("%w: scheduler %q has no events yet: its client sends them, or 'autosched scheduler emulate'",
 		rollout.ErrState, id)
 }
 

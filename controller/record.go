@@ -370,6 +370,6 @@ func (s *Service) Round(id string, sequence int64) (*RoundRecord, error) {
 			return all[0], nil
 		}
 	}
-	return nil, fmt.Errorf("round %d of scheduler %q: %w among those that are kept: 'autosched rounds list' shows them",
+	return nil, fmt.Errorf("round %d of scheduler %q: %w among those that are kept: 'autosched scheduler rounds list' shows them",
 		sequence, id, rollout.ErrNotFound)
 }

@@ -7,8 +7,8 @@ out=${1:-out/example-learn}
 mkdir -p "$out"
 runs=$out/runs.csv tiers=$out/tiers.json graph=$out/graph.json
 
-"$autosched" causal dataset --trace sample --nodes 12 --scheduler tiresias --out "$runs" --tiers "$tiers"
-"$autosched" causal learn --data "$runs" --tiers "$tiers" --group segment --out "$graph"
-"$autosched" causal show "$graph" --format html --out "$out/graph.html"
-"$autosched" causal effects --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --log
-"$autosched" causal whatif --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --set queues=3
+"$autosched" explain dataset --trace sample --nodes 12 --scheduler tiresias --out "$runs" --tiers "$tiers"
+"$autosched" explain learn --data "$runs" --tiers "$tiers" --group segment --out "$graph"
+"$autosched" explain show "$graph" --format html --out "$out/graph.html"
+"$autosched" explain effects --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --log
+"$autosched" explain whatif --data "$runs" --tiers "$tiers" --graph "$graph" --group segment --set queues=3

@@ -11,8 +11,8 @@ service=$!
 trap 'kill "$service" 2>/dev/null; wait "$service" 2>/dev/null || true; rm -rf "$dir"' EXIT
 until "$autosched" scheduler list --server "$address" >/dev/null 2>&1; do sleep 0.2; done
 
-"$autosched" emulate --server "$address" --id demo --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 --speedup 20000
+"$autosched" scheduler emulate --server "$address" --id demo --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 --speedup 20000
 echo
-"$autosched" config list demo --server "$address"
+"$autosched" scheduler config list demo --server "$address"
 echo
-"$autosched" config get demo --server "$address"
+"$autosched" scheduler config get demo --server "$address"

@@ -59,7 +59,7 @@ until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0
 pids="$pids $!"
 
 until "$autosched" scheduler get prod --server "$server" | grep -q 'runs revision 1'; do sleep 1; done
-"$autosched" config pin prod --server "$server" --reason 'jobs of few GPUs first' \
+"$autosched" scheduler config pin prod --server "$server" --reason 'jobs of few GPUs first' \
 	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true
 until in_force PriorityWeightTRES 'GRES/gpu=-60000$'; do sleep 1; done
 sleep 2

@@ -161,9 +161,10 @@ func (s *simulation) apply(ctx context.Context, r *Reconfiguration) (err error) 
 	}
 	line := func(words ...string) string { return act.Line(append([]string{"autosched"}, words...)) }
 	r.Apply = []string{
-		line(append([]string{"what-if", name}, sets...)...),
-		line(append(append([]string{"config", "pin", name}, sets...), "--reason", "autosched recommend")...),
-		line("config", "unpin", name)}
+		line(append([]string{"scheduler", "what-if", name}, sets...)...),
+		line(append(append([]string{"scheduler", "config", "pin", name}, sets...), "--reason",
+			"autosched recommend")...),
+		line("scheduler", "config", "unpin", name)}
 	return nil
 }
 

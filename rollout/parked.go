@@ -132,7 +132,7 @@ func (e Unpark) apply(t *transition) error {
 		return i != nil && !i.Until.IsZero() && t.Configuration(i.Revision).Hash == c.Hash
 	}
 	if t.parked(c.Hash) == nil && !slices.ContainsFunc(t.Configurations, worse) {
-		return fmt.Errorf("revision %d of scheduler %q: parked values %w: 'autosched config parked %s' lists what is parked",
+		return fmt.Errorf("revision %d of scheduler %q: parked values %w: 'autosched scheduler config parked %s' lists what is parked",
 			e.Revision, t.Scheduler, ErrNotFound, t.Scheduler)
 	}
 	t.unpark(c.Hash)

@@ -431,7 +431,8 @@ func (e Approve) apply(t *transition) error {
 	case c.State != Proposed:
 		next := ""
 		if c.State == Superseded {
-			next = fmt.Sprintf("; 'autosched config rollback %s --revision %d' offers its values again", t.Scheduler,
+			next = fmt.Sprintf("; 'autosched scheduler config rollback %s --revision %d' offers its values again",
+				t.Scheduler,
 				e.Revision)
 		}
 		return fmt.Errorf("%w: revision %d of scheduler %q is %s, not proposed%s",

@@ -162,7 +162,7 @@ func ReadModels(r io.Reader) (*ModelSpec, error) {
 	d.DisallowUnknownFields()
 	f := &ModelSpec{}
 	document := struct {
-		Schema string `json:"schema"` // of 'autosched models show --json'
+		Schema string `json:"schema"` // of 'autosched forecast models show --json'
 		*ModelSpec
 	}{ModelSpec: f}
 	if err := d.Decode(&document); err != nil {

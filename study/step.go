@@ -282,7 +282,7 @@ func (e Complete) apply(t *transition) error {
 	final := e.Final
 	if n := len(one.Measurements); final == nil && e.Failure == "" && e.Infeasible == "" {
 		if n == 0 {
-			return fmt.Errorf("%w: trial %d has no measurement yet: the final one is missing, as METRIC=NUMBER of 'autosched trial tell'", ErrState, one.ID)
+			return fmt.Errorf("%w: trial %d has no measurement yet: the final one is missing, as METRIC=NUMBER of 'autosched study trial tell'", ErrState, one.ID)
 		}
 		final = &one.Measurements[n-1]
 		if why := t.Spec.Check(final, true); why != "" {

@@ -3,7 +3,7 @@
 // roles file. What a role may do is decided where the methods are, in api/server.
 //
 // The identity of a certificate is its one URI (a SPIFFE ID or any other), as
-// issued by SPIRE, cert-manager and `autosched certs`. The common name is not
+// issued by SPIRE, cert-manager and `autosched admin certs`. The common name is not
 // read: it has no syntax, and two names for one caller would be one too many.
 //
 // Tokens are kept as SHA-256: a copy of the roles file opens nothing. They are

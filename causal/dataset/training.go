@@ -377,7 +377,7 @@ func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
 	s := t.Index(SegmentColumn)
 	if s < 0 || t.Column(s).Kind != causal.Categorical {
 		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: "+
-			"write it with 'autosched causal dataset'", SegmentColumn)
+			"write it with 'autosched explain dataset'", SegmentColumn)
 	}
 	var objective string
 	for _, name := range t.Names() {
@@ -388,7 +388,7 @@ func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
 	base := t.Index(BaseName(objective))
 	if objective == "" || base < 0 {
 		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: "+
-			"write it with 'autosched causal dataset'", RatioName("X"), BaseName("X"))
+			"write it with 'autosched explain dataset'", RatioName("X"), BaseName("X"))
 	}
 	last := -1.0
 	for r, v := range t.Column(s).Values {

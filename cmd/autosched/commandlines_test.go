@@ -111,16 +111,16 @@ func TestExamplesRun(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	t.Chdir(t.TempDir())
-	if code, _, errs := clitest.Run("causal", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
+	if code, _, errs := clitest.Run("explain", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
 		"--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
 		t.Fatal(errs)
 	}
-	if code, _, errs := clitest.Run("causal", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
+	if code, _, errs := clitest.Run("explain", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
 		"--out", "graph.json"); code != 0 {
 		t.Fatal(errs)
 	}
 	// Those measure for longer than a test should.
-	long := []string{"autosched causal foresee", "autosched evaluate", "autosched forecast"}
+	long := []string{"autosched explain foresee", "autosched evaluate", "autosched forecast"}
 	missing := regexp.MustCompile(
 		`runs\.csv\.gz|power\.yaml|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|trace export|demo\.jsonl|events data|--server|trace (stats|import) - |serve|backup|restore|doctor|emulate|register|audit |rounds |study |trial |workload |what-if |operations |replay |freeze|adapter |conformance |telemetry |findings |metrics |active_nodes|rules\.yaml|cre\.yaml|gpus\.csv|iterations\.csv|prices\.csv|steps\.csv|scheduler (get|list|effects|revisions|validate|update|pause|resume|delete|undelete) |config |scenario|trials\.jsonl`)
 	ran := 0
@@ -155,8 +155,8 @@ func TestExamplesRun(t *testing.T) {
 // TestEveryResultIsThereForPrograms: what prints results has --json.
 func TestEveryResultIsThereForPrograms(t *testing.T) {
 	// They write files, print nothing to work with, or a page.
-	without := []string{"autosched serve", "autosched certs", "autosched causal page", "autosched help",
-		"autosched completion", "autosched audit export", "autosched adapter",
+	without := []string{"autosched serve", "autosched admin certs", "autosched explain page", "autosched help",
+		"autosched completion", "autosched admin audit export", "autosched scheduler adapter",
 		"autosched slurm run", "autosched telemetry collect"}
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool {
@@ -181,13 +181,13 @@ func TestCompletion(t *testing.T) {
 		{"evaluate --trace s", "sample"},
 		{"evaluate --trace sample-", "sample-shifts"},
 		{"forecast eval --methods r", "ridge"},
-		{"predict eval --methods b", "boosted"},
+		{"forecast durations eval --methods b", "boosted"},
 		{"simulate --scheduler themis --set l", "lease_term="},
 		{"simulate --scheduler tiresias --set order=", "order=submit"},
 		{"simulate --scheduler tiresias --preset ladder-7", "ladder-7200x6"},
 		{"trace stats --format p", "philly-json"},
 		{"telemetry validate --format pr", "prometheus"},
-		{"causal show --format h", "html"},
+		{"explain show --format h", "html"},
 		{"scheduler register --mode a", "auto"},
 		{"scheduler spaces l", "lucid"},
 		{"help tr", "trace"},

@@ -325,7 +325,7 @@ func (r *replica) apply(revision int64) {
 // for bit; and a backup is served under a new epoch, which the instances notice.
 func TestLife(t *testing.T) {
 	l := newLife(t)
-	if code, _, errs := clitest.Run("certs", l.pki(""), "--scheduler", lifeID); code != 0 {
+	if code, _, errs := clitest.Run("admin", "certs", l.pki(""), "--scheduler", lifeID); code != 0 {
 		t.Fatal(errs)
 	}
 	l.start("data")
@@ -339,20 +339,21 @@ func TestLife(t *testing.T) {
 
 	// Rounds find backfill, and propose it once they have seen enough.
 	proposed := func() bool {
-		return regexp.MustCompile(`\n2 +PROPOSED +TUNED`).MatchString(l.as("viewer", "", "config", "list", lifeID))
+		return regexp.MustCompile(`\n2 +PROPOSED +TUNED`).MatchString(l.as("viewer", "", "scheduler", "config", "list", lifeID))
 	}
 	for n := int64(1); !proposed(); n++ {
 		if n > 4 {
-			t.Fatal(l.as("viewer", "", "rounds", "list", lifeID))
+			t.Fatal(l.as("viewer", "", "scheduler", "rounds", "list", lifeID))
 		}
 		l.run(time.Duration(n)*time.Hour + 2*time.Minute)
 		l.until("round", func(s *pb.Scheduler) bool { return s.GetStatus().GetRoundCount() == n })
 	}
-	l.as("viewer", `\nproposed +revision 2 waits for 'autosched config approve prod' or 'autosched config reject prod'\n`,
+	l.as("viewer", `\nproposed +revision 2 waits for 'autosched scheduler config approve prod' or 'autosched scheduler config reject prod'\n`,
 		"scheduler", "get", lifeID)
-	l.as("operator", "run revision 2: backfill=true", "config", "approve", lifeID, "--reason", "fewer jobs wait")
-	l.as("viewer", `(?s)\napproved +by operator at [^\n]*: fewer jobs wait\n.*\nround +\d+ \('autosched rounds show prod \d+'\)`,
-		"config", "get", lifeID, "--revision", "2")
+	l.as("operator", "run revision 2: backfill=true", "scheduler", "config", "approve", lifeID,
+		"--reason", "fewer jobs wait")
+	l.as("viewer", `(?s)\napproved +by operator at [^\n]*: fewer jobs wait\n.*\nround +\d+ \('autosched scheduler rounds show prod \d+'\)`,
+		"scheduler", "config", "get", lifeID, "--revision", "2")
 	l.as("operator", "", "scheduler", "pause", lifeID, "--reason", "new nodes")
 	l.as("viewer", `\npaused +by operator at [^\n]*: new nodes\n`, "scheduler", "get", lifeID)
 	l.as("operator", "", "scheduler", "resume", lifeID)
@@ -381,28 +382,29 @@ func TestLife(t *testing.T) {
 	}
 	a.apply(3)
 	b.apply(3)
-	l.as("viewer", `\n3 +ROLLED_OUT +REVERTED .*backfill=false\n`, "config", "list", lifeID)
-	l.as("viewer", `\n2 +judge `, "config", "parked", lifeID)
+	l.as("viewer", `\n3 +ROLLED_OUT +REVERTED .*backfill=false\n`, "scheduler", "config", "list", lifeID)
+	l.as("viewer", `\n2 +judge `, "scheduler", "config", "parked", lifeID)
 
 	// An operator wants it nevertheless; an instance refuses, and neither runs it.
-	l.as("operator", "revision 2 are no longer parked", "config", "unpark", lifeID, "--revision", "2")
-	l.as("operator", "run revision 4: backfill=true", "config", "rollback", lifeID, "--revision", "2",
+	l.as("operator", "revision 2 are no longer parked", "scheduler", "config", "unpark", lifeID, "--revision", "2")
+	l.as("operator", "run revision 4: backfill=true", "scheduler", "config", "rollback", lifeID, "--revision", "2",
 		"--reason", "try again")
-	l.as("viewer", `\nbecause +an operator went back .*: try again\n`, "config", "get", lifeID)
+	l.as("viewer", `\nbecause +an operator went back .*: try again\n`, "scheduler", "config", "get", lifeID)
 	a.apply(4)
 	if err := b.answer(b.offered(4), pb.Acknowledgement_REJECTED, "no room"); err != nil {
 		t.Fatal(err)
 	}
 	a.apply(5)
 	b.apply(5)
-	l.as("viewer", `scheduler \(b\) .*no room`, "config", "parked", lifeID)
-	l.as("operator", "revision 4 are no longer parked", "config", "unpark", lifeID, "--revision", "4")
-	if out := l.as("viewer", "", "config", "parked", lifeID); strings.Contains(out, "no room") {
+	l.as("viewer", `scheduler \(b\) .*no room`, "scheduler", "config", "parked", lifeID)
+	l.as("operator", "revision 4 are no longer parked", "scheduler", "config", "unpark", lifeID, "--revision", "4")
+	if out := l.as("viewer", "", "scheduler", "config", "parked", lifeID); strings.Contains(out,
+		"no room") {
 		t.Errorf("parked still:\n%s", out)
 	}
 
 	// All of it is in the audit log, and the round is decided again from a backup.
-	list := l.as("operator", "", "audit", "list", lifeID, "--limit", "100")
+	list := l.as("operator", "", "admin", "audit", "list", lifeID, "--limit", "100")
 	for _, want := range []string{"scheduler-prod +CreateScheduler", "operator +ApproveConfiguration .*fewer jobs wait",
 		"tuning +Rollout", "judge +Revert", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
 		if !regexp.MustCompile(want).MatchString(list) {
@@ -410,7 +412,7 @@ func TestLife(t *testing.T) {
 		}
 	}
 	file, archive := filepath.Join(l.dir, "audit.jsonl"), filepath.Join(l.dir, "b.tar.zst")
-	l.as("operator", "", "audit", "export", "-o", file)
+	l.as("operator", "", "admin", "audit", "export", "-o", file)
 	l.as("admin", "verified", "backup", "--out", archive)
 	l.stop()
 	restored := filepath.Join(l.dir, "restored")
@@ -418,10 +420,10 @@ func TestLife(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"records, unbroken", []string{"audit", "verify", file}},
-		{"", []string{"restore", "--from", archive, "--dir", restored}},
-		{"records, unbroken", []string{"audit", "verify", "--dir", restored}},
-		{"is the same again", []string{"replay", lifeID, round, "--dir", restored}},
+		{"records, unbroken", []string{"admin", "audit", "verify", file}},
+		{"", []string{"admin", "restore", "--from", archive, "--dir", restored}},
+		{"records, unbroken", []string{"admin", "audit", "verify", "--dir", restored}},
+		{"is the same again", []string{"admin", "replay", lifeID, round, "--dir", restored}},
 	} {
 		if code, out, errs := clitest.Run(c.args...); code != 0 || !strings.Contains(out, c.want) {
 			t.Fatalf("%v: exit %d, %s%s; want %s", c.args, code, out, errs, c.want)

@@ -53,7 +53,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 
 	// A day of the sample, a few hours a second, rounds every two hours.
-	emulate := clitest.Process(t, "emulate", "--server", server, "--id", "e2e", "--trace", "sample", "--to",
+	emulate := clitest.Process(t, "scheduler", "emulate", "--server", server, "--id", "e2e", "--trace", "sample", "--to",
 		"2017-10-10T00:00:00Z", "--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "2h", "--budget", "12", "--json")
 	var out, errs bytes.Buffer
@@ -79,7 +79,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("no tuned configuration was applied: %s", out.String())
 	}
 
-	get := clitest.Process(t, "config", "get", "e2e", "--server", server, "--json")
+	get := clitest.Process(t, "scheduler", "config", "get", "e2e", "--server", server, "--json")
 	current, err := get.Output()
 	if err != nil {
 		t.Fatalf("config get: %v", err)
@@ -138,12 +138,12 @@ func TestMisuse(t *testing.T) {
 		{"evaluate --trace sample --objective joy", 2, "joy"},
 		{"tune --trace sample", 2, "--at"},
 		{"tune --trace sample --at 2017-10-10T12:00:00Z --sampler magic", 2, "--sampler"},
-		{"emulate --trace sample --speedup 0", 2, "--speedup"},
-		{"emulate --trace sample --speedup -1", 2, "--speedup"},
-		{"emulate --trace sample --speedup NaN", 2, "--speedup"},
-		{"emulate --trace sample --speedup Inf", 2, "--speedup"},
-		{"emulate --trace sample --speedup 1e9", 2, "at most 1000000"},
-		{"emulate --trace sample --nodes 1 --gpus-per-node 4 --server 127.0.0.1:1", 1, "asks for"},
+		{"scheduler emulate --trace sample --speedup 0", 2, "--speedup"},
+		{"scheduler emulate --trace sample --speedup -1", 2, "--speedup"},
+		{"scheduler emulate --trace sample --speedup NaN", 2, "--speedup"},
+		{"scheduler emulate --trace sample --speedup Inf", 2, "--speedup"},
+		{"scheduler emulate --trace sample --speedup 1e9", 2, "at most 1000000"},
+		{"scheduler emulate --trace sample --nodes 1 --gpus-per-node 4 --server 127.0.0.1:1", 1, "asks for"},
 	} {
 		code, _, errs := clitest.Run(strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs, c.want) {

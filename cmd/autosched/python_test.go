@@ -41,7 +41,8 @@ func TestPythonScheduler(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- scheduler.Wait() }()
 	clitest.Eventually(t, out.String, "revision 1 in force: .'batch': 4")
-	if code, _, errs := clitest.Run("config", "pin", "mine", "--set", "batch=7", "--reason", "test", "--server",
+	if code, _, errs := clitest.Run("scheduler", "config", "pin", "mine", "--set", "batch=7", "--reason",
+		"test", "--server",
 		address); code != 0 {
 		t.Fatal(errs)
 	}
@@ -80,7 +81,7 @@ func TestPythonScheduler(t *testing.T) {
 // The scheduler in Python conforms. It takes every configuration whole and sends no snapshot.
 func TestPythonConformance(t *testing.T) {
 	scheduler := pythonExample(t, "scheduler.py", "{address}", "mine", "100000")
-	code, out, errs := clitest.Run(append([]string{"conformance", "--"}, scheduler.Args...)...)
+	code, out, errs := clitest.Run(append([]string{"scheduler", "conformance", "--"}, scheduler.Args...)...)
 	if code != 0 || strings.Count(out, "PASS") != 22 || strings.Count(out, "SKIPPED") != 2 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -116,7 +117,8 @@ func TestPythonReports(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatalf("it does not end:\n%s", out.String())
 	}
-	code, got, errs := clitest.Run("metrics", "list", "mine", "--limit", "1000", "--json", "--server", address)
+	code, got, errs := clitest.Run("scheduler", "metrics", "list", "mine", "--limit", "1000", "--json", "--server",
+		address)
 	var list struct {
 		Reports []struct{ Metrics map[string]float64 }
 	}

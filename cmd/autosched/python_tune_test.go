@@ -27,7 +27,7 @@ func TestPythonTune(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func() string {
-		_, out, _ := clitest.Run("trial", "list", "mine/first", "--server", address)
+		_, out, _ := clitest.Run("study", "trial", "list", "mine/first", "--server", address)
 		return out
 	}
 	clitest.Eventually(t, list, "SUCCEEDED")
@@ -50,7 +50,7 @@ func TestPythonTune(t *testing.T) {
 		regexp.MustCompile(`ACTIVE|STALE|REQUESTED`).MatchString(out) {
 		t.Errorf("%s%s", errs, out)
 	}
-	code, out, errs = clitest.Run("config", "list", "mine", "--server", address)
+	code, out, errs = clitest.Run("scheduler", "config", "list", "mine", "--server", address)
 	if code != 0 || !regexp.MustCompile(`2 +PROPOSED +STUDY`).MatchString(out) {
 		t.Errorf("%s%s\n%s", errs, out, said)
 	}
@@ -58,7 +58,8 @@ func TestPythonTune(t *testing.T) {
 		t.Error(all)
 	}
 	options := filepath.Join(dir, "options.yaml")
-	adapter := clitest.Process(t, "adapter", "file", "--server", address, "--scheduler", "mine", "--file", options)
+	adapter := clitest.Process(t, "scheduler", "adapter", "file", "--server", address, "--scheduler", "mine",
+		"--file", options)
 	if err := adapter.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func TestPythonTune(t *testing.T) {
 		return out
 	}
 	clitest.Eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "1"`)
-	if code, _, errs := clitest.Run("config", "approve", "mine", "--revision", "2", "--server", address); code != 0 {
+	if code, _, errs := clitest.Run("scheduler", "config", "approve", "mine", "--revision", "2", "--server",
+		address); code != 0 {
 		t.Fatal(errs)
 	}
 	clitest.Eventually(t, get, `(?s)"IN_SYNC".*"reportedRevision": "2"`)

@@ -16,7 +16,7 @@ func recordedService(t *testing.T) string {
 	if err := os.WriteFile(jobs, []byte("job_id,submit_time_s,duration_s,num_gpus\na,0,100,1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := clitest.Run("emulate", "--server", address, "--id", "x", "--trace", jobs, "--nodes", "1",
+	if code, _, errs := clitest.Run("scheduler", "emulate", "--server", address, "--id", "x", "--trace", jobs, "--nodes", "1",
 		"--gpus-per-node", "8", "--scheduler", "fifo"); code != 0 {
 		t.Fatal(errs)
 	}

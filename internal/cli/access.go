@@ -58,7 +58,7 @@ func (a *ServeAccess) permits(flag string, at net.Addr) error {
 	switch {
 	case a.Files.Cert == "" && !a.AllowPlaintext:
 		return UsageError{fmt.Errorf("%s: %v is not a loopback address, and connections would not be encrypted: "+
-			"give --tls-cert and --tls-key ('autosched certs DIR' makes some), or --allow-plaintext", flag, at)}
+			"give --tls-cert and --tls-key ('autosched admin certs DIR' makes some), or --allow-plaintext", flag, at)}
 	case a.Files.Roles == "" && !a.allowAnonymous:
 		return UsageError{fmt.Errorf("%s: %v is not a loopback address, and every caller could change everything: "+
 			"give --roles, or --allow-anonymous", flag, at)}

@@ -37,7 +37,7 @@ type ClientFlags struct {
 
 // AddReason adds the flag of commands that change something.
 func (f *ClientFlags) AddReason(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and 'autosched audit list'")
+	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and 'autosched admin audit list'")
 }
 
 func (f *ClientFlags) AddValidateOnly(cmd *cobra.Command) {

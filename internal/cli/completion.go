@@ -153,19 +153,22 @@ func values() map[string]Completion {
 	}
 }
 
-// completeValues registers the completion of all flags with known values. A key of known is a flag, or a command of
-// the top and a flag.
+// completeValues registers the completion of all flags with known values. A key of known is a command,
+// or one of its parents, and a flag.
 func completeValues(root *cobra.Command, known map[string]Completion) {
 	common := values()
-	var visit func(top string, cmd *cobra.Command)
-	visit = func(top string, cmd *cobra.Command) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if _, has := cmd.GetFlagCompletionFunc(f.Name); has {
 				return
 			}
-			by, ok := known[top+" "+f.Name]
-			if !ok {
-				by = common[f.Name]
+			by := common[f.Name]
+			for at := cmd; at.HasParent(); at = at.Parent() {
+				if own, ok := known[CommandName(at)+" "+f.Name]; ok {
+					by = own
+					break
+				}
 			}
 			switch {
 			case by != nil:
@@ -176,10 +179,8 @@ func completeValues(root *cobra.Command, known map[string]Completion) {
 			}
 		})
 		for _, sub := range cmd.Commands() {
-			visit(top, sub)
+			visit(sub)
 		}
 	}
-	for _, sub := range root.Commands() {
-		visit(sub.Name(), sub)
-	}
+	visit(root)
 }

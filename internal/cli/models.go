@@ -20,7 +20,7 @@ func (f *ModelsFlag) Add(cmd *cobra.Command) {
 			strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(),
 				", ")+", or one that --models has (default: what the models say)")
 	cmd.Flags().StringVar(&f.Path, "models", "",
-		"performance models to use instead of the built-in ones: a JSON file, as 'autosched models show --json' "+
+		"performance models to use instead of the built-in ones: a JSON file, as 'autosched forecast models show --json' "+
 			"prints; sections it lacks are as built in")
 }
 

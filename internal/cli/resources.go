@@ -72,7 +72,7 @@ func WorkloadArg(text string) (string, error) {
 	} else if len(parts) == 3 && parts[1] == "workloads" {
 		return "schedulers/" + short, nil
 	}
-	return "", UsageError{fmt.Errorf("%q is not a workload, as SCHEDULER/WORKLOAD; 'autosched workload list SCHEDULER' shows "+
+	return "", UsageError{fmt.Errorf("%q is not a workload, as SCHEDULER/WORKLOAD; 'autosched scheduler workload list SCHEDULER' shows "+
 		"them", text)}
 }
 

@@ -20,7 +20,8 @@ func EnumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }
 
 // WaitsText says what a proposal waits for.
 func WaitsText(scheduler string) string {
-	return fmt.Sprintf("for 'autosched config approve %s' or 'autosched config reject %[1]s'", scheduler)
+	return fmt.Sprintf("for 'autosched scheduler config approve %s' or 'autosched scheduler config reject %[1]s'",
+		scheduler)
 }
 
 // ThreeDigits has three digits behind the point where they matter.

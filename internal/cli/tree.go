@@ -43,8 +43,9 @@ func CommandName(cmd *cobra.Command) string {
 // commands.
 func newHelpCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]...",
-		Short: "Show the help of a command",
+		Use:    "help [COMMAND]...",
+		Hidden: true,
+		Short:  "Show the help of a command",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			at, _, err := cmd.Root().Find(args)
 			if err != nil {

@@ -63,14 +63,15 @@ func (d directory) check(now time.Time) {
 	d.files(r)
 	d.records(r, now)
 	if head, err := store.VerifyAudit(dir, ""); err != nil {
-		d.Fail("audit", "see 'autosched audit verify --help'; what follows the record is not to be trusted", "%v", err)
+		d.Fail("audit", "see 'autosched admin audit verify --help'; what follows the record is not to be trusted",
+			"%v", err)
 	} else {
 		d.OK("audit", "%s, unbroken", units.Plural(int(head.Sequence), "record"))
 	}
 	d.disk()
 }
 
-const restoreIt = "restore a backup ('autosched restore'), or see docs/operations.md#what-a-damaged-store-costs"
+const restoreIt = "restore a backup ('autosched admin restore'), or see docs/operations.md#what-a-damaged-store-costs"
 
 func (d directory) files(r *store.Report) {
 	events := 0

@@ -196,7 +196,7 @@ func checkLayout(tx *bolt.Tx) error {
 
 // checkVersions refuses a newer layout, and records for newer readers.
 func checkVersions(layout, reader uint64) error {
-	const remedy = "run that version, or restore a backup of this one into another directory (autosched restore)"
+	const remedy = "run that version, or restore a backup of this one into another directory (autosched admin restore)"
 	switch {
 	case layout > layoutVersion:
 		return fmt.Errorf("%w: layout %d, this one knows up to %d: %s", ErrNewer, layout, layoutVersion, remedy)

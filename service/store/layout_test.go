@@ -104,7 +104,7 @@ func TestNewerDirectoryIsRefused(t *testing.T) {
 			_, raised := RaiseEpoch(dir, Options{})
 			for _, err := range []error{opened, anew, read, inspected, raised} {
 				if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), name) ||
-					!strings.Contains(err.Error(), "autosched restore") {
+					!strings.Contains(err.Error(), "autosched admin restore") {
 					t.Errorf("it says %v", err)
 				}
 			}

@@ -189,8 +189,8 @@ func (r *Store) openConfig(whole bool) error {
 }
 
 // advice is the remedy for a config.db that is lost or cannot be read.
-const advice = "restore the store from a backup (autosched restore), or start without the former schedulers and " +
-	"their events (serve --start-anew), which keeps these files as *" + orphanSuffix
+const advice = "restore the store from a backup (autosched admin restore), or start without the former schedulers " +
+	"and their events (serve --start-anew), which keeps these files as *" + orphanSuffix
 
 // adviseRestore adds advice to an error of a damaged config.db.
 func adviseRestore(err error) error {

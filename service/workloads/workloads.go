@@ -213,7 +213,7 @@ func (k *Keeper) Get(scheduler, id string) (Record, error) {
 	r := k.all[scheduler][id]
 	if r == nil {
 		return Record{},
-			fmt.Errorf("workload %q of scheduler %q: %w: 'autosched workload list' shows those that are kept",
+			fmt.Errorf("workload %q of scheduler %q: %w: 'autosched scheduler workload list' shows those that are kept",
 				id, scheduler, controller.ErrNotFound)
 	}
 	return *r, nil

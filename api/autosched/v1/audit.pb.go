@@ -50,7 +50,7 @@ type AuditRecord struct {
 	ContentHash string `protobuf:"bytes,11,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
 	// content_hash of the record before, empty for the first.
 	PreviousHash string `protobuf:"bytes,12,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"`
-	// The record as it is stored, a line of JSON. 'autosched audit verify' checks a file of such
+	// The record as it is stored, a line of JSON. 'autosched admin audit verify' checks a file of such
 	// lines.
 	Line          string `protobuf:"bytes,13,opt,name=line,proto3" json:"line,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -413,7 +413,9 @@ var (
 
 func file_autosched_v1_audit_proto_rawDescGZIP() []byte {
 	file_autosched_v1_audit_proto_rawDescOnce.Do(func() {
-		file_autosched_v1_audit_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc), len(file_autosched_v1_audit_proto_rawDesc)))
+		file_autosched_v1_audit_proto_rawDescData = protoimpl.X.CompressGZIP(
+			unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc),
+				len(file_autosched_v1_audit_proto_rawDesc)))
 	})
 	return file_autosched_v1_audit_proto_rawDescData
 }
@@ -448,7 +450,8 @@ func file_autosched_v1_audit_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc), len(file_autosched_v1_audit_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc),
+				len(file_autosched_v1_audit_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   4,
 			NumExtensions: 0,

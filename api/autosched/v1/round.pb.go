@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Round is a tuning round as it was decided. 'autosched replay' decides it again from the
+// Round is a tuning round as it was decided. 'autosched admin replay' decides it again from the
 // directory of the service or a backup.
 type Round struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -640,7 +640,9 @@ var (
 
 func file_autosched_v1_round_proto_rawDescGZIP() []byte {
 	file_autosched_v1_round_proto_rawDescOnce.Do(func() {
-		file_autosched_v1_round_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc), len(file_autosched_v1_round_proto_rawDesc)))
+		file_autosched_v1_round_proto_rawDescData = protoimpl.X.CompressGZIP(
+			unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc),
+				len(file_autosched_v1_round_proto_rawDesc)))
 	})
 	return file_autosched_v1_round_proto_rawDescData
 }
@@ -694,7 +696,8 @@ func file_autosched_v1_round_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc), len(file_autosched_v1_round_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc),
+				len(file_autosched_v1_round_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   7,
 			NumExtensions: 0,

@@ -679,7 +679,8 @@ type SchedulerStatus struct {
 	// time.
 	Fidelity string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	// What the last look at the configuration in force found, or why it is not watched or
-	// no round is decided, for people. Empty if it is not one that a round found, nor, of an external scheduler, a study.
+	// no round is decided, for people. Empty if it is not one that a round found, nor, of an external scheduler, a
+	// study.
 	Watching string `protobuf:"bytes,7,opt,name=watching,proto3" json:"watching,omitempty"`
 	// The last revision that did worse than promised. Unset if none did.
 	LastIncident *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
@@ -1074,7 +1075,7 @@ type Simulation struct {
 	// days.
 	MinRun *durationpb.Duration `protobuf:"bytes,2,opt,name=min_run,json=minRun,proto3" json:"min_run,omitempty"`
 	// Performance models, restart costs among them, in the format that
-	// "autosched models show --json" prints. Sections it lacks are as built in.
+	// "autosched forecast models show --json" prints. Sections it lacks are as built in.
 	Models        *structpb.Struct `protobuf:"bytes,3,opt,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1677,7 +1678,8 @@ type UpdateSchedulerRequest struct {
 	// taken. If etag is set and not the scheduler's present one, the request fails
 	// with ABORTED.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters, spec.constraints,
+	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters,
+	// spec.constraints,
 	// spec.cluster, spec.mode, spec.objective, spec.rollout, spec.simulation, or single
 	// fields of the latter two and of the cluster, such as spec.rollout.update_interval. A
 	// field that is named and not set gets its default; parameters that are not named are as

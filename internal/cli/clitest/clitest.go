@@ -3,7 +3,7 @@ package clitest
 
 import (
 	"os"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -23,12 +23,13 @@ func Main(m *testing.M, root func() *cobra.Command) {
 	os.Exit(m.Run())
 }
 
-// Cmd returns a command of the root, apart from it.
-func Cmd(name string) *cobra.Command {
-	root := NewRoot()
-	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name })
-	cmd := root.Commands()[i]
-	root.RemoveCommand(cmd)
+// Cmd returns a command of the root, such as "scheduler config", apart from it.
+func Cmd(path string) *cobra.Command {
+	cmd, _, err := NewRoot().Find(strings.Fields(path))
+	if err != nil {
+		panic(err)
+	}
+	cmd.Parent().RemoveCommand(cmd)
 	return cmd
 }
 

@@ -76,8 +76,8 @@ with these only, as serve does.
 
 --config FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more
 than the file.`,
-		Example: `  autosched adapter file --config adapter.yaml
-  autosched adapter file --scheduler prod --file tiresias.yaml --reload systemctl,reload,tiresias`,
+		Example: `  autosched scheduler adapter file --config adapter.yaml
+  autosched scheduler adapter file --scheduler prod --file tiresias.yaml --reload systemctl,reload,tiresias`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.config != "" {

@@ -80,7 +80,7 @@ func (a *adapted) emulate() {
 // adapt starts the adapter.
 func (a *adapted) adapt() {
 	a.t.Helper()
-	a.adapter = clitest.Process(a.t, "adapter", "file", "--config", filepath.Join(a.dir, "adapter.yaml"))
+	a.adapter = clitest.Process(a.t, "scheduler", "adapter", "file", "--config", filepath.Join(a.dir, "adapter.yaml"))
 	a.adapter.Stderr = &a.log
 	if err := a.adapter.Start(); err != nil {
 		a.t.Fatal(err)
@@ -285,7 +285,7 @@ func TestEmulateFiles(t *testing.T) {
 		"order: running_first\nstarve_limit: 0\npack_limit: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := clitest.Run("emulate", "--server", address, "--config-file", file, "--instances", "2", "--faults",
+	code, out, errs := clitest.Run("scheduler", "emulate", "--server", address, "--config-file", file, "--instances", "2", "--faults",
 		"lose=0.5", "--scheduler", "tiresias", "--trace", "sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "1e5", "--json")
 	var report struct {
@@ -308,11 +308,11 @@ func TestEmulateFiles(t *testing.T) {
 func TestAdapterListens(t *testing.T) {
 	dir := t.TempDir()
 	pki, options, calls := filepath.Join(dir, "pki"), filepath.Join(dir, "options.yaml"), clitest.FreeAddress(t)
-	if code, _, errs := clitest.Run("certs", pki); code != 0 {
+	if code, _, errs := clitest.Run("admin", "certs", pki); code != 0 {
 		t.Fatal(errs)
 	}
 	of := func(name string) string { return filepath.Join(pki, name) }
-	adapter := []string{"adapter", "file", "--form", "tiresias", "--file", options}
+	adapter := []string{"scheduler", "adapter", "file", "--form", "tiresias", "--file", options}
 	pair := []string{"--tls-cert", of("server.pem"), "--tls-key", of("server.key")}
 	for more, want := range map[string]string{
 		"--listen 0.0.0.0:0":                              "connections would not be encrypted",

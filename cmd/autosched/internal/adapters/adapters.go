@@ -5,5 +5,10 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of the top.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newEmulateCmd(), newAdapterCmd(), newSlurmCmd(), newConformanceCmd()}
+	return []*cobra.Command{newSlurmCmd()}
+}
+
+// OfScheduler returns the commands below scheduler.
+func OfScheduler() []*cobra.Command {
+	return []*cobra.Command{newAdapterCmd(), newEmulateCmd(), newConformanceCmd()}
 }

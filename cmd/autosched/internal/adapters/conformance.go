@@ -54,12 +54,12 @@ under the name --id.
 
 With --agent the client is one that is called: a SchedulerAgent at this address, which COMMAND starts, with configurations of
 a scheduler of type --registered. See docs/clients.md.`,
-		Example: `  autosched conformance -- python3 scheduler.py --server {address}
-  autosched conformance --registered tiresias --id prod -- \
-      autosched adapter file --server {address} --scheduler prod --file options.yaml
-  autosched conformance --listen 127.0.0.1:7443 --refuse queues=5
-  autosched conformance --agent 127.0.0.1:7500 --registered tiresias -- \
-      autosched adapter file --listen {address} --form tiresias --file options.yaml`,
+		Example: `  autosched scheduler conformance -- python3 scheduler.py --server {address}
+  autosched scheduler conformance --registered tiresias --id prod -- \
+      autosched scheduler adapter file --server {address} --scheduler prod --file options.yaml
+  autosched scheduler conformance --listen 127.0.0.1:7443 --refuse queues=5
+  autosched scheduler conformance --agent 127.0.0.1:7500 --registered tiresias -- \
+      autosched scheduler adapter file --listen {address} --form tiresias --file options.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.command = args
 			if err := o.check(); err != nil {

@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 			"         expected: a watch", 1},
 		{"--registered fifo --timeout 100ms --json -- sleep 1000", 1, `"schema": "autosched.conformance/v1"`, 1},
 	} {
-		code, out, errs := clitest.Run(append([]string{"conformance"}, strings.Fields(c.args)...)...)
+		code, out, errs := clitest.Run(append([]string{"scheduler", "conformance"}, strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(out, c.want) || strings.Count(out, "SKIPPED") != c.skipped {
 			t.Errorf("%s: exit %d\n%s%s", c.args, code, out, errs)
 		}
@@ -50,7 +50,8 @@ func TestConformance(t *testing.T) {
 		"--refuse queues={}":       "is neither a number",
 		"--registered fifo --id /": "--registered, --id: ",
 	} {
-		if code, _, errs := clitest.Run(append([]string{"conformance"}, strings.Fields(args)...)...); code != 2 ||
+		if code, _, errs := clitest.Run(append([]string{"scheduler", "conformance"},
+			strings.Fields(args)...)...); code != 2 ||
 			!strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s", args, code, errs)
 		}

@@ -58,7 +58,7 @@ the cluster. If the service stops, the emulated cluster pauses until it answers 
 and unacknowledged events are sent again. Ctrl-C ends it; the service keeps what it
 received.
 
-With --config-file the scheduler takes its configuration from a file in its own words, as 'autosched config
+With --config-file the scheduler takes its configuration from a file in its own words, as 'autosched scheduler config
 render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it says it runs
 is in the file of that name with .running added, below the reason if it refuses the file. Of several instances the
 second has FILE.2, the third FILE.3 and so on, with an adapter each.
@@ -76,10 +76,10 @@ one for each instance: it registers nothing, takes configurations and sends even
 the instances emulated, emulated-2 and so on. Register the scheduler with 'autosched scheduler register'.
 
 Start 'autosched serve' first. Watch what it decides with
-'autosched config watch --wait'.`,
+'autosched scheduler config watch --wait'.`,
 		Example: `  autosched serve --dir data &
-  autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --id demo --speedup 7200
-  autosched emulate --trace sample --nodes 20 --gpus-per-node 8 --instances 3 --faults refuse=0.1,crash=0.1,lose=0.01,lag=5m`,
+  autosched scheduler emulate --trace sample --nodes 20 --gpus-per-node 8 --id demo --speedup 7200
+  autosched scheduler emulate --trace sample --nodes 20 --gpus-per-node 8 --instances 3 --faults refuse=0.1,crash=0.1,lose=0.01,lag=5m`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -126,7 +126,8 @@ func (s *slurmSite) says(age int) {
 
 func (s *slurmSite) pin(age int) {
 	s.Helper()
-	if code, _, errs := clitest.Run("config", "pin", "prod", "--server", s.server, "--reason", "a test", "--set",
+	if code, _, errs := clitest.Run("scheduler", "config", "pin", "prod", "--server", s.server,
+		"--reason", "a test", "--set",
 		fmt.Sprintf("%s=%d", slurmAge, age)); code != 0 {
 		s.Fatal(errs)
 	}
@@ -151,7 +152,8 @@ func (s *slurmSite) drift(reader string, more ...string) {
 	kill()
 
 	s.as = adapter
-	if code, _, errs := clitest.Run("config", "rollback", "prod", "--server", s.server, "--revision", "1"); code != 0 {
+	if code, _, errs := clitest.Run("scheduler", "config", "rollback", "prod", "--server", s.server, "--revision",
+		"1"); code != 0 {
 		s.Fatal(errs)
 	}
 	kill = s.run("auto", more...)

@@ -5,8 +5,6 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of the top.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{
-		newSimulateCmd(), newTuneCmd(), newEvaluateCmd(), newComparisonCmd(),
-		newPlanCmd(), newFidelityCmd(),
-	}
+	return []*cobra.Command{newSimulateCmd(), newTuneCmd(), newEvaluateCmd(), newComparisonCmd(), newPlanCmd(),
+		newFidelityCmd()}
 }

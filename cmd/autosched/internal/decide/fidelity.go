@@ -113,7 +113,7 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 	o.recorded.Add(cmd)
 	o.site.Add(cmd)
 	cmd.Flags().StringVar(&o.runs, "runs", "",
-		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched models learn' takes")
+		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched forecast models learn' takes")
 	cmd.Flags().StringVar(&o.models, "models-out", "",
 		"write the performance models learnt from the first half of --runs to this file, for --models")
 	cmd.Flags().StringVar(&o.events, "node-events-out", "",

@@ -51,11 +51,11 @@ func TestConfigurationsAreReadBack(t *testing.T) {
 				check("--preset and --set", text, cli.ConfigFlags{Preset: s.Presets[len(s.Presets)-1].Name, Set: sets})
 			}
 			for form, document := range map[string]any{
-				"the values":           c,
-				"simulate --json":      &simulateReport{Scheduler: s.Name, Configuration: c},
-				"tune --json":          &tuneReport{Scheduler: s.Name, Incumbent: s.Space.Default(), Best: c},
-				"config get --json":    map[string]any{"schema": "autosched.configuration/v1", "parameters": c},
-				"the text, as a value": text,
+				"the values":                  c,
+				"simulate --json":             &simulateReport{Scheduler: s.Name, Configuration: c},
+				"tune --json":                 &tuneReport{Scheduler: s.Name, Incumbent: s.Space.Default(), Best: c},
+				"scheduler config get --json": map[string]any{"schema": "autosched.configuration/v1", "parameters": c},
+				"the text, as a value":        text,
 			} {
 				b, err := json.Marshal(document)
 				if err != nil {
@@ -179,15 +179,16 @@ func TestConfigurationsOfTheServiceAreReadBack(t *testing.T) {
 		id := fmt.Sprint("s", i)
 		call("scheduler", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", id, "--set",
 			set)
-		if out := call("config", "list", id); !strings.Contains(out, want.String()) {
-			t.Errorf("config list has no %s:\n%s", want, out)
+		if out := call("scheduler", "config", "list", id); !strings.Contains(out, want.String()) {
+			t.Errorf("scheduler config list has no %s:\n%s", want, out)
 		}
 		file := filepath.Join(t.TempDir(), "c.json")
-		if err := os.WriteFile(file, []byte(call("config", "get", id, "--json")), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(call("scheduler", "config", "get", id, "--json")),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := (&cli.ConfigFlags{File: file}).Config(s); err != nil || !got.Equal(want) {
-			t.Errorf("config get --json is read as %s, %v, want %s", got, err, want)
+			t.Errorf("scheduler config get --json is read as %s, %v, want %s", got, err, want)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestPlotSVG(t *testing.T) {
 }
 
 func TestModelsShow(t *testing.T) {
-	code, out, errs := clitest.Run("models", "show")
+	code, out, errs := clitest.Run("forecast", "models", "show")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -196,7 +196,7 @@ func TestModelsShow(t *testing.T) {
 		}
 	}
 	// What --json prints is a models file; changed, it changes a run.
-	_, text, _ := clitest.Run("models", "show", "--json")
+	_, text, _ := clitest.Run("forecast", "models", "show", "--json")
 	path := filepath.Join(t.TempDir(), "m.json")
 	write := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -225,7 +225,8 @@ func TestModelsShow(t *testing.T) {
 	if a, b := jct(), jct("--models", path); a == b {
 		t.Error("restarts of 15 minutes change nothing")
 	}
-	if _, out, _ := clitest.Run("models", "show", "--models", path); !strings.Contains(out, "source: slow") ||
+	if _, out, _ := clitest.Run("forecast", "models", "show", "--models", path); !strings.Contains(out,
+		"source: slow") ||
 		!strings.Contains(out, "vgg19") {
 		t.Errorf("the file is not shown:\n%s", out)
 	}
@@ -267,7 +268,8 @@ func TestModelsLearn(t *testing.T) {
 		if code, _, errs := clitest.Run(args...); code != 0 {
 			t.Fatal(errs)
 		}
-		code, out, errs := clitest.Run("models", "learn", "--events", at("jobs.csv"), "--out", at("learned.json"))
+		code, out, errs := clitest.Run("forecast", "models", "learn", "--events", at("jobs.csv"), "--out",
+			at("learned.json"))
 		if code != 0 {
 			t.Fatal(errs)
 		}
@@ -319,10 +321,10 @@ func TestRecordingsMisuse(t *testing.T) {
 		{"simulate --trace sample --series no/such/dir/a.csv", 1, "--series"},
 		{"simulate --trace sample --timeline no/such/dir/a.json", 1, "--timeline"},
 		{"simulate --trace sample --models no/such/file", 1, "--models"},
-		{"models show extra", 2, "extra"},
-		{"models learn --out x", 2, "--events"},
-		{"models learn --events x", 2, "--out"},
-		{"models learn --events no/such/file --out x", 1, "no/such/file"},
+		{"forecast models show extra", 2, "extra"},
+		{"forecast models learn --out x", 2, "--events"},
+		{"forecast models learn --events x", 2, "--out"},
+		{"forecast models learn --events no/such/file --out x", 1, "no/such/file"},
 	} {
 		code, _, errs := clitest.Run(strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs, c.want) {

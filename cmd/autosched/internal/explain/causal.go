@@ -12,25 +12,25 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 )
 
-func newCausalCmd() *cobra.Command {
+func newExplainCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "causal",
+		Use:   "explain",
 		Short: "Learn and inspect causal models of parameters, metrics and objectives",
 		Long: `From a table of measured configurations (a row each: what was set, the workload it
 met, what the system did, how good that was) learn a causal graph: which
 parameters change which metrics, and which metrics change the objectives.
 
-  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json
-  autosched causal show graph.json
-  autosched causal show graph.json --format html --out graph.html
+  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json
+  autosched explain show graph.json
+  autosched explain show graph.json --format html --out graph.html
 
 and a model that predicts: what parameters do, what setting one would do, why two
 runs differ.
 
-  autosched causal effects --data runs.csv --tiers tiers.json
-  autosched causal whatif --data runs.csv --tiers tiers.json --set queues=3
-  autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42
-  autosched causal page --data runs.csv --tiers tiers.json --out model.html`,
+  autosched explain effects --data runs.csv --tiers tiers.json
+  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3
+  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
+  autosched explain page --data runs.csv --tiers tiers.json --out model.html`,
 	}
 	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(),
 		newCausalLearnCmd(), newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())

@@ -41,8 +41,8 @@ up to the difference as predicted; what the model does not see is unexplained.
 
 Each share is split by what the column acts on first in the graph; "itself" is an
 effect past all metrics.`,
-		Example: `  autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42
-  autosched causal compare --data runs.csv --tiers tiers.json --a 17 --b 42 --objective avg_jct_over_incumbent --json`,
+		Example: `  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
+  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42 --objective avg_jct_over_incumbent --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -96,9 +96,9 @@ configuration in force (objective). The column segment numbers the segment, and
 the one ending in _incumbent has the objective of the configuration in force
 there; both are for --group and for "causal foresee", and are no features.
 --tiers gives the tier of every column. All values are simulated.`,
-		Example: `  autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
-  autosched causal learn --data runs.csv --tiers tiers.json --group segment --out graph.json
-  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
+		Example: `  autosched explain dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
+  autosched explain learn --data runs.csv --tiers tiers.json --group segment --out graph.json
+  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cmp.Or(o.checkFiles(), o.check()); err != nil {

@@ -21,7 +21,7 @@ func TestCausalFromTrace(t *testing.T) {
 	data, tiers := filepath.Join(dir, "runs.csv.zst"), filepath.Join(dir, "tiers.json.gz")
 	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h",
 		"--stride", "3h", "--configs", "10", "--json"}
-	code, out, errs := clitest.Run(append([]string{"causal", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
+	code, out, errs := clitest.Run(append([]string{"explain", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -32,12 +32,12 @@ func TestCausalFromTrace(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Rows < 40 || len(made.Columns) < 15 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if code, out, errs := clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 ||
+	if code, out, errs := clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--json"); code != 0 ||
 		!strings.Contains(out, "queue_change") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	pageStartsInForce(t, data, tiers)
-	code, out, errs = clitest.Run(append([]string{"causal", "foresee", "--boosted=false"}, trace...)...)
+	code, out, errs = clitest.Run(append([]string{"explain", "foresee", "--boosted=false"}, trace...)...)
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -55,7 +55,7 @@ func TestCausalFromTrace(t *testing.T) {
 		Error float64 `json:"error"`
 		Rows  int     `json:"test_rows"`
 	}
-	code, out, errs = clitest.Run("causal", "foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--json")
+	code, out, errs = clitest.Run("explain", "foresee", "--boosted=false", "--data", data, "--tiers", tiers, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -65,7 +65,7 @@ func TestCausalFromTrace(t *testing.T) {
 	}
 	for _, bad := range [][]string{{"foresee", "--data", data}, {"dataset", "--trace", "sample"},
 		{"foresee", "--trace", "sample", "--train", "1"}, {"foresee", "--trace", "sample", "--configs", "0"}} {
-		if code, _, _ := clitest.Run(append([]string{"causal"}, bad...)...); code != 2 {
+		if code, _, _ := clitest.Run(append([]string{"explain"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", bad, code)
 		}
 	}
@@ -75,7 +75,7 @@ func TestCausalFromTrace(t *testing.T) {
 // the data were measured under, and that intervals of ratios are positive.
 func pageStartsInForce(t *testing.T, data, tiers string) {
 	t.Helper()
-	code, out, errs := clitest.Run("causal", "page", "--data", data, "--tiers", tiers, "--json")
+	code, out, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -115,7 +115,7 @@ func pageStartsInForce(t *testing.T, data, tiers string) {
 	if checked < 5 {
 		t.Errorf("%d parameters have a slider", checked)
 	}
-	if code, out, errs = clitest.Run("causal", "whatif", "--data", data, "--tiers", tiers, "--set", "queues=1",
+	if code, out, errs = clitest.Run("explain", "whatif", "--data", data, "--tiers", tiers, "--set", "queues=1",
 		"--json"); code != 0 {
 		t.Fatal(errs)
 	}

@@ -52,8 +52,8 @@ objective in the graph and no effect that is certainly above zero.
 Paths come from the graph: how far the objective moves if a parameter acts along
 this path only. An interaction is how far the effect of two parameters together
 differs, at most, from the sum of theirs.`,
-		Example: `  autosched causal effects --data runs.csv --tiers tiers.json
-  autosched causal effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
+		Example: `  autosched explain effects --data runs.csv --tiers tiers.json
+  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.top < 0 {

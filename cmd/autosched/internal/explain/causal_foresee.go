@@ -38,8 +38,8 @@ the configuration in force. The rank correlation measures the order of the
 configurations of a segment; spread their differences (the 90 % over the 10 %
 quantile). In quiet times all configurations are equally good; the other segments
 are therefore shown apart. All measurements are simulated.`,
-		Example: `  autosched causal foresee --trace jobs.csv.gz --from 2017-09-28T00:00:00Z --to 2017-11-02T00:00:00Z --nodes 60 --scheduler tiresias
-  autosched causal foresee --data runs.csv --tiers tiers.json`,
+		Example: `  autosched explain foresee --trace jobs.csv.gz --from 2017-09-28T00:00:00Z --to 2017-11-02T00:00:00Z --nodes 60 --scheduler tiresias
+  autosched explain foresee --data runs.csv --tiers tiers.json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -60,8 +60,8 @@ are therefore shown apart. All measurements are simulated.`,
 	}
 	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.data, "data", "", "table that 'causal dataset' wrote, instead of measuring one")
-	fl.StringVar(&o.tiers, "tiers", "", "tiers file that 'causal dataset' wrote beside the table (with --data)")
+	fl.StringVar(&o.data, "data", "", "table that 'explain dataset' wrote, instead of measuring one")
+	fl.StringVar(&o.tiers, "tiers", "", "tiers file that 'explain dataset' wrote beside the table (with --data)")
 	fl.Float64Var(&o.share, "train", .6, "share of the segments to learn from, the earlier ones")
 	fl.BoolVar(&o.boosted, "boosted", true, "try boosted trees too: a few seconds more, and mostly the best")
 	return cmd
@@ -73,7 +73,7 @@ func (o *foreseeOptions) check() error {
 	case !(o.share > 0 && o.share < 1):
 		return cli.Usage(fmt.Errorf("--train: %g is not between 0 and 1", o.share))
 	case (o.data == "") != (o.tiers == ""):
-		return cli.Usage(errors.New("--data and --tiers go together: what 'causal dataset' wrote"))
+		return cli.Usage(errors.New("--data and --tiers go together: what 'explain dataset' wrote"))
 	case o.data != "":
 		return nil
 	}
@@ -96,7 +96,7 @@ func (o *foreseeOptions) run(cmd *cobra.Command) (*dataset.Foresight, error) {
 		model.Options{Families: families(o.boosted), Seed: o.replay.Seed})
 }
 
-// readTraining reads what 'causal dataset' wrote.
+// readTraining reads what 'explain dataset' wrote.
 func readTraining(cmd *cobra.Command, data, tiers string) (*dataset.Training, error) {
 	spec, err := readTiers(tiers)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestCausalHostileTables(t *testing.T) {
 			}
 			for _, args := range [][]string{{"learn"}, {"effects", "--boosted=false"}, {"whatif", "--set", "x=1",
 				"--boosted=false"}, {"compare", "--a", "1", "--b", "2", "--boosted=false"}, {"page"}} {
-				code, out, errs := clitest.Run(append([]string{"causal", args[0], "--data", tt.data, "--tiers",
+				code, out, errs := clitest.Run(append([]string{"explain", args[0], "--data", tt.data, "--tiers",
 					tt.tiers},
 					args[1:]...)...)
 				if code != tt.code || !strings.Contains(errs+out, tt.want) {

@@ -63,9 +63,9 @@ bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories
 
 When time runs out (--deadline) the result is that of the last finished stage: it
 is marked as not complete and has surplus edges.`,
-		Example: `  autosched causal learn --data runs.csv --tiers tiers.json --bootstrap 20
-  autosched causal learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
-  autosched causal learn --data runs.csv --tiers tiers.json --out graph.json && autosched causal show graph.json --format html --out graph.html`,
+		Example: `  autosched explain learn --data runs.csv --tiers tiers.json --bootstrap 20
+  autosched explain learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
+  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --format html --out graph.html`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -123,7 +123,7 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	fl.Uint64Var(&o.learn.Seed, "seed", 1, "seed of the bootstrap")
 	fl.DurationVar(&o.learn.Budget, "deadline",
 		defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
-	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'causal show'")
+	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'explain show'")
 	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
 	_ = cmd.RegisterFlagCompletionFunc("test",
 		cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))

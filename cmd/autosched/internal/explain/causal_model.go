@@ -36,7 +36,7 @@ func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.data, "data", "", "CSV of runs, - for standard input (required)")
 	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns (required without --graph)")
-	fl.StringVar(&f.graph, "graph", "", "graph that 'causal learn' wrote (default: learn one from the data)")
+	fl.StringVar(&f.graph, "graph", "", "graph that 'explain learn' wrote (default: learn one from the data)")
 	fl.StringVar(&f.objective, "objective", "", "objective to look at (default: all)")
 	fl.StringVar(&f.group, "group", "",
 		"column that says which rows belong together (one day's runs): errors and intervals are those for a new "+

@@ -22,7 +22,7 @@ func TestCausalModelAnswers(t *testing.T) {
 	data, tiers := clitest.WriteRuns(t, t.TempDir())
 	ask := func(into any, args ...string) {
 		t.Helper()
-		code, out, errs := clitest.Run(append([]string{"causal", args[0], "--data", data, "--tiers", tiers, "--json"},
+		code, out, errs := clitest.Run(append([]string{"explain", args[0], "--data", data, "--tiers", tiers, "--json"},
 			args[1:]...)...)
 		if code != 0 {
 			t.Fatal(errs)
@@ -125,7 +125,7 @@ func TestCausalModelTables(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := clitest.WriteRuns(t, dir)
 	graph := filepath.Join(dir, "graph.json")
-	if code, _, errs := clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--out", graph); code != 0 {
+	if code, _, errs := clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--out", graph); code != 0 {
 		t.Fatal(errs)
 	}
 	for _, tt := range []struct{ args, want string }{
@@ -135,7 +135,7 @@ func TestCausalModelTables(t *testing.T) {
 	} {
 		args := strings.Fields(tt.args)
 		// The graph says what the columns are, so that no tiers are needed.
-		code, out, errs := clitest.Run(append([]string{"causal", args[0], "--data", data, "--graph", graph},
+		code, out, errs := clitest.Run(append([]string{"explain", args[0], "--data", data, "--graph", graph},
 			args[1:]...)...)
 		if code != 0 {
 			t.Fatal(errs)
@@ -183,7 +183,7 @@ func TestCausalModelErrors(t *testing.T) {
 		{"compare --data DATA --a 1 --b 0", 2, "rows 1 to 400"},
 	} {
 		args := strings.Fields(strings.ReplaceAll(tt.args, "DATA", data+" --tiers "+tiers+" --boosted=false"))
-		code, _, errs := clitest.Run(append([]string{"causal"}, args...)...)
+		code, _, errs := clitest.Run(append([]string{"explain"}, args...)...)
 		if code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("%s: exit %d, %q; want %d, %q", tt.args, code, errs, tt.code, tt.want)
 		}

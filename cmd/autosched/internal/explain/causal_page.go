@@ -56,14 +56,14 @@ func newCausalPageCmd() *cobra.Command {
 show --format html' draws it, with the equation of a metric and the effect of a
 parameter where the mouse rests, and a slider for every parameter and every
 context variable. Moving one predicts metrics and objectives before and after, as
-'causal whatif' does, with the same numbers; a metric can be held at a value.
+'explain whatif' does, with the same numbers; a metric can be held at a value.
 
 The model is of linear and quadratic regressions, which a page can evaluate: it may
-be farther off than that of 'causal whatif', which tries trees too. The page says
+be farther off than that of 'explain whatif', which tries trees too. The page says
 how far. --json prints what the page is made of instead: the graph, the regressions
 written out, the effects and the point before.`,
-		Example: `  autosched causal page --data runs.csv --tiers tiers.json --out model.html
-  autosched causal page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
+		Example: `  autosched explain page --data runs.csv --tiers tiers.json --out model.html
+  autosched explain page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			page, err := o.run(cmd)

@@ -21,7 +21,7 @@ func TestCausalPage(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := clitest.WriteRuns(t, dir)
 	out := filepath.Join(dir, "page.html")
-	if code, text, errs := clitest.Run("causal", "page", "--data", data, "--tiers", tiers, "--at", "3", "--title",
+	if code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at", "3", "--title",
 		"A <model>", "--out", out); code != 0 || text != "" {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
@@ -40,7 +40,7 @@ func TestCausalPage(t *testing.T) {
 			t.Errorf("the page loads something: %q", not)
 		}
 	}
-	code, text, errs := clitest.Run("causal", "page", "--data", data, "--tiers", tiers, "--at", "3", "--json")
+	code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at", "3", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -61,7 +61,7 @@ func TestCausalPage(t *testing.T) {
 		len(made.Graph.Edges) != 2 || len(p.Formula.Nodes) != 2 || len(p.Base) != 4 || len(p.Effects) != 1 {
 		t.Errorf("%+v", made)
 	}
-	if code, _, errs := clitest.Run("causal", "page", "--data", data, "--tiers", tiers, "--boosted"); code != 2 {
+	if code, _, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--boosted"); code != 2 {
 		t.Errorf("trees on a page: exit %d, %s", code, errs)
 	}
 }

@@ -26,18 +26,18 @@ func newCausalShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show GRAPH",
 		Short: "Show a causal graph: as a table, a picture, a page, or for other tools",
-		Long: `Shows a graph that 'causal learn' wrote, or the text of Tetrad, py-tetrad or
+		Long: `Shows a graph that 'explain learn' wrote, or the text of Tetrad, py-tetrad or
 causal-learn; - reads standard input. The formats are
 
 ` + renderHelp() + `
 View pag is the graph as learned, dag a directed graph of it to compute with; the
 table and the page list the assumptions made for that.`,
-		Example: `  autosched causal show graph.json
-  autosched causal show graph.json --format html --out graph.html
-  autosched causal show graph.json --format dot --view dag | dot -Tpng > graph.png`,
+		Example: `  autosched explain show graph.json
+  autosched explain show graph.json --format html --out graph.html
+  autosched explain show graph.json --format dot --view dag | dot -Tpng > graph.png`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.Usage(errors.New("name one graph: a JSON file that 'causal learn' wrote"))
+				return cli.Usage(errors.New("name one graph: a JSON file that 'explain learn' wrote"))
 			}
 			return nil
 		},

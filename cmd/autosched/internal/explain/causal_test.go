@@ -15,7 +15,7 @@ func TestCausal(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := clitest.WriteRuns(t, dir)
 	graph := filepath.Join(dir, "graph.json")
-	code, out, errs := clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--bootstrap", "5", "--out",
+	code, out, errs := clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--bootstrap", "5", "--out",
 		graph)
 	if code != 0 {
 		t.Fatal(errs)
@@ -26,13 +26,13 @@ func TestCausal(t *testing.T) {
 			t.Errorf("learn printed no %q:\n%s", want, out)
 		}
 	}
-	code, out, errs = clitest.Run("causal", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep",
+	code, out, errs = clitest.Run("explain", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep",
 		"0")
 	if code != 0 || strings.Contains(out, "verbose") || !strings.Contains(out, "3 bootstrap samples") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	var d causal.Document
-	code, out, errs = clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--test", "fisherz", "--alpha",
+	code, out, errs = clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--test", "fisherz", "--alpha",
 		"0.05", "--json")
 	if code != 0 {
 		t.Fatal(errs)
@@ -50,20 +50,20 @@ func TestCausal(t *testing.T) {
 		"tetrad": "1. queues --> delay", "csv": "queues,-->,delay,tail,arrow", "matrix": "delay,3,0,0,2", "svg": "<svg",
 		"html": "<!DOCTYPE html>",
 	} {
-		code, out, errs := clitest.Run("causal", "show", graph, "--format", format)
+		code, out, errs := clitest.Run("explain", "show", graph, "--format", format)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, no %q in\n%s%s", format, code, want, out, errs)
 		}
 	}
 	page := filepath.Join(dir, "graph.html")
-	if code, out, errs := clitest.Run("causal", "show", graph, "--format", "html", "--view", "dag", "--out",
+	if code, out, errs := clitest.Run("explain", "show", graph, "--format", "html", "--view", "dag", "--out",
 		page); code != 0 || out != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "</html>") {
 		t.Errorf("the page: %v", err)
 	}
-	if _, a, _ := clitest.Run("causal", "show", graph, "--json"); true {
+	if _, a, _ := clitest.Run("explain", "show", graph, "--json"); true {
 		text, err := os.ReadFile(graph)
 		if err != nil || a != string(text) {
 			t.Error("show --json changes the document")
@@ -83,7 +83,7 @@ func TestCausalErrors(t *testing.T) {
 	}
 	bad := file("bad.csv", "a,b\n1,2\n3,NaN\n")
 	graph := file("graph.json", `{"schema": "causal-graph/v1", "nodes": [{"id": "a b", "type": "cont"}], "edges": []}`)
-	learn := func(args ...string) []string { return append([]string{"causal", "learn"}, args...) }
+	learn := func(args ...string) []string { return append([]string{"explain", "learn"}, args...) }
 	tests := []struct {
 		args []string
 		code int
@@ -107,14 +107,14 @@ func TestCausalErrors(t *testing.T) {
 		{learn("--data", data, "--tiers", bad), 1, "bad.csv: line 1"},
 		{learn("--data", data, "--tiers", file("part.json", `{"tiers": {"queues": "config"}}`)), 1, "has no tier"},
 		{learn("--data", data, "--tiers", tiers, "--out", filepath.Join(dir, "no", "graph.json")), 1, "--out"},
-		{[]string{"causal", "show"}, 2, "name one graph"},
-		{[]string{"causal", "show", graph, "--format", "png"}, 2, `"png" is not a format`},
-		{[]string{"causal", "show", graph, "--view", "both"}, 2, "--view"},
-		{[]string{"causal", "show", graph, "--json", "--format", "dot"}, 2, "contradict"},
-		{[]string{"causal", "show", graph, "--view", "dag"}, 1, "holds no DAG"},
-		{[]string{"causal", "show", graph, "--format", "tetrad"}, 1, `"a b"`},
-		{[]string{"causal", "show", bad}, 1, "there are no nodes"},
-		{[]string{"causal", "explain"}, 2, `no command "explain"`},
+		{[]string{"explain", "show"}, 2, "name one graph"},
+		{[]string{"explain", "show", graph, "--format", "png"}, 2, `"png" is not a format`},
+		{[]string{"explain", "show", graph, "--view", "both"}, 2, "--view"},
+		{[]string{"explain", "show", graph, "--json", "--format", "dot"}, 2, "contradict"},
+		{[]string{"explain", "show", graph, "--view", "dag"}, 1, "holds no DAG"},
+		{[]string{"explain", "show", graph, "--format", "tetrad"}, 1, `"a b"`},
+		{[]string{"explain", "show", bad}, 1, "there are no nodes"},
+		{[]string{"explain", "explain"}, 2, `no command "explain"`},
 	}
 	for _, tt := range tests {
 		code, _, errs := clitest.Run(tt.args...)
@@ -127,11 +127,11 @@ func TestCausalErrors(t *testing.T) {
 // TestCausalDeadline asks for more than there is time for.
 func TestCausalDeadline(t *testing.T) {
 	data, tiers := clitest.WriteRuns(t, t.TempDir())
-	code, out, errs := clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--deadline", "1ns")
+	code, out, errs := clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--deadline", "1ns")
 	if code != 0 || !strings.Contains(out, "NOT COMPLETE: time ran out in the skeleton") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	code, out, errs = clitest.Run("causal", "learn", "--data", data, "--tiers", tiers, "--deadline", "1ns", "--json")
+	code, out, errs = clitest.Run("explain", "learn", "--data", data, "--tiers", tiers, "--deadline", "1ns", "--json")
 	if code != 0 || !strings.Contains(out, `"complete": false`) || !strings.Contains(errs, "warning: time ran out") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}

@@ -53,7 +53,7 @@ func newCausalWhatIfCmd() *cobra.Command {
 		Short: "Predict what setting parameters, or holding a metric, would do",
 		Long: `Learns the performance model and predicts the objectives at a point before and
 after columns are set: do(). The point is a row of the data (--at), else a typical
-workload (medians) under the configuration in force, which 'causal dataset' writes
+workload (medians) under the configuration in force, which 'explain dataset' writes
 into the tiers file, or under that of the row nearest to the medians; --base changes
 some of it.
 
@@ -66,9 +66,9 @@ With --at and only config or context set there is also the counterfactual: that 
 with the change, keeping what the model does not explain of it.
 The interval is that of one measurement at the new point, 90 %; of a metric that
 is set, that of the mean.`,
-		Example: `  autosched causal whatif --data runs.csv --tiers tiers.json --set queues=3 --set order=submit
-  autosched causal whatif --data runs.csv --tiers tiers.json --at 17 --set queues=3
-  autosched causal whatif --data runs.csv --tiers tiers.json --base offered_load=2 --set fragmentation=0.1 --json`,
+		Example: `  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3 --set order=submit
+  autosched explain whatif --data runs.csv --tiers tiers.json --at 17 --set queues=3
+  autosched explain whatif --data runs.csv --tiers tiers.json --base offered_load=2 --set fragmentation=0.1 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(o.set) == 0 {

@@ -21,7 +21,7 @@ import (
 func newForecastCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forecast",
-		Short: "Forecast job arrivals, and evaluate forecasts on a trace",
+		Short: "Forecast arrivals and durations of jobs, futures and speeds",
 		Long: `Arrivals are forecast as several futures drawn with a seed, each composed of whole
 batches of past jobs. Methods:
 
@@ -35,7 +35,7 @@ batches of past jobs. Methods:
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newForecastEvalCmd())
+	cmd.AddCommand(newForecastEvalCmd(), newGenerateCmd(), newPredictCmd(), newModelsCmd())
 	return cmd
 }
 

@@ -112,7 +112,7 @@ func (o *forecastEvalOptions) counts() (*workload.Workload, time.Duration, []int
 	defer f.Close()
 	zero, bin, counts, err := arrivals.ReadCounts(bufio.NewReader(f), o.trace)
 	if err != nil {
-		if errors.Is(err, gzip.ErrHeader) { // the trace reader says what is wrong with it
+		if errors.Is(err, gzip.ErrHeader) { // the trace reader names the fault
 			err = arrivals.ErrNotCounts
 		}
 		return nil, 0, nil, err

@@ -27,7 +27,7 @@ type forecastReport struct {
 	single bool // --methods names a single method
 }
 
-// document is what JSON shows; a single method's figures stand beside the window.
+// document is the JSON form; a single method's figures stand beside the window.
 func (r *forecastReport) document() any {
 	if !r.single {
 		return r

@@ -33,7 +33,7 @@ type generateOptions struct {
 func newGenerateCmd() *cobra.Command {
 	var o generateOptions
 	cmd := &cobra.Command{
-		Use:   "generate",
+		Use:   "futures",
 		Short: "Draw the futures on which a tuning round simulates candidates",
 		Long: `Takes what is known of a trace at --at, on a cluster without queues, and draws
 futures: the work left of the active jobs, and the jobs that arrive until the
@@ -41,8 +41,8 @@ horizon. The true future of the trace is shown beside them.
 
 --out writes each future as a trace of its own (future-0.csv, ...): the active
 jobs with the work left of them, submitted at --at, then the arrivals.`,
-		Example: `  autosched generate --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --futures 8
-  autosched generate --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate knn/predicted --out futures`,
+		Example: `  autosched forecast futures --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --futures 8
+  autosched forecast futures --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate knn/predicted --out futures`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

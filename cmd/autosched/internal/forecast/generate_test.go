@@ -13,7 +13,7 @@ func TestGenerate(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	dir := filepath.Join(t.TempDir(), "futures")
-	code, out, errs := clitest.Run("generate", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h",
+	code, out, errs := clitest.Run("forecast", "futures", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--horizon", "2h",
 		"--futures", "3", "--out", dir, "--json")
 	if code != 0 {
 		t.Fatal(errs)
@@ -41,7 +41,7 @@ func TestGenerate(t *testing.T) {
 		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},
 		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--generate", "magic"},
 		{"--trace", "sample", "--at", "2000-10-10T12:00:00Z"}} {
-		if code, _, _ := clitest.Run(append([]string{"generate"}, bad...)...); code != 2 {
+		if code, _, _ := clitest.Run(append([]string{"forecast", "futures"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d", bad, code)
 		}
 	}

@@ -29,9 +29,9 @@ how often a class is drawn for jobs that name none), throughput against GPUs,
 and the speed of jobs that share GPUs. The slowdown in use is "spread slowdown",
 or, with --interconnect, the column marked with a *. With --json it prints a models file with all sections,
 to be changed and given to --models of simulate, evaluate and tune.`,
-		Example: `  autosched models show
-  autosched models show --json > models.json
-  autosched models show --interconnect nvlink
+		Example: `  autosched forecast models show
+  autosched forecast models show --json > models.json
+  autosched forecast models show --interconnect nvlink
   autosched simulate --trace sample --models models.json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

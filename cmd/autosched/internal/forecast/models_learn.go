@@ -40,9 +40,9 @@ completed jobs with a known start that were never resized are runs.
 
 The history is the directory of 'autosched serve' (while no service runs on it), or
 the CSV that 'autosched simulate --jobs-out' writes.`,
-		Example: `  autosched models learn --events data --gpus-per-node 8 --out models.json
-  autosched models learn --events jobs-done.csv --out models.json
-  autosched models show --models models.json`,
+		Example: `  autosched forecast models learn --events data --gpus-per-node 8 --out models.json
+  autosched forecast models learn --events jobs-done.csv --out models.json
+  autosched forecast models show --models models.json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestModelsLearnFromService reads what a service has stored.
+// TestModelsLearnFromService reads the events that a service stored.
 func TestModelsLearnFromService(t *testing.T) {
 	dir := t.TempDir()
 	r, err := store.Open(dir, store.Options{})
@@ -56,11 +56,12 @@ func TestModelsLearnFromService(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "m.json")
-	code, text, errs := clitest.Run("models", "learn", "--events", dir, "--out", out)
+	code, text, errs := clitest.Run("forecast", "models", "learn", "--events", dir, "--out", out)
 	if code != 0 || !strings.Contains(text, "restart from 1 GPUs on (s): 25, from 10 of 20 runs") {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
-	if code, _, errs := clitest.Run("models", "learn", "--events", t.TempDir(), "--out", out); code != 1 ||
+	if code, _, errs := clitest.Run("forecast", "models", "learn", "--events", t.TempDir(), "--out",
+		out); code != 1 ||
 		!strings.Contains(errs, "no events") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -79,7 +80,8 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	if err := os.WriteFile(runs, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := clitest.Run("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"))
+	code, out, errs := clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+		filepath.Join(dir, "m.json"))
 	if want := "from 9 of 81 runs\n" +
 		"left out: 4 without a key, 3 stopped and spread, 2 stopped more than once, 20 spread without a model, 1 " +
 		"without time on GPUs, " +
@@ -87,7 +89,9 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 		!strings.HasSuffix(out, want) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	code, out, _ = clitest.Run("models", "learn", "--events", runs, "--out", filepath.Join(dir, "m.json"), "--json")
+	code, out, _ = clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+		filepath.Join(dir, "m.json"),
+		"--json")
 	var got struct {
 		LeftOut calibrate.LeftOut `json:"left_out"`
 	}
@@ -101,7 +105,8 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs = clitest.Run("models", "learn", "--events", runs, "--out", filepath.Join(dir, "none.json"))
+	code, out, errs = clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+		filepath.Join(dir, "none.json"))
 	if code != 1 || !strings.Contains(errs, "nothing to learn from 9 runs: ") ||
 		!strings.Contains(errs, "left out: 9 without a key\n") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
@@ -132,7 +137,7 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 		return path
 	}
 	jobs := write("trace.csv", trace.String())
-	code, text, errs := clitest.Run("models", "show", "--json")
+	code, text, errs := clitest.Run("forecast", "models", "show", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -164,7 +169,7 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 	}
 	done, learnt := filepath.Join(dir, "done.csv"), filepath.Join(dir, "learnt.json")
 	real := play("--models", write("truth.json", truth.String()), "--jobs-out", done)
-	code, text, errs = clitest.Run("models", "learn", "--events", done, "--out", learnt, "--json")
+	code, text, errs = clitest.Run("forecast", "models", "learn", "--events", done, "--out", learnt, "--json")
 	var got struct{ Learned []calibrate.Estimate }
 	if code != 0 || json.Unmarshal([]byte(text), &got) != nil {
 		t.Fatalf("exit %d: %s", code, errs)

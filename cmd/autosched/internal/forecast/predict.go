@@ -20,7 +20,7 @@ import (
 
 func newPredictCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "predict",
+		Use:   "durations",
 		Short: "Train, evaluate and explain predictors of job durations",
 		Long: `The local predictor classifies the total run time of a job into six classes
 (<5m, 5-30m, 30m-1h, 1-2h, 2-4h, >=4h) from what is known at an instant: the job,
@@ -29,10 +29,10 @@ then draws a duration from history, given the class and the elapsed run time.
 
 A trace is replayed without queues: jobs begin when they are submitted. Nothing
 that happens after an instant is known at it.`,
-		Example: `  autosched predict eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
-  autosched predict train --trace jobs.csv.gz --out durations.model
-  autosched predict explain --model durations.model
-  autosched predict explain --trace jobs.csv.gz --job philly-012345`,
+		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
+  autosched forecast durations train --trace jobs.csv.gz --out durations.model
+  autosched forecast durations explain --model durations.model
+  autosched forecast durations explain --trace jobs.csv.gz --job philly-012345`,
 	}
 	cmd.AddCommand(newPredictTrainCmd(), newPredictEvalCmd(), newPredictExplainCmd(), newPredictFeaturesCmd())
 	return cmd
@@ -151,7 +151,7 @@ func newPredictFeaturesCmd() *cobra.Command {
 whether models use them by default. Lengths of time are ln(1 + seconds). The
 other commands take a LightGBM model with these feature_names and six classes as
 --model.`,
-		Example: `  autosched predict features`,
+		Example: `  autosched forecast durations features`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := newFeatureReport()

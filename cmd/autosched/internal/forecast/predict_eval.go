@@ -45,9 +45,9 @@ jobs, beside that of times drawn from history alone.
 
 With --model no model is trained: the given one is scored on every job of the
 window except those of its training.`,
-		Example: `  autosched predict eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
-  autosched predict eval --trace jobs.csv.gz --methods all --ablate
-  autosched predict eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
+		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
+  autosched forecast durations eval --trace jobs.csv.gz --methods all --ablate
+  autosched forecast durations eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -39,8 +39,8 @@ func newPredictExplainCmd() *cobra.Command {
 With --job it predicts one job of the trace, at its submission or at --at, and
 shows the features that matter: how much probability the predicted class would
 lose (or gain, if negative) if that feature alone had its typical value instead.`,
-		Example: `  autosched predict explain --model durations.model
-  autosched predict explain --model durations.model --trace jobs.csv.gz --job philly-012345 --at 2017-10-05T12:00:00Z`,
+		Example: `  autosched forecast durations explain --model durations.model
+  autosched forecast durations explain --model durations.model --trace jobs.csv.gz --job philly-012345 --at 2017-10-05T12:00:00Z`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

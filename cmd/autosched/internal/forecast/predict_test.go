@@ -11,10 +11,10 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// predict runs a command line and returns what it printed.
+// predict runs a command line and returns its output.
 func predict(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	code, stdout, stderr := clitest.Run(append([]string{"predict"}, args...)...)
+	code, stdout, stderr := clitest.Run(append([]string{"forecast", "durations"}, args...)...)
 	if code != want {
 		t.Fatalf("predict %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, stderr)
 	}

@@ -21,7 +21,7 @@ type predictTrainOptions struct {
 	out            string
 	refit, replace bool
 
-	old *durations.Model // what out holds, after check; nil if it is to be ignored
+	old *durations.Model // the content of out, after check; nil if it is to be ignored
 }
 
 func newPredictTrainCmd() *cobra.Command {
@@ -38,9 +38,9 @@ new one replaces it only if its mean log-loss is no higher; --replace skips the
 comparison. --refit adds a few rounds to the existing model instead of learning a
 new one, from the jobs submitted after those of its training: a day's new jobs
 take a second.`,
-		Example: `  autosched predict train --trace jobs.csv.gz --out durations.model
-  autosched predict train --trace jobs.csv.gz --from 2017-10-01 --out durations.model --json | jq .scores
-  autosched predict train --trace jobs.csv.gz --to 2017-10-10 --out durations.model --refit`,
+		Example: `  autosched forecast durations train --trace jobs.csv.gz --out durations.model
+  autosched forecast durations train --trace jobs.csv.gz --from 2017-10-01 --out durations.model --json | jq .scores
+  autosched forecast durations train --trace jobs.csv.gz --to 2017-10-10 --out durations.model --refit`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -45,8 +45,8 @@ func newConfigGetCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:             "Show the configuration a scheduler should run, or another revision",
 		Long: `Shows a configuration with the reason for it, its simulated gain and the
 scheduler's acknowledgement: by default the one the scheduler should run now.`,
-		Example: `  autosched config get tiresias
-  autosched config get tiresias --revision 3 --json`,
+		Example: `  autosched scheduler config get tiresias
+  autosched scheduler config get tiresias --revision 3 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 0 {
 				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
@@ -99,7 +99,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 		fmt.Fprintf(w, "waits\t%s\n", cli.WaitsText(cli.ShortName(s.GetName())))
 	}
 	if e := c.GetEvidence(); e.GetTrialName() != "" {
-		fmt.Fprintf(w, "measured\tby trial %s ('autosched trial list %s')\n", cli.ShortTrial(e.GetTrialName()),
+		fmt.Fprintf(w, "measured\tby trial %s ('autosched study trial list %s')\n", cli.ShortTrial(e.GetTrialName()),
 			path.Dir(cli.ShortTrial(e.GetTrialName())))
 	} else if e != nil {
 		saves := "saves " + round.Influence(e.GetControllableRatio())
@@ -116,7 +116,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 				energyText(e.GetIncumbentEnergy()), e.GetIncumbentRevision())
 		}
 		if id := cli.ShortName(e.GetRoundName()); id != "" {
-			fmt.Fprintf(w, "round\t%s ('autosched rounds show %s %s')\n", id, cli.ShortName(s.GetName()), id)
+			fmt.Fprintf(w, "round\t%s ('autosched scheduler rounds show %s %s')\n", id, cli.ShortName(s.GetName()), id)
 		}
 		if e.GetSearch() != "" {
 			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), cli.OrDash(e.GetSearchReason()))
@@ -203,11 +203,11 @@ func newConfigListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:             "List a scheduler's revisions, newest first",
 		Long: `Lists the revisions of a scheduler with their state and origin. Proposed ones were
 not offered (mode recommend); rejected ones were refused by the scheduler or an
-operator, and their values are parked ('autosched config parked'). Origins are
+operator, and their values are parked ('autosched scheduler config parked'). Origins are
 default (registered), tuned (by a round), study (by a trial), restored (by a rollback or after a
-refusal) and reverted (by the judge). 'autosched config get SCHEDULER --revision
+refusal) and reverted (by the judge). 'autosched scheduler config get SCHEDULER --revision
 N' shows the reason for one.`,
-		Example: "  autosched config list tiresias --limit 5",
+		Example: "  autosched scheduler config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 1000 {
 				return cli.Usage(fmt.Errorf("--limit: %d is not from 1 to 1000", limit))

@@ -26,9 +26,9 @@ the causal model of 'autosched scheduler effects' is reliable, it adds through w
 metrics a parameter acts.
 Without --revision it explains what is on offer; --round explains the best
 configuration of a round that adopted nothing, too.`,
-		Example: `  autosched config explain tiresias
-  autosched config explain tiresias --revision 4 --compare-to default
-  autosched config explain tiresias --round 17`,
+		Example: `  autosched scheduler config explain tiresias
+  autosched scheduler config explain tiresias --revision 4 --compare-to default
+  autosched scheduler config explain tiresias --round 17`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &pb.ExplainConfigurationRequest{}

@@ -26,9 +26,9 @@ func newConfigRenderCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:             "Print a configuration as the scheduler's own configuration file",
 		Long: `Prints the configuration that a scheduler should run, or another revision, as its
 configuration file: in the options of the scheduler's published release where there is one,
-otherwise by parameter. 'autosched adapter file' writes the same.`,
-		Example: `  autosched config render tiresias
-  autosched config render tiresias --revision 3 >tiresias.yaml`,
+otherwise by parameter. 'autosched scheduler adapter file' writes the same.`,
+		Example: `  autosched scheduler config render tiresias
+  autosched scheduler config render tiresias --revision 3 >tiresias.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 0 {
 				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
@@ -85,10 +85,10 @@ func newConfigParseCmd(f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "parse SCHEDULER FILE",
 		Short: "Read a scheduler's own configuration file, and compare it with a revision",
-		Long: `Prints the parameters of a file in the form that 'autosched config render' prints, beside those of
+		Long: `Prints the parameters of a file in the form that 'autosched scheduler config render' prints, beside those of
 the configuration that the scheduler should run, or of another revision. FILE may be - for
 standard input. An option that the scheduler does not have is an error.`,
-		Example: "  autosched config parse tiresias tiresias.yaml",
+		Example: "  autosched scheduler config parse tiresias tiresias.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return cli.Usage(fmt.Errorf("want a scheduler and a file, not %d arguments", len(args)))

@@ -18,7 +18,7 @@ func TestNativeFiles(t *testing.T) {
 		"--gpus-per-node", "8"); code != 0 {
 		t.Fatal(errs)
 	}
-	code, text, errs := online("config", "render", "x", "--revision", "1")
+	code, text, errs := online("scheduler", "config", "render", "x", "--revision", "1")
 	if code != 0 || !strings.Contains(text, "\nlease_term_interval: 1200\nfraction: 0.8\n") {
 		t.Fatalf("%d, %s%s", code, errs, text)
 	}
@@ -27,7 +27,7 @@ func TestNativeFiles(t *testing.T) {
 		if err := os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return online("config", "parse", "x", path)
+		return online("scheduler", "config", "parse", "x", path)
 	}
 	if code, out, errs := parse("0.8", "0.7"); code != 0 ||
 		!strings.Contains(out, "\nfraction                 0.3   0.2\n") {
@@ -37,8 +37,8 @@ func TestNativeFiles(t *testing.T) {
 		!strings.Contains(errs, "fractions: is not one of") {
 		t.Errorf("%d, %s", code, errs)
 	}
-	for _, args := range [][]string{{"config", "parse", "x"}, {"config", "render", "x", "--revision", "-1"},
-		{"config", "parse", "x", path, "--revision", "-1"}} {
+	for _, args := range [][]string{{"scheduler", "config", "parse", "x"}, {"scheduler", "config", "render", "x", "--revision", "-1"},
+		{"scheduler", "config", "parse", "x", path, "--revision", "-1"}} {
 		if code, _, errs := online(args...); code != 2 {
 			t.Errorf("%v: %d, %s", args, code, errs)
 		}

@@ -23,11 +23,11 @@ func newConfigApproveCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `In mode recommend a round only proposes a better configuration. Approving it
 offers it to the scheduler, which receives it by its watch or at its next poll and
 acknowledges it. Without --revision the newest proposal is approved; 'autosched
-config get SCHEDULER --revision N' shows the reason for it. If you have put it in
+scheduler config get SCHEDULER --revision N' shows the reason for it. If you have put it in
 force by hand, --applied acknowledges it, too.`,
-		Example: `  autosched config list tiresias
-  autosched config approve tiresias
-  autosched config approve tiresias --revision 4`,
+		Example: `  autosched scheduler config list tiresias
+  autosched scheduler config approve tiresias
+  autosched scheduler config approve tiresias --revision 4`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 0 {
@@ -69,7 +69,7 @@ func getProposal(ctx context.Context, c *cli.Client, scheduler string) (int64, e
 			return one.GetRevision(), nil
 		}
 	}
-	return 0, fmt.Errorf("no configuration of %s is proposed; 'autosched config list %s' shows what there is",
+	return 0, fmt.Errorf("no configuration of %s is proposed; 'autosched scheduler config list %s' shows what there is",
 		cli.ShortName(scheduler), cli.ShortName(scheduler))
 }
 
@@ -88,11 +88,11 @@ A round may have replaced the configuration you looked at: name that one with
 --from, and nothing changes if another is on offer.
 
 In mode auto a later round may find the discarded values again: --park does not
-offer them to this scheduler until 'autosched config unpark', and 'autosched
+offer them to this scheduler until 'autosched scheduler config unpark', and 'autosched
 scheduler pause' stops rounds.`,
-		Example: `  autosched config rollback tiresias --park
-  autosched config rollback tiresias --from 7
-  autosched config rollback tiresias --revision 1 --validate-only`,
+		Example: `  autosched scheduler config rollback tiresias --park
+  autosched scheduler config rollback tiresias --from 7
+  autosched scheduler config rollback tiresias --revision 1 --validate-only`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -148,13 +148,13 @@ func newConfigAckCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:             "Acknowledge a revision on a scheduler's behalf",
 		Long: `Schedulers acknowledge revisions over the API. Use this command for schedulers
 that do not: tuning compares with an applied revision from then on. A proposal
-(mode recommend) is not approved by that: 'autosched config approve --applied'
+(mode recommend) is not approved by that: 'autosched scheduler config approve --applied'
 is for one that you have put in force by hand.
 
   applied   it is in force
-  rejected  it is refused: its values are parked ('autosched config parked')
+  rejected  it is refused: its values are parked ('autosched scheduler config parked')
   failed    it could not be applied this time`,
-		Example: "  autosched config ack tiresias --revision 4 --state applied",
+		Example: "  autosched scheduler config ack tiresias --revision 4 --state applied",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 1 {
 				return cli.Usage(errors.New("--revision is missing: name the revision"))

@@ -21,10 +21,10 @@ func newConfigRejectCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "reject SCHEDULER",
 		Short:             "Reject a proposed configuration and park its values",
 		Long: `Parks the values of a proposal (mode recommend), so that no round proposes them
-again, until 'autosched config unpark'. Without --revision the newest proposal
+again, until 'autosched scheduler config unpark'. Without --revision the newest proposal
 is rejected.`,
-		Example: `  autosched config reject tiresias
-  autosched config reject tiresias --revision 4 --reason "starves short jobs"`,
+		Example: `  autosched scheduler config reject tiresias
+  autosched scheduler config reject tiresias --revision 4 --reason "starves short jobs"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 0 {
 				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
@@ -49,7 +49,7 @@ is rejected.`,
 					return f.Say(cmd, got, "revision %d can be rejected; nothing was stored", revision)
 				}
 				return f.Say(cmd, got, "revision %d is rejected and its values are parked until "+
-					"'autosched config unpark %s --revision %[1]d'", revision, cli.ShortName(name))
+					"'autosched scheduler config unpark %s --revision %[1]d'", revision, cli.ShortName(name))
 			})
 		},
 	}
@@ -68,10 +68,10 @@ func newConfigUnparkCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:             "Let the values of a parked revision be offered again",
 		Long: `Values that the scheduler refused, or that an operator parked, are not offered until
 they are unparked; those that did worse than promised, not for a day. Unparking
-does not offer them: a later round may find them, and 'autosched config rollback
+does not offer them: a later round may find them, and 'autosched scheduler config rollback
 --revision N' goes back to them.`,
-		Example: `  autosched config parked tiresias
-  autosched config unpark tiresias --revision 4`,
+		Example: `  autosched scheduler config parked tiresias
+  autosched scheduler config unpark tiresias --revision 4`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 1 {
 				return cli.Usage(errors.New("--revision is missing: name the revision"))
@@ -103,8 +103,8 @@ func newConfigParkedCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:               "parked SCHEDULER",
 		Short:             "List the values that are not offered to a scheduler",
 		Long: `Lists parked values by a revision that has them, who parked them, since when, until
-when and why. 'autosched config get SCHEDULER --revision N' shows the values.`,
-		Example: "  autosched config parked tiresias",
+when and why. 'autosched scheduler config get SCHEDULER --revision N' shows the values.`,
+		Example: "  autosched scheduler config parked tiresias",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				all := &pb.ListParkedConfigurationsResponse{}
@@ -151,7 +151,7 @@ func newConfigForgetCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `An instance that is gone acknowledges nothing more, and is degraded once it should
 have. Forget it, and nothing waits for it. 'autosched scheduler get' lists the
 instances. One that acknowledges something is known again.`,
-		Example: "  autosched config forget tiresias --instance replica-2",
+		Example: "  autosched scheduler config forget tiresias --instance replica-2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("instance") {
 				return cli.Usage(errors.New("--instance is missing: name the instance"))

@@ -20,14 +20,14 @@ func newConfigPinCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "pin SCHEDULER --reason WHY",
 		Short: "Offer values of your choice and keep tuning from replacing them",
 		Long: `Offers values to all instances of a scheduler, as a new revision, and keeps them on
-offer until --until, an event time, or 'autosched config unpin'. Values that are not
+offer until --until, an event time, or 'autosched scheduler config unpin'. Values that are not
 named are the ones in force, changes by hand among them; where values are pinned
 already, or none were acknowledged, those on offer. Without --set, what is on offer is
 pinned. Meanwhile rounds are decided, and tuning changes nothing, as in a freeze. An
 approval, a rollback or a refusal by the scheduler ends the pin.`,
-		Example: `  autosched config pin tiresias --set queues=4 --reason 'end of the quarter'
-  autosched config pin tiresias --until 2026-11-24T08:00:00Z --reason 'benchmark of the new nodes'
-  autosched config unpin tiresias`,
+		Example: `  autosched scheduler config pin tiresias --set queues=4 --reason 'end of the quarter'
+  autosched scheduler config pin tiresias --until 2026-11-24T08:00:00Z --reason 'benchmark of the new nodes'
+  autosched scheduler config unpin tiresias`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &pb.PinConfigurationRequest{Reason: f.Reason, ValidateOnly: f.ValidateOnly}
@@ -63,7 +63,7 @@ approval, a rollback or a refusal by the scheduler ends the pin.`,
 	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
 	f.AddValidateOnly(cmd)
 	f.AddEtag(cmd, "config get")
-	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and for 'autosched audit list' (required)")
+	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and for 'autosched admin audit list' (required)")
 	return cmd
 }
 
@@ -71,8 +71,8 @@ func newConfigUnpinCmd(f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "unpin SCHEDULER",
 		Short:             "End a pin, so that tuning may replace what is on offer",
-		Long:              `Ends what 'autosched config pin' began. What is on offer stays until tuning finds better.`,
-		Example:           "  autosched config unpin tiresias",
+		Long:              `Ends what 'autosched scheduler config pin' began. What is on offer stays until tuning finds better.`,
+		Example:           "  autosched scheduler config unpin tiresias",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {

@@ -26,7 +26,7 @@ That tuning is paused or resumed is reported on the standard error output.
 With --wait it may be started first: it waits until the service answers and the
 scheduler is registered. With --json every line is an autosched.v1
 Configuration.`,
-		Example: "  autosched config watch tiresias\n  autosched config watch demo --wait",
+		Example: "  autosched scheduler config watch tiresias\n  autosched scheduler config watch demo --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := cli.SchedulerArg(args)
 			if err != nil {

@@ -22,14 +22,14 @@ func newFreezeCmd() *cobra.Command {
 		Use:   "freeze [SCHEDULER]",
 		Short: "Keep the service from changing what a scheduler, or all of them, run",
 		Long: `Freezes the configuration of a scheduler, or with --all of every scheduler that is
-registered now, until 'autosched unfreeze' or --until, an event time. The service
+registered now, until 'autosched scheduler unfreeze' or --until, an event time. The service
 changes nothing by itself: rounds are decided and their decision says that it was
 frozen, in mode recommend they propose, and what did worse than promised is named in
-log and status, with the way back as a proposal. 'autosched config approve' and
-'config rollback' work as before, and so do acknowledgements.`,
-		Example: `  autosched freeze tiresias --reason 'benchmark of the new nodes' --until 2026-11-24T08:00:00Z
-  autosched freeze --all --reason 'end of the quarter'
-  autosched unfreeze --all`,
+log and status, with the way back as a proposal. 'autosched scheduler config approve' and
+'scheduler config rollback' work as before, and so do acknowledgements.`,
+		Example: `  autosched scheduler freeze tiresias --reason 'benchmark of the new nodes' --until 2026-11-24T08:00:00Z
+  autosched scheduler freeze --all --reason 'end of the quarter'
+  autosched scheduler unfreeze --all`,
 		Args:              oneOrAll(&all),
 		ValidArgsFunction: cli.CompleteSchedulers(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,8 +71,8 @@ func newUnfreezeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "unfreeze [SCHEDULER]",
 		Short:             "End a freeze of a scheduler, or of all of them",
-		Long:              `Ends what 'autosched freeze' began. The next round may change the configuration again.`,
-		Example:           "  autosched unfreeze tiresias\n  autosched unfreeze --all",
+		Long:              `Ends what 'autosched scheduler freeze' began. The next round may change the configuration again.`,
+		Example:           "  autosched scheduler unfreeze tiresias\n  autosched scheduler unfreeze --all",
 		Args:              oneOrAll(&all),
 		ValidArgsFunction: cli.CompleteSchedulers(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {

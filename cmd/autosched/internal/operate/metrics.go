@@ -25,11 +25,11 @@ func newMetricsCmd() *cobra.Command {
 		Use:   "metrics",
 		Short: "Show the metrics that a registered scheduler reports of itself, and report some",
 		Long: `A scheduler reports what it measures of itself, such as how long jobs wait, with the revision of
-its configuration that was in force (ReportMetrics). 'autosched config get' shows the means of a
+its configuration that was in force (ReportMetrics). 'autosched scheduler config get' shows the means of a
 revision against those of the one before it. What a study found of a scheduler of type external
 is judged by the metric that it was tuned for: docs/service.md says how.`,
-		Example: `  autosched metrics list prod
-  autosched metrics report prod --revision 4 wait=31.5 goodput=0.84`,
+		Example: `  autosched scheduler metrics list prod
+  autosched scheduler metrics report prod --revision 4 wait=31.5 goodput=0.84`,
 	}
 	f.Add(cmd)
 	cmd.AddCommand(newMetricsListCmd(&f), newMetricsReportCmd(&f))
@@ -57,8 +57,8 @@ func newMetricsListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "List reports, the first one first",
 		Long: `List prints reports in order of event time and instance. They are kept for 7 days of event time
 before the latest, and at most 50,000.`,
-		Example: `  autosched metrics list prod --revision 4 --metric wait
-  autosched metrics list prod --from 2026-01-05T12:00:00Z --limit 1000 --json`,
+		Example: `  autosched scheduler metrics list prod --revision 4 --metric wait
+  autosched scheduler metrics list prod --from 2026-01-05T12:00:00Z --limit 1000 --json`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if limit < 1 {
@@ -136,8 +136,8 @@ func newMetricsReportCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Report metrics on behalf of a scheduler",
 		Long: `Report stores one report. A report of the same instance and time counts once, so that the command
 may be repeated with the same --time.`,
-		Example: `  autosched metrics report prod --revision 4 wait=31.5
-  autosched metrics report prod --revision 4 --instance a --time 2026-01-05T12:00:00Z wait=31.5 goodput=0.84`,
+		Example: `  autosched scheduler metrics report prod --revision 4 wait=31.5
+  autosched scheduler metrics report prod --revision 4 --instance a --time 2026-01-05T12:00:00Z wait=31.5 goodput=0.84`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) < 2 {

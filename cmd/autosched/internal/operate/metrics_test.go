@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
@@ -23,12 +22,10 @@ import (
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := clitest.StartServe(t, filepath.Join(dir, "service"))
-	commands := map[string]func() *cobra.Command{"scheduler": newSchedulerCmd, "study": clitest.Of("study"),
-		"trial": clitest.Of("trial"), "config": newConfigCmd, "metrics": newMetricsCmd}
 	call := func(line string) (string, error) {
 		args := strings.Fields(line)
 		var out bytes.Buffer
-		err := clitest.RunClient(t.Context(), commands[args[0]](), "", &out, append(args[1:], "--server", address)...)
+		err := clitest.RunClient(t.Context(), clitest.NewRoot(), "", &out, append(args, "--server", address)...)
 		return out.String(), err
 	}
 	must := func(line string, want ...string) {
@@ -49,7 +46,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	must("scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --mode auto --space " + space)
-	must("config ack mine --revision 1 --state applied")
+	must("scheduler config ack mine --revision 1 --state applied")
 	report := func(revision int64, from time.Time, value float64) {
 		t.Helper()
 		req := &pb.ReportMetricsRequest{Parent: "schedulers/mine"}
@@ -80,31 +77,32 @@ func TestMetrics(t *testing.T) {
 	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	report(1, noon, 100)
 	must("study create mine/first --sampler sobol --budget 5")
-	must("trial add mine/first --set x=0.1 wait=90")
+	must("study trial add mine/first --set x=0.1 wait=90")
 	must("study propose mine/first --trial 1")
-	must("config approve mine")
-	must("config ack mine --revision 2 --state applied")
+	must("scheduler config approve mine")
+	must("scheduler config ack mine --revision 2 --state applied")
 	must("scheduler get mine", "revision 2 is watched once wait is reported in 24 intervals")
 	report(2, noon.Add(3*time.Hour), 200)
-	must("config get mine --revision 2", "reported", "wait 201.433", "revision 1: 101.433", "in 30 reports", "incident")
-	must("config get mine", "revision 3", "worse by more than 5 %, with a confidence of 99.9 %")
-	must("config parked mine", "2")
-	must("metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=7 jobs=3", "stored")
-	must("metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=8", "counts once")
-	must("metrics report mine --revision 3 --time 2025-01-05T20:00:00Z wait=8", "not stored")
+	must("scheduler config get mine --revision 2", "reported", "wait 201.433", "revision 1: 101.433", "in 30 reports",
+		"incident")
+	must("scheduler config get mine", "revision 3", "worse by more than 5 %, with a confidence of 99.9 %")
+	must("scheduler config parked mine", "2")
+	must("scheduler metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=7 jobs=3", "stored")
+	must("scheduler metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=8", "counts once")
+	must("scheduler metrics report mine --revision 3 --time 2025-01-05T20:00:00Z wait=8", "not stored")
 	stop()
 	address, _ = clitest.StartServe(t, filepath.Join(dir, "service"))
-	must("metrics list mine --instance a", "jobs=3 wait=7")
-	must("metrics list mine --limit 2", "wait=100", "... and more")
-	must("metrics list mine --from 2027-01-05T20:00:00Z", "no reports")
+	must("scheduler metrics list mine --instance a", "jobs=3 wait=7")
+	must("scheduler metrics list mine --limit 2", "wait=100", "... and more")
+	must("scheduler metrics list mine --from 2027-01-05T20:00:00Z", "no reports")
 	for line, want := range map[string]string{
-		"metrics report mine --revision 9 wait=1":   "9 is not a revision",
-		"metrics report mine --revision 3 wait":     "METRIC=VALUE",
-		"metrics report mine --revision 3":          "at least one",
-		"metrics report none --revision 3 wait=1":   "none",
-		"metrics list mine --from noon":             "RFC 3339",
-		"metrics list mine --limit 0":               "not positive",
-		"metrics report mine --revision 3 wait=NaN": "is not a number",
+		"scheduler metrics report mine --revision 9 wait=1":   "9 is not a revision",
+		"scheduler metrics report mine --revision 3 wait":     "METRIC=VALUE",
+		"scheduler metrics report mine --revision 3":          "at least one",
+		"scheduler metrics report none --revision 3 wait=1":   "none",
+		"scheduler metrics list mine --from noon":             "RFC 3339",
+		"scheduler metrics list mine --limit 0":               "not positive",
+		"scheduler metrics report mine --revision 3 wait=NaN": "is not a number",
 	} {
 		if _, err := call(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not say %q", line, err, want)

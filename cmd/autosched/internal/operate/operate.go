@@ -5,8 +5,5 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of the top.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{
-		newSchedulerCmd(), newConfigCmd(), newRoundsCmd(), newWorkloadCmd(), newOperationsCmd(),
-		newWhatIfCmd(), newFreezeCmd(), newUnfreezeCmd(), newMetricsCmd(),
-	}
+	return []*cobra.Command{newSchedulerCmd()}
 }

@@ -256,7 +256,7 @@ func TestEmulationOutlivesTheService(t *testing.T) {
 	var log clitest.LockedBuffer
 	done := make(chan error, 1)
 	go func() {
-		cmd := clitest.Cmd("emulate")
+		cmd := clitest.Cmd("scheduler emulate")
 		cmd.SetArgs([]string{"--server", address, "--trace", "sample", "--to", "2017-10-09T08:00:00Z", "--nodes", "14",
 			"--gpus-per-node", "8",
 			"--speedup", "100000", "--interval", "4h", "--budget", "3", "--id", "s", "--json"})

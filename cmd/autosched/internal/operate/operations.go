@@ -24,8 +24,8 @@ func newRoundsTriggerCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Decide a round of a scheduler now",
 		Long: `Asks for a round at the scheduler's latest event time, beside those that are due. What it
 finds is published or proposed under the same limits. It waits for the round up to
---wait; 'autosched operations' shows and cancels one that takes longer.`,
-		Example:           "  autosched rounds trigger tiresias\n  autosched rounds trigger tiresias --wait 0",
+--wait; 'autosched scheduler operations' shows and cancels one that takes longer.`,
+		Example:           "  autosched scheduler rounds trigger tiresias\n  autosched scheduler rounds trigger tiresias --wait 0",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait < 0 || wait > 10*time.Minute {
@@ -60,7 +60,7 @@ func newOperationsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operations",
 		Short: "Show and cancel what goes on in the service after its answer: triggered rounds, studies that run",
-		Long: `Operations are what callers asked for and takes longer than an answer: rounds ('autosched rounds
+		Long: `Operations are what callers asked for and takes longer than an answer: rounds ('autosched scheduler rounds
 trigger') and studies that evaluators measure ('autosched study run'). The service keeps the newest 1000 rounds,
 and through a restart the newest 20 of each scheduler. A study is an operation for as long as it is kept.`,
 	}
@@ -69,11 +69,12 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 		error)) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " OPERATION", Short: short, Long: long,
-			Example: "  autosched operations list\n  autosched operations " + use + " OPERATION",
+			Example: "  autosched scheduler operations list\n  autosched scheduler operations " + use + " OPERATION",
 			Args: func(_ *cobra.Command, args []string) error {
 				if len(args) != 1 {
 					return cli.Usage(
-						fmt.Errorf("want one operation, not %d: 'autosched operations list' has them", len(args)))
+						fmt.Errorf("want one operation, not %d: 'autosched scheduler operations list' has them",
+							len(args)))
 				}
 				return nil
 			},
@@ -94,7 +95,7 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 		Use:     "list",
 		Short:   "List operations, newest first",
 		Long:    `Lists operations by name, with what they are about, how they stand and what they led to.`,
-		Example: "  autosched operations list\n  autosched operations list --scheduler tiresias",
+		Example: "  autosched scheduler operations list\n  autosched scheduler operations list --scheduler tiresias",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req := &pb.ListOperationsRequest{PageSize: 1000, Filter: l.Filter, OrderBy: l.OrderBy}

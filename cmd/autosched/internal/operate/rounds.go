@@ -26,7 +26,7 @@ func newRoundsCmd() *cobra.Command {
 		Short: "Show the rounds of a scheduler: what was measured, and why it was adopted or not",
 		Long: `The service keeps the newest rounds of each scheduler (serve --keep-rounds), those that
 changed nothing included: what they were decided on, what they measured and what they
-decided. 'autosched replay' decides one again.`,
+decided. 'autosched admin replay' decides one again.`,
 	}
 	f.Add(cmd)
 	cmd.AddCommand(newRoundsListCmd(&f), newRoundsShowCmd(&f), newRoundsTriggerCmd(&f))
@@ -41,7 +41,7 @@ func newRoundsListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "List a scheduler's rounds, newest first",
 		Long: `Prints the newest rounds: the event time that each decided for, the revision it published, if
 any, what it searched and what it decided.`,
-		Example:           "  autosched rounds list tiresias --limit 5",
+		Example:           "  autosched scheduler rounds list tiresias --limit 5",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 1000 {
@@ -102,8 +102,8 @@ incumbent's controllable objective over the candidate's (above 1 is better), the
 objective over the futures of this round, and what the adoption rule made of it. That
 weighs the rounds of two days and a replay of the last week, too, so that the best
 ratio of one round need not win. * marks what the adoption rule chose.`,
-		Example: `  autosched rounds show tiresias
-  autosched rounds show tiresias 17 --json`,
+		Example: `  autosched scheduler rounds show tiresias
+  autosched scheduler rounds show tiresias 17 --json`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			number := ""
@@ -111,7 +111,7 @@ ratio of one round need not win. * marks what the adoption rule chose.`,
 				args, number = args[:1], args[1]
 				if n, err := strconv.ParseInt(number, 10, 64); err != nil || n < 1 {
 					return cli.Usage(fmt.Errorf("%q is not the number of a round, from 1; "+
-						"'autosched rounds list %s' shows them", number, cli.ShortName(args[0])))
+						"'autosched scheduler rounds list %s' shows them", number, cli.ShortName(args[0])))
 				}
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {

@@ -33,7 +33,8 @@ func TestReplay(t *testing.T) {
 	// A slow machine decides few rounds: any gain is enough.
 	call(newSchedulerCmd(), "update", "s", "--min-gain", "off", "--min-ratio", "1", "--guard", "off", "--dwell", "off",
 		"--change-price", "off", "--budget", "12")
-	call(clitest.Cmd("emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
+	call(clitest.Cmd("scheduler emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
+		"--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")
 	list := call(newRoundsCmd(), "list", "s", "--limit", "100")
 	published := regexp.MustCompile(`\n(\d+) .* (\d+) +\S+ +(?:published|rolled_out|superseded) as revision`).
@@ -60,7 +61,7 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	if strings.Contains(shown, "round-") || strings.Contains(shown, "\ndecision ") {
-		t.Errorf("rounds show has a number of an interval, or says its reason twice:\n%s", shown)
+		t.Errorf("scheduler rounds show has a number of an interval, or says its reason twice:\n%s", shown)
 	}
 	if newest := call(newRoundsCmd(), "show", "s"); !strings.HasPrefix(newest, "round ") {
 		t.Errorf("rounds show:\n%s", newest)
@@ -112,13 +113,13 @@ func TestReplay(t *testing.T) {
 	}
 	stop()
 
-	if code, out, errs := clitest.Run("replay", "s", "1", "--dir", dir, "--json"); code != 0 {
-		t.Errorf("replay --json: exit %d, %s", code, errs)
+	if code, out, errs := clitest.Run("admin", "replay", "s", "1", "--dir", dir, "--json"); code != 0 {
+		t.Errorf("admin replay --json: exit %d, %s", code, errs)
 	} else {
 		schema(out, "replay/v1")
 	}
 	for _, n := range []string{"1", published[1]} {
-		code, out, errs := clitest.Run("replay", "s", n, "--dir", dir)
+		code, out, errs := clitest.Run("admin", "replay", "s", n, "--dir", dir)
 		if code != 0 || !strings.Contains(out, "round "+n+" of s is the same again") {
 			t.Errorf("replay %s: exit %d, %s%s", n, code, out, errs)
 		}
@@ -128,13 +129,13 @@ func TestReplay(t *testing.T) {
 		code int
 		says string
 	}{
-		{"replay s", 2, "rounds list"},
-		{"replay s 1", 2, "--dir is missing"},
-		{"rounds show s x", 2, "rounds list s"},
-		{"replay s one --dir x", 2, `"one" is not the number of a round`},
-		{"replay s 1 --dir x --workers -1", 2, "--workers"},
-		{"replay s 999 --dir " + dir, 1, "has no round 999 of s"},
-		{"replay other 1 --dir " + dir, 1, `has no scheduler "other"`},
+		{"admin replay s", 2, "scheduler rounds list"},
+		{"admin replay s 1", 2, "--dir is missing"},
+		{"scheduler rounds show s x", 2, "scheduler rounds list s"},
+		{"admin replay s one --dir x", 2, `"one" is not the number of a round`},
+		{"admin replay s 1 --dir x --workers -1", 2, "--workers"},
+		{"admin replay s 999 --dir " + dir, 1, "has no round 999 of s"},
+		{"admin replay other 1 --dir " + dir, 1, `has no scheduler "other"`},
 		{"serve --dir x --keep-rounds -1", 2, "--keep-rounds"},
 	} {
 		if code, _, errs := clitest.Run(strings.Fields(c.args)...); code != c.code || !strings.Contains(errs, c.says) {

@@ -25,14 +25,18 @@ func newSchedulerCmd() *cobra.Command {
 	var f cli.ClientFlags
 	cmd := &cobra.Command{
 		Use:   "scheduler",
-		Short: "Register and inspect schedulers of the service",
+		Short: "Register, operate and connect schedulers of the service",
 	}
-	f.Add(cmd)
-	cmd.AddCommand(newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
+	for _, sub := range []*cobra.Command{newSchedulerRegisterCmd(&f), newSchedulerGetCmd(&f), newSchedulerListCmd(&f),
 		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
-		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f), newSchedulerEffectsCmd(&f))
+		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f), newSchedulerEffectsCmd(&f)} {
+		f.Add(sub)
+		cmd.AddCommand(sub)
+	}
+	cmd.AddCommand(newConfigCmd(), newRoundsCmd(), newWorkloadCmd(), newOperationsCmd(), newWhatIfCmd(), newFreezeCmd(),
+		newUnfreezeCmd(), newMetricsCmd())
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func newSchedulerDiffCmd(f *cli.ClientFlags) *cobra.Command {
 Without a flag A and B are spaces: files as 'autosched scheduler validate' takes
 them, or names of built-in schedulers. With --scheduler or --space they are
 configurations of that space: files of values (YAML or JSON, what 'autosched
-config get --json' prints among them), names of the scheduler's presets, or the
+scheduler config get --json' prints among them), names of the scheduler's presets, or the
 word default. A file may leave values out: what is compared are the effective
 values, with defaults filled in and every rule applied; what that changed is
 said below the table.`,

@@ -18,7 +18,7 @@ func newSchedulerRevisionsCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "revisions NAME",
 		Short: "List the revisions of a scheduler: its spaces, clusters and objectives",
 		Long: `Lists the revisions of a scheduler, newest first: every change of its parameters,
-constraints, cluster or objective is one. With --json they are whole. 'autosched audit
+constraints, cluster or objective is one. With --json they are whole. 'autosched admin audit
 list NAME' shows who changed what.`,
 		Example:           "  autosched scheduler revisions tiresias",
 		ValidArgsFunction: cli.CompleteSchedulers(f),

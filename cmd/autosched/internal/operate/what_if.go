@@ -58,14 +58,14 @@ func newWhatIfCmd() *cobra.Command {
 describe on, and compares the objective: over 1 is better. What keeps the values
 from being adopted by a round (constraints of the objective, guards) is named.
 Values that are not named are as in what runs. Nothing changes. With --workload it simulates
-workloads of the scheduler ('autosched workload') instead, each from an empty cluster on.
+workloads of the scheduler ('autosched scheduler workload') instead, each from an empty cluster on.
 
 Beside it stands what the causal model of 'autosched scheduler effects' predicts, if it is
 reliable: the ratio of the whole objective, and whether the values lie beyond what was
 measured. About a scheduler of type external, which is not simulated, it answers alone.`,
-		Example: `  autosched what-if tiresias --set queues=4
-  autosched what-if tiresias --set starve_limit=8h --set lease=10m --json
-  autosched what-if tiresias --set queues=4 --workload july`,
+		Example: `  autosched scheduler what-if tiresias --set queues=4
+  autosched scheduler what-if tiresias --set starve_limit=8h --set lease=10m --json
+  autosched scheduler what-if tiresias --set queues=4 --workload july`,
 		ValidArgsFunction: cli.CompleteSchedulers(&f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
@@ -254,7 +254,7 @@ func newConfigValidateCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Show the valid values nearest to given ones, and the rules that change them",
 		Long: `Projects values into the space of a scheduler and shows what they become, and by which
 rule. Values that are not named are the registered defaults. Nothing changes.`,
-		Example:           "  autosched config validate tiresias --set queues=4 --set starve_limit=30h",
+		Example:           "  autosched scheduler config validate tiresias --set queues=4 --set starve_limit=30h",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {

@@ -24,13 +24,13 @@ func newWorkloadCmd() *cobra.Command {
 		Short: "Keep workloads of a scheduler in the service, to measure configurations on them",
 		Long: `A workload is a list of jobs with their submissions and run times that the service keeps: a
 future that a round samples, jobs of the scheduler that ended, or a trace of yours. It does
-not change. 'autosched what-if --workload' simulates values on it, 'autosched study run
---workload' hands it to an evaluator, and 'workload download' writes it as a trace.
+not change. 'autosched scheduler what-if --workload' simulates values on it, 'autosched study run
+--workload' hands it to an evaluator, and 'scheduler workload download' writes it as a trace.
 Workloads are named SCHEDULER/WORKLOAD.`,
-		Example: `  autosched workload generate prod/tonight
-  autosched workload upload prod/july july.psv
-  autosched workload list prod
-  autosched workload download prod/tonight --out tonight.csv.gz`,
+		Example: `  autosched scheduler workload generate prod/tonight
+  autosched scheduler workload upload prod/july july.psv
+  autosched scheduler workload list prod
+  autosched scheduler workload download prod/tonight --out tonight.csv.gz`,
 	}
 	f.Add(cmd)
 	cmd.AddCommand(newWorkloadGenerateCmd(&f), newWorkloadUploadCmd(&f), newWorkloadListCmd(&f), newWorkloadGetCmd(&f),
@@ -79,13 +79,13 @@ func newWorkloadGenerateCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Keep a future that a round samples, or jobs that ended",
 		Long: `Samples the futures of the latest event time as a round does that is triggered now, and keeps
 one of them: the active jobs with a predicted run time each, and forecast arrivals. With
---round it is a future of a stored round ('autosched rounds list'), from the events that it
+--round it is a future of a stored round ('autosched scheduler rounds list'), from the events that it
 knew; the same future of the same round has the same bytes. With --ended the workload is
 the jobs that were submitted between --from and --to and ended.`,
-		Example: `  autosched workload generate prod/tonight
-  autosched workload generate prod/other --future 1 --seed 7
-  autosched workload generate prod/before-the-change --round 41
-  autosched workload generate prod/monday --ended --from 2026-01-05T00:00:00Z --to 2026-01-06T00:00:00Z`,
+		Example: `  autosched scheduler workload generate prod/tonight
+  autosched scheduler workload generate prod/other --future 1 --seed 7
+  autosched scheduler workload generate prod/before-the-change --round 41
+  autosched scheduler workload generate prod/monday --ended --from 2026-01-05T00:00:00Z --to 2026-01-06T00:00:00Z`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			given := cmd.Flags().Changed
 			if !ended && (from != "" || to != "") {
@@ -151,8 +151,8 @@ func newWorkloadUploadCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Sends a trace of one file to the service, which keeps its jobs: in any format that 'autosched
 trace --help' lists, plain, gzip or zstd. "-" is standard input. Rows that cannot be used are
 counted and named; with --strict the first one ends the upload.`,
-		Example: `  autosched workload upload prod/july july.psv
-  autosched trace window big.csv.gz --from 2026-01-05 --to 2026-01-12 --out - | autosched workload upload prod/week -`,
+		Example: `  autosched scheduler workload upload prod/july july.psv
+  autosched trace window big.csv.gz --from 2026-01-05 --to 2026-01-12 --out - | autosched scheduler workload upload prod/week -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return cli.Usage(errors.New("want a workload, as SCHEDULER/WORKLOAD, and a file"))
@@ -212,8 +212,8 @@ func newWorkloadListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "List the workloads of a scheduler",
 		Long: `Prints the workloads of a scheduler in order of id. LOAD is the GPU-time that the jobs ask for over
 what the registered cluster has between the first and the last submission.`,
-		Example: `  autosched workload list prod
-  autosched workload list prod --filter 'origin = UPLOADED AND labels.team:*' --order-by 'create_time desc'`,
+		Example: `  autosched scheduler workload list prod
+  autosched scheduler workload list prod --filter 'origin = UPLOADED AND labels.team:*' --order-by 'create_time desc'`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
@@ -258,9 +258,9 @@ func newWorkloadGetCmd(f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get SCHEDULER/WORKLOAD",
 		Short: "Show a workload: where its jobs come from, and their statistics",
-		Long: `Shows where the jobs of a workload come from, and their statistics. 'autosched workload download'
+		Long: `Shows where the jobs of a workload come from, and their statistics. 'autosched scheduler workload download'
 writes the jobs themselves.`,
-		Example: "  autosched workload get prod/tonight",
+		Example: "  autosched scheduler workload get prod/tonight",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
@@ -331,8 +331,8 @@ func newWorkloadDownloadCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Write the jobs of a workload as a trace",
 		Long: `Writes the jobs as AutoSched's own CSV, which 'autosched simulate --trace' and the other commands
 read: to standard output, or to --out, compressed if its name ends in .gz or .zst.`,
-		Example: `  autosched workload download prod/tonight --out tonight.csv
-  autosched workload download prod/tonight | autosched trace stats -`,
+		Example: `  autosched scheduler workload download prod/tonight --out tonight.csv
+  autosched scheduler workload download prod/tonight | autosched trace stats -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.JSON && out == "-" {
 				return cli.Usage(errors.New("--json needs --out FILE: standard output holds the jobs"))
@@ -378,9 +378,9 @@ func newWorkloadDeleteCmd(f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete SCHEDULER/WORKLOAD",
 		Short: "Remove a workload",
-		Long: `Removes a workload. There is no way back: 'autosched workload download' writes its jobs into a file
+		Long: `Removes a workload. There is no way back: 'autosched scheduler workload download' writes its jobs into a file
 before. Studies that are measured on it measure nothing more.`,
-		Example: "  autosched workload delete prod/tonight --reason 'the change is made'",
+		Example: "  autosched scheduler workload delete prod/tonight --reason 'the change is made'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *cli.Client, name string) error {
 				req.Name, req.ValidateOnly, req.Etag = name, f.ValidateOnly, f.Etag

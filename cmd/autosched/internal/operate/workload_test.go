@@ -48,11 +48,11 @@ func TestWorkload(t *testing.T) {
 		send(pb.Event_STARTED, at, &pb.JobDetails{JobId: id})
 	}
 	send(pb.Event_FINISHED, 30*time.Minute, &pb.JobDetails{JobId: "1", EndStatus: pb.JobDetails_COMPLETED})
-	out := must("workload", "generate", "prod/tonight", "--label", "team=a", "--reason", "a try")
+	out := must("scheduler", "workload", "generate", "prod/tonight", "--label", "team=a", "--reason", "a try")
 	if !regexp.MustCompile(`origin +generated, future 0 from 2025-03-03T09:30:00Z on, .* 2 active jobs`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
-	if out := must("workload", "generate", "prod/past", "--ended"); !regexp.MustCompile(
+	if out := must("scheduler", "workload", "generate", "prod/past", "--ended"); !regexp.MustCompile(
 		`(?s)origin +historical.*jobs +1, 4 GPUs, 2 GPU-hours`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
@@ -62,30 +62,33 @@ func TestWorkload(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := must("workload", "upload", "prod/july", file); !strings.Contains(out, file+":3: duration_s: ") ||
+	if out := must("scheduler", "workload", "upload", "prod/july", file); !strings.Contains(out, file+":3: duration_s: ") ||
 		!strings.Contains(out, "uploaded, 1 row rejected") {
 		t.Errorf("%s", out)
 	}
-	if _, err := called(text, "workload", "upload", "prod/strict", "-", "--strict"); err == nil ||
+	if _, err := called(text, "scheduler", "workload", "upload", "prod/strict", "-",
+		"--strict"); err == nil ||
 		!strings.Contains(err.Error(), "duration_s") {
 		t.Errorf("strict: %v", err)
 	}
-	csv := must("workload", "download", "prod/tonight")
+	csv := must("scheduler", "workload", "download", "prod/tonight")
 	stop()
 	address, _ = clitest.StartServe(t, dir)
-	if out := must("workload", "list", "prod", "--order-by", "create_time"); !regexp.MustCompile(
+	if out := must("scheduler", "workload", "list", "prod", "--order-by",
+		"create_time"); !regexp.MustCompile(
 		`(?s)prod/tonight +generated.*prod/past +historical.*prod/july +uploaded +2 `).MatchString(out) {
 		t.Errorf("%s", out)
 	}
-	if again := must("workload", "download", "prod/tonight"); again != csv {
+	if again := must("scheduler", "workload", "download", "prod/tonight"); again != csv {
 		t.Errorf("after a restart:\n%s\nbefore:\n%s", again, csv)
 	}
-	if again := must("workload", "generate", "prod/again"); !strings.Contains(must("workload", "download",
-		"prod/again"), "job_id") || must("workload", "download", "prod/again") != csv {
+	if again := must("scheduler", "workload", "generate", "prod/again"); !strings.Contains(must("scheduler",
+		"scheduler", "workload", "download",
+		"prod/again"), "job_id") || must("scheduler", "workload", "download", "prod/again") != csv {
 		t.Errorf("the same future of the same events has other jobs:\n%s", again)
 	}
 	path := filepath.Join(dir, "tonight.csv.gz")
-	must("workload", "download", "prod/tonight", "--out", path)
+	must("scheduler", "workload", "download", "prod/tonight", "--out", path)
 	var result struct {
 		Jobs int `json:"jobs"`
 	}
@@ -93,20 +96,20 @@ func TestWorkload(t *testing.T) {
 	if err := json.Unmarshal([]byte(report), &result); code != 0 || err != nil || result.Jobs < 2 {
 		t.Errorf("exit %d: %s %s", code, report, errs)
 	}
-	out = must("what-if", "prod", "--set", "queues=2", "--workload", "july", "--workload", "prod/tonight")
+	out = must("scheduler", "what-if", "prod", "--set", "queues=2", "--workload", "july", "--workload", "prod/tonight")
 	if !strings.Contains(out, "on prod/july, prod/tonight") || !strings.Contains(out, "ratio ") {
 		t.Errorf("%s", out)
 	}
-	if _, err := called("", "what-if", "prod", "--set", "queues=2", "--workload", "none"); err == nil ||
+	if _, err := called("", "scheduler", "what-if", "prod", "--set", "queues=2", "--workload", "none"); err == nil ||
 		!strings.Contains(err.Error(), `workload "none"`) {
 		t.Errorf("%v", err)
 	}
-	must("workload", "delete", "prod/july")
-	out = must("workload", "list", "prod", "--filter", "origin = UPLOADED")
+	must("scheduler", "workload", "delete", "prod/july")
+	out = must("scheduler", "workload", "list", "prod", "--filter", "origin = UPLOADED")
 	if !strings.Contains(out, "no workloads") {
 		t.Errorf("%s", out)
 	}
-	if out := must("audit", "list", "prod"); !strings.Contains(out, "DeleteWorkload") ||
+	if out := must("admin", "audit", "list", "prod"); !strings.Contains(out, "DeleteWorkload") ||
 		!strings.Contains(out, "a try") {
 		t.Errorf("%s", out)
 	}

@@ -19,39 +19,29 @@ import (
 )
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
-workload expected next: it forecasts futures from job events, simulates candidate
-configurations on them, and changes the scheduler's configuration only if what
-recent rounds, a replay of the last days and held-out futures measured says that
-the change gains more than it costs.
+workload expected next. "sample" is a built-in trace; --trace takes Slurm's sacct,
+public traces and other tables ('autosched trace --help').
 
-Decide from a history of jobs. "sample" is a built-in synthetic one; --trace takes
-Slurm's sacct, public traces and other tables ('autosched trace --help'):
-  autosched trace stats --trace sample
-  autosched fidelity --trace history.psv --scheduler fifo --recorded-scheduler fifo
   autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
-  autosched compare --trace sample --schedulers tiresias,themis,lucid --out comparison
   autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
-  autosched energy report --trace sample --scheduler tiresias
-
-Forecast the workload, and learn why a configuration is better:
-  autosched forecast eval --trace sample --from 2017-10-11 --to 2017-10-12 --methods all
-  autosched predict eval --trace sample
-  autosched causal dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
-  autosched causal effects --data runs.csv --tiers tiers.json --group segment --log
-
-Keep the configuration right: run the service, connect a scheduler (here an emulated
-one), and operate it:
   autosched serve --dir data
-  autosched emulate --trace sample --nodes 20 --gpus-per-node 8
-  autosched config list emulated
-  autosched rounds show emulated
-  autosched freeze emulated --reason 'end of the quarter'
-  autosched config rollback emulated --reason 'short jobs wait'
-  autosched audit list emulated
-  autosched backup --out backup.tar.zst
-  autosched doctor --server 127.0.0.1:7443
+  autosched scheduler emulate --trace sample --nodes 20 --gpus-per-node 8
+  autosched scheduler config list emulated
 
 Exit codes: 0 success, 1 failure, 2 usage error.`
+
+// groups are the headings of the commands in help.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Decide on a history of jobs", []string{"trace", "telemetry", "simulate", "tune", "evaluate", "compare", "plan",
+		"recommend", "fidelity"}},
+	{"Operate schedulers of the service", []string{"scheduler", "study"}},
+	{"Find waste", []string{"patterns", "energy"}},
+	{"Understand", []string{"explain", "forecast"}},
+	{"Run the service", []string{"serve", "admin", "slurm", "completion"}},
+}
 
 // New returns the command autosched with all its subcommands.
 func New() *cobra.Command {
@@ -73,6 +63,20 @@ func New() *cobra.Command {
 		serve.Commands(),
 		adapters.Commands(),
 	)...)
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "scheduler" {
+			cmd.AddCommand(slices.Concat(adapters.OfScheduler(), waste.OfScheduler())...)
+		}
+	}
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, cmd := range root.Commands() {
+			if slices.Contains(g.commands, cmd.Name()) {
+				cmd.GroupID = g.title
+			}
+		}
+	}
+	root.SetCompletionCommandGroupID(groups[len(groups)-1].title)
 	cli.Finish(root, completions())
 	return root
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// startSecured runs "autosched serve" with the files of "autosched certs" and returns
+// startSecured runs "autosched serve" with the files of "autosched admin certs" and returns
 // its addresses.
 func startSecured(t *testing.T, pki string, more ...string) (address, operations string) {
 	t.Helper()
@@ -60,7 +60,7 @@ func TestCertsServeAndClients(t *testing.T) {
 		return []string{"--server", address, "--tls-ca", filepath.Join(pki, "ca.pem"), "--tls-cert",
 			filepath.Join(pki, name+".pem"), "--tls-key", filepath.Join(pki, name+".key")}
 	}
-	if _, err := run(clitest.Cmd("emulate"), append(as("scheduler-prod"), "--trace", "sample", "--to", "2017-10-09T06:00:00Z",
+	if _, err := run(clitest.Cmd("scheduler emulate"), append(as("scheduler-prod"), "--trace", "sample", "--to", "2017-10-09T06:00:00Z",
 		"--nodes", "14", "--gpus-per-node", "8", "--interval", "12h", "--budget", "2", "--id", "prod", "--speedup",
 		"1e6")...); err != nil {
 		t.Fatal(err)
@@ -74,10 +74,10 @@ func TestCertsServeAndClients(t *testing.T) {
 	}
 	token := []string{"--server", address, "--tls-ca", filepath.Join(pki, "ca.pem"), "--token-file",
 		filepath.Join(pki, "viewer.token")}
-	if out, err := run(clitest.Cmd("config"), append(token, "list", "prod")...); err != nil {
+	if out, err := run(clitest.Cmd("scheduler config"), append(token, "list", "prod")...); err != nil {
 		t.Error(out, err)
 	}
-	if _, err := run(clitest.Cmd("config"), "list", "prod", "--server", address); err == nil ||
+	if _, err := run(clitest.Cmd("scheduler config"), "list", "prod", "--server", address); err == nil ||
 		!strings.Contains(err.Error(), "--tls-ca") {
 		t.Errorf("plain to TLS: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestCertsServeAndClients(t *testing.T) {
 	if _, err := run(newCertsCmd(), other); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(clitest.Cmd("config"), "watch", "later", "--wait", "--server", address, "--tls-ca",
+	if _, err := run(clitest.Cmd("scheduler config"), "watch", "later", "--wait", "--server", address, "--tls-ca",
 		filepath.Join(other, "ca.pem")); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("of another authority: %v", err)
 	}
@@ -176,11 +176,11 @@ func TestAccessFlagsRefuse(t *testing.T) {
 		{"serve --dir D --client-ca x --tls-cert x --tls-key x", "--client-ca: needs --roles"},
 		{"scheduler list --server 10.0.0.1:1 --token-file x", "a token is not sent unencrypted to 10.0.0.1:1"},
 		{"scheduler list --tls-cert x --tls-ca system", "--tls-cert and tls-key: one is missing"},
-		{"emulate --trace sample --tls-cert x --tls-key x", "--tls-cert: needs tls-ca"},
-		{"certs", "want one directory"},
-		{"certs D --host example.org:443", "--host"},
-		{"certs D --scheduler A", "--scheduler"},
-		{"certs D --days 0", "--days"},
+		{"scheduler emulate --trace sample --tls-cert x --tls-key x", "--tls-cert: needs tls-ca"},
+		{"admin certs", "want one directory"},
+		{"admin certs D --host example.org:443", "--host"},
+		{"admin certs D --scheduler A", "--scheduler"},
+		{"admin certs D --days 0", "--days"},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		code, _, errs := clitest.Run(strings.Fields(strings.ReplaceAll(c.args, "D", dir))...)

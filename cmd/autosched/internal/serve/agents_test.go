@@ -53,7 +53,7 @@ func TestServeCallsAgents(t *testing.T) {
 	defer called.Stop()
 	dir := t.TempDir()
 	pki, agents := filepath.Join(dir, "pki"), filepath.Join(dir, "agents.yaml")
-	if code, _, errs := clitest.Run("certs", pki); code != 0 {
+	if code, _, errs := clitest.Run("admin", "certs", pki); code != 0 {
 		t.Fatal(errs)
 	}
 	text := "agents:\n- {scheduler: prod, instance: a, address: '" + l.Addr().String() + "'}\n"
@@ -116,7 +116,7 @@ func TestEmulateListen(t *testing.T) {
 		"--nodes", "14", "--gpus-per-node", "8", "--mode", "auto"); code != 0 {
 		t.Fatal(errs)
 	}
-	code, out, errs := clitest.Run("emulate", "--listen", strings.Join(calls, ","), "--scheduler", "tiresias", "--trace",
+	code, out, errs := clitest.Run("scheduler", "emulate", "--listen", strings.Join(calls, ","), "--scheduler", "tiresias", "--trace",
 		"sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", "1e5",
 		"--faults", "crash=0.5,lose=0.01", "--json")
 	var report struct {
@@ -147,7 +147,8 @@ func TestEmulateListen(t *testing.T) {
 		"--listen 127.0.0.1:75,127.0.0.1:75":          "is there twice",
 		"--listen 127.0.0.1:75 --server 127.0.0.1:80": "--listen and --server exclude each other",
 	} {
-		code, _, errs := clitest.Run(append([]string{"emulate", "--trace", "sample"}, strings.Fields(more)...)...)
+		code, _, errs := clitest.Run(append([]string{"scheduler", "emulate", "--trace", "sample"},
+			strings.Fields(more)...)...)
 		if code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s", more, code, errs)
 		}

@@ -90,7 +90,7 @@ func (o *observed) events() {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.do("rounds", "trigger", "sim", "--wait", "2m")
+	o.do("scheduler", "rounds", "trigger", "sim", "--wait", "2m")
 }
 
 // series is a line of what the service exposes.
@@ -150,9 +150,9 @@ var rare = []string{"autosched_access_files_stale", "autosched_rollbacks_total",
 func TestDeployedExpressionsAreExposed(t *testing.T) {
 	o := startObserved(t)
 	o.events()
-	o.do("config", "ack", "sim", "--revision", "1", "--state", "applied")
-	o.do("config", "pin", "sim", "--set", "backfill=false", "--reason", "test")
-	o.do("config", "rollback", "sim", "--revision", "1")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "applied")
+	o.do("scheduler", "config", "pin", "sim", "--set", "backfill=false", "--reason", "test")
+	o.do("scheduler", "config", "rollback", "sim", "--revision", "1")
 	labels := map[string][]string{} // by metric
 	for _, s := range o.scrape() {
 		for l := range s.labels {
@@ -205,11 +205,11 @@ func TestAlertsFire(t *testing.T) {
 		t.Skip("there is no promtool: no alert is evaluated")
 	}
 	o := startObserved(t)
-	o.do("config", "ack", "sim", "--revision", "1", "--state", "applied")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "applied")
 	well := o.scrape()
-	o.do("config", "ack", "sim", "--revision", "1", "--state", "failed", "--error", "no such queue")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "failed", "--error", "no such queue")
 	o.do("study", "create", "own/a", "--budget", "2", "--sampler", "random")
-	o.do("trial", "add", "own/a", "--set", "x=7", "wait=3")
+	o.do("study", "trial", "add", "own/a", "--set", "x=7", "wait=3")
 	o.do("study", "propose", "own/a")
 	ill := o.scrape()
 

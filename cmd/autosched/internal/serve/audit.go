@@ -48,8 +48,8 @@ func newAuditListCmd() *cobra.Command {
 		Long: `Prints the newest records of the audit log, of one scheduler or of all: who changed what
 and why, the revision that was offered before and after, and the fields that differ.
 --json has their values.`,
-		Example: `  autosched audit list
-  autosched audit list tiresias --limit 5 --json`,
+		Example: `  autosched admin audit list
+  autosched admin audit list tiresias --limit 5 --json`,
 		ValidArgsFunction: cli.CompleteSchedulers(&f),
 		Args:              atMostOne("scheduler"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -112,9 +112,9 @@ func newAuditExportCmd() *cobra.Command {
 		Use:   "export",
 		Short: "Write the audit log, a JSON line a record, oldest first",
 		Long: `Writes all records as they are stored, {"hash": ..., "record": ...} on each line, for
-'autosched audit verify' and other programs.`,
-		Example: `  autosched audit export -o audit.jsonl
-  autosched audit verify audit.jsonl`,
+'autosched admin audit verify' and other programs.`,
+		Example: `  autosched admin audit export -o audit.jsonl
+  autosched admin audit verify audit.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := os.Stat(to); to != "-" && err == nil {
@@ -168,15 +168,15 @@ func newAuditVerifyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Verify the chain of the audit log",
-		Long: `Verifies a file that 'autosched audit export' wrote, - for standard input, or the
+		Long: `Verifies a file that 'autosched admin audit export' wrote, - for standard input, or the
 directory of a stopped service or of a backup (--dir), which it does not change. It
 prints the head, the number and hash of the last record, or ends with an error that
 names the first broken record.
 
 With --head it also finds that records are missing at the end: the log must hold the
 record with this hash.`,
-		Example: `  autosched audit verify audit.jsonl
-  autosched audit verify --dir data`,
+		Example: `  autosched admin audit verify audit.jsonl
+  autosched admin audit verify --dir data`,
 		Args: atMostOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

@@ -38,24 +38,25 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	if list := call(newAuditCmd(), "list", "--limit", "1"); strings.Contains(list, "CreateScheduler") {
-		t.Errorf("audit list --limit 1:\n%s", list)
+		t.Errorf("admin audit list --limit 1:\n%s", list)
 	}
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	call(newAuditCmd(), "export", "-o", file)
 	err := clitest.RunClient(t.Context(), newAuditCmd(), "", io.Discard, "export", "-o", file, "--server", address)
 	if err == nil ||
 		!strings.Contains(err.Error(), "exists already") {
-		t.Errorf("audit export to a file that is there: %v", err)
+		t.Errorf("admin audit export to a file that is there: %v", err)
 	}
 	stop()
 
 	says := regexp.MustCompile(`^3 records, unbroken; the head is ([0-9a-f]{64})\n$`)
-	code, out, errs := clitest.Run("audit", "verify", file)
+	code, out, errs := clitest.Run("admin", "audit", "verify", file)
 	head := says.FindStringSubmatch(out)
 	if code != 0 || head == nil {
 		t.Fatal(code, out, errs)
 	}
-	if code, out, errs := clitest.Run("audit", "verify", "--dir", dir, "--head", head[1]); code != 0 ||
+	if code, out, errs := clitest.Run("admin", "audit", "verify", "--dir", dir, "--head",
+		head[1]); code != 0 ||
 		!says.MatchString(out) {
 		t.Error(code, out, errs)
 	}
@@ -86,9 +87,10 @@ func TestAudit(t *testing.T) {
 		{"none", 1, "none"},
 		{"--dir " + t.TempDir(), 1, "is not the directory of a service"},
 	} {
-		code, _, errs := clitest.Run(append([]string{"audit", "verify"}, strings.Fields(c.args)...)...)
+		code, _, errs := clitest.Run(append([]string{"admin", "audit", "verify"},
+			strings.Fields(c.args)...)...)
 		if code != c.code || !strings.Contains(errs, c.says) {
-			t.Errorf("audit verify %s: exit %d, %s; want %d, %q", c.args, code, errs, c.code, c.says)
+			t.Errorf("admin audit verify %s: exit %d, %s; want %d, %q", c.args, code, errs, c.code, c.says)
 		}
 	}
 }

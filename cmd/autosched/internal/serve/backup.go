@@ -29,8 +29,8 @@ moment, while the service goes on. It needs the role admin.
 
 The file is a tar archive with a manifest of SHA-256 sums, compressed if its name
 ends in .zst or .gz. It has its name once it is complete, and is read and compared
-with the manifest then. 'autosched restore' makes a directory of it.`,
-		Example: "  autosched backup --out backup.tar.zst\n  autosched restore --from backup.tar.zst --dir restored",
+with the manifest then. 'autosched admin restore' makes a directory of it.`,
+		Example: "  autosched admin backup --out backup.tar.zst\n  autosched admin restore --from backup.tar.zst --dir restored",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -103,11 +103,11 @@ func newRestoreCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Make a directory for the service of a backup",
-		Long: `Makes a directory for 'autosched serve' of a file that 'autosched backup' wrote. The
+		Long: `Makes a directory for 'autosched serve' of a file that 'autosched admin backup' wrote. The
 directory must be empty or not there: an existing store is never overwritten. The
 file is compared with its manifest and its config.db is read first; after an error
 the directory is as it was.`,
-		Example: "  autosched restore --from backup.tar.zst --dir restored\n  autosched serve --dir restored",
+		Example: "  autosched admin restore --from backup.tar.zst --dir restored\n  autosched serve --dir restored",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {

@@ -32,36 +32,36 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	}
 	ok("scheduler", "register", "--builtin", "tiresias", "--nodes", "4", "--gpus-per-node", "8", "--id", "prod",
 		"--server", address)
-	if out := ok("backup", "--out", file, "--server", address); !strings.Contains(out, "1 file, 0.0 MiB, verified") {
+	if out := ok("admin", "backup", "--out", file, "--server", address); !strings.Contains(out, "1 file, 0.0 MiB, verified") {
 		t.Error(out)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if code, _, errs := run("backup", "--out", file, "--server", address); code != 1 ||
+	if code, _, errs := run("admin", "backup", "--out", file, "--server", address); code != 1 ||
 		!strings.Contains(errs, "exists already") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	var d checkup.Report
-	text := ok("doctor", "--json", "--server", address)
+	text := ok("admin", "doctor", "--json", "--server", address)
 	if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Checks) < 10 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if code, out, _ := run("doctor", "--dir", data); code != 1 || !strings.Contains(out, "stop the service first") {
+	if code, out, _ := run("admin", "doctor", "--dir", data); code != 1 || !strings.Contains(out, "stop the service first") {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	stop()
-	if out := ok("doctor", "--dir", data); !strings.Contains(out, "ok    schedulers    1 scheduler") {
+	if out := ok("admin", "doctor", "--dir", data); !strings.Contains(out, "ok    schedulers    1 scheduler") {
 		t.Error(out)
 	}
-	ok("restore", "--from", file, "--dir", restored)
-	if code, _, errs := run("restore", "--from", file, "--dir", restored); code != 1 ||
+	ok("admin", "restore", "--from", file, "--dir", restored)
+	if code, _, errs := run("admin", "restore", "--from", file, "--dir", restored); code != 1 ||
 		!strings.Contains(errs, "is not empty (config.db): name another directory") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
-	ok("doctor", "--dir", restored)
+	ok("admin", "doctor", "--dir", restored)
 	address, stop = clitest.StartServe(t, restored)
-	if out := ok("config", "get", "prod", "--server", address); !strings.Contains(out, "prod revision 1 (PUBLISHED)") {
+	if out := ok("scheduler", "config", "get", "prod", "--server", address); !strings.Contains(out, "prod revision 1 (PUBLISHED)") {
 		t.Error(out)
 	}
 	stop()
@@ -79,7 +79,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if err := os.Chmod(config, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := run("doctor", "--dir", restored)
+	code, out, errs := run("admin", "doctor", "--dir", restored)
 	if code != 1 || !strings.Contains(out, "-> chmod 600 "+config) || !strings.Contains(out, "fail  scheduler ") ||
 		!strings.Contains(errs, "1 check failed") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)
@@ -88,13 +88,13 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if err := os.WriteFile(settings, []byte("dir: "+data+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := ok("doctor", "--config", settings); !strings.Contains(out, "new is not there yet") {
+	if out := ok("admin", "doctor", "--config", settings); !strings.Contains(out, "new is not there yet") {
 		t.Error(out)
 	}
-	if code, _, errs := run("doctor", "--dir", data); code != 1 {
+	if code, _, errs := run("admin", "doctor", "--dir", data); code != 1 {
 		t.Errorf("a directory that is not there: exit %d, %s", code, errs)
 	}
-	if code, _, errs := run("doctor"); code != 2 || !strings.Contains(errs, "--dir") {
+	if code, _, errs := run("admin", "doctor"); code != 2 || !strings.Contains(errs, "--dir") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }

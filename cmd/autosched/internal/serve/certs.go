@@ -46,7 +46,7 @@ Files that exist are kept and missing ones are made from the authority in the
 directory: run it again for another --scheduler, or remove a certificate and its
 key to have them issued anew. 'autosched serve' notices changed files while it
 runs. Keep ca.key away from the service: only this command reads it.`,
-		Example: `  autosched certs pki --host tuner.example.org --scheduler prod
+		Example: `  autosched admin certs pki --host tuner.example.org --scheduler prod
   autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler list --server tuner.example.org:7443 --tls-ca pki/ca.pem --tls-cert pki/operator.pem \

@@ -37,8 +37,8 @@ the directory it names unless --server is given.
 
 Each line begins with ok, warn or fail and says what to do. The exit code is 1 if a
 check failed.`,
-		Example: "  autosched doctor --dir data\n  autosched doctor --server 127.0.0.1:7443 --json\n" +
-			"  autosched doctor --config serve.yaml",
+		Example: "  autosched admin doctor --dir data\n  autosched admin doctor --server 127.0.0.1:7443 --json\n" +
+			"  autosched admin doctor --config serve.yaml",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running := cmd.Flags().Changed("server")

@@ -41,7 +41,7 @@ func TestDoctorOfStudies(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := clitest.Run("doctor", "--dir", dir); code != 0 ||
+	if code, out, errs := clitest.Run("admin", "doctor", "--dir", dir); code != 0 ||
 		!strings.Contains(out, "ok    studies       2, 4 trials that can be read") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)
 	}
@@ -55,7 +55,7 @@ func TestDoctorOfStudies(t *testing.T) {
 	if err := os.WriteFile(path, db, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := clitest.Run("doctor", "--dir", dir)
+	code, out, errs := clitest.Run("admin", "doctor", "--dir", dir)
 	for _, want := range []string{"warn  study         mine/first lost 1 trial: ", "fail  study         mine/second cannot be read: ",
 		"ok    studies       1, 1 trial that can be read", "ok    schedulers    0 schedulers"} {
 		if code != 1 || !strings.Contains(out, want) {

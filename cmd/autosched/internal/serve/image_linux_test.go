@@ -77,7 +77,7 @@ func runImage(t *testing.T, program string, env ...string) {
 			}
 			owned(m.MountPath, 0o644)
 		case m.ReadOnly: // the Secret
-			if code, _, errs := clitest.Run("certs", at(m.MountPath), "--host", "autosched"); code != 0 {
+			if code, _, errs := clitest.Run("admin", "certs", at(m.MountPath), "--host", "autosched"); code != 0 {
 				t.Fatal(errs)
 			}
 			owned(m.MountPath, 0o755)
@@ -200,7 +200,7 @@ func TestRelease(t *testing.T) {
 			_ = f.Close()
 		}
 		program := filepath.Join(out, "autosched-linux-amd64")
-		version := exec.Command(program, "version")
+		version := exec.Command(program, "admin", "version")
 		version.Env = []string{}
 		if text, err := version.Output(); err != nil || !strings.HasPrefix(string(text), "autosched v1.2.3\n") {
 			t.Errorf("version: %v, %s", err, text)

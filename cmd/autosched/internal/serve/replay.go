@@ -24,19 +24,19 @@ func newReplayCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay SCHEDULER ROUND --dir DIR",
 		Short: "Decide a stored round again and compare it bit for bit",
-		Long: `Replay reads the directory of a stopped service, or of a backup that 'autosched restore'
+		Long: `Replay reads the directory of a stopped service, or of a backup that 'autosched admin restore'
 unpacked, and changes nothing in it. It makes the input of a round again from the events
 up to it, compares its SHA-256 with that of the round, decides, and compares the decision,
 each candidate and its objective in each future. It ends with an error that names the first
 difference, such as events that were dropped since or another version of the program.`,
-		Example: `  autosched backup --out backup.tar.zst
-  autosched restore --from backup.tar.zst --dir copy
-  autosched replay tiresias 17 --dir copy`,
+		Example: `  autosched admin backup --out backup.tar.zst
+  autosched admin restore --from backup.tar.zst --dir copy
+  autosched admin replay tiresias 17 --dir copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
 				return cli.Usage(errors.New("want a scheduler and the number of a round; " +
-					"'autosched rounds list SCHEDULER' shows them"))
+					"'autosched scheduler rounds list SCHEDULER' shows them"))
 			case dir == "":
 				return cli.Usage(errors.New("--dir is missing: name the directory of the service's data"))
 			case workers < 0:

@@ -90,7 +90,7 @@ stored events are read. Configurations are served before.
 On a loopback address, connections need be neither encrypted nor authenticated.
 Elsewhere they need TLS 1.3 (--tls-cert, --tls-key) and --roles, which names the
 callers, by client certificate (--client-ca) or token, and what each may do.
-'autosched certs DIR' makes these files for a start. They are read again when
+'autosched admin certs DIR' makes these files for a start. They are read again when
 they change; a bad one is logged, and the former stays in force.
 
 --config FILE takes flags from a YAML file, which is checked whole before anything
@@ -104,7 +104,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
   autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
-  autosched config watch tiresias`,
+  autosched scheduler config watch tiresias`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.config != "" {
@@ -153,7 +153,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.DurationVar(&o.roundLimit, "round-limit", controller.DefaultRoundLimit,
 		"time after which a round ends and what runs is kept; waiting for others does not count")
 	fl.IntVar(&o.keepRounds, "keep-rounds", controller.DefaultKeepRounds,
-		"rounds to keep of each scheduler, for 'autosched rounds' and 'autosched replay'; 0 keeps none")
+		"rounds to keep of each scheduler, for 'autosched scheduler rounds' and 'autosched admin replay'; 0 keeps none")
 	fl.DurationVar(&o.retain, "retain", 0, fmt.Sprintf(
 		"time after which events are dropped, at least %v, such as 1440h, but for what is needed of them; 0 keeps all",
 		controller.MinRetain))

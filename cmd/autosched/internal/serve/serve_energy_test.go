@@ -52,14 +52,15 @@ func TestServeEnergy(t *testing.T) {
 	call(clitest.Cmd("scheduler"), "update", "e", "--min-gain", "off", "--min-ratio", "1", "--guard", "off",
 		"--dwell", "off",
 		"--change-price", "off", "--budget", "12")
-	call(clitest.Cmd("emulate"), "--id", "e", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
+	call(clitest.Cmd("scheduler emulate"), "--id", "e", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
+		"--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")
 	got := call(clitest.Cmd("scheduler"), "get", "e")
 	if !strings.Contains(got, "objective   edp subject to cost<=1.5*incumbent") ||
 		strings.Contains(got, "last error") {
 		t.Errorf("scheduler get:\n%s", got)
 	}
-	list := call(clitest.Cmd("rounds"), "list", "e", "--limit", "100")
+	list := call(clitest.Cmd("scheduler rounds"), "list", "e", "--limit", "100")
 	published := regexp.MustCompile(`\n(\d+) .* (\d+) +\S+ +(?:published|rolled_out|superseded) as revision`).
 		FindStringSubmatch(list)
 	if published == nil {
@@ -72,36 +73,37 @@ func TestServeEnergy(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant %s", what, text, want)
 		}
 	}
-	got = call(clitest.Cmd("config"), "get", "e", "--revision", published[2])
-	matches("config get", got, `because +.*energy-delay product .*with the band of the constants: kWh [0-9.]+ \([0-9.]+ to [0-9.]+\) -> `)
-	matches("config get", got, `\nenergy +`+drawn+`\n +`+drawn+` with revision \d+\n`)
-	matches("rounds show", call(clitest.Cmd("rounds"), "show", "e", published[1]),
+	got = call(clitest.Cmd("scheduler config"), "get", "e", "--revision", published[2])
+	matches("scheduler config get", got, `because +.*energy-delay product .*with the band of the constants: kWh [0-9.]+ \([0-9.]+ to [0-9.]+\) -> `)
+	matches("scheduler config get", got, `\nenergy +`+drawn+`\n +`+drawn+` with revision \d+\n`)
+	matches("scheduler rounds show", call(clitest.Cmd("scheduler rounds"), "show", "e", published[1]),
 		`(?s)\nfutures +energy-delay product \(kWh h\): .*\nenergy +best `+drawn+`\n +incumbent `+drawn)
 	clitest.SubmitNow(t, address, "e")
-	matches("what-if", call(clitest.Cmd("what-if"), "e", "--set", "queues=1", "--timeout", "2m"), `(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn)
+	matches("what-if", call(clitest.Cmd("scheduler what-if"), "e", "--set", "queues=1", "--timeout", "2m"), `(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn)
 
 	// Prices by which everything would be decided otherwise.
 	if err := os.WriteFile(prices, []byte("ts,price_per_mwh\n2017-10-09T00:00:00Z,1000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	matches("what-if at other prices", call(clitest.Cmd("what-if"), "e", "--set", "queues=1", "--timeout", "2m"), drawn)
-	matches("config explain", call(clitest.Cmd("config"), "explain", "e", "--revision", published[2], "--timeout",
+	matches("scheduler what-if at other prices", call(clitest.Cmd("scheduler what-if"), "e", "--set", "queues=1", "--timeout", "2m"), drawn)
+	matches("scheduler config explain", call(clitest.Cmd("scheduler config"), "explain", "e", "--revision",
+		published[2], "--timeout",
 		"2m"),
 		`(?s)\nobjective +[0-9.]+ kWh h, .*\nenergy +`+drawn+`\n +`+drawn+` before\n`)
 	stop()
 	for _, n := range []string{"1", published[1]} {
-		if code, out, errs := clitest.Run("replay", "e", n, "--dir", dir); code != 0 ||
+		if code, out, errs := clitest.Run("admin", "replay", "e", n, "--dir", dir); code != 0 ||
 			!strings.Contains(out, "round "+n+" of e is the same again") {
 			t.Errorf("replay %s: exit %d, %s%s", n, code, out, errs)
 		}
 	}
 	// Without a power model the rounds of the scheduler fail, and say why.
 	address, _ = clitest.StartServe(t, dir)
-	err := clitest.RunClient(t.Context(), clitest.Cmd("what-if"), "", new(bytes.Buffer), "e", "--set", "queues=1", "--server", address,
+	err := clitest.RunClient(t.Context(), clitest.Cmd("scheduler what-if"), "", new(bytes.Buffer), "e", "--set", "queues=1", "--server", address,
 		"--timeout", "2m")
 	const want = "edp: the service has no power model: start it with 'autosched serve --energy FILE'"
 	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("what-if without a power model: %v", err)
+		t.Errorf("scheduler what-if without a power model: %v", err)
 	}
 }
 

@@ -47,20 +47,21 @@ func TestRoundsOnFindings(t *testing.T) {
 	call(clitest.Cmd("scheduler"), "update", "s", "--min-gain", "off", "--min-ratio", "1", "--guard", "off",
 		"--dwell", "off",
 		"--change-price", "off", "--budget", "12")
-	call(clitest.Cmd("emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z", "--nodes", "14",
+	call(clitest.Cmd("scheduler emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
+		"--nodes", "14",
 		"--gpus-per-node", "8", "--mode", "recommend", "--speedup", "6000", "--interval", "168h", "--json")
-	operations := func() string { return call(clitest.Cmd("operations"), "list", "--scheduler", "s") }
+	operations := func() string { return call(clitest.Cmd("scheduler operations"), "list", "--scheduler", "s") }
 	clitest.Eventually(t, operations, `(?m)^\S+ +s +schedulers/s/findings/[0-9a-f]{16} +\S+ +done `)
 	found := regexp.MustCompile(`(?m)^\S+ +s +schedulers/s/findings/([0-9a-f]{16}) +\S+ +done +(?:proposed as|kept:) revision (\d+)`).
 		FindStringSubmatch(operations())
 	if found == nil {
 		t.Fatalf("no round on a finding proposed anything:\n%s", operations())
 	}
-	if got := call(clitest.Cmd("findings"), "show", "s/"+found[1]); !regexp.MustCompile(
+	if got := call(clitest.Cmd("scheduler findings"), "show", "s/"+found[1]); !regexp.MustCompile(
 		`starvation|fragmentation|queue_spiral|roll_back`).MatchString(got) {
 		t.Errorf("the finding:\n%s", got)
 	}
-	if got := call(clitest.Cmd("config"), "get", "s", "--revision", found[2]); !strings.Contains(got, "Expected average JCT") {
+	if got := call(clitest.Cmd("scheduler config"), "get", "s", "--revision", found[2]); !strings.Contains(got, "Expected average JCT") {
 		t.Errorf("the proposal:\n%s", got)
 	}
 	audit := call(newAuditCmd(), "list", "--limit", "1000")
@@ -75,10 +76,10 @@ func TestNoRoundsOnFindings(t *testing.T) {
 	call := callsTo(t, address)
 	call(clitest.Cmd("scheduler"), "register", "--builtin", "fifo", "--id", "q", "--nodes", "1", "--gpus-per-node", "8",
 		"--interval", "24h")
-	call(clitest.Cmd("emulate"), "--id", "q", "--trace", spiralTrace(t), "--nodes", "1", "--gpus-per-node", "8", "--scheduler",
+	call(clitest.Cmd("scheduler emulate"), "--id", "q", "--trace", spiralTrace(t), "--nodes", "1", "--gpus-per-node", "8", "--scheduler",
 		"fifo", "--mode", "recommend", "--speedup", "3600", "--interval", "24h", "--json")
-	clitest.Eventually(t, func() string { return call(clitest.Cmd("findings"), "list", "q") }, `(?m)^[0-9a-f]{16} +\S+ +queue_spiral `)
-	if got := call(clitest.Cmd("operations"), "list", "--scheduler", "q"); strings.Contains(got, "findings") {
+	clitest.Eventually(t, func() string { return call(clitest.Cmd("scheduler findings"), "list", "q") }, `(?m)^[0-9a-f]{16} +\S+ +queue_spiral `)
+	if got := call(clitest.Cmd("scheduler operations"), "list", "--scheduler", "q"); strings.Contains(got, "findings") {
 		t.Errorf("a round was asked for:\n%s", got)
 	}
 	if code, _, errs := clitest.Run("serve", "--dir", "x", "--findings-rounds", "-1s"); code != 2 ||

@@ -83,7 +83,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		!strings.Contains(out, "narrow") {
 		t.Error(out)
 	}
-	if out := run(clitest.Cmd("config"), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (PUBLISHED)") ||
+	if out := run(clitest.Cmd("scheduler config"), "", "get", "prod"); !strings.Contains(out, "prod revision 1 (PUBLISHED)") ||
 		!strings.Contains(out, "running_first") {
 		t.Error(out)
 	}
@@ -92,7 +92,8 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 	var seen clitest.LockedBuffer
 	watched := make(chan error, 1)
 	go func() {
-		watched <- clitest.RunClient(watchCtx, clitest.Cmd("config"), "", &seen, "watch", "prod", "--server", address)
+		watched <- clitest.RunClient(watchCtx, clitest.Cmd("scheduler config"), "", &seen, "watch", "prod",
+			"--server", address)
 	}()
 	clitest.Eventually(t, seen.String, "revision 1  PUBLISHED")
 
@@ -125,14 +126,15 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Errorf("the round failed: %s", decision)
 	}
 
-	if out := run(clitest.Cmd("config"), "", "ack", "prod", "--revision", "1", "--state",
+	if out := run(clitest.Cmd("scheduler config"), "", "ack", "prod", "--revision", "1", "--state",
 		"applied"); !strings.Contains(out, "the scheduler should run revision") {
 		t.Error(out)
 	}
 	var list struct {
 		Configurations []struct{ Name string }
 	}
-	if err := json.Unmarshal([]byte(run(clitest.Cmd("config"), "", "list", "prod", "--json")), &list); err != nil ||
+	if err := json.Unmarshal([]byte(run(clitest.Cmd("scheduler config"), "", "list", "prod", "--json")),
+		&list); err != nil ||
 		len(list.Configurations) == 0 {
 		t.Error(list, err)
 	}
@@ -154,7 +156,7 @@ func TestWatchWaitsForRegistration(t *testing.T) {
 	var seen, notes clitest.LockedBuffer
 	watched := make(chan error, 1)
 	go func() {
-		cmd := clitest.Cmd("config")
+		cmd := clitest.Cmd("scheduler config")
 		cmd.SetArgs([]string{"watch", "later", "--wait", "--server", address})
 		cmd.SetOut(&seen)
 		cmd.SetErr(&notes)
@@ -180,7 +182,7 @@ func TestEmulate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out bytes.Buffer
-	if err := clitest.RunClient(ctx, clitest.Cmd("emulate"), "",
+	if err := clitest.RunClient(ctx, clitest.Cmd("scheduler emulate"), "",
 		&out, append(args, "--id", "fast", "--speedup", "1e6")...); err != nil ||
 		!strings.Contains(out.String(), "events acknowledged") {
 		t.Errorf("as fast as can be: %v\n%s", err, out.String())
@@ -189,7 +191,7 @@ func TestEmulate(t *testing.T) {
 	var log clitest.LockedBuffer
 	ended := make(chan error, 1)
 	go func() {
-		cmd := clitest.Cmd("emulate")
+		cmd := clitest.Cmd("scheduler emulate")
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetArgs(append(args, "--id", "slow", "--speedup", "60"))
 		cmd.SetOut(io.Discard)
@@ -225,9 +227,9 @@ func TestServiceCommandsRefuse(t *testing.T) {
 		{clitest.Cmd("scheduler"), []string{"register", "--builtin", "tiresias", "--nodes", "1", "--gpus-per-node", "8",
 			"--mode", "x"}, "--mode"},
 		{clitest.Cmd("scheduler"), []string{"get"}, "name of one scheduler"},
-		{clitest.Cmd("config"), []string{"get", "a", "b"}, "name of one scheduler"},
-		{clitest.Cmd("config"), []string{"ack", "a", "--revision", "1"}, "--state"},
-		{clitest.Cmd("config"), []string{"list", "a", "--limit", "0"}, "--limit"},
+		{clitest.Cmd("scheduler config"), []string{"get", "a", "b"}, "name of one scheduler"},
+		{clitest.Cmd("scheduler config"), []string{"ack", "a", "--revision", "1"}, "--state"},
+		{clitest.Cmd("scheduler config"), []string{"list", "a", "--limit", "0"}, "--limit"},
 	} {
 		err := clitest.RunClient(ctx, c.cmd, "", io.Discard, c.args...)
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.says) {
@@ -240,14 +242,14 @@ func TestServiceCommandsRefuse(t *testing.T) {
 		args  []string
 		says  string
 	}{
-		{clitest.Cmd("config"), "", []string{"get", "unknown", "--server", address}, `scheduler "unknown": not found`},
-		{clitest.Cmd("config"), "", []string{"watch", "unknown", "--server", address}, "not found"},
+		{clitest.Cmd("scheduler config"), "", []string{"get", "unknown", "--server", address}, `scheduler "unknown": not found`},
+		{clitest.Cmd("scheduler config"), "", []string{"watch", "unknown", "--server", address}, "not found"},
 		{clitest.Cmd("scheduler"), "", []string{"register", "--builtin", "magic", "--nodes", "0", "--gpus-per-node", "8",
 			"--nodes", "1", "--server", address},
 			"  scheduler.spec.scheduler_type: \"magic\" is not known: want one of"},
 		{clitest.Cmd("scheduler"), "spec: {nonsense: 1}", []string{"register", "-", "--server", address}, "nonsense"},
 		{clitest.Cmd("scheduler"), "a: [", []string{"register", "-", "--server", address}, "yaml"},
-		{clitest.Cmd("config"), "", []string{"get", "x", "--server", "127.0.0.1:1"}, "is 'autosched serve' running there?"},
+		{clitest.Cmd("scheduler config"), "", []string{"get", "x", "--server", "127.0.0.1:1"}, "is 'autosched serve' running there?"},
 	} {
 		err := clitest.RunClient(ctx, c.cmd, c.stdin, io.Discard, c.args...)
 		if err == nil || errors.As(err, &usage) || !strings.Contains(err.Error(), c.says) {

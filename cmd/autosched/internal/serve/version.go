@@ -16,7 +16,7 @@ func newVersionCmd() *cobra.Command {
 		Long: `Shows the version, the commit it was built from, the version of the simulator and
 that of Go. Results of different versions of the simulator cannot be compared:
 reports and caches name it.`,
-		Example: "  autosched version\n  autosched version --json",
+		Example: "  autosched admin version\n  autosched admin version --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := cli.Built()

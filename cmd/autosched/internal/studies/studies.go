@@ -5,5 +5,5 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of the top.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newStudyCmd(), newTrialCmd()}
+	return []*cobra.Command{newStudyCmd()}
 }

@@ -25,12 +25,12 @@ func newStudyCmd() *cobra.Command {
 		Use:   "study",
 		Short: "Tune any scheduler by ask and tell: create studies, see and propose what they find",
 		Long: `A study searches the parameters of a scheduler, simulated or not. Clients ask for trials
-('autosched trial ask'), measure each configuration on what they have, and report the
-metric ('autosched trial tell'); or the service does, by an evaluator ('autosched study run').
+('autosched study trial ask'), measure each configuration on what they have, and report the
+metric ('autosched study trial tell'); or the service does, by an evaluator ('autosched study run').
 Studies are named SCHEDULER/STUDY.`,
 	}
 	f.Add(cmd)
-	cmd.AddCommand(newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
+	cmd.AddCommand(newTrialCmd(), newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
 		newStudyRunCmd(&f), newStudyEvaluatorsCmd(&f),
 		newStudyOptimalCmd(&f), newStudyEstimateCmd(&f),
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
@@ -130,7 +130,7 @@ proposes where half of the trials take a second or more.`,
 	fl.StringVar(&spec.MetricId, "metric", "", "metric that clients measure (default: the objective of an external scheduler)")
 	fl.BoolVar(&maximize, "maximize", false, "the metric is to be large")
 	fl.DurationVar(&lease, "lease", 10*time.Minute, "how long a client may be silent about a trial")
-	fl.BoolVar(&spec.AllowRepeats, "allow-repeats", false, "'trial add' measures again what was measured")
+	fl.BoolVar(&spec.AllowRepeats, "allow-repeats", false, "'study trial add' measures again what was measured")
 	fl.StringVar(&causal, "causal", "auto", "causal model of the trials: auto, on or off")
 	fl.StringVar(&display, "display-name", "", "name for people")
 	f.AddValidateOnly(cmd)
@@ -311,7 +311,7 @@ func newStudyProposeCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "propose SCHEDULER/STUDY",
 		Short: "Propose the configuration of a trial to its scheduler",
 		Long: `Proposes the best trial, or --trial, as what a round found would be: it waits as PROPOSED until
-'autosched config approve', and reaches the scheduler by poll and watch, in waves if the
+'autosched scheduler config approve', and reaches the scheduler by poll and watch, in waves if the
 scheduler has any.`,
 		Example: "  autosched study propose mine/first\n  autosched study propose mine/first --trial 17",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -77,7 +77,7 @@ the waiting alone.`,
 	fl := cmd.Flags()
 	fl.StringVar(&req.Evaluator, "evaluator", "", "what measures: an id of 'study evaluators' (required)")
 	fl.StringVar(&req.Workload, "workload", "",
-		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched workload', or as the evaluator knows it (default: its own)")
+		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched scheduler workload', or as the evaluator knows it (default: its own)")
 	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
 	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
 	f.AddReason(cmd)

@@ -55,10 +55,10 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "none")
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "other")
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "testbed", "--workload", "../x")
-	run("autosched: ", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
+	run("autosched: ", "study", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
 	run("(COMPLETED)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
 	run("p95_wait=11", "study", "best", "mine/first")
-	run("done   mine/first: 12 of 12 trials", "operations", "list")
+	run("done   mine/first: 12 of 12 trials", "scheduler", "operations", "list")
 	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
 	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
 		"--evaluator", "testbed", "--parallel", "2", "--workload", "monday")
@@ -75,17 +75,17 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 		}
 		return ""
 	}, "it goes on")
-	listed := run("", "operations", "list", "--scheduler", "mine", "--filter", "done = false")
+	listed := run("", "scheduler", "operations", "list", "--scheduler", "mine", "--filter", "done = false")
 	at := regexp.MustCompile(`\n(\S+) +mine +anonymous +\S+ +under way +mine/second: [0-9]+ of 300 trials`)
 	id := at.FindStringSubmatch(listed)
 	if id == nil {
 		t.Fatalf("operations list:\n%s", listed)
 	}
 	run(id[1], "study", "get", "mine/second", "--json")
-	run("mine/second: ", "operations", "wait", id[1], "--timeout", "1500ms")
-	run("canceled  the study was cancelled", "operations", "cancel", id[1])
-	run("canceled  the study was cancelled", "operations", "cancel", id[1])
-	run("canceled  the study was cancelled", "operations", "wait", id[1])
+	run("mine/second: ", "scheduler", "operations", "wait", id[1], "--timeout", "1500ms")
+	run("canceled  the study was cancelled", "scheduler", "operations", "cancel", id[1])
+	run("canceled  the study was cancelled", "scheduler", "operations", "cancel", id[1])
+	run("canceled  the study was cancelled", "scheduler", "operations", "wait", id[1])
 	run("CANCELLED", "study", "get", "mine/second")
 }
 
@@ -129,7 +129,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	run("", "scheduler", "register", "--space", write("space.yaml",
 		"parameters: [{id: batch, kind: int, min_value: 1, max_value: 64, default_value: 2}]\n"), "--id", "mine",
 		"--objective", "p95_wait", "--nodes", "4", "--gpus-per-node", "8")
-	run("", "workload", "upload", "mine/july", jobs)
+	run("", "scheduler", "workload", "upload", "mine/july", jobs)
 	run("", "study", "create", "mine/first", "--budget", "3", "--sampler", "sobol")
 	on := func(workload string) []string {
 		return []string{"study", "run", "mine/first", "--evaluator", "testbed", "--workload", workload}
@@ -141,9 +141,9 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	run("p95_wait=2", "study", "best", "mine/first")
 	run("", "study", "create", "mine/second", "--budget", "1000", "--sampler", "sobol")
 	run("", "study", "run", "mine/second", "--evaluator", "testbed", "--workload", "mine/july")
-	run("", "workload", "delete", "mine/july")
+	run("", "scheduler", "workload", "delete", "mine/july")
 	clitest.Eventually(t, func() string { return run("", "study", "get", "mine/second") }, `workload "july" .*not found`)
-	run("", "workload", "upload", "mine/july", write("other.csv", header+"a,2025-03-03T09:00:00Z,60,1\n"))
+	run("", "scheduler", "workload", "upload", "mine/july", write("other.csv", header+"a,2025-03-03T09:00:00Z,60,1\n"))
 	clitest.Eventually(t, func() string { return run("", "study", "get", "mine/second") }, "has other jobs than")
 	run("", "study", "cancel", "mine/second")
 	if left, err := os.ReadDir(files); err != nil || len(left) > 0 {

@@ -85,10 +85,10 @@ func TestStudyImport(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		must("study create mine/" + id + " --budget 4 --sampler random")
 	}
-	must("trial add mine/a --set x=0.25 --set order=las wait=3")
-	must("trial ask mine/a --client one")
-	must("trial fail mine/a/2 --reason no-GPU")
-	must("trial ask mine/a --client one")
+	must("study trial add mine/a --set x=0.25 --set order=las wait=3")
+	must("study trial ask mine/a --client one")
+	must("study trial fail mine/a/2 --reason no-GPU")
+	must("study trial ask mine/a --client one")
 	file := filepath.Join(dir, "a.jsonl")
 	if out := must("study export mine/a --out", file); !strings.Contains(out, "trials written") {
 		t.Error(out)
@@ -96,7 +96,7 @@ func TestStudyImport(t *testing.T) {
 	for range 2 { // the second time there is nothing new
 		must("study import mine/b", file)
 	}
-	list := must("trial list mine/b")
+	list := must("study trial list mine/b")
 	if n := strings.Count(list, "\n"); n != 3 || !regexp.MustCompile(`1 +SUCCEEDED +user +- +wait=3 +order=las x=0.25`).
 		MatchString(list) || !strings.Contains(list, "FAILED") {
 		t.Errorf("imported:\n%s", list)
@@ -120,7 +120,7 @@ func TestStudyImport(t *testing.T) {
 	if out := must("study import mine/c", write("journal.log", journal)); !strings.Contains(out, "2 trials added") {
 		t.Error(out)
 	}
-	list = must("trial list mine/c")
+	list = must("study trial list mine/c")
 	for _, want := range []string{"wait=7.5 +order=las x=0.75", "wait=9 +order=fifo x=0.125"} {
 		if !regexp.MustCompile(want).MatchString(list) {
 			t.Errorf("of Optuna:\n%s, want %q", list, want)
@@ -256,9 +256,9 @@ func TestStudyOptimalAndEstimate(t *testing.T) {
 		{"study optimal mine/first", "no trial with these metrics has succeeded yet", 0},
 		{"study estimate mine/first", "40 trials left; no trial was timed yet: --trial-time", 0},
 		{"study estimate mine/first --trial-time 3m --parallel 4", "40 trials left of 3 min: 30 min, or 2 h of measuring", 0},
-		{"trial add mine/first --set x=1 wait=9 use=8", "trial 1", 0},
-		{"trial add mine/first --set x=2 wait=4 use=3", "trial 2", 0},
-		{"trial add mine/first --set x=3 wait=5 use=2", "trial 3", 0},
+		{"study trial add mine/first --set x=1 wait=9 use=8", "trial 1", 0},
+		{"study trial add mine/first --set x=2 wait=4 use=3", "trial 2", 0},
+		{"study trial add mine/first --set x=3 wait=5 use=2", "trial 3", 0},
 		{"study estimate mine/first", "40 trials left; no trial was timed yet: --trial-time", 0}, // added, no times
 		{"study optimal mine/first", `^trial 2: x=2 -> use=3 wait=4\n$`, 0},
 		{"study optimal mine/first --metrics wait,use:max", `^trial 1: .*\ntrial 2: .*\n$`, 0},

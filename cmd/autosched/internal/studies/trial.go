@@ -67,7 +67,7 @@ func newTrialAskCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Prints the trials that a client holds: those that it has not completed yet, then others. Who asks
 again, after a crash for example, gets the same. Fails once the budget is used or there is
 nothing new.`,
-		Example: "  autosched trial ask mine/first\n  autosched trial ask mine/first --client host-1 --count 4 --json",
+		Example: "  autosched study trial ask mine/first\n  autosched study trial ask mine/first --client host-1 --count 4 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (err error) {
 				if who == "" {
@@ -123,8 +123,8 @@ With --more it reports what was measured so far, renews the lease, and says whet
 trial should stop: its best value is worse than the median of the others at that step.
 
 To repeat a command changes nothing. A result that comes after the lease expired counts.`,
-		Example: "  autosched trial tell mine/first/3 p95_wait=12.5 goodput=0.8\n" +
-			"  autosched trial tell mine/first/3 p95_wait=14 --step 200 --more",
+		Example: "  autosched study trial tell mine/first/3 p95_wait=12.5 goodput=0.8\n" +
+			"  autosched study trial tell mine/first/3 p95_wait=14 --step 200 --more",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutTrial(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				m, err := measured(args[1:])
@@ -189,8 +189,8 @@ func newTrialFailCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Report that a trial could not be measured",
 		Long: `Completes a trial as failed, or with --infeasible as one whose configuration cannot be measured. The
 sampler avoids both.`,
-		Example: "  autosched trial fail mine/first/3 --reason 'out of memory'\n" +
-			"  autosched trial fail mine/first/3 --infeasible --reason 'does not start'",
+		Example: "  autosched study trial fail mine/first/3 --reason 'out of memory'\n" +
+			"  autosched study trial fail mine/first/3 --infeasible --reason 'does not start'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if why == "" {
 				return cli.Usage(errors.New("--reason is missing: say why the trial failed"))
@@ -219,7 +219,7 @@ func newTrialListCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:     "list SCHEDULER/STUDY",
 		Short:   "List the trials of a study",
 		Long:    "Prints all trials of a study: their states, who measured them, their configurations and what was measured.",
-		Example: "  autosched trial list mine/first",
+		Example: "  autosched study trial list mine/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				all, err := cli.ListTrials(ctx, c, name, l)
@@ -255,7 +255,7 @@ func newTrialAddCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Adds a configuration to measure, which the next client gets; with metrics, one that was measured
 before. Parameters that --set does not name are at their defaults. It is not part of the
 budget. What was measured already is not measured again, unless the study allows repeats.`,
-		Example: "  autosched trial add mine/first --set batch=16\n  autosched trial add mine/first --set batch=16 p95_wait=20",
+		Example: "  autosched study trial add mine/first --set batch=16\n  autosched study trial add mine/first --set batch=16 p95_wait=20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			trial := &pb.Trial{Parameters: map[string]*structpb.Value{}}
 			for _, set := range sets {
@@ -302,7 +302,7 @@ func newTrialStopCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Ask the client of a trial to end it",
 		Long: `Marks a trial as stopping: its client sees it with its next report, and completes it. A trial that
 waits for a client is skipped.`,
-		Example: "  autosched trial stop mine/first/3",
+		Example: "  autosched study trial stop mine/first/3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutTrial(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Studies.StopTrial(ctx, &pb.StopTrialRequest{Name: name})

@@ -23,7 +23,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 	address, stop := clitest.StartServe(t, data)
 	replayed := []string{"--trace", "sample", "--to", "2017-10-09T10:00:00Z", "--nodes", "6", "--gpus-per-node", "8",
 		"--scheduler", "fifo"}
-	if code, _, errs := clitest.Run(append([]string{"emulate", "--server", address, "--id", "demo", "--mode", "recommend",
+	if code, _, errs := clitest.Run(append([]string{"scheduler", "emulate", "--server", address, "--id", "demo", "--mode", "recommend",
 		"--speedup", "1000000", "--interval", "168h"}, replayed...)...); code != 0 {
 		t.Fatal(errs)
 	}

@@ -26,9 +26,9 @@ func newFindingsCmd() *cobra.Command {
 ('autosched patterns rules' lists the rules). A finding says that a rule holds for a job, a
 tenant or a node, with its evidence and the GPU-hours that it wastes. docs/patterns.md
 describes findings in the service.`,
-		Example: `  autosched findings list prod --state open
-  autosched findings show prod/1f2e3d4c5b6a7988
-  autosched findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'`,
+		Example: `  autosched scheduler findings list prod --state open
+  autosched scheduler findings show prod/1f2e3d4c5b6a7988
+  autosched scheduler findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'`,
 	}
 	f.Add(cmd)
 	cmd.AddCommand(newFindingsListCmd(&f), newFindingsShowCmd(&f), newFindingsAckCmd(&f), newFindingsSnoozeCmd(&f),
@@ -47,7 +47,7 @@ func findingArg(args []string) (string, error) {
 			return "schedulers/" + strings.Join(parts, "/"), nil
 		}
 	}
-	return "", cli.Usage(errors.New("want one finding, as SCHEDULER/FINDING; 'autosched findings list SCHEDULER' shows them"))
+	return "", cli.Usage(errors.New("want one finding, as SCHEDULER/FINDING; 'autosched scheduler findings list SCHEDULER' shows them"))
 }
 
 // aboutFinding calls the service about the finding that the arguments name, and prints it.
@@ -76,8 +76,8 @@ func newFindingsListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "List findings, the latest opened first",
 		Long: `List prints findings, and for each rule how many opened and how many of those judged were true.
 Times are those of events and samples.`,
-		Example: `  autosched findings list prod --state open
-  autosched findings list prod --rule idle_allocation --entity job/4711 --json`,
+		Example: `  autosched scheduler findings list prod --state open
+  autosched scheduler findings list prod --rule idle_allocation --entity job/4711 --json`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &pb.ListFindingsRequest{Rule: rule}
@@ -127,7 +127,7 @@ func newFindingsShowCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Show a finding with its evidence",
 		Long: `Show prints a finding: the numbers that it rests on with what they were compared with, the
 GPU-hours wasted, the jobs and tenants affected, and what people said of it.`,
-		Example: "  autosched findings show prod/1f2e3d4c5b6a7988",
+		Example: "  autosched scheduler findings show prod/1f2e3d4c5b6a7988",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
 				error) {
@@ -144,7 +144,7 @@ func newFindingsAckCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Say that a finding is true and seen to",
 		Long: `Ack says that a finding is true, which counts for its rule's precision, and that it is seen
 to. It takes back that it is a false positive.`,
-		Example: "  autosched findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'",
+		Example: "  autosched scheduler findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
 				error) {
@@ -163,7 +163,7 @@ func newFindingsSnoozeCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Make an open finding silent for a while",
 		Long: `Snooze leaves a finding out of the metric of open ones and of the webhook until an instant, as
 those of the same rule and entity that open before then. Lists still have it.`,
-		Example: "  autosched findings snooze prod/1f2e3d4c5b6a7988 --until 2026-11-24T08:00:00Z",
+		Example: "  autosched scheduler findings snooze prod/1f2e3d4c5b6a7988 --until 2026-11-24T08:00:00Z",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			at, err := time.Parse(time.RFC3339, until)
 			if err != nil {
@@ -188,7 +188,7 @@ func newFindingsFalseCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Say that a finding is wrong",
 		Long: `False-positive says that a finding is wrong and why, for who tunes the rule. It counts for the
 rule's precision, and takes back an acknowledgement.`,
-		Example: "  autosched findings false-positive prod/1f2e3d4c5b6a7988 --reason 'a licence server, without a GPU by design'",
+		Example: "  autosched scheduler findings false-positive prod/1f2e3d4c5b6a7988 --reason 'a licence server, without a GPU by design'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return cli.Usage(errors.New("--reason is required: say why it is wrong, for who tunes the rule"))

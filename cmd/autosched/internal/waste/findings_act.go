@@ -80,8 +80,8 @@ site's has for the finding's action; the service runs nothing. The finding is ac
 command before it runs, and with how it ended afterwards. A finding that is closed, that is a false
 positive or that was acted on is refused. Commands that failed may be repeated.
 docs/patterns.md describes the file; examples/actions/slurm.yaml has commands of Slurm.`,
-		Example: `  autosched findings act prod/1f2e3d4c5b6a7988 --actions examples/actions/slurm.yaml --dry-run
-  autosched findings act prod/1f2e3d4c5b6a7988 --actions examples/actions/slurm.yaml`,
+		Example: `  autosched scheduler findings act prod/1f2e3d4c5b6a7988 --actions examples/actions/slurm.yaml --dry-run
+  autosched scheduler findings act prod/1f2e3d4c5b6a7988 --actions examples/actions/slurm.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := findingArg(args)
 			if err != nil {

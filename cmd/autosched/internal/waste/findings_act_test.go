@@ -48,7 +48,7 @@ func TestAct(t *testing.T) {
 		text += fmt.Sprintf("%s,n1,0,0,7\n", began.Add(at).Format(time.RFC3339))
 	}
 	must("telemetry import prod " + write("gpus.csv", text))
-	id := "prod/" + clitest.Eventually(t, func() string { return must("findings list prod --rule idle_allocation") },
+	id := "prod/" + clitest.Eventually(t, func() string { return must("scheduler findings list prod --rule idle_allocation") },
 		`(?m)^([0-9a-f]{16}) .*idle_allocation +job/7 +open `)
 
 	// The program writes its arguments, and fails while there is a file.
@@ -61,9 +61,9 @@ func TestAct(t *testing.T) {
 	}
 	actions := write("actions.yaml", "version: 1\nactions:\n  warn_idle: ["+program+
 		", '{job}', 'idle; $HOME', '{scheduler}-{finding}']\n")
-	act := "findings act " + id + " --actions " + actions
+	act := "scheduler findings act " + id + " --actions " + actions
 	ran := func() string { got, _ := os.ReadFile(seen); return string(got) }
-	acknowledged := func() bool { return strings.Contains(must("findings show "+id), "acknowledged") }
+	acknowledged := func() bool { return strings.Contains(must("scheduler findings show "+id), "acknowledged") }
 
 	line := program + " 7 'idle; $HOME' " + strings.Replace(id, "/", "-", 1) + "\n"
 	if out := must(act + " --dry-run"); out != line {
@@ -79,15 +79,15 @@ func TestAct(t *testing.T) {
 	}
 	const head = "version: 1\nactions: "
 	for _, x := range []struct{ line, want string }{
-		{"findings act " + id, "--actions is missing"},
-		{"findings act 7 --actions " + actions, "want one finding"},
+		{"scheduler findings act " + id, "--actions is missing"},
+		{"scheduler findings act 7 --actions " + actions, "want one finding"},
 		{act + " --command-timeout 0s", "--command-timeout: 0s is not positive"},
-		{"findings act prod/0000000000000000 --actions " + actions, "there is no such finding"},
-		{"findings act " + id + " --actions " + write("other.yaml", head+"{hold_key: [ls]}\n"),
+		{"scheduler findings act prod/0000000000000000 --actions " + actions, "there is no such finding"},
+		{"scheduler findings act " + id + " --actions " + write("other.yaml", head+"{hold_key: [ls]}\n"),
 			"other.yaml: has no command for the action warn_idle"},
-		{"findings act " + id + " --actions " + write("node.yaml", head+"{warn_idle: [ls, '{node}']}\n"),
+		{"scheduler findings act " + id + " --actions " + write("node.yaml", head+"{warn_idle: [ls, '{node}']}\n"),
 			"node.yaml:2: warn_idle: word 2: the finding has no {node}"},
-		{"findings act " + id + " --actions " + write("gone.yaml", head+"{warn_idle: [/none/x]}\n"),
+		{"scheduler findings act " + id + " --actions " + write("gone.yaml", head+"{warn_idle: [/none/x]}\n"),
 			"gone.yaml: warn_idle: "},
 	} {
 		if code, out, errs := online(x.line); code == 0 || !strings.Contains(errs, x.want) {
@@ -102,7 +102,7 @@ func TestAct(t *testing.T) {
 	if code != 1 || !strings.Contains(errs, "exit status 3") || out != "out of program\n" {
 		t.Errorf("a command that fails: exit %d: %s%s", code, out, errs)
 	}
-	if out := must("findings show " + id); !strings.Contains(out, "act: failed: exit status 3: ") {
+	if out := must("scheduler findings show " + id); !strings.Contains(out, "act: failed: exit status 3: ") {
 		t.Errorf("%s", out)
 	}
 	if err := os.Remove(broken); err != nil {
@@ -111,7 +111,7 @@ func TestAct(t *testing.T) {
 	if out := must(act); !strings.Contains(out, "out of program\ndone, and acknowledged: "+line) {
 		t.Errorf("%s", out)
 	}
-	if out := must("findings show " + id); !strings.Contains(out, "act: exit 0: "+program[:20]) {
+	if out := must("scheduler findings show " + id); !strings.Contains(out, "act: exit 0: "+program[:20]) {
 		t.Errorf("%s", out)
 	}
 	once := "3:7 idle; $HOME " + strings.Replace(id, "/", "-", 1) + "\n"
@@ -126,7 +126,7 @@ func TestAct(t *testing.T) {
 	if err := json.Unmarshal([]byte(must(act+" --again --json")), &got); err != nil || ran() != once+once {
 		t.Errorf("again: %v, ran %q", err, ran())
 	}
-	must("findings false-positive " + id + " --reason design")
+	must("scheduler findings false-positive " + id + " --reason design")
 	if code, _, errs := online(act + " --again"); code != 1 || !strings.Contains(errs, "is a false positive") {
 		t.Errorf("false positive: exit %d: %s", code, errs)
 	}

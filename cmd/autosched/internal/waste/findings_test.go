@@ -77,7 +77,7 @@ func TestFindingsInTheService(t *testing.T) {
 		t.Helper()
 		out := ""
 		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-			out = must("findings", "list", "prod", "--rule", "idle_allocation")
+			out = must("scheduler", "findings", "list", "prod", "--rule", "idle_allocation")
 			if regexp.MustCompile(want).MatchString(out) {
 				return out
 			}
@@ -90,13 +90,15 @@ func TestFindingsInTheService(t *testing.T) {
 	sample("7", time.Minute, 3*time.Hour, 0)
 	out := listed(`(?m)^[0-9a-f]{16} .*idle_allocation +job/7 +open `)
 	id := "prod/" + regexp.MustCompile(`(?m)^[0-9a-f]{16}`).FindString(out)
-	if out := must("findings", "show", id); !strings.Contains(out, "evidence") || !strings.Contains(out, "vision") {
+	if out := must("scheduler", "findings", "show", id); !strings.Contains(out, "evidence") ||
+		!strings.Contains(out, "vision") {
 		t.Errorf("%s", out)
 	}
-	if out := must("findings", "false-positive", id, "--reason", "by design"); !strings.Contains(out, "by design") {
+	if out := must("scheduler", "findings", "false-positive", id, "--reason",
+		"by design"); !strings.Contains(out, "by design") {
 		t.Errorf("%s", out)
 	}
-	out = must("findings", "ack", id, "--reason", "asked", "--json")
+	out = must("scheduler", "findings", "ack", id, "--reason", "asked", "--json")
 	if !strings.HasPrefix(strings.ReplaceAll(out, " ", ""), "{\n\"schema\":\"autosched.finding/v1\"") {
 		t.Errorf("%s", out)
 	}
@@ -107,13 +109,13 @@ func TestFindingsInTheService(t *testing.T) {
 	if out := listed(`idle_allocation +1 +1 .* 1 +0 +1.00`); strings.Count(out, "job/7") != 1 {
 		t.Errorf("%s", out)
 	}
-	out = must("findings", "list", "prod", "--state", "closed", "--entity", "job/7")
+	out = must("scheduler", "findings", "list", "prod", "--state", "closed", "--entity", "job/7")
 	if !strings.Contains(out, "no findings") {
 		t.Errorf("%s", out)
 	}
-	must("findings", "snooze", id, "--until", time.Now().Add(time.Hour).Format(time.RFC3339))
+	must("scheduler", "findings", "snooze", id, "--until", time.Now().Add(time.Hour).Format(time.RFC3339))
 	listed(`open, snoozed, acknowledged`)
-	out = must("audit", "list", "prod", "--json")
+	out = must("admin", "audit", "list", "prod", "--json")
 	for _, want := range []string{`"verb": *"MarkFalsePositive"[^}]*"reason": *"by design"`,
 		`"verb": *"AcknowledgeFinding"[^}]*"reason": *"asked"`, `"verb": *"SnoozeFinding"`,
 		`"findings/` + id[5:] + `.false_positive"`, `"findings/` + id[5:] + `.acknowledged"`,
@@ -213,7 +215,7 @@ rules:
 		want := regexp.MustCompile(`failed +user/ann +\S+ +2\.0 +` + c.cost + ` `)
 		out := ""
 		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-			if out = must("findings", "list", "prod"); want.MatchString(out) {
+			if out = must("scheduler", "findings", "list", "prod"); want.MatchString(out) {
 				break
 			}
 		}
@@ -221,7 +223,8 @@ rules:
 			t.Errorf("%v: %s", c.flags, out)
 		}
 		id := "prod/" + regexp.MustCompile(`(?m)^[0-9a-f]{16}`).FindString(out)
-		if shown := must("findings", "show", id); strings.Contains(shown, "cost") != (c.cost != "-") {
+		if shown := must("scheduler", "findings", "show", id); strings.Contains(shown,
+			"cost") != (c.cost != "-") {
 			t.Errorf("%v: %s", c.flags, shown)
 		}
 		stop()
@@ -277,14 +280,14 @@ func TestStragglerInTheService(t *testing.T) {
 	}
 	stop()
 	address, _ = clitest.StartServe(t, dir)
-	if out := must("findings", "list", "prod"); !strings.Contains(out, "no findings") {
+	if out := must("scheduler", "findings", "list", "prod"); !strings.Contains(out, "no findings") {
 		t.Errorf("%s", out)
 	}
 	must("telemetry", "import", "prod", steps(4, 20))
 	out := ""
 	want := regexp.MustCompile(`straggler +worker/7/2 +open `)
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if out = must("findings", "list", "prod"); want.MatchString(out) {
+		if out = must("scheduler", "findings", "list", "prod"); want.MatchString(out) {
 			break
 		}
 	}
@@ -334,7 +337,7 @@ func TestJobsOfGPUsInTheService(t *testing.T) {
 	must("telemetry", "import", "prod", path)
 	out := ""
 	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if out = must("findings", "list", "prod"); strings.Contains(out, "job/7") {
+		if out = must("scheduler", "findings", "list", "prod"); strings.Contains(out, "job/7") {
 			break
 		}
 	}
@@ -377,7 +380,7 @@ func TestOutOfMemoryInTheService(t *testing.T) {
 		sample(20*time.Minute, 40*time.Minute, 0)
 		out, closed := "", regexp.MustCompile(`(?m)^([0-9a-f]{16}) .*memory_pressure +gpu/n1:0 +closed `)
 		for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-			if out = must("findings", "list", "prod"); closed.MatchString(out) {
+			if out = must("scheduler", "findings", "list", "prod"); closed.MatchString(out) {
 				break
 			}
 		}
@@ -385,7 +388,8 @@ func TestOutOfMemoryInTheService(t *testing.T) {
 		if found == nil {
 			t.Fatalf("%v: %s", end, out)
 		}
-		if out := must("findings", "show", "prod/"+found[1]); !regexp.MustCompile(want).MatchString(out) {
+		if out := must("scheduler", "findings", "show",
+			"prod/"+found[1]); !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%v: %s", end, out)
 		}
 	}

@@ -48,7 +48,7 @@ follows them: also when they are truncated, or another file takes their place.
 
 Events are those of the service's API, one in JSON to a line; telemetry is one of the
 project's CSV formats, as 'autosched telemetry collect --out' writes it. "-" is standard
-input. Time is that of the records: while none comes, nothing closes. 'autosched findings' does the
+input. Time is that of the records: while none comes, nothing closes. 'autosched scheduler findings' does the
 same in the service, which keeps what it finds.`,
 		Example: `  autosched patterns watch --telemetry gpus.csv
   autosched patterns watch --events events.jsonl --telemetry gpus.csv --nodes 40 --gpus-per-node 8 --json`,

@@ -184,9 +184,9 @@ func TestRecommendAConfiguration(t *testing.T) {
 		t.Errorf("%v is %v, not %s: %v", a.Set, c, a.Configuration, err)
 	}
 	text := command(args(8, "--service", "prod")...)
-	for _, want := range []string{"Guards kept: ", "\n   Check:     autosched what-if prod --set backfill=true\n",
-		"\n   Apply:     autosched config pin prod --set backfill=true --reason 'autosched recommend'\n",
-		"\n   Take back: autosched config unpin prod\n", "Small tenants: ", "Jain's index"} {
+	for _, want := range []string{"Guards kept: ", "\n   Check:     autosched scheduler what-if prod --set backfill=true\n",
+		"\n   Apply:     autosched scheduler config pin prod --set backfill=true --reason 'autosched recommend'\n",
+		"\n   Take back: autosched scheduler config unpin prod\n", "Small tenants: ", "Jain's index"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
 		}
@@ -246,7 +246,7 @@ func TestRecommendAtASite(t *testing.T) {
 		t.Errorf("%v: the file is\n%s\nand the advice has\n%s", err, text, a.Settings.Text)
 	}
 	if code, out, _ = clitest.Run(args...); code != 0 || !strings.Contains(out, "\n  "+apply+"\n") ||
-		strings.Contains(out, "config pin") {
+		strings.Contains(out, "scheduler config pin") {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	if code, _, errs = clitest.Run(append(args, "--service", "prod")...); code != 2 ||
