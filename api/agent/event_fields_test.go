@@ -39,10 +39,12 @@ var exceptions = map[string]map[string]string{
 		"jobs of a trace have no state":             "SharesWith Pool Attained HasAttained LevelAttained HasLevel LeaseUntil",
 	},
 	"agent": {
-		"an agent sends the messages of a run, of its own configuration and snapshot": "Kind Instance Hash Epoch.ID " +
-			"Epoch.Counter Node NodeGPUs Job.Submit",
-		"a simulation does not set it": "Placement.Indexes Attained HasAttained LevelAttained Labels",
-		"the service does not know it": recorded,
+		"heartbeats are those of the client":         "Kind",
+		"it names its own instance and offer":        "Instance Hash Epoch.ID Epoch.Counter",
+		"the nodes of an emulated cluster are fixed": "Node NodeGPUs",
+		"of snapshots, which it makes of the state":  "Job.Submit",
+		"a simulation does not set it":               "Placement.Indexes Attained HasAttained Labels",
+		"the service does not know it":               recorded,
 	},
 	"ledger": {
 		"Finish has the run time":                         "Job.Duration",
@@ -135,6 +137,12 @@ func (x eventField) change(e *workload.Event) {
 			v.SetInt(v.Int() + 2)
 		}
 	})
+	switch x.name { // known only with a flag
+	case "Attained":
+		e.HasAttained = true
+	case "LevelAttained":
+		e.HasLevel = true
+	}
 }
 
 // eventCase is an event after others: the fields of the event are changed, or of the first part of a snapshot.
