@@ -24,7 +24,7 @@ const (
 	reasonHeader    = "autosched-reason-bin"
 )
 
-// callOf returns the call that a request makes: who asks for what, whether it is a dry run, and the id that it is
+// callOf returns the call of a request: who asks, whether it is a dry run, and the id that it is
 // stored with.
 func callOf(ctx context.Context, req any) (call controller.Call) {
 	header := func(name string) string {
@@ -48,7 +48,7 @@ func callOf(ctx context.Context, req any) (call controller.Call) {
 }
 
 // ListAuditRecords lists who changed what, when and why, newest first.
-func (s *Server) ListAuditRecords(_ context.Context,
+func (s *adminService) ListAuditRecords(_ context.Context,
 	req *pb.ListAuditRecordsRequest) (*pb.ListAuditRecordsResponse, error) {
 	if req.GetResource() != "" {
 		if _, err := convert.ParseScheduler("resource", req.GetResource()); err != nil {
@@ -56,20 +56,20 @@ func (s *Server) ListAuditRecords(_ context.Context,
 		}
 	}
 	some := func(after token, n int) ([]*pb.AuditRecord, error) {
-		all, err := s.service.AuditLog(after.Revision, req.GetResource(), n)
+		all, err := s.o.Controller.AuditLog(after.Revision, req.GetResource(), n)
 		if err != nil {
 			return nil, err
 		}
 		if id := strings.TrimPrefix(req.GetResource(), convert.SchedulersPrefix); len(all) == 0 &&
 			after.Revision == 0 && id != "" {
-			if _, _, err := s.service.Scheduler(id); err != nil { // not even its end is recorded
+			if _, _, err := s.o.Controller.Scheduler(id); err != nil { // not even its end is recorded
 				return nil, err
 			}
 		}
 		return mapped(all, auditRecordToProto), nil
 	}
 	place := func(x *pb.AuditRecord) token { return token{Revision: x.GetSequence()} }
-	page, next, err := list[*pb.AuditRecord]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.AuditRecord]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListAuditRecordsResponse{AuditRecords: page, NextPageToken: next}, err
 }
 

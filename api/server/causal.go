@@ -12,12 +12,12 @@ import (
 )
 
 // GetCausalModel returns what was learnt of the configurations that were measured.
-func (s *Server) GetCausalModel(ctx context.Context, req *pb.GetCausalModelRequest) (*pb.CausalModel, error) {
+func (s *explainService) GetCausalModel(ctx context.Context, req *pb.GetCausalModelRequest) (*pb.CausalModel, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.service.CausalModel(ctx, id)
+	m, err := s.o.Controller.CausalModel(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
@@ -19,8 +22,53 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
+// configConfig configures the service of configurations.
+type configConfig struct {
+	Controller *controller.Service
+	Reports    changes // nil if metrics are not reported
+	Stamp      stamp
+	Pages      pager
+	Quota      *quota
+	Draining   <-chan struct{} // closed when the server shuts down
+	// PollAfter is the interval that polling schedulers are asked to keep; Jitter draws what is added to it.
+	PollAfter time.Duration
+	Jitter    func(below time.Duration) time.Duration
+}
+
+// configService serves configurations.
+type configService struct {
+	pb.UnimplementedConfigurationServiceServer
+
+	o        configConfig
+	acks     *prometheus.CounterVec // by scheduler and state
+	restored *prometheus.CounterVec // by scheduler
+}
+
+func newConfig(o configConfig) *configService {
+	return &configService{o: o,
+		acks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_acknowledgements_total",
+			Help: "Acknowledgements of configurations since the service started, by state: rejected is a refusal.",
+		}, []string{"scheduler", "state"}),
+		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_operator_rollbacks_total", Help: "Rollbacks by operators since the service started.",
+		}, []string{"scheduler"})}
+}
+
+// register adds the service to a server, and its metrics to a registry.
+func (s *configService) register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
+	pb.RegisterConfigurationServiceServer(g, s)
+	r.MustRegister(s.acks, s.restored)
+}
+
+// forget drops the metrics of a purged scheduler.
+func (s *configService) forget(id string) {
+	s.acks.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+	s.restored.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+}
+
 // GetCurrentConfiguration returns what the scheduler should run.
-func (s *Server) GetCurrentConfiguration(_ context.Context,
+func (s *configService) GetCurrentConfiguration(_ context.Context,
 	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
@@ -30,16 +78,16 @@ func (s *Server) GetCurrentConfiguration(_ context.Context,
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Current(id, instance)
+	c, err := s.o.Controller.Current(id, instance)
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.pollAfter + s.jitter(s.pollAfter/5+1))}
-	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == s.etag(c) {
+	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.o.PollAfter + s.o.Jitter(s.o.PollAfter/5+1))}
+	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == s.o.Stamp.etag(c) {
 		out.NotModified = true
 		return out, nil
 	}
-	out.Configuration = s.configuration(c)
+	out.Configuration = s.o.Stamp.configuration(c)
 	return out, nil
 }
 
@@ -52,7 +100,7 @@ const (
 // WatchConfigurations streams what the scheduler should run. There is no queue
 // behind it: a slow receiver finds the newest revision when it is ready for
 // one.
-func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
+func (s *configService) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	stream pb.ConfigurationService_WatchConfigurationsServer) error {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
@@ -65,7 +113,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 				heartbeat, minHeartbeat, maxHeartbeat)
 		}
 	}
-	c, _, err := s.service.Scheduler(id)
+	c, _, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return err
 	}
@@ -73,11 +121,11 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err != nil {
 		return err
 	}
-	if req.GetResumeToken() != "" && (mark.Epoch != s.service.Epoch() || mark.Revision > c.LastRevision) {
+	if req.GetResumeToken() != "" && (mark.Epoch != s.o.Controller.Epoch() || mark.Revision > c.LastRevision) {
 		return fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", errResync,
-			s.service.Epoch().Counter)
+			s.o.Controller.Epoch().Counter)
 	}
-	leave, err := s.quota.watch(stream.Context(), id)
+	leave, err := s.o.Quota.watch(stream.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -86,12 +134,12 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	if err != nil {
 		return err
 	}
-	watcher, err := s.service.Watch(id, instance)
+	watcher, err := s.o.Controller.Watch(id, instance)
 	if err != nil {
 		return err
 	}
 	defer watcher.Close()
-	mark.Of, mark.Epoch = c.UID, s.service.Epoch()
+	mark.Of, mark.Epoch = c.UID, s.o.Controller.Epoch()
 	send := func(r *pb.WatchConfigurationsResponse) error {
 		r.ResumeToken = mark.String()
 		return stream.Send(r)
@@ -102,7 +150,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 			return nil
 		}
 		mark.Revision = now.Revision
-		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.configuration(now)}
+		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.o.Stamp.configuration(now)}
 		return send(&pb.WatchConfigurationsResponse{Event: event})
 	}
 	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
@@ -140,7 +188,7 @@ func (s *Server) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 		select {
 		case <-stream.Context().Done():
 			return stream.Context().Err()
-		case <-s.draining:
+		case <-s.o.Draining:
 			return errDraining
 		case <-watcher.Changed():
 			if err = watcher.Err(); err != nil {
@@ -166,26 +214,26 @@ var ackStates = map[pb.Acknowledgement_State]rollout.AckState{
 }
 
 // AcknowledgeConfiguration records the outcome of a revision at its scheduler.
-func (s *Server) AcknowledgeConfiguration(ctx context.Context,
+func (s *configService) AcknowledgeConfiguration(ctx context.Context,
 	req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if e := req.GetEpoch(); e != nil {
-		if err := s.service.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
+		if err := s.o.Controller.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
 			return nil, err
 		}
 	}
-	sp, err := s.service.Space(id)
+	sp, err := s.o.Controller.Space(id)
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Configuration(id, revision)
+	c, err := s.o.Controller.Configuration(id, revision)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.quota.acknowledgement(id); err != nil {
+	if err := s.o.Quota.acknowledgement(id); err != nil {
 		return nil, err
 	}
 	ack, err := ackFromProto(req.GetAcknowledgement(), sp, c.Config)
@@ -197,12 +245,12 @@ func (s *Server) AcknowledgeConfiguration(ctx context.Context,
 			"%.64q is not that of revision %d, %s: the instance has other values",
 			hash, revision, c.Hash)
 	}
-	c, current, err := s.service.Acknowledge(ctx, callOf(ctx, req), id, revision, ack)
+	c, current, err := s.o.Controller.Acknowledge(ctx, callOf(ctx, req), id, revision, ack)
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.acks.WithLabelValues(id, string(ack.State)).Inc()
-	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.configuration(c)}
+	s.acks.WithLabelValues(id, string(ack.State)).Inc()
+	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.o.Stamp.configuration(c)}
 	if current > 0 {
 		out.CurrentConfiguration = convert.ConfigurationName(id, current)
 	}
@@ -273,62 +321,39 @@ func ackFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (ro
 }
 
 // GetConfiguration returns one revision.
-func (s *Server) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration, error) {
+func (s *configService) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration,
+	error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Configuration(id, revision)
+	c, err := s.o.Controller.Configuration(id, revision)
 	if err != nil {
 		return nil, err
 	}
-	out := s.configuration(c)
+	out := s.o.Stamp.configuration(c)
 	if out.Incident == nil {
-		out.Incident = incidentToProto(s.service.WayBack(c))
+		out.Incident = incidentToProto(s.o.Controller.WayBack(c))
 	}
-	out.ReportedMetrics, err = s.reported(id, revision)
+	out.ReportedMetrics, err = reported(s.o.Reports, id, revision)
 	return out, err
 }
 
 // ListConfigurations lists revisions, newest first.
-func (s *Server) ListConfigurations(_ context.Context,
+func (s *configService) ListConfigurations(_ context.Context,
 	req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Configuration, error) {
-		all, err := s.service.Configurations(id, after.Revision, n)
-		return mapped(all, func(c **rollout.Configuration) *pb.Configuration { return s.configuration(*c) }), err
+		all, err := s.o.Controller.Configurations(id, after.Revision, n)
+		return mapped(all,
+			func(c **rollout.Configuration) *pb.Configuration { return s.o.Stamp.configuration(*c) }), err
 	}
 	place := func(x *pb.Configuration) token { return token{Revision: x.GetRevision()} }
-	page, next, err := list[*pb.Configuration]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.Configuration]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, err
-}
-
-// etag identifies a revision: the values behind a poll change only with it.
-func (s *Server) etag(c *rollout.Configuration) string {
-	return fmt.Sprintf("%x-%d-%.16s", s.service.Epoch().Counter, c.Revision, c.Hash)
-}
-
-// configuration is a revision as the API shows it.
-func (s *Server) configuration(c *rollout.Configuration) *pb.Configuration {
-	out := configurationToProto(c)
-	out.Epoch, out.Etag = s.epoch(), s.etag(c)
-	return out
-}
-
-// configured is the answer of a call that changes a revision.
-func (s *Server) configured(c *rollout.Configuration, err error) (*pb.Configuration, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s.configuration(c), nil
-}
-
-func (s *Server) epoch() *pb.Epoch {
-	e := s.service.Epoch()
-	return &pb.Epoch{Id: e.ID, Counter: e.Counter}
 }
 
 var configStates = map[rollout.RevisionState]pb.Configuration_State{

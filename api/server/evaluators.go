@@ -115,7 +115,7 @@ func (m measurer) Evaluate(ctx context.Context, scheduler string, s *study.State
 var workloadID = regexp.MustCompile(`^[a-z0-9._-]{0,63}$`)
 
 // RunStudy lets an evaluator measure the trials of a study.
-func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Study, error) {
+func (s *studyService) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Study, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
@@ -132,10 +132,10 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 			return nil, err
 		case of != scheduler:
 			v.Add("workload", "%q is of another scheduler", r.Workload)
-		case s.workloads == nil:
+		case s.o.Workloads == nil:
 			v.Add("workload", "the service keeps no workloads")
 		default:
-			kept, err := s.workloads.Get(scheduler, workload)
+			kept, err := s.o.Workloads.Get(scheduler, workload)
 			if err != nil {
 				return nil, err
 			}
@@ -154,29 +154,30 @@ func (s *Server) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.Stu
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, err := s.studies.RunStudy(ctx, callOf(ctx, req), scheduler, id, r,
-		s.sameStudy(req.GetEtag()))
+	state, err := s.o.Studies.RunStudy(ctx, callOf(ctx, req), scheduler, id, r,
+		s.o.Stamp.sameStudy(req.GetEtag()))
 	if err != nil {
 		return nil, err
 	}
-	return s.studyToProto(scheduler, &state), nil
+	return s.study(scheduler, &state), nil
 }
 
 // ListEvaluators lists what the configuration of the service names.
-func (s *Server) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest) (*pb.ListEvaluatorsResponse, error) {
+func (s *studyService) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest) (*pb.ListEvaluatorsResponse,
+	error) {
 	scheduler := ""
 	if req.GetParent() != "" {
 		var err error
 		if scheduler, err = convert.ParseScheduler("parent", req.GetParent()); err != nil {
 			return nil, err
 		}
-		if _, _, err := s.service.Scheduler(scheduler); err != nil {
+		if _, _, err := s.o.Controller.Scheduler(scheduler); err != nil {
 			return nil, err
 		}
 	}
 	out := &pb.ListEvaluatorsResponse{}
-	for _, id := range s.studies.Evaluators(scheduler) {
-		e := s.evaluators[id]
+	for _, id := range s.o.Studies.Evaluators(scheduler) {
+		e := s.o.Evaluators[id]
 		kind, deadline := e.Describe()
 		out.Evaluators = append(out.Evaluators, &pb.Evaluator{EvaluatorId: id, Kind: kind,
 			Deadline: durationpb.New(deadline), ParallelTrials: int32(e.Parallel())})
@@ -185,11 +186,11 @@ func (s *Server) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest
 }
 
 // runToProto is what measures the trials of a study.
-func (s *Server) runToProto(scheduler string, st *study.State) *pb.StudyRun {
+func runToProto(scheduler string, st *study.State, p problems) *pb.StudyRun {
 	if st.Run == nil {
 		return nil
 	}
 	return &pb.StudyRun{Evaluator: st.Run.Evaluator, Workload: st.Run.Workload,
 		WorkloadSha256: st.Run.SHA256, ParallelTrials: int32(st.Run.Parallel), StartTime: timestamppb.New(st.Run.Since),
-		Problem: s.studies.Problem(scheduler, st), Operation: operationsPrefix + st.UID}
+		Problem: p.Problem(scheduler, st), Operation: operationsPrefix + st.UID}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,21 +16,45 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
+// explainConfig configures the service of explanations and rounds.
+type explainConfig struct {
+	Controller *controller.Service
+	Workloads  kept // nil if no workloads are kept
+	Pages      pager
+}
+
+// explainService serves explanations of configurations, and rounds.
+type explainService struct {
+	pb.UnimplementedExplanationServiceServer
+	pb.UnimplementedRoundServiceServer
+	o explainConfig
+}
+
+func newExplain(o explainConfig) *explainService { return &explainService{o: o} }
+
+// register adds the services to a server.
+func (s *explainService) register(g grpc.ServiceRegistrar) {
+	pb.RegisterExplanationServiceServer(g, s)
+	pb.RegisterRoundServiceServer(g, s)
+}
+
 // ValidateParameters projects values into the space of a scheduler.
-func (s *Server) ValidateParameters(_ context.Context,
+func (s *explainService) ValidateParameters(_ context.Context,
 	req *pb.ValidateParametersRequest) (*pb.ValidateParametersResponse, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := s.service.Scheduler(id)
+	c, _, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
-	sp, err := s.service.Space(id)
+	sp, err := s.o.Controller.Space(id)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +69,12 @@ func (s *Server) ValidateParameters(_ context.Context,
 }
 
 // WhatIf simulates values instead of those that run.
-func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfResponse, error) {
+func (s *explainService) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfResponse, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	if sp, err := s.service.Space(id); err != nil {
+	if sp, err := s.o.Controller.Space(id); err != nil {
 		return nil, err
 	} else if _, err := convert.ValuesFromProto(sp, req.GetParameters()); err != nil {
 		return nil, err
@@ -58,7 +83,7 @@ func (s *Server) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfR
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.service.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
+	w, err := s.o.Controller.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
 		return convert.Choose(sp, incumbent, req.GetParameters())
 	}, on...)
 	if err != nil {
@@ -81,7 +106,7 @@ func outlookToProto(o *round.Outlook) *pb.Outlook {
 }
 
 // ExplainConfiguration says why a configuration was adopted or not.
-func (s *Server) ExplainConfiguration(ctx context.Context,
+func (s *explainService) ExplainConfiguration(ctx context.Context,
 	req *pb.ExplainConfigurationRequest) (*pb.ExplainConfigurationResponse, error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	sequence := int64(0)
@@ -108,7 +133,7 @@ func (s *Server) ExplainConfiguration(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.service.Explain(ctx, id, revision, sequence, base)
+	e, err := s.o.Controller.Explain(ctx, id, revision, sequence, base)
 	if err != nil {
 		return nil, err
 	}
@@ -176,4 +201,42 @@ func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfig
 		out.RatioLow, out.RatioHigh = step.Interval.Low, step.Interval.High
 	}
 	return out, nil
+}
+
+// kept are workloads that questions are asked on.
+type kept interface {
+	Get(scheduler, id string) (workloads.Record, error)
+	Jobs(ctx context.Context, scheduler, id string) (workloads.Record, *workload.Workload, error)
+}
+
+// maxAsked bounds the workloads of a question.
+const maxAsked = 16
+
+// jobsOf checks the names of workloads of a scheduler, and returns what reads each.
+func (s *explainService) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload,
+	error),
+	err error) {
+	if len(names) > maxAsked {
+		return nil, convert.Invalid("workloads", "are %d, more than %d", len(names), maxAsked)
+	}
+	for i, name := range names {
+		field := fmt.Sprintf("workloads[%d]", i)
+		of, id, err := convert.ParseWorkload(field, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case of != scheduler:
+			return nil, convert.Invalid(field, "%q is of another scheduler", name)
+		case s.o.Workloads == nil:
+			return nil, convert.Invalid(field, "the service keeps no workloads")
+		}
+		if _, err := s.o.Workloads.Get(scheduler, id); err != nil {
+			return nil, err
+		}
+		all = append(all, func(ctx context.Context) (*workload.Workload, error) {
+			_, w, err := s.o.Workloads.Jobs(ctx, scheduler, id)
+			return w, err
+		})
+	}
+	return all, nil
 }

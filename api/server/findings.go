@@ -18,10 +18,10 @@ const (
 )
 
 // ListFindings lists findings. Its tokens are the last one listed.
-func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
+func (s *wasteService) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*pb.ListFindingsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
-		_, _, err = s.service.Scheduler(id)
+		_, _, err = s.o.Controller.Scheduler(id)
 	}
 	if err != nil {
 		return nil, err
@@ -33,11 +33,11 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 	if _, known := pb.Finding_State_name[int32(req.GetState())]; !known {
 		return nil, convert.Invalid("state", "%d is not known", req.GetState())
 	}
-	t, err := s.pages.after(req)
+	t, err := s.o.Pages.after(req)
 	if err != nil {
 		return nil, err
 	}
-	all, rules, more := s.findings.List(id, findings.Query{Open: req.GetState() == pb.Finding_OPEN,
+	all, rules, more := s.o.Findings.List(id, findings.Query{Open: req.GetState() == pb.Finding_OPEN,
 		Closed: req.GetState() == pb.Finding_CLOSED, Rule: req.GetRule(), Kind: req.GetEntityKind(),
 		Entity: req.GetEntity(), Limit: size, AfterID: t.After, AfterOpened: time.Unix(0, t.Revision)})
 	out := &pb.ListFindingsResponse{}
@@ -46,7 +46,7 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 	}
 	if more {
 		last := all[len(all)-1]
-		out.NextPageToken = s.pages.next(req, token{After: last.ID, Revision: last.Opened.UnixNano()})
+		out.NextPageToken = s.o.Pages.next(req, token{After: last.ID, Revision: last.Opened.UnixNano()})
 	}
 	for i := range rules {
 		r := &rules[i]
@@ -63,15 +63,16 @@ func (s *Server) ListFindings(_ context.Context, req *pb.ListFindingsRequest) (*
 }
 
 // GetFinding returns a finding.
-func (s *Server) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.Finding, error) {
-	return s.change(req.GetName(), s.findings.Get)
+func (s *wasteService) GetFinding(_ context.Context, req *pb.GetFindingRequest) (*pb.Finding, error) {
+	return s.change(req.GetName(), s.o.Findings.Get)
 }
 
 // change calls f with a finding's scheduler and id.
-func (s *Server) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding, error) {
+func (s *wasteService) change(name string, f func(scheduler, id string) (*findings.Finding, error)) (*pb.Finding,
+	error) {
 	scheduler, id, err := convert.ParseFinding("name", name)
 	if err == nil {
-		_, _, err = s.service.Scheduler(scheduler)
+		_, _, err = s.o.Controller.Scheduler(scheduler)
 	}
 	if err != nil {
 		return nil, err
@@ -84,12 +85,12 @@ func (s *Server) change(name string, f func(scheduler, id string) (*findings.Fin
 }
 
 // judge changes what is said of a finding, and records that.
-func (s *Server) judge(ctx context.Context, req interface {
+func (s *wasteService) judge(ctx context.Context, req interface {
 	GetName() string
 	GetReason() string
 }, f func(scheduler, id, by string) (*findings.Finding, error)) (*pb.Finding, error) {
 	return s.change(req.GetName(), func(scheduler, id string) (*findings.Finding, error) {
-		was, err := s.findings.Get(scheduler, id)
+		was, err := s.o.Findings.Get(scheduler, id)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +98,7 @@ func (s *Server) judge(ctx context.Context, req interface {
 		if err != nil {
 			return nil, err
 		}
-		return is, s.service.Note(ctx, callOf(ctx, req), scheduler, req.GetReason(),
+		return is, s.o.Controller.Note(ctx, callOf(ctx, req), scheduler, req.GetReason(),
 			"findings/"+id+".", was.Marks, is.Marks)
 	})
 }
@@ -110,19 +111,19 @@ func checkReason(text string) error {
 }
 
 // AcknowledgeFinding says that a finding is true and seen to.
-func (s *Server) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFindingRequest) (*pb.Finding, error) {
+func (s *wasteService) AcknowledgeFinding(ctx context.Context, req *pb.AcknowledgeFindingRequest) (*pb.Finding, error) {
 	if err := checkReason(req.GetReason()); err != nil {
 		return nil, err
 	}
 	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
-			return s.findings.Acknowledge(scheduler, id, by, req.GetReason())
+			return s.o.Findings.Acknowledge(scheduler, id, by, req.GetReason())
 		})
 }
 
 // SnoozeFinding makes a finding silent for a while.
-func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest) (*pb.Finding, error) {
-	now := s.now()
+func (s *wasteService) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest) (*pb.Finding, error) {
+	now := s.o.Now()
 	var c convert.Checker
 	until := time.Unix(0, int64(c.Time("until_time", req.GetUntilTime())))
 	switch {
@@ -139,12 +140,12 @@ func (s *Server) SnoozeFinding(ctx context.Context, req *pb.SnoozeFindingRequest
 	}
 	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
-			return s.findings.Snooze(scheduler, id, by, req.GetReason(), until)
+			return s.o.Findings.Snooze(scheduler, id, by, req.GetReason(), until)
 		})
 }
 
 // MarkFalsePositive says that a finding is wrong.
-func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiveRequest) (*pb.Finding, error) {
+func (s *wasteService) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiveRequest) (*pb.Finding, error) {
 	if strings.TrimSpace(req.GetReason()) == "" {
 		return nil, convert.Invalid("reason", "is required: say why the finding is wrong")
 	}
@@ -153,7 +154,7 @@ func (s *Server) MarkFalsePositive(ctx context.Context, req *pb.MarkFalsePositiv
 	}
 	return s.judge(ctx, req,
 		func(scheduler, id, by string) (*findings.Finding, error) {
-			return s.findings.MarkFalsePositive(scheduler, id, by, req.GetReason())
+			return s.o.Findings.MarkFalsePositive(scheduler, id, by, req.GetReason())
 		})
 }
 

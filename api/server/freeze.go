@@ -25,7 +25,8 @@ const allSchedulers = convert.SchedulersPrefix + "-"
 const longestReason = 1000
 
 // FreezeTuning keeps the service from changing what schedulers run.
-func (s *Server) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse, error) {
+func (s *tuningService) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse,
+	error) {
 	until, err := lasting(req)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,8 @@ func lasting(req interface {
 }
 
 // PinConfiguration offers values and keeps them on offer.
-func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration, error) {
+func (s *configService) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration,
+	error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
@@ -70,17 +72,17 @@ func (s *Server) PinConfiguration(ctx context.Context, req *pb.PinConfigurationR
 			return convert.Choose(sp, base, req.GetParameters())
 		}
 	}
-	return s.configured(s.service.Pin(ctx, callOf(ctx, req), id, rollout.Pin{Reason: req.GetReason(),
+	return s.o.Stamp.configured(s.o.Controller.Pin(ctx, callOf(ctx, req), id, rollout.Pin{Reason: req.GetReason(),
 		Actor: operator(ctx), Until: until},
-		s.same(req.GetEtag()), config))
+		s.o.Stamp.same(req.GetEtag()), config))
 }
 
 // UnpinConfiguration ends a pin.
-func (s *Server) UnpinConfiguration(ctx context.Context,
+func (s *configService) UnpinConfiguration(ctx context.Context,
 	req *pb.UnpinConfigurationRequest) (*pb.UnpinConfigurationResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
-		err = s.service.Unpin(ctx, callOf(ctx, req), id)
+		err = s.o.Controller.Unpin(ctx, callOf(ctx, req), id)
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func pinToProto(id string, p *rollout.Pin) *pb.Pin {
 }
 
 // UnfreezeTuning ends a freeze.
-func (s *Server) UnfreezeTuning(ctx context.Context,
+func (s *tuningService) UnfreezeTuning(ctx context.Context,
 	req *pb.UnfreezeTuningRequest) (*pb.UnfreezeTuningResponse, error) {
 	done, err := s.freeze(ctx, req, nil)
 	return &pb.UnfreezeTuningResponse{Schedulers: done}, err
@@ -109,7 +111,7 @@ func (s *Server) UnfreezeTuning(ctx context.Context,
 
 // freeze freezes a scheduler or all of them, or ends that if f is nil. Of all, those that
 // are quarantined or deleted, which nothing tunes, are left out.
-func (s *Server) freeze(ctx context.Context, req interface {
+func (s *tuningService) freeze(ctx context.Context, req interface {
 	GetName() string
 	GetEtag() string
 }, f *rollout.Freeze) (done []*pb.Scheduler, err error) {
@@ -117,7 +119,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 	if etag != "" && name == allSchedulers {
 		return nil, convert.Invalid("etag", "is of one scheduler, and the request is of all")
 	}
-	ids := s.service.Schedulers("", math.MaxInt)
+	ids := s.o.Controller.Schedulers("", math.MaxInt)
 	if name != allSchedulers {
 		id, err := convert.ParseScheduler("name", name)
 		if err != nil {
@@ -127,7 +129,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 	}
 	if f != nil && !f.Until.IsZero() {
 		for _, id := range ids {
-			if _, st, err := s.service.Scheduler(id); err == nil && !st.EventTime.Before(f.Until) {
+			if _, st, err := s.o.Controller.Scheduler(id); err == nil && !st.EventTime.Before(f.Until) {
 				return nil, convert.Invalid("expire_time", "%s is over: the event time of %s is %s",
 					f.Until.Format(time.RFC3339), convert.SchedulerName(id), st.EventTime.Format(time.RFC3339))
 			}
@@ -137,7 +139,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 	call.Request = "" // the request is stored once all are changed
 	for _, id := range ids {
 		one, err := s.modify(ctx, call, id, func(c *controller.Scheduler) error {
-			if err := matches(etag, s.schedulerEtag(c)); err != nil {
+			if err := matches(etag, s.o.Stamp.schedulerEtag(c)); err != nil {
 				return err
 			}
 			if f != nil && c.Freeze != nil && c.Freeze.Reason == f.Reason && c.Freeze.Until.Equal(f.Until) {
@@ -160,7 +162,7 @@ func (s *Server) freeze(ctx context.Context, req interface {
 }
 
 // named returns a scheduler, or all of them that can be tuned.
-func (s *Server) named(name string) (out []*pb.Scheduler, err error) {
+func (s *tuningService) named(name string) (out []*pb.Scheduler, err error) {
 	if name != allSchedulers {
 		id, err := convert.ParseScheduler("name", name)
 		if err != nil {
@@ -169,7 +171,7 @@ func (s *Server) named(name string) (out []*pb.Scheduler, err error) {
 		one, err := s.scheduler(id)
 		return []*pb.Scheduler{one}, err
 	}
-	for _, id := range s.service.Schedulers("", math.MaxInt) {
+	for _, id := range s.o.Controller.Schedulers("", math.MaxInt) {
 		one, err := s.scheduler(id)
 		if err == nil && one.GetState() != pb.Scheduler_DELETED {
 			out = append(out, one)

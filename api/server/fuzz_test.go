@@ -60,13 +60,13 @@ func FuzzRegistration(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	s := &Server{registrar: registration.Reader{Builtins: []controller.Builtin{testBuiltin}}}
+	s := registration.Reader{Builtins: []controller.Builtin{testBuiltin}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m pb.CreateSchedulerRequest
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		reg, err := s.registrar.Read(&m)
+		reg, err := s.Read(&m)
 		if err != nil {
 			return
 		}
@@ -80,7 +80,7 @@ func FuzzRegistration(f *testing.F) {
 		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
 		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
 			sp).GetSpec()
-		if _, err := s.registrar.Read(again); err != nil {
+		if _, err := s.Read(again); err != nil {
 			t.Fatalf("what the service answers does not register: %v", err)
 		}
 	})
@@ -143,8 +143,8 @@ func FuzzAcknowledgement(f *testing.F) {
 
 // FuzzUpdate: an update that passes leaves a scheduler whose specification registers.
 func FuzzUpdate(f *testing.F) {
-	s := &Server{registrar: registration.Reader{Builtins: []controller.Builtin{testBuiltin}}}
-	reg, err := s.registrar.Read(request("s", pb.SchedulerSpec_AUTO))
+	s := registration.Reader{Builtins: []controller.Builtin{testBuiltin}}
+	reg, err := s.Read(request("s", pb.SchedulerSpec_AUTO))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func FuzzUpdate(f *testing.F) {
 			return
 		}
 		c := controller.Scheduler{Registration: reg}
-		if s.registrar.Update(&c, &m) != nil {
+		if s.Update(&c, &m) != nil {
 			return
 		}
 		sp, err := space.New(c.Params, c.Rules)
@@ -171,7 +171,7 @@ func FuzzUpdate(f *testing.F) {
 		}
 		again := request("s", pb.SchedulerSpec_AUTO)
 		again.Scheduler.Spec = schedulerToProto(c, controller.Status{}, sp).GetSpec()
-		if _, err := s.registrar.Read(again); err != nil {
+		if _, err := s.Read(again); err != nil {
 			t.Fatalf("what the update leaves does not register: %v", err)
 		}
 	})

@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/service/store"
 )
@@ -20,20 +24,47 @@ import (
 // backupPart is how much of an archive one message carries, in bytes.
 const backupPart = 64 << 10
 
+// adminConfig configures the service of maintenance and the audit log.
+type adminConfig struct {
+	Controller *controller.Service
+	Store      *store.Store   // backups are refused, and it is not checked, if nil
+	Access     *access.Source // nil if callers are not identified
+	Log        *slog.Logger
+	Pages      pager
+	Version    string // of the program
+}
+
+// adminService serves maintenance and the audit log.
+type adminService struct {
+	pb.UnimplementedMaintenanceServiceServer
+	pb.UnimplementedAuditServiceServer
+
+	o      adminConfig
+	backup sync.Mutex // held by the backup under way
+}
+
+func newAdmin(o adminConfig) *adminService { return &adminService{o: o} }
+
+// register adds the services to a server.
+func (s *adminService) register(g grpc.ServiceRegistrar) {
+	pb.RegisterMaintenanceServiceServer(g, s)
+	pb.RegisterAuditServiceServer(g, s)
+}
+
 // Backup streams a copy of the store. There is one at a time.
-func (s *Server) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
-	if s.store == nil {
+func (s *adminService) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
+	if s.o.Store == nil {
 		return status.Error(codes.Unimplemented, "the service keeps no files")
 	}
 	if !s.backup.TryLock() {
 		return status.Error(codes.ResourceExhausted, "another backup is under way; try again after it")
 	}
 	defer s.backup.Unlock()
-	m, err := s.store.Backup(stream.Context(), backupStream{stream})
+	m, err := s.o.Store.Backup(stream.Context(), backupStream{stream})
 	if err != nil {
 		return err
 	}
-	s.log.InfoContext(stream.Context(), "backup sent", "files", len(m.Files), "bytes", m.Size())
+	s.o.Log.InfoContext(stream.Context(), "backup sent", "files", len(m.Files), "bytes", m.Size())
 	return nil
 }
 
@@ -54,19 +85,19 @@ func (b backupStream) Write(p []byte) (n int, err error) {
 }
 
 // Diagnose checks the service and its store.
-func (s *Server) Diagnose(context.Context, *pb.DiagnoseRequest) (*pb.DiagnoseResponse, error) {
+func (s *adminService) Diagnose(context.Context, *pb.DiagnoseRequest) (*pb.DiagnoseResponse, error) {
 	now := time.Now()
-	return &pb.DiagnoseResponse{Checks: s.checks(now), Time: timestamppb.New(now), Version: s.version}, nil
+	return &pb.DiagnoseResponse{Checks: s.checks(now), Time: timestamppb.New(now), Version: s.o.Version}, nil
 }
 
 // checks looks at what requests and rounds depend on.
-func (s *Server) checks(now time.Time) []*pb.Check {
+func (s *adminService) checks(now time.Time) []*pb.Check {
 	out := []*pb.Check{s.checkEvents()}
-	if s.store != nil {
+	if s.o.Store != nil {
 		out = append(out, s.checkStore()...)
 	}
 	out = append(out, s.checkSchedulers()...)
-	if s.access != nil {
+	if s.o.Access != nil {
 		out = append(out, s.checkAccess(now))
 	}
 	return out
@@ -84,8 +115,8 @@ var checkStatus = map[checkup.Status]pb.Check_Status{
 	checkup.OK: pb.Check_OK, checkup.Warn: pb.Check_WARN, checkup.Fail: pb.Check_FAIL,
 }
 
-func (s *Server) checkEvents() *pb.Check {
-	if !s.tuning() {
+func (s *adminService) checkEvents() *pb.Check {
+	if !rebuilt(s.o.Controller) {
 		return found("start", pb.Check_WARN, "wait; events are taken in and rounds decided after it",
 			"the stored events are being read")
 	}
@@ -93,8 +124,8 @@ func (s *Server) checkEvents() *pb.Check {
 }
 
 // checkStore looks at the last writes, the files and the disk.
-func (s *Server) checkStore() []*pb.Check {
-	h, err := s.store.Health()
+func (s *adminService) checkStore() []*pb.Check {
+	h, err := s.o.Store.Health()
 	write := func(name, what string, err error) *pb.Check {
 		switch {
 		case err == nil:
@@ -119,20 +150,21 @@ func diskCheck(free, size uint64, err error) *pb.Check {
 	if err != nil {
 		return found("disk", pb.Check_WARN, "see the service's log", "the file system does not answer: %v", err)
 	}
-	return found("disk", checkStatus[checkup.Disk(free)], "free space on the disk of the service's directory", "%d of %d MiB are free", free>>20,
+	return found("disk", checkStatus[checkup.Disk(free)], "free space on the disk of the service's directory",
+		"%d of %d MiB are free", free>>20,
 		size>>20)
 }
 
 // checkSchedulers names the schedulers that are quarantined and those whose last round failed.
-func (s *Server) checkSchedulers() []*pb.Check {
-	quarantined := s.service.Quarantined()
-	ids := s.service.Schedulers("", 1<<30)
+func (s *adminService) checkSchedulers() []*pb.Check {
+	quarantined := s.o.Controller.Quarantined()
+	ids := s.o.Controller.Schedulers("", 1<<30)
 	failing, why := 0, ""
 	for _, id := range ids {
 		if quarantined[id] != nil {
 			continue
 		}
-		if _, st, err := s.service.Scheduler(id); err == nil && st.LastError != "" {
+		if _, st, err := s.o.Controller.Scheduler(id); err == nil && st.LastError != "" {
 			failing++
 			why = cmp.Or(why, fmt.Sprintf("%s: %s", id, st.LastError))
 		}
@@ -156,18 +188,20 @@ func (s *Server) checkSchedulers() []*pb.Check {
 	return out
 }
 
-func (s *Server) checkAccess(now time.Time) *pb.Check {
-	switch end := s.access.Expires(); {
-	case s.access.Stale():
+func (s *adminService) checkAccess(now time.Time) *pb.Check {
+	switch end := s.o.Access.Expires(); {
+	case s.o.Access.Stale():
 		return found("access", pb.Check_WARN, "correct it; the service's log names it",
 			"a file of certificates or roles is wrong, and its former content in force")
 	case end.IsZero():
 		return found("access", pb.Check_OK, "", "connections are not encrypted")
 	case now.After(end):
-		return found("access", pb.Check_FAIL, "replace --tls-cert and --tls-key", "the server's certificate expired at %s",
+		return found("access", pb.Check_FAIL, "replace --tls-cert and --tls-key",
+			"the server's certificate expired at %s",
 			end.Format(time.RFC3339))
 	case now.Add(access.ExpiresSoon).After(end):
-		return found("access", pb.Check_WARN, "replace --tls-cert and --tls-key", "the server's certificate expires at %s",
+		return found("access", pb.Check_WARN, "replace --tls-cert and --tls-key",
+			"the server's certificate expires at %s",
 			end.Format(time.RFC3339))
 	default:
 		return found("access", pb.Check_OK, "", "the server's certificate is valid until %s", end.Format(time.RFC3339))

@@ -47,8 +47,8 @@ func TestBackupIsAStore(t *testing.T) {
 
 func TestOneBackupAtATime(t *testing.T) {
 	f := serve(t, nil)
-	f.server.backup.Lock()
-	defer f.server.backup.Unlock()
+	f.server.admin.backup.Lock()
+	defer f.server.admin.backup.Unlock()
 	stream := must[pb.MaintenanceService_BackupClient](t)(
 		pb.NewMaintenanceServiceClient(f.conn).Backup(t.Context(), &pb.BackupRequest{}))
 	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {

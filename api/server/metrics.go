@@ -23,21 +23,15 @@ import (
 // server. Labels are methods, codes and registered schedulers, so requests
 // cannot create new series.
 type metrics struct {
-	registry   *prometheus.Registry
-	requests   *prometheus.CounterVec   // by method and code
-	latency    *prometheus.HistogramVec // of unary requests, by method
-	ingest     prometheus.Histogram
-	events     *prometheus.CounterVec // by scheduler and result
-	acks       *prometheus.CounterVec // by scheduler and state
-	restored   *prometheus.CounterVec // by scheduler
-	samples    *prometheus.CounterVec // by scheduler and result
-	iterations *prometheus.CounterVec // likewise
-	reports    *prometheus.CounterVec // by scheduler and result
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec   // by method and code
+	latency  *prometheus.HistogramVec // of unary requests, by method
 }
 
+// buckets of latencies in seconds are from an answer out of memory to a commit on a slow disk.
+var buckets = []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10}
+
 func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
-	// From an answer out of memory to a commit on a slow disk.
-	buckets := []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10}
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -47,40 +41,12 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: buckets,
 		}, []string{"method"}),
-		ingest: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "autosched_ingest_duration_seconds",
-			Help:    "Latency of event batches, from receipt until they are durable.",
-			Buckets: buckets,
-		}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "autosched_events_total", Help: "Events received, by result: accepted, duplicate, late or rejected.",
-		}, []string{"scheduler", "result"}),
-		acks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "autosched_acknowledgements_total",
-			Help: "Acknowledgements of configurations since the service started, by state: rejected is a refusal.",
-		}, []string{"scheduler", "state"}),
-		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "autosched_operator_rollbacks_total", Help: "Rollbacks by operators since the service started.",
-		}, []string{"scheduler"}),
 	}
-	m.samples = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "autosched_telemetry_samples_total",
-		Help: "Samples of GPUs received, by result: stored, those sent before among them, or rejected.",
-	}, []string{"scheduler", "result"})
-	m.iterations = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "autosched_telemetry_iterations_total",
-		Help: "Training iterations received, by result: stored, those sent before among them, or rejected.",
-	}, []string{"scheduler", "result"})
-	m.reports = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "autosched_metric_reports_total",
-		Help: "Reports of metrics received, by result: accepted, duplicate, late or rejected.",
-	}, []string{"scheduler", "result"})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
 		Help: "1, with the version of the program as labels.", ConstLabels: build})
 	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, m.ingest, m.events, m.acks, m.restored, m.samples, m.iterations, m.reports, info,
-		service,
+		m.requests, m.latency, info, service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -143,7 +109,7 @@ func (s *Server) ready(w http.ResponseWriter, needed []string) {
 	default:
 	}
 	code, lines := http.StatusOK, []string{"ok: configurations are served"}
-	for _, c := range s.checks(time.Now()) {
+	for _, c := range s.admin.checks(time.Now()) {
 		if c.GetStatus() == pb.Check_OK {
 			continue
 		}

@@ -99,26 +99,26 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 	out := d.(protoreflect.MethodDescriptor).Output()
 	switch out.Name() {
 	case "Scheduler":
-		return s.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+		return s.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 	case "Configuration":
-		return s.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: name})
+		return s.config.GetConfiguration(ctx, &pb.GetConfigurationRequest{Name: name})
 	case "Operation":
-		return s.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
+		return s.operation.GetOperation(ctx, &pb.GetOperationRequest{Name: name})
 	case "Study":
-		return s.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+		return s.study.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 	case "Workload":
-		return s.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
+		return s.workload.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
 	case "Trial":
-		return s.GetTrial(ctx, &pb.GetTrialRequest{Name: name})
+		return s.study.GetTrial(ctx, &pb.GetTrialRequest{Name: name})
 	case "Finding":
-		return s.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
+		return s.waste.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
 	case "BatchCreateTrialsResponse":
-		return s.createdBefore(name)
+		return s.study.createdBefore(name)
 	case "FreezeTuningResponse":
-		all, err := s.named(name)
+		all, err := s.tuning.named(name)
 		return &pb.FreezeTuningResponse{Schedulers: all}, err
 	case "UnfreezeTuningResponse":
-		all, err := s.named(name)
+		all, err := s.tuning.named(name)
 		return &pb.UnfreezeTuningResponse{Schedulers: all}, err
 	}
 	if out.Fields().Len() > 0 {

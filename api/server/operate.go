@@ -29,27 +29,27 @@ func matches(etag, present string) error {
 }
 
 // UpdateScheduler changes what is tuned of a scheduler, and how.
-func (s *Server) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
+func (s *tuningService) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := convert.ParseScheduler("scheduler.name", req.GetScheduler().GetName())
 	if err != nil {
 		return nil, err
 	}
 	return s.modify(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
-		if err := matches(req.GetScheduler().GetEtag(), s.schedulerEtag(c)); err != nil {
+		if err := matches(req.GetScheduler().GetEtag(), s.o.Stamp.schedulerEtag(c)); err != nil {
 			return err
 		}
-		return s.registrar.Update(c, req)
+		return s.o.Registrations.Update(c, req)
 	})
 }
 
 // DeleteScheduler deletes a scheduler, which can be undeleted for a while.
-func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerRequest) (*pb.Scheduler, error) {
+func (s *tuningService) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Delete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
-		return matches(req.GetEtag(), s.schedulerEtag(c))
+	c, err := s.o.Controller.Delete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
+		return matches(req.GetEtag(), s.o.Stamp.schedulerEtag(c))
 	})
 	if err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (s *Server) DeleteScheduler(ctx context.Context, req *pb.DeleteSchedulerReq
 }
 
 // deleted is a scheduler that was deleted or undeleted, also one of which nothing can be read.
-func (s *Server) deleted(c controller.Scheduler) (*pb.Scheduler, error) {
-	if _, err := s.service.Space(c.ID); !errors.Is(err, controller.ErrQuarantined) {
+func (s *tuningService) deleted(c controller.Scheduler) (*pb.Scheduler, error) {
+	if _, err := s.o.Controller.Space(c.ID); !errors.Is(err, controller.ErrQuarantined) {
 		return s.scheduler(c.ID)
 	}
 	out := &pb.Scheduler{Name: convert.SchedulerName(c.ID)}
@@ -71,13 +71,14 @@ func (s *Server) deleted(c controller.Scheduler) (*pb.Scheduler, error) {
 }
 
 // UndeleteScheduler takes back that a scheduler was deleted.
-func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedulerRequest) (*pb.Scheduler, error) {
+func (s *tuningService) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedulerRequest) (*pb.Scheduler,
+	error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.service.Undelete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
-		return matches(req.GetEtag(), s.schedulerEtag(c))
+	c, err := s.o.Controller.Undelete(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
+		return matches(req.GetEtag(), s.o.Stamp.schedulerEtag(c))
 	})
 	if err != nil {
 		return nil, err
@@ -86,16 +87,16 @@ func (s *Server) UndeleteScheduler(ctx context.Context, req *pb.UndeleteSchedule
 }
 
 // PauseTuning keeps rounds from being decided.
-func (s *Server) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
+func (s *tuningService) PauseTuning(ctx context.Context, req *pb.PauseTuningRequest) (*pb.Scheduler, error) {
 	return s.pause(ctx, req, true)
 }
 
 // ResumeTuning ends a pause.
-func (s *Server) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) (*pb.Scheduler, error) {
+func (s *tuningService) ResumeTuning(ctx context.Context, req *pb.ResumeTuningRequest) (*pb.Scheduler, error) {
 	return s.pause(ctx, req, false)
 }
 
-func (s *Server) pause(ctx context.Context, req interface {
+func (s *tuningService) pause(ctx context.Context, req interface {
 	GetName() string
 	GetEtag() string
 }, paused bool) (*pb.Scheduler, error) {
@@ -105,21 +106,21 @@ func (s *Server) pause(ctx context.Context, req interface {
 	}
 	return s.modify(ctx, callOf(ctx, req), id, func(c *controller.Scheduler) error {
 		c.Paused = paused
-		return matches(req.GetEtag(), s.schedulerEtag(c))
+		return matches(req.GetEtag(), s.o.Stamp.schedulerEtag(c))
 	})
 }
 
 // modify changes a scheduler and returns it, after a dry run as it would be.
-func (s *Server) modify(ctx context.Context, call controller.Call, id string,
+func (s *tuningService) modify(ctx context.Context, call controller.Call, id string,
 	f func(*controller.Scheduler) error) (*pb.Scheduler, error) {
-	c, err := s.service.Modify(ctx, call, id, f)
+	c, err := s.o.Controller.Modify(ctx, call, id, f)
 	if err != nil {
 		return nil, err
 	}
 	if !call.DryRun {
 		return s.scheduler(id)
 	}
-	_, st, err := s.service.Scheduler(id)
+	_, st, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,17 +132,17 @@ func (s *Server) modify(ctx context.Context, call controller.Call, id string,
 }
 
 // GetSchedulerRevision returns one revision of a scheduler.
-func (s *Server) GetSchedulerRevision(_ context.Context,
+func (s *tuningService) GetSchedulerRevision(_ context.Context,
 	req *pb.GetSchedulerRevisionRequest) (*pb.SchedulerRevision, error) {
 	id, revision, err := convert.ParseSchedulerRevision("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := s.service.Scheduler(id)
+	c, _, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.service.Revisions(id, revision+1, 1)
+	all, err := s.o.Controller.Revisions(id, revision+1, 1)
 	if err == nil && (len(all) == 0 || all[0].Number != revision) {
 		err = fmt.Errorf("revision %d of scheduler %q: %w", revision, id, controller.ErrNotFound)
 	}
@@ -152,24 +153,24 @@ func (s *Server) GetSchedulerRevision(_ context.Context,
 }
 
 // ListSchedulerRevisions lists the revisions of a scheduler, newest first.
-func (s *Server) ListSchedulerRevisions(_ context.Context,
+func (s *tuningService) ListSchedulerRevisions(_ context.Context,
 	req *pb.ListSchedulerRevisionsRequest) (*pb.ListSchedulerRevisionsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := s.service.Scheduler(id)
+	c, _, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.SchedulerRevision, error) {
-		all, err := s.service.Revisions(id, after.Revision, n)
+		all, err := s.o.Controller.Revisions(id, after.Revision, n)
 		return mapped(all, func(r *controller.SchedulerRevision) *pb.SchedulerRevision {
 			return schedulerRevisionToProto(&c, r)
 		}), err
 	}
 	place := func(x *pb.SchedulerRevision) token { return token{Revision: x.GetRevision()} }
-	page, next, err := list[*pb.SchedulerRevision]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.SchedulerRevision]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListSchedulerRevisionsResponse{SchedulerRevisions: page, NextPageToken: next}, err
 }
 
@@ -192,20 +193,16 @@ func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRe
 }
 
 // ApproveConfiguration offers a proposal to the scheduler.
-func (s *Server) ApproveConfiguration(ctx context.Context,
+func (s *configService) ApproveConfiguration(ctx context.Context,
 	req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
 	call := callOf(ctx, req)
-	return s.configured(s.service.Approve(ctx, call, id, rollout.Approve{Revision: revision, Applied: req.GetApplied(),
-		Actor: operator(ctx), Why: call.Origin.Reason}, s.same(req.GetEtag())))
-}
-
-// same refuses a configuration that has another etag than a request.
-func (s *Server) same(etag string) controller.Check {
-	return func(c *rollout.Configuration) error { return matches(etag, s.etag(c)) }
+	return s.o.Stamp.configured(s.o.Controller.Approve(ctx, call, id, rollout.Approve{Revision: revision,
+		Applied: req.GetApplied(),
+		Actor:   operator(ctx), Why: call.Origin.Reason}, s.o.Stamp.same(req.GetEtag())))
 }
 
 // operator is the name of an operator that calls.
@@ -214,7 +211,7 @@ func operator(ctx context.Context) string {
 }
 
 // RejectConfiguration parks the values of a proposal.
-func (s *Server) RejectConfiguration(ctx context.Context,
+func (s *configService) RejectConfiguration(ctx context.Context,
 	req *pb.RejectConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err == nil && len(req.GetReason()) > maxReason {
@@ -224,28 +221,30 @@ func (s *Server) RejectConfiguration(ctx context.Context,
 		return nil, err
 	}
 	call := callOf(ctx, req)
-	return s.configured(s.service.Reject(ctx, call, id, rollout.Reject{Revision: revision, Actor: operator(ctx),
-		Why: cmp.Or(req.GetReason(), call.Origin.Reason)}, s.same(req.GetEtag())))
+	return s.o.Stamp.configured(s.o.Controller.Reject(ctx, call, id, rollout.Reject{Revision: revision,
+		Actor: operator(ctx),
+		Why:   cmp.Or(req.GetReason(), call.Origin.Reason)}, s.o.Stamp.same(req.GetEtag())))
 }
 
 // UnparkConfiguration lets values be offered again.
-func (s *Server) UnparkConfiguration(ctx context.Context,
+func (s *configService) UnparkConfiguration(ctx context.Context,
 	req *pb.UnparkConfigurationRequest) (*pb.Configuration, error) {
 	id, revision, err := convert.ParseConfiguration("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.service.Unpark(ctx, callOf(ctx, req), id, revision, s.same(req.GetEtag())))
+	return s.o.Stamp.configured(s.o.Controller.Unpark(ctx, callOf(ctx, req), id, revision,
+		s.o.Stamp.same(req.GetEtag())))
 }
 
 // ListParkedConfigurations lists the values that are not offered.
-func (s *Server) ListParkedConfigurations(_ context.Context,
+func (s *configService) ListParkedConfigurations(_ context.Context,
 	req *pb.ListParkedConfigurationsRequest) (*pb.ListParkedConfigurationsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	parks, err := s.service.Parked(id)
+	parks, err := s.o.Controller.Parked(id)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +264,7 @@ func (s *Server) ListParkedConfigurations(_ context.Context,
 		}
 		return rest[:min(n, len(rest))], nil
 	}
-	page, next, err := list[*pb.ParkedConfiguration]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.ParkedConfiguration]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListParkedConfigurationsResponse{ParkedConfigurations: page, NextPageToken: next}, err
 }
 
@@ -279,14 +278,14 @@ func parkToProto(id string, p *rollout.Park) *pb.ParkedConfiguration {
 }
 
 // ForgetInstance drops an instance that is gone.
-func (s *Server) ForgetInstance(ctx context.Context,
+func (s *configService) ForgetInstance(ctx context.Context,
 	req *pb.ForgetInstanceRequest) (*pb.ForgetInstanceResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err == nil {
 		_, err = instanceID("instance_id", req.GetInstanceId())
 	}
 	if err == nil {
-		err = s.service.ForgetInstance(ctx, callOf(ctx, req), id, req.GetInstanceId())
+		err = s.o.Controller.ForgetInstance(ctx, callOf(ctx, req), id, req.GetInstanceId())
 	}
 	if err != nil {
 		return nil, err
@@ -295,7 +294,7 @@ func (s *Server) ForgetInstance(ctx context.Context,
 }
 
 // RollbackConfiguration offers earlier values again.
-func (s *Server) RollbackConfiguration(ctx context.Context,
+func (s *configService) RollbackConfiguration(ctx context.Context,
 	req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
@@ -308,13 +307,14 @@ func (s *Server) RollbackConfiguration(ctx context.Context,
 		return nil, convert.Invalid("from_revision", "%d is negative", req.GetFromRevision())
 	}
 	call := callOf(ctx, req)
-	c, err := s.service.Rollback(ctx, call, id, rollout.Rollback{To: req.GetRevision(), From: req.GetFromRevision(),
+	c, err := s.o.Controller.Rollback(ctx, call, id, rollout.Rollback{To: req.GetRevision(),
+		From: req.GetFromRevision(),
 		Park: req.GetPark(), Actor: operator(ctx), Why: call.Origin.Reason})
 	if err != nil {
 		return nil, err
 	}
 	if !call.DryRun {
-		s.metrics.restored.WithLabelValues(id).Inc()
+		s.restored.WithLabelValues(id).Inc()
 	}
-	return s.configuration(c), nil
+	return s.o.Stamp.configuration(c), nil
 }

@@ -484,15 +484,16 @@ func TestOperationOfRound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.server.studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{}, func(*study.Record) error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		if _, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()}); err != nil {
+	_, err = f.server.study.o.Studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{},
+		func(*study.Record) error {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			if _, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()}); err != nil {
+				return err
+			}
+			_, err := work.ListOperations(ctx, &pb.ListOperationsRequest{Scheduler: "schedulers/rounds"})
 			return err
-		}
-		_, err := work.ListOperations(ctx, &pb.ListOperationsRequest{Scheduler: "schedulers/rounds"})
-		return err
-	})
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -509,7 +510,7 @@ func TestOperationProgress(t *testing.T) {
 		{controller.Operation{Begun: true, Ended: time.Unix(1, 0)}, pb.OperationProgress_ENDED},
 	} {
 		c.o.ID, c.o.Scheduler = "x", "s"
-		got := new(Server).operation(&c.o)
+		got := new(operationService).operation(&c.o)
 		if p := got.GetProgress(); p.GetPhase() != c.want || p.GetTotalCount() != 0 ||
 			got.GetTarget() != "schedulers/s" {
 			t.Errorf("%+v: %v", c.o, got)

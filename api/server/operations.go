@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -30,13 +31,33 @@ func parseOperation(field, name string) (string, error) {
 	return "", convert.Invalid(field, "%.160q is not of the form operations/{operation}", name)
 }
 
+// operationConfig configures the service of operations.
+type operationConfig struct {
+	Controller *controller.Service
+	Studies    *studies.Service // nil if there are none
+	Stamp      stamp
+	Pages      pager
+	Draining   <-chan struct{} // closed when the server shuts down
+}
+
+// operationService serves operations: rounds that callers ask for, and studies that the service runs.
+type operationService struct {
+	pb.UnimplementedOperationServiceServer
+	o operationConfig
+}
+
+func newOperation(o operationConfig) *operationService { return &operationService{o: o} }
+
+// register adds the service to a server.
+func (s *operationService) register(g grpc.ServiceRegistrar) { pb.RegisterOperationServiceServer(g, s) }
+
 // TriggerRound asks for a round now.
-func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) (*pb.Operation, error) {
+func (s *operationService) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) (*pb.Operation, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.service.TriggerRound(ctx, callOf(ctx, req), id, round.SearchAuto)
+	o, err := s.o.Controller.TriggerRound(ctx, callOf(ctx, req), id, round.SearchAuto)
 	if err != nil {
 		return nil, err
 	}
@@ -48,26 +69,26 @@ func (s *Server) TriggerRound(ctx context.Context, req *pb.TriggerRoundRequest) 
 }
 
 // GetOperation returns one operation.
-func (s *Server) GetOperation(_ context.Context, req *pb.GetOperationRequest) (*pb.Operation, error) {
-	return s.operate(req.GetName(), s.service.Operation, func(*studies.Ran) error { return nil })
+func (s *operationService) GetOperation(_ context.Context, req *pb.GetOperationRequest) (*pb.Operation, error) {
+	return s.operate(req.GetName(), s.o.Controller.Operation, func(*studies.Ran) error { return nil })
 }
 
 // CancelOperation ends an operation.
-func (s *Server) CancelOperation(ctx context.Context, req *pb.CancelOperationRequest) (*pb.Operation, error) {
+func (s *operationService) CancelOperation(ctx context.Context, req *pb.CancelOperationRequest) (*pb.Operation, error) {
 	return s.operate(req.GetName(), func(id string) (controller.Operation, error) {
-		return s.service.CancelOperation(ctx, callOf(ctx, req), id)
+		return s.o.Controller.CancelOperation(ctx, callOf(ctx, req), id)
 	}, func(r *studies.Ran) error {
 		if over(r) {
 			return nil
 		}
-		_, err := s.studies.Operate(ctx, callOf(ctx, req), r.Scheduler, r.ID, study.Cancel{},
-			s.sameStudy(""))
+		_, err := s.o.Studies.Operate(ctx, callOf(ctx, req), r.Scheduler, r.ID, study.Cancel{},
+			s.o.Stamp.sameStudy(""))
 		return err
 	})
 }
 
 // operate does something about an operation, which is a round or a study, and returns it.
-func (s *Server) operate(name string, round func(id string) (controller.Operation, error),
+func (s *operationService) operate(name string, round func(id string) (controller.Operation, error),
 	run func(*studies.Ran) error) (*pb.Operation, error) {
 	id, err := parseOperation("name", name)
 	if err != nil {
@@ -88,15 +109,15 @@ func (s *Server) operate(name string, round func(id string) (controller.Operatio
 	return nil, err
 }
 
-func (s *Server) runs(scheduler string) []studies.Ran {
-	if s.studies == nil {
+func (s *operationService) runs(scheduler string) []studies.Ran {
+	if s.o.Studies == nil {
 		return nil
 	}
-	return s.studies.Ran(scheduler)
+	return s.o.Studies.Ran(scheduler)
 }
 
 // ran is the study that an operation measures, nil if it is none.
-func (s *Server) ran(id string) *studies.Ran {
+func (s *operationService) ran(id string) *studies.Ran {
 	for _, r := range s.runs("") {
 		if r.UID == id {
 			return &r
@@ -106,8 +127,8 @@ func (s *Server) ran(id string) *studies.Ran {
 }
 
 // again is a study as it is now, nil if it is gone.
-func (s *Server) again(r *studies.Ran) *studies.Ran {
-	st, err := s.studies.Study(r.Scheduler, r.ID)
+func (s *operationService) again(r *studies.Ran) *studies.Ran {
+	st, err := s.o.Studies.Study(r.Scheduler, r.ID)
 	if err != nil || st.UID != r.UID {
 		return nil
 	}
@@ -118,7 +139,7 @@ func (s *Server) again(r *studies.Ran) *studies.Ran {
 func over(r *studies.Ran) bool { return r.Phase == study.Completed || r.Phase == study.Cancelled }
 
 // runOperation is the operation that measures a study.
-func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
+func (s *operationService) runOperation(r *studies.Ran) *pb.Operation {
 	out := &pb.Operation{Name: operationsPrefix + r.UID, Scheduler: convert.SchedulerName(r.Scheduler),
 		Target: convert.StudyName(r.Scheduler, r.ID), Actor: r.Run.Actor, CreateTime: timestamppb.New(r.Run.Since),
 		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_RUNNING, DoneCount: int32(r.Done()),
@@ -127,7 +148,7 @@ func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
 	case over(r):
 		out.Done, out.EndTime = true, timestamppb.New(cmp.Or(r.Over, r.Updated)) // old records lack the first
 		out.Progress.Phase = pb.OperationProgress_ENDED
-	case r.Phase == study.Paused || s.studies.Problem(r.Scheduler, &r.State) != "":
+	case r.Phase == study.Paused || s.o.Studies.Problem(r.Scheduler, &r.State) != "":
 		out.Progress.Phase = pb.OperationProgress_PAUSED
 	}
 	switch r.Phase {
@@ -135,7 +156,7 @@ func (s *Server) runOperation(r *studies.Ran) *pb.Operation {
 		out.Result = &pb.Operation_Error{Error: &pb.OperationError{Code: int32(codes.Canceled),
 			Message: "the study was cancelled"}}
 	case study.Completed:
-		one := s.studyToProto(r.Scheduler, &r.State)
+		one := s.o.Stamp.study(r.Scheduler, &r.State, s.o.Studies)
 		one.Spec.Parameters, one.Spec.Constraints = nil, nil
 		out.Result = &pb.Operation_Study{Study: one}
 	}
@@ -150,7 +171,7 @@ const (
 )
 
 // WaitOperation waits for the end of an operation.
-func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest) (*pb.Operation, error) {
+func (s *operationService) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest) (*pb.Operation, error) {
 	wait := defaultWait
 	if d := req.GetTimeout(); d != nil {
 		if wait = d.AsDuration(); d.CheckValid() != nil || wait < 0 || wait > maxWait {
@@ -161,13 +182,13 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 	defer cancel()
 	go func() { // ends with the call
 		select {
-		case <-s.draining:
+		case <-s.o.Draining:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
 	return s.operate(req.GetName(), func(id string) (controller.Operation, error) {
-		return s.service.WaitOperation(ctx, id)
+		return s.o.Controller.WaitOperation(ctx, id)
 	}, func(r *studies.Ran) error {
 		clock := time.NewTicker(lookEvery)
 		defer clock.Stop()
@@ -183,7 +204,8 @@ func (s *Server) WaitOperation(ctx context.Context, req *pb.WaitOperationRequest
 }
 
 // ListOperations lists operations, newest first.
-func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest) (*pb.ListOperationsResponse, error) {
+func (s *operationService) ListOperations(_ context.Context,
+	req *pb.ListOperationsRequest) (*pb.ListOperationsResponse, error) {
 	scheduler := ""
 	if req.GetScheduler() != "" {
 		var err error
@@ -199,7 +221,7 @@ func (s *Server) ListOperations(_ context.Context, req *pb.ListOperationsRequest
 		return token{After: strings.TrimPrefix(x.GetName(), operationsPrefix),
 			Revision: x.GetCreateTime().AsTime().UnixNano()}
 	}
-	page, next, err := list[*pb.Operation]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.Operation]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListOperationsResponse{Operations: page, NextPageToken: next}, err
 }
 
@@ -211,8 +233,8 @@ type asked struct {
 }
 
 // asked are the operations of a scheduler, or of all if it is "", newest first.
-func (s *Server) asked(scheduler string) (out []asked) {
-	for _, o := range s.service.Operations(scheduler) {
+func (s *operationService) asked(scheduler string) (out []asked) {
+	for _, o := range s.o.Controller.Operations(scheduler) {
 		out = append(out, asked{o.ID, o.Created, func() *pb.Operation { return s.operation(&o) }})
 	}
 	for _, r := range s.runs(scheduler) {
@@ -238,7 +260,7 @@ func operationsAfter(all []asked, after token) []asked {
 	return all[at:]
 }
 
-func (s *Server) operation(o *controller.Operation) *pb.Operation {
+func (s *operationService) operation(o *controller.Operation) *pb.Operation {
 	out := &pb.Operation{Name: operationsPrefix + o.ID, Scheduler: convert.SchedulerName(o.Scheduler), Actor: o.Actor,
 		Target: convert.SchedulerName(o.Scheduler), CreateTime: timestamppb.New(o.Created),
 		Progress: &pb.OperationProgress{Phase: pb.OperationProgress_WAITING}}
@@ -266,7 +288,7 @@ func (s *Server) operation(o *controller.Operation) *pb.Operation {
 	}
 	decided := &pb.Round{Outcome: o.Outcome}
 	if o.Round > 0 {
-		if r, err := s.service.Round(o.Scheduler, o.Round); err == nil {
+		if r, err := s.o.Controller.Round(o.Scheduler, o.Round); err == nil {
 			if full, err := roundToProto(o.Scheduler, r, false); err == nil {
 				decided = full
 			}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"cmp"
-	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -19,14 +18,9 @@ import (
 
 // The bounds of labels and annotations.
 
-// schedulerEtag identifies what operators set of a scheduler.
-func (s *Server) schedulerEtag(c *controller.Scheduler) string {
-	return fmt.Sprintf("%x-%.8s-%d", s.service.Epoch().Counter, c.UID, c.Generation)
-}
-
 // stamped adds what depends on the store.
-func (s *Server) stamped(c controller.Scheduler, out *pb.Scheduler) *pb.Scheduler {
-	out.Epoch, out.Etag = s.epoch(), s.schedulerEtag(&c)
+func (s *tuningService) stamped(c controller.Scheduler, out *pb.Scheduler) *pb.Scheduler {
+	out.Epoch, out.Etag = s.o.Stamp.proto(), s.o.Stamp.schedulerEtag(&c)
 	return out
 }
 

@@ -8,19 +8,59 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/service/reports"
 )
 
 // maxReports bounds the reports of one request.
 const maxReports = 1000
 
+// metricConfig configures the service of reported metrics.
+type metricConfig struct {
+	Controller *controller.Service
+	Reports    *reports.Keeper
+	Pages      pager
+	Quota      *quota
+	Streams    *streams
+	Now        func() time.Time
+}
+
+// metricService serves metrics that schedulers report.
+type metricService struct {
+	pb.UnimplementedMetricServiceServer
+
+	o        metricConfig
+	received *prometheus.CounterVec // by scheduler and result
+}
+
+func newMetric(o metricConfig) *metricService {
+	return &metricService{o: o, received: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "autosched_metric_reports_total",
+		Help: "Reports of metrics received, by result: accepted, duplicate, late or rejected.",
+	}, []string{"scheduler", "result"})}
+}
+
+// register adds the service to a server, and its metrics to a registry.
+func (s *metricService) register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
+	pb.RegisterMetricServiceServer(g, s)
+	r.MustRegister(s.received, s.o.Reports)
+}
+
+// forget drops the metrics of a purged scheduler.
+func (s *metricService) forget(id string) {
+	s.received.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+}
+
 // ReportMetrics takes reports in and answers each request when its reports are on disk.
-func (s *Server) ReportMetrics(stream pb.MetricService_ReportMetricsServer) error {
-	return answerEach(s, stream, s.report)
+func (s *metricService) ReportMetrics(stream pb.MetricService_ReportMetricsServer) error {
+	return answerEach(s.o.Streams, stream, s.report)
 }
 
 // reportFromProto converts a report and finds what is wrong with it. Revisions count up to last.
@@ -57,15 +97,15 @@ func reportFromProto(p *pb.MetricReport, latest time.Duration, last int64) (repo
 const maxReported = 1e100
 
 // report takes reports of a registered scheduler in.
-func (s *Server) report(ctx context.Context, id string,
+func (s *metricService) report(ctx context.Context, id string,
 	req *pb.ReportMetricsRequest) (*pb.ReportMetricsResponse, error) {
 	if n := len(req.GetReports()); n > maxReports {
 		return nil, convert.Invalid("reports", "%d are more than %d", n, maxReports)
 	}
-	if err := s.quota.events(ctx, id, len(req.GetReports())); err != nil {
+	if err := s.o.Quota.events(ctx, id, len(req.GetReports())); err != nil {
 		return nil, err
 	}
-	c, _, err := s.service.Scheduler(id)
+	c, _, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +114,7 @@ func (s *Server) report(ctx context.Context, id string,
 		out.RejectedReports = append(out.RejectedReports, &pb.ReportMetricsResponse_RejectedReport{Index: int32(i),
 			Field: fmt.Sprintf("reports[%d].%s", i, field), Description: why})
 	}
-	latest := time.Duration(s.now().Add(maxAhead).UnixNano())
+	latest := time.Duration(s.o.Now().Add(maxAhead).UnixNano())
 	var all []reports.Report
 	var places []int
 	for i, p := range req.GetReports() {
@@ -85,7 +125,7 @@ func (s *Server) report(ctx context.Context, id string,
 		}
 		all, places = append(all, one), append(places, i)
 	}
-	results, err := s.reports.Append(ctx, callOf(ctx, req), id, all)
+	results, err := s.o.Reports.Append(ctx, callOf(ctx, req), id, all)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +147,13 @@ func (s *Server) report(ctx context.Context, id string,
 	})
 	for name, n := range map[string]int{"accepted": int(out.GetAcceptedCount()), "late": int(out.GetLateCount()),
 		"duplicate": int(out.GetDuplicateCount()), "rejected": len(out.GetRejectedReports())} {
-		s.metrics.reports.WithLabelValues(id, name).Add(float64(n))
+		s.received.WithLabelValues(id, name).Add(float64(n))
 	}
 	return out, nil
 }
 
 // ListMetrics lists reports. Its tokens are the last report listed.
-func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb.ListMetricsResponse, error) {
+func (s *metricService) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb.ListMetricsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
@@ -130,7 +170,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	t, err := s.pages.after(req)
+	t, err := s.o.Pages.after(req)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +182,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 		after = reports.Key{Time: time.Unix(0, int64(from)-1), Instance: string([]byte{0xff})}
 	}
 	out := &pb.ListMetricsResponse{}
-	err = s.reports.List(id, after, func(r *reports.Report) bool {
+	err = s.o.Reports.List(id, after, func(r *reports.Report) bool {
 		_, has := r.Metrics[req.GetMetricId()]
 		switch {
 		case req.GetEndTime() != nil && r.Time.UnixNano() >= int64(to):
@@ -153,7 +193,7 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 			return true
 		case len(out.Reports) == size:
 			last := out.GetReports()[size-1]
-			out.NextPageToken = s.pages.next(req, token{After: last.GetInstanceId(),
+			out.NextPageToken = s.o.Pages.next(req, token{After: last.GetInstanceId(),
 				Revision: last.GetSchedulerTime().AsTime().UnixNano()})
 			return false
 		}
@@ -162,30 +202,4 @@ func (s *Server) ListMetrics(_ context.Context, req *pb.ListMetricsRequest) (*pb
 		return true
 	})
 	return out, err
-}
-
-// reported is what was reported under a revision against what was reported before.
-func (s *Server) reported(id string, revision int64) (out []*pb.ReportedMetric, err error) {
-	if s.reports == nil {
-		return nil, nil
-	}
-	all, err := s.reports.Changes(id, revision)
-	for _, c := range all {
-		one := summaryToProto(&c.Summary)
-		if c.Before != nil {
-			one.Previous = summaryToProto(c.Before)
-		}
-		out = append(out, one)
-	}
-	return out, err
-}
-
-func summaryToProto(s *reports.Summary) *pb.ReportedMetric {
-	out := &pb.ReportedMetric{MetricId: s.Metric, ConfigurationRevision: s.Revision, Mean: s.Mean,
-		IntervalCount: int32(s.Intervals), ReportCount: int32(s.Reports), StartTime: timestamppb.New(s.From),
-		EndTime: timestamppb.New(s.To)}
-	if !math.IsNaN(s.Low) {
-		out.MeanLow, out.MeanHigh = &s.Low, &s.High
-	}
-	return out
 }

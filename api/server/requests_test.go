@@ -149,7 +149,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	_, err := pb.NewTuningServiceClient(conn).CreateScheduler(good, request("s", pb.SchedulerSpec_AUTO))
 	note(err)
 	// Tokens and keys in files that are wrong.
-	stale := func() bool { return s.server.access.Stale() }
+	stale := func() bool { return s.server.guard.access.Stale() }
 	for _, c := range []struct{ path, text string }{
 		{s.files.Roles, "callers:\n  - {name: a, role: admin, token_sha256: [" + canary + "]}\n"},
 		{s.files.Roles, "callers:\n  - {name: a, role: admin, token: " + canary + "}\n"},

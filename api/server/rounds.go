@@ -18,12 +18,12 @@ import (
 )
 
 // GetRound returns a stored round.
-func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round, error) {
+func (s *explainService) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round, error) {
 	id, sequence, err := convert.ParseRound("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.service.Round(id, sequence)
+	r, err := s.o.Controller.Round(id, sequence)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *Server) GetRound(_ context.Context, req *pb.GetRoundRequest) (*pb.Round
 }
 
 // ListRounds lists the stored rounds of a scheduler, newest first.
-func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.ListRoundsResponse, error) {
+func (s *explainService) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.ListRoundsResponse, error) {
 	id, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 		if after.Revision == 1 {
 			return nil, nil
 		}
-		all, err := s.service.Rounds(id, after.Revision, n)
+		all, err := s.o.Controller.Rounds(id, after.Revision, n)
 		for _, r := range all {
 			one, bad := roundToProto(id, r, false)
 			out, err = append(out, one), errors.Join(err, bad)
@@ -53,7 +53,7 @@ func (s *Server) ListRounds(_ context.Context, req *pb.ListRoundsRequest) (*pb.L
 		return token{Revision: sequence}
 	}
 	page, next, err := list[*pb.Round]{some: some, place: place,
-		lacks: []string{"candidates", "settings"}}.page(s.pages, req)
+		lacks: []string{"candidates", "settings"}}.page(s.o.Pages, req)
 	return &pb.ListRoundsResponse{Rounds: page, NextPageToken: next}, err
 }
 

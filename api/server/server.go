@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -81,38 +80,9 @@ type Options struct {
 
 // Server serves one controller.
 type Server struct {
-	pb.UnimplementedTuningServiceServer
-	pb.UnimplementedConfigurationServiceServer
-	pb.UnimplementedMaintenanceServiceServer
-	pb.UnimplementedAuditServiceServer
-	pb.UnimplementedRoundServiceServer
-	pb.UnimplementedExplanationServiceServer
-	pb.UnimplementedOperationServiceServer
-	pb.UnimplementedStudyServiceServer
-	pb.UnimplementedTelemetryServiceServer
-	pb.UnimplementedFindingServiceServer
-	pb.UnimplementedMetricServiceServer
-	pb.UnimplementedWorkloadServiceServer
-
-	service    *controller.Service
-	studies    *studies.Service
-	samples    *samples.Store
-	findings   *findings.Keeper
-	reports    *reports.Keeper
-	workloads  *workloads.Keeper
-	now        func() time.Time
-	evaluators map[string]Evaluator
-	registrar  registration.Reader
-	pollAfter  time.Duration
-	jitter     func(below time.Duration) time.Duration
-	log        *slog.Logger
-	access     *access.Source
-	store      *store.Store
-	version    string
-	newID      func() string
-	pages      pager
-	backup     sync.Mutex // held by the backup under way
-
+	service  *controller.Service
+	log      *slog.Logger
+	newID    func() string
 	grpc     *grpc.Server
 	health   *health.Server
 	draining chan struct{}
@@ -120,6 +90,17 @@ type Server struct {
 	metrics  *metrics
 	guard    *guard
 	quota    *quota
+
+	// The services of the API, nil if they are not served.
+	tuning    *tuningService
+	config    *configService
+	metric    *metricService
+	waste     *wasteService
+	study     *studyService
+	workload  *workloadService
+	operation *operationService
+	explain   *explainService
+	admin     *adminService
 }
 
 const (
@@ -129,6 +110,25 @@ const (
 
 // New returns a server that is not listening yet.
 func New(o Options) *Server {
+	o.setDefaults()
+	s := &Server{service: o.Service, log: o.Log, newID: o.NewID, health: health.NewServer(),
+		draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build), quota: newQuota(o.Limits, o.Now)}
+	s.guard = newGuard(s, o.Access)
+	s.metrics.registry.MustRegister(s.quota.refusals)
+	if o.Store != nil {
+		s.metrics.registry.MustRegister(o.Store)
+	}
+	if o.Access != nil {
+		s.metrics.addAccess(o.Access)
+	}
+	s.grpc = grpc.NewServer(s.options(&o)...)
+	s.addServices(&o)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s
+}
+
+func (o *Options) setDefaults() {
 	if o.PollAfter <= 0 {
 		o.PollAfter = 30 * time.Second
 	}
@@ -147,26 +147,12 @@ func New(o Options) *Server {
 	if o.Limits.Message <= 0 {
 		o.Limits.Message = defaultMessage
 	}
-	s := &Server{
-		service: o.Service, studies: o.Studies, samples: o.Samples, findings: o.Findings, reports: o.Reports,
-		workloads:  o.Workloads,
-		evaluators: o.Evaluators, now: o.Now,
-		registrar: registration.Reader{Builtins: o.Builtins, Simulation: o.Simulation,
-			CheckEnergy: o.Service.CheckEnergy},
-		pollAfter: o.PollAfter, jitter: o.Jitter,
-		log: o.Log, access: o.Access, store: o.Store, version: o.Build["version"], newID: o.NewID,
-		health: health.NewServer(), draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build),
-		quota: newQuota(o.Limits, o.Now),
-	}
-	s.guard = newGuard(s, o.Access)
-	s.pages = pager(crand.Text())
-	if o.Store != nil {
-		s.pages = o.Store.Secret()
-		s.metrics.registry.MustRegister(o.Store)
-	}
+}
+
+// options are those of package grpc: transport, limits and the chains of interceptors.
+func (s *Server) options(o *Options) []grpc.ServerOption {
 	transport := insecure.NewCredentials()
 	if o.Access != nil {
-		s.metrics.addAccess(o.Access)
 		if config := o.Access.TLS("h2"); config != nil {
 			transport = credentials.NewTLS(config)
 		}
@@ -191,65 +177,78 @@ func New(o Options) *Server {
 			otelgrpc.WithMeterProvider(noop.NewMeterProvider()), otelgrpc.WithPropagators(propagation.TraceContext{}),
 			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())))))
 	}
-	s.grpc = grpc.NewServer(options...)
-	s.metrics.registry.MustRegister(s.quota.refusals)
-	pb.RegisterTuningServiceServer(s.grpc, s)
-	pb.RegisterConfigurationServiceServer(s.grpc, s)
-	pb.RegisterMaintenanceServiceServer(s.grpc, s)
-	pb.RegisterAuditServiceServer(s.grpc, s)
-	pb.RegisterRoundServiceServer(s.grpc, s)
-	pb.RegisterExplanationServiceServer(s.grpc, s)
-	pb.RegisterOperationServiceServer(s.grpc, s)
-	if s.studies != nil {
-		pb.RegisterStudyServiceServer(s.grpc, s)
-		s.health.SetServingStatus(pb.StudyService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	return options
+}
+
+// addServices adds the services of the API for which the options have a keeper.
+func (s *Server) addServices(o *Options) {
+	pages, at := pager(crand.Text()), stamp{o.Service.Epoch()}
+	if o.Store != nil {
+		pages = o.Store.Secret()
 	}
-	if s.samples != nil {
-		pb.RegisterTelemetryServiceServer(s.grpc, s)
-		s.health.SetServingStatus(pb.TelemetryService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	live := &streams{draining: s.draining, quota: s.quota, space: o.Service.Space}
+	registry := s.metrics.registry
+	var reported changes
+	if o.Reports != nil {
+		reported = o.Reports
+		s.metric = newMetric(metricConfig{Controller: o.Service, Reports: o.Reports, Pages: pages, Quota: s.quota,
+			Streams: live, Now: o.Now})
+		s.metric.register(s.grpc, registry)
 	}
-	if s.findings != nil {
-		pb.RegisterFindingServiceServer(s.grpc, s)
-		s.health.SetServingStatus(pb.FindingService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-		s.metrics.registry.MustRegister(s.findings)
+	var workloads kept
+	if o.Workloads != nil {
+		workloads = o.Workloads
+		s.workload = newWorkloads(workloadConfig{Controller: o.Service, Workloads: o.Workloads, Stamp: at, Pages: pages,
+			Quota: s.quota, Draining: s.draining})
+		s.workload.register(s.grpc)
 	}
-	if s.reports != nil {
-		pb.RegisterMetricServiceServer(s.grpc, s)
-		s.health.SetServingStatus(pb.MetricService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-		s.metrics.registry.MustRegister(s.reports)
+	if o.Studies != nil {
+		s.study = newStudy(studyConfig{Controller: o.Service, Studies: o.Studies, Workloads: o.Workloads,
+			Evaluators: o.Evaluators, Stamp: at, Pages: pages})
+		s.study.register(s.grpc)
 	}
-	if s.workloads != nil {
-		pb.RegisterWorkloadServiceServer(s.grpc, s)
-		s.health.SetServingStatus(pb.WorkloadService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
-	}
-	healthpb.RegisterHealthServer(s.grpc, s.health)
-	reflection.Register(s.grpc)
-	for _, name := range []string{"", pb.TuningService_ServiceDesc.ServiceName,
-		pb.ConfigurationService_ServiceDesc.ServiceName, pb.MaintenanceService_ServiceDesc.ServiceName,
-		pb.AuditService_ServiceDesc.ServiceName, pb.RoundService_ServiceDesc.ServiceName,
-		pb.ExplanationService_ServiceDesc.ServiceName, pb.OperationService_ServiceDesc.ServiceName} {
+	s.tuning = newTuning(tuningConfig{Controller: o.Service, Registrations: &registration.Reader{Builtins: o.Builtins,
+		Simulation: o.Simulation, CheckEnergy: o.Service.CheckEnergy}, Reports: reported, Stamp: at, Pages: pages,
+		Quota: s.quota, Streams: live})
+	s.tuning.register(s.grpc, registry)
+	s.config = newConfig(configConfig{Controller: o.Service, Reports: reported, Stamp: at, Pages: pages, Quota: s.quota,
+		Draining: s.draining, PollAfter: o.PollAfter, Jitter: o.Jitter})
+	s.config.register(s.grpc, registry)
+	s.waste = newWaste(wasteConfig{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: pages,
+		Now: o.Now})
+	s.waste.register(s.grpc, registry)
+	s.operation = newOperation(operationConfig{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: pages,
+		Draining: s.draining})
+	s.operation.register(s.grpc)
+	s.explain = newExplain(explainConfig{Controller: o.Service, Workloads: workloads, Pages: pages})
+	s.explain.register(s.grpc)
+	s.admin = newAdmin(adminConfig{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log, Pages: pages,
+		Version: o.Build["version"]})
+	s.admin.register(s.grpc)
+	s.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	for name := range s.grpc.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
-	if !s.tuning() {
+	if !rebuilt(s.service) {
 		s.health.SetServingStatus(pb.TuningService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
-	return s
 }
 
 // Forget drops the metrics and quotas of a purged scheduler.
 func (s *Server) Forget(id string) {
-	for _, v := range []*prometheus.MetricVec{s.metrics.events.MetricVec, s.metrics.acks.MetricVec,
-		s.metrics.restored.MetricVec, s.metrics.samples.MetricVec, s.metrics.iterations.MetricVec,
-		s.metrics.reports.MetricVec} {
-		v.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+	s.tuning.forget(id)
+	s.config.forget(id)
+	s.waste.forget(id)
+	if s.metric != nil {
+		s.metric.forget(id)
 	}
 	s.quota.forget(id)
 }
 
-// tuning reports whether events are taken in and rounds run. Configurations are served before.
-func (s *Server) tuning() bool {
+// rebuilt reports whether events are taken in and rounds run. Configurations are served before.
+func rebuilt(c interface{ Rebuilt() <-chan struct{} }) bool {
 	select {
-	case <-s.service.Rebuilt():
+	case <-c.Rebuilt():
 		return true
 	default:
 		return false

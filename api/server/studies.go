@@ -2,13 +2,11 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -19,6 +17,8 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/study"
 )
@@ -29,13 +29,34 @@ const (
 	pollStudy = 2 * time.Second
 )
 
+// studyConfig configures the service of studies.
+type studyConfig struct {
+	Controller *controller.Service
+	Studies    *studies.Service
+	Workloads  *workloads.Keeper    // nil if no workloads are kept
+	Evaluators map[string]Evaluator // of Studies, by id
+	Stamp      stamp
+	Pages      pager
+}
+
+// studyService serves studies and their trials.
+type studyService struct {
+	pb.UnimplementedStudyServiceServer
+	o studyConfig
+}
+
+func newStudy(o studyConfig) *studyService { return &studyService{o: o} }
+
+// register adds the service to a server.
+func (s *studyService) register(g grpc.ServiceRegistrar) { pb.RegisterStudyServiceServer(g, s) }
+
 // CreateStudy begins a study.
-func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*pb.Study, error) {
+func (s *studyService) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*pb.Study, error) {
 	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	c, _, err := s.service.Scheduler(scheduler)
+	c, _, err := s.o.Controller.Scheduler(scheduler)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +70,11 @@ func (s *Server) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (*
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Create(ctx, callOf(ctx, req), scheduler, r)
+	state, err := s.o.Studies.Create(ctx, callOf(ctx, req), scheduler, r)
 	if err != nil {
 		return nil, err
 	}
-	return s.studyToProto(scheduler, &state), nil
+	return s.study(scheduler, &state), nil
 }
 
 // studySpec reads what a study is created with.
@@ -104,20 +125,20 @@ func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *convert.Violations) 
 }
 
 // GetStudy returns a study with its best trial.
-func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
+func (s *studyService) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
-	best, err := s.studies.Best(scheduler, id)
+	best, err := s.o.Studies.Best(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
-	out := s.studyToProto(scheduler, &state)
+	out := s.study(scheduler, &state)
 	if best != nil {
 		out.BestTrial = trialToProto(scheduler, &state, best)
 	}
@@ -125,50 +146,50 @@ func (s *Server) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study
 }
 
 // ListStudies lists the studies of a scheduler.
-func (s *Server) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb.ListStudiesResponse, error) {
+func (s *studyService) ListStudies(_ context.Context, req *pb.ListStudiesRequest) (*pb.ListStudiesResponse, error) {
 	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Study, error) {
-		all, err := s.studies.Studies(scheduler, after.After, n)
+		all, err := s.o.Studies.Studies(scheduler, after.After, n)
 		return mapped(all, func(x *study.State) *pb.Study {
-			one := s.studyToProto(scheduler, x)
+			one := s.study(scheduler, x)
 			one.Spec.Parameters, one.Spec.Constraints = nil, nil
 			return one
 		}), err
 	}
 	of := convert.SchedulerName(scheduler) + "/studies"
 	place := func(x *pb.Study) token { return token{After: strings.TrimPrefix(x.GetName(), of+"/")} }
-	page, next, err := list[*pb.Study]{some: some, place: place, lacks: []string{"best_trial"}}.page(s.pages, req)
+	page, next, err := list[*pb.Study]{some: some, place: place, lacks: []string{"best_trial"}}.page(s.o.Pages, req)
 	return &pb.ListStudiesResponse{Studies: page, NextPageToken: next}, err
 }
 
 // DeleteStudy removes a study.
-func (s *Server) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
+func (s *studyService) DeleteStudy(ctx context.Context, req *pb.DeleteStudyRequest) (*emptypb.Empty, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err == nil {
-		err = s.studies.Delete(ctx, callOf(ctx, req), scheduler, id, s.sameStudy(req.GetEtag()))
+		err = s.o.Studies.Delete(ctx, callOf(ctx, req), scheduler, id, s.o.Stamp.sameStudy(req.GetEtag()))
 	}
 	return &emptypb.Empty{}, err
 }
 
 // PauseStudy suggests nothing new.
-func (s *Server) PauseStudy(ctx context.Context, req *pb.PauseStudyRequest) (*pb.Study, error) {
+func (s *studyService) PauseStudy(ctx context.Context, req *pb.PauseStudyRequest) (*pb.Study, error) {
 	return s.operateStudy(ctx, req, study.Pause{})
 }
 
 // ResumeStudy ends a pause.
-func (s *Server) ResumeStudy(ctx context.Context, req *pb.ResumeStudyRequest) (*pb.Study, error) {
+func (s *studyService) ResumeStudy(ctx context.Context, req *pb.ResumeStudyRequest) (*pb.Study, error) {
 	return s.operateStudy(ctx, req, study.Resume{})
 }
 
 // CancelStudy ends a study.
-func (s *Server) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*pb.Study, error) {
+func (s *studyService) CancelStudy(ctx context.Context, req *pb.CancelStudyRequest) (*pb.Study, error) {
 	return s.operateStudy(ctx, req, study.Cancel{})
 }
 
-func (s *Server) operateStudy(ctx context.Context, req interface {
+func (s *studyService) operateStudy(ctx context.Context, req interface {
 	GetName() string
 	GetEtag() string
 }, e study.Event) (*pb.Study, error) {
@@ -176,24 +197,12 @@ func (s *Server) operateStudy(ctx context.Context, req interface {
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Operate(ctx, callOf(ctx, req), scheduler, id, e,
-		s.sameStudy(req.GetEtag()))
+	state, err := s.o.Studies.Operate(ctx, callOf(ctx, req), scheduler, id, e,
+		s.o.Stamp.sameStudy(req.GetEtag()))
 	if err != nil {
 		return nil, err
 	}
-	return s.studyToProto(scheduler, &state), nil
-}
-
-// studyEtag identifies what operators set of a study.
-func (s *Server) studyEtag(r *study.Record) string {
-	run, _ := json.Marshal(r.Run) // plain values
-	sum := sha256.Sum256(append(run, r.Phase...))
-	return fmt.Sprintf("%x-%.8s-%x", s.service.Epoch().Counter, r.UID, sum[:4])
-}
-
-// sameStudy refuses a study that has another etag than a request.
-func (s *Server) sameStudy(etag string) func(*study.Record) error {
-	return func(r *study.Record) error { return matches(etag, s.studyEtag(r)) }
+	return s.study(scheduler, &state), nil
 }
 
 var studyStates = map[study.Phase]pb.Study_State{
@@ -205,16 +214,26 @@ var causalModels = map[study.Causal]pb.StudySpec_CausalModel{
 	study.CausalAuto: pb.StudySpec_AUTO, study.CausalOn: pb.StudySpec_ON, study.CausalOff: pb.StudySpec_OFF,
 }
 
-func (s *Server) studyToProto(scheduler string, st *study.State) *pb.Study {
+func (s *studyService) study(scheduler string, st *study.State) *pb.Study {
+	return s.o.Stamp.study(scheduler, st, s.o.Studies)
+}
+
+// problems finds why evaluators do not measure a study.
+type problems interface {
+	// Problem returns why nothing is measured of a study that is run, "" if something is.
+	Problem(scheduler string, st *study.State) string
+}
+
+func (e stamp) study(scheduler string, st *study.State, p problems) *pb.Study {
 	goal := pb.StudySpec_MINIMIZE
 	if st.Spec.Maximize {
 		goal = pb.StudySpec_MAXIMIZE
 	}
-	out := &pb.Study{Name: convert.StudyName(scheduler, st.ID), Uid: st.UID, Etag: s.studyEtag(&st.Record),
+	out := &pb.Study{Name: convert.StudyName(scheduler, st.ID), Uid: st.UID, Etag: e.studyEtag(&st.Record),
 		DisplayName: st.Display,
 		State:       studyStates[st.Phase],
 		CreateTime:  timestamppb.New(st.Created), UpdateTime: timestamppb.New(st.Updated), UsedBudget: int32(st.Used()),
-		TrialCounts: map[string]int32{}, SamplerChoice: st.Choice, Run: s.runToProto(scheduler, st),
+		TrialCounts: map[string]int32{}, SamplerChoice: st.Choice, Run: runToProto(scheduler, st, p),
 		Spec: &pb.StudySpec{Algorithm: st.Spec.Algorithm, TrialBudget: int32(st.Spec.Budget), Seed: st.Spec.Seed,
 			MetricId: st.Spec.Metric, Goal: goal, LeaseDuration: durationpb.New(st.Spec.Lease),
 			AllowRepeats: st.Spec.AllowRepeats, CausalModel: causalModels[st.Spec.Causal],

@@ -13,13 +13,14 @@ import (
 )
 
 // ListOptimalTrials returns the trials that no other beats.
-func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsRequest) (*pb.ListOptimalTrialsResponse,
+func (s *studyService) ListOptimalTrials(_ context.Context,
+	req *pb.ListOptimalTrialsRequest) (*pb.ListOptimalTrialsResponse,
 	error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (s *Server) ListOptimalTrials(_ context.Context, req *pb.ListOptimalTrialsR
 }
 
 // EstimateStudy says what a study has left.
-func (s *Server) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) (*pb.StudyEstimate, error) {
+func (s *studyService) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) (*pb.StudyEstimate, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (s *Server) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) 
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/telemetry"
 )
@@ -22,8 +27,57 @@ const (
 	maxSamplesPage = 10_000
 )
 
+// wasteConfig configures the service of telemetry and findings.
+type wasteConfig struct {
+	Controller *controller.Service
+	Samples    *samples.Store   // TelemetryService is not served if nil
+	Findings   *findings.Keeper // FindingService is not served if nil
+	Pages      pager
+	Now        func() time.Time
+}
+
+// wasteService serves telemetry, and findings of what wastes a cluster.
+type wasteService struct {
+	pb.UnimplementedTelemetryServiceServer
+	pb.UnimplementedFindingServiceServer
+
+	o                   wasteConfig
+	samples, iterations *prometheus.CounterVec // by scheduler and result
+}
+
+func newWaste(o wasteConfig) *wasteService {
+	return &wasteService{o: o,
+		samples: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_telemetry_samples_total",
+			Help: "Samples of GPUs received, by result: stored, those sent before among them, or rejected.",
+		}, []string{"scheduler", "result"}),
+		iterations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_telemetry_iterations_total",
+			Help: "Training iterations received, by result: stored, those sent before among them, or rejected.",
+		}, []string{"scheduler", "result"})}
+}
+
+// register adds the services to a server, and their metrics to a registry.
+func (s *wasteService) register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
+	r.MustRegister(s.samples, s.iterations)
+	if s.o.Samples != nil {
+		pb.RegisterTelemetryServiceServer(g, s)
+	}
+	if s.o.Findings != nil {
+		pb.RegisterFindingServiceServer(g, s)
+		r.MustRegister(s.o.Findings)
+	}
+}
+
+// forget drops the metrics of a purged scheduler.
+func (s *wasteService) forget(id string) {
+	s.samples.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+	s.iterations.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+}
+
 // IngestTelemetry stores samples and iterations.
-func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryRequest) (*pb.IngestTelemetryResponse,
+func (s *wasteService) IngestTelemetry(ctx context.Context,
+	req *pb.IngestTelemetryRequest) (*pb.IngestTelemetryResponse,
 	error) {
 	id, err := s.telemetryOf(req.GetParent())
 	if err != nil {
@@ -39,7 +93,7 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 	out := &pb.IngestTelemetryResponse{}
 	all := make([]telemetry.GPUSample, 0, len(req.GetSamples()))
 	hours := map[time.Duration]bool{}
-	latest := time.Duration(s.now().Add(maxAhead).UnixNano())
+	latest := time.Duration(s.o.Now().Add(maxAhead).UnixNano())
 	for i, p := range req.GetSamples() {
 		one, bad := convert.SampleUntil(p, latest)
 		if bad != nil {
@@ -74,38 +128,39 @@ func (s *Server) IngestTelemetry(ctx context.Context, req *pb.IngestTelemetryReq
 		return nil, convert.Invalid(field, "are of %d hours, more than %d: send them in order of time",
 			len(hours), maxHours)
 	}
-	if err := s.samples.Append(ctx, id, all); err != nil {
+	if err := s.o.Samples.Append(ctx, id, all); err != nil {
 		return nil, err
 	}
-	if err := s.samples.AppendIterations(ctx, id, steps); err != nil {
+	if err := s.o.Samples.AppendIterations(ctx, id, steps); err != nil {
 		return nil, err
 	}
-	if s.findings != nil {
-		s.findings.Samples(id, all)
-		s.findings.Iterations(id, steps)
+	if s.o.Findings != nil {
+		s.o.Findings.Samples(id, all)
+		s.o.Findings.Iterations(id, steps)
 	}
 	out.StoredCount, out.StoredIterationCount = int64(len(all)), int64(len(steps))
-	s.metrics.samples.WithLabelValues(id, "stored").Add(float64(len(all)))
-	s.metrics.samples.WithLabelValues(id, "rejected").Add(float64(out.RejectedCount))
-	s.metrics.iterations.WithLabelValues(id, "stored").Add(float64(len(steps)))
-	s.metrics.iterations.WithLabelValues(id, "rejected").Add(float64(out.RejectedIterationCount))
+	s.samples.WithLabelValues(id, "stored").Add(float64(len(all)))
+	s.samples.WithLabelValues(id, "rejected").Add(float64(out.RejectedCount))
+	s.iterations.WithLabelValues(id, "stored").Add(float64(len(steps)))
+	s.iterations.WithLabelValues(id, "rejected").Add(float64(out.RejectedIterationCount))
 	return out, nil
 }
 
 // telemetryOf is the id of a scheduler that there is.
-func (s *Server) telemetryOf(parent string) (string, error) {
+func (s *wasteService) telemetryOf(parent string) (string, error) {
 	id, err := convert.ParseScheduler("parent", parent)
 	if err != nil {
 		return "", err
 	}
-	_, _, err = s.service.Scheduler(id)
+	_, _, err = s.o.Controller.Scheduler(id)
 	return id, err
 }
 
 var errPageFull = errors.New("the page is full")
 
 // ListTelemetry lists samples. Its tokens are the last sample listed.
-func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest) (*pb.ListTelemetryResponse, error) {
+func (s *wasteService) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest) (*pb.ListTelemetryResponse,
+	error) {
 	id, err := s.telemetryOf(req.GetParent())
 	if err != nil {
 		return nil, err
@@ -130,7 +185,7 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 	if req.GpuIndex != nil {
 		q.Index = new(int(req.GetGpuIndex()))
 	}
-	t, err := s.pages.after(req)
+	t, err := s.o.Pages.after(req)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +199,7 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 		q.From = max(q.From, last.Time/time.Hour*time.Hour)
 	}
 	out := &pb.ListTelemetryResponse{}
-	err = s.samples.Read(ctx, id, q, func(x *telemetry.GPUSample) error {
+	err = s.o.Samples.Read(ctx, id, q, func(x *telemetry.GPUSample) error {
 		if last != nil && x.Time/time.Hour == last.Time/time.Hour && samples.Order(x, last) <= 0 {
 			return nil
 		}
@@ -154,7 +209,7 @@ func (s *Server) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest
 			if end.MigInstance != nil {
 				instance = int(end.GetMigInstance())
 			}
-			out.NextPageToken = s.pages.next(req, token{After: fmt.Sprintf("%d %d %d %s",
+			out.NextPageToken = s.o.Pages.next(req, token{After: fmt.Sprintf("%d %d %d %s",
 				end.GetSampleTime().AsTime().UnixNano(), end.GetGpuIndex(), instance, end.GetNodeId())})
 			return errPageFull
 		}

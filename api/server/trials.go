@@ -15,7 +15,8 @@ import (
 )
 
 // SuggestTrials returns the trials that a client holds.
-func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse, error) {
+func (s *studyService) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse,
+	error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, held, err := s.studies.Suggest(scheduler, id, req.GetClientId(), count)
+	state, held, err := s.o.Studies.Suggest(scheduler, id, req.GetClientId(), count)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +53,12 @@ func (s *Server) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) 
 }
 
 // CreateTrial adds a trial that a user wants.
-func (s *Server) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
+func (s *studyService) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +84,13 @@ func created(field string, p *pb.Trial, state *study.State) (e study.Create, err
 const maxTrials = 1000
 
 // BatchCreateTrials adds several trials, or none.
-func (s *Server) BatchCreateTrials(ctx context.Context,
+func (s *studyService) BatchCreateTrials(ctx context.Context,
 	req *pb.BatchCreateTrialsRequest) (*pb.BatchCreateTrialsResponse, error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 		}
 		all = append(all, e)
 	}
-	state, trials, err := s.studies.CreateTrials(ctx, callOf(ctx, req), scheduler, id, all)
+	state, trials, err := s.o.Studies.CreateTrials(ctx, callOf(ctx, req), scheduler, id, all)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func (s *Server) BatchCreateTrials(ctx context.Context,
 
 // createdBefore is the answer to a BatchCreateTrials that is sent again, of the name of what it made: the first and the
 // last trial.
-func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, error) {
+func (s *studyService) createdBefore(name string) (*pb.BatchCreateTrialsResponse, error) {
 	var first, last int64
 	parent, numbers, _ := strings.Cut(name, "/trials/")
 	scheduler, id, err := convert.ParseStudy("parent", parent)
@@ -144,7 +145,7 @@ func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, erro
 	if err != nil {
 		return nil, convert.Invalid("request_id", "is of trials %q, which are not known", name)
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +159,9 @@ func (s *Server) createdBefore(name string) (*pb.BatchCreateTrialsResponse, erro
 }
 
 // do makes a change of a trial.
-func (s *Server) do(ctx context.Context, call controller.Call, scheduler, id string, trial int64,
+func (s *studyService) do(ctx context.Context, call controller.Call, scheduler, id string, trial int64,
 	e study.Event) (*pb.Trial, error) {
-	state, t, err := s.studies.Do(ctx, call, scheduler, id, trial, e)
+	state, t, err := s.o.Studies.Do(ctx, call, scheduler, id, trial, e)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +169,12 @@ func (s *Server) do(ctx context.Context, call controller.Call, scheduler, id str
 }
 
 // trial finds a trial with its study.
-func (s *Server) trial(name string) (scheduler string, state study.State, t *study.Trial, err error) {
+func (s *studyService) trial(name string) (scheduler string, state study.State, t *study.Trial, err error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", name)
 	if err != nil {
 		return "", state, nil, err
 	}
-	if state, err = s.studies.Study(scheduler, id); err != nil {
+	if state, err = s.o.Studies.Study(scheduler, id); err != nil {
 		return "", state, nil, err
 	}
 	if t = state.Trial(trial); t == nil {
@@ -183,7 +184,7 @@ func (s *Server) trial(name string) (scheduler string, state study.State, t *stu
 }
 
 // GetTrial returns a trial.
-func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial, error) {
+func (s *studyService) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
 		return nil, err
@@ -192,12 +193,12 @@ func (s *Server) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Trial
 }
 
 // ListTrials lists the trials of a study.
-func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
+func (s *studyService) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.studies.Study(scheduler, id)
+	state, err := s.o.Studies.Study(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -211,12 +212,12 @@ func (s *Server) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.L
 		_, _, number, _ := convert.ParseTrial("name", x.GetName()) // of TrialName
 		return token{Revision: number}
 	}
-	page, next, err := list[*pb.Trial]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.Trial]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListTrialsResponse{Trials: page, NextPageToken: next}, err
 }
 
 // AddTrialMeasurement reports what a trial has measured so far.
-func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasurementRequest) (*pb.Trial, error) {
+func (s *studyService) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasurementRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
 		return nil, err
@@ -229,7 +230,7 @@ func (s *Server) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasur
 }
 
 // CompleteTrial ends a trial.
-func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest) (*pb.Trial, error) {
+func (s *studyService) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {
 		return nil, err
@@ -256,7 +257,7 @@ func (s *Server) CompleteTrial(ctx context.Context, req *pb.CompleteTrialRequest
 }
 
 // StopTrial asks the client of a trial to end it.
-func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
+func (s *studyService) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
@@ -265,7 +266,7 @@ func (s *Server) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.T
 }
 
 // CheckTrialEarlyStoppingState stops a trial that does worse than others.
-func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.CheckTrialEarlyStoppingStateRequest) (
+func (s *studyService) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.CheckTrialEarlyStoppingStateRequest) (
 	*pb.CheckTrialEarlyStoppingStateResponse, error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
@@ -279,7 +280,7 @@ func (s *Server) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Check
 }
 
 // RenewTrialLease renews the lease of a trial.
-func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
+func (s *studyService) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
@@ -288,10 +289,10 @@ func (s *Server) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseReq
 }
 
 // ProposeTrial proposes the configuration of a trial to its scheduler.
-func (s *Server) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) (*pb.Configuration, error) {
+func (s *studyService) ProposeTrial(ctx context.Context, req *pb.ProposeTrialRequest) (*pb.Configuration, error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	return s.configured(s.studies.Propose(ctx, callOf(ctx, req), scheduler, id, trial))
+	return s.o.Stamp.configured(s.o.Studies.Propose(ctx, callOf(ctx, req), scheduler, id, trial))
 }

@@ -5,27 +5,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/registration"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
 
+// tuningConfig configures the service of schedulers.
+type tuningConfig struct {
+	Controller    *controller.Service
+	Registrations *registration.Reader
+	Reports       changes // nil if metrics are not reported
+	Stamp         stamp
+	Pages         pager
+	Quota         *quota
+	Streams       *streams
+}
+
+// tuningService serves schedulers and their events.
+type tuningService struct {
+	pb.UnimplementedTuningServiceServer
+
+	o       tuningConfig
+	latency prometheus.Histogram
+	events  *prometheus.CounterVec // by scheduler and result
+}
+
+func newTuning(o tuningConfig) *tuningService {
+	return &tuningService{o: o,
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "autosched_ingest_duration_seconds",
+			Help:    "Latency of event batches, from receipt until they are durable.",
+			Buckets: buckets,
+		}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_events_total", Help: "Events received, by result: accepted, duplicate, late or rejected.",
+		}, []string{"scheduler", "result"})}
+}
+
+// register adds the service to a server, and its metrics to a registry.
+func (s *tuningService) register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
+	pb.RegisterTuningServiceServer(g, s)
+	r.MustRegister(s.latency, s.events)
+}
+
+// forget drops the metrics of a purged scheduler.
+func (s *tuningService) forget(id string) {
+	s.events.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+}
+
 // CreateScheduler registers a scheduler.
-func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
-	reg, err := s.registrar.Read(req)
+func (s *tuningService) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerRequest) (*pb.Scheduler, error) {
+	reg, err := s.o.Registrations.Read(req)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +77,8 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 	}
 	reg.Creator = access.FromContext(ctx).Name
 	var c controller.Scheduler
-	err = s.quota.register(s.service, &reg, func() (err error) {
-		c, err = s.service.Register(ctx, callOf(ctx, req), reg)
+	err = s.o.Quota.register(s.o.Controller, &reg, func() (err error) {
+		c, err = s.o.Controller.Register(ctx, callOf(ctx, req), reg)
 		return err
 	})
 	if err != nil {
@@ -52,7 +95,7 @@ func (s *Server) CreateScheduler(ctx context.Context, req *pb.CreateSchedulerReq
 }
 
 // GetScheduler returns one scheduler.
-func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*pb.Scheduler, error) {
+func (s *tuningService) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {
 		return nil, err
@@ -61,19 +104,19 @@ func (s *Server) GetScheduler(_ context.Context, req *pb.GetSchedulerRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if c, _, err := s.service.Scheduler(id); err == nil {
-		out.Status.ReportedMetrics, err = s.reported(id, c.OfferedRevision)
+	if c, _, err := s.o.Controller.Scheduler(id); err == nil {
+		out.Status.ReportedMetrics, err = reported(s.o.Reports, id, c.OfferedRevision)
 		return out, err
 	}
 	return out, nil
 }
 
-func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
-	c, st, err := s.service.Scheduler(id)
+func (s *tuningService) scheduler(id string) (*pb.Scheduler, error) {
+	c, st, err := s.o.Controller.Scheduler(id)
 	if err != nil {
 		return nil, err
 	}
-	sp, err := s.service.Space(id)
+	sp, err := s.o.Controller.Space(id)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +124,10 @@ func (s *Server) scheduler(id string) (*pb.Scheduler, error) {
 }
 
 // ListSchedulers lists schedulers in order of name.
-func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest) (*pb.ListSchedulersResponse, error) {
+func (s *tuningService) ListSchedulers(_ context.Context,
+	req *pb.ListSchedulersRequest) (*pb.ListSchedulersResponse, error) {
 	some := func(after token, n int) (out []*pb.Scheduler, err error) {
-		for _, id := range s.service.Schedulers(after.After, math.MaxInt) {
+		for _, id := range s.o.Controller.Schedulers(after.After, math.MaxInt) {
 			one, err := s.scheduler(id)
 			if errors.Is(err, controller.ErrNotFound) {
 				continue // purged meanwhile
@@ -101,7 +145,7 @@ func (s *Server) ListSchedulers(_ context.Context, req *pb.ListSchedulersRequest
 	place := func(x *pb.Scheduler) token {
 		return token{After: strings.TrimPrefix(x.GetName(), convert.SchedulersPrefix)}
 	}
-	page, next, err := list[*pb.Scheduler]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.Scheduler]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListSchedulersResponse{Schedulers: page, NextPageToken: next}, err
 }
 
@@ -110,98 +154,17 @@ const maxBatch = 10_000
 
 // IngestEvents takes events in and answers each request when its events are on
 // disk.
-func (s *Server) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
-	return answerEach(s, stream, s.ingest)
-}
-
-// answerEach answers each request of a stream, the first of which names the scheduler, until it ends.
-func answerEach[Q, A any, P interface {
-	*Q
-	GetParent() string
-}](s *Server, stream grpc.BidiStreamingServer[Q, A],
-	one func(ctx context.Context, id string, req P) (*A, error)) error {
-	requests := make(chan P)
-	ended := make(chan error, 1)
-	ctx := stream.Context() // ends when this handler returns, and with it the receiver
-	go func() {
-		for {
-			req, err := stream.Recv()
-			if err != nil {
-				ended <- err
-				return
-			}
-			select {
-			case requests <- req:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	id := ""
-	leave := func() {}
-	defer func() { leave() }()
-	for {
-		select {
-		case <-s.draining:
-			return errDraining
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-ended:
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		case req := <-requests:
-			first := id == ""
-			if err := s.settle(&id, req.GetParent()); err != nil {
-				return err
-			}
-			if first {
-				var err error
-				if leave, err = s.quota.stream(ctx, id); err != nil {
-					leave = func() {}
-					return err
-				}
-			}
-			out, err := one(ctx, id, req)
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(out); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-var errDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")
-
-// settle finds the scheduler of a stream, which its first request names.
-func (s *Server) settle(id *string, name string) error {
-	if name == "" && *id != "" {
-		return nil
-	}
-	parent, err := convert.ParseScheduler("parent", name)
-	if err != nil {
-		return err
-	}
-	if *id != "" && parent != *id {
-		return convert.Invalid("parent", "differs from that of the stream, %s", convert.SchedulerName(*id))
-	}
-	if _, err := s.service.Space(parent); err != nil {
-		return err
-	}
-	*id = parent
-	return nil
+func (s *tuningService) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
+	return answerEach(s.o.Streams, stream, s.ingest)
 }
 
 // ingest takes one batch of a registered scheduler in.
-func (s *Server) ingest(ctx context.Context, id string,
+func (s *tuningService) ingest(ctx context.Context, id string,
 	req *pb.IngestEventsRequest) (*pb.IngestEventsResponse, error) {
 	if n := len(req.GetEvents()); n > maxBatch {
 		return nil, convert.Invalid("events", "%d are more than %d", n, maxBatch)
 	}
-	if err := s.quota.events(ctx, id, len(req.GetEvents())); err != nil {
+	if err := s.o.Quota.events(ctx, id, len(req.GetEvents())); err != nil {
 		return nil, err
 	}
 	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
@@ -222,11 +185,11 @@ func (s *Server) ingest(ctx context.Context, id string,
 		}
 	}
 	start := time.Now()
-	result, err := s.service.Ingest(ctx, callOf(ctx, req), id, events)
+	result, err := s.o.Controller.Ingest(ctx, callOf(ctx, req), id, events)
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.ingest.Observe(time.Since(start).Seconds())
+	s.latency.Observe(time.Since(start).Seconds())
 	for _, r := range result.Rejected {
 		reject(places[r.Index], convert.FaultOf(r.Err))
 	}
@@ -238,7 +201,7 @@ func (s *Server) ingest(ctx context.Context, id string,
 		"accepted": result.Accepted, "duplicate": result.Duplicates, "late": result.Late,
 		"rejected": len(out.RejectedEvents),
 	} {
-		s.metrics.events.WithLabelValues(id, name).Add(float64(n))
+		s.events.WithLabelValues(id, name).Add(float64(n))
 	}
 	out.AcceptedCount, out.DuplicateCount = int32(result.Accepted), int32(result.Duplicates)
 	out.LateCount = int32(result.Late)

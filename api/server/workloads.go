@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -60,8 +61,29 @@ func workloadFromProto(req newWorkload, v *convert.Violations) (scheduler string
 	return scheduler, r
 }
 
+// workloadConfig configures the service of workloads.
+type workloadConfig struct {
+	Controller *controller.Service
+	Workloads  *workloads.Keeper
+	Stamp      stamp
+	Pages      pager
+	Quota      *quota
+	Draining   <-chan struct{} // closed when the server shuts down
+}
+
+// workloadService serves workloads.
+type workloadService struct {
+	pb.UnimplementedWorkloadServiceServer
+	o workloadConfig
+}
+
+func newWorkloads(o workloadConfig) *workloadService { return &workloadService{o: o} }
+
+// register adds the service to a server.
+func (s *workloadService) register(g grpc.ServiceRegistrar) { pb.RegisterWorkloadServiceServer(g, s) }
+
 // GenerateWorkload makes a workload of the events of a scheduler.
-func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadRequest) (*pb.Workload, error) {
+func (s *workloadService) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadRequest) (*pb.Workload, error) {
 	var v convert.Violations
 	scheduler, r := workloadFromProto(req, &v)
 	f := controller.Future{Index: int(req.GetFuture()), Seed: req.Seed}
@@ -85,24 +107,24 @@ func (s *Server) GenerateWorkload(ctx context.Context, req *pb.GenerateWorkloadR
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.workloads.Free(scheduler, r.ID); err != nil {
+	if err := s.o.Workloads.Free(scheduler, r.ID); err != nil {
 		return nil, err
 	}
-	err := s.workloads.Make(func() (err error) {
+	err := s.o.Workloads.Make(func() (err error) {
 		var w *workload.Workload
 		if r.Origin = workloads.Generated; window != nil {
 			r.Origin = workloads.Historical
-			w, err = s.service.EndedJobs(ctx, scheduler, from, to)
+			w, err = s.o.Controller.EndedJobs(ctx, scheduler, from, to)
 		} else {
-			w, f, err = s.service.Future(ctx, scheduler, f)
+			w, f, err = s.o.Controller.Future(ctx, scheduler, f)
 			r.Future = &f
 		}
 		if err != nil {
 			return err
 		}
-		c, _, err := s.service.Scheduler(scheduler)
+		c, _, err := s.o.Controller.Scheduler(scheduler)
 		if err == nil {
-			r, err = s.workloads.Add(ctx, callOf(ctx, req), scheduler, r, w, c.Cluster.Groups)
+			r, err = s.o.Workloads.Add(ctx, callOf(ctx, req), scheduler, r, w, c.Cluster.Groups)
 		}
 		return err
 	})
@@ -125,7 +147,7 @@ func bound(field string, t *timestamppb.Timestamp, v *convert.Violations) time.T
 }
 
 // UploadWorkload stores jobs that the caller sends.
-func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) error {
+func (s *workloadService) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) error {
 	out, err := s.upload(stream)
 	if err != nil {
 		return err
@@ -133,9 +155,9 @@ func (s *Server) UploadWorkload(stream pb.WorkloadService_UploadWorkloadServer) 
 	return stream.SendAndClose(out)
 }
 
-func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.UploadWorkloadResponse, error) {
+func (s *workloadService) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.UploadWorkloadResponse, error) {
 	ctx := stream.Context()
-	body := openUpload(s, stream)
+	body := openUpload(s.o.Draining, stream)
 	defer body.end()
 	first, err := body.next(time.After(maxIdle))
 	if errors.Is(err, io.EOF) {
@@ -151,16 +173,16 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	if _, _, err := s.service.Scheduler(scheduler); err != nil {
+	if _, _, err := s.o.Controller.Scheduler(scheduler); err != nil {
 		return nil, err
 	}
-	leave, err := s.quota.stream(ctx, scheduler)
+	leave, err := s.o.Quota.stream(ctx, scheduler)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	out := &pb.UploadWorkloadResponse{}
-	err = s.workloads.Make(func() error {
+	err = s.o.Workloads.Make(func() error {
 		body.rest = first.GetData()
 		w, report, err := trace.Read(ctx, body, r.ID, trace.Options{Format: first.GetFormat(),
 			Strict: first.GetStrict(), MaxRows: maxRows, MaxJobs: workloads.MaxJobs,
@@ -188,12 +210,12 @@ func (s *Server) upload(stream pb.WorkloadService_UploadWorkloadServer) (*pb.Upl
 }
 
 // addOnce adds a workload, once if its upload has a request_id.
-func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Record, w *workload.Workload,
+func (s *workloadService) addOnce(ctx context.Context, scheduler string, r workloads.Record, w *workload.Workload,
 	nodes []workload.NodeGroup, first *pb.UploadWorkloadRequest) (*pb.Workload, error) {
 	call := callOf(ctx, first)
 	add := func() (string, error) {
 		var err error
-		r, err = s.workloads.Add(ctx, call, scheduler, r, w, nodes)
+		r, err = s.o.Workloads.Add(ctx, call, scheduler, r, w, nodes)
 		return convert.WorkloadName(scheduler, r.ID), err
 	}
 	if call.Request == "" {
@@ -207,17 +229,17 @@ func (s *Server) addOnce(ctx context.Context, scheduler string, r workloads.Reco
 		return nil, err
 	}
 	sum := sha256.Sum256(append(text, w.Digest()...))
-	before, err := s.service.Once(ctx, controller.Request{ID: call.Request, Digest: hex.EncodeToString(sum[:]),
+	before, err := s.o.Controller.Once(ctx, controller.Request{ID: call.Request, Digest: hex.EncodeToString(sum[:]),
 		Scheduler: scheduler, Method: "UploadWorkload"}, add)
 	if err == nil && before != nil {
-		r, err = s.workloads.Get(scheduler, r.ID)
+		r, err = s.o.Workloads.Get(scheduler, r.ID)
 	}
 	return s.workloadToProto(scheduler, &r), err
 }
 
 // upload is the file that the requests of an upload hold.
 type upload struct {
-	server   *Server
+	draining <-chan struct{}
 	ctx      context.Context // for as long as an upload may take
 	end      func()
 	requests chan *pb.UploadWorkloadRequest
@@ -226,8 +248,8 @@ type upload struct {
 	err      error  // why there is no more
 }
 
-func openUpload(s *Server, stream pb.WorkloadService_UploadWorkloadServer) *upload {
-	u := &upload{server: s, requests: make(chan *pb.UploadWorkloadRequest), ended: make(chan error, 1)}
+func openUpload(draining <-chan struct{}, stream pb.WorkloadService_UploadWorkloadServer) *upload {
+	u := &upload{draining: draining, requests: make(chan *pb.UploadWorkloadRequest), ended: make(chan error, 1)}
 	u.ctx, u.end = context.WithTimeoutCause(stream.Context(), maxUploading,
 		fmt.Errorf("the upload took more than %v: %w", maxUploading, context.DeadlineExceeded))
 	go func() { // ends with the handler, which ends the stream
@@ -256,7 +278,7 @@ func (u *upload) next(idle <-chan time.Time) (*pb.UploadWorkloadRequest, error) 
 		return req, nil
 	case err := <-u.ended:
 		return nil, err
-	case <-u.server.draining:
+	case <-u.draining:
 		return nil, errDraining
 	case <-u.ctx.Done():
 		return nil, context.Cause(u.ctx)
@@ -301,44 +323,13 @@ func reportToProto(r *trace.Report, out *pb.UploadWorkloadResponse) {
 	}
 }
 
-// maxAsked bounds the workloads of a question.
-const maxAsked = 16
-
-// jobsOf checks the names of workloads of a scheduler, and returns what reads each.
-func (s *Server) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload, error),
-	err error) {
-	if len(names) > maxAsked {
-		return nil, convert.Invalid("workloads", "are %d, more than %d", len(names), maxAsked)
-	}
-	for i, name := range names {
-		field := fmt.Sprintf("workloads[%d]", i)
-		of, id, err := convert.ParseWorkload(field, name)
-		switch {
-		case err != nil:
-			return nil, err
-		case of != scheduler:
-			return nil, convert.Invalid(field, "%q is of another scheduler", name)
-		case s.workloads == nil:
-			return nil, convert.Invalid(field, "the service keeps no workloads")
-		}
-		if _, err := s.workloads.Get(scheduler, id); err != nil {
-			return nil, err
-		}
-		all = append(all, func(ctx context.Context) (*workload.Workload, error) {
-			_, w, err := s.workloads.Jobs(ctx, scheduler, id)
-			return w, err
-		})
-	}
-	return all, nil
-}
-
 // GetWorkload returns a workload.
-func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb.Workload, error) {
+func (s *workloadService) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb.Workload, error) {
 	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.workloads.Get(scheduler, id)
+	r, err := s.o.Workloads.Get(scheduler, id)
 	if err != nil {
 		return nil, err
 	}
@@ -346,41 +337,42 @@ func (s *Server) GetWorkload(_ context.Context, req *pb.GetWorkloadRequest) (*pb
 }
 
 // ListWorkloads lists the workloads of a scheduler.
-func (s *Server) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) (*pb.ListWorkloadsResponse, error) {
+func (s *workloadService) ListWorkloads(_ context.Context, req *pb.ListWorkloadsRequest) (*pb.ListWorkloadsResponse,
+	error) {
 	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
 	some := func(after token, n int) ([]*pb.Workload, error) {
-		all, err := s.workloads.List(scheduler, after.After, n)
+		all, err := s.o.Workloads.List(scheduler, after.After, n)
 		return mapped(all, func(r *workloads.Record) *pb.Workload { return s.workloadToProto(scheduler, r) }), err
 	}
 	of := convert.SchedulerName(scheduler) + convert.WorkloadsSegment
 	place := func(x *pb.Workload) token { return token{After: strings.TrimPrefix(x.GetName(), of)} }
-	page, next, err := list[*pb.Workload]{some: some, place: place}.page(s.pages, req)
+	page, next, err := list[*pb.Workload]{some: some, place: place}.page(s.o.Pages, req)
 	return &pb.ListWorkloadsResponse{Workloads: page, NextPageToken: next}, err
 }
 
 // DeleteWorkload removes a workload.
-func (s *Server) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadRequest) (*emptypb.Empty, error) {
+func (s *workloadService) DeleteWorkload(ctx context.Context, req *pb.DeleteWorkloadRequest) (*emptypb.Empty, error) {
 	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err == nil {
-		err = s.workloads.Delete(ctx, callOf(ctx, req), scheduler, id,
+		err = s.o.Workloads.Delete(ctx, callOf(ctx, req), scheduler, id,
 			func(r *workloads.Record) error {
-				return matches(req.GetEtag(), s.workloadEtag(r))
+				return matches(req.GetEtag(), s.o.Stamp.workloadEtag(r))
 			})
 	}
 	return &emptypb.Empty{}, err
 }
 
 // DownloadWorkload sends the jobs of a workload.
-func (s *Server) DownloadWorkload(req *pb.DownloadWorkloadRequest,
+func (s *workloadService) DownloadWorkload(req *pb.DownloadWorkloadRequest,
 	stream pb.WorkloadService_DownloadWorkloadServer) error {
 	scheduler, id, err := convert.ParseWorkload("name", req.GetName())
 	if err != nil {
 		return err
 	}
-	r, text, err := s.workloads.Text(scheduler, id)
+	r, text, err := s.o.Workloads.Text(scheduler, id)
 	if err != nil {
 		return err
 	}
@@ -415,14 +407,10 @@ func (d *download) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *Server) workloadEtag(r *workloads.Record) string {
-	return fmt.Sprintf("%x-%.8s", s.service.Epoch().Counter, r.UID)
-}
-
 var workloadOrigins = map[workloads.Origin]pb.Workload_Origin{workloads.Generated: pb.Workload_GENERATED,
 	workloads.Uploaded: pb.Workload_UPLOADED, workloads.Historical: pb.Workload_HISTORICAL}
 
-func (s *Server) workloadToProto(scheduler string, r *workloads.Record) *pb.Workload {
+func (s *workloadService) workloadToProto(scheduler string, r *workloads.Record) *pb.Workload {
 	quantiles := func(q *workloads.Quantiles) *pb.WorkloadStatistics_Quantiles {
 		return &pb.WorkloadStatistics_Quantiles{P10: q.P10, P50: q.P50, P90: q.P90, P99: q.P99, Max: q.Max,
 			Mean: q.Mean}
@@ -430,7 +418,7 @@ func (s *Server) workloadToProto(scheduler string, r *workloads.Record) *pb.Work
 	x := &r.Stats
 	out := &pb.Workload{Name: convert.WorkloadName(scheduler, r.ID), Uid: r.UID, DisplayName: r.Display,
 		Labels: r.Labels, Origin: workloadOrigins[r.Origin], CreateTime: timestamppb.New(r.Created),
-		Etag: s.workloadEtag(r), Sha256: r.SHA256, SizeBytes: r.Size,
+		Etag: s.o.Stamp.workloadEtag(r), Sha256: r.SHA256, SizeBytes: r.Size,
 		RejectedRowCount: int32(r.Rejected), LeftOutJobCount: int32(r.LeftOut),
 		Statistics: &pb.WorkloadStatistics{JobCount: int32(x.Jobs), Gpus: x.GPUs, GpuHours: x.GPUHours,
 			FirstSubmitTime: timestamppb.New(x.First), LastSubmitTime: timestamppb.New(x.Last), Load: x.Load,

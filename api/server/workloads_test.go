@@ -147,7 +147,8 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("with another etag: %v", err)
 	}
 	del.Etag, del.ValidateOnly = after.GetEtag(), true
-	if _, err := client.DeleteWorkload(background(t), del); err != nil || listed(&pb.ListWorkloadsRequest{}) != "b july z " {
+	if _, err := client.DeleteWorkload(background(t), del); err != nil ||
+		listed(&pb.ListWorkloadsRequest{}) != "b july z " {
 		t.Errorf("a check deleted it, %v", err)
 	}
 	del.ValidateOnly, del.RequestId = false, "delete"
@@ -194,7 +195,8 @@ func TestWorkloadsAreRefused(t *testing.T) {
 		{func(*pb.UploadWorkloadRequest) {}, "x,y\n1,2\n", codes.InvalidArgument,
 			"'autosched trace import' converts other tables: if it is a table, say what its columns mean with --columns"},
 		{func(*pb.UploadWorkloadRequest) {}, "# autosched trace v1 zero=0000-01-01T00:00:00Z\n" +
-			"job_id,submit_time,duration_s,gpus\na,0000-01-01T00:00:00Z,1,1\n", codes.InvalidArgument, "years 1 to 9999"},
+			"job_id,submit_time,duration_s,gpus\na,0000-01-01T00:00:00Z,1,1\n", codes.InvalidArgument,
+			"years 1 to 9999"},
 		{func(r *pb.UploadWorkloadRequest) { r.RequestId = strings.Repeat("x", 65) }, jobsCSV, codes.InvalidArgument,
 			"request_id"},
 	} {
@@ -273,7 +275,7 @@ func TestIdleUpload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		s, began := &Server{}, time.Now()
+		s, began := &workloadService{}, time.Now()
 		_, err := s.upload(silent{ctx: ctx})
 		if status.Code(toStatus(err)) != codes.DeadlineExceeded ||
 			!strings.Contains(err.Error(), "sent nothing for 1m0s") ||
@@ -311,8 +313,8 @@ func TestSlowUpload(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s, began := &Server{}, time.Now()
-			u := openUpload(s, slow{silent{ctx: ctx}, []byte(c.part)})
+			s, began := &workloadService{}, time.Now()
+			u := openUpload(s.o.Draining, slow{silent{ctx: ctx}, []byte(c.part)})
 			defer u.end()
 			_, err := io.Copy(io.Discard, u)
 			if status.Code(toStatus(err)) != codes.DeadlineExceeded || !strings.Contains(err.Error(), c.want) ||
