@@ -100,7 +100,7 @@ func TestSlurmPollerChild(t *testing.T) {
 	t.Error(c.Run(t.Context())) // does not return
 }
 
-// TestSlurmEvents compares the events of a poller that is killed every few seconds with what accounting recorded, of
+// TestSlurmEvents compares the events of a poller that is killed every few seconds with accounting's records, of
 // jobs that are requeued, preempted, heterogeneous, suspended, of an array and cancelled, and of nodes that are drained
 // and down, while slurmctld and slurmdbd are away in turn. No event is lost, and none comes twice.
 func TestSlurmEvents(t *testing.T) {
@@ -276,7 +276,7 @@ func (l *live) eventful() {
 	preemptor := submit(4, 8, "high", "--nodes=2") // the last of its kind counts
 	started(preemptor)
 
-	// slurmctld is away while jobs end. It saves its state within 5 s of a change: what it does not know any more is no
+	// slurmctld is away while jobs end. It saves its state within 5 s of a change: a job that it has forgotten is no
 	// matter of events.
 	across := []string{submit(14, 1, "high"), submit(16, 1, "high", "--nodes=2")}
 	started(across...)
@@ -286,7 +286,7 @@ func (l *live) eventful() {
 	if err := l.StartController(l.Context()); err != nil {
 		l.Fatal(err)
 	}
-	time.Sleep(holdOff - 30*time.Second) // of those that are requeued
+	time.Sleep(holdOff - 30*time.Second) // of requeued jobs
 	l.until("all jobs have ended", func() error {
 		out, err := l.Cluster.Run(l.Context(), "squeue", "-h", "-o", "%A %T %r")
 		if err == nil && len(out) > 0 {
@@ -296,7 +296,7 @@ func (l *live) eventful() {
 	})
 }
 
-// recorded are the events that accounting shows: of jobs by their rows, and those of the drained node.
+// recorded are the events that accounting shows: of jobs by their rows, and of the drained node.
 func (l *live) recorded() map[string]int {
 	l.Helper()
 	out, err := Commands{Conf: l.Conf()}.Run(l.Context(), "sacct", "-X", "-a", "-D", "-P", "-S", "now-1hour",

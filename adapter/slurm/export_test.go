@@ -25,7 +25,7 @@ func LiveRows(text string, shardsPerGPU int) (rows []LiveRow, faults []error, er
 	return rows, faults, err
 }
 
-// LiveNodes reads the nodes with GPUs, and LiveOutages the states of times, of what scontrol and sacctmgr print.
+// LiveNodes reads the nodes with GPUs, and LiveOutages the states of times, of the output of scontrol and sacctmgr.
 func LiveNodes(text string) (gpus map[string]int, states map[string]string, err error) {
 	nodes, _, err := nodesOf(text)
 	gpus, states = map[string]int{}, map[string]string{}

@@ -164,7 +164,7 @@ func TestSlurmKilled(t *testing.T) {
 			l.untouched()
 			stop()
 			<-restarts
-			apply() // what is offered next is applied
+			apply() // the next offer is applied
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestSlurmFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		fill := filepath.Join(dir, "fill")
-		// Before the file is in place nothing changes; after that what is in force and the file are one.
+		// Before the file is in place nothing changes; after that the settings in force and the file agree.
 		for _, step := range []string{"", "checked", "kept", "noted", "written", "reloaded", "read"} {
 			was, now := "7000", "8000"
 			installed := step == "written" || step == "reloaded" || step == "read"

@@ -282,7 +282,7 @@ func (l *live) unchecked(text string, down bool) {
 	defer func() { stop(); <-restarts }()
 	c := l.configuration(space.Values{weightAge: space.Num(1)})
 	_, err = d.Apply(l.Context(), c)
-	silent := err == nil // what slurmctld neither refuses nor says in its log
+	silent := err == nil // slurmctld neither refuses it nor logs it
 	if !silent && !errors.Is(err, client.ErrRefused) {
 		l.Errorf("%v, want a refusal", err)
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 // TestSlurmQOS sets priorities of QOS with the file, and takes them back with it: after a refusal by slurmdbd, after
-// kills at any step, and by hand. What an admin sets stays.
+// kills at any step, and by hand. An admin's settings stay.
 func TestSlurmQOS(t *testing.T) {
 	l := start(t, weightAge, interval, qosHigh, qosLow)
 	if _, err := Open(t.Context(), l.o); err == nil || !strings.Contains(err.Error(), "--allow-qos") {
@@ -119,7 +119,7 @@ func TestSlurmQOS(t *testing.T) {
 			if cmd.ProcessState == nil || !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
 				t.Fatalf("%s: the child is not killed: %v %s", step, err, out)
 			}
-			// The adapter's start, before it knows what is tuned.
+			// The adapter's start, before it knows the tuned parameters.
 			if err := Recover(t.Context(), Options{Conf: l.o.Conf, Include: l.o.Include, Log: l.o.Log}); err != nil {
 				t.Fatalf("%s: %v", step, err)
 			}

@@ -65,8 +65,8 @@ func qosText(priorities map[string]int64) []byte {
 	return []byte(b.String())
 }
 
-// TestQOSEndsInOneState: wherever setting priorities fails, and however often taking them back does, those of the file
-// before are in force in the end; what an admin set meanwhile stays, and is reported.
+// TestQOSEndsInOneState: wherever setting priorities fails, and however often taking them back does, the ones of the
+// file before are in force in the end; an admin's changes meanwhile stay, and are reported.
 func TestQOSEndsInOneState(t *testing.T) {
 	f := newFakeAccounting(t)
 	cases := 30

@@ -122,7 +122,7 @@ func (l *live) limit(gpus string) {
 	}
 }
 
-// agrees compares the events of jobs with what accounting recorded.
+// agrees compares the events of jobs with accounting's records.
 func (l *live) agrees(events []*pb.Event) {
 	l.Helper()
 	got := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/client"
 )
 
-// TestElsewhere names lines of any file that set what is tuned, and none of the include file.
+// TestElsewhere names lines of any file that set tuned parameters, and none of the include file.
 func TestElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

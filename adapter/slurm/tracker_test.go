@@ -41,7 +41,7 @@ func rowsIn(text string, shardsPerGPU int) ([]row, []error) {
 	return rowsOf(records, shardsPerGPU)
 }
 
-// reported is what a listing makes the tracker send.
+// reported lists the events that a listing causes.
 func reported(t *tracker, now int64, reasons map[string]string, rows ...string) []string {
 	events, _ := t.apply(listed(rows...), reasons, time.Unix(now, 0))
 	var out []string
@@ -74,7 +74,7 @@ func TestJobLife(t *testing.T) {
 		"390 SUBMITTED 7/390", "391 STARTED 7/390")
 }
 
-// TestRequest: events say what a job asks for, of heterogeneous jobs the sum.
+// TestRequest: events have the resources that a job asks for, of heterogeneous jobs the sum.
 func TestRequest(t *testing.T) {
 	const line = "%s|%s|job|u|a|p|q|%s|100|100|%s|Unknown|0|10|%s|%s|1|g1|%s|00:00:00\n"
 	rows, faults := rowsIn(columnsHead+
@@ -121,7 +121,7 @@ func TestEndStatus(t *testing.T) {
 	}
 }
 
-// TestSnapshotAttained: a snapshot says what service jobs have had, of all runs if they keep their progress.
+// TestSnapshotAttained: a snapshot has the service that jobs have received, of all runs if they keep their progress.
 func TestSnapshotAttained(t *testing.T) {
 	for keep, want := range map[bool][]string{false: {"", "20s", "", "40s", "1m40s"},
 		true: {"", "20s", "", "1m20s", "2m20s"}} {
@@ -180,7 +180,7 @@ func TestRequeuedLater(t *testing.T) {
 	same(t, reported(c, 125, nil, failed), "100 SUBMITTED 7/100", "110 STARTED 7/100")
 	same(t, reported(c, 130, map[string]string{"7": "BeginTime"}, failed)) // slurmctld has it
 	c.drained = false
-	same(t, reported(c, 140, nil, failed)) // or what it knows is on its way
+	same(t, reported(c, 140, nil, failed)) // or its records are on their way
 	same(t, reported(c, 150, nil, failed, "7 7 RUNNING 120 120 141 Unknown 4 g2 3"), "120 PREEMPTED 7/100",
 		"141 RESUMED 7/100")
 

@@ -20,7 +20,7 @@ import (
 type daemon struct {
 	name  string
 	cmd   *exec.Cmd
-	log   string // path of what it printed
+	log   string // path of its output
 	ended chan struct{}
 }
 
@@ -36,7 +36,7 @@ func (d *daemon) up() bool {
 	}
 }
 
-// said is the end of what it printed.
+// said is the end of its output.
 func (d *daemon) said() string {
 	text, _ := os.ReadFile(d.log) // an absent one says nothing
 	return string(text[max(0, len(text)-1000):])
@@ -141,7 +141,7 @@ func (c *Cluster) Stop() error {
 	return fmt.Errorf("slurmtest: processes %v do not end", c.processes())
 }
 
-// processes are those whose environment names this cluster's slurm.conf, but for this one.
+// processes are the ones whose environment names this cluster's slurm.conf, but for this one.
 func (c *Cluster) processes() []int {
 	var pids []int
 	environments, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is correct
@@ -177,7 +177,7 @@ func (c *Cluster) command(ctx context.Context, program string, args ...string) *
 	return cmd
 }
 
-// Run runs a command of Slurm's and returns what it prints.
+// Run runs a command of Slurm's and returns its output.
 func (c *Cluster) Run(ctx context.Context, program string, args ...string) ([]byte, error) {
 	return c.RunAs(ctx, "root", program, args...)
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Packages are those of Debian that a cluster needs.
+// Packages are the packages of Debian that a cluster needs.
 const Packages = "slurmctld slurmd slurm-client slurmdbd munge mariadb-server"
 
 // Options describe a cluster.
@@ -45,7 +45,7 @@ type Account struct {
 	Users []string
 }
 
-// Missing says what this machine lacks to run a cluster; empty if nothing.
+// Missing names the parts that this machine lacks to run a cluster; empty if none.
 func Missing() string {
 	if os.Geteuid() != 0 {
 		return "the emulated Slurm runs several daemons as several users, and needs root"
@@ -63,7 +63,7 @@ func Missing() string {
 	return ""
 }
 
-// lookPath finds a program, also among those of administrators.
+// lookPath finds a program, also among the administrators'.
 func lookPath(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
@@ -141,7 +141,7 @@ const (
 	portNodes // one each
 )
 
-// freePorts finds n ports in a row, below those that the system gives to connections.
+// freePorts finds n ports in a row, below the ones that the system gives to connections.
 func freePorts(n int) (int, error) {
 	for base := 20000 + os.Getpid()%100*100; base < 32000; base += 50 {
 		if portsAreFree(base, n) {
@@ -414,7 +414,7 @@ func (c *Cluster) until(ctx context.Context, what string, condition func() error
 	}
 }
 
-// TB is what Start's callers in tests have of a testing.TB.
+// TB is the part of a testing.TB that Start needs.
 type TB interface {
 	Helper()
 	Skip(...any)
@@ -424,7 +424,7 @@ type TB interface {
 // Full reports whether tests run all that they can, as under make slurm, rather than a minute's share.
 func Full() bool { return os.Getenv("AUTOSCHED_SLURM") == "full" }
 
-// Require skips a test unless AUTOSCHED_SLURM is set and the machine has what a cluster needs. Where
+// Require skips a test unless AUTOSCHED_SLURM is set and the machine can run a cluster. Where
 // AUTOSCHED_REQUIRE_SLURM is 1, a machine that lacks it fails the test.
 func Require(t TB) {
 	t.Helper()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Effect is what Slurm does with a problem in a file that slurm.conf includes.
+// Effect is the consequence of a problem in a file that slurm.conf includes.
 type Effect string
 
 const (
@@ -35,9 +35,9 @@ func (p Problem) Error() string {
 // removed are options over which slurmctld ends.
 var removed = []string{"max_job_bf"}
 
-// Check returns what is wrong with a file that is to be included, written by any hand: site are the items of
+// Check returns the problems of a file that is to be included, written by any hand: site are the items of
 // SchedulerParameters and PriorityWeightTRES that are the site's own, tres its AccountingStorageTRES. The settings
-// must be those of [Settings], in their ranges, and found by Slurm as they are meant.
+// must be among [Settings], in their ranges, and found by Slurm as they are meant.
 func Check(text []byte, site []string, tres string) []Problem {
 	var out []Problem
 	add := func(l Line, effect Effect, format string, args ...any) {

@@ -1,4 +1,4 @@
-// Package conf reads and writes the configuration of Slurm: slurm.conf with what it includes, the settings that
+// Package conf reads and writes the configuration of Slurm: slurm.conf with its included files, the settings that
 // scontrol show config prints, and the file that AutoSched owns. Parameters have the names of the settings. The
 // syntax is that of slurm.conf(5) and of parse_config.c of Slurm 22.05.
 package conf
@@ -14,13 +14,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Config is what Slurm is configured to do, each setting as it is written.
+// Config is a configuration of Slurm, each setting as it is written.
 type Config struct {
 	// Lines are the settings in the order in which Slurm reads them.
 	Lines []Line
 	// Nodes and Partitions are the lines of slurm.conf that begin with NodeName and PartitionName.
 	Nodes, Partitions []Record
-	// Files are slurm.conf and what it includes, in the order in which Slurm reads them.
+	// Files are slurm.conf and the files it includes, in the order in which Slurm reads them.
 	Files []string
 }
 
@@ -45,7 +45,7 @@ const (
 // records are the keys that begin a line of several settings.
 var records = []string{"nodename", "partitionname", "frontendname", "downnodes", "nodeset", "switchname"}
 
-// Read reads slurm.conf, and through open what it includes; paths are joined to the folder of slurm.conf. Errors
+// Read reads slurm.conf, and through open its included files; paths are joined to the folder of slurm.conf. Errors
 // name the file and the line.
 func Read(path string, open func(path string) ([]byte, error)) (*Config, error) {
 	c := &Config{}
@@ -111,7 +111,7 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 	return nil
 }
 
-// logicalLine is a line with those that continue it, without comments. It has the number of its first.
+// logicalLine is a line with its continuations, without comments. It has the number of its first.
 type logicalLine struct {
 	number int
 	text   string
@@ -218,10 +218,10 @@ func nameRune(r rune) bool {
 
 func blank(c byte) bool { return strings.IndexByte(" \t\f\v\r\n", c) >= 0 }
 
-// null is what Slurm prints for nothing.
+// null is Slurm's text for nothing.
 const null = "(null)"
 
-// ReadShown reads what scontrol show config prints.
+// ReadShown reads the output of scontrol show config.
 func ReadShown(file string, text []byte) (*Config, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", file, maxFile>>20)
@@ -295,7 +295,7 @@ func option(list, name string, flag bool) (value string, there bool) {
 	return value, true
 }
 
-// Values are the parameters of settings that are in force, those that slurm.conf does not have with their defaults.
+// Values returns the parameters of settings in force, with defaults where slurm.conf lacks them.
 // A value that Slurm would not use is an error that names the file, the line and the range.
 func (c *Config) Values(ids []string) (space.Values, error) {
 	values := space.Values{}

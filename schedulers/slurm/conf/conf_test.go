@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// files opens what a test has.
+// files opens the files of a test.
 func files(m map[string]string) func(string) ([]byte, error) {
 	return func(path string) ([]byte, error) {
 		text, ok := m[path]
@@ -204,7 +204,7 @@ func draw(r *rand.Rand) space.Values {
 	return values
 }
 
-// TestRoundTrip: what is rendered is parsed to the same values, passes the check, and is what Slurm reads.
+// TestRoundTrip: rendered values are parsed to the same values, pass the check, and are read by Slurm.
 func TestRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 16))
 	n := 10_000
@@ -349,7 +349,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzReadShown: what scontrol printed is read or refused.
+// FuzzReadShown: output of scontrol is read or refused.
 func FuzzReadShown(f *testing.F) {
 	f.Add("ClusterName = a\nPriorityMaxAge = 7-00:00:00\nSchedulerParameters = (null)\n")
 	f.Add("Configuration data as of\nClusterName=\n = \nSlurmctldHost[0] = a(b)\n")
@@ -360,7 +360,7 @@ func FuzzReadShown(f *testing.F) {
 	})
 }
 
-// FuzzForm: a file is parsed or refused; what is parsed is rendered and passes the check.
+// FuzzForm: a file is parsed or refused; a parsed one is rendered and passes the check.
 func FuzzForm(f *testing.F) {
 	for _, text := range []string{"PriorityWeightAge=5\n", "SchedulerParameters=bf_interval=5,defer\n", "# x\n\n",
 		"PriorityWeightTRES=GRES/gpu=-5\nPriorityMaxAge=5\nPriorityFavorSmall=yes\n"} {

@@ -31,8 +31,8 @@ type out struct {
 	kind     workload.EventKind
 }
 
-// events reads what sacctmgr printed of nodes, with a header or, of option -n, without. number are the nodes of the
-// cluster. Times that name no zone are those of the zone.
+// events reads sacctmgr's events of nodes, with a header or, of option -n, without. number are the nodes of the
+// cluster. Times without a zone are in zone.
 func (s *Site) events(text []byte, number map[string]int, zone *time.Location) error {
 	node, start, end, state := -1, -1, -1, -1
 	outs := map[string][]out{}
@@ -59,7 +59,7 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 			if node >= 0 && start >= 0 && end >= 0 && state >= 0 {
 				continue
 			}
-			// Without a header the columns are those of sacctmgr's default, with or without the cluster.
+			// Without a header the columns are sacctmgr's default, with or without the cluster.
 			first := slices.IndexFunc(f, func(v string) bool { _, err := eventTime(v, zone); return err == nil })
 			if first < 1 {
 				return fmt.Errorf("events.txt:%d: neither has columns NodeName, TimeStart, TimeEnd and State nor a time: "+

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestEvents: what sacctmgr printed of real nodes, and what else it may print.
+// TestEvents has sacctmgr's output about real nodes, and other output that it may print.
 func TestEvents(t *testing.T) {
 	const header = "NodeName|TimeStart|TimeEnd|State\n"
 	berlin, err := time.LoadLocation("Europe/Berlin")

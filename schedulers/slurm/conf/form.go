@@ -18,7 +18,7 @@ import (
 type Form struct {
 	// Tuned are the ids of the parameters that the file may set; all of [Tunable] if nil.
 	Tuned []string
-	// Site are the items of lists that are the site's own, by key: rendered behind those that are tuned.
+	// Site are the items of lists that are the site's own, by key: rendered behind the tuned ones.
 	Site map[string][]string
 }
 
@@ -28,7 +28,7 @@ func (f *Form) tunes(id string) (Setting, bool) {
 	return s, known && (f.Tuned == nil || tunes(f.Tuned, s.ID))
 }
 
-// FormLines returns the lines of an included file that are not comments, and those of QOS without their #. Keys may
+// FormLines returns the lines of an included file that are not comments, and lines of QOS without their #. Keys may
 // occur once; blanks, quotes and continued lines are refused.
 func FormLines(text []byte) ([]Line, error) {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
@@ -109,7 +109,7 @@ func (f *Form) Render(values space.Values) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Parse implements native.Form. It reads nothing but what Render writes: every name is known, every value in its
+// Parse implements native.Form. It reads nothing but Render's output: every name is known, every value in its
 // range, the site's items are there.
 func (f *Form) Parse(text []byte) (space.Values, error) {
 	lines, err := FormLines(text)
@@ -140,7 +140,7 @@ func (f *Form) Parse(text []byte) (space.Values, error) {
 	if tuned == nil {
 		tuned = Tunable()
 	}
-	for _, id := range tuned { // what is there by its absence
+	for _, id := range tuned { // an option may be set by its absence
 		s, _ := Find(id)
 		switch {
 		case !values[id].IsZero():
@@ -230,7 +230,7 @@ func Head(revision int64, at time.Time, body []byte) string {
 		Fingerprint(body))
 }
 
-// Intact reports whether the settings of a file are those that its head was written for.
+// Intact reports whether the settings of a file match its head.
 func Intact(text []byte) bool {
 	head, _, _ := strings.Cut(string(text), "\n")
 	_, sum, ok := strings.Cut(head, ", settings ")

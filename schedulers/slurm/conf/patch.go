@@ -15,9 +15,9 @@ import (
 type Patch struct {
 	// Text is the file after the change, whole.
 	Text []byte
-	// Diff are the lines that change, and those that do not, as patch reads them; empty if none does.
+	// Diff has the lines that change and their context, as patch reads them; empty if none does.
 	Diff string
-	// QOS are the commands that set what changes of the priorities of QOS.
+	// QOS are the commands that change priorities of QOS.
 	QOS []string
 }
 

@@ -84,7 +84,7 @@ func TestPatchKeeps(t *testing.T) {
 	}
 }
 
-// TestPatchPutsInForce: what a patched file says is the configuration, the site's own options stay, the diff makes the
+// TestPatchPutsInForce: a patched file sets the configuration, the site's own options stay, the diff makes the
 // one text of the other, and patched back nothing differs.
 func TestPatchPutsInForce(t *testing.T) {
 	s := slurmSpace(t)

@@ -48,11 +48,11 @@ type Setting struct {
 	Min, Max, Default float64
 	// Unit is that of the parameter, empty for plain numbers.
 	Unit string
-	// Danger is what an unfortunate value does, empty if it only schedules badly.
+	// Danger is the harm of an unfortunate value, empty if it only schedules badly.
 	Danger string
 }
 
-// settings are those of slurm.conf(5) of 22.05, with the ranges that its source checks. In order of ID.
+// settings has the settings of slurm.conf(5) of 22.05, with the ranges that its source checks, in order of ID.
 var settings = func() []Setting {
 	const weight, day, year = math.MaxUint32, 86400, 365 * 86400
 	list := []Setting{

@@ -17,15 +17,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Shown is what Slurm's commands print of a cluster: scontrol show config, partition and node, and, with bars between
-// the columns, sacctmgr show qos, assoc and event. The last three are empty where there is no slurmdbd.
+// Shown is the output of Slurm's commands about a cluster: scontrol show config, partition and node, and, with bars
+// between the columns, sacctmgr show qos, assoc and event. The last three are empty where there is no slurmdbd.
 type Shown struct {
 	Config, Partitions, Nodes, QOS, Associations, Events []byte
-	// Zone is that of the times of events that name none; nil is UTC.
+	// Zone is the zone of times of events that name none; nil is UTC.
 	Zone *time.Location
 }
 
-// Commands print what [Shown] has, by the names of its files.
+// Commands are the commands whose output [Shown] holds, by the names of its files.
 var Commands = []struct {
 	File string
 	Args []string
@@ -41,16 +41,16 @@ var Commands = []struct {
 type Site struct {
 	Config  *Config
 	Cluster workload.Cluster
-	// Current is what runs, of the parameters of package slurm.
+	// Current has the parameters of package slurm in force.
 	Current space.Config
 	// Outages are when nodes went down, were drained and came back, in order of time. Nodes are named by their numbers,
 	// and times count from 1970.
 	Outages []workload.Event
-	// Notes say what is not simulated or not as it is, for people.
+	// Notes list the differences between the cluster and its simulation, for people.
 	Notes []string
 }
 
-// tunedSpace is what is tuned of Slurm.
+// tunedSpace is the space of the tuned parameters.
 var tunedSpace = func() *space.Space {
 	s, err := space.New(slurm.Space(), slurm.Rules())
 	if err != nil {
@@ -68,7 +68,7 @@ func Tuned() []string {
 	return ids
 }
 
-// Tuned are the parameters that can be tuned here: the priorities of QOS that are set, and those of package slurm,
+// Tuned returns the parameters that can be tuned here: the priorities of QOS that are set, and package slurm's,
 // without the weight of GPUs where accounting does not count them, as slurmctld ends over it.
 func (c *Config) Tuned() []string {
 	lacks := c.Get("AccountingStorageTRES") != "" && !c.counts("gres/gpu")
@@ -82,7 +82,7 @@ func (c *Config) counts(tres string) bool {
 		func(t string) bool { return strings.EqualFold(t, tres) })
 }
 
-// Site reads what the commands printed. Errors name the file.
+// Site reads the output. Errors name the file.
 func (s Shown) Site() (*Site, error) {
 	c, err := ReadShown("config.txt", s.Config)
 	if err != nil {
@@ -139,8 +139,8 @@ func (s *Site) limits() {
 // real ones load slurmctld.
 const leastInterval = 10
 
-// Narrowed is what runs, in the space as the site narrows it: backfill sees the end of the longest jobs and does not
-// come more often than every ten seconds, unless it does so now.
+// Narrowed returns the settings in force, in the space as the site narrows it: backfill sees the end of the longest
+// jobs and does not come more often than every ten seconds, unless it does so now.
 func (s *Site) Narrowed() (space.Config, error) {
 	least := map[string]float64{SchedulerParameters + ".bf_window": s.longest(),
 		SchedulerParameters + ".bf_interval": leastInterval}
@@ -171,7 +171,7 @@ func (s *Site) Narrowed() (space.Config, error) {
 	return config, nil
 }
 
-// around is the parameter of the priority of a QOS, from a tenth to ten times what it is; one that is 0 is tried up to
+// around is the parameter of the priority of a QOS, from a tenth to ten times its value; one that is 0 is tried up to
 // the largest.
 func around(id string, now, top float64) space.Param {
 	p, _ := slurm.SiteParam(id)
@@ -184,7 +184,7 @@ func around(id string, now, top float64) space.Param {
 	return p
 }
 
-// TuneQOS opens the priorities of QOS to be tuned, of all if that is the name. They are those of the slurmdbd.
+// TuneQOS opens the priorities of QOS to be tuned, of all if that is the name. They belong to the slurmdbd.
 func (s *Site) TuneQOS(names []string) error {
 	var known []string
 	for _, q := range s.Cluster.Site.QOS {
@@ -279,7 +279,7 @@ func (c *Config) Fixed() (settings map[string]string, notes []string) {
 	return settings, notes
 }
 
-// Apply sets what the configuration says about scheduling. The error names lines: those that are not simulated, a
+// Apply applies the configuration's lines about scheduling. The error names lines: the ones that are not simulated, a
 // [slurm.NotSimulated] once all others are set, or one that Slurm would not accept.
 func (c *Config) Apply(s *slurm.Settings) error {
 	var all slurm.NotSimulated
@@ -500,8 +500,8 @@ func (s *Site) accounts(text []byte) error {
 	return nil
 }
 
-// Owned is the file that puts in force what is in force already, for AutoSched to change: the settings that are tuned,
-// with the site's own options.
+// Owned returns the file that changes nothing of the settings in force, for AutoSched to change: the settings that are
+// tuned, with the site's own options.
 func (c *Config) Owned() ([]byte, error) { return c.owned(c.Tuned(), nil) }
 
 // Elsewhere are the lines outside one file that set keys which tuned parameters need.

@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// shown is what a real slurmctld's commands printed, but for nodes, QOS and associations of further kinds.
+// shown is the output of a real slurmctld's commands, but for nodes, QOS and associations of further kinds.
 func shown(t testing.TB) conf.Shown {
 	t.Helper()
 	var s conf.Shown
@@ -52,7 +52,7 @@ func TestSite(t *testing.T) {
 	if found := conf.Check(owned, site, s.Config.Get("AccountingStorageTRES")); len(found) > 0 {
 		t.Errorf("%v\n%s", found, owned)
 	}
-	// What is owned says what is in force already.
+	// The owned file changes nothing.
 	again, err := conf.Read("/c", files(map[string]string{"/c": string(owned)}))
 	if err != nil {
 		t.Fatal(err)
