@@ -413,9 +413,7 @@ var (
 
 func file_autosched_v1_audit_proto_rawDescGZIP() []byte {
 	file_autosched_v1_audit_proto_rawDescOnce.Do(func() {
-		file_autosched_v1_audit_proto_rawDescData = protoimpl.X.CompressGZIP(
-			unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc),
-				len(file_autosched_v1_audit_proto_rawDesc)))
+		file_autosched_v1_audit_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc), len(file_autosched_v1_audit_proto_rawDesc)))
 	})
 	return file_autosched_v1_audit_proto_rawDescData
 }
@@ -450,8 +448,7 @@ func file_autosched_v1_audit_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc),
-				len(file_autosched_v1_audit_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_audit_proto_rawDesc), len(file_autosched_v1_audit_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   4,
 			NumExtensions: 0,

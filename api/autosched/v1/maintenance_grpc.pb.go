@@ -24,16 +24,14 @@ const (
 
 // MaintenanceServiceClient is the client API for MaintenanceService service.
 //
-// For semantics around ctx use and closing/ending streaming RPCs, please refer to
-// https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // MaintenanceService is for operators, not for schedulers.
 type MaintenanceServiceClient interface {
 	// Backup streams a copy of the store while it is in use: a tar archive, the last file of
 	// which, manifest.json, has the sizes and SHA-256 of the others. `autosched admin restore` makes a
 	// store of it.
-	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (
-		grpc.ServerStreamingClient[BackupResponse], error)
+	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error)
 	// Diagnose checks the service and its store.
 	Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error)
 }
@@ -46,11 +44,9 @@ func NewMaintenanceServiceClient(cc grpc.ClientConnInterface) MaintenanceService
 	return &maintenanceServiceClient{cc}
 }
 
-func (c *maintenanceServiceClient) Backup(ctx context.Context, in *BackupRequest,
-	opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
+func (c *maintenanceServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BackupResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &MaintenanceService_ServiceDesc.Streams[0],
-		MaintenanceService_Backup_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &MaintenanceService_ServiceDesc.Streams[0], MaintenanceService_Backup_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +60,10 @@ func (c *maintenanceServiceClient) Backup(ctx context.Context, in *BackupRequest
 	return x, nil
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic
-// stream type by name.
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MaintenanceService_BackupClient = grpc.ServerStreamingClient[BackupResponse]
 
-func (c *maintenanceServiceClient) Diagnose(ctx context.Context, in *DiagnoseRequest,
-	opts ...grpc.CallOption) (*DiagnoseResponse, error) {
+func (c *maintenanceServiceClient) Diagnose(ctx context.Context, in *DiagnoseRequest, opts ...grpc.CallOption) (*DiagnoseResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DiagnoseResponse)
 	err := c.cc.Invoke(ctx, MaintenanceService_Diagnose_FullMethodName, in, out, cOpts...)
@@ -133,16 +127,13 @@ func _MaintenanceService_Backup_Handler(srv interface{}, stream grpc.ServerStrea
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(MaintenanceServiceServer).Backup(m, &grpc.GenericServerStream[BackupRequest,
-		BackupResponse]{ServerStream: stream})
+	return srv.(MaintenanceServiceServer).Backup(m, &grpc.GenericServerStream[BackupRequest, BackupResponse]{ServerStream: stream})
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic
-// stream type by name.
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type MaintenanceService_BackupServer = grpc.ServerStreamingServer[BackupResponse]
 
-func _MaintenanceService_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error,
-	interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+func _MaintenanceService_Diagnose_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DiagnoseRequest)
 	if err := dec(in); err != nil {
 		return nil, err

@@ -640,9 +640,7 @@ var (
 
 func file_autosched_v1_round_proto_rawDescGZIP() []byte {
 	file_autosched_v1_round_proto_rawDescOnce.Do(func() {
-		file_autosched_v1_round_proto_rawDescData = protoimpl.X.CompressGZIP(
-			unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc),
-				len(file_autosched_v1_round_proto_rawDesc)))
+		file_autosched_v1_round_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc), len(file_autosched_v1_round_proto_rawDesc)))
 	})
 	return file_autosched_v1_round_proto_rawDescData
 }
@@ -696,8 +694,7 @@ func file_autosched_v1_round_proto_init() {
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc),
-				len(file_autosched_v1_round_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_autosched_v1_round_proto_rawDesc), len(file_autosched_v1_round_proto_rawDesc)),
 			NumEnums:      0,
 			NumMessages:   7,
 			NumExtensions: 0,

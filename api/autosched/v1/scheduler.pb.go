@@ -679,8 +679,7 @@ type SchedulerStatus struct {
 	// time.
 	Fidelity string `protobuf:"bytes,6,opt,name=fidelity,proto3" json:"fidelity,omitempty"`
 	// What the last look at the configuration in force found, or why it is not watched or
-	// no round is decided, for people. Empty if it is not one that a round found, nor, of an external scheduler, a
-	// study.
+	// no round is decided, for people. Empty if it is not one that a round found, nor, of an external scheduler, a study.
 	Watching string `protobuf:"bytes,7,opt,name=watching,proto3" json:"watching,omitempty"`
 	// The last revision that did worse than promised. Unset if none did.
 	LastIncident *Incident `protobuf:"bytes,8,opt,name=last_incident,json=lastIncident,proto3" json:"last_incident,omitempty"`
@@ -1678,8 +1677,7 @@ type UpdateSchedulerRequest struct {
 	// taken. If etag is set and not the scheduler's present one, the request fails
 	// with ABORTED.
 	Scheduler *Scheduler `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters,
-	// spec.constraints,
+	// What to change; if empty, the fields that are set. Some of: display_name, labels, annotations, spec.parameters, spec.constraints,
 	// spec.cluster, spec.mode, spec.objective, spec.rollout, spec.simulation, or single
 	// fields of the latter two and of the cluster, such as spec.rollout.update_interval. A
 	// field that is named and not set gets its default; parameters that are not named are as
