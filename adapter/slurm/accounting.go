@@ -96,7 +96,7 @@ func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
 	if err != nil {
 		return row{}, fmt.Errorf("TimelimitRaw %w", err)
 	}
-	r := row{key: f["jobidraw"], db: db, name: strings.ToValidUTF8(f["jobname"], "\uFFFD"), user: f["user"], account: f["account"],
+	r := row{key: f["jobidraw"], db: db, name: nameOf(f["jobname"]), user: f["user"], account: f["account"],
 		partition: f["partition"], qos: f["qos"], state: slurmtext.ParseJobState(f["state"]),
 		submit: instant(f["submit"]), eligible: instant(f["eligible"]), start: instant(f["start"]), end: instant(f["end"]),
 		suspended: f["suspended"] != "00:00:00" && f["suspended"] != "", gpus: milliGPUs(share.NearestMilli()),
@@ -113,6 +113,13 @@ func rowOf(f slurmtext.Record, shardsPerGPU int) (row, error) {
 	}
 	return r, nil
 }
+
+// maxName bounds the text that the service takes for a name, in bytes.
+const maxName = 128
+
+// nameOf returns the name of a job as the service takes it: the beginning of a long one, with a mark for bytes that are
+// no UTF-8.
+func nameOf(name string) string { return strings.ToValidUTF8(name[:min(maxName, len(name))], "?") }
 
 // keysOf lists the keys of the tasks of an array.
 func keysOf(id slurmtext.JobID) []string {
@@ -336,7 +343,7 @@ func diagnosticsOf(text string) (d diagnostics) {
 			if _, at, found := strings.Cut(l, "("); found {
 				d.now = instant(strings.TrimRight(strings.TrimSpace(at), ")"))
 			}
-		case key == "Backfilling stats":
+		case strings.HasPrefix(key, "Backfilling stats"): // in the middle of a cycle a warning follows
 			backfill = true
 		case !ok:
 		case key == "DBD Agent queue size":

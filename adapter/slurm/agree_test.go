@@ -55,6 +55,7 @@ var (
 
 // TestTraceAndPollerAgree: a row of sacct is the same job for a trace and for the live poller, or no job for both.
 func TestTraceAndPollerAgree(t *testing.T) {
+	agreed, parts := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.SampledFrom([]int{0, 8}).Draw(t, "shards")
 		var b strings.Builder
@@ -86,6 +87,9 @@ func TestTraceAndPollerAgree(t *testing.T) {
 			delete(live, j.ID)
 			nodes, _ := slurmtext.HostList(j.Nodes)
 			q := j.Request()
+			if agreed++; j.GPUs%1000 != 0 {
+				parts++
+			}
 			if !there || r.MilliGPUs != int64(j.GPUs) || r.MilliCPUs != q.MilliCPUs || r.Memory != q.Memory ||
 				!slices.Equal(r.Nodes, nodes) || r.Limit != q.TimeLimit || outcomes[r.Outcome] != j.Status {
 				t.Errorf("the poller has %+v (%v), and the trace %+v, %+v\n%s", r, there, j, q, b.String())
@@ -97,6 +101,9 @@ func TestTraceAndPollerAgree(t *testing.T) {
 			}
 		}
 	})
+	if agreed < 30 || parts < 5 {
+		t.Errorf("%d jobs were read, %d of them with a part of a GPU", agreed, parts)
+	}
 }
 
 var outcomes = map[slurmtext.Outcome]workload.Status{slurmtext.Undetermined: workload.Unknown,

@@ -40,9 +40,16 @@ func TestHostileNames(t *testing.T) {
 		t.Fatalf("%d rows, %v, %v", len(rows), faults, err)
 	}
 	for i, r := range rows {
-		if want := strings.ReplaceAll(names[i], "BAR", "|"); r.name != want || r.db != int64(i+1) || r.gpus != 2000 ||
+		want := nameOf(strings.ReplaceAll(names[i], "BAR", "|"))
+		if r.name != want || r.db != int64(i+1) || r.gpus != 2000 ||
 			r.state.Name != "RUNNING" || !r.end.IsZero() {
 			t.Errorf("%q: %+v", want, r)
+		}
+	}
+	for name, want := range map[string]string{strings.Repeat("ä", 70): strings.Repeat("ä", 64), "a\xff\xfeb": "a?b",
+		strings.Repeat("x", 127) + "ä": strings.Repeat("x", 127) + "?"} {
+		if got := nameOf(name); got != want || len(got) > maxName {
+			t.Errorf("%q is %q, want %q", name, got, want)
 		}
 	}
 	asked := func() string {

@@ -45,6 +45,10 @@ func TestDiagnostics(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := diagnosticsOf(string(text))
+	const warning = "Backfilling stats (WARNING: data obtained in the middle of backfilling execution.)\n"
+	if inCycle := diagnosticsOf(strings.Replace(string(text), "Backfilling stats\n", warning, 1)); inCycle != d {
+		t.Errorf("in the middle of a cycle %+v, want %+v", inCycle, d)
+	}
 	if d.now.Unix() != 1795401357 || d.queue != 0 || d.backfill != 2867*time.Microsecond {
 		t.Errorf("%+v", d)
 	}
