@@ -65,7 +65,7 @@ type Comparison struct {
 	Change *SettingsChange `json:"settings_change,omitempty"`
 }
 
-// ComparedRow is what a row holds.
+// ComparedRow is the contents of a row.
 type ComparedRow struct {
 	Name          string       `json:"name"`
 	Scheduler     string       `json:"scheduler"`
@@ -210,7 +210,7 @@ type simulation struct {
 	options simulator.Options
 }
 
-// simulations are those of a comparison: by window, seed and row.
+// simulations are the simulations of a comparison: by window, seed and row.
 func (o *CompareOptions) simulations(seeds int) (list []simulation, parts []part, err error) {
 	for _, w := range o.Windows {
 		jobs := o.Trace.Window(w.From, w.To)

@@ -37,7 +37,7 @@ type Evaluation struct {
 	baseline *Outcome // see base
 }
 
-// Prepare checks options and fills in their defaults. What the goal minimises must be one
+// Prepare checks options and fills in their defaults. The goal's objective must be one
 // of round.Objectives, by which methods can be compared afterwards.
 func Prepare(o Options) (*Evaluation, error) {
 	e, err := prepare(o)
@@ -123,7 +123,7 @@ func prepare(o Options) (*Evaluation, error) {
 	return e, nil
 }
 
-// fitting returns the jobs that fit a cluster and the number of those that do not.
+// fitting returns the jobs that fit a cluster and the number of jobs that do not.
 func fitting(jobs []workload.Job, c workload.Cluster) (fit []workload.Job, wide int) {
 	for i := range jobs {
 		if c.Fits(&jobs[i]) {
@@ -351,7 +351,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	return spent + l.spent, nil
 }
 
-// MaxRatio stands for ratios above it, those to 0 among them: JSON holds no infinity.
+// MaxRatio stands for ratios above it, ratios to 0 among them: JSON holds no infinity.
 const MaxRatio = 1e9
 
 // finite replaces values that JSON cannot hold.

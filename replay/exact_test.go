@@ -96,7 +96,7 @@ func meanJCTs(t *testing.T, o Options, at time.Duration, before space.Config, af
 	}
 }
 
-// rounding bounds what nanoseconds lost at the instant of the observation make of a mean.
+// rounding bounds the effect on a mean of nanoseconds lost at the instant of the observation.
 const rounding = 1e-9
 
 // exactly compares a round's measurements with the live simulation, for every
@@ -145,7 +145,7 @@ func philly(t *testing.T, first time.Time, nodes int) Options {
 }
 
 // TestRoundMeasuresWhatTheClusterDoes: with the true future, a configuration held
-// measures what the live simulation does under it.
+// has the measures of the live simulation under it.
 func TestRoundMeasuresWhatTheClusterDoes(t *testing.T) {
 	o := sample(t)
 	o.Cluster = workload.Uniform(14, 8)
@@ -162,8 +162,8 @@ func TestRoundMeasuresPhilly(t *testing.T) {
 	exactly(t, o, hours(o.From, 20, 40), 2)
 }
 
-// TestRoundMeasuresChanges: with the true future, a configuration measures what the
-// live simulation does when it takes the place of another.
+// TestRoundMeasuresChanges: with the true future, a configuration has the measures
+// of the live simulation when it takes the place of another.
 func TestRoundMeasuresChanges(t *testing.T) {
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestProfilerStallsNoJobs(t *testing.T) {
 }
 
 // TestFuturesAreOfTheirInput: futures do not depend on the rounds before, from which an engine
-// remembers what it learnt: a restart and a repetition have the same.
+// remembers its models: a restart and a repetition have the same.
 func TestFuturesAreOfTheirInput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("learns from a history ten times")

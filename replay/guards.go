@@ -15,8 +15,8 @@ import (
 // guardFactor is how many times the baseline's a guarded metric may be.
 var guardFactor = 1 + round.DefaultSettings().Guard
 
-// Guards compare what single tenants, short jobs and the longest JCTs have under a method
-// with the baseline: what a gain of the average makes worse. Ratios are the method's value
+// Guards compare the metrics of single tenants, short jobs and the longest JCTs under a method
+// with the baseline: the losers of a gain of the average. Ratios are the method's value
 // over the baseline's, 1 if nothing is compared.
 type Guards struct {
 	// Tenant has the p95 queueing delay furthest above its bound.
@@ -53,13 +53,13 @@ func guardsAgainst(base, m *Outcome) *Guards {
 	return g
 }
 
-// GuardedJob is what guards compare of a job.
+// GuardedJob has the fields of a job that guards compare.
 type GuardedJob struct {
 	Tenant         string
 	Run, Wait, JCT time.Duration
 }
 
-// GuardJobs compares jobs under a configuration with those under the baseline.
+// GuardJobs compares jobs under a configuration with the same jobs under the baseline.
 func GuardJobs(base, jobs []GuardedJob) *Guards {
 	var was, is Outcome
 	was.guard(base)
@@ -67,7 +67,7 @@ func GuardJobs(base, jobs []GuardedJob) *Guards {
 	return guardsAgainst(&was, &is)
 }
 
-// guard fills in what guards compare.
+// guard fills in the metrics that guards compare.
 func (out *Outcome) guard(jobs []GuardedJob) {
 	queues := map[string][]float64{}
 	var short, all []float64

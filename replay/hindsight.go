@@ -10,8 +10,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Hindsight is what stands beside the best configuration of many on a window. The best
-// of many is partly luck: what is as good in truth shows in its neighbours.
+// Hindsight has the neighbours of the best configuration of many on a window. The best
+// of many is partly luck: a real optimum has good neighbours.
 type Hindsight struct {
 	// RobustJCT is the mean of the average JCTs of the configuration's neighbours.
 	RobustJCT float64 `json:"robust_avg_jct_s"`

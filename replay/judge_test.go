@@ -60,7 +60,7 @@ func changeTo(t *testing.T, e *Evaluation, at time.Duration, good, applied space
 	return c
 }
 
-// predict returns what is promised of a configuration.
+// predict returns the promise for a configuration.
 func (c *change) predict(t *testing.T, e *Evaluation, promised space.Config) *round.Prediction {
 	t.Helper()
 	in := e.decideInput(c.in)
@@ -377,7 +377,7 @@ func TestFlashCrowdIsNotToBlame(t *testing.T) {
 	}
 }
 
-// TestReplayGoesBack: what a method adopts is watched, taken back and parked, and the
+// TestReplayGoesBack: an adopted configuration is watched, taken back and parked, and the
 // rounds after that are distrusted.
 func TestReplayGoesBack(t *testing.T) {
 	testshared.Full(t)

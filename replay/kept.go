@@ -16,7 +16,7 @@ import (
 type Keep struct {
 	Path  string // a file of package cells; "" keeps none
 	Build string // identifies the program: cells of another one are computed again
-	// Note is called with what of the file is used and what is not.
+	// Note is called with the used and the unused parts of the file.
 	Note func(text string)
 }
 
@@ -89,7 +89,7 @@ func compute[V any](ctx context.Context, k Keep, jobs int, parts []part, progres
 	return out, err
 }
 
-// readKept returns the cells of a file that have one of the keys, and notes what it has.
+// readKept returns the cells of a file that have one of the keys, and notes its contents.
 func readKept[V any](k Keep, file *cells.File[string, kept[V]], keys []string) (map[string]*kept[V], error) {
 	all, bad, err := file.Read()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// keeping are options of a short evaluation that is kept in a file, with what it notes.
+// keeping are options of a short evaluation that is kept in a file, with its notes.
 func keeping(t *testing.T, path string) (Options, *[]string) {
 	o := sample(t, "preset", "random-preset", "fixed-history", "autosched")
 	o.To, o.Seeds, o.FixedBudget, o.Budget = o.From+(o.To-o.From)/4, 2, 6, 4
@@ -40,7 +40,7 @@ func timeless(t *testing.T, o Options) *Report {
 	return r
 }
 
-// same compares reports, with what JSON omits, and as JSON.
+// same compares reports, with the fields that JSON omits, and as JSON.
 func same(t *testing.T, what string, a, b *Report) {
 	t.Helper()
 	if d := cmp.Diff(a, b, cmpopts.EquateEmpty()); d != "" {

@@ -32,7 +32,7 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	return c, c.Sim.Start(e.Options.Cluster, e.Workload, e.Options.Scheduler.New(incumbent), o)
 }
 
-// Past is what a scheduler knows of the jobs of a trace that ended before an instant, as
+// Past returns a scheduler's knowledge of the jobs of a trace that ended before an instant, as
 // a live simulation that begins then has it.
 func Past(t *workload.Workload, c workload.Cluster, at time.Duration) *simulator.Past {
 	before, _ := fitting(t.Window(at-round.Memory, at).Jobs(), c)

@@ -9,16 +9,16 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// loop is what the service does around rounds: the state machine of configurations, which
-// keeps what is adopted within limits, and the judge, which goes back from what does worse
-// than promised. The live cluster applies at once what is offered.
+// loop has the service's machinery around rounds: the state machine of configurations, which
+// keeps changes within limits, and the judge, which goes back from a configuration that does worse
+// than promised. The live cluster applies at once an offer.
 type loop struct {
 	e      *Evaluation
 	live   *Cluster
 	out    *Outcome
 	judged bool
 	state  rollout.State
-	// trial is nil before the first, watch is what was promised of it.
+	// trial is nil before the first, watch is its promise.
 	trial *rollout.Probation
 	watch round.Probation
 	spent time.Duration
@@ -31,7 +31,7 @@ func newLoop(e *Evaluation, live *Cluster, out *Outcome, registered space.Config
 	return l, l.step(rollout.Publish{Config: registered, Origin: rollout.FromDefault}, e.start())
 }
 
-// step makes an event of the state machine, and acknowledges what it offers.
+// step makes an event of the state machine, and acknowledges its offers.
 func (l *loop) step(e rollout.Event, at time.Duration) error {
 	now := l.clock(at)
 	next, _, err := rollout.Step(l.state, e, now)

@@ -24,7 +24,7 @@ type method struct {
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
-	// serves reports whether what surrounds its rounds is that of the service: limits of
+	// serves reports whether its rounds have the service's surroundings: limits of
 	// changes, and the judge.
 	serves bool
 }

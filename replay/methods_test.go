@@ -23,7 +23,7 @@ func TestMethodsAreWhole(t *testing.T) {
 	}
 }
 
-// TestDefaults: an evaluation without settings has those of the service.
+// TestDefaults: an evaluation without settings has the settings of the service.
 func TestDefaults(t *testing.T) {
 	o := sample(t)
 	o.Settings = round.Settings{Seed: 7}

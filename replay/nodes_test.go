@@ -34,7 +34,7 @@ func withNodeEvents(t *testing.T, methods ...string) Options {
 }
 
 // TestRoundMeasuresNodeEvents: with the true future, node events included, a configuration
-// held measures what the live simulation does under it.
+// held has the measures of the live simulation under it.
 func TestRoundMeasuresNodeEvents(t *testing.T) {
 	testshared.Full(t)
 	o := withNodeEvents(t)

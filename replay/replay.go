@@ -76,7 +76,7 @@ type Step struct {
 
 // Report is an evaluation's result.
 type Report struct {
-	// Change is what Answer recommends to a site whose settings are described, absent if nothing.
+	// Change is the recommendation to a site whose settings are described, absent if nothing.
 	Change      *SettingsChange  `json:"settings_change,omitempty"`
 	Trace       string           `json:"trace"`
 	Digest      string           `json:"digest"`
@@ -120,7 +120,7 @@ type Report struct {
 	JobIDs []string `json:"-"`
 }
 
-// Baseline is the first method: what ratios, guards and the verdict compare with.
+// Baseline is the first method: the reference of ratios, guards and the verdict.
 type Baseline struct {
 	Method        string `json:"method"`
 	Configuration string `json:"configuration"`
@@ -131,7 +131,7 @@ type Baseline struct {
 }
 
 // Method is the outcome of the workload under one method. Of several seeds it is the mean;
-// what has none, such as decisions, is that of the first.
+// fields without one, such as decisions, are of the first.
 type Method struct {
 	Method      string `json:"method"`
 	Description string `json:"description"`
@@ -165,7 +165,7 @@ type Outcome struct {
 	FTFLe1      float64    `json:"ftf_le_1"`
 	P95Rho      float64    `json:"p95_rho"`
 	MaxRho      float64    `json:"max_rho"`
-	// Energy, Cost and CO2 are what Options.Simulate.Meter measured of the whole replay; EDP is the energy times
+	// Energy, Cost and CO2 are the totals of Options.Simulate.Meter over the whole replay; EDP is the energy times
 	// the average JCT in hours.
 	Energy float64 `json:"energy_kwh,omitempty"`
 	Cost   float64 `json:"cost_usd,omitempty"`
@@ -202,12 +202,12 @@ type Decision struct {
 	Evaluations   int     `json:"evaluations"`
 	// Interval of Ratio, of methods that measure on enough futures.
 	Interval *round.Interval `json:"interval,omitempty"`
-	// Search is what the round searched, Why the reason, of methods that choose.
+	// Search is the scope of the round's search, Why the reason, of methods that choose.
 	Search round.Search `json:"search,omitempty"`
 	Why    string       `json:"why,omitempty"`
 	// Candidates are the configurations measured, of methods that measure.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
-	// Verdict is that of a look at what was adopted; nil of a round.
+	// Verdict is the verdict of a look at the adopted configuration; nil of a round.
 	Verdict *round.Verdict `json:"verdict,omitempty"`
 }
 

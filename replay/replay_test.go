@@ -185,8 +185,8 @@ func TestWarmup(t *testing.T) {
 }
 
 // TestWarmupScoresWhatCounts: the history ends at From, however long the warm-up; and a
-// configuration tuned on the window in hindsight is at least as good as those that its
-// search began with.
+// configuration tuned on the window in hindsight is at least as good as all with which its
+// search began.
 func TestWarmupScoresWhatCounts(t *testing.T) {
 	testshared.Full(t)
 	o := sample(t, "default", "preset", "fixed-oracle")
@@ -375,7 +375,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// Rounds between the regular ones leave those still to come in the estimate.
+// Rounds between the regular ones leave later ones in the estimate.
 func TestRoundsAfter(t *testing.T) {
 	e := Evaluation{Options: Options{From: time.Hour, To: 11 * time.Hour, Interval: time.Hour}}
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error
 	return m, nil
 }
 
-// compare fills in what an outcome is relative to the baseline's.
+// compare fills in an outcome's figures relative to the baseline's.
 func (m *Method) compare(base *Outcome, name string) {
 	m.Ratio = base.AvgJCT / m.AvgJCT
 	if m.Method != name {
@@ -37,9 +37,9 @@ func (m *Method) compare(base *Outcome, name string) {
 	}
 }
 
-// Run evaluates the methods, and those that draw once for each seed. Each outcome is a
+// Run evaluates the methods, and the random ones once for each seed. Each outcome is a
 // cell: an evaluation of its own, so that none finds measurements of another in its cache
-// and what a method reports does not depend on the order.
+// and a method's report does not depend on the order.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	first, err := Prepare(o)
 	if err != nil {
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// measured is a method's outcome as it is kept: with what a report omits.
+// measured is a method's outcome with the fields that a report omits, as it is kept.
 type measured struct {
 	Method
 	JCTs   []float64 `json:"jcts_s"`
@@ -123,7 +123,7 @@ func (m *measured) method() *Method {
 	return &out
 }
 
-// inputs are what the outcomes of all methods depend on, besides the method and the seed.
+// inputs determine the outcomes of all methods, besides the method and the seed.
 func (e *Evaluation) inputs() []any {
 	o := &e.Options
 	settings := o.Settings

@@ -10,8 +10,8 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// TestTuningPaysOnShifts: where the shape of the workload changes, tuning beats what could
-// be chosen beforehand by more than noise, as the demo claims; with fewer measurements than
+// TestTuningPaysOnShifts: where the shape of the workload changes, tuning beats any choice that could
+// be made beforehand by more than noise, as the demo claims; with fewer measurements than
 // there.
 func TestTuningPaysOnShifts(t *testing.T) {
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// TestTuneRecommendsTheSimplest: what the search found on the built-in trace had limits and
+// TestTuneRecommendsTheSimplest: the search's winner on the built-in trace had limits and
 // thresholds that made no difference, in odd numbers.
 func TestTuneRecommendsTheSimplest(t *testing.T) {
 	testshared.Full(t)

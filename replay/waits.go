@@ -16,11 +16,11 @@ type SettingsChange struct {
 	From  string      `json:"from"`
 	To    string      `json:"to"`
 	Waits []WaitGroup `json:"waits"`
-	// Text is the file of settings, Patch how it differs from that in force, Commands what puts it there.
+	// Text is the file of settings, Patch its difference to the one in force, Commands the commands that put it there.
 	Text     string   `json:"text"`
 	Patch    string   `json:"patch"`
 	Commands []string `json:"commands"`
-	// QOS are what Commands do besides: sacctmgr's, where priorities of QOS change.
+	// QOS are the additional commands of sacctmgr, where priorities of QOS change.
 	QOS []string `json:"qos,omitempty"`
 }
 

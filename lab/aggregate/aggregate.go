@@ -26,8 +26,8 @@ import (
 // left, and by the service a member has received, within the same factor; running
 // ones only run with running ones, of one node each.
 //
-// GPU-time is kept to the nanosecond, per group and over all: what a division
-// leaves goes to the next group of the same width. Times (submission, run, wait)
+// GPU-time is kept to the nanosecond, per group and over all: the remainder of a
+// division goes to the next group of the same width. Times (submission, run, wait)
 // are the members' means, services and GPUs their sums, so that the mean of the
 // floors of the completion times is kept too.
 const (
@@ -35,7 +35,7 @@ const (
 	// of configurations hardly change.
 	tolerance = 0.5
 	// arrivalGrace is how far apart jobs of no duration may come, times tolerance:
-	// what people submit in one go.
+	// the span of one batch of submissions.
 	arrivalGrace = 10 * time.Minute
 	// shortestAlike is the duration below which all are.
 	shortestAlike = 30 * time.Second
@@ -75,7 +75,7 @@ func Aggregate(c workload.Cluster, w *workload.Workload, size int) *workload.Wor
 	return workload.NewSorted(w.Name(), w.Zero(), out, w.Synthetic())
 }
 
-// AggregateState does the same for what is active: left[i] is the time that
+// AggregateState groups active jobs likewise: left[i] is the time that
 // s.Jobs[i] still runs, as the caller predicts it. Neither argument is changed.
 func AggregateState(s *workload.State, left []time.Duration, size int) (*workload.State, []time.Duration) {
 	if size < 2 {
@@ -125,7 +125,7 @@ func AggregateState(s *workload.State, left []time.Duration, size int) (*workloa
 	return &out, times
 }
 
-// likeness is what members of a group have in common.
+// likeness is the common key of a group's members.
 type likeness struct {
 	gpus            workload.MilliGPU
 	model, tenant   string
@@ -192,8 +192,8 @@ func (g *grouping) add(i int, j *workload.Job, like likeness, at, length time.Du
 	g.alone(i)
 }
 
-// share divides a span of work among the members of a group of a width. What
-// is left over goes to the next group.
+// share divides a span of work among the members of a group of a width. The
+// remainder goes to the next group.
 func (g *grouping) share(width workload.MilliGPU, work time.Duration, members int) time.Duration {
 	work += g.rest[width]
 	n := time.Duration(members)

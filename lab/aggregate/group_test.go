@@ -13,8 +13,8 @@ import (
 )
 
 // Sweeps of four equal jobs fare alike as jobs and as groups: a policy compares
-// the service and width of a member with its settings, not the group's. What is
-// left of a difference is that a group is stopped when one member's GPUs are
+// the service and width of a member with its settings, not the group's. The
+// remaining difference: a group is stopped when one member's GPUs are
 // wanted; with leases of a minute that happens all the time.
 func TestGroupsFareAsTheirMembers(t *testing.T) {
 	var jobs []workload.Job

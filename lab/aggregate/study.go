@@ -22,8 +22,8 @@ type AggregateOptions struct {
 	// Configs is the number of configurations ranked: the default, the presets, then
 	// random ones.
 	Configs int
-	// Hours is the number of instants of the window, spread evenly over those at which
-	// jobs wait, each with the active jobs and the arrivals within the horizon. 0 is
+	// Hours is the number of instants of the window, spread evenly over instants with
+	// waiting jobs, each with the active jobs and the arrivals within the horizon. 0 is
 	// the whole window at once, from an empty cluster.
 	Hours int
 	// Repeats is the number of times each measurement is timed; the fastest counts.
@@ -225,7 +225,7 @@ func configs(e *replay.Evaluation, want int) ([]space.Config, error) {
 }
 
 // measureAll measures every configuration on one scenario, NaN where it
-// exhausts its events, and what each took: the fastest of repeats.
+// exhausts its events, and the time of each, the fastest of repeats.
 func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, configs []space.Config, repeats int,
 	progress func()) ([]float64, []time.Duration, error) {
 	scorer, err := e.Scorer(x)
@@ -266,7 +266,7 @@ func (r *AggregateRow) time(full, groups []time.Duration, grouping time.Duration
 	r.MostSpeedup = max(r.MostSpeedup, median)
 }
 
-// compare adds what one instant shows.
+// compare adds the results of one instant.
 func (r *AggregateRow) compare(full, groups []float64) {
 	best, pick, n := -1, -1, 0
 	bias := 0.0

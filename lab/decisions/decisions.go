@@ -24,7 +24,7 @@ type Window struct {
 	Name string
 	// Rank orders windows: lower ones are measured first.
 	Rank int
-	// Schedulers to tune, nil for those of the matrix; Seeds bounds theirs, 0 does not.
+	// Schedulers to tune, nil for the schedulers of the matrix; Seeds bounds its seeds, 0 does not.
 	Schedulers []string
 	Seeds      int
 	// Load returns the trace, the window and the cluster.
@@ -44,7 +44,7 @@ func (a *Ablation) of(window, scheduler string) bool {
 	return has(a.Windows, window) && has(a.Schedulers, scheduler)
 }
 
-// Matrix is what is compared: every method with every scheduler on every window, for
+// Matrix compares every method with every scheduler on every window, for
 // several seeds where the method draws. Method "autosched/NAME" is an ablation.
 type Matrix struct {
 	Windows    []Window
@@ -105,8 +105,8 @@ func decides(method string) bool {
 	return !slices.Contains([]string{"default", "preset", "random-preset", "fixed-history", "fixed-oracle"}, method)
 }
 
-// plan lists the cells of the matrix, the most telling first: what can be run online,
-// then what is known in hindsight, windows of low rank and first seeds before others.
+// plan lists the cells of the matrix, the most telling first: online methods,
+// then hindsight, windows of low rank and first seeds before others.
 func (m *Matrix) plan(ctx context.Context) ([]planned, error) {
 	var out []planned
 	for wi, w := range m.Windows {
@@ -180,7 +180,7 @@ func (m *Matrix) settings(method string) round.Settings {
 	return m.Settings
 }
 
-// version is that of the simulator with a digest of what the method depends on, and the
+// version is that of the simulator with a digest of the method's inputs, and the
 // build if it decides every round.
 func (m *Matrix) version(method string, o *replay.Options) (string, error) {
 	inputs := []any{cellFormat, o.Trace.Digest(), o.From, o.To, o.Warmup, o.Cluster, o.Interval,

@@ -30,8 +30,8 @@ func decisionMatrix(t *testing.T) (*Matrix, *[]string) {
 	}, &measured
 }
 
-// TestMatrixResumes checks that a run measures in the order of the matrix what the file
-// lacks, and nothing else.
+// TestMatrixResumes checks that a run measures in the order of the matrix the cells that the
+// file lacks, and nothing else.
 func TestMatrixResumes(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "cells.jsonl")
 	m, measured := decisionMatrix(t)
@@ -70,7 +70,7 @@ func TestMatrixResumes(t *testing.T) {
 		}
 	}
 
-	// Another build or budget measures what depends on it.
+	// Another build or budget measures the cells that depend on it.
 	*measured = nil
 	m.Build, m.FixedBudget, m.Only = "b", 5, regexp.MustCompile("late/tiresias")
 	if _, err := m.Run(ctx, path, true); err != nil {

@@ -9,14 +9,14 @@ import (
 )
 
 // MatrixRow compares the methods on a window with a scheduler, or over the windows of a
-// scheduler. What the measured cells do not tell is NaN.
+// scheduler. Values without measured cells are NaN.
 type MatrixRow struct {
 	Window, Scheduler string
 	DefaultJCT        float64 // seconds
 	// Ratio is the default's average JCT over the method's, the mean over seeds.
 	Ratio map[string]float64
-	// Share is the part of the gain over the default that autosched has, of what the best
-	// fixed configurations that keep the guards gain, ShareFree of what the best do: both
+	// Share is the part of the gain over the default that autosched has, of the gain of the best
+	// fixed configurations that keep the guards, ShareFree of the gain of the best: both
 	// by the means of their neighbours. NaN where that is less than leastGain.
 	Share, ShareFree float64
 	// Kept is the share of seeds with which autosched keeps the guards, Tenant the worst

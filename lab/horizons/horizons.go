@@ -27,7 +27,7 @@ type HorizonOptions struct {
 	// Configs is the number of configurations spread over the space, besides the default
 	// and the presets.
 	Configs int
-	// Hours is the number of instants to score at, spread evenly over those at which jobs
+	// Hours is the number of instants to score at, spread evenly over instants at which jobs
 	// wait under the default, or run, if the scheduler is elastic.
 	Hours int
 	// Progress is called after every score.
@@ -152,7 +152,7 @@ func configurations(e *replay.Evaluation, spread int) []space.Config {
 }
 
 // holdAll holds each configuration over the window and returns the average JCTs in
-// seconds, +Inf of what is livelocked.
+// seconds, +Inf of livelocked ones.
 func holdAll(ctx context.Context, e *replay.Evaluation, configs []space.Config) ([]float64, error) {
 	out := make([]float64, len(configs))
 	for i, c := range configs {
@@ -172,7 +172,7 @@ func holdAll(ctx context.Context, e *replay.Evaluation, configs []space.Config) 
 	return out, nil
 }
 
-// scores are those of all configurations at instants, relative to the first one's.
+// scores are the scores of all configurations at instants, relative to the first one's.
 type scores struct {
 	relative [][]float64 // by instant, then configuration
 	took     time.Duration
@@ -204,7 +204,7 @@ func (s *scores) score(ctx context.Context, e *replay.Evaluation, configs []spac
 	return nil
 }
 
-// against compares means over instants with what the configurations do when held: their
+// against compares means over instants with the results of holding the configurations: their
 // rank correlation, and the regret of the best on average.
 func (s *scores) against(held []float64) (rank, regret float64) {
 	mean := make([]float64, len(held))

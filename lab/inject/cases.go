@@ -80,15 +80,15 @@ func (s *Stream) maintain(o *Options, x *rand.Rand) {
 	}
 }
 
-// pattern is what is put into jobs of the trace. A job has one case of a family at most.
+// pattern is an anomaly put into jobs of the trace. A job has one case of a family at most.
 type pattern struct {
 	rule, family string
 	fits         func(*run) bool
-	// put makes a case, or what looks like one and is none; false if the run does not do.
+	// put makes a case or a hard negative; false if the run does not suit.
 	put func(x *rand.Rand, r *run, near, positive bool) bool
 }
 
-// patterns are those of jobs, those that few jobs fit first.
+// patterns lists the patterns of jobs, rare fits first.
 func (s *Stream) patterns() []pattern {
 	rows := func(r *run) bool { return r.steps != nil }
 	manyRows := func(r *run) bool { return r.steps != nil && r.span() > 5*time.Hour }
@@ -137,7 +137,7 @@ func (s *Stream) unclear(entity string, from, to time.Duration, rules ...string)
 }
 
 // hoarding: low use, or half of the GPUs idle, within two hours of the start, while a job of
-// another tenant that would fit what is not used waits.
+// another tenant that would fit the unused part waits.
 func (s *Stream) hoarding(x *rand.Rand, r *run, near, positive bool) bool {
 	if len(s.labels[r.job.ID]) > 0 {
 		return false

@@ -60,7 +60,7 @@ func (s *Stream) disturbed(records iter.Seq[Record]) iter.Seq[Record] {
 	}
 }
 
-// clone copies what is valid until the next record.
+// clone copies data that the next record overwrites.
 func (r Record) clone() Record {
 	if r.GPU != nil {
 		c := *r.GPU

@@ -1,7 +1,7 @@
 // Package inject makes labelled streams to measure pattern rules on. Real job rows are placed
 // on a cluster by simulation, their GPUs get telemetry drawn from published distributions, and
-// cases of each pattern are put in at a known prevalence, with hard negatives beside them: what
-// looks like the pattern and by its definition is not.
+// cases of each pattern are put in at a known prevalence, with hard negatives beside them, which
+// look like the pattern and by its definition are not.
 //
 // Job, key and GPU patterns are put into the jobs of the trace. Patterns of queues, pending
 // jobs, configurations and the cluster need a history that is known to be free of them, and
@@ -80,7 +80,7 @@ type Record struct {
 	Guardrail *patterns.Guardrail
 }
 
-// Stream is what a scan reads, with its labels.
+// Stream is the input of a scan, with its labels.
 type Stream struct {
 	Zero     time.Time
 	From, To time.Duration
@@ -95,7 +95,7 @@ type Stream struct {
 	Units map[string]int
 	// GPUDays is the capacity of the trace's cluster over the window.
 	GPUDays float64
-	// Jobs is the number of the trace's jobs that ran, Wide of those that were left out as
+	// Jobs is the number of the trace's jobs that ran, Wide the number left out as
 	// wider than half of the cluster.
 	Jobs, Wide int
 
@@ -116,7 +116,7 @@ type Stream struct {
 // scriptedRules are injected into scripted partitions only.
 var scriptedRules = []string{"fragmentation", "queue_spiral", "starvation"}
 
-// Judged reports whether a rule's findings on an entity are known to be right or wrong. Those on
+// Judged reports whether a rule's findings on an entity are known to be right or wrong. Findings on
 // queues and waiting jobs of the trace itself are not: a real history may have their patterns.
 func (s *Stream) Judged(rule, entity string) bool {
 	return slices.Contains(Rules, rule) && (!slices.Contains(scriptedRules, rule) || s.scripted[entity])
@@ -125,7 +125,7 @@ func (s *Stream) Judged(rule, entity string) bool {
 // JobLabels are the labels of a job, such as interactive.
 func (s *Stream) JobLabels(j *workload.Job) []string { return s.labels[j.ID] }
 
-// Events are those of jobs and configurations, in order of time.
+// Events are the events of jobs and configurations, in order of time.
 func (s *Stream) Events() []workload.Event { return s.events }
 
 // newStream is a stream of the trace's cluster without jobs.
@@ -212,7 +212,7 @@ func (s *Stream) addNodes(partition string, nodes, gpus int) int {
 
 func (s *Stream) epoch(at time.Duration) time.Duration { return time.Duration(s.Zero.UnixNano()) + at }
 
-// finish sorts what was made.
+// finish sorts the stream.
 func (s *Stream) finish() {
 	slices.SortStableFunc(s.events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
 	for i := range s.events {
@@ -224,7 +224,7 @@ func (s *Stream) finish() {
 	})
 }
 
-// Records are the stream in order of time, but for those of a varied stream that come late.
+// Records are the stream in order of time, except for late records of a varied stream.
 func (s *Stream) Records() iter.Seq[Record] {
 	if s.varied {
 		return s.disturbed(s.ordered())

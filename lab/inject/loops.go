@@ -25,7 +25,7 @@ type loop struct {
 	jobs              []workload.Job
 }
 
-// newLoops makes crash loops and what looks like them. A day has a key for two GPUs, about.
+// newLoops makes crash loops and their look-alikes. A day has a key for two GPUs, about.
 func newLoops(o *Options) []*loop {
 	if !o.wants("crash_loop") {
 		return nil

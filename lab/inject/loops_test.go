@@ -7,7 +7,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestFindLoop: jobs that end for lack of memory have failed; those that are cancelled have not.
+// TestFindLoop: jobs that end for lack of memory have failed; cancelled jobs have not.
 func TestFindLoop(t *testing.T) {
 	for status, want := range map[workload.Status]bool{workload.Failed: true, workload.OutOfMemory: true,
 		workload.Cancelled: false} {

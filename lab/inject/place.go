@@ -39,8 +39,8 @@ type wait struct {
 	from, to time.Duration
 }
 
-// place runs the trace's jobs, and those of crash loops, on the cluster: in order of submission,
-// smaller jobs passing those that find no place.
+// place runs the trace's jobs, and the jobs of crash loops, on the cluster: in order of submission,
+// smaller jobs passing jobs without a place.
 func (s *Stream) place(o *Options, loops []*loop) error {
 	jobs := s.thin(o)
 	if len(jobs) == 0 {

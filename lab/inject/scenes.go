@@ -45,7 +45,7 @@ func (s *Stream) scenes(o *Options) {
 // slots are the times of a window that can have a case each.
 func (s *Stream) slots() int { return int((s.To - s.From) / slot) }
 
-// scene is what a script makes.
+// scene is the output of a script.
 type scene struct {
 	s      *Stream
 	name   string

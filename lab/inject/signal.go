@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// distributions are every fifth percentile of what GPUs of four clusters measured. Those of
+// distributions are every fifth percentile of measurements on GPUs of four clusters. The distributions of
 // Philly and PAI and of Acme's Seren and Kalos are the points behind the figures of Hu et al.,
 // NSDI 2024, from the repository InternLM/AcmeTrace, CC-BY-4.0.
 //
@@ -38,7 +38,7 @@ func (c *curve) at(q float64) float64 {
 	return c[i] + (x-float64(i))*(c[i+1]-c[i])
 }
 
-// curves are what GPUs of a cluster measure.
+// curves are the distributions of a cluster's GPUs.
 type curves struct {
 	busy   curve // of the GPUs that work: 0 to 1
 	memory curve // of the GPUs that are held: 0 to 1
@@ -115,7 +115,7 @@ const (
 	inference      // little use with bursts
 )
 
-// use is what a job's GPU is busy with, given the state x of its noise.
+// use is the utilisation of a job's GPU, given the state x of its noise.
 func (p *profile) use(c *curves, t time.Duration, x float64, r *rand.Rand) float64 {
 	switch p.kind {
 	case small:
@@ -137,7 +137,7 @@ func (p *profile) use(c *curves, t time.Duration, x float64, r *rand.Rand) float
 	return c.busy.at(p.level + .07*x)
 }
 
-// effect is what a case does to the samples of a run, or of one of its GPUs.
+// effect changes the samples of a run, or of one of its GPUs.
 type effect struct {
 	what     what
 	from, to time.Duration
@@ -145,7 +145,7 @@ type effect struct {
 	n        int           // GPUs that idle, or minutes of ten
 	gpu      int           // the only one concerned, -1 for all
 	watts    float64       // above idle
-	every    time.Duration // of what recurs
+	every    time.Duration // period of the effect
 	clock    float64       // ratio to the application clock
 	bit      uint64
 	shape    shaping

@@ -9,13 +9,13 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Use is what a job uses: GPUs of those that it holds for the first part of its run, and none after it.
+// Use is the number of its GPUs that a job uses for the first part of its run, and none after it.
 type Use struct {
 	GPUs int
 	For  time.Duration
 }
 
-// NewUsed makes a stream of jobs as they run under a policy until Options.To. Uses are of those that waste GPUs. As
+// NewUsed makes a stream of jobs as they run under a policy until Options.To. Uses are of jobs that waste GPUs. As
 // many others look like them: they pause for less than an hour, or use little for a short time, while no job waits, or
 // just enough.
 func NewUsed(o Options, jobs []workload.Job, uses map[string]Use, policy simulator.Policy) (*Stream, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// reading is what a case changes of a sample.
+// reading overrides fields of a sample.
 type reading struct {
 	use, memory float64
 	watts       float64 // above idle; negative: it follows from the use

@@ -26,7 +26,7 @@ import (
 // cluster.
 type PortfolioWindow struct {
 	Name string
-	// Test windows measure what the others chose.
+	// Test windows measure the choice of the others.
 	Test     bool
 	Trace    *workload.Workload // jobs wider than the cluster are left out
 	From, To time.Duration
@@ -43,7 +43,7 @@ type PortfolioOptions struct {
 	Configs, Refine int
 	Seed            uint64
 	Workers         int // simulations at a time
-	// Known returns what an earlier run measured, Keep keeps a measurement. Keep is not
+	// Known returns measurements of an earlier run, Keep keeps a measurement. Keep is not
 	// called concurrently. Both may be nil.
 	Known func(key string) (Held, bool)
 	Keep  func(Held) error
@@ -51,7 +51,7 @@ type PortfolioOptions struct {
 	Progress func(done, of int)
 }
 
-// Held is what a configuration did over a window. Spans are in seconds.
+// Held is the result of holding a configuration over a window. Spans are in seconds.
 type Held struct {
 	// Key identifies all that the measurement depends on.
 	Key           string  `json:"key"`
@@ -118,7 +118,7 @@ type PortfolioResult struct {
 type PortfolioRow struct {
 	Name          string `json:"name,omitempty"` // of a present preset
 	Configuration string `json:"configuration"`
-	// Alone are its own regrets, With those of the best of the default, the rows above
+	// Alone are its own regrets, With the regrets of the best of the default, the rows above
 	// and itself.
 	Alone Regrets `json:"alone"`
 	With  Regrets `json:"with"`
@@ -353,7 +353,7 @@ func (p *portfolio) hold(ctx context.Context, c space.Config, window int) (h Hel
 }
 
 // confirm measures configurations with almost the same numbers: a single run may be lucky,
-// as one event more or less can change what comes after.
+// as one event more or less can change all later ones.
 func (p *portfolio) confirm(ctx context.Context, configs []int) error {
 	for _, i := range configs {
 		if p.near[i] != nil {
@@ -383,7 +383,7 @@ func (p *portfolio) confirm(ctx context.Context, configs []int) error {
 	return p.measure(ctx)
 }
 
-// chooseConfirmed chooses, confirms what it chose, and chooses again until all are
+// chooseConfirmed chooses, confirms the choice, and chooses again until all are
 // confirmed.
 func (p *portfolio) chooseConfirmed(ctx context.Context) ([]int, error) {
 	for range mostConfirmations {
@@ -399,7 +399,7 @@ func (p *portfolio) chooseConfirmed(ctx context.Context) ([]int, error) {
 }
 
 // jct is the average JCT of a configuration in a window, of confirmed ones the mean with
-// those near it. +Inf is livelocked.
+// nearby ones. +Inf is livelocked.
 func (p *portfolio) jct(i, w int) float64 {
 	sum := 0.0
 	for _, k := range append([]int{i}, p.near[i]...) {
@@ -411,7 +411,7 @@ func (p *portfolio) jct(i, w int) float64 {
 	return sum / float64(1+len(p.near[i]))
 }
 
-// regrets are those of every configuration in every window.
+// regrets returns the regret of every configuration in every window.
 func (p *portfolio) regrets() [][]float64 {
 	out := make([][]float64, len(p.held))
 	for i := range out {
@@ -442,7 +442,7 @@ func (p *portfolio) over(test bool, regrets []float64) (worst, mean float64) {
 
 // choose chooses among the measured configurations, or the confirmed ones. Windows that are equally bad may need
 // a preset each, so that none of them alone lowers the worst regret: presets are added by
-// a softer measure, then those are dropped that the worst regret hardly needs.
+// a softer measure, then presets are dropped that the worst regret hardly needs.
 func (p *portfolio) choose(confirmed bool) []int {
 	regrets := p.regrets()
 	first := p.pick(regrets, nil, confirmed, p.worst)

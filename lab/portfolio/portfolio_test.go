@@ -60,8 +60,8 @@ func TestRoundPlain(t *testing.T) {
 	}
 }
 
-// TestChoosePortfolio: the number of workers and an interruption change nothing, and what
-// was measured before is not measured again.
+// TestChoosePortfolio: the number of workers and an interruption change nothing, and
+// measurements are not repeated.
 func TestChoosePortfolio(t *testing.T) {
 	in := window.Sample(t)
 	s, err := schedulers.Find("gavel")

@@ -27,7 +27,7 @@ type Figures struct {
 	Std       float64   `json:"regret_std"` // of the population, as published
 	Median    float64   `json:"regret_median"`
 	Regrets   []float64 `json:"regrets,omitempty"` // by seed
-	// Choice is what an Explainer chose and why.
+	// Choice is an Explainer's choice with its reason.
 	Choice string `json:"choice,omitempty"`
 }
 

@@ -29,7 +29,7 @@ func run(t *testing.T, objective, sampler string, budget, seeds int) Figures {
 }
 
 // The default sampler must reach these at 40 evaluations over 20 seeds: tenths
-// of what existing samplers reach where those are good.
+// of the regrets of existing samplers where they are good.
 func TestDefaultReachesItsNumbers(t *testing.T) {
 	testshared.Full(t)
 	for objective, most := range map[string]float64{"quad2": 0.001, "quad5": 0.0278, "cat4": 0.02, "jctnoisy": 300} {
@@ -68,7 +68,7 @@ func TestDefaultIsNeverWorseThanChance(t *testing.T) {
 	}
 }
 
-// The published figures are those of the reference data.
+// The published figures equal the reference data.
 func TestPublishedFigures(t *testing.T) {
 	f, err := os.Open(testshared.Path(t, "golden", "bluefin", "regret_summary.csv"))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package score measures pattern rules on labelled streams: what they find, what they miss,
-// how often they are wrong, and how soon they see it. Intervals are of a bootstrap over
+// Package score measures pattern rules on labelled streams: recall, misses,
+// precision and delay. Intervals are of a bootstrap over
 // streams, whose cases share a background.
 package score
 
@@ -38,7 +38,7 @@ type Number struct {
 	Known bool    `json:"known"`
 }
 
-// Row is what was measured of a rule.
+// Row has the measures of a rule.
 type Row struct {
 	Rule  string `json:"rule"`
 	Stops bool   `json:"stops_jobs"`
@@ -63,7 +63,7 @@ type Row struct {
 	Waste Number `json:"wasted_gpu_hours_found"`
 }
 
-// Report is what was measured of all rules.
+// Report has the measures of all rules.
 type Report struct {
 	Streams int     `json:"streams"`
 	Jobs    int     `json:"jobs"`
@@ -78,7 +78,7 @@ type Report struct {
 	Notes  []string `json:"notes,omitempty"`
 }
 
-// tally is what a stream adds to a rule's row.
+// tally is a stream's contribution to a rule's row.
 type tally struct {
 	cases, near, found, foundNear, wrong, wrongUnits, units int
 	gpuDays                                                 float64
@@ -214,8 +214,8 @@ func (b *Bench) Add(s *inject.Stream, found []*patterns.Finding) {
 	b.tallies = append(b.tallies, of)
 }
 
-// related reports whether a finding is about the entity of a case of another rule, or about what it
-// is part of.
+// related reports whether a finding is about the entity of a case of another rule, or about an entity that
+// contains it.
 func related(entity string, f *patterns.Finding) bool {
 	if entity == f.Entity.Name || f.Job != "" && entity == f.Job {
 		return true
@@ -249,7 +249,7 @@ func (b *Bench) addCase(of map[string]*tally, zero time.Time, l *inject.Label, h
 	t.scored = append(t.scored, scored{best, true})
 }
 
-// Report sums up what was added.
+// Report sums up the tallies.
 func (b *Bench) Report(seed uint64) *Report {
 	r := b.report
 	r.Rules = nil

@@ -33,7 +33,7 @@ func stream(t *testing.T, rules []string, prevalence float64) *inject.Stream {
 	return s
 }
 
-// TestScore: a rule that is right and one that finds nothing get what they deserve, and false
+// TestScore: a rule that is right and one that finds nothing have the scores 1 and 0, and false
 // alerts are counted.
 func TestScore(t *testing.T) {
 	s := stream(t, []string{"idle_allocation"}, .2)
@@ -79,8 +79,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestBuiltinRules: the built-in rules find most of what is injected, and hardly anything where
-// nothing is.
+// TestBuiltinRules: the built-in rules find most injected cases, and hardly anything where
+// there is none.
 func TestBuiltinRules(t *testing.T) {
 	testshared.Full(t)
 	s := stream(t, nil, .15)

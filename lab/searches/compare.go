@@ -28,7 +28,7 @@ type CompareOptions struct {
 	// Searches by name, see [Searches]; the first is the reference that the
 	// others are tested against.
 	Searches []string
-	// Hours is the number of instants tuned at, spread evenly over those at which jobs
+	// Hours is the number of instants tuned at, spread evenly over instants at which jobs
 	// wait; Seeds the number of searches at each.
 	Hours, Seeds int
 	// Time, if positive, bounds the processor time of each search; Options.Budget
@@ -84,7 +84,7 @@ type ComparedSearch struct {
 	// the processor time: the saving by a model at equal quality.
 	Plain ToMatch `json:"to_match_without_model"`
 	// Rejected is the number of rejected proposals per search, Audits the number of
-	// those measured to check the rejection, AuditsRight the share confirmed.
+	// rejected ones measured to check the rejection, AuditsRight the share confirmed.
 	Rejected    float64 `json:"rejected,omitempty"`
 	AuditsRight float64 `json:"audits_right,omitempty"`
 	Audits      int     `json:"audits,omitempty"`
@@ -149,7 +149,7 @@ func Searches() [][2]string {
 }
 
 // Compare runs the cluster under one configuration and searches at several instants,
-// with every search on the same futures. It measures the winners on those futures and
+// with every search on the same futures. It measures the winners on these futures and
 // on the actual future.
 func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparison, error) {
 	kinds, err := findSearches(c.Searches)
@@ -209,7 +209,7 @@ func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparis
 	return out, nil
 }
 
-// match is what the searches of one seed at one instant share.
+// match is shared by the searches of one seed at one instant.
 type match struct {
 	e         *replay.Evaluation
 	in        *replay.RoundInput
@@ -358,7 +358,7 @@ func withProcessTime(ctx context.Context, until time.Duration) (limited context.
 	return limited, func() { cancel(); <-done }
 }
 
-// audit counts a study's rejections, and how many of those measured were right.
+// audit counts a study's rejections, and how many audited ones were right.
 func (t *tally) audit(s *prune.Study) {
 	t.rejected += float64(s.Rejected)
 	for _, a := range s.Audits {

@@ -55,7 +55,7 @@ func TestCompare(t *testing.T) {
 	if first.AgainstReference != 1 || first.P != 1 {
 		t.Errorf("the reference against itself: %v, p %v", first.AgainstReference, first.P)
 	}
-	// The portfolio is a part of what the product's search measures.
+	// The portfolio is a part of the product's search.
 	if portfolio.AgainstReference < 1 || portfolio.OnFutures > first.OnFutures {
 		t.Errorf("the portfolio (%+v) beats the search that begins with it (%+v)", portfolio, first)
 	}

@@ -71,7 +71,7 @@ func TestMatch(t *testing.T) {
 	equal(t, "best of the search with a model", best["gp"+Causal], 80)
 }
 
-// TestControllable: what lies above the floors, a thousandth of the value at least.
+// TestControllable: the part above the floors, a thousandth of the value at least.
 func TestControllable(t *testing.T) {
 	m := search.Measurement{Values: []float64{10, 20}, Floors: []float64{4, 20}}
 	equal(t, "controllable", controllable(m), (6+.02)/2)

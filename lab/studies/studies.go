@@ -21,7 +21,7 @@ import (
 type StudyOptions struct {
 	// Trials is the budget of each study, Reference that of the one whose best is to be found.
 	Trials, Reference int
-	// Seeds is the number of studies with and of those without the causal model.
+	// Seeds is the number of studies with and of studies without the causal model.
 	Seeds int
 	// Algorithms are the samplers to compare.
 	Algorithms []string
@@ -34,8 +34,8 @@ type StudyOptions struct {
 // Within is how close to the reference a trial has to be: at most 1 % worse.
 const Within = 1.01
 
-// StudyComparison says how soon studies with and without the causal model find what a long
-// study finds.
+// StudyComparison says how soon studies with and without the causal model find the best of a
+// long study.
 type StudyComparison struct {
 	Window     string `json:"window,omitempty"`
 	Scheduler  string `json:"scheduler"`
@@ -51,8 +51,8 @@ type StudyRun struct {
 	Algorithm string `json:"algorithm"`
 	Causal    bool   `json:"causal"`
 	Seed      uint64 `json:"seed"`
-	// Trials are those measured until one was Within of the reference, 0 if none was; Seconds is what
-	// they take, with the CPU time of proposing them. A study without it counts with its whole length.
+	// Trials is the number measured until one was Within of the reference, 0 if none was; Seconds is what
+	// the trials take, with the CPU time of proposing them. A study without it counts with its whole length.
 	Trials  int     `json:"trials"`
 	Seconds float64 `json:"seconds"`
 	// Measured, Skipped and Narrowed count trials of the whole study, Tuner is its CPU time of proposing.
@@ -106,7 +106,7 @@ func CompareStudies(ctx context.Context, o replay.Options, c StudyOptions) (*Stu
 // measurer measures configurations, each once.
 type measurer struct {
 	e     *replay.Evaluation
-	known map[string]float64 // average JCT by hash, 0 of what is livelocked
+	known map[string]float64 // average JCT by hash, 0 if livelocked
 	took  time.Duration
 }
 
@@ -128,7 +128,7 @@ func (m *measurer) measure(ctx context.Context, c space.Config) (float64, error)
 	return jct, nil
 }
 
-// study runs a study. Best of what it returns is an average JCT, enough what a trial has to reach.
+// study runs a study. Best of the result is an average JCT; enough is the JCT that a trial must reach.
 func (m *measurer) study(ctx context.Context, spec study.Spec, enough float64) (StudyRun, error) {
 	const metric = "avg_jct"
 	sp := m.e.Options.Scheduler.Space

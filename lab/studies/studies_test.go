@@ -11,7 +11,7 @@ import (
 )
 
 // TestCompareStudies: studies are repeated but for their CPU time; each is measured until it is within 1 % of the
-// reference and no further than its budget; only those with the causal model skip trials.
+// reference and no further than its budget; only studies with the causal model skip trials.
 func TestCompareStudies(t *testing.T) {
 	o := window.Sample(t)
 	o.Cluster, o.To = workload.Uniform(14, 8), o.From+2*time.Hour

@@ -1,5 +1,5 @@
 // Package plan simulates a history on clusters of other sizes: how many nodes keep a
-// metric below a bound, and what a node or a moved quota changes.
+// metric below a bound, and the effect of a node or a moved quota.
 package plan
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Options say what to plan.
+// Options configure a plan.
 type Options struct {
 	Trace     *workload.Workload // the jobs to simulate
 	Cluster   workload.Cluster   // as it is
@@ -84,7 +84,7 @@ type Answer struct {
 	Low   int `json:"low"`
 	High  int `json:"high"`
 	Most  int `json:"most"`
-	// Broken are larger numbers of nodes, among those simulated, that break a bound.
+	// Broken are larger numbers of nodes, among the simulated ones, that break a bound.
 	Broken []int `json:"broken_by_more,omitempty"`
 }
 
@@ -101,7 +101,7 @@ type Report struct {
 	Answer *Answer `json:"answer,omitempty"` // with bounds to keep
 }
 
-// shown are the metrics of every case, before those of bounds.
+// shown are the metrics of every case, before the metrics of bounds.
 var shown = []string{"p95_queue", "avg_jct"}
 
 // tenantMetric is that of the tenants of a move.
@@ -243,7 +243,7 @@ func (p *planner) cluster(nodes int) workload.Cluster {
 	return c
 }
 
-// simulate simulates on a cluster. What the simulator refuses, such as a job that does
+// simulate simulates on a cluster. A refusal of the simulator, such as a job that does
 // not fit, is kept in the run.
 func (p *planner) simulate(c workload.Cluster) (*run, error) {
 	p.report.Simulations++
@@ -328,7 +328,7 @@ func (p *planner) of(metric string, r *run, some func(*simulator.Outcome) bool) 
 	return out
 }
 
-// interval makes an estimate of a value and those of the draws.
+// interval makes an estimate of a value and the values of the draws.
 func interval(metric string, values []float64) Estimate {
 	lo, hi := stats.Interval(slices.Clone(values[1:]), 1)
 	return Estimate{metric, values[0], lo, hi}
@@ -360,7 +360,7 @@ func (p *planner) keeps(r *run, draw int) bool {
 }
 
 // answer finds the least number of nodes that keeps the bounds. It takes for granted that
-// more nodes keep what fewer do.
+// more nodes keep the bounds that fewer keep.
 func (p *planner) answer() error {
 	a := &Answer{Most: p.most()}
 	p.report.Answer = a

@@ -12,20 +12,20 @@ import (
 	"github.com/autosched/autosched/replay"
 )
 
-// Answer says whether to change the settings, to what, and what that brings.
+// Answer says whether to change the settings, to what, and with what gain.
 type Answer struct {
 	// Once compares the best configuration that could be chosen beforehand with the
-	// baseline. It is worth a change if it is Better, or, where what gets worse is
+	// baseline. It is worth a change if it is Better, or, where the losses are
 	// acceptable, if it BreaksGuards; else the baseline stays.
 	Once Comparison `json:"change_once"`
-	// Tuning compares tuning every round with what Once leaves in force.
+	// Tuning compares tuning every round with the configuration that Once leaves in force.
 	Tuning Comparison `json:"tuning"`
 	// Flags name the configuration to change to, to simulate, tune and evaluate; empty if
-	// nothing is to be changed once. Register is the command that registers what is to run
+	// no single change is worth it. Register is the command that registers the configuration to run
 	// with the service; empty if nothing gains, or the cluster has several kinds of nodes.
 	Flags    string `json:"flags,omitempty"`
 	Register string `json:"register,omitempty"`
-	// Configuration is what Flags name, whole.
+	// Configuration is the whole configuration that Flags name.
 	Configuration string `json:"configuration,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (r *document) answer() Answer {
 	return a
 }
 
-// apply fills in how to run what the answer recommends.
+// apply fills in the commands of the recommendation.
 func (r *document) apply(a *Answer) {
 	set := r.flags(r.Baseline.Configuration)
 	switch {
@@ -94,8 +94,8 @@ func (a *Answer) Sentences() []string {
 // gains reports whether a change is worth it, at least on a condition.
 func (c *Comparison) gains() bool { return c.Finding == Better || c.Finding == BreaksGuards }
 
-// once finds the configuration to change to: the best of those that keep the guards, or
-// else of all, and of those within noise of it the one with the fewest changes.
+// once finds the configuration to change to: the best that keeps the guards, or
+// else of all, and among configurations within noise of it the one with the fewest changes.
 func (r *document) once(base *replay.Method) Comparison {
 	var all, better []Comparison
 	for i := range r.Methods[1:] {
@@ -156,7 +156,7 @@ func firstSeed(m *replay.Method) *replay.Method {
 	return &replay.Method{Method: m.Method, Description: m.Description, Outcome: m.Seeds[0]}
 }
 
-// tuning compares AutoSched's tuning, or else the best adaptive method, with what is in
+// tuning compares AutoSched's tuning, or else the best adaptive method, with the best in
 // force without it.
 func (r *document) tuning(held *replay.Method) Comparison {
 	m := r.tuner()
@@ -236,7 +236,7 @@ func (r *document) onceText(a *Answer) string {
 	return keep + ": " + none + "."
 }
 
-// setText names what to change.
+// setText names the changes.
 func (r *document) setText(c *Comparison) string {
 	const most = 4
 	if n := len(c.Changes); n == 0 || n > most {
@@ -324,7 +324,7 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText says what a gain makes worse, or what keeping the guards costs; it is empty if no
+// paysText names the losers of a gain, or the cost of keeping the guards; it is empty if no
 // configuration with a gain breaks a guard.
 func (r *document) paysText(c *Comparison) string {
 	switch {
@@ -337,7 +337,7 @@ func (r *document) paysText(c *Comparison) string {
 	return "; worse: " + BrokenText(c.Pays)
 }
 
-// BaselineText says what the methods are compared with, and how to name another.
+// BaselineText names the baseline, and how to name another.
 func BaselineText(r *replay.Report) string {
 	if r.Baseline.Assumed {
 		return fmt.Sprintf("Baseline: the defaults of %s, as no configuration was named: %s. Name yours with "+
@@ -355,7 +355,7 @@ func BrokenText(broken []string) string {
 	return strings.Join(broken, "; ")
 }
 
-// InHindsight describes what stands beside the best fixed configuration in hindsight; it
+// InHindsight describes the neighbours of the best fixed configuration in hindsight; it
 // is empty if that was not evaluated.
 func InHindsight(r *replay.Report) string {
 	m := (&document{r}).find("fixed-oracle")

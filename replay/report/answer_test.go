@@ -16,7 +16,7 @@ import (
 )
 
 // report of methods, as a name, a configuration and an average JCT in seconds each; a third
-// of the jobs wait. The baseline is the first, which is what the user runs if it is current.
+// of the jobs wait. The baseline is the first, which is the user's configuration if it is current.
 func reportOf(methods ...any) *document {
 	r := &document{&replay.Report{Objective: "avg_jct", Scheduler: "fifo", IntervalS: 3600, Seed: 1}}
 	for i := 0; i < len(methods); i += 3 {
@@ -84,7 +84,7 @@ func TestAnswer(t *testing.T) {
 				"95 % interval 20.0 to 20.0 %).",
 				"Tuning every hour on top: 1.3 % shorter, within noise (2 %)."}, "--set order=size"},
 		// A method that is no better than the best fixed configuration is not a reason to keep
-		// what runs.
+		// the present configuration.
 		{"tuning no better than a fixed configuration", reportOf("default", defaults, 100., "preset", defaults, 100.,
 			"fixed-history", other, 57.6, "autosched", other, 57.6),
 			[]string{"Change once: set order=size (average JCT 1 min 40 s -> 58 s, 42.4 % shorter, " +
@@ -191,7 +191,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestRegister: the service is given what is to run, which is the baseline if only tuning
+// TestRegister: the service registers the configuration to run, which is the baseline if only tuning
 // gains.
 func TestRegister(t *testing.T) {
 	for want, r := range map[string]*document{

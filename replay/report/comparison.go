@@ -40,7 +40,7 @@ func WriteComparison(c *replay.Comparison, dir string) error {
 	})
 }
 
-// Overall are the results that a comparison concludes from: those over all windows, or of
+// Overall are the results that a comparison concludes from: the results over all windows, or of
 // its only one.
 func Overall(c *replay.Comparison) []replay.Result {
 	if len(c.All) > 0 {

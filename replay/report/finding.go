@@ -73,7 +73,7 @@ type Comparison struct {
 	Pays []string `json:"guards_broken,omitempty"`
 	Text string   `json:"text"`
 
-	without *Comparison // what would gain more and breaks guards
+	without *Comparison // a larger gain that breaks guards
 	ratio   float64
 	spread  [2]float64 // the least and the greatest ratio of a seed
 	of      *replay.Method
@@ -221,7 +221,7 @@ func (r *document) find(name string) *replay.Method {
 // row compares the tuner with another method.
 type row struct {
 	Method string
-	Means  string // what a gain over it shows
+	Means  string // meaning of a gain over it
 	Text   string // difference, in words
 	Class  string
 }

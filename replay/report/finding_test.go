@@ -36,7 +36,7 @@ func TestCompareFairness(t *testing.T) {
 	}
 }
 
-// TestMethodsAreKnown: the page says of every method of an evaluation what it sees, and
+// TestMethodsAreKnown: the page names every method's information, and
 // has a colour of its own for it.
 func TestMethodsAreKnown(t *testing.T) {
 	taken := map[int]string{}

@@ -84,7 +84,7 @@ type tableRow struct {
 	Rest   []string
 }
 
-// payRow says what a method makes worse.
+// payRow names the metrics that a method makes worse.
 type payRow struct {
 	Swatch             swatch
 	Tenant, Short, P99 string // ratios
@@ -230,7 +230,7 @@ func (r *document) facts() []fact {
 	}
 }
 
-// adoption is what a change of configuration takes, the parts that are off left out.
+// adoption has the conditions of a change of configuration, the parts that are off left out.
 func (r *document) adoption() string {
 	text := "ratio of at least " + number(r.MinRatio)
 	for _, x := range [...]struct {
@@ -329,7 +329,7 @@ func (p *page) table() {
 	}
 }
 
-// drawn adds what jobs drew to the table of methods.
+// drawn adds the energy of jobs to the table of methods.
 func (p *page) drawn() {
 	for _, c := range []struct {
 		name, unit string
@@ -382,7 +382,7 @@ func decisionsOf(m *replay.Method, s swatch) decisionTable {
 	return t
 }
 
-// settings of a configuration, those that differ from before marked. Without a
+// settings of a configuration, the changed ones marked. Without a
 // before, none is.
 func settings(before, now string) []setting {
 	had := map[string]bool{}

@@ -435,7 +435,7 @@ func (p *page) lane(i int, c *clock, top float64) []chart.Layer {
 	return out
 }
 
-// tips is the largest number of rounds of a method with a tooltip for those that kept
+// tips is the largest number of rounds of a method with a tooltip for rounds that kept
 // the incumbent; with more the marks would touch.
 const tips = 600
 

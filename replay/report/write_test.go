@@ -255,7 +255,7 @@ func check(t *testing.T, page string) {
 			}
 		}
 	}
-	// The parser closes what is left open; what the text opens must be closed.
+	// The parser closes open tags; the text must close its own.
 	for _, tag := range []string{"section", "table", "tr", "td", "th", "div", "svg", "details", "p", "dl", "ul",
 		"main"} {
 		closed := strings.Count(page, "</"+tag+">")

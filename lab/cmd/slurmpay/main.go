@@ -1,6 +1,6 @@
-// Command slurmpay measures on emulated clusters of a real Slurm what a configuration is worth: it submits jobs
-// drawn from a trace under the default, a site's hand-made settings, the best preset, what AutoSched finds once in the
-// history, and with AutoSched live, and compares what came with what the simulator promises. It needs root and
+// Command slurmpay measures the worth of configurations on emulated clusters of a real Slurm: it submits jobs
+// drawn from a trace under the default, a site's hand-made settings, the best preset, AutoSched's answer to the
+// history, and with AutoSched live, and compares the results with the simulator's promise. It needs root and
 // Slurm's packages; docs/notes/slurm-model.md has results.
 package main
 
@@ -24,7 +24,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// arms are what is compared. All but the first have the intervals of the site; intervals has the default order.
+// arms are the compared ways to run. All but the first have the intervals of the site; intervals has the default order.
 var arms = []string{"default", "intervals", "site", "preset", "once", "live"}
 
 // result is a run, a line of the file of results.
@@ -34,7 +34,7 @@ type result struct {
 	Repeat  int        `json:"repeat"`
 	Jobs    []recorded `json:"jobs"`
 	Changes []change   `json:"changes"`
-	// Wait is the mean wait, Promised what the simulator gives, in seconds; WaitOf is that of each job.
+	// Wait is the mean wait, Promised the simulated one, in seconds; WaitOf is the wait of each job.
 	Wait     float64   `json:"wait_s"`
 	Promised float64   `json:"promised_s"`
 	WaitOf   []float64 `json:"promised_wait_s"`
@@ -44,7 +44,7 @@ type result struct {
 	Machine  machine `json:"machine"`
 }
 
-// machine is what the load of the machine did to a run, in seconds.
+// machine is the delay of a run by the load of the machine, in seconds.
 type machine struct {
 	Late     float64 `json:"late_s"`           // p95 of how late a job was submitted
 	Over     float64 `json:"over_s"`           // p95 of how much longer than asked a job ran

@@ -42,7 +42,7 @@ func (o *options) report(w io.Writer) error {
 	return nil
 }
 
-// evaluation is what is compared: arms on the workloads on which all of them ran.
+// evaluation has the compared arms on the workloads on which all of them ran.
 type evaluation struct {
 	arms    []string
 	seeds   []uint64
@@ -105,7 +105,7 @@ type measure func(*result) (came, promised float64)
 
 func meanWait(r *result) (came, promised float64) { return r.Wait, r.Promised }
 
-// p95 is that of the waits of some jobs. What is promised of a job is the mean over the members.
+// p95 is the p95 of the waits of some jobs. The promise for a job is the mean over the members.
 func p95(in func(*recorded) bool) measure {
 	return func(r *result) (float64, float64) {
 		came, promised := r.of(in)
@@ -161,7 +161,7 @@ func table(w io.Writer, columns ...string) {
 
 func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
 
-// runs prints what came in each run.
+// runs prints the result of each run.
 func (e *evaluation) runs(w io.Writer) {
 	table(w, "workload", "arm", "mean wait, s", "promised", "p95 wait, s", "promised", "wait at 16 GPUs and more, s",
 		"promised", "longest cycle, s", "changes", "chosen")
@@ -186,7 +186,7 @@ func (e *evaluation) runs(w io.Writer) {
 	}
 }
 
-// gains prints the mean wait of arms against bases: what the intervals bring, what the order does, and both.
+// gains prints the mean wait of arms against bases: the effects of the intervals, of the order, and of both.
 func (e *evaluation) gains(w io.Writer) {
 	table(w, "part", "against", "arm", "mean wait, ratio", "95 % interval", "promised", "gain, s", "95 % interval",
 		"promised, s", "arrives")
@@ -224,7 +224,7 @@ type group struct {
 	in   func(*recorded) bool
 }
 
-// accounts are those of which there are jobs.
+// accounts lists the accounts with jobs.
 func (e *evaluation) accounts() (out []group) {
 	for _, a := range accounts {
 		out = append(out, group{a.Name, func(j *recorded) bool { return j.Account == a.Name }})
@@ -281,7 +281,7 @@ func (e *evaluation) tails(w io.Writer) {
 }
 
 // leastJobs is the jobs of an account in a run for which the rule holds: its p95 wait may not be worse by more than a
-// tenth and graceSeconds, beyond what repeats of a configuration differ by.
+// tenth and graceSeconds, beyond the difference of repeats of a configuration.
 const leastJobs, graceSeconds = 30, 15
 
 // rule prints the runs that break the rule, with the difference that came and that was promised.

@@ -43,13 +43,13 @@ PriorityWeightTRES=GRES/gpu=1500
 
 const siteIntervals = "SchedulerParameters=bf_interval=5,bf_resolution=10,bf_window=120,sched_interval=10\n"
 
-// fixedLines are those of slurm.conf that are not tuned.
+// fixedLines are the lines of slurm.conf that are not tuned.
 const fixedLines = "PriorityCalcPeriod=1"
 
 // objective is the mean wait, and no account may lose more than a tenth and 15 s of its p95.
 const objective = "avg_queue subject to tenant_p95_queue<=1.1*incumbent+15s"
 
-// intervals are what stays as the site has it.
+// intervals keep the site's values.
 var intervals = []string{"bf_interval", "sched_interval", "bf_resolution", "bf_window"}
 
 // lane is a run under way.
@@ -176,7 +176,7 @@ func (l *lane) call(ctx context.Context, args ...string) ([]byte, error) {
 
 func (l *lane) path(name string) string { return filepath.Join(l.dir, name) }
 
-// settings are those of slurmctld with an include file.
+// settings are the settings of slurmctld with an include file.
 func (l *lane) settings(text string) (slurm.Settings, error) {
 	s := slurm.Defaults()
 	c, err := conf.Read(l.Conf(), func(path string) ([]byte, error) {
@@ -244,7 +244,7 @@ func (l *lane) preset(ctx context.Context, history []job) (name string, err erro
 	return name, l.apply(ctx, values)
 }
 
-// once puts in force what a search finds that simulates the history as it was.
+// once puts in force the result of a search that simulates the history as it was.
 func (l *lane) once(ctx context.Context, history []job) (forecast float64, err error) {
 	now, err := l.remember(ctx, history)
 	if err != nil {
@@ -466,7 +466,7 @@ func (l *lane) register(ctx context.Context, address string) error {
 	return c.Flush(ctx)
 }
 
-// follow watches the include file; the function returned ends that and has what was in force when.
+// follow watches the include file; the function returned ends that and returns the settings in force with their times.
 func (l *lane) follow(ctx context.Context) func() []change {
 	ctx, cancel := context.WithCancel(ctx)
 	type seen struct {
@@ -503,7 +503,7 @@ func (l *lane) follow(ctx context.Context) func() []change {
 	}
 }
 
-// submit submits the jobs at their times, waits until all have ended, and returns what accounting has of them.
+// submit submits the jobs at their times, waits until all have ended, and returns their accounting records.
 func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 	l.began = time.Now()
 	number := map[string]int{}
@@ -546,7 +546,7 @@ func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 	return l.accounting(ctx, jobs, number)
 }
 
-// machine measures what the load of the machine did to the jobs and to slurmctld.
+// machine measures the delay of the jobs and to slurmctld.
 func (l *lane) machine(ctx context.Context, jobs []job, ran []recorded) (m machine, err error) {
 	late, over := make([]float64, len(jobs)), make([]float64, len(jobs))
 	for i := range jobs {

@@ -96,7 +96,7 @@ func TestInterval(t *testing.T) {
 }
 
 // TestReport: workloads that lack an arm are left out; gains are split into cadence and order; the rule looks at runs
-// in which an account has enough jobs, and allows what repeats differ by.
+// in which an account has enough jobs, and allows the difference of repeats.
 func TestReport(t *testing.T) {
 	// A run of 40 jobs of vc1, of 1 GPU, and 10 of vc2, of 16, with equal waits; more is promised by 2 s.
 	run := func(seed uint64, arm string, repeat int, vc1, vc2 float64) result {

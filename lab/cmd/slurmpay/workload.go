@@ -27,7 +27,7 @@ var accounts = []slurmtest.Account{
 	{Name: "vc4", Share: 5, Users: []string{"proxy", "backup"}},
 }
 
-// job is what is submitted.
+// job is a submission.
 type job struct {
 	at  float64 // seconds after the first submission
 	run float64 // s
@@ -148,7 +148,7 @@ func mixed(jobs []job) bool {
 	return wide >= 2 && 2*short >= len(jobs)
 }
 
-// choose draws the windows of a seed: of those that are mixed and do not overlap, in order, one of as many parts as
+// choose draws the windows of a seed: of the mixed windows that do not overlap, in order, one of as many parts as
 // there are seeds.
 func choose(jobs []workload.Job, n int, span time.Duration, load float64, seed, seeds int) (*windows, error) {
 	var all []windows
