@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
 )
@@ -214,31 +213,43 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestFlagGroups: a command with many flags lists each under a heading, once.
+// TestFlagGroups: a command with many flags lists the common ones, and with --help-all each once, under a heading.
 func TestFlagGroups(t *testing.T) {
 	testshared.Full(t)
-	grouped := 0
+	short, grouped := 0, 0
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
-		cmd.InitDefaultHelpFlag()
-		text := cli.FlagUsages(cmd.LocalFlags())
-		if !strings.Contains(text, " flags:\n") {
-			return
+		path := strings.Fields(cmd.CommandPath())[1:]
+		code, text, errs := clitest.Run(append(path, "--help")...)
+		if code != 0 {
+			t.Fatalf("%s --help: %s", cmd.CommandPath(), errs)
 		}
-		grouped++
-		if strings.Contains(text, "\nOther flags:") {
-			t.Errorf("%s: flags without a heading: %s", cmd.CommandPath(), text[strings.Index(text, "\nOther flags:"):])
+		_, usage, _ := strings.Cut(text, "\nUsage:")
+		if n := strings.Count(usage, "\n      --"); n > 30 {
+			t.Errorf("%s --help lists %d flags", cmd.CommandPath(), n)
+		}
+		if cmd.Flags().Lookup("help-all") != nil {
+			if short++; !strings.Contains(usage, " more flags: "+cmd.CommandPath()+" --help-all") {
+				t.Errorf("%s --help does not name --help-all:\n%s", cmd.CommandPath(), usage)
+			}
+			_, text, _ = clitest.Run(append(path, "--help-all")...)
+			_, usage, _ = strings.Cut(text, "\nUsage:")
+		}
+		if strings.Contains(usage, "\nOther flags:") {
+			t.Errorf("%s: flags without a heading: %s", cmd.CommandPath(), usage)
+		}
+		if strings.Contains(usage, " flags:\n") {
+			grouped++
 		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if n := strings.Count(text, "--"+f.Name+" "); n == 0 {
-				t.Errorf("%s: --%s is not in its help", cmd.CommandPath(), f.Name)
+			if n := len(regexp.MustCompile(`\n +(-\w, )?--`+f.Name+`( \w+)?  `).FindAllString(usage, -1)); n != 1 && !f.Hidden {
+				t.Errorf("%s: --%s is %d times in its help", cmd.CommandPath(), f.Name, n)
 			}
 		})
-		if _, out, _ := clitest.Run(append(strings.Fields(cmd.CommandPath())[1:], "--help")...); !strings.Contains(out,
-			text) {
-			t.Errorf("%s --help does not list flags by group:\n%s", cmd.CommandPath(), out)
-		}
 	})
-	if grouped < 4 {
-		t.Errorf("%d commands list flags by group", grouped)
+	if _, out, _ := clitest.Run("--help"); strings.Count(out, "\n") > 45 {
+		t.Errorf("help has %d lines", strings.Count(out, "\n"))
+	}
+	if short < 10 || grouped < 10 {
+		t.Errorf("%d commands have short help, %d list flags by group", short, grouped)
 	}
 }

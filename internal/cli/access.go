@@ -26,7 +26,7 @@ func (a *ServeAccess) Add(cmd *cobra.Command) {
 	a.AddCallers(cmd)
 }
 
-// AddCallers adds the flags about those who call.
+// AddCallers adds the flags about callers.
 func (a *ServeAccess) AddCallers(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&a.Files.ClientCA, "client-ca", "", "PEM file of the authorities of client certificates (needs --roles)")
@@ -99,7 +99,7 @@ type ConnectFlags struct {
 	Token  string
 }
 
-// Add adds the flags to a command and those below it.
+// Add adds the flags to a command and its subcommands.
 func (f *ConnectFlags) Add(cmd *cobra.Command) {
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&f.Server, "server", DefaultAddress, "address of the service, host:port")

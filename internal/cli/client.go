@@ -24,7 +24,7 @@ import (
 	"github.com/autosched/autosched/internal/schema"
 )
 
-// ClientFlags are those of commands that call the service.
+// ClientFlags are the flags of commands that call the service.
 type ClientFlags struct {
 	ConnectFlags
 	Timeout time.Duration

@@ -55,7 +55,7 @@ var flagGroups = []struct {
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
 	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
-		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help"}},
+		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help", "help-all"}},
 }
 
 // fewFlags is the most that --help lists without headings.
@@ -76,37 +76,114 @@ var elsewhere = []struct{ flag, beside, title string }{
 	{"config", "dir", "Service"},
 	{"from", "dir", "Service"},
 	{"interval", "reload", "Adapter"}, {"timeout", "reload", "Adapter"}, {"scheduler", "reload", "Adapter"},
-	{"mode", "slurm-conf", "Adapter"}, {"interval", "slurm-conf", "Adapter"}, {"timeout", "slurm-conf", "Adapter"},
-	{"scheduler", "slurm-conf", "Adapter"}, {"log", "slurm-conf", "Adapter"},
+	{"mode", "reconfigure", "Adapter"}, {"interval", "reconfigure", "Adapter"}, {"timeout", "reconfigure", "Adapter"},
+	{"scheduler", "reconfigure", "Adapter"}, {"log", "reconfigure", "Adapter"},
 }
 
-// groupFlags makes --help list the flags of commands that have many by group.
+// commonFlags are the flags that --help lists of a command with many, in this order.
+var commonFlags = []string{"trace", "site", "telemetry", "cluster", "nodes", "gpus-per-node", "from", "to", "at",
+	"scheduler", "schedulers", "row", "recorded-scheduler", "config", "slurm-conf", "preset", "set",
+	"methods", "objective", "subject-to", "budget", "horizon", "interval", "seeds", "seed",
+	"file", "dir", "listen", "operations", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "energy", "power",
+	"server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
+
+// connectionFlags are the flags that --help leaves out of any command that calls the service.
+var connectionFlags = []string{"tls-ca", "tls-cert", "tls-key", "token-file", "timeout", "filter", "order-by", "etag",
+	"request-id"}
+
+// manyFlags is the number of flags above which --help lists the common ones alone.
+const manyFlags = 20
+
+// helpAll is the flag --help-all of a command: --help with all flags.
+type helpAll struct{ cmd *cobra.Command }
+
+func (h helpAll) String() string   { return "false" }
+func (h helpAll) Type() string     { return "bool" }
+func (h helpAll) IsBoolFlag() bool { return true }
+
+func (h helpAll) Set(text string) error { return h.cmd.Flags().Set("help", text) }
+
+// groupFlags makes --help list the common flags of commands that have many, and --help-all the others by group.
 func groupFlags(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagUsages", FlagUsages)
-	const all = "\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
+	const local = "{{if .HasAvailableLocalFlags}}\n\nFlags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}"
+	const inherited = "{{if .HasAvailableInheritedFlags}}\n\nGlobal Flags:\n" +
+		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}"
 	template := root.UsageTemplate()
-	if !strings.Contains(template, all) {
+	if !strings.Contains(template, local+inherited) {
 		panic("autosched: cobra's usage template lists flags in another way")
 	}
-	root.SetUsageTemplate(strings.Replace(template, all, "{{flagUsages .LocalFlags}}", 1))
+	template = strings.Replace(template, local+inherited, "{{flagUsages .}}", 1)
+	template = strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
+	root.SetUsageTemplate(template)
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		cmd.InitDefaultHelpFlag()
+		if _, rest := divide(flagsOf(cmd)); len(rest) > 0 {
+			cmd.Flags().VarPF(helpAll{cmd}, "help-all", "", "help with all flags").NoOptDefVal = "true"
+		}
+	}
+	visit(root)
 }
 
-// FlagUsages lists flags, many under their headings. What is in no group comes last.
-func FlagUsages(flags *pflag.FlagSet) string {
+// flagsOf returns the flags of a command, inherited ones included.
+func flagsOf(cmd *cobra.Command) *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	all.AddFlagSet(cmd.LocalFlags())
+	all.AddFlagSet(cmd.InheritedFlags())
+	return all
+}
+
+// divide returns the flags that --help lists, in order, and the others.
+func divide(flags *pflag.FlagSet) (common, rest []*pflag.Flag) {
 	n := 0
 	flags.VisitAll(func(*pflag.Flag) { n++ })
-	if n <= fewFlags {
-		return section("Flags", flags)
+	calls := flags.Lookup("server") != nil && flags.Lookup("tls-ca") != nil
+	rank := func(f *pflag.Flag) int { return slices.Index(commonFlags, f.Name) }
+	flags.VisitAll(func(f *pflag.Flag) {
+		if n > manyFlags && rank(f) < 0 || calls && n <= manyFlags && slices.Contains(connectionFlags, f.Name) {
+			rest = append(rest, f)
+		} else {
+			common = append(common, f)
+		}
+	})
+	if n > manyFlags {
+		slices.SortStableFunc(common, func(a, b *pflag.Flag) int { return rank(a) - rank(b) })
+	}
+	return common, rest
+}
+
+// FlagUsages lists the flags of a command, the common ones first. The others are listed under their headings if the
+// command line has --help-all. A flag without a heading comes last.
+func FlagUsages(cmd *cobra.Command) string {
+	flags := flagsOf(cmd)
+	common, rest := divide(flags)
+	first := pflag.NewFlagSet("", pflag.ContinueOnError)
+	first.SortFlags = len(rest) == 0
+	for _, f := range common {
+		first.AddFlag(f)
+	}
+	if len(rest) == 0 {
+		if len(common) <= fewFlags {
+			return section("Flags", first)
+		}
+		rest, first = common, pflag.NewFlagSet("", pflag.ContinueOnError)
+	} else if f := flags.Lookup("help-all"); f != nil && !f.Changed {
+		return section("Flags", first) + fmt.Sprintf("\n\n%d more flags: %s --help-all", len(rest), cmd.CommandPath())
 	}
 	groups := map[string]*pflag.FlagSet{}
-	flags.VisitAll(func(f *pflag.Flag) {
+	for _, f := range rest {
 		title := titleOf(f.Name, flags)
 		if groups[title] == nil {
 			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
 		}
 		groups[title].AddFlag(f)
-	})
+	}
 	var out strings.Builder
+	out.WriteString(section("Flags", first))
 	for _, g := range flagGroups {
 		if groups[g.title] != nil {
 			out.WriteString(section(g.title+" flags", groups[g.title]))
@@ -120,7 +197,7 @@ func FlagUsages(flags *pflag.FlagSet) string {
 
 const other = "Other"
 
-// titleOf is the heading of a flag among those of its command.
+// titleOf is the heading of a flag of a command.
 func titleOf(flag string, flags *pflag.FlagSet) string {
 	for _, x := range elsewhere {
 		if x.flag == flag && flags.Lookup(x.beside) != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// ReplayFlags are those of commands that replay a trace on a cluster.
+// ReplayFlags are the flags of commands that replay a trace on a cluster.
 type ReplayFlags struct {
 	Trace       string
 	how         ReadFlags

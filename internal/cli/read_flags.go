@@ -17,7 +17,7 @@ type ReadFlags struct {
 	requeueRestarts bool
 	zone            string
 	columns         string
-	Events          func(*workload.Event) // gets those of a log of events
+	Events          func(*workload.Event) // gets the events of a log
 }
 
 func (f *ReadFlags) Add(cmd *cobra.Command) {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Flags that a settings file cannot have, and those that are for one start.
+// Flags that a settings file cannot have, and flags for a single start.
 var (
 	notInFile = []string{"config", "check-config", "help"}
 	onceOnly  = []string{"start-anew", "new-epoch", "take-over"}

@@ -48,7 +48,7 @@ func Built() build {
 	return b
 }
 
-// Labels are those of the metric autosched_build_info.
+// Labels are the labels of the metric autosched_build_info.
 func (b build) Labels() map[string]string {
 	return map[string]string{"version": b.Version, "commit": b.Commit, "simulator": b.Simulator, "go_version": b.Go}
 }

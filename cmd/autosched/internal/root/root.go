@@ -19,16 +19,11 @@ import (
 )
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
-workload expected next. "sample" is a built-in trace; --trace takes Slurm's sacct,
-public traces and other tables ('autosched trace --help').
+workload expected next. "sample" is a built-in trace; others: 'autosched trace --help'.
+Exit codes: 0 success, 1 failure, 2 usage error.
 
   autosched evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false --out report
-  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
-  autosched serve --dir data
-  autosched scheduler emulate --trace sample --nodes 20 --gpus-per-node 8
-  autosched scheduler config list emulated
-
-Exit codes: 0 success, 1 failure, 2 usage error.`
+  autosched serve --dir data`
 
 // groups are the headings of the commands in help.
 var groups = []struct {
@@ -78,5 +73,6 @@ func New() *cobra.Command {
 	}
 	root.SetCompletionCommandGroupID(groups[len(groups)-1].title)
 	cli.Finish(root, completions())
+	root.SetHelpCommandGroupID(groups[len(groups)-1].title)
 	return root
 }
