@@ -67,8 +67,8 @@ func Default() *Assumptions {
 	return a
 }
 
-// Read reads constants from YAML in the form of the built-in ones; what it omits keeps its
-// built-in value. A new value needs a source.
+// Read reads constants from YAML in the form of the built-in ones; omitted ones keep their
+// built-in values. A new value needs a source.
 func Read(r io.Reader, name string) (*Assumptions, error) {
 	text, err := io.ReadAll(io.LimitReader(r, 1<<20))
 	if err != nil {
@@ -222,8 +222,8 @@ func (a *Assumptions) Rows(c workload.Cluster) []Row {
 
 // watts is the power that a GPU of a node group stands for, by band, before PUE: with its
 // share of the node while it is free, and above that while a job holds it alone, or half
-// of it. gpu is the part of the GPU itself in base and alone. asleep is that of a node, waking what it draws more
-// while it wakes.
+// of it. gpu is the part of the GPU itself in base and alone. asleep is the share of a sleeping node, waking the
+// additional share while it wakes.
 type watts struct{ base, alone, half, gpu, asleep, waking [bands]float64 }
 
 // wattsOf is the power of the GPUs of a group. A CPU is as busy as the node's GPUs are on average.

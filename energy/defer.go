@@ -16,10 +16,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Marks say which jobs are deferrable: those that any of them names.
+// Marks select deferrable jobs: a job is if any of them names it.
 type Marks []Mark
 
-// Mark names jobs by a column, or a share of what recurs.
+// Mark names jobs by a column, or a share of recurring jobs.
 type Mark struct {
 	column, value string
 	share         float64 // without a column
@@ -35,7 +35,7 @@ var columns = map[string]func(*workload.Job) string{
 }
 
 // ParseMark reads a mark: COLUMN=VALUE, with the columns user, tenant, model, key and partition, or a share of the
-// jobs from 0 to 1, drawn by their keys so that what recurs is alike.
+// jobs from 0 to 1, drawn by their keys so that recurring jobs are alike.
 func ParseMark(text string) (Mark, error) {
 	if column, value, ok := strings.Cut(text, "="); ok {
 		if columns[column] == nil || value == "" {
@@ -61,7 +61,7 @@ func (m *Mark) names(j *workload.Job) bool {
 }
 
 // Deferral is a simulator.Deferral by prices or carbon intensities, which are taken to be known until the end of a
-// job's limit, as those of a day-ahead market are.
+// job's limit, as on a day-ahead market.
 type Deferral struct {
 	marks  Marks
 	series *Series // nil is flat: nothing is deferred
@@ -98,7 +98,7 @@ func (d *Deferral) Until(j *workload.Job, share float64, limit time.Duration) ti
 	return j.Submit + first.from.Sub(from)
 }
 
-// Digest identifies what Until depends on.
+// Digest identifies the inputs of Until.
 func (d *Deferral) Digest() string {
 	h := sha256.New()
 	fmt.Fprintln(h, d.marks, d.zero.UnixNano())

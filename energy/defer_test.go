@@ -96,7 +96,7 @@ func TestDeferral(t *testing.T) {
 	})
 }
 
-// TestMarks: columns, shares by what recurs, and texts that are none.
+// TestMarks: columns, shares of recurring jobs, and texts that are none.
 func TestMarks(t *testing.T) {
 	n := 0
 	m := marks(t, "0.3")

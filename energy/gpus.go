@@ -6,7 +6,7 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// GPUEnergy is what GPUs of a job were measured to draw in a part of the GPU-hours that it held.
+// GPUEnergy is the measured energy of a job's GPUs in a part of the GPU-hours that it held.
 type GPUEnergy struct {
 	Hours float64
 	KWh   float64
@@ -30,7 +30,7 @@ type reading struct {
 // longestReading is the longest time between two samples over which a GPU is taken to have been measured.
 const longestReading = 10 * time.Minute
 
-// Add takes a sample. Those of a GPU are in order of time; one that is not is left out, as are those of MIG instances,
+// Add takes a sample. Samples of a GPU must be in order of time; others are left out, as are samples of MIG instances,
 // which have no power of their own.
 func (m *GPUMeter) Add(s *telemetry.GPUSample) {
 	if s.Instance >= 0 {
@@ -62,10 +62,10 @@ func (m *GPUMeter) Add(s *telemetry.GPUSample) {
 	m.jobs[b.job] = GPUEnergy{j.Hours + span.Hours(), j.KWh + joules/3.6e6}
 }
 
-// Jobs are those that were measured, by id.
+// Jobs returns the measured jobs, by id.
 func (m *GPUMeter) Jobs() map[string]GPUEnergy { return m.jobs }
 
-// gpuParts fills in what GPUs of jobs were measured to draw beyond the model, W of each GPU that a job does not share.
+// gpuParts fills in the measured power of jobs' GPUs beyond the model, W of each GPU that a job does not share.
 func (a *account) gpuParts(r *Report) {
 	in := a.in
 	if len(in.GPUs) == 0 {
@@ -89,7 +89,7 @@ func (a *account) gpuParts(r *Report) {
 // measuredGPU is the mean power of a job's GPUs, and the share of its GPU-hours in which it was measured.
 type measuredGPU struct{ share, watts float64 }
 
-// beyond is what GPUs of a spell were measured to draw more than modelled, W.
+// beyond is the measured power of a spell's GPUs above the modelled one, W.
 func (a *account) beyond(s *Spell, group, gpus int) (out [bands]float64) {
 	if a.gpus == nil || s.Shared {
 		return out

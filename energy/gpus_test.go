@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestGPUMeter: counters are differences, with a reset; power is a trapezoid; what lies between samples of different
+// TestGPUMeter: counters are differences, with a reset; power is a trapezoid; time between samples of different
 // jobs, of a lost GPU, or far apart was not measured.
 func TestGPUMeter(t *testing.T) {
 	var m GPUMeter
@@ -84,7 +84,7 @@ func TestMeasuredGPUs(t *testing.T) {
 	}
 }
 
-// TestPublishedServerPower: a server of eight A100 as the model has it draws what was measured of Seren's, within the
+// TestPublishedServerPower: a server of eight A100 as the model has it draws the measured power of Seren's, within the
 // error of calibrated estimates.
 func TestPublishedServerPower(t *testing.T) {
 	f, err := os.Open(testshared.Path(t, "traces/telemetry/distributions.csv"))

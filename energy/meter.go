@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Meter computes what the jobs of a simulation draw above the power of idle nodes: what a
+// Meter computes the power of a simulation's jobs above that of idle nodes: the part that a
 // configuration decides while all nodes are on. It is a simulator.Meter.
 type Meter struct {
 	a *account
@@ -18,7 +18,7 @@ type Meter struct {
 }
 
 // NewMeter makes the meter of a cluster, at the middle of the constants. Prices, intensities and zero
-// are those of Input.
+// are as in Input.
 func NewMeter(as *Assumptions, c workload.Cluster, zero time.Time, prices, intensities *Series) (*Meter, error) {
 	a := &account{in: &Input{Assumptions: as, Cluster: c, Zero: zero, Prices: prices, Intensities: intensities}}
 	for k := range bands {
@@ -38,7 +38,7 @@ func (m *Meter) Band() (out [bands]*Meter) {
 	return out
 }
 
-// Amount is what Band measured.
+// Amount is the measure of Band.
 func (m *Meter) Amount(band [bands]simulator.Draw) (out Amount) {
 	for k, d := range band {
 		*out.Energy.at(k), *out.Cost.at(k), *out.CO2.at(k) = d.Energy, d.Cost, d.CO2
@@ -46,7 +46,7 @@ func (m *Meter) Amount(band [bands]simulator.Draw) (out Amount) {
 	return out
 }
 
-// Draw is what a job draws in a spell.
+// Draw is the energy of a job in a spell.
 func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 	active := 0.0
 	add := func(w *watts, gpus int) {
@@ -71,7 +71,7 @@ func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 	return d
 }
 
-// Awake is what a node draws while it is awake above a sleeping one, waking until an instant. The GPUs of jobs
+// Awake is the power of an awake node above a sleeping one, waking until an instant. The GPUs of jobs
 // add to it. The Meter is a simulator.NodeMeter.
 func (m *Meter) Awake(node int, from, to, woken time.Duration) (d simulator.Draw) {
 	group := 0

@@ -115,11 +115,11 @@ func readNodeLog(r io.Reader, zone *time.Location) (*NodeLog, error) {
 type SleepPlan struct {
 	After time.Duration `json:"-"` // without a job
 	Spare int           `json:"spare_nodes"`
-	// GPUsPerNode of the default model, or what the assumptions name.
+	// GPUsPerNode of the default model, or the number in the assumptions.
 	GPUsPerNode int `json:"gpus_per_node"`
 }
 
-// LogSleep is what sleep would have saved in the time of a log.
+// LogSleep is the saving of sleep in the time of a log.
 type LogSleep struct {
 	AfterS float64 `json:"sleep_after_s"`
 	SleepPlan
@@ -129,17 +129,17 @@ type LogSleep struct {
 	Active float64 `json:"active_nodes"`
 	Asleep float64 `json:"asleep_nodes"`
 	Total  float64 `json:"nodes"`
-	// WakeUps of nodes; Late are those that found no spare node awake, so that a job waits.
+	// WakeUps of nodes; Late are wake-ups that found no spare node awake, so that a job waits.
 	WakeUps int `json:"wake_ups"`
 	Late    int `json:"late_wake_ups"`
-	// Idle is what nodes without jobs draw if they are always on, Saved what sleep saves of it.
+	// Idle is the energy of nodes without jobs if they are always on, Saved the saving of sleep.
 	Idle  Amount `json:"idle"`
 	Saved Amount `json:"saved"`
 }
 
 // Sleep replays a log: a node sleeps once it was idle for a time and others are spare, and wakes when more nodes
 // than are awake have jobs. Of the idle nodes, the one that was busy last gets the next job. Time without rows is left
-// out, and what was awake before it is awake after it.
+// out, and nodes awake before it are awake after it.
 func (l *NodeLog) Sleep(as *Assumptions, p SleepPlan, prices, intensities *Series) (*LogSleep, error) {
 	if p.After <= 0 || p.Spare < 0 || p.GPUsPerNode < 1 {
 		return nil, fmt.Errorf("energy: sleep after %v, %d spare nodes, %d GPUs per node: want more than 0, 0 or more, "+

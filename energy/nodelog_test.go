@@ -70,7 +70,7 @@ gpus:
 	}
 }
 
-// FuzzNodeLog: what is read can be replayed, and no more sleeps than is idle.
+// FuzzNodeLog: an accepted log can be replayed, and no busy node sleeps.
 func FuzzNodeLog(f *testing.F) {
 	f.Add(nodeLog, int64(600), 1)
 	f.Add("time,active,total\n0,1,2\n1e9,2,2\n", int64(1), 0)
@@ -90,7 +90,7 @@ func FuzzNodeLog(f *testing.F) {
 	})
 }
 
-// TestPhillyNodeLog: on the public log, sleeping after an hour saves most of what idle nodes draw, and spare nodes
+// TestPhillyNodeLog: on the public log, sleeping after an hour saves most of the energy of idle nodes, and spare nodes
 // leave fewer late wake-ups.
 func TestPhillyNodeLog(t *testing.T) {
 	in := testshared.Open(t, "traces/philly/active_nodes_10min.csv.gz")

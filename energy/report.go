@@ -43,11 +43,11 @@ type Input struct {
 	Prices, Intensities *Series
 	// Measured is the power of the cluster, nil if it was not measured.
 	Measured *Measured
-	// GPUs is what GPUs of jobs were measured to draw, by the job's id. It takes the place of the model of these GPUs.
+	// GPUs is the measured energy of jobs' GPUs, by the job's id. It takes the place of the model of these GPUs.
 	GPUs map[string]GPUEnergy
 }
 
-// Amount is energy at the facility's meter, what it costs and its emissions.
+// Amount is energy at the facility's meter, its cost and its emissions.
 type Amount struct {
 	Energy Band `json:"energy_kwh"`
 	Cost   Band `json:"cost_usd"`
@@ -62,7 +62,7 @@ func (a *Amount) add(b *Amount) {
 	}
 }
 
-// Tenant is what the jobs of a tenant used. GPU-hours that two jobs share count half for
+// Tenant is the usage of a tenant's jobs. GPU-hours that two jobs share count half for
 // each.
 type Tenant struct {
 	Name     string  `json:"tenant"`
@@ -71,7 +71,7 @@ type Tenant struct {
 	Amount
 }
 
-// JobAmount is what a job used.
+// JobAmount is the usage of a job.
 type JobAmount struct {
 	ID       string
 	Tenant   string
@@ -92,7 +92,7 @@ type Report struct {
 	Jobs        Amount  `json:"jobs"`
 	Idle        Amount  `json:"idle"`
 	CapitalCost Band    `json:"capital_usd"` // GPU-hours held times gpu_hour_price
-	// Slept says what the sleep of nodes saved; absent where none slept.
+	// Slept is the saving of sleeping nodes; absent where none slept.
 	Slept *Slept `json:"slept,omitempty"`
 	// Embodied emissions of the cluster over the timeline, in kg.
 	Embodied Band `json:"embodied_co2_kg"`
@@ -107,7 +107,7 @@ type Report struct {
 	ED2P Band `json:"ed2p_kwh_h2"`
 	// MeasuredShare of the timeline has measured power.
 	MeasuredShare float64 `json:"measured_share"`
-	// MeasuredGPUHours are those of jobs in which GPUs were measured.
+	// MeasuredGPUHours are GPU-hours of jobs with measured GPUs.
 	MeasuredGPUHours float64  `json:"measured_gpu_hours,omitempty"`
 	Tenants          []Tenant `json:"tenants"`
 	// Hourly has the means of hours.
@@ -127,7 +127,7 @@ type Slept struct {
 	NodeHours float64 `json:"node_hours"`
 	Share     float64 `json:"share"` // of the node-hours of the timeline
 	WakeUps   int     `json:"wake_ups"`
-	// Saved is what the nodes would have drawn more had they been idle, waking counted.
+	// Saved is the additional energy of the nodes had they been idle, waking counted.
 	Saved Amount `json:"saved"`
 }
 
@@ -269,8 +269,8 @@ type change struct {
 	beyond            [bands]float64 // W measured beyond the model
 }
 
-// levels are the parts of the timeline in order. beyond is the GPU-time held beyond what
-// the cluster has.
+// levels are the parts of the timeline in order. beyond is the GPU-time held beyond
+// the cluster.
 func (a *account) levels() (out []level, beyond time.Duration, err error) {
 	in := a.in
 	changes, err := a.capacity()
@@ -390,7 +390,7 @@ func (a *account) capacity() ([]change, error) {
 	return out, nil
 }
 
-// amount is what watts use over a time.
+// amount returns the amount of watts over a time.
 func (a *account) amount(w [bands]float64, from, to time.Duration) (out Amount) {
 	if to <= from {
 		return out
@@ -401,7 +401,7 @@ func (a *account) amount(w [bands]float64, from, to time.Duration) (out Amount) 
 	return out
 }
 
-// used is what watts use over a time, at place k of the band: kWh, $ and kg of CO2.
+// used returns the use of watts over a time, at place k of the band: kWh, $ and kg of CO2.
 func (a *account) used(k int, watts float64, from, to time.Duration) (e, cost, co2 float64) {
 	t0, t1 := a.clock(from), a.clock(to)
 	over := func(s *Series) float64 {
@@ -425,7 +425,7 @@ func (a *account) used(k int, watts float64, from, to time.Duration) (e, cost, c
 	return e, cost, co2
 }
 
-// jobs adds up what jobs and tenants use.
+// jobs adds up the usage of jobs and tenants.
 func (a *account) jobs(r *Report) {
 	in := a.in
 	r.ByJob = make([]JobAmount, len(in.Jobs))
@@ -475,7 +475,7 @@ func (a *account) jobs(r *Report) {
 	slices.SortFunc(r.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 }
 
-// derive computes what follows from the sums.
+// derive computes the functions of the sums.
 func (a *account) derive(r *Report) {
 	in := a.in
 	c := in.Assumptions.constant
@@ -539,7 +539,7 @@ func (a *account) hourly(r *Report, levels []level) {
 	}
 }
 
-// notes say what in the input is not as it should be.
+// notes names the faults of the input.
 func (a *account) notes(beyond time.Duration) (out []string) {
 	in := a.in
 	if beyond > 0 {

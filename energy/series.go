@@ -86,7 +86,7 @@ func (s *Series) steps(from, to time.Time) (out []step) {
 	return out
 }
 
-// digest writes what identifies the series.
+// digest writes the series' identity.
 func (s *Series) digest(w io.Writer) {
 	fmt.Fprintln(w, len(s.at))
 	for i, t := range s.at {

@@ -31,7 +31,7 @@ func (a *account) napping() (out []change) {
 	return out
 }
 
-// slept adds what sleep saved.
+// slept adds the saving of sleep.
 func (a *account) slept(r *Report) {
 	if len(a.in.Naps) == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// TestSleepAddsUp: under several schedulers no node sleeps while a job has it, what sleep saves and the rest
+// TestSleepAddsUp: under several schedulers no node sleeps while a job has it, the saving and the rest
 // are the cluster that is always on, the meter of a search agrees with the account, and a delay
 // that never comes changes nothing.
 func TestSleepAddsUp(t *testing.T) {

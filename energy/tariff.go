@@ -22,7 +22,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// Tariff turns what jobs hold into energy, cost and carbon. Its JSON form is complete.
+// Tariff turns the holding of jobs into energy, cost and carbon. Its JSON form is complete.
 type Tariff struct {
 	Assumptions *Assumptions `json:"assumptions"`
 	// Prices in $/MWh and Intensities in g/kWh; nil means the constants.
@@ -30,7 +30,7 @@ type Tariff struct {
 	Intensities *Series `json:"intensities,omitempty"`
 }
 
-// Meter measures what jobs draw on a cluster. zero is that of the workload.
+// Meter measures the power of jobs on a cluster. zero is the workload's.
 func (t *Tariff) Meter(c workload.Cluster, zero time.Time) (*Meter, error) {
 	return NewMeter(t.Assumptions, c, zero, t.Prices, t.Intensities)
 }
@@ -171,7 +171,7 @@ type stamp struct {
 	size     int64
 }
 
-// OpenSource reads a YAML file of Files, whose names are relative to its folder, and what it names.
+// OpenSource reads a YAML file of Files, whose names are relative to its folder, and the files that it names.
 func OpenSource(path string, log *slog.Logger) (*Source, error) {
 	s := &Source{path: path, log: log}
 	if err := s.read(); err != nil {
@@ -194,7 +194,7 @@ func (s *Source) Tariff() *Tariff {
 	return s.tariff
 }
 
-// read reads the files, unless one is not right. Those that it tried are looked at from then on.
+// read reads the files, unless one is wrong. The tried files are watched from then on.
 func (s *Source) read() error {
 	s.files = []string{s.path}
 	s.seen = stamps(s.files) // before they are read, so that a later change is seen

@@ -70,7 +70,7 @@ func TestTariffBetween(t *testing.T) {
 
 func close(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
 
-// TestTariffJSON: what is stored is read as it was, and what is not whole is refused.
+// TestTariffJSON: a stored tariff is read back, an incomplete one refused.
 func TestTariffJSON(t *testing.T) {
 	whole := &Tariff{Default(), newSeries("p", []time.Time{time.Unix(0, 0).UTC(), time.Unix(60, 5).UTC()},
 		[]float64{1, -.1}), nil}
@@ -100,7 +100,7 @@ func TestTariffJSON(t *testing.T) {
 	}
 }
 
-// TestSource: files that changed are read again, those that cannot be read leave the tariff as it is, and are
+// TestSource: files that changed are read again, unreadable ones leave the tariff as it is, and are
 // logged once.
 func TestSource(t *testing.T) {
 	dir := t.TempDir()

@@ -55,7 +55,7 @@ func (in *Input) Simulate(ctx context.Context, t *Tariff, w *workload.Workload, 
 	return &sim, nil
 }
 
-// Fill sets the jobs, spells and naps to those of a simulation that rec recorded.
+// Fill sets the jobs, spells and naps from a simulation that rec recorded.
 func (in *Input) Fill(sim *simulator.Sim, rec *Recorder) {
 	in.Jobs, in.Spells, in.Naps = nil, rec.Spells, sim.Naps()
 	for id := range simulator.ID(sim.Len()) {

@@ -107,7 +107,7 @@ const (
 	maxTenants = 20
 )
 
-// groups are those by width, tenant, and hour of the day in which jobs are submitted.
+// groups are groups by width, tenant, and hour of the day in which jobs are submitted.
 func (r *run) groups(w *workload.Workload) []Group {
 	out := []Group{}
 	for _, by := range []struct {

@@ -9,13 +9,13 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Calibration is a number of nodes chosen on the first half of the window, and what it is worth on
+// Calibration is a number of nodes chosen on the first half of the window, and its accuracy on
 // the second. Costs of restarts and spreading are not calibrated on delays: recorded run
 // times contain them, so that none at all would be the closest (see simulator/calibrate).
 type Calibration struct {
 	Nodes   int  `json:"nodes"`
-	Changed bool `json:"changed"` // Nodes is not what was given
-	// Before and After are of the jobs submitted in the second half, by what was given and
+	Changed bool `json:"changed"` // Nodes differs from the given one
+	// Before and After are of the jobs submitted in the second half, by the given one and
 	// by the calibration.
 	Before Agreement `json:"queueing_delay_before"`
 	After  Agreement `json:"queueing_delay_after"`
@@ -87,7 +87,7 @@ func (r *run) after(at time.Duration) *run {
 	return &run{pairs: r.pairs[i:], free: r.free}
 }
 
-// likelyNodes are the nodes that hold the recorded peak, and those in use while jobs waited
+// likelyNodes are the nodes that hold the recorded peak, and the nodes in use while jobs waited
 // beside free GPUs.
 func (in *Input) likelyNodes(base *run) []int {
 	rec := recordOf(in)

@@ -40,7 +40,7 @@ const (
 	minOver       = .01 // share of the time, or of the jobs
 )
 
-// causes are what explains the difference of own from the record. best is the run of the
+// causes explain the difference of own from the record. best is the run of the
 // scheduler that describes the record best.
 func causes(in *Input, r *Report, rec *record, own, best *run) []Cause {
 	out := []Cause{}
@@ -122,7 +122,7 @@ func excessOf(rec *record, own, best *run) (excess []float64, sum float64) {
 // and the simulated ones did not: nodes were down or reserved, or a limit held the jobs.
 func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 	if 10*r.Unrecorded > r.Jobs {
-		return nil // too little is known of what was in use
+		return nil // too little is known of the nodes in use
 	}
 	excess, sum := excessOf(rec, own, best)
 	waited := r.Delay.Recorded * float64(len(own.pairs))

@@ -2,7 +2,7 @@ package fidelity
 
 import "context"
 
-// Ensemble is how much depends on what is not known of a recorded scheduler, such as when its cycles came.
+// Ensemble measures the effect of unknowns of a recorded scheduler, such as when its cycles came.
 type Ensemble struct {
 	Members int `json:"members"` // simulations, the first included
 	// Least and Greatest are the mean delays of the members in seconds. The member that is closest is compared.
@@ -10,7 +10,7 @@ type Ensemble struct {
 	Greatest float64 `json:"greatest_mean_s"`
 }
 
-// longDelays is how many times the scale of what is unknown delays are on average where it does not matter.
+// longDelays is how many times the scale of the unknown delays are on average where it does not matter.
 const longDelays = 20
 
 // ensemble simulates the window under the members of the scheduler, and compares the one whose delays are closest. It

@@ -13,8 +13,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestEnsemble: jobs that wait for cycles every 300 s, of a scheduler whose clocks struck at other instants than those
-// of the simulation. The member that struck as it did is found; where jobs wait long it does not matter, and no
+// TestEnsemble: jobs that wait for cycles every 300 s, of a scheduler whose clocks struck at other instants than the
+// clocks of the simulation. The member that struck as it did is found; where jobs wait long it does not matter, and no
 // member is simulated.
 func TestEnsemble(t *testing.T) {
 	s, config := scheduler(t, "slurm", "SchedulerParameters.bf_interval=300s",

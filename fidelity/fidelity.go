@@ -1,5 +1,5 @@
 // Package fidelity compares a simulation of a recorded history with the record: whether
-// jobs wait in the simulated cluster as they did in the real one, what explains the
+// jobs wait in the simulated cluster as they did in the real one, the causes of the
 // difference, and whether conclusions may be drawn about the real one.
 package fidelity
 
@@ -81,7 +81,7 @@ type Report struct {
 	Queue  float64   `json:"simulated_queue_s"`
 	JCT    Agreement `json:"jct"`
 	Groups []Group   `json:"groups"`
-	// Ensemble is absent where what is not known of the recorded scheduler does not matter.
+	// Ensemble is absent where unknowns of the recorded scheduler do not matter.
 	Ensemble *Ensemble `json:"ensemble,omitempty"`
 	Causes   []Cause   `json:"causes"`
 	// Orders are simulated schedulers, the one that describes the recorded delays best
@@ -95,7 +95,7 @@ type Report struct {
 // distance of two samples of 30 from one distribution is above .25 in a quarter of cases.
 const minJobs = 30
 
-// Quick compares by one simulation, and by those of other schedulers only where the
+// Quick compares by one simulation, and simulates other schedulers only where the
 // grade has to be explained.
 func Quick(ctx context.Context, in Input) (*Report, error) { return check(ctx, &in, false) }
 

@@ -106,7 +106,7 @@ func full(t testing.TB, in fidelity.Input) *fidelity.Report {
 	return r
 }
 
-// causes are the names of what explains the difference.
+// causes are the names of the causes of the difference.
 func causes(r *fidelity.Report) string {
 	var names []string
 	for _, c := range r.Causes {
@@ -115,7 +115,7 @@ func causes(r *fidelity.Report) string {
 	return strings.Join(names, ", ")
 }
 
-// TestExact: what is simulated as it was recorded has no error, and nothing to explain or
+// TestExact: a simulation equal to the record has no error, and nothing to explain or
 // calibrate.
 func TestExact(t *testing.T) {
 	s, c := fifo(t, "true")
@@ -140,7 +140,7 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestPlantedCause makes histories that differ from what is simulated in one respect, which
+// TestPlantedCause makes histories that differ from the simulation in one respect, which
 // the report names.
 func TestPlantedCause(t *testing.T) {
 	testshared.Full(t)
@@ -232,7 +232,7 @@ func TestPreempted(t *testing.T) {
 	}
 }
 
-// TestGrades: what is known of the scheduler that ran the history, and of the delays.
+// TestGrades: knowledge of the scheduler that ran the history, and of the delays.
 func TestGrades(t *testing.T) {
 	s, c := fifo(t, "true")
 	tiresias, ladder := scheduler(t, "tiresias")

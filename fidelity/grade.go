@@ -43,14 +43,14 @@ func (g *Graded) String() string {
 // limits of a grade.
 type limits struct {
 	grade Grade
-	// ratio bounds the mean delays over each other. What a configuration gains, it gains on the
+	// ratio bounds the mean delays over each other. A configuration gains on the
 	// delays: a queue that is wrong by a quarter makes a gain of 10 % one of 8 to 12.5 %.
 	ratio float64
 	// factor bounds how far the delay of a job is off, typically.
 	factor float64
 	// ks bounds the share of jobs that are on the wrong side of any delay.
 	ks float64
-	// rank bounds the correlation from below: which jobs wait decides what an order gains.
+	// rank bounds the correlation from below: which jobs wait decides the gain of an order.
 	rank float64
 }
 
@@ -63,7 +63,7 @@ const NoDelays = "it records no queueing delays"
 // carry a conclusion.
 const negligible = .01
 
-// few grades what has too few jobs to be compared, and reports whether it has.
+// few grades a comparison with too few jobs, and reports whether it has.
 func (r *Report) few() bool {
 	if r.Compared >= minJobs {
 		return false

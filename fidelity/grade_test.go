@@ -7,7 +7,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestDoubt: what another scheduler may explain is not refused where it is not known which one ran
+// TestDoubt: a difference that another scheduler may explain is not refused where it is not known which one ran
 // the history.
 func TestDoubt(t *testing.T) {
 	const minute, day = 60, 86400

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Live is what a service knows of a cluster, and the settings in force.
+// Live is a service's knowledge of a cluster, and the settings in force.
 type Live struct {
 	Ledger    *workload.Ledger
 	Zero      time.Time
@@ -25,7 +25,7 @@ const lookBack = 3 * 24 * time.Hour
 
 // Observed compares the queueing delays of the jobs that were submitted in the three days before
 // At with a simulation that begins in the state of the cluster then, under the
-// configuration of At. Delays count until At, also those after preemptions. Nodes are those of
+// configuration of At. Delays count until At, also after preemptions. Nodes are as at
 // the begin.
 func Observed(ctx context.Context, in *Live) (*Graded, error) {
 	s, err := schedulers.Find(in.Scheduler)
@@ -80,6 +80,6 @@ func Observed(ctx context.Context, in *Live) (*Graded, error) {
 	return &r.Graded, nil
 }
 
-// observed is a job's time on GPUs, what it would have been without the end of the
+// observed is a job's time on GPUs, the time without the end of the
 // observation, and the time since submission.
 type observed struct{ run, work, life time.Duration }

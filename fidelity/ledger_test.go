@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestObserved: what a service observed of a cluster is described by the same cluster and
+// TestObserved: a service's observation of a cluster is described by the same cluster and
 // scheduler, and not by another.
 func TestObserved(t *testing.T) {
 	s, config := fifo(t, "true")

@@ -21,7 +21,7 @@ type Order struct {
 	Queue         float64   `json:"simulated_queue_s"` // as of Report
 }
 
-// Name is for people: the scheduler and what of its configuration matters.
+// Name is for people: the scheduler and the part of its configuration that matters.
 func (o *Order) Name() string {
 	switch {
 	case strings.Contains(o.Configuration, "backfill=true"):
@@ -81,7 +81,7 @@ func (in *Input) orders(ctx context.Context, own *run) ([]Order, *run, error) {
 }
 
 // overtaking counts pairs of jobs of one width and tenant that wait at once, and of them
-// those of which the one submitted later starts first.
+// the ones in which the later submission starts first.
 func overtaking(pairs []pair, delay func(*pair) time.Duration) (overtaken, together int) {
 	type kind struct {
 		tenant string
@@ -97,7 +97,7 @@ func overtaking(pairs []pair, delay func(*pair) time.Duration) (overtaken, toget
 		start := make([]time.Duration, len(same))
 		for i, p := range same {
 			start[i] = p.job.Submit + delay(p)
-			// Of the later ones, those submitted before p started.
+			// Of the later ones, jobs submitted before p started.
 			later := same[i+1:]
 			together += sort.Search(len(later), func(k int) bool { return later[k].job.Submit >= start[i] })
 		}

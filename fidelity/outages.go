@@ -19,7 +19,7 @@ type Outages struct {
 }
 
 // enoughWaiting is the time that jobs together wait in an hour beside free GPUs from which the
-// GPUs in use are taken to be those that were there.
+// GPUs in use are taken to be the only ones.
 const enoughWaiting = 15 * time.Minute
 
 // outages estimates the nodes that were out, and simulates without them. It is nil where the

@@ -107,10 +107,10 @@ func stepsOf(deltas []delta) (s steps) {
 	return s
 }
 
-// record is what the history says of the cluster that it ran on. GPUs are in thousandths.
+// record is the history's account of its cluster. GPUs are in thousandths.
 type record struct {
 	used steps
-	// free is the assumed cluster's GPUs, those of nodes that are down or drain apart, less
+	// free is the assumed cluster's GPUs, without nodes that are down or drain, less
 	// used. It is negative where more are recorded than assumed.
 	free steps
 }

@@ -65,7 +65,7 @@ func TestHeadOfLine(t *testing.T) {
 	}
 }
 
-// TestJobTimeIsExact: sums beyond what nanoseconds in 64 bits hold.
+// TestJobTimeIsExact: sums beyond the range of nanoseconds in 64 bits.
 func TestJobTimeIsExact(t *testing.T) {
 	var sum jobTime
 	const year = 365 * 24 * time.Hour

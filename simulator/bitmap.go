@@ -23,7 +23,7 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// longer returns n elements that keep the memory of those there were.
+// longer returns n elements that keep the memory of the former ones.
 func longer[T any](s []T, n int) []T {
 	s = s[:min(cap(s), n)]
 	for len(s) < n {

@@ -20,7 +20,7 @@ type Deferrer struct {
 type Deferral interface {
 	// Until is the instant from which a job may start, its submission for one that is not deferred.
 	Until(j *workload.Job, share float64, limit time.Duration) time.Duration
-	// Digest identifies what Until depends on.
+	// Digest identifies the inputs of Until.
 	Digest() string
 }
 

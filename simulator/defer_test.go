@@ -41,8 +41,8 @@ func (p *line) Plan(plan *Plan) {
 	}
 }
 
-// TestDefer: a deferred job is not known to the policy until its hour, does not block those behind it,
-// and its delay counts. What was observed of the cluster is enough to go on.
+// TestDefer: a deferred job is not known to the policy until its hour, does not block later ones,
+// and its delay counts. The observed state suffices to continue.
 func TestDefer(t *testing.T) {
 	const m = time.Minute
 	var jobs []workload.Job

@@ -19,9 +19,9 @@ func (p *Plan) exchange(stop, start []ID, widest bool) bool {
 }
 
 // exchange preempts jobs to start others. Each job starts on free GPUs if it can.
-// Otherwise, if it might start once all offered jobs stop, only those on the nodes
+// Otherwise, if it might start once all offered jobs stop, only the jobs on the nodes
 // it would get are vacated (startOnCleared). Where nodes alone do not decide
-// (pools, quotas, members of groups), all offered jobs are vacated, and those
+// (pools, quotas, members of groups), all offered jobs are vacated, and jobs
 // whose GPUs are still free at the end resume (vacateAll).
 func (s *Sim) exchange(stop, start []ID, widest bool) {
 	stop = s.unprotected(stop)
@@ -50,7 +50,7 @@ func (s *Sim) exchange(stop, start []ID, widest bool) {
 			s.kinds.marks[k].failedEpoch = s.kinds.epoch
 			continue
 		}
-		s.kinds.epoch++ // GPUs are given up: what failed may succeed
+		s.kinds.epoch++ // GPUs are given up: a failed attempt may succeed
 		if s.startOnCleared(id, g, stop) {
 			continue
 		}

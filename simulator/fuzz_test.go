@@ -178,7 +178,7 @@ func FuzzRun(f *testing.F) {
 				t.Fatalf("names no job: %v", err)
 			}
 			if !errors.Is(err, simulator.ErrBudget) {
-				t.Fatal(err) // every job fits the cluster, and the policy ends by starting what fits
+				t.Fatal(err) // every job fits the cluster, and the policy ends by starting fitting jobs
 			}
 			return
 		}

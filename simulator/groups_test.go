@@ -16,8 +16,8 @@ import (
 var threeGroups = workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 4, GPUModel: "V100"},
 	{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {Nodes: 1, GPUsPerNode: 8, GPUModel: "A100", Partition: "large"}}}
 
-// TestPlacementByGroups: a gang gets nodes of one group that satisfies what it asks
-// for: the group where it needs the fewest nodes, then the fullest node, then the
+// TestPlacementByGroups: a gang gets nodes of one group that satisfies its request
+// (the group where it needs the fewest nodes, then the fullest node, then the
 // first.
 func TestPlacementByGroups(t *testing.T) {
 	for _, tt := range []struct {
@@ -66,8 +66,8 @@ func TestPlacementByGroups(t *testing.T) {
 	}
 }
 
-// TestJobsThatFitNoGroup: the error names the job, what it asks for and what there
-// is. What a cluster does not name binds no job.
+// TestJobsThatFitNoGroup: the error names the job, its request and the cluster
+// content. Properties that no group names bind no job.
 func TestJobsThatFitNoGroup(t *testing.T) {
 	for _, tt := range []struct {
 		c       workload.Cluster

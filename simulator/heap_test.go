@@ -20,7 +20,7 @@ func TestHeapGivesItemsInOrder(t *testing.T) {
 			j := &s.jobs[id]
 			switch rapid.SampledFrom([]string{"push", "push", "push", "stop", "pop", "sweep", "rebuild"}).Draw(t,
 				"what") {
-			case "push": // what the job had before is stale
+			case "push": // the job's former entry is stale
 				j.next = time.Duration(rapid.Int64Range(-50, 50).Draw(t, "at"))
 				s.heap.push(heapItem{j.next, id})
 			case "stop":

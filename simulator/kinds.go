@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// kinds groups waiting jobs by what decides whether they find a place (kindKey). A
-// plan ranks many jobs of few kinds, so what is found out about one job (that it
+// kinds groups waiting jobs by the properties that decide whether they find a place (kindKey). A
+// plan ranks many jobs of few kinds, so a fact about one job (that it
 // fits, that it failed, why it waits) is remembered for its kind, and a walk over
 // jobs reads one index per job instead of its record.
 //

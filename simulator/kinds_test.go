@@ -106,7 +106,7 @@ func TestResumedJobsHaveTheKindOfTheirPool(t *testing.T) {
 	}
 }
 
-// TestRunsAfterAPanicBeginAnew: what an exchange was about to do when a policy
+// TestRunsAfterAPanicBeginAnew: a pending exchange of a policy that
 // panicked is forgotten by the next run.
 func TestRunsAfterAPanicBeginAnew(t *testing.T) {
 	s := new(Sim)

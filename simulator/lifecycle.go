@@ -169,7 +169,7 @@ func (s *Sim) preempt(id ID, restarts bool, holdOff time.Duration) bool {
 // evict makes a vacated job wait.
 func (s *Sim) evict(id ID) { s.requeue(id, false, 0) }
 
-// requeue makes a vacated job wait. What its request says of its progress comes first; it may not start for
+// requeue makes a vacated job wait. Progress of its request comes first; it may not start for
 // the longer of its hold-off and the one given.
 func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	j := &s.jobs[id]

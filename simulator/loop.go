@@ -162,8 +162,8 @@ func (s *Sim) nextArrival() {
 	}
 }
 
-// arrive makes the next job active. Jobs to come have no record, so that what is
-// not simulated (beyond a horizon, in a fork) costs nothing.
+// arrive makes the next job active. Jobs to come have no record, so that jobs
+// never simulated (beyond a horizon, in a fork) cost nothing.
 func (s *Sim) arrive() error {
 	id := ID(len(s.jobs))
 	a := &s.w.Jobs()[id-s.base]

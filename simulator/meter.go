@@ -6,11 +6,11 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Meter measures what jobs draw. Its results must depend on the spell alone, and calls must be
+// Meter measures the power of jobs. Its results must depend on the spell alone, and calls must be
 // safe for concurrent use if several runs share it.
 type Meter interface {
 	Draw(Spell) Draw
-	// Digest identifies what Draw depends on.
+	// Digest identifies the inputs of Draw.
 	Digest() string
 }
 
@@ -26,7 +26,7 @@ type Spell struct {
 // Draw is energy in kWh, its cost in $ and its emissions in kg of CO2.
 type Draw struct{ Energy, Cost, CO2 float64 }
 
-// Drawn is what Options.Meter measured so far in this run: of all jobs and, where nodes sleep and it is a
+// Drawn is the sum of Options.Meter so far in this run: of all jobs and, where nodes sleep and it is a
 // NodeMeter, of nodes while they are awake.
 func (s *Sim) Drawn() (sum Draw) {
 	for i := range s.drawn {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Models are the performance models of a run: what a restart costs and how
+// Models are the performance models of a run: the cost of a restart and how
 // much slower a job runs when spread. The zero value is not useful; start from
 // DefaultModels.
 type Models struct {
@@ -18,7 +18,7 @@ type Models struct {
 	Restart func(gpus int) time.Duration
 	// Classes are the model classes, drawn by weight for jobs that name none.
 	Classes []Class
-	// Loads are what jobs do to others on their GPUs, drawn by weight for jobs that
+	// Loads are the loads of jobs on shared GPUs, drawn by weight for jobs that
 	// name none; without any, Class.Util is used.
 	Loads []Load
 	// Pair is the shares of their speeds alone that jobs of two loads have on the
@@ -29,8 +29,8 @@ type Models struct {
 	Speed func(class, gpus int) float64
 }
 
-// Class is a model class: how its parameter tensors are distributed and what
-// spreading it over more nodes than needed does to its speed.
+// Class is a model class: how its parameter tensors are distributed and the effect on
+// its speed of spreading it over more nodes than needed.
 type Class struct {
 	Name string
 	// Skew is the largest tensor's share of all parameters: the quantity that
@@ -82,7 +82,7 @@ func titanRestart(gpus int) time.Duration {
 	}
 }
 
-// lottery is what jobs that name no model draw from.
+// lottery draws the model of jobs that name none.
 type lottery struct {
 	names []string
 	until []uint32 // sums of weights, up to and with each
@@ -105,7 +105,7 @@ func (l *lottery) add(name string, weight int) {
 	l.names, l.until = append(l.names, name), append(l.until, total)
 }
 
-// lotteries are those of the classes and of the loads.
+// lotteries are the lotteries of the classes and of the loads.
 func (m *Models) lotteries(classes, loads *lottery) {
 	classes.reset("")
 	for i := range m.Classes {
@@ -117,7 +117,7 @@ func (m *Models) lotteries(classes, loads *lottery) {
 	}
 }
 
-// draw finds what a job's model is called, or draws by weight from its key, so
+// draw finds the name of a job's model, or draws by weight from its key, so
 // that recurring jobs agree.
 func (l *lottery) draw(model, key string) int {
 	if model != "" {
@@ -199,7 +199,7 @@ var scalingGPUs = [...]float64{1, 2, 3, 4, 16}
 var (
 	// cifar10 (ResNet-18), imagenet (ResNet-50), deepspeech2.
 	scalesWell = scaling{1, 1.89, 2.70, 3.63, 10.89}
-	// bert, yolov3, ncf: much to communicate for what they compute.
+	// bert, yolov3, ncf: much communication for their computation.
 	scalesBadly = scaling{1, 1.79, 2.47, 3.10, 5.37}
 )
 

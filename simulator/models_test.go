@@ -2,8 +2,8 @@ package simulator
 
 import "testing"
 
-// TestModelsDigest: whatever the models say differently is another digest, and
-// what they say alike the same, from wherever.
+// TestModelsDigest: any difference of the models changes the digest, and
+// equal models have equal ones, whatever their source.
 func TestModelsDigest(t *testing.T) {
 	const gpus = 16
 	seen := map[string]string{(*Models)(nil).Digest(gpus): "the defaults"}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ModelSpec is performance models as tables with their sources: what a models
-// file holds. A section that is nil is as in DefaultModelSpec.
+// ModelSpec is performance models as tables with their sources: the contents of a models
+// file. A section that is nil is as in DefaultModelSpec.
 type ModelSpec struct {
 	Restart *RestartSpec `json:"restart,omitempty"`
 	Classes *ClassSpec   `json:"classes,omitempty"`
@@ -23,8 +23,8 @@ type ModelSpec struct {
 	Scaling *ScalingSpec `json:"scaling,omitempty"`
 }
 
-// RestartSpec is Models.Restart: a job pays what the last step with no more GPUs
-// than its own says.
+// RestartSpec is Models.Restart: a job pays the cost of the last step with no more GPUs
+// than its own.
 type RestartSpec struct {
 	Source string        `json:"source"`
 	Steps  []RestartStep `json:"steps"`
@@ -303,7 +303,7 @@ func (c *ClassSpec) validate(curves *ScalingSpec) error {
 	return nil
 }
 
-// Interconnects are those that some class has a slowdown on, in order.
+// Interconnects returns the interconnects on which some class has a slowdown, in order.
 func (c *ClassSpec) Interconnects() []string {
 	all := map[string]bool{}
 	for i := range c.List {
@@ -374,7 +374,7 @@ func count(field string, n int) error {
 	return nil
 }
 
-// Cost is what a restart on a number of GPUs takes.
+// Cost returns the duration of a restart on a number of GPUs.
 func (r *RestartSpec) Cost(gpus int) time.Duration {
 	i := len(r.Steps) - 1
 	for i > 0 && r.Steps[i].GPUs > gpus {

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestDefaultModelSpec: the tables say what the built-in models do.
+// TestDefaultModelSpec: the tables and the built-in models agree.
 func TestDefaultModelSpec(t *testing.T) {
 	want, got := DefaultModels(), new(ModelSpec).Models()
 	if !reflect.DeepEqual(want.Classes, got.Classes) || !reflect.DeepEqual(want.Loads, got.Loads) {
@@ -100,7 +100,7 @@ func TestModelsBadInput(t *testing.T) {
 	}
 }
 
-// TestInterconnect: the classes' slowdowns are those on the cluster's
+// TestInterconnect: the classes' slowdowns are taken on the cluster's
 // interconnect, where there is one for it.
 func TestInterconnect(t *testing.T) {
 	const text = `{"classes":{"interconnect":"torus","list":[
@@ -123,7 +123,7 @@ func TestInterconnect(t *testing.T) {
 
 // TestSlowdownsAreMeasured: the built-in slowdowns are the mean over models and
 // numbers of GPUs of the medians measured on more nodes than needed, to a tenth
-// and rounded to what a model of two classes can tell.
+// and rounded to the resolution of a model of two classes.
 func TestSlowdownsAreMeasured(t *testing.T) {
 	in, err := os.Open(testshared.Path(t, "golden", "simulator", "calibration", "placement_slowdown.csv"))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestSlowdownsAreMeasured(t *testing.T) {
 	}
 }
 
-// FuzzReadModels: what is accepted can be used and is written and read back as
+// FuzzReadModels: an accepted file can be used and is written and read back as
 // it was.
 func FuzzReadModels(f *testing.F) {
 	f.Add([]byte(`{}`))

@@ -80,7 +80,7 @@ func (s *Sim) nextChange() {
 	}
 }
 
-// changeNode applies a node event. One that says what is known changes nothing.
+// changeNode applies a node event. One without news changes nothing.
 func (s *Sim) changeNode(e *workload.NodeEvent) {
 	switch e.Kind {
 	case workload.NodeUp:
@@ -106,7 +106,7 @@ func (s *Sim) changeNode(e *workload.NodeEvent) {
 	}
 }
 
-// nodesChanged brings up to date what follows from which nodes are closed.
+// nodesChanged updates everything derived from the set of closed nodes.
 func (s *Sim) nodesChanged() {
 	s.nextChange()
 	if s.changed == 0 && s.place.closed == 0 {

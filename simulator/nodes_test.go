@@ -66,7 +66,7 @@ func TestNodeDrains(t *testing.T) {
 	}
 }
 
-// TestNodesReturn: a job wider than what is left waits for the nodes, and the run does not
+// TestNodesReturn: a job wider than the remaining nodes waits for the nodes, and the run does not
 // wait for node events after the last job.
 func TestNodesReturn(t *testing.T) {
 	o := Options{Nodes: []workload.NodeEvent{nodeEvent(-5, 1, workload.NodeDown), nodeEvent(700, 1, workload.NodeUp),

@@ -30,12 +30,12 @@ type Options struct {
 	// Past is the jobs that ended before the run, for policies that learn from
 	// history; nil for none.
 	Past *Past
-	// Protect bounds what preemption may do to a job.
+	// Protect bounds the preemption of a job.
 	Protect Protection
 	// Quota says whether the cluster's virtual clusters bind.
 	Quota Quota
-	// Nodes are what happens to nodes of the cluster during the run, in order of time.
-	// What is not after the run's begin holds from its begin; a resumed run takes that
+	// Nodes are the node events during the run, in order of time.
+	// An event that is not after the run's begin holds from its begin; a resumed run takes that
 	// from its state instead.
 	Nodes []workload.NodeEvent
 	// Epilog is how long the GPUs of a job that ended stay taken.
@@ -44,9 +44,9 @@ type Options struct {
 	Wake time.Duration
 	// Deferral says which jobs are deferred (Deferrer); nil defers none.
 	Deferral Deferral
-	// Peer reproduces what other simulators do differently.
+	// Peer reproduces peculiarities of other simulators.
 	Peer Peer
-	// Meter measures what jobs draw (Outcome.Draw); nil measures nothing.
+	// Meter measures the power of jobs (Outcome.Draw); nil measures nothing.
 	Meter Meter
 
 	// The following observe a run and do not change it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Load is what a job does to another on the same GPUs.
+// Load describes a job's effect on another on the same GPUs.
 type Load struct {
 	Name string
 	// Util is the share of a GPU's time that it keeps busy, alone.
@@ -20,7 +20,7 @@ type Load struct {
 }
 
 // PairSpeeds are the shares of their speeds alone that jobs of two loads have on
-// the same GPUs: what Pair says, otherwise by their utilisation.
+// the same GPUs: by Pair, otherwise by their utilisation.
 func (m *Models) PairSpeeds(a, b int) (float64, float64) {
 	if m.Pair != nil {
 		return m.Pair(a, b)

@@ -6,7 +6,7 @@ import (
 )
 
 // TestPairs checks some of Gavel's measurements against the table, and that
-// what is drawn for jobs is stable.
+// draws for jobs are stable.
 func TestPairs(t *testing.T) {
 	m := DefaultModels()
 	if len(m.Loads) != 26 {

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// EndedJob is what a scheduler knows of a job that has ended.
+// EndedJob is a scheduler's record of a job that has ended.
 type EndedJob struct {
 	Submit, End time.Duration
 	Key, Tenant string
@@ -22,7 +22,7 @@ type EndedJob struct {
 	workload.Requested
 }
 
-// Past is what a scheduler remembers of the jobs that ended before a run began. It
+// Past is a scheduler's memory of the jobs that ended before a run began. It
 // does not change and may be shared by simulations. A nil Past has no jobs.
 type Past struct {
 	jobs     []EndedJob
@@ -30,7 +30,7 @@ type Past struct {
 	digest   func() string
 }
 
-// Likeness is what recurring jobs have in common: their key, their tenant and
+// Likeness is the common property of recurring jobs: their key, their tenant and
 // width, or their width (LikeKey, LikeTenant, LikeWidth).
 type Likeness struct {
 	kind uint8
@@ -61,7 +61,7 @@ func NewPast(jobs []EndedJob) *Past {
 		h := sha256.New()
 		for i := range jobs {
 			j := jobs[i]
-			j.Requested = workload.Requested{} // the address of what it asks for
+			j.Requested = workload.Requested{} // the address of the request
 			fmt.Fprintf(h, "%+v %+v\n", j, jobs[i].Request())
 		}
 		return hex.EncodeToString(h.Sum(nil))

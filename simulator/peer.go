@@ -24,7 +24,7 @@ type Peer struct {
 	// first tick by which its work is done (Lucid, 1 s). 0 is continuous.
 	Clock time.Duration
 	// QuotaOnly makes an Exchange compare GPU counts only: jobs are preempted even
-	// if those they make room for find no place, and GPUs that a job could not be
+	// if the jobs that they make room for find no place, and GPUs that a job could not be
 	// placed on stay idle (TitanSched, Lucid).
 	QuotaOnly bool
 }

@@ -57,7 +57,7 @@ type placer struct {
 	// cell since GPUs were last given back.
 	full  []uint64
 	level []bitmap // of the cells
-	// constraints are what jobs ask of nodes; the first asks for nothing.
+	// constraints are the jobs' requirements on nodes; the first asks for nothing.
 	constraints []constraint
 	indexOf     map[asked]uint16 // of constraints
 	// cpus (in thousandths) and memory are free, by node; empty if no group names its own, or
@@ -94,7 +94,7 @@ type cell struct {
 	level   []bitmap // by free GPUs: nodes, counted from the first
 }
 
-// constraint is what a job asks of its nodes.
+// constraint is a job's requirement on its nodes.
 type constraint struct {
 	asked
 	groups []uint16 // that satisfy it
@@ -141,7 +141,7 @@ func (p *placer) reset(mode Placement, c workload.Cluster) {
 	p.offerNone()
 }
 
-// asked is what makes a constraint.
+// asked is the key of a constraint.
 type asked struct {
 	model, partition string
 	need             need
@@ -149,7 +149,7 @@ type asked struct {
 }
 
 // constraint is the index of a job's constraint. CPUs and memory that no group names are
-// left out; so are those of jobs of ever more kinds.
+// left out; so are all beyond the bound on kinds.
 func (p *placer) constraint(c *workload.Cluster, j *workload.Job) uint16 {
 	var a asked
 	a.model, a.partition = c.Constraint(j.Request())
@@ -258,7 +258,7 @@ func (p *placer) layout(pools int) {
 	}
 }
 
-// offerNone begins to keep what could be free, with no job offered, if there is one
+// offerNone begins to track the GPUs that could be free, with no job offered, if there is one
 // cell.
 func (p *placer) offerNone() {
 	p.could, p.offered = p.could[:0], resized(p.offered, len(p.free))
@@ -271,7 +271,7 @@ func (p *placer) offerNone() {
 	}
 }
 
-// offer changes how many GPUs of a node would be given up. Those of a closed node let no
+// offer changes how many GPUs of a node would be given up. GPUs of a closed node let no
 // job start.
 func (p *placer) offer(node, gpus int) {
 	if p.closed > 0 && p.status[node] != up {
@@ -503,7 +503,7 @@ func (p *placer) open(node int) {
 	p.countOpen(node, 1)
 }
 
-// countOpen adds a node to those that are open (by 1), or removes it (by -1).
+// countOpen adds a node to the open ones (by 1), or removes it (by -1).
 func (p *placer) countOpen(node, by int) {
 	f := by * int(p.free[node])
 	p.idle, p.usable = p.idle+f, p.usable+f

@@ -37,7 +37,7 @@ func (p *Plan) Start(j ID) bool { return p.planned().start(j, int(p.s.jobs[j].gp
 
 // StartAt starts a waiting job on given GPUs of nodes and reports whether it did: not where they are not
 // free, on nodes that it may not run on, or of more than one group of nodes. The GPUs on each node are its
-// own to choose; the job has those it asks for in all.
+// own to choose; the job gets its request in all.
 func (p *Plan) StartAt(j ID, at []workload.NodeGPUs) bool { return p.planned().startAt(j, at) }
 
 // Grant starts a waiting job on another number of GPUs than it asks for, at the
@@ -63,7 +63,7 @@ func (p *Plan) Requeue(j ID, holdOff time.Duration) bool {
 	return p.planned().preempt(j, true, holdOff)
 }
 
-// Exchange preempts jobs of the first list to start those of the second, widest
+// Exchange preempts jobs of the first list to start jobs of the second, widest
 // first. A job starts on free GPUs if it can, and a job whose GPUs are not needed is
 // not preempted (but see Peer.QuotaOnly); neither are protected jobs
 // (Options.Protect). The order of both lists changes. It reports whether a job was
@@ -115,7 +115,7 @@ func (s *Sim) setPool(id ID, pool uint8) {
 }
 
 // Partition sets a number of nodes apart as pool 1, the others are pool 0; 0 makes one
-// pool of all. Nodes on which only jobs of pool 1 run stay in it; what it lacks are the
+// pool of all. Nodes on which only jobs of pool 1 run stay in it; the rest of it are the
 // last empty nodes, now and whenever a node becomes empty. It has no effect unless
 // View.HasPools.
 func (p *Plan) Partition(nodes int) { p.s.partition(nodes) }

@@ -21,12 +21,12 @@ type Policy interface {
 	Admit(j ID, seen Seen)
 	// Finish reports that a running job ended.
 	Finish(j ID)
-	// Plan proposes what to start and stop, after everything of an instant has
+	// Plan proposes starts and stops, after everything of an instant has
 	// happened. Proposing nothing is fine.
 	Plan(p *Plan)
 }
 
-// Member is a simulation of what is not known of a recorded scheduler: its policy, and Options.Epilog.
+// Member varies the unknowns of a recorded scheduler: its policy, and Options.Epilog.
 type Member struct {
 	Policy
 	Epilog time.Duration
@@ -58,7 +58,7 @@ type Lenient interface {
 }
 
 // Reporter is a policy that remembers more about jobs than their events record.
-// What it reports travels with the job's events and comes back to Admit.
+// Its reports travel with the job's events and come back to Admit.
 type Reporter interface {
 	Report(j ID) Seen
 }
@@ -72,7 +72,7 @@ type Sharer interface {
 // Elastic is a policy that runs jobs on more GPUs than they ask for.
 type Elastic interface {
 	// MaxScale returns the most GPUs that a job runs on under any configuration of the
-	// policy, in multiples of what it asks for.
+	// policy, in multiples of its request.
 	MaxScale() int
 }
 
@@ -83,7 +83,7 @@ type Clairvoyant interface {
 	Foresee(o *Oracle)
 }
 
-// Seen is what a scheduler may report about an active job besides its events.
+// Seen is an optional report of a scheduler about an active job.
 type Seen struct {
 	// LevelAttained is the service behind the job's priority level, and whether
 	// the scheduler reports it. It is less than the service attained where the

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Quota says what a tenant's virtual cluster means.
+// Quota is the meaning of a tenant's virtual cluster.
 type Quota uint8
 
 const (
@@ -31,7 +31,7 @@ type tenant struct {
 	gpus   int     // quota
 	weight float64 // as declared, 0 if it is not
 	held   int
-	// What follows is kept with Options.PerTenant only.
+	// The following fields are kept with Options.PerTenant only.
 	active, waiting int // jobs
 	stopped         int // preemptions
 	usage           usage
@@ -151,7 +151,7 @@ func (s *Sim) discharge(j *job) {
 	s.common -= beyond(t.gpus, t.held, int(j.held))
 }
 
-// What a policy may ask about quotas. With QuotaOff there is one tenant, which
+// Queries of policies about quotas. With QuotaOff there is one tenant, which
 // has the whole cluster. Quotas do not change with the nodes that are up.
 
 // Quota says whether the virtual clusters bind.
@@ -190,7 +190,7 @@ func (v *View) TenantHeld(tenant int) int {
 	return v.tenants[tenant].held
 }
 
-// TenantRoom is the number of GPUs that a tenant may hold beyond what it does,
+// TenantRoom is the number of GPUs that a tenant may hold beyond its present ones,
 // free or not.
 func (v *View) TenantRoom(tenant int) int {
 	if v.opts.Quota != QuotaStrict {
@@ -228,7 +228,7 @@ func (v *View) BeyondQuota() int {
 // QuotaAllows reports whether the quotas let a waiting job start now.
 func (v *View) QuotaAllows(id ID) bool { return v.allows(&v.jobs[id], int(v.jobs[id].gpus)) }
 
-// Room is what a walk over jobs in order of priority still has to give: the
+// Room is the remainder that a walk over jobs in order of priority can give: the
 // cluster's GPUs and, where quotas are strict, each tenant's.
 type Room struct {
 	v      *View
@@ -288,22 +288,22 @@ func (r *Room) keep(id ID, gpus int) {
 	r.left -= gpus
 }
 
-// usage is what a tenant asked for and held over time.
+// usage is a tenant's demand and holding over time.
 type usage struct {
 	asked  int // GPUs that its waiting jobs ask for
 	mark   time.Duration
 	held   float64     // GPU-seconds
 	arrive float64     // GPU-seconds until the last submission
-	hours  []usageHour // those in which it asked for or held something
+	hours  []usageHour // hours with demand or holding
 }
 
 // usageHour is an hour of the workload's clock.
 type usageHour struct {
 	hour        int64
-	held, asked float64 // GPU-seconds; what is held was also asked for
+	held, asked float64 // GPU-seconds; held counts as asked, too
 }
 
-// accrue adds up what a tenant held and asked for since the last time.
+// accrue adds up a tenant's holding and demand since the last time.
 func (s *Sim) accrue(t *tenant) {
 	u := &t.usage
 	if s.opts.Series != nil && s.opts.Series.EmitTenant != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // inOrder starts waiting jobs in order of ID; unless it blocks, it looks past
-// those that find no place.
+// jobs that find no place.
 type inOrder struct {
 	s      *View
 	plan   *Plan
@@ -82,7 +82,7 @@ func TestQuotasByHand(t *testing.T) {
 		tenantJob("a", 0, 100, 3), // a's quota
 		tenantJob("a", 0, 100, 2), // the two GPUs in no quota
 		tenantJob("a", 0, 100, 1), // has to wait for either under strict quotas
-		tenantJob("c", 0, 100, 1), // has no quota: only what is in none
+		tenantJob("c", 0, 100, 1), // has no quota: only the unassigned rest
 		tenantJob("b", 50, 100, 3),
 	)
 	for _, x := range []struct {
@@ -183,8 +183,8 @@ func (p *chaos) Plan(plan *Plan) {
 }
 
 // TestQuotasBalance: whatever is started, stopped, resized and packed in
-// whatever order, each tenant is charged for exactly what its jobs hold, what is
-// beyond quotas adds up, and in the end no tenant holds anything. The bookkeeping
+// whatever order, each tenant is charged for exactly what its jobs hold, the excess
+// over quotas adds up, and in the end no tenant holds anything. The bookkeeping
 // of time agrees with the jobs' own.
 func TestQuotasBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// need is what a job asks of a node for each GPU that it holds there.
+// need is a job's demand on a node per GPU that it holds there.
 type need struct {
 	cpus   int64 // thousandths
 	memory int64 // bytes
@@ -37,7 +37,7 @@ func (s *Sim) beginRations(arrivals []workload.Job) {
 	}
 }
 
-// beginRations makes all CPUs and memory free. What a group does not say is without
+// beginRations makes all CPUs and memory free. Resources that a group does not state are without
 // bounds.
 func (p *placer) beginRations(c *workload.Cluster) {
 	known := func(n int64) int64 {
@@ -55,7 +55,7 @@ func (p *placer) beginRations(c *workload.Cluster) {
 	}
 }
 
-// reserve takes what a job with a constraint needs for GPUs of a node, or gives it back
+// reserve takes the needs of a job with a constraint for GPUs of a node, or gives it back
 // for a negative number.
 func (p *placer) reserve(node, gpus int, where uint16) {
 	if !p.rationed() {

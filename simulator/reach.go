@@ -317,7 +317,7 @@ func (s *Sim) aim(gpus int) {
 		free := p.cells[0].level[f].n
 		for _, n := range r.nodes {
 			if int(p.free[n]) == f {
-				free-- // it is among those that follow
+				free-- // it is among the following ones
 			}
 		}
 		gpus -= f * free

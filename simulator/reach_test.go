@@ -10,7 +10,7 @@ import (
 )
 
 // TestReachIsWhatStoppingGives: while jobs come and go and others are offered, a
-// gang is within reach exactly if it finds a place once those offered have
+// gang is within reach exactly if it finds a place once the offered ones have
 // stopped.
 func TestReachIsWhatStoppingGives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

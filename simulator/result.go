@@ -27,7 +27,7 @@ type Outcome struct {
 	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
-	Killed      bool // ended at its time limit; RunTime is what it had done by then
+	Killed      bool // ended at its time limit; RunTime is the time until then
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
 	// cluster): above 1 is worse than an equal share (Themis).
@@ -41,7 +41,7 @@ type Outcome struct {
 	// above 1 where the job was spread or shared GPUs, below where it had more of
 	// them than it asks for.
 	Slowdown float64
-	// Draw is what Options.Meter measured in this run.
+	// Draw is the sum of Options.Meter in this run.
 	Draw Draw
 }
 
@@ -52,7 +52,7 @@ func (o *Outcome) Missed() bool { return o.Deadline != 0 && o.End > o.Deadline }
 func (o *Outcome) JCT() time.Duration { return o.End - o.Submit }
 
 // Outcomes appends the outcomes of the jobs that have ended, in order of ID, but for
-// those whose run time is not known.
+// jobs whose run time is not known.
 func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 	for i := range s.jobs {
 		if s.hasOutcome(ID(i)) {
@@ -90,7 +90,7 @@ func (s *Sim) outcome(id ID) Outcome {
 	return o
 }
 
-// integrals over time of what the cluster does.
+// integrals over time of the cluster's state.
 type integrals struct {
 	seconds    float64
 	busy       float64 // GPUs in use
@@ -125,7 +125,7 @@ func (m *integrals) lastSubmit(s *Sim) {
 	}
 }
 
-// Objectives are what follows from the outcomes of jobs alone. Spans are in
+// Objectives are functions of the outcomes of jobs alone. Spans are in
 // seconds, shares between 0 and 1.
 type Objectives struct {
 	Jobs     int     `json:"jobs"`
@@ -215,7 +215,7 @@ func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 	return by
 }
 
-// Describe computes what follows from the outcomes alone, a group counted as
+// Describe computes the functions of the outcomes alone, a group counted as
 // often as it has members.
 func Describe(out []Outcome) Objectives {
 	return describe(new([]float64), 1, func(add func(int, *Outcome)) {

@@ -16,7 +16,7 @@ func TestBySizeJSON(t *testing.T) {
 	}
 }
 
-// TestWaitingBySize: one node of ten GPUs, one wide job after another; those of
+// TestWaitingBySize: one node of ten GPUs, one wide job after another; jobs of
 // one GPU start at once.
 func TestWaitingBySize(t *testing.T) {
 	w := jobsOf(t, tenantJob("", 0, 100, 9), tenantJob("", 0, 100, 10), tenantJob("", 50, 100, 6),
@@ -82,7 +82,7 @@ func (p *scattered) Admit(id ID, seen Seen) {
 	p.inOrder.Admit(id, seen)
 }
 
-// TestSummaryReusesMemory: what a summary of many jobs allocates does not depend on their number.
+// TestSummaryReusesMemory: the allocations of a summary do not depend on their number.
 func TestSummaryReusesMemory(t *testing.T) {
 	var jobs []workload.Job
 	for i := range 500 {

@@ -109,7 +109,7 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 }
 
 // restorePlaced continues jobs with a reported placement, before others take their
-// GPUs. Those that share them come after their partners.
+// GPUs. Jobs that share them come after their partners.
 func (s *Sim) restorePlaced() {
 	for i := range s.state.Jobs {
 		if a := &s.state.Jobs[i]; a.Running && s.place.mode != Count && !s.joined(a) && s.fits(ID(i), a) {
@@ -120,7 +120,7 @@ func (s *Sim) restorePlaced() {
 }
 
 // restoreOthers continues the other running jobs: on the GPUs of their partners, then
-// where there is room, then on the GPUs of partners that found room. What is left waits.
+// where there is room, then on the GPUs of partners that found room. The rest waits.
 func (s *Sim) restoreOthers() {
 	observed := s.state.Jobs
 	var named map[string]ID // the observed jobs, if one names its partner
@@ -257,7 +257,7 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 	return host
 }
 
-// fits checks a reported placement against the job and what is free. Nodes must be up,
+// fits checks a reported placement against the job and the free GPUs. Nodes must be up,
 // satisfy the job's constraint and be of one group.
 func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
 	return s.mayOccupy(&s.jobs[id], a.Placement, s.heldBy(a))
@@ -286,8 +286,8 @@ func (s *Sim) mayOccupy(j *job, at []workload.NodeGPUs, gpus int) bool {
 	return sum == gpus
 }
 
-// restoreRunning continues an observed job on the GPUs allocated to it. What is left of its restart is
-// what its last resume still costs.
+// restoreRunning continues an observed job on the GPUs allocated to it. The rest of its restart is
+// the remaining cost of its last resume.
 func (s *Sim) restoreRunning(id ID, a *workload.ActiveJob) {
 	j := &s.jobs[id]
 	s.countWaiting(id, -1)
@@ -333,7 +333,7 @@ func (r *records) copyFrom(src *records) {
 	r.deferral = src.deferral
 }
 
-// handover is what a policy reports about a job to the next.
+// handover is a policy's report about a job to the next.
 type handover struct {
 	id   ID
 	seen Seen
@@ -347,7 +347,7 @@ func (s *Sim) Reconfigure(p Policy) {
 	s.planNextRound()
 }
 
-// readmit gives the active jobs to a policy, with what the present one reports of them.
+// readmit gives the active jobs to a policy, with the reports of the present one.
 func (s *Sim) readmit(p Policy) {
 	s.handover = s.handover[:0]
 	s.deferred = true

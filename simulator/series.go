@@ -17,7 +17,7 @@ type Series struct {
 	// Emit is given each interval once it is over, in order. The first and the last
 	// may be shorter than the others.
 	Emit func(Sample)
-	// EmitTenant is given what each tenant's jobs did, after Emit, in order of name;
+	// EmitTenant gets each tenant's sample, after Emit, in order of name;
 	// intervals in which a tenant has no job are left out. It may be nil, and needs
 	// Options.PerTenant.
 	EmitTenant func(TenantSample)
@@ -32,17 +32,17 @@ type Series struct {
 	waiting [len(BySize{})]int // jobs, now
 	order   []int              // of the tenants
 	ended   []Outcome          // in the open interval, in order of their end
-	some    []Outcome          // scratch: those of a tenant
+	some    []Outcome          // scratch: outcomes of a tenant
 }
 
-// Sample is what happened after the start of an interval until its end: means
-// over time, except that Preemptions counts those of the run so far, and Ended
+// Sample describes an interval without its start and with its end: means
+// over time, except that Preemptions counts from the begin of the run, and Ended
 // describes the jobs that ended.
 type Sample struct {
 	At   time.Duration // start of the interval
 	Span time.Duration
-	// Running and Waiting are numbers of jobs; GPUs those in use; Queued those that
-	// the waiting jobs ask for.
+	// Running and Waiting are numbers of jobs; GPUs are in use; Queued is the demand of
+	// the waiting jobs.
 	Running, Waiting, GPUs, Queued float64
 	// WaitingBySize are the parts of Waiting.
 	WaitingBySize BySize
@@ -53,7 +53,7 @@ type Sample struct {
 	Ended                      Objectives
 }
 
-// TenantSample is what a tenant's jobs did in an interval: means over time, but
+// TenantSample describes a tenant's jobs in an interval: means over time, but
 // for Preemptions and Ended, as in Sample. GPUs that two jobs share are held by
 // both.
 type TenantSample struct {
@@ -93,7 +93,7 @@ func (r *Series) add(s *Sim, until time.Duration) {
 		r.open, r.from = true, now
 		r.next = nextTick(now+1, r.Interval)
 	}
-	if now == r.next { // what happened at this instant was still of the interval
+	if now == r.next { // events at this instant belong to the former interval
 		r.close(s, now)
 	}
 	fragmented := 0
@@ -119,7 +119,7 @@ func (r *Series) add(s *Sim, until time.Duration) {
 	}
 }
 
-// tally writes down what a tenant did since the last time.
+// tally records a tenant's activity since the last time.
 func (r *Series) tally(t *tenant, until time.Duration) {
 	u := &t.sums
 	if dt := (until - u.mark).Seconds(); dt > 0 && t.active > 0 {

@@ -20,7 +20,7 @@ const (
 )
 
 // job is the loop's record of a job. Times are instants unless they say span.
-// It is three cache lines: what plans read of jobs, what changes with a job's rate,
+// It is three cache lines: the fields that plans read, the fields that change with a job's rate,
 // and the rest.
 type job struct {
 	next    time.Duration // its event in the heap
@@ -73,7 +73,7 @@ type job struct {
 // Sim is one simulation. Its memory is reused by the next Start or Resume.
 // It is not safe for concurrent use; forks are independent.
 type Sim struct {
-	View   // what policies may read
+	View   // readable by policies
 	policy Policy
 	quanta Quantumed // policy, nil if it is none
 	freed  Freed     // policy, nil if it is none
@@ -83,7 +83,7 @@ type Sim struct {
 	oracle Oracle // of the View, for Clairvoyant policies
 }
 
-// inputs are what a run was given. They do not change during a run.
+// inputs are the arguments of a run. They must not change during a run.
 type inputs struct {
 	opts    Options
 	cluster workload.Cluster   // nodes that take jobs
@@ -91,7 +91,7 @@ type inputs struct {
 	w       *workload.Workload // future arrivals
 	state   *workload.State    // the jobs before them, nil after Start
 	base    ID                 // jobs[base:] are the workload's
-	total   int                // jobs, with those to come
+	total   int                // jobs, with later ones
 	budget  int                // of events
 	// overtime is the policy's, if it is Lenient: the limits of jobs include it.
 	overtime time.Duration
@@ -120,13 +120,13 @@ type counters struct {
 
 // records describe jobs, GPUs and tenants.
 type records struct {
-	jobs      []job                 // those submitted
+	jobs      []job                 // submitted ones
 	multi     [][]workload.NodeGPUs // placements on several nodes
 	spare     []int32               // unused entries of multi
 	place     placer
 	kinds     kinds
 	tenants   []tenant
-	tenantsOf []int32 // by job, with those to come; empty if tenants do not matter
+	tenantsOf []int32 // by job, with later ones; empty if tenants do not matter
 	classes   lottery
 	loads     lottery
 	drawn     []Draw // by job, as far as Options.Meter measured; empty without it
@@ -134,8 +134,8 @@ type records struct {
 	deferral  deferral
 }
 
-// buffers are memory that means nothing to another simulation: scratch, and what
-// is made anew from the records.
+// buffers are memory that means nothing to another simulation: scratch, and derived data
+// that is rebuilt from the records.
 type buffers struct {
 	heap     eventHeap // next events of running jobs
 	sweepAt  int       // length from which stale items are removed
@@ -167,7 +167,7 @@ func (s *Sim) Start(c workload.Cluster, w *workload.Workload, p Policy, opts Opt
 	return s.begin(first, c, nil, nil, w, p, opts)
 }
 
-// Resume begins a run at state.At from what was observed of a live cluster,
+// Resume begins a run at state.At from the observed state of a live cluster,
 // followed by w's jobs, which may not be submitted before it (w may be nil).
 // left[i] is the work that state.Jobs[i] still has to do, as the caller
 // predicts it; at least a nanosecond is assumed. A running job whose
@@ -301,7 +301,7 @@ func (s *Sim) checkFits(j *workload.Job) error {
 		"leave it out (--skip-wider) or enlarge a group", j.ID, asked, s.cluster)
 }
 
-// constraintOf is the index of what a job asks of its nodes.
+// constraintOf is the index of a job's requirement on its nodes.
 func (s *Sim) constraintOf(j *workload.Job) uint16 {
 	if j.Requested == (workload.Requested{}) && !s.place.rationed() {
 		return 0

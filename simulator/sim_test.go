@@ -17,11 +17,11 @@ import (
 
 const second = time.Second
 
-// steps are what a script does at which instants.
+// steps are a script's actions by instant.
 type steps map[time.Duration]func(*simulator.View, *simulator.Plan)
 
-// script is a policy written out by a test: each of its instants comes with what
-// to do then. At any other, waiting jobs start in order of submission wherever
+// script is a policy written out by a test: each of its instants comes with the actions
+// of it. At any other, waiting jobs start in order of submission wherever
 // they fit, unless the script says manual.
 type script struct {
 	at     steps
@@ -193,7 +193,7 @@ func TestSpreadIsSlower(t *testing.T) {
 		{"vgg16", 2, second, 200 * second, true},         // 1+1, slowed down by 2.0
 		{"resnet50", 2, second, 110 * second, true},      // 1+1, by 1.1
 		{"vgg16", 3, 5000 * second, 100 * second, false}, // 3 GPUs are not free before
-		{"vgg16", 8, 5000 * second, 100 * second, false}, // two nodes are what it needs
+		{"vgg16", 8, 5000 * second, 100 * second, false}, // two nodes suffice
 	} {
 		w, err := workload.New("spread", time.Time{}, []workload.Job{
 			{ID: "a", Duration: 5000 * second, GPUs: workload.GPUs(3), Model: "resnet50"},
@@ -387,7 +387,7 @@ func (p sleepless) Plan(plan *simulator.Plan) {
 	p.plan.WakeAt(p.s.Now())
 }
 
-// TestPolicyMistakesPanic: a policy that starts what runs, or stops what does
+// TestPolicyMistakesPanic: a policy that starts a running job, or stops one that is
 // not, is broken.
 func TestPolicyMistakesPanic(t *testing.T) {
 	for name, step := range map[string]func(*simulator.View, *simulator.Plan){

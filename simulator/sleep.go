@@ -10,7 +10,7 @@ import (
 
 // Sleeper is a policy under which nodes without jobs sleep. A sleeping node is as free as others, but a job that
 // starts on it makes no progress until the node is awake (Options.Wake). Of the empty nodes that a job may start
-// on, those that are awake come first. Nodes that are empty when a run begins are awake.
+// on, awake ones come first. Nodes that are empty when a run begins are awake.
 type Sleeper struct {
 	Policy
 	// After is how long a node has no job before it sleeps.
@@ -30,7 +30,7 @@ type Nap struct {
 	From, To, Awake time.Duration
 }
 
-// NodeMeter is a Meter that knows what nodes draw while they are awake above sleeping ones, and more while they
+// NodeMeter is a Meter that knows the power of awake nodes above sleeping ones, and of nodes while they
 // wake, from the beginning until an instant.
 type NodeMeter interface {
 	Meter
@@ -145,7 +145,7 @@ func (s *Sim) endNap(n int, awake time.Duration) {
 	x.since[n], x.awake[n] = s.now, awake
 }
 
-// drawnBy is what a node drew from when it was woken until an instant.
+// drawnBy is the energy of a node since it was woken, until an instant.
 func (s *Sim) drawnBy(n int, to time.Duration) Draw {
 	if m, ok := s.opts.Meter.(NodeMeter); ok && s.sleep.since[n] != never {
 		return m.Awake(n, s.sleep.since[n], to, s.sleep.awake[n])
@@ -200,7 +200,7 @@ func (s *Sim) awakeFor(id ID) time.Duration {
 	return at
 }
 
-// Naps are the naps of nodes: those that are over in order of their end, then, by node, those that go on or will
+// Naps are the naps of nodes: past ones in order of their end, then, by node, current ones and those that will
 // begin unless a job comes.
 func (s *Sim) Naps() []Nap {
 	out := slices.Clone(s.sleep.naps)
@@ -214,7 +214,7 @@ func (s *Sim) Naps() []Nap {
 	return out
 }
 
-// drawnByNodes is what nodes drew while they were awake above sleeping ones. Nodes without a job are awake until
+// drawnByNodes is the energy of awake nodes above sleeping ones. Nodes without a job are awake until
 // they sleep, which may be after the end of the run: so runs of different length compare.
 func (s *Sim) drawnByNodes() Draw {
 	x := &s.sleep

@@ -6,9 +6,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// What a policy that chooses nodes itself may ask (Plan.StartAt).
+// Queries of policies that choose nodes themselves (Plan.StartAt).
 
-// JobRequest is what the job asks for besides GPUs.
+// JobRequest returns the job's request besides GPUs.
 func (v *View) JobRequest(id ID) workload.Request { return v.spec(id).Request() }
 
 // JobUser is the user who submitted the job, empty if that is not known.
@@ -45,7 +45,7 @@ func (v *View) NodeFree(node int) int {
 	return int(v.place.free[node])
 }
 
-// NodeTotal is the number of nodes, those that take no jobs included.
+// NodeTotal is the number of nodes, including nodes that take no jobs.
 func (v *View) NodeTotal() int { return len(v.place.free) }
 
 // NodeOpen reports whether a node takes jobs.

@@ -177,7 +177,7 @@ func TestStartAt(t *testing.T) {
 }
 
 // TestShapes: gangs with a node count have an equal share of that number of nodes, under any placement, and
-// FreeNodes are those with room.
+// FreeNodes have room.
 func TestShapes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		c := workload.Cluster{Groups: []workload.NodeGroup{

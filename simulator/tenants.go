@@ -23,8 +23,8 @@ type TenantReport struct {
 	// begin to the last submission. Borrowing brings it above 1. It is 0 without
 	// a quota.
 	QuotaUtilization float64 `json:"quota_utilization"`
-	// Hours of the workload's clock in which the tenant asked for GPUs, and those
-	// among them in which it held what was fair.
+	// Hours of the workload's clock in which the tenant asked for GPUs, and the hours
+	// among them in which it held its fair part.
 	Hours     int `json:"hours"`
 	FairHours int `json:"fair_hours"`
 }
@@ -39,11 +39,11 @@ const fairWithin = .05
 // its target. They are kept with Options.PerTenant.
 //
 // A tenant's target is the weighted max-min fair part of the cluster's GPU-time
-// in that hour: no tenant gets more than it asks for (what it holds and what its
-// waiting jobs ask for), and what is left is divided by weight between those
-// that ask for more. The weight is what the virtual cluster declares, else its
+// in that hour: no tenant gets more than its demand (its holding and the demand of its
+// waiting jobs), and the rest is divided by weight between tenants
+// with more demand. The weight is the declared one of the virtual cluster, else its
 // quota; without any virtual cluster all weigh the same, and beside virtual
-// clusters a tenant of weight zero gets what the others leave.
+// clusters a tenant of weight zero gets the rest.
 func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 	if !s.opts.PerTenant {
 		return nil, 0
@@ -154,7 +154,7 @@ func (s *Sim) auditFairness(reports []TenantReport, weights []float64) {
 }
 
 // maxMin appends the weighted max-min fair division of an amount: by weight, to
-// none more than asked. Those of weight zero divide evenly what is left.
+// none more than asked. Tenants of weight zero divide the rest evenly.
 func maxMin(dst []float64, amount float64, asked, weight []float64) []float64 {
 	start := len(dst)
 	for range asked {
@@ -162,7 +162,7 @@ func maxMin(dst []float64, amount float64, asked, weight []float64) []float64 {
 	}
 	out := dst[start:]
 	var order []int
-	var rest []float64 // weight of those from here on
+	var rest []float64 // weight of the tenants from here on
 	for _, weighty := range []bool{true, false} {
 		w := func(i int) float64 {
 			if weighty {

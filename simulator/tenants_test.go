@@ -19,7 +19,7 @@ func TestMaxMin(t *testing.T) {
 		{12, []float64{8, 8}, []float64{2, 1}, "[8 4]"},
 		{12, []float64{20, 20}, []float64{3, 1}, "[9 3]"},
 		{10, []float64{1, 2}, []float64{1, 5}, "[1 2]"},                 // enough for all
-		{10, []float64{4, 9, 9, 2}, []float64{1, 0, 0, 1}, "[4 2 2 2]"}, // without weight: what is left
+		{10, []float64{4, 9, 9, 2}, []float64{1, 0, 0, 1}, "[4 2 2 2]"}, // without weight: the rest
 		{10, []float64{9, 9}, []float64{0, 0}, "[5 5]"},
 		{10, nil, nil, "[]"},
 	} {

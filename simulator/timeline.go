@@ -21,7 +21,7 @@ import (
 // GPUs are only counted, one process stands for the cluster.
 //
 // Timestamps are microseconds since the run's begin. Events are written when
-// they end, so memory holds only what is open. Make Observe the run's
+// they end, so memory holds only open ones. Make Observe the run's
 // Options.Observer and call Close after it.
 type Timeline struct {
 	sim     *Sim
@@ -86,7 +86,7 @@ func (t *Timeline) Observe(e Event) {
 	}
 }
 
-// until seats what was opened at instants before one. Of one instant, starts may
+// until seats the events opened at instants before one. Of one instant, starts may
 // be reported before the preemptions that make room for them.
 func (t *Timeline) until(at time.Duration) {
 	if at == t.now {
@@ -171,7 +171,7 @@ func (t *Timeline) Mark(name, text string) {
 		Process: 1, Thread: 1, Category: "configuration", Args: &traceArgs{Text: text}})
 }
 
-// Close ends what is still open at the simulation's present instant, and the
+// Close ends open events at the simulation's present instant, and the
 // trace. It does not close the writer.
 func (t *Timeline) Close() error {
 	t.until(t.sim.Now())

@@ -35,7 +35,7 @@ type parsedTrace struct {
 	}
 }
 
-// churn starts what fits and sometimes stops a job for the first waiting one, by exchange.
+// churn starts fitting jobs and sometimes stops a job for the first waiting one, by exchange.
 type churn struct {
 	inOrder
 	stop, start []ID

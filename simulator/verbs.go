@@ -105,7 +105,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	return true
 }
 
-// Protection bounds what preemption may do to a job.
+// Protection bounds the preemption of a job.
 type Protection struct {
 	// MaxPreemptions is how often a job may be stopped; 0 means any number.
 	MaxPreemptions int
@@ -128,7 +128,7 @@ func (s *Sim) protected(id ID) bool {
 	return false
 }
 
-// unprotected are those of some running jobs that may be stopped now.
+// unprotected returns the running jobs among some that may be stopped now.
 func (s *Sim) unprotected(stop []ID) []ID {
 	if s.opts.Protect == (Protection{}) {
 		return stop

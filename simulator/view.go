@@ -6,9 +6,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// View is what policies may read of a simulation: what a real scheduler knows.
+// View is the part of a simulation that policies may read: the knowledge of a real scheduler.
 //
-// The fields are the simulation's state, grouped by what a fork does with them
+// The fields are the simulation's state, grouped by their treatment in a fork
 // (see Sim.Fork): inputs are shared, counters and records are copied, buffers
 // belong to one simulation.
 type View struct {
@@ -36,11 +36,11 @@ func (o *Oracle) JobLeft(id ID) time.Duration {
 // Now is the current instant.
 func (v *View) Now() time.Duration { return v.now }
 
-// Cluster is the nodes that take jobs: those neither down nor draining. It is shared and
+// Cluster is the nodes that take jobs: nodes neither down nor draining. It is shared and
 // must not be modified.
 func (v *View) Cluster() workload.Cluster { return v.cluster }
 
-// TotalGPUs is the number of GPUs of the cluster's nodes that take jobs, and of those in
+// TotalGPUs is the number of GPUs of the cluster's nodes that take jobs, and of GPUs in
 // use on nodes that drain.
 func (v *View) TotalGPUs() int { return v.place.usable }
 
@@ -75,7 +75,7 @@ func (v *View) JobTenantName(id ID) string { return v.spec(id).Tenant }
 func (v *View) JobDeadline(id ID) time.Duration { return v.spec(id).Deadline }
 
 // JobGPUs is the gang's width in whole GPUs, of one member where the job stands
-// for several (JobMembers): what a policy compares with its settings.
+// for several (JobMembers): the width to compare with settings.
 func (v *View) JobGPUs(id ID) int {
 	j := &v.jobs[id]
 	if j.members == 1 {
@@ -124,7 +124,7 @@ func (v *View) JobClass(id ID) int {
 	return int(j.class)
 }
 
-// JobLoad is what the job does to others on its GPUs, an index of Models.Loads.
+// JobLoad is the job's load on its GPUs, an index of Models.Loads.
 func (v *View) JobLoad(id ID) int {
 	j := &v.jobs[id]
 	if j.burden < 0 {
@@ -134,7 +134,7 @@ func (v *View) JobLoad(id ID) int {
 	return int(j.burden)
 }
 
-// JobConstraint is what the job asks of its nodes, 0 for nothing: of jobs with equal
+// JobConstraint is the job's requirement on its nodes, 0 for nothing: of jobs with equal
 // constraints, each finds a place where another of its size does.
 func (v *View) JobConstraint(id ID) int { return int(v.where(&v.jobs[id])) }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Work is the progress that jobs made between two instants in the spells observed, less what preemptions
-// lost, by id: time on the GPUs they ask for, consolidated and alone. The speed of each spell is the models'.
+// lost, by id: time on the requested GPUs, consolidated and alone. The speed of each spell is the models'.
 func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[string]time.Duration {
 	m := o.Models
 	if m == nil {

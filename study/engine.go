@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Asked is what an Engine proposes, and where it stands then.
+// Asked is a proposal of an Engine, with its state after it.
 type Asked struct {
 	Proposals []search.Proposal
 	Rejected  []search.Rejection
@@ -87,7 +87,7 @@ func (e *Engine) causal() bool {
 	return len(took) > 0 && took[len(took)/2] >= time.Second
 }
 
-// update reports to the search what ended since, and what is under way.
+// update reports to the search the trials that ended since, and the ones under way.
 func (e *Engine) update(s *State) {
 	var ended []*Trial
 	for _, t := range s.Trials {
@@ -118,7 +118,7 @@ func (e *Engine) update(s *State) {
 	}
 }
 
-// mean is the mean cost of a trial and those before it with the same configuration.
+// mean is the mean cost of a trial and of earlier ones with the same configuration.
 func (s *State) mean(t *Trial) float64 {
 	sum, n := 0.0, 0.0
 	for _, one := range s.Trials {
@@ -135,7 +135,7 @@ func (t *Trial) proposal() search.Proposal {
 		Suggested: t.Suggested, Narrowed: t.Narrowed}}
 }
 
-// Ask proposes what to measure next in a study, at most what its budget leaves.
+// Ask proposes the next measurements of a study, within its budget.
 func (e *Engine) Ask(s *State) (Asked, error) {
 	e.update(s)
 	var out Asked

@@ -13,7 +13,7 @@ type Objective struct {
 }
 
 // Optimal returns the trials that succeeded and to which no other is better in one objective and no worse
-// in the rest, in order. Those without all metrics, or with the measurement of another, are left out.
+// in the rest, in order. Trials without all metrics, or with the measurement of another, are left out.
 func (s *State) Optimal(objectives []Objective) (out []*Trial) {
 	var all []*Trial
 	for _, t := range s.Trials {
@@ -47,9 +47,9 @@ func dominates(a, b *Trial, objectives []Objective) bool {
 	return better
 }
 
-// Estimate is what a study has left, if no lease expires.
+// Estimate is the remainder of a study, if no lease expires.
 type Estimate struct {
-	Trials int // to measure, those under way included
+	Trials int // to measure, including those under way
 	// Each is how long a trial takes, 0 if that is not known, and Measured the trials that it is the mean of.
 	Each     time.Duration
 	Measured int
@@ -57,7 +57,7 @@ type Estimate struct {
 	Total, Wall time.Duration
 }
 
-// Estimate estimates what is left, with a number of trials at a time that take as long as each, or as those
+// Estimate estimates the remainder, with a number of trials at a time that take as long as each, or as the ones
 // before if it is 0. Durations end at the longest there is.
 func (s *State) Estimate(each time.Duration, parallel int) Estimate {
 	e := Estimate{Each: each}

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Trials that no other beats are optimal, whatever the direction; those without a metric are no candidates.
+// Trials that no other beats are optimal, whatever the direction; trials without a metric are no candidates.
 func TestOptimal(t *testing.T) {
 	c := newClient(t, nil)
 	for _, m := range []map[string]float64{{"wait": 5, "use": 5}, {"wait": 3, "use": 4}, {"wait": 4, "use": 4},
@@ -35,7 +35,7 @@ func TestOptimal(t *testing.T) {
 	}
 }
 
-// What is left is the rest of the budget with what is under way, by the mean duration, or that given.
+// The remainder is the rest of the budget with the trials under way, by the mean duration, or a given one.
 func TestEstimate(t *testing.T) {
 	c := newClient(t, nil)
 	if e := c.s.Estimate(0, 1); e != (Estimate{Trials: 20}) {

@@ -124,8 +124,8 @@ func (Tick) apply(t *transition) error {
 	return nil
 }
 
-// Suggest gives a client trials: those that it holds, then others, until it holds Count. The rest is what
-// an Engine proposed since.
+// Suggest gives a client trials: its own ones, then others, until it holds Count. The rest are proposals
+// of an Engine since.
 type Suggest struct {
 	Client string
 	Count  int
@@ -176,8 +176,8 @@ func (e Suggest) apply(t *transition) error {
 	return nil
 }
 
-// Create adds a trial that a user wants: with Final it has ended, otherwise the next client gets it. What
-// was measured already ends with that measurement, unless the study allows repeats.
+// Create adds a trial that a user wants: with Final it has ended, otherwise the next client gets it. A configuration
+// with a measurement ends with it, unless the study allows repeats.
 type Create struct {
 	Config space.Config
 	Final  *Measurement
@@ -409,7 +409,7 @@ func (Resume) apply(t *transition) error {
 	return nil
 }
 
-// Cancel ends a study that is not complete: trials that wait are skipped, those that clients hold should end.
+// Cancel ends a study that is not complete: trials that wait are skipped, clients should end the ones they hold.
 type Cancel struct{}
 
 func (Cancel) apply(t *transition) error {

@@ -49,7 +49,7 @@ const (
 	CausalOff  Causal = "off" // never
 )
 
-// Spec is what a study was created with. It does not change.
+// Spec is the specification of a study. It does not change.
 type Spec struct {
 	Algorithm string `json:"algorithm"` // one of search.Samplers
 	Budget    int    `json:"budget"`    // trials
@@ -62,7 +62,7 @@ type Spec struct {
 	Causal       Causal        `json:"causal,omitempty"`
 	// Revision is that of the scheduler's space, of which the study has its own copy.
 	Revision int64 `json:"revision,omitempty"`
-	// Params and Rules are the space that is searched, Start what ran when the study was created.
+	// Params and Rules are the space that is searched, Start the configuration in force when the study was created.
 	Params []space.Param   `json:"params"`
 	Rules  []space.Rule    `json:"rules"`
 	Start  json.RawMessage `json:"start"`
@@ -98,7 +98,7 @@ type Record struct {
 	Sampler json.RawMessage `json:"sampler,omitempty"`
 	Stopped string          `json:"stopped,omitempty"`
 	Choice  string          `json:"choice,omitempty"` // the sampler that was chosen, and why
-	// Run is what measures the trials beside clients, nil for nothing.
+	// Run measures the trials beside clients, nil for nothing.
 	Run *Run `json:"run,omitempty"`
 	// Version counts the changes, from 1, and Resets how often changes before this one were lost: together they
 	// identify a state. They are set by the caller of Step.
@@ -109,8 +109,8 @@ type Record struct {
 // Run is the measuring of trials by an evaluator.
 type Run struct {
 	Evaluator string `json:"evaluator"`
-	// Workload is one that the service keeps, by its name with slashes, or one that the evaluator knows. SHA256 is that
-	// of what the service keeps.
+	// Workload is one that the service keeps, by its name with slashes, or one that the evaluator knows. SHA256 is the
+	// hash of the former.
 	Workload string    `json:"workload,omitempty"`
 	SHA256   string    `json:"workload_sha256,omitempty"`
 	Parallel int       `json:"parallel"` // trials at a time
@@ -148,7 +148,7 @@ const (
 // Open reports whether a trial may still change without a late result.
 func (s TrialState) Open() bool { return s == Requested || s == Running || s == Stopping }
 
-// Measurement is what a client measured.
+// Measurement is a client's measurement.
 type Measurement struct {
 	Step    int64              `json:"step,omitempty"` // of the measured system, such as jobs done
 	Elapsed time.Duration      `json:"elapsed,omitempty"`
@@ -209,7 +209,7 @@ func (s *State) Trial(id int64) *Trial {
 }
 
 // Used is how much of the budget the trials have used: each configuration that was handed out, or waits to
-// be, once. What users added is free.
+// be, once. Trials of users are free.
 func (s *State) Used() int {
 	n := 0
 	for _, t := range s.Trials {
@@ -220,7 +220,7 @@ func (s *State) Used() int {
 	return n
 }
 
-// Done is how many trials of those that Used counts ended.
+// Done is how many trials counted by Used ended.
 func (s *State) Done() int {
 	n := 0
 	for _, t := range s.Trials {
@@ -273,8 +273,8 @@ func (t *Trial) expired(at time.Time) bool {
 	return (t.State == Running || t.State == Stopping) && !at.Before(t.Expires)
 }
 
-// Merit says what a trial that succeeded gains over what ran when the study was created, and how often the
-// cost of the trial is that of what ran; 0 if that was not measured.
+// Merit is the gain of a trial that succeeded over the configuration in force at the study's creation, and how often
+// the cost of the trial is the cost of that configuration; 0 if that was not measured.
 func (s *State) Merit(one *Trial) (text string, ratio float64) {
 	v := s.Spec.Value(one.Final)
 	text = fmt.Sprintf("%s %.6g in trial %d of study %s", s.Spec.Metric, v, one.ID, s.ID)
@@ -308,10 +308,10 @@ func (s *State) Nothing() error {
 // Value is the metric of a measurement that the study improves.
 func (s *Spec) Value(m *Measurement) float64 { return m.Metrics[s.Metric] }
 
-// least bounds what a maximised metric is divided by.
+// least bounds the divisor of a maximised metric.
 const least = 1e-12
 
-// Cost is what the search minimises.
+// Cost is the search's objective, to minimise.
 func (s *Spec) Cost(v float64) float64 {
 	if s.Maximize {
 		return 1 / max(v, least)
@@ -331,7 +331,7 @@ func (s *Spec) Predicted(p *search.Prediction) (mean, sd float64) {
 // Better reports whether one value of the metric is better than another.
 func (s *Spec) Better(a, b float64) bool { return s.Cost(a) < s.Cost(b) }
 
-// Check says what is wrong with a measurement, "" for nothing. The last one must have the metric.
+// Check returns the fault of a measurement, or "". The last one must have the metric.
 func (s *Spec) Check(m *Measurement, last bool) string {
 	if len(m.Metrics) > MaxMetrics {
 		return fmt.Sprintf("it has %d metrics, more than %d", len(m.Metrics), MaxMetrics)

@@ -191,7 +191,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// What was measured is not measured again unless a study says so.
+// A measured configuration is not measured again unless a study says so.
 func TestRepeats(t *testing.T) {
 	c := newClient(t, nil)
 	first := c.one("a")
@@ -268,7 +268,7 @@ func TestFailuresAndStops(t *testing.T) {
 }
 
 // A study of 200 trials with 16 clients, each of which dies at random, and an engine that is made again at
-// random: every configuration ends, none twice, and what is found is better than the start.
+// random: every configuration ends, none twice, and the best is better than the start.
 func TestClientsThatDie(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		algorithm := rapid.SampledFrom([]string{"sobol", "local", "bluefin"}).Draw(rt, "algorithm")
@@ -315,8 +315,8 @@ func TestClientsThatDie(t *testing.T) {
 	})
 }
 
-// For any events: a step leaves the state that it was given alone, ids and orders are without gaps, what
-// has ended stays as it is but for one late result, and an engine made again proposes the same.
+// For any events: a step leaves the state that it was given alone, ids and orders are without gaps, ended
+// trials stay unchanged but for one late result, and an engine made again proposes the same.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newClient(t, func(s *Spec) { s.Algorithm = "random" })
@@ -363,7 +363,7 @@ func TestAnyEvents(t *testing.T) {
 			text := fmt.Sprintf("%+v", flat(&before))
 			if err := c.try(e); err != nil {
 				if s, ok := e.(Suggest); ok && len(s.Proposals) > 0 {
-					c.restart() // what was proposed is lost
+					c.restart() // proposals are lost
 				}
 			}
 			if got := fmt.Sprintf("%+v", flat(&before)); got != text {
@@ -401,7 +401,7 @@ func flat(s *State) (out []Trial) {
 	return out
 }
 
-// The causal model rejects what it knows to be bad, and what it rejects is kept as skipped.
+// The causal model rejects bad configurations, which are kept as skipped.
 func TestCausal(t *testing.T) {
 	c := newClient(t, func(s *Spec) { s.Budget, s.Causal, s.Algorithm = 60, CausalOn, "random" })
 	for c.s.Phase == Active {

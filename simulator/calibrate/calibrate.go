@@ -1,5 +1,5 @@
 // Package calibrate estimates the simulator's performance models from a history of
-// jobs: what a restart costs, and how much slower a spread job runs.
+// jobs: the cost of a restart, and how much slower a spread job runs.
 package calibrate
 
 import (
@@ -103,7 +103,7 @@ type group struct {
 	gpus int
 }
 
-// Models estimates what restarts and spreading cost from recurring jobs. Runs of
+// Models estimates the costs of restarts and spreading from recurring jobs. Runs of
 // one key and width should take equally long, so the time that a run preempted once
 // holds GPUs beyond the median of the key's undisturbed runs is the cost of a
 // restart (median per step of the default table; of several restarts some may have
@@ -240,7 +240,7 @@ type openRun struct {
 	bad     bool // its times cannot be compared
 }
 
-// Add processes an event. Jobs without a submission, and those that were resized,
+// Add processes an event. Jobs without a submission, and jobs that were resized,
 // failed or were cancelled, are left out.
 func (p *Collector) Add(e workload.Event) {
 	if p.open == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// Holdout is what models that were learnt from the runs that ended first are worth on the
+// Holdout is the accuracy of models learnt from the runs that ended first on the
 // later half.
 type Holdout struct {
 	Learned []Estimate `json:"learned"`
@@ -18,12 +18,12 @@ type Holdout struct {
 	// Runs of the later half were preempted or spread and can be compared.
 	Runs int `json:"runs"`
 	// Given and After are the median relative errors of their time on GPUs, by the models
-	// given and by those learnt.
+	// given and the learnt ones.
 	Given float64 `json:"error_given"`
 	After float64 `json:"error_learnt"`
 }
 
-// Halves learns models from the runs that ended first, and compares them with those given on
+// Halves learns models from the runs that ended first, and compares them with the given ones on
 // the later half. Sections that are not learnt are the given ones.
 func Halves(runs []Run, given *simulator.ModelSpec) (*simulator.ModelSpec, *Holdout, error) {
 	runs = slices.Clone(runs)

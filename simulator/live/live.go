@@ -24,7 +24,7 @@ type Cluster struct {
 // Observe is the simulation's Options.Observer.
 func (l *Cluster) Observe(e simulator.Event) { l.send(Report(&l.Sim, e, l.Revision)) }
 
-// Report is what the scheduler of a simulated cluster reports of an event; the revision
+// Report is the report of a simulated cluster's scheduler about an event; the revision
 // is the configuration in force. It has no id.
 func Report(sim *simulator.Sim, e simulator.Event, revision string) workload.Event {
 	if e.Kind.OfNode() {

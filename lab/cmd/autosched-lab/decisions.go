@@ -163,7 +163,7 @@ func override(s *round.Settings, values []byte) error {
 	return d.Decode(s)
 }
 
-// run measures what is missing. Notes and progress go to notes.
+// run measures the missing cells. Notes and progress go to notes.
 func (o *benchDecisionsOptions) run(ctx context.Context, notes io.Writer) ([]decisions.Cell, error) {
 	traces := map[string]*workload.Workload{}
 	for i := range o.read {

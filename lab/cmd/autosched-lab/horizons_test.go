@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestBenchHorizonsFaults: what is wrong is named before anything is simulated.
+// TestBenchHorizonsFaults: faults are named before anything is simulated.
 func TestBenchHorizonsFaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.json")
 	err := os.WriteFile(file, []byte(`{"scenarios": [{"name": "day", "trace": "none.csv", "start": "0", "end": "9",

@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// podsResult is what rules found in recorded inference pods, by rule.
+// podsResult has the findings in recorded inference pods, by rule.
 type podsResult struct {
 	File     string              `json:"file"`
 	Pods     int                 `json:"pods"`
@@ -24,7 +24,7 @@ type podsResult struct {
 	Findings map[string][]string `json:"findings"`
 }
 
-// iterationsResult is what rules found in recorded iteration times, by rule.
+// iterationsResult has the findings in recorded iteration times, by rule.
 type iterationsResult struct {
 	File     string              `json:"file"`
 	Rows     int                 `json:"rows"`

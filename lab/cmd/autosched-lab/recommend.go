@@ -123,11 +123,11 @@ type recommendRow struct {
 	Detected *detectedWaste `json:"detected,omitempty"`
 }
 
-// detectedWaste is what acting on findings changes.
+// detectedWaste has the effects of acting on findings.
 type detectedWaste struct {
 	recommend.Effect
 	Holm float64 `json:"p_holm"`
-	// Cases are what acting is for, by the rule that should find it: jobs, and keys that crash. Wrong are the jobs
+	// Cases are the targets of acting, by the rule that should find it: jobs, and keys that crash. Wrong are the jobs
 	// that were acted on and waste nothing.
 	Cases map[string]*wasteCases `json:"cases"`
 	Wrong int                    `json:"jobs_by_mistake"`
@@ -218,7 +218,7 @@ func (o *benchRecommendOptions) run(ctx context.Context, notes io.Writer) (*reco
 	return out, nil
 }
 
-// detect is a window with the actions that follow from what the built-in rules find in it.
+// detect is a window with the actions on the findings of the built-in rules in it.
 func (o *benchRecommendOptions) detect(w *workload.Workload, at [2]time.Duration, one *recommend.Window, n uint64,
 	policy simulator.Policy, seen *detectedWaste) (*recommend.Window, error) {
 	out := &recommend.Window{From: one.From, To: one.To, Jobs: slices.Clone(one.Jobs)}
@@ -248,7 +248,7 @@ func (o *benchRecommendOptions) detect(w *workload.Workload, at [2]time.Duration
 	return out, nil
 }
 
-// count compares what should be acted on with what was. Jobs that had not wasted GPUs for an hour do not count.
+// count compares the targets with the jobs acted on. Jobs that had not wasted GPUs for an hour do not count.
 func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend.Job) time.Duration) {
 	found := map[[2]string]bool{} // by rule and job or key
 	for i := range wanted {
@@ -277,7 +277,7 @@ func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend
 	}
 }
 
-// jobs are those of a window, thinned to the load.
+// jobs returns the jobs of a window, thinned to the load.
 func (o *benchRecommendOptions) jobs(w *workload.Workload, at [2]time.Duration, n uint64) []workload.Job {
 	var all []workload.Job
 	asked := 0.

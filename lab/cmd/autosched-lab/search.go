@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// publishedObjectives are those with published figures.
+// publishedObjectives lists the objectives with published figures.
 var publishedObjectives = []string{"quad2", "quad5", "cat4", "jctnoisy"}
 
 // benchSearchOptions are the flags of search.
@@ -157,7 +157,7 @@ func samplerList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// searchBench is what search prints; a single result stands at the top too.
+// searchBench is the result of search; a single result stands at the top too.
 type searchBench struct {
 	*samplers.Figures
 	Results   []samplers.Figures `json:"results"`
@@ -198,7 +198,7 @@ func (r *searchBench) print(w io.Writer, names []string) error {
 	return nil
 }
 
-// figure writes a regret with three digits, and what is nothing as 0.
+// figure writes a regret with three digits, and a negligible one as 0.
 func figure(v float64) string {
 	if math.Abs(v) < 1e-12 {
 		return "0"

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/lab/studies"
 )
 
-// TestBenchStudiesFaults: what is wrong is named before anything is simulated.
+// TestBenchStudiesFaults: faults are named before anything is simulated.
 func TestBenchStudiesFaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "w.json")
 	err := os.WriteFile(file, []byte(`{"scenarios": [{"name": "day", "trace": "none.csv", "start": "0", "end": "9",
