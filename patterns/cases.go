@@ -2,12 +2,12 @@ package patterns
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +28,7 @@ type Case struct {
 	GPUsPerNode int            `yaml:"gpus_per_node,omitempty"`
 	Quotas      map[string]int `yaml:"quotas,omitempty"`
 	Period      Span           `yaml:"period,omitempty"`
-	Records     []Record       `yaml:"records"`
+	Records     []CaseRecord   `yaml:"records"`
 	// Find lists the findings that are expected, each once; none means that nothing is wrong.
 	Find []Expected `yaml:"find"`
 }
@@ -47,9 +47,9 @@ type Expected struct {
 	Several  bool     `yaml:"several,omitempty"`
 }
 
-// Record is one thing that happens at an instant, or samples of a span. What it has besides the
+// CaseRecord is one thing that happens at an instant, or samples of a span. What it has besides the
 // time says which.
-type Record struct {
+type CaseRecord struct {
 	At Span `yaml:"at,omitempty"`
 	To Span `yaml:"to,omitempty"` // of a span from At on
 	// Every repeats the record until To; of samples it is the period by default.
@@ -180,12 +180,12 @@ var statuses = map[string]workload.Status{"": workload.Completed, "completed": w
 	"cancelled": workload.Cancelled, "failed": workload.Failed, "timed_out": workload.TimedOut,
 	"out_of_memory": workload.OutOfMemory}
 
-func (r *Record) sampled() bool {
+func (r *CaseRecord) sampled() bool {
 	return r.Busy != nil || r.Power != nil || r.Processes != nil || r.Memory != nil || r.Clock != nil ||
 		r.Throttle != nil
 }
 
-func (r *Record) kinds() (n int) {
+func (r *CaseRecord) kinds() (n int) {
 	for _, has := range []bool{r.Submit != "", r.Start != "", r.Preempt != "", r.End != "", r.sampled(),
 		r.Iterations != "", r.Message != "", r.Config != "", r.Guardrail != ""} {
 		if has {
@@ -195,7 +195,7 @@ func (r *Record) kinds() (n int) {
 	return n
 }
 
-func (r *Record) every(c *Case) time.Duration {
+func (r *CaseRecord) every(c *Case) time.Duration {
 	if r.Every == 0 && r.sampled() {
 		return max(time.Duration(c.Period), defaultPeriod)
 	}
@@ -297,29 +297,39 @@ func opened(f *Finding) Span { return Span(f.Opened.Sub(time.Time{})) }
 
 // feed gives the records to a scanner in order of time.
 func (c *Case) feed(s *Scanner) error {
-	next := make([]int, len(c.Records)) // repetition
-	for {
-		best, at := -1, time.Duration(math.MaxInt64)
-		for i := range c.Records {
-			r := &c.Records[i]
-			t := time.Duration(r.At) + time.Duration(next[i])*r.every(c)
-			if over := next[i] > 0 && (r.To == 0 || t >= time.Duration(r.To)); !over && t < at {
-				best, at = i, t
+	type dated struct {
+		at     time.Duration
+		of     int
+		record Record
+	}
+	var all []dated
+	for i := range c.Records {
+		r := &c.Records[i]
+		for n, at := 0, time.Duration(r.At); n == 0 || at < time.Duration(r.To); n, at = n+1, at+r.every(c) {
+			for _, x := range r.records(at, n) {
+				at, err := s.Check(x)
+				if err != nil {
+					return fmt.Errorf("record %d: %w", i+1, err)
+				}
+				all = append(all, dated{at, i, x})
 			}
 		}
-		if best < 0 {
-			return nil
-		}
-		if err := c.Records[best].send(s, at, next[best]); err != nil {
-			return fmt.Errorf("record %d: %w", best+1, err)
-		}
-		next[best]++
 	}
+	slices.SortStableFunc(all, func(a, b dated) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.record.Rank(), b.record.Rank()))
+	})
+	for _, x := range all {
+		if err := s.Apply(x.at, x.record); err != nil {
+			return fmt.Errorf("record %d: %w", x.of+1, err)
+		}
+	}
+	return nil
 }
 
-func (r *Record) send(s *Scanner, at time.Duration, n int) error {
+// records returns the records of the n-th repetition, at an instant.
+func (r *CaseRecord) records(at time.Duration, n int) (out []Record) {
 	name := func(text string) string { return strings.ReplaceAll(text, "#", strconv.Itoa(n)) }
-	event := func(kind workload.EventKind, id string) error {
+	event := func(kind workload.EventKind, id string) []Record {
 		e := &workload.Event{ID: "case", Kind: kind, Time: at, Job: workload.Job{ID: name(id), Tenant: r.Tenant,
 			User: r.User, Key: r.Key, GPUs: workload.GPUs(r.GPUs), Status: statuses[r.Status],
 			Requested: workload.Request{TimeLimit: time.Duration(r.Limit), Partition: r.Queue}.Shared()}}
@@ -328,7 +338,7 @@ func (r *Record) send(s *Scanner, at time.Duration, n int) error {
 				e.Placement = append(e.Placement, workload.NodeShare{Node: node, GPUs: max(1, r.GPUs)})
 			}
 		}
-		return s.Event(e)
+		return []Record{{Event: e}}
 	}
 	switch {
 	case r.Submit != "":
@@ -340,33 +350,29 @@ func (r *Record) send(s *Scanner, at time.Duration, n int) error {
 	case r.End != "":
 		return event(workload.Finished, r.End)
 	case r.Config != "":
-		return s.Event(&workload.Event{ID: "case", Kind: workload.ConfigApplied, Time: at, Revision: r.Config})
+		return []Record{{Event: &workload.Event{ID: "case", Kind: workload.ConfigApplied, Time: at,
+			Revision: r.Config}}}
 	case r.Message != "":
-		return s.Message(&Message{Time: at, Job: name(r.Job), Node: r.Node, Text: name(r.Message)})
+		return []Record{{Message: &Message{Time: at, Job: name(r.Job), Node: r.Node, Text: name(r.Message)}}}
 	case r.Guardrail != "":
-		return s.Guardrail(&Guardrail{Time: at, Revision: r.Job, Name: r.Guardrail, Value: r.Value, Low: r.Low,
-			High: r.High, DemandOutside: r.Demand})
+		return []Record{{Guardrail: &Guardrail{Time: at, Revision: r.Job, Name: r.Guardrail, Value: r.Value, Low: r.Low,
+			High: r.High, DemandOutside: r.Demand}}}
 	case r.Iterations != "":
 		for w, ms := range r.Took {
-			it := telemetry.Iteration{Job: r.Iterations, Worker: w, Step: int(at / time.Millisecond), Time: at + 1,
-				Took: time.Duration(ms * float64(time.Millisecond))}
-			if err := s.Iteration(&it); err != nil {
-				return err
-			}
+			out = append(out, Record{Iteration: &telemetry.Iteration{Job: r.Iterations, Worker: w,
+				Step: int(at / time.Millisecond), Time: at + 1, Took: time.Duration(ms * float64(time.Millisecond))}})
 		}
-		return nil
+		return out
 	}
 	for _, node := range splitNames(r.Node) {
 		for g := range max(1, r.GPUs) {
-			if err := s.GPU(r.sample(at, node, g)); err != nil {
-				return err
-			}
+			out = append(out, Record{GPU: r.sample(at, node, g)})
 		}
 	}
-	return nil
+	return out
 }
 
-func (r *Record) sample(at time.Duration, node string, index int) *telemetry.GPUSample {
+func (r *CaseRecord) sample(at time.Duration, node string, index int) *telemetry.GPUSample {
 	x := &telemetry.GPUSample{GPU: telemetry.GPU{Node: node, Index: index, Instance: -1}, Time: at, Job: r.Job}
 	if r.Busy != nil {
 		x.Known |= telemetry.Utilization

@@ -89,7 +89,7 @@ func TestOutOfMemory(t *testing.T) {
 				if kind == workload.Started {
 					e.Placement = []workload.NodeShare{{Node: "n", GPUs: 1}}
 				}
-				if err := s.Event(&e); err != nil {
+				if err := s.Apply(at, Record{Event: &e}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -98,7 +98,7 @@ func TestOutOfMemory(t *testing.T) {
 			if m := at % every; m > time.Minute && m < 5*time.Minute {
 				g.MemoryUsed = 92
 			}
-			if err := s.GPU(&g); err != nil {
+			if err := s.Apply(at, Record{GPU: &g}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -76,59 +73,6 @@ func TestSequenceAndSet(t *testing.T) {
 	}
 }
 
-// Records may come out of order within the watermark: what is found is the same.
-func TestOrderWithinTheWatermark(t *testing.T) {
-	testshared.Full(t)
-	type sent struct {
-		at   time.Duration
-		send func(*scan)
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		busy := rapid.SliceOfN(rapid.Float64Range(0, .2), 8, 8).Draw(rt, "busy")
-		late := rapid.SliceOfN(rapid.IntRange(0, 29), 64, 64).Draw(rt, "late")
-		var records []sent
-		add := func(at time.Duration, send func(*scan)) { records = append(records, sent{at, send}) }
-		add(0, func(s *scan) { s.submit(0, "1", "a", 2) })
-		add(time.Second, func(s *scan) { s.start(time.Second, "1", "0", 2) })
-		add(minute, func(s *scan) { s.submit(minute, "2", "b", 1) })
-		for at := time.Duration(0); at < 2*hour; at += 30 * time.Second {
-			add(at, func(s *scan) {
-				s.sampled(at, at+15*time.Second, "0", 2, func(at time.Duration, g int) float64 {
-					return busy[int(at/(15*time.Minute))%len(busy)] * float64(g)
-				})
-			})
-		}
-		run := func(records []sent) string {
-			s := newScan(t, Options{Cluster: workload.Uniform(1, 2), Period: 30 * time.Second})
-			for _, r := range records {
-				r.send(s)
-			}
-			s.must(s.Advance(3 * hour))
-			if notes := s.Notes(); strings.Contains(strings.Join(notes, " "), "later than") {
-				rt.Fatalf("records are too late: %q", notes)
-			}
-			return s.close()
-		}
-		want := run(records)
-		type arrived struct {
-			at time.Duration
-			sent
-		}
-		var shuffled []arrived
-		for i, r := range records {
-			shuffled = append(shuffled, arrived{r.at + time.Duration(late[i%len(late)])*time.Second, r})
-		}
-		slices.SortStableFunc(shuffled, func(a, b arrived) int { return int(a.at - b.at) })
-		records = records[:0]
-		for _, r := range shuffled {
-			records = append(records, r.sent)
-		}
-		if got := run(records); got != want {
-			rt.Fatalf("in order:\n%sout of order:\n%s", want, got)
-		}
-	})
-}
-
 // What is beyond the cap is reported.
 func TestCap(t *testing.T) {
 	rules := custom(t, "  - {id: r, group_by: [job], action: a, words: w, set: {match: [{event: job.submitted}]}}\n")
@@ -149,7 +93,7 @@ func TestCapOfWorkers(t *testing.T) {
 	s := newScan(t, Options{Cap: 2})
 	steps := func(at time.Duration, job string) {
 		for w := range 4 {
-			s.must(s.Scanner.Iteration(&telemetry.Iteration{Job: job, Worker: w, Took: time.Second,
+			s.must(s.Iteration(&telemetry.Iteration{Job: job, Worker: w, Took: time.Second,
 				Time: time.Duration(s.zeroUnix) + at}))
 		}
 	}
@@ -184,7 +128,7 @@ func TestStepsFallBack(t *testing.T) {
 				if w == 2 && k >= 40 {
 					took *= 2
 				}
-				s.must(s.Scanner.Iteration(&telemetry.Iteration{Job: "j", Worker: w, Step: k + add(k), Took: took,
+				s.must(s.Iteration(&telemetry.Iteration{Job: "j", Worker: w, Step: k + add(k), Took: took,
 					Time: time.Duration(s.zeroUnix) + time.Duration(k+1)*minute + time.Duration(w)*time.Second}))
 			}
 		}
@@ -194,18 +138,25 @@ func TestStepsFallBack(t *testing.T) {
 	}
 }
 
-// A record that is too late is counted, and changes nothing.
-func TestLateRecords(t *testing.T) {
+// TestOrder: a scanner refuses a record before the last one, and all once it is closed.
+func TestOrder(t *testing.T) {
 	s := newScan(t, Options{})
-	s.submit(hour, "1", "t", 1)
-	s.submit(2*hour, "2", "t", 1)
-	s.submit(hour, "3", "t", 1)
-	s.close()
-	if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, "1 records were later than 30s") {
-		t.Errorf("notes %q", notes)
+	one := Record{Event: &workload.Event{ID: "h", Kind: workload.Heartbeat, Time: hour}}
+	s.must(s.Apply(hour, one))
+	s.must(s.Apply(hour, one))
+	if err := s.Apply(hour-1, one); err == nil || !strings.Contains(err.Error(), "event h: time: is 59m59.999999999s") {
+		t.Errorf("a record before the last one: %v", err)
 	}
+	s.must(s.Advance(2 * hour))
+	if err := s.Apply(2*hour-1, one); err == nil {
+		t.Error("a record of a time that was examined is accepted")
+	}
+	s.must(s.Close())
 	if err := s.Advance(3 * hour); err == nil {
 		t.Error("a closed scanner advances")
+	}
+	if err := s.Apply(3*hour, one); err == nil {
+		t.Error("a closed scanner takes records")
 	}
 }
 

@@ -59,7 +59,14 @@ func FuzzReadGuardrails(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = ReadGuardrails(strings.NewReader(text), func(g *Guardrail) error { return s.Guardrail(g) })
+		_ = ReadGuardrails(strings.NewReader(text), func(g *Guardrail) error {
+			r := Record{Guardrail: g}
+			at, err := s.Check(r)
+			if err == nil {
+				err = s.Apply(at, r)
+			}
+			return err
+		})
 		_ = s.Close()
 	})
 }

@@ -121,10 +121,6 @@ func (s *Scanner) Notes() (out []string) {
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
 	}
-	if s.lateRecords > 0 {
-		out = append(out, fmt.Sprintf("%d records were later than %v and are left out: sort them by time",
-			s.lateRecords, s.late))
-	}
 	if s.unjoined > 0 {
 		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.unjoined))
 	}

@@ -5,9 +5,11 @@
 package patterns
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -24,8 +26,7 @@ type Options struct {
 	Nodes []string
 	// Rules are those to apply, Builtin by default.
 	Rules *RuleSet
-	// Period is the time between two samples of a GPU, 15 s by default. Records may be late
-	// by two periods, but at least by 30 s; later ones are counted and left out.
+	// Period is the time between two samples of a GPU, 15 s by default.
 	Period time.Duration
 	// Price is that of a GPU-hour; without it findings have no cost.
 	Price float64
@@ -94,6 +95,47 @@ func (f *Finding) Clone() *Finding {
 	c := *f
 	c.Affected, c.Evidence = slices.Clone(f.Affected), slices.Clone(f.Evidence)
 	return &c
+}
+
+// Record is one observation: one of its fields is set.
+type Record struct {
+	Event     *workload.Event
+	GPU       *telemetry.GPUSample
+	Queue     *telemetry.QueueSample
+	Iteration *telemetry.Iteration
+	Message   *Message
+	Guardrail *Guardrail
+}
+
+// Rank orders records of one instant: lines of logs, events, samples of queues with iterations and guardrails, samples
+// of GPUs.
+func (r *Record) Rank() int {
+	switch {
+	case r.Message != nil:
+		return 0
+	case r.Event != nil:
+		return 1
+	case r.GPU != nil:
+		return 3
+	}
+	return 2
+}
+
+// name names a record in errors.
+func (r *Record) name() string {
+	switch {
+	case r.Event != nil:
+		return "event " + r.Event.ID
+	case r.GPU != nil:
+		return fmt.Sprintf("sample of %s:%d", r.GPU.Node, r.GPU.Index)
+	case r.Queue != nil:
+		return "sample of queue " + r.Queue.Queue
+	case r.Iteration != nil:
+		return "iteration of " + r.Iteration.Job
+	case r.Message != nil:
+		return "message of " + r.Message.Job
+	}
+	return "guardrail " + r.Guardrail.Name
 }
 
 // Message is a line of a log, or a reason that a job ended, such as OUT_OF_MEMORY.

@@ -22,28 +22,21 @@ const (
 // Tick is the time between two examinations of what changes without an event.
 const tick = time.Minute
 
-// batch is the span of records that are put into order at once.
-const batch = time.Minute
-
 // Scanner applies rules to a stream of records. It is for one goroutine.
 type Scanner struct {
 	o        Options
 	zeroUnix time.Duration
-	late     time.Duration // how late records may be
 
 	rules    []*compiled
 	byFact   map[string][]*compiled
 	recorded map[string][]recorded // by kind of entity
 	slots    slotNumbers
 
-	now     time.Duration // until which all was examined
-	newest  time.Duration // of a record
+	now     time.Duration // of the last record, or tick
 	ticked  time.Duration
 	sampled time.Duration // a GPU, last
 	begun   bool
 	closed  bool
-	buffer  []record
-	sorted  bool
 
 	jobs             map[string]*job
 	pending, running jobSet
@@ -69,10 +62,10 @@ type Scanner struct {
 	power          *energy.Assumptions
 	waitingMatches map[*compiled][]Entity
 
-	seen                  map[string]bool // inputs
-	sawGPU                bool
-	lateRecords, unjoined int
-	overCap               map[string]int
+	seen     map[string]bool // inputs
+	sawGPU   bool
+	unjoined int
+	overCap  map[string]int
 }
 
 // compiled is a rule with its state.
@@ -97,14 +90,11 @@ func (f fields) has(x telemetry.Field) bool { return telemetry.Field(f)&x == x }
 
 func (f fields) any(x telemetry.Field) bool { return telemetry.Field(f)&x != 0 }
 
-// record is an event, sample or line as it waits to be put into order.
-type record struct {
-	at        time.Duration
-	rank      uint8 // among records of one instant
+// reading is a sample of a GPU without what can not be true.
+type reading struct {
 	processes int32
 	xid       int32
 	known     fields
-	gpu       *gpu
 	job       string
 	busy      float64
 	used      float64
@@ -113,7 +103,6 @@ type record struct {
 	clock     float64
 	appClock  float64
 	throttle  uint64
-	any       any
 }
 
 // New checks the options.
@@ -134,7 +123,7 @@ func New(o Options) (*Scanner, error) {
 	if o.Rules == nil {
 		o.Rules = Builtin()
 	}
-	s := &Scanner{o: o, late: max(2*o.Period, 30*time.Second), sorted: true, byFact: map[string][]*compiled{},
+	s := &Scanner{o: o, byFact: map[string][]*compiled{},
 		recorded: map[string][]recorded{}, jobs: map[string]*job{}, gpus: map[telemetry.GPU]*gpu{},
 		gpuNames: map[string]*gpu{}, nodes: map[string]*node{}, tenants: map[string]*tenantState{},
 		keys: map[string]*history{}, keyBusy: map[string]keyBusy{},
@@ -211,7 +200,7 @@ func (s *Scanner) need(kind string, c *Condition) {
 		return
 	}
 	step := cmp.Or(sig.step, s.o.Period)
-	slots := int(time.Duration(c.Over)/step) + 2 + int(s.late/step)
+	slots := int(time.Duration(c.Over)/step) + 2 + int(Lateness(s.o.Period)/step)
 	i := slices.IndexFunc(s.recorded[kind], func(r recorded) bool { return r.name == c.Signal })
 	if i < 0 {
 		s.recorded[kind] = append(s.recorded[kind], recorded{c.Signal, step, slots})
@@ -244,58 +233,78 @@ func (s *Scanner) number() {
 // over counts what a cap left out.
 func (s *Scanner) over(what string) { s.overCap[what]++ }
 
-// push adds a record to the buffer, and examines what no earlier record can precede.
-func (s *Scanner) push(kind, name string, x record) error {
+// Lateness is how late records of a sampling period may be by default: two periods, and at least 30 s.
+func Lateness(period time.Duration) time.Duration { return max(2*period, 30*time.Second) }
+
+// Check returns the time of a record since Options.Zero, or what is wrong with it. An iteration without a time has that
+// of the last record.
+func (s *Scanner) Check(r Record) (at time.Duration, err error) {
 	switch {
-	case s.closed:
-		return fmt.Errorf("patterns: %s %s: the scanner is closed", kind, name)
-	case x.at > workload.MaxSubmit || x.at < -workload.MaxSubmit:
-		return fmt.Errorf("patterns: %s %s: time: is more than a hundred years from the zero", kind, name)
-	}
-	if !s.begun {
-		s.begun = true
-		s.now, s.newest = x.at-s.late, x.at
-		s.ticked = s.now - s.now%tick
-	}
-	if x.at < s.now {
-		s.lateRecords++
-		return nil
-	}
-	if n := len(s.buffer); n > 0 && before(&x, &s.buffer[n-1]) {
-		s.sorted = false
-	}
-	s.buffer = append(s.buffer, x)
-	if x.at > s.newest {
-		s.newest = x.at
-		if s.newest-s.now >= batch+s.late {
-			s.examine(s.newest - s.late)
+	case r.Event != nil:
+		if at = r.Event.Time; r.Event.Kind.OfJob() && r.Event.Job.ID == "" {
+			return 0, fmt.Errorf("patterns: event %s: job: id: is empty", r.Event.Kind)
 		}
+	case r.GPU != nil:
+		at = r.GPU.Time - s.zeroUnix
+	case r.Queue != nil:
+		at = r.Queue.Time - s.zeroUnix
+	case r.Iteration != nil:
+		if at = r.Iteration.Time - s.zeroUnix; r.Iteration.Time == 0 {
+			at = s.now
+		}
+		if r.Iteration.Job == "" {
+			return 0, fmt.Errorf("patterns: iteration %d: job: is empty", r.Iteration.Step)
+		}
+	case r.Message != nil:
+		at = r.Message.Time - s.zeroUnix
+	default:
+		if at = r.Guardrail.Time - s.zeroUnix; r.Guardrail.Revision == "" {
+			return 0, fmt.Errorf("patterns: guardrail %s: revision: is empty", r.Guardrail.Name)
+		}
+	}
+	if at > workload.MaxSubmit || at < -workload.MaxSubmit {
+		return 0, fmt.Errorf("patterns: %s: time: is more than a hundred years from the zero", r.name())
+	}
+	return at, nil
+}
+
+// Apply takes in the next record in order of time, at the instant at which it counts; records of one instant must be in
+// order of Record.Rank. Package feed puts records into that order.
+func (s *Scanner) Apply(at time.Duration, r Record) error {
+	if s.closed {
+		return fmt.Errorf("patterns: %s: the scanner is closed", r.name())
+	}
+	if s.begun && at < s.now {
+		return fmt.Errorf("patterns: %s: time: is %v, and %v was examined: records must be in order of time", r.name(),
+			at, s.now)
+	}
+	s.until(at)
+	switch {
+	case r.Event != nil:
+		s.event(r.Event, at)
+	case r.GPU != nil:
+		s.gpuSample(r.GPU, at)
+	case r.Queue != nil:
+		s.queueSample(r.Queue, at)
+	case r.Iteration != nil:
+		s.iteration(r.Iteration, at)
+	case r.Message != nil:
+		s.message(r.Message, at)
+	default:
+		s.guardrail(r.Guardrail, at)
 	}
 	return nil
 }
 
-func before(a, b *record) bool { return a.at < b.at || a.at == b.at && a.rank < b.rank }
-
-// examine processes what is before an instant.
-func (s *Scanner) examine(until time.Duration) {
-	if !s.sorted {
-		slices.SortStableFunc(s.buffer, func(a, b record) int {
-			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank))
-		})
-		s.sorted = true
+// until examines the time before an instant.
+func (s *Scanner) until(at time.Duration) {
+	if !s.begun {
+		s.begun, s.now = true, at
+		s.ticked = at - Lateness(s.o.Period)
+		s.ticked -= s.ticked % tick
 	}
-	n := 0
-	for ; n < len(s.buffer) && s.buffer[n].at < until; n++ {
-		x := &s.buffer[n]
-		s.tickUntil(x.at)
-		s.now = x.at
-		s.take(x)
-	}
-	s.tickUntil(until)
-	s.now = max(s.now, until)
-	rest := copy(s.buffer, s.buffer[n:])
-	clear(s.buffer[rest:])
-	s.buffer = s.buffer[:rest]
+	s.tickUntil(at)
+	s.now = at
 }
 
 // quiet is a gap without any record; ticks in it are an hour apart.
@@ -330,40 +339,37 @@ func (s *Scanner) anyOpen() bool {
 	return false
 }
 
-// take processes a record.
-func (s *Scanner) take(x *record) {
-	switch v := x.any.(type) {
-	case nil:
-		s.takeSample(x)
-	case *workload.Event:
-		s.event(v, x.at)
-	case *telemetry.QueueSample:
-		name := cmp.Or(v.Queue, whole)
-		p := s.poolOf(name)
-		p.sampled, p.hasSample, p.everSeen, p.everSampled = x.at, true, true, true
-		p.sampledPending, p.sampledFree, p.sampledTotal = v.PendingGPUs, v.FreeGPUs, v.TotalGPUs
-	case telemetry.Iteration:
-		j := s.jobs[v.Job]
-		if j == nil {
-			j = s.infer(v.Job, x.at)
-		}
-		if j != nil {
-			j.progress = max(j.progress, x.at, 1)
-			s.iterate(j, &v, x.at)
-		}
-	case *Message:
-		s.seen[inputMessages] = true
-		j := s.jobs[v.Job]
-		if j != nil {
-			j.progress = max(j.progress, x.at, 1)
-		}
-		s.fact(&fact{name: "message", at: x.at, job: j, node: v.Node, text: v.Text, source: v.Source})
-	case *Guardrail:
-		s.seen[inputGuardrails] = true
-		for _, r := range s.rules {
-			if r.detector != nil {
-				r.detector.guardrail(s, v, x.at)
-			}
+func (s *Scanner) queueSample(q *telemetry.QueueSample, at time.Duration) {
+	p := s.poolOf(cmp.Or(q.Queue, whole))
+	p.sampled, p.hasSample, p.everSeen, p.everSampled = at, true, true, true
+	p.sampledPending, p.sampledFree, p.sampledTotal = q.PendingGPUs, q.FreeGPUs, q.TotalGPUs
+}
+
+func (s *Scanner) iteration(i *telemetry.Iteration, at time.Duration) {
+	j := s.jobs[i.Job]
+	if j == nil {
+		j = s.infer(i.Job, at)
+	}
+	if j != nil {
+		j.progress = max(j.progress, at, 1)
+		s.iterate(j, i, at)
+	}
+}
+
+func (s *Scanner) message(m *Message, at time.Duration) {
+	s.seen[inputMessages] = true
+	j := s.jobs[m.Job]
+	if j != nil {
+		j.progress = max(j.progress, at, 1)
+	}
+	s.fact(&fact{name: "message", at: at, job: j, node: m.Node, text: m.Text, source: m.Source})
+}
+
+func (s *Scanner) guardrail(g *Guardrail, at time.Duration) {
+	s.seen[inputGuardrails] = true
+	for _, r := range s.rules {
+		if r.detector != nil {
+			r.detector.guardrail(s, g, at)
 		}
 	}
 }
@@ -381,20 +387,35 @@ func (s *Scanner) infer(name string, at time.Duration) *job {
 	return j
 }
 
-func (s *Scanner) takeSample(x *record) {
-	g := x.gpu
-	s.sampled, s.sawGPU = x.at, true
-	if x.job != "" && x.job != g.id {
-		j := s.jobs[x.job]
+func (s *Scanner) gpuSample(v *telemetry.GPUSample, at time.Duration) {
+	known := plausible(v)
+	if known == 0 {
+		return // unknown, as if it had not been sampled
+	}
+	g := s.gpuOf(v.GPU)
+	if g == nil {
+		return
+	}
+	s.sampled, s.sawGPU = at, true
+	if v.Job != "" && v.Job != g.id {
+		j := s.jobs[v.Job]
 		if j == nil {
-			j = s.infer(x.job, x.at)
+			j = s.infer(v.Job, at)
 		}
 		if j != nil && j.running {
 			g.named = true
 			s.join(g, j)
 		}
 	}
-	s.sample(g, x)
+	x := reading{known: fields(known), job: v.Job, used: v.MemoryUsed, total: v.MemoryTotal, power: v.Power,
+		clock: v.SMClock, appClock: v.ApplicationClock, throttle: v.Throttle, xid: int32(v.Xid),
+		processes: int32(v.Processes)}
+	if x.known.has(telemetry.SMActive) {
+		x.busy = v.SMActive
+	} else if x.known.has(telemetry.Utilization) {
+		x.busy = v.Utilization / 100
+	}
+	s.sample(g, &x, at)
 }
 
 // gpuOf returns the state of a GPU, and makes it.
@@ -429,36 +450,6 @@ func (s *Scanner) unit(e *entity) *gpu {
 	return s.gpuNames[e.name]
 }
 
-// Event takes in what happened to a job, a node or the configuration.
-func (s *Scanner) Event(e *workload.Event) error {
-	if e.Kind.OfJob() && e.Job.ID == "" {
-		return fmt.Errorf("patterns: event %s: job: id: is empty", e.Kind)
-	}
-	c := *e
-	return s.push("event", e.ID, record{at: e.Time, rank: 1, any: &c})
-}
-
-// GPU takes in a sample of a GPU.
-func (s *Scanner) GPU(g *telemetry.GPUSample) error {
-	known := plausible(g)
-	if known == 0 {
-		return nil // unknown, as if it had not been sampled
-	}
-	id := g.GPU
-	x := record{at: g.Time - s.zeroUnix, rank: 3, known: fields(known), job: g.Job, used: g.MemoryUsed,
-		total: g.MemoryTotal, power: g.Power, clock: g.SMClock, appClock: g.ApplicationClock, throttle: g.Throttle,
-		xid: int32(g.Xid), processes: int32(g.Processes)}
-	if x.gpu = s.gpuOf(id); x.gpu == nil {
-		return nil
-	}
-	if known&telemetry.SMActive != 0 {
-		x.busy = g.SMActive
-	} else if known&telemetry.Utilization != 0 {
-		x.busy = g.Utilization / 100
-	}
-	return s.push("sample of", x.gpu.name, x)
-}
-
 // plausible are the quantities of a sample that can be true. The others are unknown.
 func plausible(g *telemetry.GPUSample) telemetry.Field {
 	known := g.Known
@@ -480,40 +471,7 @@ func plausible(g *telemetry.GPUSample) telemetry.Field {
 	return known
 }
 
-// Queue takes in a sample of a queue.
-func (s *Scanner) Queue(q *telemetry.QueueSample) error {
-	c := *q
-	return s.push("sample of queue", q.Queue, record{at: q.Time - s.zeroUnix, rank: 2, any: &c})
-}
-
-// Iteration takes in an iteration of a job's worker. One without a time has the latest time read.
-func (s *Scanner) Iteration(i *telemetry.Iteration) error {
-	at := i.Time - s.zeroUnix
-	if i.Time == 0 {
-		at = s.newest
-	}
-	if i.Job == "" {
-		return fmt.Errorf("patterns: iteration %d: job: is empty", i.Step)
-	}
-	return s.push("iteration of", i.Job, record{at: at, rank: 2, any: *i})
-}
-
-// Message takes in a line of a log.
-func (s *Scanner) Message(m *Message) error {
-	c := *m
-	return s.push("message of", m.Job, record{at: m.Time - s.zeroUnix, rank: 0, any: &c})
-}
-
-// Guardrail takes in a measurement of a guardrail.
-func (s *Scanner) Guardrail(g *Guardrail) error {
-	if g.Revision == "" {
-		return fmt.Errorf("patterns: guardrail %s: revision: is empty", g.Name)
-	}
-	c := *g
-	return s.push("guardrail", g.Name, record{at: g.Time - s.zeroUnix, rank: 2, any: &c})
-}
-
-// Advance says that records until t, since Options.Zero, were read.
+// Advance examines the time until t, since Options.Zero, of which all records were applied.
 func (s *Scanner) Advance(t time.Duration) error {
 	switch {
 	case s.closed:
@@ -521,32 +479,30 @@ func (s *Scanner) Advance(t time.Duration) error {
 	case t > workload.MaxSubmit || t < -workload.MaxSubmit:
 		return fmt.Errorf("patterns: advance: time: is more than a hundred years from the zero")
 	}
-	if s.begun && t > s.newest {
-		s.newest = t
-		s.examine(t - s.late)
+	if s.begun && t > s.now {
+		s.until(t)
 	}
 	return nil
 }
 
-// Close examines what is left, and reports the findings still open as of the last record.
+// Close reports the findings that are still open, as of the last record.
 func (s *Scanner) Close() error {
 	if s.closed {
 		return nil
 	}
-	if s.begun {
-		s.examine(s.newest + 1)
-		s.now = s.newest
-		for _, j := range slices.Clone(s.running.list) {
-			s.passRows(j)
-		}
-		for _, r := range s.rules {
-			for _, o := range r.opened {
-				s.count(r, o)
-				s.emit(o)
-			}
+	s.closed = true
+	if !s.begun {
+		return nil
+	}
+	for _, j := range slices.Clone(s.running.list) {
+		s.passRows(j)
+	}
+	for _, r := range s.rules {
+		for _, o := range r.opened {
+			s.count(r, o)
+			s.emit(o)
 		}
 	}
-	s.closed = true
 	return nil
 }
 

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"fmt"
@@ -29,6 +30,12 @@ type scan struct {
 	queue string     // of the jobs that are submitted
 	found []*Finding // as they were last reported, in order of opening
 	jobs  []*JobReport
+	sent  []sent
+}
+
+type sent struct {
+	at     time.Duration
+	record Record
 }
 
 func newScan(t *testing.T, o Options) *scan {
@@ -50,6 +57,42 @@ func newScan(t *testing.T, o Options) *scan {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// put keeps a record until apply.
+func (s *scan) put(r Record) error {
+	at, err := s.Check(r)
+	s.sent = append(s.sent, sent{at, r})
+	return err
+}
+
+func (s *scan) Event(e *workload.Event) error          { return s.put(Record{Event: new(*e)}) }
+func (s *scan) GPU(g *telemetry.GPUSample) error       { return s.put(Record{GPU: new(*g)}) }
+func (s *scan) Queue(q *telemetry.QueueSample) error   { return s.put(Record{Queue: new(*q)}) }
+func (s *scan) Iteration(i *telemetry.Iteration) error { return s.put(Record{Iteration: new(*i)}) }
+func (s *scan) Message(m *Message) error               { return s.put(Record{Message: new(*m)}) }
+func (s *scan) Guardrail(g *Guardrail) error           { return s.put(Record{Guardrail: new(*g)}) }
+
+// apply gives the scanner what was sent, in order of time.
+func (s *scan) apply() {
+	s.t.Helper()
+	slices.SortStableFunc(s.sent, func(a, b sent) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.record.Rank(), b.record.Rank()))
+	})
+	for _, x := range s.sent {
+		s.must(s.Apply(x.at, x.record))
+	}
+	s.sent = nil
+}
+
+func (s *scan) Advance(t time.Duration) error {
+	s.apply()
+	return s.Scanner.Advance(t)
+}
+
+func (s *scan) Close() error {
+	s.apply()
+	return s.Scanner.Close()
 }
 
 func (s *scan) must(err error) {
@@ -414,17 +457,22 @@ func feed(tb testing.TB, s *Scanner, samples, events int) {
 	for n := range names {
 		names[n] = strconv.Itoa(n)
 	}
+	event := func(at time.Duration, e *workload.Event) {
+		if err := s.Apply(at, Record{Event: e}); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	id := 0
 	start := func(n int, at time.Duration) {
 		if old := running[n]; old != "" {
 			j := workload.Job{ID: old, Status: workload.Completed}
-			s.Event(&workload.Event{ID: "e", Kind: workload.Finished, Time: at, Job: j})
+			event(at, &workload.Event{ID: "e", Kind: workload.Finished, Time: at, Job: j})
 		}
 		running[n] = strconv.Itoa(id)
 		j := workload.Job{ID: running[n], Tenant: "t" + strconv.Itoa(id%20), User: "u" + strconv.Itoa(id%200),
 			Key: "k" + strconv.Itoa(id%1000), GPUs: workload.GPUs(perNode)}
-		s.Event(&workload.Event{ID: "s", Kind: workload.Submitted, Time: at, Job: j})
-		s.Event(&workload.Event{ID: "b", Kind: workload.Started, Time: at, Job: j,
+		event(at, &workload.Event{ID: "s", Kind: workload.Submitted, Time: at, Job: j})
+		event(at, &workload.Event{ID: "b", Kind: workload.Started, Time: at, Job: j,
 			Placement: []workload.NodeShare{{Node: names[n], GPUs: perNode}}})
 		idle[n] = n < long && x.IntN(5) == 0
 		id++
@@ -450,7 +498,7 @@ func feed(tb testing.TB, s *Scanner, samples, events int) {
 				if idle[n] {
 					d.Utilization, d.Power = .5*x.Float64(), 70
 				}
-				if err := s.GPU(&d); err != nil {
+				if err := s.Apply(at, Record{GPU: &d}); err != nil {
 					tb.Fatal(err)
 				}
 			}

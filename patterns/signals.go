@@ -165,8 +165,7 @@ const (
 const usedAt = .01
 
 // sample records the signals of a sample.
-func (s *Scanner) sample(g *gpu, x *record) {
-	at := x.at
+func (s *Scanner) sample(g *gpu, x *reading, at time.Duration) {
 	step := floorDiv(at, s.o.Period) // of GPUs' and jobs' signals
 	if x.known.any(telemetry.Utilization | telemetry.SMActive) {
 		s.putStep(&g.entity, s.slots.gpuBusy, step, x.busy)

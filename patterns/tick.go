@@ -237,7 +237,7 @@ func (s *Scanner) makeState(r *compiled, e *entity) *ruleState {
 func (s *Scanner) sampleQueues() {
 	for _, name := range s.poolNames {
 		p := s.pools[name]
-		if p.hasSample && s.now-p.sampled > 2*time.Minute+s.late {
+		if p.hasSample && s.now-p.sampled > 2*time.Minute+Lateness(s.o.Period) {
 			p.hasSample = false
 		}
 		free, known := p.free()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -78,6 +80,16 @@ const (
 // until an error.
 func Read(ctx context.Context, r io.Reader, name string, opts Options, each func(*GPUSample) error) (*Stats, error) {
 	return ReadAll(ctx, r, name, opts, Visit{GPU: each})
+}
+
+// ReadFile is ReadAll of a file.
+func ReadFile(ctx context.Context, path string, visit Visit) (*Stats, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadAll(ctx, f, filepath.Base(path), Options{}, visit)
 }
 
 // ReadAll is Read for records of any kind.

@@ -20,6 +20,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -475,10 +476,11 @@ func TestScannerUsesEveryField(t *testing.T) {
 	uses(t, "scanner", func(events []workload.Event) string {
 		s, err := patterns.New(patterns.Options{Zero: time.Unix(0, 0).UTC(), Cluster: workload.Uniform(3, 8),
 			Nodes: []string{"n1", "n2", "n3"}})
+		f := feed.New(s, patterns.Lateness(0))
 		for _, e := range events {
-			err = cmp.Or(err, s.Event(&e))
+			err = cmp.Or(err, f.Put(patterns.Record{Event: &e}))
 		}
-		if err = cmp.Or(err, s.Advance(5*time.Hour+45*time.Minute)); err != nil {
+		if err = cmp.Or(err, f.Advance(5*time.Hour+45*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		return dump(s)

@@ -14,6 +14,7 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/feed"
 )
 
 const (
@@ -124,27 +125,23 @@ func Scan(s *inject.Stream, rules *patterns.RuleSet) ([]*patterns.Finding, []str
 	if err != nil {
 		return nil, nil, err
 	}
+	f := feed.New(scanner, patterns.Lateness(s.Period))
 	for r := range s.Records() {
-		switch {
-		case r.Event != nil:
-			err = scanner.Event(r.Event)
+		one := patterns.Record{Event: r.Event, Queue: r.Queue, Guardrail: r.Guardrail}
+		switch { // the stream's records are overwritten
 		case r.GPU != nil:
-			err = scanner.GPU(r.GPU)
-		case r.Queue != nil:
-			err = scanner.Queue(r.Queue)
+			one.GPU = new(*r.GPU)
 		case r.Iteration != nil:
-			err = scanner.Iteration(r.Iteration)
-		case r.Guardrail != nil:
-			err = scanner.Guardrail(r.Guardrail)
+			one.Iteration = new(*r.Iteration)
 		}
-		if err != nil {
+		if err := f.Put(one); err != nil {
 			return nil, nil, err
 		}
 	}
-	if err := scanner.Close(); err != nil {
+	if err := f.Close(); err != nil {
 		return nil, nil, err
 	}
-	return found, scanner.Notes(), nil
+	return found, f.Notes(), nil
 }
 
 // Add scores the findings of a stream.

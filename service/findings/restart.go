@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -91,7 +92,7 @@ func (w *watch) missed(s *scan) bool {
 	w.in.Lock()
 	defer w.in.Unlock()
 	return slices.ContainsFunc(w.queue.events, func(e workload.Event) bool {
-		return e.Time < s.bound && !s.known[e.ID]
+		return e.Time < s.feed.Bound() && !s.known[e.ID]
 	})
 }
 
@@ -106,8 +107,12 @@ func (w *watch) begin(of Scheduler, period time.Duration, found func(*patterns.F
 	var err error
 	s.Scanner, err = patterns.New(patterns.Options{Zero: s.zero, Cluster: of.Cluster, Rules: w.keeper.o.Rules,
 		Period: s.period, OnFinding: found})
+	if err != nil {
+		return nil, err
+	}
+	s.feed = feed.New(s.Scanner, max(lateness, patterns.Lateness(s.period)))
 	w.scan = s // found needs it
-	return s, err
+	return s, nil
 }
 
 // read makes a scanner and gives it what is stored; old becomes the last finding of each rule and entity.
@@ -134,10 +139,10 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 	latest += ahead
 	from := min(sampled, latest) - pastSamples
 	if period == 0 {
-		var g gaps
+		var g feed.Gaps
 		enough := errors.New("enough")
 		err := source.Samples(w.ctx, w.id, from, latest, func(x *telemetry.GPUSample) error {
-			if g.add(x); len(g.all) >= enoughGaps {
+			if g.Add(x); g.Len() >= enoughGaps {
 				return enough
 			}
 			return nil
@@ -145,7 +150,9 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 		if err != nil && !errors.Is(err, enough) {
 			return nil, err
 		}
-		period = g.period()
+		if g.Len() >= enoughGaps {
+			period = g.Period()
+		}
 	}
 	reading := true
 	s, err := w.begin(of, period, func(f *patterns.Finding) {
@@ -165,33 +172,34 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 	next := 0
 	until := func(at time.Duration) {
 		for ; next < len(events) && events[next].Time < at; next++ {
-			s.hold(record{at: events[next].Time, event: &events[next]})
+			w.put(patterns.Record{Event: &events[next]})
 		}
 	}
 	for hour := from.Truncate(time.Hour); hour < min(latest, sampled); hour += time.Hour {
-		var rows []record
+		type dated struct {
+			at     time.Duration
+			record patterns.Record
+		}
+		var rows []dated
 		begin, end := max(from, hour), min(latest, hour+time.Hour)
 		err := source.Samples(w.ctx, w.id, begin, end, func(x *telemetry.GPUSample) error {
-			rows = append(rows, record{at: x.Time - s.base, sample: new(*x)})
+			rows = append(rows, dated{x.Time - s.base, patterns.Record{GPU: new(*x)}})
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 		err = source.Iterations(w.ctx, w.id, begin, end, func(x *telemetry.Iteration) error {
-			rows = append(rows, record{at: x.Time - s.base, iteration: new(*x)})
+			rows = append(rows, dated{x.Time - s.base, patterns.Record{Iteration: new(*x)}})
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		slices.SortStableFunc(rows, func(a, b record) int { return cmp.Compare(a.at, b.at) })
+		slices.SortStableFunc(rows, func(a, b dated) int { return cmp.Compare(a.at, b.at) })
 		for _, r := range rows {
 			until(r.at)
-			s.hold(r)
-			if s.newest-hold >= s.bound+time.Minute {
-				w.flush()
-			}
+			w.put(r.record)
 		}
 	}
 	until(workload.MaxSubmit + 1)

@@ -1,20 +1,20 @@
 package findings
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
 const (
-	// hold is for how long records wait for earlier ones, in their own time.
-	hold = 2 * time.Minute
+	// lateness is how late records may be at least: collectors send their samples together.
+	lateness = 2 * time.Minute
 	// ahead is how far samples and iterations may be ahead of the service's clock and of the latest event.
 	ahead = 10 * time.Minute
 	// enoughGaps show the period of samples.
@@ -31,15 +31,6 @@ const (
 	dropped  = "dropped" // there was no room
 	unkept   = "unkept"  // findings, for which there was no room
 )
-
-// record is one of an event, a sample, an iteration and a guardrail. Its time is since the scan's zero.
-type record struct {
-	at        time.Duration
-	event     *workload.Event
-	sample    *telemetry.GPUSample
-	iteration *telemetry.Iteration
-	guardrail *patterns.Guardrail
-}
 
 // waiting are records that came in.
 type waiting struct {
@@ -88,12 +79,9 @@ type scan struct {
 	period time.Duration
 	// guessed says that the period is not that of samples yet.
 	guessed bool
-	held    []record
-	newest  time.Duration
+	feed    *feed.Feed
 	event   time.Duration // the latest
-	bound   time.Duration // what is before was given to the scanner
-	begun   bool
-	gaps    gaps
+	gaps    feed.Gaps
 	known   map[string]bool // ids of events that were read from the store
 }
 
@@ -153,38 +141,36 @@ func (w *watch) examine() {
 	s := w.scan
 	for i := range in.events {
 		if e := &in.events[i]; !s.known[e.ID] {
-			s.hold(record{at: e.Time, event: e})
+			w.put(patterns.Record{Event: e})
 		}
 	}
 	if now.Sub(w.scanned) > time.Minute {
 		s.known = nil // what was read when the scan began does not come in any more
 	}
-	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead
-	was, early := 0, 0
-	measured := func(r record) {
-		switch {
-		case s.begun && r.at < s.bound:
-			was++
-		case r.at > latest:
+	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead + s.base
+	was, early := s.feed.Late(), 0
+	measured := func(at time.Duration, r patterns.Record) {
+		if at > latest {
 			early++
-		default:
-			s.hold(r)
+			return
 		}
+		w.put(r)
 	}
 	for i := range in.samples {
-		measured(record{at: in.samples[i].Time - s.base, sample: &in.samples[i]})
+		measured(in.samples[i].Time, patterns.Record{GPU: &in.samples[i]})
 	}
 	for i := range in.iterations {
-		measured(record{at: in.iterations[i].Time - s.base, iteration: &in.iterations[i]})
+		measured(in.iterations[i].Time, patterns.Record{Iteration: &in.iterations[i]})
 	}
 	for i := range in.guardrails {
-		measured(record{at: in.guardrails[i].Time - s.base, guardrail: &in.guardrails[i]})
+		measured(in.guardrails[i].Time, patterns.Record{Guardrail: &in.guardrails[i]})
 	}
-	w.count(late, was)
+	missed := s.feed.Late() - was
+	w.count(late, missed)
 	w.count(tooEarly, early)
-	w.count(examined, in.len()-was-early)
+	w.count(examined, in.len()-missed-early)
 	w.flush()
-	if period := s.gaps.period(); s.guessed && period != 0 && period != s.period {
+	if period := s.periodSeen(); s.guessed && period != 0 && period != s.period {
 		w.restart(of, period)
 	}
 	w.store()
@@ -205,59 +191,32 @@ func (w *watch) count(what string, n int) {
 	w.counts[what] += int64(n)
 }
 
-// hold keeps a record until it is old enough to be examined.
-func (s *scan) hold(r record) {
-	if r.event != nil {
-		s.event = max(s.event, r.at)
-		r.at = max(r.at, s.bound) // one that comes late counts from when it came
-	} else if s.guessed && r.sample != nil {
-		s.gaps.add(r.sample)
+// put gives a record to the feed. One that is refused is logged: it was checked before it was stored.
+func (w *watch) put(r patterns.Record) {
+	s := w.scan
+	if r.Event != nil {
+		s.event = max(s.event, r.Event.Time)
+	} else if s.guessed && r.GPU != nil && s.gaps.Len() < enoughGaps {
+		s.gaps.Add(r.GPU)
 	}
-	if !s.begun {
-		s.begun, s.newest, s.bound = true, r.at, r.at-hold
+	if err := s.feed.Put(r); err != nil {
+		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)
 	}
-	s.newest = max(s.newest, r.at)
-	s.held = append(s.held, r)
 }
 
-// flush gives the scanner what is old enough, in order of time.
+// flush examines the records that no other can precede.
 func (w *watch) flush() {
-	s := w.scan
-	bound := s.newest - hold
-	if !s.begun || bound <= s.bound {
-		return
-	}
-	slices.SortStableFunc(s.held, func(a, b record) int { return cmp.Compare(a.at, b.at) })
-	n, _ := slices.BinarySearchFunc(s.held, bound,
-		func(r record, at time.Duration) int { return cmp.Compare(r.at, at) })
-	for _, r := range s.held[:n] {
-		w.give(r)
-	}
-	s.held = append([]record(nil), s.held[n:]...)
-	s.bound = bound
-	if err := s.Advance(bound); err != nil {
+	if err := w.scan.feed.Flush(); err != nil {
 		w.keeper.o.Log.Error("the scan does not go on", "scheduler", w.id, "err", err)
 	}
 }
 
-// give gives a record to the scanner. What it refuses is logged: it was checked before it was stored.
-func (w *watch) give(r record) {
-	var err error
-	switch {
-	case r.event != nil:
-		e := *r.event
-		e.Time = r.at
-		err = w.scan.Event(&e)
-	case r.sample != nil:
-		err = w.scan.GPU(r.sample)
-	case r.iteration != nil:
-		err = w.scan.Iteration(r.iteration)
-	default:
-		err = w.scan.Guardrail(r.guardrail)
+// periodSeen is the period of samples, 0 until it is known.
+func (s *scan) periodSeen() time.Duration {
+	if s.gaps.Len() < enoughGaps {
+		return 0
 	}
-	if err != nil {
-		w.keeper.o.Log.Warn("a record is not examined", "scheduler", w.id, "err", err)
-	}
+	return s.gaps.Period()
 }
 
 // found takes in what the scanner reports of new records.
@@ -323,34 +282,4 @@ func (w *watch) store() {
 		return
 	}
 	w.dirty = false
-}
-
-// gaps are the times between samples of GPUs.
-type gaps struct {
-	last map[telemetry.GPU]time.Duration
-	all  []time.Duration
-}
-
-func (g *gaps) add(s *telemetry.GPUSample) {
-	if len(g.all) >= enoughGaps {
-		return
-	}
-	if g.last == nil {
-		g.last = map[telemetry.GPU]time.Duration{}
-	}
-	if was, ok := g.last[s.GPU]; ok && s.Time > was {
-		g.all = append(g.all, s.Time-was)
-	}
-	g.last[s.GPU] = s.Time
-}
-
-// period is the usual time between two samples, in whole multiples of 15 s as their times jitter; 0 if it is not known.
-func (g *gaps) period() time.Duration {
-	if len(g.all) < enoughGaps {
-		return 0
-	}
-	g.last = nil
-	slices.Sort(g.all)
-	const grid = 15 * time.Second
-	return min(time.Hour, max(grid, (g.all[len(g.all)/2]+grid-time.Second)/grid*grid))
 }

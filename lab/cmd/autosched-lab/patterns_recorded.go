@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -122,20 +123,22 @@ func scanPods(path string, rules *patterns.RuleSet) (*podsResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	f := feed.New(scan, patterns.Lateness(57*time.Second))
 	for i := range samples {
 		s := &samples[i]
 		j := workload.Job{ID: s.Job, Tenant: "inference", GPUs: workload.GPUs(1)}
 		at := s.Time - samples[0].Time
 		send := func(kind workload.EventKind) error {
-			return scan.Event(&workload.Event{ID: s.Job + "/" + kind.String(), Kind: kind, Time: at, Job: j,
-				Placement: []workload.NodeShare{{Node: s.Node, GPUs: 1}}})
+			return f.Put(patterns.Record{Event: &workload.Event{ID: s.Job + "/" + kind.String(), Kind: kind, Time: at,
+				Job:       j,
+				Placement: []workload.NodeShare{{Node: s.Node, GPUs: 1}}}})
 		}
 		if s.Time == first[s.Job] {
 			if err := errors.Join(send(workload.Submitted), send(workload.Started)); err != nil {
 				return nil, err
 			}
 		}
-		if err := scan.GPU(s); err != nil {
+		if err := f.Put(patterns.Record{GPU: s}); err != nil {
 			return nil, err
 		}
 		if s.Time == last[s.Job] {
@@ -145,7 +148,7 @@ func scanPods(path string, rules *patterns.RuleSet) (*podsResult, error) {
 		}
 	}
 	out.Pods, out.Samples = len(pods), len(samples)
-	return out, scan.Close()
+	return out, f.Close()
 }
 
 // scanIterations scans iteration times of workers in the order of their iterations.
@@ -177,12 +180,13 @@ func scanIterations(path string, rules *patterns.RuleSet) (*iterationsResult, er
 	if err != nil {
 		return nil, err
 	}
+	f := feed.New(scan, patterns.Lateness(0))
 	for i := range rows {
 		rows[i].Time = time.Duration(rows[i].Step+1) * time.Second
-		if err := scan.Iteration(&rows[i]); err != nil {
+		if err := f.Put(patterns.Record{Iteration: &rows[i]}); err != nil {
 			return nil, err
 		}
 	}
 	out.Rows = len(rows)
-	return out, scan.Close()
+	return out, f.Close()
 }

@@ -201,7 +201,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer) (map[string]energy.GPUEnergy, error) {
 	var m energy.GPUMeter
 	for _, path := range o.gpus {
-		stats, err := readTelemetry(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
+		stats, err := telemetry.ReadFile(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
 			m.Add(s)
 			return nil
 		}})

@@ -42,8 +42,6 @@ type patternsScan struct {
 
 	kept    map[string]int
 	reports []*patterns.JobReport
-	// rejected has a note for each file with rows that were.
-	rejected []string
 }
 
 // add keeps a finding as it was last reported.
@@ -66,7 +64,7 @@ func (r *patternsScan) job(j *patterns.JobReport) {
 }
 
 // finish ranks the findings.
-func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, least float64) {
+func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patterns.RuleSet, least float64) {
 	r.Findings = slices.DeleteFunc(r.Findings, func(f *patterns.Finding) bool { return f.Confidence < least })
 	slices.SortStableFunc(r.Findings, func(a, b *patterns.Finding) int {
 		return cmp.Or(cmp.Compare(b.WastedGPUHours, a.WastedGPUHours), cmp.Compare(b.Confidence, a.Confidence),
@@ -82,7 +80,7 @@ func (r *patternsScan) finish(s *patterns.Scanner, rules *patterns.RuleSet, leas
 	for i := range rules.Rules {
 		r.Rules = append(r.Rules, rules.Rules[i].ID)
 	}
-	r.Examined, r.Notes = append([]string{}, s.Examined()...), append(r.rejected, s.Notes()...)
+	r.Examined, r.Notes = append([]string{}, s.Examined()...), notes
 	if r.Notes == nil {
 		r.Notes = []string{}
 	}

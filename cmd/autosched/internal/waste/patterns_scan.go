@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
-	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -18,9 +15,8 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
-	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/patterns"
-	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/capacity"
 )
@@ -113,14 +109,9 @@ func (o *patternsScanOptions) guardrailFlag(fl *pflag.FlagSet) {
 		"CSV file of what configurations must not worsen, with the columns "+patterns.GuardrailColumns)
 }
 
-// files are those of telemetry.
-func (o *patternsScanOptions) files() []string {
-	return slices.Concat(o.telemetry, o.queue, o.iterations)
-}
-
 func (o *patternsScanOptions) check() error {
 	switch {
-	case o.trace == "" && len(o.files()) == 0 && o.guardrails == "":
+	case o.trace == "" && len(o.telemetry)+len(o.queue)+len(o.iterations) == 0 && o.guardrails == "":
 		return cli.Usage(errors.New("--trace, --telemetry, --guardrails: name a trace, telemetry, or several"))
 	case o.period < 0 || o.period > time.Hour:
 		return cli.Usage(fmt.Errorf("--period: %v is not from 0 to 1h", o.period))
@@ -164,6 +155,10 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 		return nil, err
 	}
 	r := &patternsScan{kept: map[string]int{}, Waits: map[string]float64{}, Bottlenecks: map[string]int{}}
+	files, err := o.files()
+	if err != nil {
+		return nil, err
+	}
 	var events []workload.Event
 	if o.trace != "" {
 		o.how.Events = func(e *workload.Event) { events = append(events, *e) }
@@ -182,7 +177,13 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 			x.Zero = time.Unix(0, 0).UTC()
 			slices.SortStableFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
 		}
-		o.place(notes, &x, events, nodeNames(w, events))
+		names := feed.NodeNames(w, events)
+		if why := feed.Places(o.cluster, names, events); why == "" {
+			x.Nodes = names
+		} else {
+			fmt.Fprintf(notes, "note: %s: which node is which is not known, so samples are joined by their jobs only\n",
+				why)
+		}
 		if o.labels != "" {
 			if x.Labels, err = readLabels(o.labels); err != nil {
 				return nil, err
@@ -196,7 +197,7 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	if len(o.cluster.Groups) > 0 {
 		r.Size = o.cluster.String()
 	}
-	if err := o.peek(ctx, &x, o.trace != ""); err != nil {
+	if err := o.peek(ctx, &x, files); err != nil {
 		return nil, err
 	}
 	x.OnFinding, x.OnJob = r.add, r.job
@@ -204,13 +205,17 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	if err != nil {
 		return nil, err
 	}
-	if err := o.feed(ctx, s, r, events, x.Zero); err != nil {
+	files.Events = events
+	f := feed.New(s, patterns.Lateness(x.Period))
+	sent, err := files.Send(ctx, f, x.Zero)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := s.Close(); err != nil {
-		return nil, err
-	}
-	r.finish(s, x.Rules, o.least)
+	r.Samples = sent.Samples
+	r.finish(s, append(sent.Rejected, f.Notes()...), x.Rules, o.least)
 	if o.jobs != "" {
 		if err := cli.WriteFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
 			return nil, err
@@ -243,285 +248,55 @@ func (o *patternsScanOptions) size(notes io.Writer, w *workload.Workload, e capa
 	return nil
 }
 
-// place gives the nodes of the cluster the names that the trace has. Where these cannot be its nodes,
-// it is not known where jobs ran.
-func (o *patternsScanOptions) place(notes io.Writer, x *patterns.Options, events []workload.Event, names []string) {
-	why := ""
-	for i := range o.cluster.Groups {
-		if o.cluster.Groups[i].GPUsPerNode != o.cluster.Groups[0].GPUsPerNode {
-			why = "the nodes of the cluster have different sizes"
-		}
-	}
-	if n := o.cluster.Nodes(); n > 0 && len(names) > n {
-		why = fmt.Sprintf("the trace names %d nodes, and the cluster has %d", len(names), n)
-	}
-	if len(names) == 0 || why == "" {
-		x.Nodes = names
-		return
-	}
-	fmt.Fprintf(notes, "note: %s: which node is which is not known, so samples are joined by their jobs only\n", why)
-	for i := range events {
-		events[i].Placement = nil
-	}
-}
-
-// nodeNames are the names of the nodes that events name and jobs ran on, in order.
-func nodeNames(w *workload.Workload, events []workload.Event) []string {
-	seen := map[string]bool{}
-	var note func(list []workload.Event)
-	note = func(list []workload.Event) {
-		for i := range list {
-			if e := &list[i]; e.Node != "" {
-				seen[e.Node] = true
-			}
-			for _, n := range list[i].Placement {
-				seen[n.Node] = true
-			}
-			note(list[i].Active)
-		}
-	}
-	note(events)
-	lists := map[string]bool{}
-	for i := range w.Jobs() {
-		text := w.Jobs()[i].Nodes
-		if text == "" || lists[text] {
-			continue
-		}
-		lists[text] = true
-		names, err := slurmtext.HostList(text)
-		if err != nil {
-			continue
-		}
-		for _, n := range names {
-			seen[n] = true
-		}
-	}
-	return cli.SortedKeys(seen)
-}
-
-// errPeeked ends the reading of a file whose beginning is enough.
-var errPeeked = errors.New("enough")
-
-// peeked is how many samples show a file's period.
-const peeked = 20_000
-
 // peek finds the period of samples, and the zero where there is no trace.
-func (o *patternsScanOptions) peek(ctx context.Context, x *patterns.Options, traced bool) error {
-	first := time.Duration(-1)
-	var gaps []time.Duration
-	for _, path := range o.files() {
-		last := map[telemetry.GPU]time.Duration{}
-		n := 0
-		at := func(t time.Duration) error {
-			if t > 0 && (first < 0 || t < first) {
-				first = t
-			}
-			if n++; n > peeked {
-				return errPeeked
-			}
-			return nil
-		}
-		_, err := readTelemetry(ctx, path, telemetry.Visit{
-			GPU: func(g *telemetry.GPUSample) error {
-				if was, ok := last[g.GPU]; ok && g.Time > was {
-					gaps = append(gaps, g.Time-was)
-				}
-				last[g.GPU] = g.Time
-				return at(g.Time)
-			},
-			Queue:     func(q *telemetry.QueueSample) error { return at(q.Time) },
-			Iteration: func(i *telemetry.Iteration) error { return at(i.Time) },
-		})
-		if err != nil && !errors.Is(err, errPeeked) {
-			return err
+func (o *patternsScanOptions) peek(ctx context.Context, x *patterns.Options, files *feed.Files) error {
+	period, first, err := files.Peek(ctx)
+	if err != nil {
+		return err
+	}
+	x.Period = cmp.Or(x.Period, period)
+	if o.trace != "" {
+		return nil
+	}
+	for i := range files.Guardrails {
+		g := &files.Guardrails[i]
+		if at := cmp.Or(g.Applied, g.Time); first < 0 || at < first {
+			first = at
 		}
 	}
-	if o.guardrails != "" && !traced {
-		err := readGuardrails(o.guardrails, func(g *patterns.Guardrail) error {
-			if at := cmp.Or(g.Applied, g.Time); first < 0 || at < first {
-				first = at
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if x.Period == 0 && len(gaps) > 0 {
-		slices.Sort(gaps)
-		// Whole multiples of 15 s: the times of samples jitter.
-		const grid = 15 * time.Second
-		x.Period = min(time.Hour, max(grid, (gaps[len(gaps)/2]+grid-time.Second)/grid*grid))
-	}
-	if !traced && first > 0 {
+	if first > 0 {
 		x.Zero = time.Unix(0, int64(first)).UTC().Truncate(24 * time.Hour)
 	}
 	return nil
 }
 
-func readTelemetry(ctx context.Context, path string, visit telemetry.Visit) (*telemetry.Stats, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return telemetry.ReadAll(ctx, f, filepath.Base(path), telemetry.Options{}, visit)
-}
-
-// dated is a record with its time since the zero of the scan.
-type dated struct {
-	at   time.Duration
-	send func() error
-}
-
-// feed gives all records to the scanner in order of time.
-func (o *patternsScanOptions) feed(ctx context.Context, s *patterns.Scanner, r *patternsScan, events []workload.Event,
-	zero time.Time) error {
-	base := time.Duration(zero.UnixNano())
-	if zero.IsZero() {
-		base = 0
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	sources := []iter.Seq2[dated, error]{func(yield func(dated, error) bool) {
-		for i := range events {
-			if !yield(dated{events[i].Time, func() error { return s.Event(&events[i]) }}, nil) {
-				return
-			}
-		}
-	}}
-	for _, list := range []struct {
-		paths []string
-		keep  func(*telemetry.Visit)
-	}{
-		{o.telemetry, func(*telemetry.Visit) {}},
-		{o.queue, func(v *telemetry.Visit) { v.GPU, v.Iteration = nil, nil }},
-		{o.iterations, func(v *telemetry.Visit) { v.GPU, v.Queue = nil, nil }},
-	} {
-		for _, path := range list.paths {
-			sources = append(sources, r.samples(ctx, s, path, base, list.keep))
-		}
-	}
-	if o.messages != "" {
-		messages, err := readMessages(o.messages)
-		if err != nil {
-			return err
-		}
-		sources = append(sources, func(yield func(dated, error) bool) {
-			for i := range messages {
-				if !yield(dated{messages[i].Time - base, func() error { return s.Message(&messages[i]) }}, nil) {
-					return
-				}
-			}
-		})
-	}
-	if o.guardrails != "" {
-		var all []patterns.Guardrail
-		err := readGuardrails(o.guardrails, func(g *patterns.Guardrail) error {
-			all = append(all, *g)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		slices.SortStableFunc(all, func(a, b patterns.Guardrail) int { return cmp.Compare(a.Time, b.Time) })
-		sources = append(sources, func(yield func(dated, error) bool) {
-			for i := range all {
-				if !yield(dated{all[i].Time - base, func() error { return s.Guardrail(&all[i]) }}, nil) {
-					return
-				}
-			}
-		})
-	}
-	return merge(sources)
-}
-
-// readGuardrails reads the file of --guardrails.
-func readGuardrails(path string, f func(*patterns.Guardrail) error) error {
+// readGuardrails reads the file of --guardrails in order of time.
+func readGuardrails(path string) (all []patterns.Guardrail, err error) {
 	in, err := atomicfile.Open(path)
 	if err == nil {
 		defer in.Close()
-		err = patterns.ReadGuardrails(in, f)
+		err = patterns.ReadGuardrails(in, func(g *patterns.Guardrail) error {
+			all = append(all, *g)
+			return nil
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("--guardrails: %s: %w", path, err)
+		return nil, fmt.Errorf("--guardrails: %s: %w", path, err)
 	}
-	return nil
+	slices.SortStableFunc(all, func(a, b patterns.Guardrail) int { return cmp.Compare(a.Time, b.Time) })
+	return all, nil
 }
 
-// samples are those of a file. A record is valid until the next.
-func (r *patternsScan) samples(ctx context.Context, s *patterns.Scanner, path string, base time.Duration,
-	keep func(*telemetry.Visit)) iter.Seq2[dated, error] {
-	return func(yield func(dated, error) bool) {
-		one := func(at time.Duration, send func() error) error {
-			r.Samples++
-			if !yield(dated{at, send}, nil) {
-				return errPeeked
-			}
-			return nil
-		}
-		var gpu *telemetry.GPUSample
-		sendGPU := func() error { return s.GPU(gpu) }
-		visit := telemetry.Visit{
-			GPU: func(g *telemetry.GPUSample) error {
-				gpu = g
-				return one(g.Time-base, sendGPU)
-			},
-			Queue: func(q *telemetry.QueueSample) error {
-				return one(q.Time-base, func() error { return s.Queue(q) })
-			},
-			Iteration: func(i *telemetry.Iteration) error {
-				at := i.Time - base
-				if i.Time == 0 {
-					at = math.MaxInt64 // not known: after all that has a time
-				}
-				return one(at, func() error { return s.Iteration(i) })
-			},
-		}
-		keep(&visit)
-		stats, err := readTelemetry(ctx, path, visit)
-		if stats != nil && stats.Rejected > 0 {
-			r.rejected = append(r.rejected, fmt.Sprintf("%d of %d rows of %s rejected, first %s; see 'autosched telemetry "+
-				"validate'", stats.Rejected, stats.Rows, path, stats.First[0]))
-		}
-		if err != nil && !errors.Is(err, errPeeked) {
-			yield(dated{}, err)
+// files are the streams of a scan but its events.
+func (o *patternsScanOptions) files() (f *feed.Files, err error) {
+	f = &feed.Files{Telemetry: o.telemetry, Queue: o.queue, Iterations: o.iterations}
+	if o.messages != "" {
+		if f.Messages, err = readMessages(o.messages); err != nil {
+			return nil, err
 		}
 	}
-}
-
-// merge sends the records of sources, each in order of time, in the order of all.
-func merge(sources []iter.Seq2[dated, error]) error {
-	type head struct {
-		dated
-		next func() (dated, error, bool)
+	if o.guardrails != "" {
+		f.Guardrails, err = readGuardrails(o.guardrails)
 	}
-	var heads []*head
-	for _, source := range sources {
-		next, stop := iter.Pull2(source)
-		defer stop()
-		h := &head{next: next}
-		x, err, ok := next()
-		if err != nil {
-			return err
-		}
-		if ok {
-			h.dated = x
-			heads = append(heads, h)
-		}
-	}
-	for len(heads) > 0 {
-		first := slices.MinFunc(heads, func(a, b *head) int { return cmp.Compare(a.at, b.at) })
-		if err := first.send(); err != nil {
-			return err
-		}
-		x, err, ok := first.next()
-		if err != nil {
-			return err
-		}
-		if first.dated = x; !ok {
-			heads = slices.DeleteFunc(heads, func(h *head) bool { return h == first })
-		}
-	}
-	return nil
+	return f, err
 }

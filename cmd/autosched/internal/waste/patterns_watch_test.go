@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/patterns/feed"
 )
 
 // TestPatternsWatch: findings are reported while files grow, are truncated and are replaced.
@@ -82,7 +83,7 @@ func TestPatternsWatch(t *testing.T) {
 	write(gpus, samples("", 110, 125), os.O_APPEND)
 	wait("opened a", "closed a")
 	write(events, event("SUBMITTED", "b", 125)+event("STARTED", "b", 125), os.O_APPEND)
-	time.Sleep(2 * followEvery)                            // all is read
+	time.Sleep(2 * feed.FollowEvery)                       // all is read
 	write(gpus, header+samples("b", 125, 205), os.O_TRUNC) // shorter than it was
 	wait("opened a", "closed a", "opened b")
 	if err := os.Rename(gpus, gpus+".1"); err != nil {

@@ -1,0 +1,142 @@
+// Package feed puts the records of a scan into order of time: the only place with a rule for late records. A Feed
+// orders one stream, Files merges recorded streams, and a Merger inputs that still grow.
+package feed
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/patterns"
+)
+
+// batch is the span of records that are put into order at once.
+const batch = time.Minute
+
+// Feed gives records to a Scanner in order of time. A record waits until all that may precede it have come: lateness
+// bounds how late these are, in the time of records. One that comes after later records were given has missed its turn:
+// an event then counts from the latest of these, as the state of jobs and nodes depends on it; others are left out and
+// counted. It is for one goroutine.
+type Feed struct {
+	to       *patterns.Scanner
+	lateness time.Duration
+	begun    bool
+	bound    time.Duration // records before it were given
+	newest   time.Duration
+	held     []held
+	sorted   bool
+	late     int
+}
+
+type held struct {
+	at     time.Duration
+	rank   int
+	record patterns.Record
+}
+
+// New returns a feed of records that are late by at most lateness.
+func New(to *patterns.Scanner, lateness time.Duration) *Feed {
+	return &Feed{to: to, lateness: lateness, sorted: true}
+}
+
+// Put takes in a record, which must not change until it was given to the scanner. An iteration without a time has that
+// of the newest record.
+func (f *Feed) Put(r patterns.Record) error {
+	at, err := f.to.Check(r)
+	if err != nil {
+		return err
+	}
+	if r.Iteration != nil && r.Iteration.Time == 0 {
+		at = f.newest
+	}
+	if !f.begun {
+		f.begun, f.newest, f.bound = true, at, at-f.lateness
+	}
+	if at < f.bound {
+		if r.Event == nil {
+			f.late++
+			return nil
+		}
+		at = f.bound
+	}
+	x := held{at, r.Rank(), r}
+	if n := len(f.held); n > 0 && before(&x, &f.held[n-1]) < 0 {
+		f.sorted = false
+	}
+	f.held = append(f.held, x)
+	if at <= f.newest {
+		return nil
+	}
+	if f.newest = at; at-f.lateness >= f.bound+batch {
+		return f.Flush()
+	}
+	return nil
+}
+
+func before(a, b *held) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rank, b.rank)) }
+
+// Flush gives the scanner the records that no other can precede.
+func (f *Feed) Flush() error {
+	if until := f.newest - f.lateness; f.begun && until > f.bound {
+		f.bound = until
+		return f.give(until)
+	}
+	return nil
+}
+
+// give gives the scanner the records before an instant.
+func (f *Feed) give(until time.Duration) error {
+	if !f.sorted {
+		slices.SortStableFunc(f.held, func(a, b held) int { return before(&a, &b) })
+		f.sorted = true
+	}
+	n := 0
+	for ; n < len(f.held) && f.held[n].at < until; n++ {
+		if err := f.to.Apply(f.held[n].at, f.held[n].record); err != nil {
+			return err
+		}
+	}
+	rest := copy(f.held, f.held[n:])
+	clear(f.held[rest:])
+	f.held = f.held[:rest]
+	return f.to.Advance(min(until, f.newest))
+}
+
+// Advance says that only late records are missing before t, which is since the scanner's zero.
+func (f *Feed) Advance(t time.Duration) error {
+	if f.begun && t > f.newest {
+		f.newest = t
+		return f.Flush()
+	}
+	return nil
+}
+
+// Close gives the scanner the rest, and closes it.
+func (f *Feed) Close() error {
+	if f.begun {
+		if err := f.give(f.newest + 1); err != nil {
+			return err
+		}
+	}
+	return f.to.Close()
+}
+
+// Late returns the number of records that were left out.
+func (f *Feed) Late() int { return f.late }
+
+// Newest returns the time of the newest record, and Bound the instant before which all was given.
+func (f *Feed) Newest() time.Duration { return f.newest }
+
+// Bound returns the instant before which all records were given.
+func (f *Feed) Bound() time.Duration { return f.bound }
+
+// Notes returns the scanner's notes, and one of late records.
+func (f *Feed) Notes() []string {
+	out := f.to.Notes()
+	if f.late > 0 {
+		out = append(out, fmt.Sprintf("%d records were later than %v and are left out: sort them by time", f.late,
+			f.lateness))
+	}
+	return out
+}
