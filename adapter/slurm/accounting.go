@@ -41,11 +41,15 @@ func (r *row) ended() bool { return !r.end.IsZero() }
 const maxTasks = 100_000
 
 // rowsOf reads a listing of sacct. Components of heterogeneous jobs are one row, the rest of an array that waits is a
-// row each. Rows without GPUs are left out. faults are texts that cannot be read, each of which leaves its row out, or
-// of a list of nodes the nodes.
+// row each. Steps and rows without GPUs are left out. faults are texts that cannot be read, each of which leaves its
+// row out, or of a list of nodes the nodes.
 func rowsOf(records []slurmtext.Record, shardsPerGPU int) (rows []row, faults []error) {
 	het := map[string]int{} // index by leader and submission of the components
 	for _, f := range records {
+		id := slurmtext.ParseJobID(f["jobid"])
+		if id.Step != "" {
+			continue
+		}
 		r, err := rowOf(f, shardsPerGPU)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("sacct: job %s: %w", f["jobid"], err))
@@ -53,7 +57,6 @@ func rowsOf(records []slurmtext.Record, shardsPerGPU int) (rows []row, faults []
 		if r.gpus == 0 || r.submit.IsZero() {
 			continue
 		}
-		id := slurmtext.ParseJobID(f["jobid"])
 		switch {
 		case id.Component >= 0:
 			r.key = id.Job

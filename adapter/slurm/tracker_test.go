@@ -88,6 +88,10 @@ func TestRequest(t *testing.T) {
 		!strings.Contains(text, "job 12: AllocTRES has a number of C") {
 		t.Errorf("faults: %v", faults)
 	}
+	if steps, faults := rowsIn(columnsHead+fmt.Sprintf(line, "7.batch", "7.batch", "RUNNING", "110", "",
+		"cpu=1,gres/gpu=1,mem=1x", "1"), 0); len(steps)+len(faults) > 0 {
+		t.Errorf("a step is %v, %v", steps, faults)
+	}
 	c := &tracker{Cluster: "c"}
 	events, _ := c.apply(rows, nil, time.Unix(120, 0))
 	got := map[string][2]int64{}
