@@ -116,6 +116,7 @@ var layers = []layer{
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},
 	{"schedulers/slurm/conf", 3, []string{"schedulers/slurm", "space", "workload", "internal/slurmtext"}},
+	{"schedulers/slurm", 3, []string{"simulator", "space", "workload", "internal/slurmtext"}},
 	{"schedulers", 3, []string{"simulator", "space", "workload"}},
 	{"search/effects", 3, []string{"search/prune", "space", "causal", "internal/stats"}},
 	{"search/prune", 3, []string{"search", "space", "causal", "internal/rng", "internal/stats"}},

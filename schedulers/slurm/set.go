@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/internal/slurmtext"
 )
 
 // NotSimulated lists the parts of settings that Slurm may accept and this model does not simulate, each as a sentence.
@@ -275,32 +277,11 @@ func whole(to *int64, value string, low, high int64) error {
 	return nil
 }
 
-// span reads a time as slurm.conf has it: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-// days-hours:minutes or days-hours:minutes:seconds. It is rounded up to whole minutes.
+// span reads a time of slurm.conf, rounded up to whole minutes.
 func span(value string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is not a time, want for example 7-00:00:00 or minutes", value)
-	days, rest, dashed := strings.Cut(value, "-")
-	units := [][]time.Duration{{time.Minute}, {time.Minute, time.Second}, {time.Hour, time.Minute, time.Second}}
-	if dashed {
-		units = [][]time.Duration{{time.Hour}, {time.Hour, time.Minute}, {time.Hour, time.Minute, time.Second}}
-	} else {
-		days, rest = "0", value
-	}
-	parts := strings.Split(rest, ":")
-	if len(parts) > len(units) {
-		return 0, bad
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
+	d, err := slurmtext.ParseSpan(value)
 	if err != nil {
-		return 0, bad
-	}
-	d := time.Duration(n) * 24 * time.Hour
-	for i, part := range parts {
-		n, err := strconv.ParseUint(part, 10, 24)
-		if err != nil {
-			return 0, bad
-		}
-		d += time.Duration(n) * units[len(parts)-1][i]
+		return 0, fmt.Errorf("%q is not a time, want for example 7-00:00:00 or minutes", value)
 	}
 	return (d + time.Minute - 1).Truncate(time.Minute), nil
 }
