@@ -66,7 +66,7 @@ type Configuration struct {
 	Left int64
 	// Incident is why the judge went back to these values; of FromJudge.
 	Incident *Incident
-	// Review is what an operator decided about the proposal, nil if it was none or waits.
+	// Review is an operator's decision about the proposal, nil if it was none or waits.
 	Review *Review
 }
 
@@ -98,7 +98,7 @@ const Judge = "judge"
 // parks reports whether values are parked at an event time.
 func (i *Incident) parks(at time.Time) bool { return since(i.At, at, i.Until.Sub(i.At)) }
 
-// Evidence is what the round behind a revision found.
+// Evidence is the result of the round behind a revision.
 type Evidence struct {
 	Round     int64     `json:"round"`
 	At        time.Time `json:"at"`
@@ -111,9 +111,9 @@ type Evidence struct {
 	Search   round.Search   `json:"search,omitempty"`
 	Why      string         `json:"why,omitempty"`
 	// Trial is the name of the trial of FromStudy. Then there was no round: Ratio is the metric of
-	// what ran over that of the trial, 0 if it was not measured.
+	// the configuration in force over the trial's, 0 if it was not measured.
 	Trial string `json:"trial,omitempty"`
-	// Metric is what the study of FromStudy tunes: it is to be small, or large with Maximize.
+	// Metric is the objective of the study of FromStudy: it is to be small, or large with Maximize.
 	Metric   string `json:"metric,omitempty"`
 	Maximize bool   `json:"maximize,omitempty"`
 	// Record is the sequence of the round's record, 0 if it has none.
@@ -121,9 +121,9 @@ type Evidence struct {
 	// Fidelity says how far the simulation describes the delays of the last days.
 	Fidelity string      `json:"fidelity,omitempty"`
 	Stats    round.Stats `json:"details,omitzero"`
-	// Candidates are what the round measured, in order.
+	// Candidates are the configurations that the round measured, in order.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
-	// Energy is what the values draw instead of the incumbent's; nil if the round counted none.
+	// Energy compares the energy of the values with the incumbent's; nil if the round counted none.
 	Energy *round.EnergyChange `json:"energy,omitempty"`
 	// Prediction is the round.Prediction of the values, from the instant at which they
 	// took effect; nil before.
@@ -154,8 +154,8 @@ type Ack struct {
 // applied reports whether the revision took effect, with its values or others.
 func (a *Ack) applied() bool { return a != nil && (a.State == AckApplied || a.State == AckPartial) }
 
-// Effective is a configuration as the scheduler applied it. It is an error if what was
-// applied is outside the space.
+// Effective is a configuration as the scheduler applied it. It is an error if the applied
+// configuration is outside the space.
 func (s *State) Effective(c *Configuration) (space.Config, error) {
 	if c.Ack == nil {
 		return s.moved(c.Config)

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 )
 
-// Limits bound what tuning changes by itself: neither operators nor the judge, nor what is only
+// Limits bound the changes of tuning itself: neither operators nor the judge, nor values that are only
 // proposed. All times are event times. The zero Limits bound nothing.
 type Limits struct {
 	// ChangesPerDay is the most changes by tuning in any 24 hours, 0 any number.
@@ -21,11 +21,11 @@ type Limits struct {
 	FlapWindow time.Duration `json:"flap_window"`
 	// RollbackHold is how long tuning changes nothing after an operator's rollback.
 	RollbackHold time.Duration `json:"rollback_hold"`
-	// QuietHours are those in which tuning changes nothing.
+	// QuietHours are the hours in which tuning changes nothing.
 	QuietHours []QuietHours `json:"quiet_hours,omitempty"`
 }
 
-// DefaultLimits are those of a registration that says nothing else.
+// DefaultLimits apply to a registration without limits.
 func DefaultLimits() Limits {
 	return Limits{ChangesPerDay: 6, FlapWindow: 24 * time.Hour, RollbackHold: 24 * time.Hour}
 }
@@ -101,7 +101,7 @@ func (q QuietHours) include(at time.Time) bool {
 	return q.Start <= clock || clock < q.End
 }
 
-// Freeze keeps everything but operators from changing what is offered, and but a scheduler that
+// Freeze keeps everything but operators from changing the offer, and but a scheduler that
 // refuses it: parked values are not offered.
 type Freeze struct {
 	Reason  string    `json:"reason"`

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxInstances bounds the instances of a scheduler. Beyond it a new one takes the place of the one
-// that is behind what it should run and has reported nothing for longest, at least for goneAfter.
+// that is behind its target and has reported nothing for longest, at least for goneAfter.
 const (
 	MaxInstances = 256
 	goneAfter    = 7 * 24 * time.Hour
@@ -26,7 +26,7 @@ var ErrInstances = errors.New("too many instances")
 type Instance struct {
 	ID string `json:"id,omitempty"`
 	// Revision is the one it says it runs, 0 before it said. Hash is that of its values,
-	// Effective those that differ, and Applied the scheduler's time at which they took effect,
+	// Effective the values that differ, and Applied the scheduler's time at which they took effect,
 	// zero if it did not say.
 	Revision  int64                  `json:"revision,omitempty"`
 	Hash      string                 `json:"hash,omitempty"`
@@ -126,7 +126,7 @@ func (s *State) effective(config space.Config, differ map[string]space.Value) (s
 	return moved, err
 }
 
-// Condition is how an instance stands to what it should run.
+// Condition is an instance's state relative to its target.
 type Condition string
 
 // The conditions.
@@ -262,7 +262,7 @@ func (t *transition) forgetGone() {
 
 // Acknowledge is an instance's answer to a revision.
 //
-// Applied says what the instance runs, be it the revision it should run or not: a proposal
+// Applied names the revision that the instance runs, be it the revision it should run or not: a proposal
 // that is applied is not approved by that. Rejected parks the values, unless they are the
 // registered defaults: if they are on offer, the last good ones follow under a new revision.
 // Failed changes nothing but the record. The same acknowledgement again changes nothing.
@@ -283,7 +283,7 @@ func (e Acknowledge) apply(t *transition) error {
 }
 
 // Confirm is an event that names the revision in force. It acknowledges the revision as
-// applied, unless the instance says that it runs it, or has said later what it runs. Without
+// applied, unless the instance says that it runs it, or has later named another. Without
 // an Instance it speaks for the only one.
 type Confirm struct {
 	Revision int64

@@ -52,7 +52,7 @@ func (s *State) parked(hash string) *Park {
 	return nil
 }
 
-// ListParked returns all parks at an event time, the newest last, with those of values that
+// ListParked returns all parks at an event time, the newest last, with the parks of values that
 // did worse than promised a short time ago.
 func (s *State) ListParked(at time.Time) []Park {
 	out := slices.Clone(s.Parks)
@@ -83,7 +83,7 @@ func (s *State) Parked(at time.Time) []space.Config {
 // isDefault reports whether a revision has the registered defaults.
 func (s *State) isDefault(c *Configuration) bool { return c.Hash == s.defaults().Hash }
 
-// park parks the values of a revision for what a Park says of them.
+// park parks the values of a revision for the reason and time of a Park.
 func (t *transition) park(bad *Configuration, p Park) {
 	if t.parked(bad.Hash) == nil {
 		p.Hash, p.Revision, p.Since, p.Actor = bad.Hash, bad.Revision, t.at, cmp.Or(p.Actor, Operator)
@@ -139,7 +139,7 @@ func (e Unpark) apply(t *transition) error {
 	return nil
 }
 
-// Reject parks the values of a proposal, for an operator. To reject what is parked already
+// Reject parks the values of a proposal, for an operator. To reject parked values
 // changes nothing.
 type Reject struct {
 	Revision int64

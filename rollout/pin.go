@@ -8,7 +8,7 @@ import (
 )
 
 // Pin keeps a revision that an operator chose on offer: while it is in force nothing but operators
-// and refusals changes what is offered. It ends when another revision is offered.
+// and refusals changes the offer. It ends when another revision is offered.
 type Pin struct {
 	Revision int64     `json:"revision"`
 	Reason   string    `json:"reason"`
@@ -26,7 +26,7 @@ func (s *State) Pinned(at time.Time) *Pin {
 	return nil
 }
 
-// freeze is what a pin does to tuning.
+// freeze is a pin's effect on tuning.
 func (p *Pin) freeze() *Freeze {
 	return &Freeze{Reason: fmt.Sprintf("revision %d is pinned: %s", p.Revision, p.Reason), Actor: p.Actor,
 		Created: p.Created, Until: p.Until}
@@ -61,7 +61,7 @@ func (e PinValues) apply(t *transition) error {
 	return nil
 }
 
-// UnpinValues ends a pin. What is offered stays. To unpin what is not pinned changes nothing.
+// UnpinValues ends a pin. The offer stays. Without a pin it changes nothing.
 type UnpinValues struct{}
 
 func (UnpinValues) apply(t *transition) error {

@@ -26,7 +26,7 @@ type Probation struct {
 // Over reports whether there are no more looks.
 func (t *Probation) Over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
 
-// OnTrial returns the revision that the judge looks at, nil if there is none: what runs,
+// OnTrial returns the revision that the judge looks at, nil if there is none: the one in force,
 // if a round found it and nothing else is offered.
 func (s *State) OnTrial() *Configuration {
 	c := s.Running()
@@ -40,8 +40,8 @@ func (s *State) OnTrial() *Configuration {
 	return c
 }
 
-// OnReports returns the revision that is judged by the metrics that the scheduler reports, nil if there is none: what
-// is offered, if a study found it. During a rollout in waves some instances run it and others what they ran before.
+// OnReports returns the revision that is judged by the metrics that the scheduler reports, nil if there is none: the
+// offered one, if a study found it. During a rollout in waves some instances run it and others the former one.
 func (s *State) OnReports() *Configuration {
 	if c := s.Offered(); c != nil && c.Origin == FromStudy && c.Evidence != nil {
 		return c

@@ -73,7 +73,7 @@ func written(t *rapid.T, s State) string {
 	return summary(s) + " " + string(b)
 }
 
-// Any events leave a state of which these hold: what is on offer is one revision, newer than
+// Any events leave a state of which these hold: the offer is one revision, newer than
 // the one before, in the space and not parked, to each instance; at most one rollout is under
 // way; a poller and a watcher of an instance agree;
 // equal inputs have equal results; and a restart between any two events changes nothing.
@@ -109,8 +109,8 @@ var anyWaves = rapid.Custom(func(t *rapid.T) Waves {
 		Soak:  rapid.SampledFrom([]time.Duration{-1, 0}).Draw(t, "soak")}
 })
 
-// TestConverges: whatever happened, restarts between any two events included, instances that do
-// what they are asked all end with one revision.
+// TestConverges: whatever happened, restarts between any two events included, instances that follow
+// their offers all end with one revision.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := registered()
@@ -173,7 +173,7 @@ func checkRevisions(t *rapid.T, e Event, s, next *State, changed []*Configuratio
 	}
 }
 
-// checkOffers compares what polls find with what watchers were sent, by instance.
+// checkOffers compares the results of polls with the messages to watchers, by instance.
 func checkOffers(t *rapid.T, e Event, s *State, watched map[string]int64) {
 	if w := s.Wave; w != nil && (w.Stable >= s.OfferedRevision || s.Offered().Origin != FromTuning ||
 		s.Offered().State == RolledOut || s.underWay() == nil) {

@@ -4,7 +4,7 @@
 // state after the event and the revisions that changed. Making them durable,
 // assigning ids and notifying watchers is up to the caller.
 //
-// What an instance should run changes by a new revision only, with a higher
+// The target of an instance changes by a new revision only, with a higher
 // number than the one before, and never has values that are parked.
 package rollout
 
@@ -44,7 +44,7 @@ type Revisions struct {
 	DefaultRevision int64 `json:"default,omitempty"`
 }
 
-// Records are what the record of a scheduler keeps of its State.
+// Records are the parts of the State that a scheduler's record keeps.
 type Records struct {
 	Revisions
 	Parks     []Park     `json:"parked,omitempty"`    // one for a content hash, oldest first
@@ -63,7 +63,7 @@ type State struct {
 	Configurations []*Configuration // by revision, from 1
 	Limits         Limits           // of changes by tuning
 	Freeze         *Freeze          // nil if it was not frozen; it may be over
-	Waves          Waves            // of what rounds find
+	Waves          Waves            // of the results of rounds
 	Space          *space.Space     // that new revisions are in; nil is any
 }
 
@@ -131,7 +131,7 @@ func (s *State) didWorse(c *Configuration) bool {
 }
 
 // LastGood is the newest revision that the scheduler applied and that did not do worse
-// than promised, or else the registered defaults; never parked values, those of bad, nor the
+// than promised, or else the registered defaults; never parked values, the values of bad, nor the
 // revision of a rollout under way. It is nil if the records of all that could be are damaged.
 func (s *State) LastGood(bad *Configuration) *Configuration {
 	fits := func(c *Configuration) bool {
@@ -180,7 +180,7 @@ func (s *State) Upgrade() {
 	}
 }
 
-// Basis identifies what a tuning round compares its candidates with.
+// Basis identifies the reference of a tuning round's candidates.
 type Basis struct{ Offered, Running int64 }
 
 // Basis returns the present one.
@@ -277,7 +277,7 @@ func (t *transition) set(c *Configuration, state RevisionState) {
 	}
 }
 
-// settle finds what is in force, and the states of revisions that follow from it.
+// settle finds the revision in force, and the states of revisions that follow from it.
 func (t *transition) settle() {
 	t.AcknowledgedRevision = t.reported()
 	for _, c := range t.Configurations {
@@ -305,8 +305,8 @@ func (t *transition) refused(c *Configuration) error {
 	return fmt.Errorf("revision %d of scheduler %q: %w: %s", c.Revision, t.Scheduler, ErrRefused, t.parked(c.Hash))
 }
 
-// Publish adds a revision and offers it at an event time, or only proposes it. What a round
-// found is offered in Waves, and not while another rollout is under way.
+// Publish adds a revision and offers it at an event time, or only proposes it. The result of a round
+// is offered in Waves, and not while another rollout is under way.
 type Publish struct {
 	At       time.Time // of no event if zero
 	Config   space.Config
@@ -330,7 +330,7 @@ func (e Publish) apply(t *transition) error {
 	return nil
 }
 
-// publish adds a revision; it supersedes what was proposed.
+// publish adds a revision; it supersedes proposals.
 func (t *transition) publish(e Publish) *Configuration {
 	for _, old := range t.Configurations {
 		if old.State == Proposed {
@@ -380,7 +380,7 @@ func (t *transition) offer(c *Configuration, at time.Time) {
 	}
 }
 
-// fallBack offers the last good values, under a new revision, if an instance should run those of
+// fallBack offers the last good values, under a new revision, if an instance should run the values of
 // a refused revision.
 func (t *transition) fallBack(refused *Configuration) {
 	has := func(c *Configuration) bool { return c != nil && c.Hash == refused.Hash }
@@ -412,13 +412,13 @@ func (Resume) apply(t *transition) error {
 	return nil
 }
 
-// Approve offers a proposed revision, as Publish does. To approve what is offered or in force
+// Approve offers a proposed revision, as Publish does. To approve values that are offered or in force
 // already changes nothing.
 type Approve struct {
 	Revision int64
 	// Applied says that an operator has put it in force: every instance runs it.
 	Applied    bool
-	Actor, Why string    // who asked, and what for
+	Actor, Why string    // the requester and the reason
 	At         time.Time // the event time
 }
 
@@ -461,7 +461,7 @@ func (e Approve) apply(t *transition) error {
 // Rollback offers the values of an earlier revision again, under a new revision,
 // so that revisions only go forward.
 //
-// It may be repeated: to go back to what is offered already changes nothing, nor
+// It may be repeated: to go back to the offered values changes nothing, nor
 // does it without To while a rollback made the offer, whatever the scheduler
 // answered since. Only Park, if it was not asked for before, parks the values
 // that were gone back from.
@@ -474,7 +474,7 @@ type Rollback struct {
 	// and is ErrState without.
 	From int64
 	// Park parks the values gone back from; the registered defaults cannot be, which is
-	// ErrState. Actor says who asked, and Why what for.
+	// ErrState. Actor names the requester, and Why the reason.
 	Park       bool
 	Actor, Why string
 	At         time.Time // the event time
@@ -531,7 +531,7 @@ func (e *Rollback) who() string {
 	return e.Actor
 }
 
-// because adds to a text what the operator said.
+// because adds to a text the operator's reason.
 func (e *Rollback) because(text string) string {
 	if e.Why == "" {
 		return text

@@ -22,7 +22,7 @@ func values(n int) space.Config { return testSpace.Default().With("n", space.Int
 
 func at(step int) time.Time { return time.Date(2024, 1, 1, 0, step, 0, 0, time.UTC) }
 
-// offer and propose are what a round does in mode AUTO and RECOMMEND.
+// offer and propose are the actions of a round in mode AUTO and RECOMMEND.
 func offer(n int) Event   { return Publish{Config: values(n), Origin: FromTuning} }
 func propose(n int) Event { return Publish{Config: values(n), Origin: FromTuning, Propose: true} }
 
@@ -30,7 +30,7 @@ func ack(revision int64, state AckState) Event {
 	return Acknowledge{Revision: revision, Ack: Ack{State: state}}
 }
 
-// revert is what the judge does, within the day before at(24*60).
+// revert is the action of the judge, within the day before at(24*60).
 func revert(revision, good int64, propose bool) Event {
 	return Revert{Incident: Incident{At: at(0), Revision: revision, Good: good, Until: at(24 * 60)}, Propose: propose}
 }
@@ -42,7 +42,7 @@ func registered() State {
 }
 
 // summary writes a state as its revisions, with their values and state, then
-// what is offered (>) and acknowledged (=).
+// the offered (>) and the acknowledged (=) one.
 func summary(s State) string {
 	var parts []string
 	for _, c := range s.Configurations {
@@ -284,7 +284,7 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// What is in force is what the scheduler applied, and nothing if that is outside the space.
+// The configuration that the scheduler applied is in force, and none if that is outside the space.
 func TestEffective(t *testing.T) {
 	for _, c := range []struct {
 		n    float64
@@ -309,7 +309,7 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// TestIncumbentOfMost: what one instance changed by hand is not in force while most run what they were offered.
+// TestIncumbentOfMost: a manual change of one instance is not in force while most run their offer.
 func TestIncumbentOfMost(t *testing.T) {
 	s := registered()
 	for i, n := range []float64{7, 0, 0, 7, 7} { // 0: as offered

@@ -34,9 +34,9 @@ func (t *transition) outside(c *Configuration) error {
 }
 
 // Respace changes the space that configurations are in. Proposals are withdrawn. If the values that
-// instances should run are outside the new space, those nearest to them in it follow under a new
-// revision, or its defaults if these are parked. If only those of a rollout under way are outside,
-// the values of the other instances follow: those near to what was on trial were not tried.
+// instances should run are outside the new space, the nearest values in it follow under a new
+// revision, or its defaults if these are parked. If only the values of a rollout under way are outside,
+// the values of the other instances follow: values near to the trial were not tried.
 type Respace struct {
 	Space *space.Space
 	// Number is that of the scheduler's revision that has the space.
@@ -97,7 +97,7 @@ func (t *transition) setDefaults(e Respace) {
 // defaults is the revision that has the registered defaults.
 func (s *State) defaults() *Configuration { return s.Configuration(max(1, s.DefaultRevision)) }
 
-// describe says what a projection changed.
+// describe names the changes of a projection.
 func describe(changes []space.Change) string {
 	var parts []string
 	for _, c := range changes[:min(len(changes), 8)] {

@@ -18,7 +18,7 @@ func testSpaceOf(low, high, def int) *space.Space {
 	return sp
 }
 
-// testSpaces are those between which the space changes. values(2) is in all of them.
+// testSpaces are the spaces before and after a change. values(2) is in all of them.
 var testSpaces = []*space.Space{testSpace, testSpaceOf(1, 9, 2), testSpaceOf(0, 2, 0), testSpaceOf(2, 9, 3)}
 
 func respace(low, high, def int) Event { return Respace{Space: testSpaceOf(low, high, def), Number: 2} }
@@ -60,7 +60,7 @@ func TestRespace(t *testing.T) {
 	}
 }
 
-// What is outside of the space is neither offered again nor compared with.
+// Values outside of the space are neither offered again nor a reference.
 func TestOutsideSpace(t *testing.T) {
 	s := registered()
 	for _, e := range []Event{ack(1, AckApplied), offer(7), ack(2, AckApplied), respace(0, 5, 1)} {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Waves are the steps in which what a round found reaches the instances of a scheduler. The
+// Waves are the steps in which the result of a round reaches the instances of a scheduler. The
 // zero Waves is one step. Values that come back reach all instances at once.
 type Waves struct {
 	// Canary is a wave of one instance, Share one of a share of them; 0 for none.
@@ -45,7 +45,7 @@ func (w *Waves) sizes(n int) []int {
 type Wave struct {
 	// Stable is the revision of the instances that it has not reached.
 	Stable int64 `json:"stable"`
-	// Number is how many waves have begun, Instances those that they reached. Those that were
+	// Number is the number of waves that have begun, Instances the ones that they reached. Ones that were
 	// forgotten stay, so that they do not go back.
 	Number    int      `json:"number"`
 	Instances []string `json:"instances"`
@@ -71,7 +71,7 @@ func (s *State) Stable() *Configuration {
 	return s.Configuration(s.Wave.Stable)
 }
 
-// Waiting says what a rollout waits for, "" if none is under way.
+// Waiting is the condition that a rollout waits for, "" if none is under way.
 func (s *State) Waiting() string {
 	if s.Wave == nil {
 		return ""
@@ -84,7 +84,7 @@ func (s *State) Waiting() string {
 	return fmt.Sprintf("%s; the next wave begins at %s", text, stamp(s.Wave.Applied.Add(s.Waves.Soaks())))
 }
 
-// underWay is the error of what waits for the end of a rollout, nil if none is under way.
+// underWay is the error of calls that wait for the end of a rollout, nil if none is under way.
 func (s *State) underWay() error {
 	if s.Wave == nil {
 		return nil
@@ -102,7 +102,7 @@ func (s *State) reached() (n int) {
 	return n
 }
 
-// unapplied is an instance of the waves so far that does not run what is on offer. Those that
+// unapplied is an instance of the waves so far that does not run the offer. Ones that
 // were forgotten are not waited for.
 func (s *State) unapplied() (id string, found bool) {
 	for k := range s.Instances {
@@ -126,12 +126,12 @@ func (t *transition) roll(c *Configuration, at time.Time) {
 	}
 }
 
-// nextWave offers what is on offer to the instances of the next wave. The last one reaches all,
-// those included that are not known yet.
+// nextWave sends the offer to the instances of the next wave. The last one reaches all,
+// including future ones.
 func (t *transition) nextWave() {
 	if t.Wave.Number >= len(t.Waves.sizes(len(t.Instances))) {
 		t.Wave = nil
-		t.edit(t.OfferedRevision).Offered = t.at // to those that it reaches now
+		t.edit(t.OfferedRevision).Offered = t.at // to the instances that it reaches now
 		return
 	}
 	w := *t.Wave
@@ -140,7 +140,7 @@ func (t *transition) nextWave() {
 	t.fillWave()
 }
 
-// fillWave adds instances to a wave that reaches too few, as those of an earlier one or none yet.
+// fillWave adds instances to a wave that reaches too few, from earlier waves or without one.
 func (t *transition) fillWave() {
 	sizes, w := t.Waves.sizes(len(t.Instances)), *t.Wave
 	if w.Number > len(sizes) {
@@ -169,8 +169,8 @@ func (t *transition) soaking(since time.Time) {
 	}
 }
 
-// Tick is the event time. The next wave begins once every instance of those so far runs what is
-// on offer, and has for the soak time, but not during a Freeze. Other instances take the place of those forgotten.
+// Tick is the event time. The next wave begins once every instance of the waves so far runs the values
+// on offer, and has for the soak time, but not during a Freeze. Other instances take the place of forgotten ones.
 type Tick struct{ At time.Time }
 
 func (e Tick) apply(t *transition) error {

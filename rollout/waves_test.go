@@ -133,7 +133,7 @@ func TestUnderWay(t *testing.T) {
 }
 
 // TestInstancesThatAreGone: beyond the most instances, a new one takes the place of the one that is behind and
-// silent for longest; those that run what they should stay, however long ago they said so.
+// silent for longest; ones that run their target stay, however long ago they said so.
 func TestInstancesThatAreGone(t *testing.T) {
 	s := registered()
 	now := at(1)

@@ -175,7 +175,7 @@ func (c *chooser) exploit() (config space.Config, x []float64, ok bool) {
 	return config, x, ok
 }
 
-// cover returns the point with the highest expected improvement among those with an
+// cover returns the point with the highest expected improvement among points with an
 // untried level; ok is false if there is none.
 func (c *chooser) cover(history []Trial) (config space.Config, x []float64, ok bool) {
 	dim, at, missing := c.enc.missing(history)

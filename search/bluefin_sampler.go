@@ -9,7 +9,7 @@ import (
 
 // BlueFinSampler runs [BlueFin] over a space, in pairs. Evenly spaced numbers,
 // booleans and categories become integers counted from 0, everything else,
-// including every element of an array, a number in [0,1]; what comes out is
+// including every element of an array, a number in [0,1]; the result is
 // projected. Parameters on a log scale are tuned by their logarithm, and special values
 // get a band of their own below the range; the original has neither.
 type BlueFinSampler struct {

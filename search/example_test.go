@@ -10,7 +10,7 @@ import (
 )
 
 // A lease that is too short pays restarts, one that is too long makes others
-// wait. Two futures stand for what may arrive.
+// wait. Two futures stand for possible arrivals.
 func ExampleTune() {
 	s, err := space.New([]space.Param{
 		{ID: "lease", Kind: space.KindDuration, Min: 60, Max: 7200, Log: true, Default: space.Num(3600)},

@@ -20,7 +20,7 @@ var hermite = [...][2]float64{
 }
 
 // rivals is the number of points that the knowledge gradient considers as future
-// winners: those with the lowest posterior means.
+// winners, the ones with the lowest posterior means.
 const rivals = 50
 
 // knowledge returns the index in the pool of the point whose measurement is

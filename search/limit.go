@@ -17,7 +17,7 @@ type Limit struct {
 	// Of names the group that the limit applies to, such as a tenant; "" for all.
 	Of string `json:"of,omitempty"`
 	// Paired reports whether the bounds are measured on the same futures as the values,
-	// as those relative to the incumbent are.
+	// as bounds relative to the incumbent are.
 	Paired bool      `json:"paired,omitempty"`
 	Values []float64 `json:"values"`
 	Bounds []float64 `json:"bounds"`

@@ -18,7 +18,7 @@ type data struct {
 // mostCost bounds costs, so that their squares are finite.
 const mostCost = 1e100
 
-// gather encodes trials. Those without an objective get the cost of the worst trial
+// gather encodes trials. Trials without an objective get the cost of the worst trial
 // that has one: a model avoids them without being distorted by an arbitrary number.
 func (e *encoder) gather(trials []Trial) *data {
 	d := &data{n: len(trials), d: e.features}
@@ -72,7 +72,7 @@ func (d *data) validCosts() []float64 {
 }
 
 // thin returns at most size trials that lie far apart, half of them from the
-// better half: the best one first, then always the one farthest from those
+// better half: the best one first, then always the one farthest from all
 // taken. Late trials are close to the best and largely redundant.
 func (d *data) thin(size int, nominal []bool) *data {
 	if d.n <= size {
@@ -189,7 +189,7 @@ func (f *fitter) fit(d *data) *hyper {
 	return &f.best
 }
 
-// once fits hyper-parameters to the trials without those before.
+// once fits hyper-parameters to the trials without earlier ones.
 func (f *fitter) once(d *data) {
 	f.step(d.thin(fitSize, f.nominal), 1)
 	f.done = schedule(d.n)
@@ -199,7 +199,7 @@ func (f *fitter) once(d *data) {
 // are refitted between refits of all.
 const contender = 3
 
-// step fits every kernel and warp whenever the size doubled, otherwise those
+// step fits every kernel and warp whenever the size doubled, otherwise the ones
 // that come close to the best.
 func (f *fitter) step(d *data, n int) {
 	costs := d.validCosts()

@@ -39,7 +39,7 @@ func (p *proposals) fresh(x []float64) (c space.Config, ok bool) {
 
 // enumerable is the size up to which a space is listed rather than sampled. For
 // a larger budget it is four times that, up to mostEnumerable: drawing at random
-// would miss what is left at the end.
+// would miss the last ones.
 const (
 	enumerable     = 2048
 	mostEnumerable = 16384

@@ -23,7 +23,7 @@ const RecordVersion = 1
 // Header identifies the study of a recording.
 type Header struct {
 	Version int `json:"autosched_trials"`
-	// About names for people what was tuned, such as the trace and the scheduler.
+	// About names the tuned system for people, such as the trace and the scheduler.
 	About map[string]string `json:"about,omitempty"`
 	// Space is the digest of the space, Context is Options.Context.
 	Space   string `json:"space"`

@@ -291,7 +291,7 @@ func TestTrialsTellWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-// TestTimeIsUp: the study ends in time, with what was measured; the default and
+// TestTimeIsUp: the study ends in time, with the trials so far; the default and
 // the incumbent are measured in any case.
 func TestTimeIsUp(t *testing.T) { synctest.Test(t, timeIsUp) } // on a simulated clock
 

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Session is a study by ask and tell: what Tune does, with the measuring left to the caller and any
+// Session is a study by ask and tell: Tune with the measuring left to the caller and any
 // number of proposals under way. The same calls give the same proposals.
 type Session struct {
 	s       *study
@@ -55,7 +55,7 @@ func (n *Session) Expect(p Proposal) {
 
 // Ask returns new configurations to measure, at most room, and the proposals that were rejected on the
 // way. Without any, stopped says why the study is over, or is empty: then there is more to propose
-// once more is reported. What is returned counts as expected.
+// once more is reported. Returned proposals count as expected.
 func (n *Session) Ask(room int) (out []Proposal, rejected []Rejection, stopped string, err error) {
 	s := n.s
 	from := len(s.result.Rejected)
@@ -140,10 +140,10 @@ func (n *Session) observe() {
 	}
 }
 
-// Trials returns what was reported, in order, each configuration once.
+// Trials returns the reported trials, in order, each configuration once.
 func (n *Session) Trials() []Trial { return n.s.result.Trials }
 
-// Rewarded returns those trials that have their reward: all, once the incumbent is reported.
+// Rewarded returns the trials that have their reward: all, once the incumbent is reported.
 func (n *Session) Rewarded() []Trial { return n.s.rewarded() }
 
 // Choice is the sampler that was chosen and why, "" unless it is an Explainer.
@@ -157,8 +157,8 @@ func (s *study) awaits(hash string) int {
 	return slices.IndexFunc(s.pending, func(p proposal) bool { return p.hash == hash })
 }
 
-// believed returns the trials with the values that the sampler minimises, and after them what is
-// pending, as far as it can be expected: at the prediction, or else at the median, but never better
+// believed returns the trials with the values that the sampler minimises, and after them the
+// pending ones, as far as they can be expected: at the prediction, or else at the median, but never better
 // than the best so far (Ginsbourger, Le Riche and Carraro, "Kriging is well-suited to parallelize
 // optimization", 2010).
 func (s *study) believed() []Trial {

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// A session that reports each batch in order before it asks again measures what Tune measures.
+// A session that reports each batch in order before it asks again measures the same as Tune.
 func TestSessionIsTune(t *testing.T) {
 	for _, name := range samplerNames() {
 		for _, filtered := range []bool{false, true} {
@@ -61,9 +61,9 @@ func TestSessionIsTune(t *testing.T) {
 	}
 }
 
-// Sixteen workers ask while others measure, and the session is continued from what was reported and is
-// pending again and again: all proposals are new and valid, the budget is used, and what is found is better
-// than what there was.
+// Sixteen workers ask while others measure, and the session is continued from the reported and the
+// pending trials again and again: all proposals are new and valid, the budget is used, and the winner is better
+// than the start.
 func TestSessionInParallel(t *testing.T) {
 	for _, name := range samplerNames() {
 		o := Options{Space: ladder(t), Method: name, Budget: 60, Seed: 5}

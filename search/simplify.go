@@ -12,7 +12,7 @@ import (
 )
 
 // Simplifier looks for the simplest configuration that measures like a winner: the one
-// that changes the fewest parameters of what runs, then the one with the roundest values.
+// that changes the fewest parameters of the configuration in force, then the one with the roundest values.
 type Simplifier struct {
 	// Winner is the trial to simplify, From the configuration that runs, in the same space.
 	Winner Trial
@@ -39,21 +39,21 @@ type Simplified struct {
 	Evaluations int
 }
 
-// Effect is what changes if parameters of the winner take their values of what runs
-// again: those of one array and its length together.
+// Effect is the effect of giving parameters of the winner their values in force
+// again: the ones of one array and its length together.
 type Effect struct {
 	Parameters []string `json:"parameters"`
 	// Loss is the share by which the objective becomes larger; MaxRatio if nothing can be
 	// measured. Noise reports whether that is noise, Reverted whether the simplest form
-	// takes the values of what runs.
+	// takes the values in force.
 	Loss     float64 `json:"loss"`
 	Noise    bool    `json:"noise"`
 	Reverted bool    `json:"reverted"`
 }
 
-// Bounds of Noise, as shares of the objective. Less than a thousandth is half of what a
-// round changes a configuration for. A standard error of few futures may be large by
-// chance, and what is lost is certain.
+// Bounds of Noise, as shares of the objective. Less than a thousandth is half of the gain for which a
+// round changes a configuration. A standard error of few futures may be large by
+// chance, and the loss is certain.
 const (
 	leastNoise = .001
 	mostNoise  = .005
@@ -151,7 +151,7 @@ func (s *simplifying) try(ctx context.Context, c space.Config) (bool, error) {
 	return true, nil
 }
 
-// revert gives parameters their values of what runs.
+// revert gives parameters their values in force.
 func (s *simplifying) revert(ctx context.Context) error {
 	var configs []space.Config
 	for _, ids := range together(s.Winner.Config.Space(), changed(s.From, s.Winner.Config)) {
@@ -202,7 +202,7 @@ func (s *simplifying) revert(ctx context.Context) error {
 	return nil
 }
 
-// reverted returns a configuration with some values of what runs, projected. It reports
+// reverted returns a configuration with some values in force, projected. It reports
 // false if that does not change fewer parameters.
 func (s *simplifying) reverted(c space.Config, ids []string) (space.Config, bool) {
 	values := valuesOf(c)
@@ -273,7 +273,7 @@ func (s *simplifying) round(ctx context.Context) error {
 			return err
 		}
 		p, _ := s.out.Trial.Config.Space().Param(id)
-		for i := 0; i < s.out.Trial.Config.Get(id).Len(); i++ { // what is left, one by one
+		for i := 0; i < s.out.Trial.Config.Get(id).Len(); i++ { // the rest, one by one
 			var values []space.Value
 			list := s.out.Trial.Config.Get(id).Floats()
 			for _, x := range Rounder(p.Kind, list[i]) {

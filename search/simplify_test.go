@@ -118,7 +118,7 @@ func TestSimplifySaysWhatMatters(t *testing.T) {
 	}
 }
 
-// Keep refuses what the caller does not want, such as what breaks a constraint.
+// Keep refuses configurations that the caller rejects, such as ones that break a constraint.
 func TestSimplifyKeeps(t *testing.T) {
 	sp := ladder(t)
 	w := Trial{Config: sp.Default().With("pack", space.Bool(true)), Measurement: Measurement{Values: []float64{1}}}

@@ -63,7 +63,7 @@ func TestSobolIsBalanced(t *testing.T) {
 }
 
 // Every pair of the first dimensions fills the plane: the quality parameter t
-// of the projections is what Joe and Kuo's numbers were chosen for. With the
+// of the projections is the criterion of Joe and Kuo's numbers. With the
 // wrong numbers some pairs collapse onto few boxes.
 func TestSobolPairsFillThePlane(t *testing.T) {
 	const m, dims = 10, maxSobolDims

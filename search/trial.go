@@ -19,7 +19,7 @@ type Measurement struct {
 	// Floors holds, per future, the part of the objective that no configuration
 	// can change. It may be empty: zeros.
 	Floors []float64 `json:"floors,omitempty"`
-	// Metrics are further values to record; those that are not finite are dropped.
+	// Metrics are further values to record; values that are not finite are dropped.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Limits are the constraints, in the same order for every configuration;
 	// Secondary are the metrics beside the objective that Options.Ranking may name.
@@ -144,7 +144,7 @@ func ratio(a, b float64) float64 {
 // Improvement compares a trial with another.
 type Improvement struct {
 	// Ratio is the controllable part of the incumbent's objective over that of
-	// the candidate: what is above the floor, which no configuration can change.
+	// the candidate: the part above the floor, which no configuration can change.
 	Ratio float64 `json:"ratio"`
 	// Plain is the ratio of the whole objectives.
 	Plain float64 `json:"plain"`

@@ -74,7 +74,7 @@ type Options struct {
 	Scope func(history []Trial, c space.Config) (space.Config, []string)
 
 	// Begin, if set, is called before each batch of evaluations with the trials so far:
-	// what an evaluation may know of them, for any number of workers.
+	// the knowledge of an evaluation about them, for any number of workers.
 	Begin func(history []Trial)
 
 	// Progress, if set, is called after each trial, in step order, from the
@@ -91,7 +91,7 @@ type Record struct {
 	// Space is the space of the record if Options.Space is a part of it; nil means
 	// Options.Space.
 	Space *space.Space
-	// About goes into the header: a description of what was tuned.
+	// About goes into the header: a description of the tuned system.
 	About map[string]string
 	// Resume, if set, is an earlier record with the same space, Context and Seed. Its
 	// trials are not measured again. If its Method is the same, too, the study runs
@@ -123,7 +123,7 @@ type Result struct {
 	// Best is the trial with the lowest posterior mean of the objective: the lowest of
 	// noisy measurements is biased (winner's curse). Without noise it is the lowest one.
 	// It keeps the limits, if there are any.
-	// Incumbent and Default are the trials of those (one trial may be all three). -1 for
+	// Incumbent and Default are their trials (one trial may be all three). -1 for
 	// none.
 	Best        int             `json:"best"`
 	Incumbent   int             `json:"incumbent"`
@@ -136,8 +136,8 @@ type Result struct {
 	State       json.RawMessage `json:"state,omitempty"`  // of a Learner, for Options.State
 }
 
-// Tune measures the default, the incumbent and the presets, then what a sampler
-// proposes, until the budget is used, nothing new is proposed or the context
+// Tune measures the default, the incumbent and the presets, then the proposals
+// of a sampler, until the budget is used, nothing new is proposed or the context
 // ends. The same options give the same trials for any number of workers.
 //
 // A failed evaluation fails its trial and not the study. The error is not nil if the
@@ -193,8 +193,8 @@ type study struct {
 	seen    map[string]int // trial by configuration hash
 	stale   int            // proposals since the last new one
 	step    int            // requests made to the sampler
-	asked   []proposal     // what a Learner suggested last, until it knows the trials
-	pending []proposal     // what Session.Tell is yet to report, in the order proposed
+	asked   []proposal     // the last suggestions of a Learner, until it knows the trials
+	pending []proposal     // pending reports of Session.Tell, in the order proposed
 
 	futures int     // of the first good trial; all others must agree
 	based   bool    // base is known
@@ -274,7 +274,7 @@ func (s *study) extend(ctx context.Context) bool {
 	s.planned, s.plans = s.plans[0], s.plans[1:]
 	s.result.Stopped = ""
 	s.write(Line{Budget: s.planned})
-	if _, learns := s.sampler.(Learner); !learns { // a learner keeps what it has learnt
+	if _, learns := s.sampler.(Learner); !learns { // a learner keeps its model
 		if err := s.newSampler(); err != nil {
 			s.recordErr = err
 			return false
@@ -348,7 +348,7 @@ func valuesOf(c space.Config) space.Values {
 }
 
 // round is one iteration of Algorithm 1: it samples once, projects, scopes and
-// rejects each suggestion, measures those that are new and updates the sampler.
+// rejects each suggestion, measures the new ones and updates the sampler.
 func (s *study) round(ctx context.Context) error {
 	left := s.planned - len(s.result.Trials)
 	room := min(left, s.Budget-len(s.result.Trials))
@@ -364,7 +364,7 @@ func (s *study) round(ctx context.Context) error {
 }
 
 // ask samples at most left configurations once, projects, scopes and rejects each, and returns
-// those that are new, at most room.
+// the new ones, at most room.
 func (s *study) ask(left, room int) ([]proposal, error) {
 	suggested := s.sample(left)
 	proposed := make([]proposal, len(suggested))

@@ -130,7 +130,7 @@ func TestResultDoesNotDependOnWorkers(t *testing.T) {
 	})
 }
 
-// checkResult asserts what every result promises.
+// checkResult asserts the invariants of a result.
 func checkResult(t *rapid.T, o Options, r Result) {
 	if n := len(r.Trials); n > max(o.Budget, 2) {
 		t.Fatalf("%d trials on a budget of %d", n, o.Budget)
@@ -275,7 +275,7 @@ func TestCancelReturnsTheBestSoFar(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A worker that was about to begin when another was cut off loses its trial and
-		// those behind it in the batch; no sampler's batch that holds evaluation 21
+		// the ones behind it in the batch; no sampler's batch that holds evaluation 21
 		// begins before trial 16.
 		if n := len(r.Trials); r.Stopped != StoppedCancelled || n > 20 || n < 16 || r.Best < 0 {
 			t.Errorf("%s: stopped by %s after %d trials, best %d; want cancelled after 16 to 20",

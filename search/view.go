@@ -11,7 +11,7 @@ import (
 // A sampler minimises one number. With limits, tiebreakers or several objectives
 // it sees trials whose values encode these as well.
 
-// penalised returns the trials with a penalty on those that break a limit or are
+// penalised returns the trials with a penalty on trials that break a limit or are
 // not likely enough to keep it: they are worse than the incumbent, the more so the
 // larger the violation.
 func (s *study) penalised() []Trial {

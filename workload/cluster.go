@@ -17,7 +17,7 @@ type Cluster struct {
 	// VCs are quotas of GPUs by tenant. Empty means one pool for all: a trace's
 	// tenant column does not by itself split the cluster.
 	VCs []VC `json:"vcs,omitempty"`
-	// Site is what schedulers like Slurm need to know besides.
+	// Site is the additional knowledge of schedulers like Slurm.
 	Site Site `json:"site,omitzero"`
 }
 
@@ -40,7 +40,7 @@ type NodeGroup struct {
 type VC struct {
 	Tenant string `json:"tenant"`
 	GPUs   int    `json:"gpus"`
-	// Weight is the tenant's share of what is divided between tenants, relative
+	// Weight is the tenant's share in divisions between tenants, relative
 	// to the others'. 0 means none is declared: quotas take its place.
 	Weight float64 `json:"weight,omitempty"`
 }
@@ -146,7 +146,7 @@ func (c Cluster) Constraint(r Request) (model, partition string) {
 }
 
 // Satisfies reports whether the nodes have a GPU model and are in a partition. Empty
-// names are those of any node.
+// names match any node.
 func (g *NodeGroup) Satisfies(model, partition string) bool {
 	return (model == "" || model == g.GPUModel) && (partition == "" || g.in(partition))
 }
@@ -186,7 +186,7 @@ func (g *NodeGroup) Holds(j *Job) int {
 
 // Fits reports whether a job can run while no other does: whether one group that
 // satisfies its constraint has as many GPUs as it asks for, with their share of its CPUs
-// and memory, or, for a job that stands for several, all those groups together.
+// and memory, or, for a job that stands for several, all such groups together.
 func (c Cluster) Fits(j *Job) bool {
 	r := j.Request()
 	model, partition := c.Constraint(r)

@@ -1,6 +1,6 @@
-// Package workload holds what a cluster is asked to do: jobs, the cluster they
+// Package workload models the demand on a cluster: jobs, the cluster they
 // run on, the events a scheduler reports, and the state of a cluster that a
-// Ledger derives from those events. Aggregate makes groups of similar jobs.
+// Ledger derives from these events.
 //
 // Instants and spans are time.Duration. An instant counts from its workload's
 // zero (Workload.Zero, a wall-clock time), so that simulated time is plain

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EventKind says what happened to a job, a node or the configuration.
+// EventKind is the change of a job, a node or the configuration.
 type EventKind uint8
 
 // The events a scheduler reports.
@@ -65,7 +65,7 @@ type Event struct {
 	// job that waits may not start, on Submitted and Preempted, 0 for none.
 	Lost      bool
 	HoldUntil time.Duration
-	// Labels say what kind of job it is, with commas between: debug, interactive. On Submitted, and on Started
+	// Labels classify the job, with commas between: debug, interactive. On Submitted, and on Started
 	// within a snapshot; no simulation uses them.
 	Labels string
 	// Node is the node of a node event; GPUs its size on NodeUp.
@@ -78,10 +78,10 @@ type Event struct {
 	Instance string
 	Hash     string
 	Epoch    Epoch
-	// Active is what there is at the instant of a snapshot: every active job, Started if it
+	// Active is the state at the instant of a snapshot: every active job, Started if it
 	// runs and Submitted if it waits, with its description and Job.Submit; and every node,
 	// NodeUp or NodeDrained, unless there is none. An active job or a node that it does not
-	// have is gone since the last event of it. Ids and times are those of the snapshot.
+	// have is gone since the last event of it. Ids and times are the snapshot's.
 	Active []Event
 }
 
@@ -89,7 +89,7 @@ type Event struct {
 type Epoch struct {
 	// ID is unique.
 	ID string `json:"id"`
-	// Counter is higher than those of all former epochs: the milliseconds since the Unix epoch at
+	// Counter is higher than the counters of all former epochs: the milliseconds since the Unix epoch at
 	// which this one began, or one more than the counter before.
 	Counter int64 `json:"counter"`
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// folded is what is known of a job at an instant.
+// folded is the state of a job at an instant.
 type folded struct {
 	ActiveJob   // without Placement
 	placement   []NodeShare
@@ -13,12 +13,12 @@ type folded struct {
 	ended       bool          // and has ended
 	last        time.Duration // of its events
 	accountedTo time.Duration // by RunTime, WaitTime and Attained
-	spells      []Spell       // unless nil, those until accountedTo
+	spells      []Spell       // unless nil, spells until accountedTo
 }
 
 // fold replays a job's events until at, with placements or without.
 //
-// Events that contradict what is known of the job count for nothing: a start of
+// Events that contradict the state of the job are ignored: a start of
 // a running job, a preemption of a waiting one. Spells at one instant alternate:
 // a start and a preemption of a waiting job leave it waiting.
 func (r *record) fold(at time.Duration, placements bool) (f folded) {
@@ -77,7 +77,7 @@ func (f *folded) replay(open *openRecord, at time.Duration) {
 			return
 		}
 		if e.hasAttained {
-			f.Attained = e.attained // what follows is added to it
+			f.Attained = e.attained // later time is added to it
 		}
 		if e.hasLevel {
 			f.LevelAttained, f.HasLevel = e.levelAttained, true
@@ -89,7 +89,7 @@ func (f *folded) replay(open *openRecord, at time.Duration) {
 	f.spend(at)
 }
 
-// observe takes over what a snapshot says of the job, where it differs from what is known.
+// observe adopts a snapshot's state of the job where it differs.
 func (f *folded) observe(e *jobEvent, now time.Duration) {
 	runs := e.kind == Started
 	f.spend(now)
@@ -139,7 +139,7 @@ func (f *folded) place(e *jobEvent) {
 	}
 }
 
-// spend adds the time since the last event to what the job ran or waited.
+// spend adds the time since the last event to the job's run or wait.
 func (f *folded) spend(now time.Duration) {
 	d := now - f.accountedTo
 	f.accountedTo = now

@@ -21,7 +21,7 @@ type MilliGPU int64
 // GPUs is n whole GPUs.
 func GPUs(n int) MilliGPU { return MilliGPU(n) * 1000 }
 
-// Whole rounds up to whole GPUs, which is what a policy without sharing grants.
+// Whole rounds up to whole GPUs, the grant of a policy without sharing.
 func (m MilliGPU) Whole() int { return int((m + 999) / 1000) }
 
 // Limits beyond which a job is refused by readers and by Validate. They bound
@@ -39,8 +39,8 @@ type Status uint8
 
 // The states a trace reports. Unknown is for traces without a status. Running is that
 // of a job that had started and not ended when its trace was written: its Duration is
-// how long it had run until then, a lower bound. Pending is that of one that had not started: its Duration
-// is what is expected of it.
+// how long it had run until then, a lower bound. Pending is the status of one that had not started: its Duration
+// is an expectation.
 const (
 	Unknown Status = iota
 	Completed
@@ -81,7 +81,7 @@ type Job struct {
 	ID     string
 	User   string
 	Tenant string // virtual cluster
-	// Key is what recurs: jobs with the same key are expected to behave alike.
+	// Key identifies recurring jobs: jobs with the same key are expected to behave alike.
 	// Readers hash user and name, or tenant, GPUs and batch where names are
 	// absent.
 	Key   string
@@ -111,10 +111,10 @@ type Job struct {
 	Nodes string
 }
 
-// Request is what a job asks for besides GPUs. A field that is zero asks for
+// Request is a job's demand besides GPUs. A zero field asks for
 // nothing.
 type Request struct {
-	// GPUModel and Partition are those of the nodes that the job may run on, as
+	// GPUModel and Partition are properties of the nodes that the job may run on, as
 	// NodeGroup names them.
 	GPUModel  string
 	Partition string
@@ -133,13 +133,13 @@ type Request struct {
 	// QOS is the quality of service and Account the account charged, as Slurm names them.
 	QOS     string
 	Account string
-	// Requeue is what a preemption does to the job's progress, and HoldOff the time after it in which
+	// Requeue is the effect of a preemption on the job's progress, and HoldOff the time after it in which
 	// the job may not start.
 	Requeue RequeueMode
 	HoldOff time.Duration
 }
 
-// RequeueMode is what happens to a job's progress when it is preempted.
+// RequeueMode is the effect of a preemption on a job's progress.
 type RequeueMode uint8
 
 // The modes. Where nothing is known, schedulers decide: most let jobs keep their progress.
@@ -186,7 +186,7 @@ func (r *Request) more() bool {
 // Equal reports whether two jobs ask for the same.
 func (r Requested) Equal(o Requested) bool { return r == o }
 
-// Request is what was shared.
+// Request returns the shared request.
 func (r Requested) Request() Request {
 	if r == (Requested{}) {
 		return Request{}
@@ -354,8 +354,8 @@ func (w *Workload) Ended() int {
 	return n
 }
 
-// Synthetic reports whether a generator made the workload. What shows it
-// says so.
+// Synthetic reports whether a generator made the workload. Reports
+// must say so.
 func (w *Workload) Synthetic() bool { return w.synthetic }
 
 // AsSynthetic returns the same workload labelled synthetic.
@@ -384,13 +384,13 @@ func (w *Workload) Span() (first, last time.Duration) {
 	return w.jobs[0].Submit, w.jobs[len(w.jobs)-1].Submit
 }
 
-// OfferedLoad is GPU-seconds over what GPUs have in a span, or in an hour of a shorter one: a
+// OfferedLoad is GPU-seconds over the GPU-time of a span, or in an hour of a shorter one: a
 // burst says nothing of the load.
 func OfferedLoad(gpuSeconds float64, span time.Duration, gpus int) float64 {
 	return gpuSeconds / (max(span, time.Hour).Seconds() * float64(gpus))
 }
 
-// SortBySubmit sorts jobs by submission and keeps the order of those submitted at one instant. It sorts
+// SortBySubmit sorts jobs by submission and keeps the order of jobs submitted at one instant. It sorts
 // numbers, because jobs are large to move.
 func SortBySubmit(jobs []Job) {
 	sorted := true
@@ -450,7 +450,7 @@ func digestOf(w *Workload) string {
 		num(int64(j.Submit))
 		num(int64(j.Duration))
 		num(int64(j.GPUs))
-		// What few jobs have is marked beside the status.
+		// Rare fields are marked beside the status.
 		status := int64(j.Status)
 		if j.Deadline != 0 {
 			status |= 1 << 8

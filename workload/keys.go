@@ -11,7 +11,7 @@ import (
 // or more.
 const BatchGap = 60 * time.Second
 
-// KeyOf hashes what identifies recurring jobs into 16 hexadecimal digits.
+// KeyOf hashes the identity of recurring jobs into 16 hexadecimal digits.
 func KeyOf(text string, nums ...int64) string {
 	hex := hex16(fnvNumbers(fnvBytes(fnvBegin, text), nums...))
 	return string(hex[:])

@@ -83,8 +83,8 @@ type openRecord struct {
 // clocks may differ.
 func (r *record) end() time.Duration { return max(r.finish, r.known) }
 
-// jobEvent is an event of a job. If observed, it is of a snapshot, and the kind says what
-// the job did: Started if it ran, Submitted if it waited.
+// jobEvent is an event of a job. If observed, it is of a snapshot, and the kind is the state of
+// the job: Started if it ran, Submitted if it waited.
 type jobEvent struct {
 	id            string
 	kind          EventKind
@@ -96,7 +96,7 @@ type jobEvent struct {
 	pool          int
 	time          time.Duration
 	gpus          MilliGPU
-	job           *Job // of Submitted and what is observed
+	job           *Job // of Submitted and observed jobs
 	placement     []NodeShare
 	attained      time.Duration
 	levelAttained time.Duration
@@ -274,7 +274,7 @@ func (l *Ledger) settle() {
 	l.finished.settle(byEnd, known)
 }
 
-// State is what is known of an instant: of all events at or before it. Events
+// State returns the state at an instant, from all events at or before it. Events
 // that came late count, so that asking again for a past instant can give more.
 func (l *Ledger) State(at time.Duration) State {
 	l.settle()
@@ -348,7 +348,7 @@ func (l *Ledger) Arrivals(from, to time.Duration) []Job {
 	return out
 }
 
-// Spells are those that end after an instant or are under way at another, in order of submission
+// Spells returns the spells that end after an instant or are under way at another, in order of submission
 // and time. They may begin before the first and end at the second at the latest.
 func (l *Ledger) Spells(from, to time.Duration) []Spell {
 	l.settle()
@@ -424,7 +424,7 @@ func (l *Ledger) Forget(before time.Duration) int {
 	for _, times := range []*ordered[time.Duration]{&l.snapshots, &l.listings} {
 		all := times.all(cmp.Compare)
 		i, _ := slices.BinarySearch(all, before)
-		times.sorted = slices.Clone(all[max(0, i-1):]) // the last one before still says what is not there
+		times.sorted = slices.Clone(all[max(0, i-1):]) // the last one before still has the absent ones
 	}
 	for _, events := range l.nodes {
 		// The last event before the instant still says whether the node is up.
@@ -437,8 +437,8 @@ func (l *Ledger) Forget(before time.Duration) int {
 	return n
 }
 
-// Remainder returns what gives the part of an event that counts for what is remembered, and whether
-// there is one: events of its jobs and nodes, and of snapshots what they say of these.
+// Remainder returns a filter of the part of an event that counts for remembered jobs, and whether
+// there is one: events of its jobs and nodes, and the parts of snapshots about these.
 func (l *Ledger) Remainder() func(Event) (Event, bool) {
 	first := func(o *ordered[time.Duration]) time.Duration {
 		if all := o.all(cmp.Compare); len(all) > 0 {

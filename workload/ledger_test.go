@@ -221,7 +221,7 @@ func TestEventValidate(t *testing.T) {
 	}
 }
 
-// Events that change nothing are distinguished from those that do.
+// Events that change nothing are distinguished from events that do.
 func TestLedgerReportsRepetitions(t *testing.T) {
 	l := NewLedger(testCluster)
 	submitted, up := ev(Submitted, "a", 0), Event{ID: "up", Kind: NodeUp, Node: "n", NodeGPUs: 8}
@@ -347,7 +347,7 @@ func TestLedgerNumbersNodes(t *testing.T) {
 }
 
 // TestLedgerListsClosedNodes: nodes that are down keep their number if that is their
-// name, and those that drain are counted, whatever their name.
+// name, and draining ones are counted, whatever their name.
 func TestLedgerListsClosedNodes(t *testing.T) {
 	l := NewLedger(testCluster) // four nodes
 	for i, x := range []struct {
@@ -521,7 +521,7 @@ func TestLedgerForgets(t *testing.T) {
 	})
 }
 
-// A state costs what is active, however much history there is.
+// The cost of a state grows with the active jobs, however much history there is.
 func BenchmarkLedgerState(b *testing.B) {
 	for _, jobs := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {

@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// nodeRange is the numbers of a group's nodes; those below free are taken.
+// nodeRange is the numbers of a group's nodes; numbers below free are taken.
 type nodeRange struct{ free, end int }
 
 // number gives the nodes on which a state's jobs run their numbers, below the
-// cluster's number of nodes, and lists those that are down or draining. Nodes of the
-// cluster that are reported come first; those that only placements name get what is
-// left. A name that is a free number is that number; the others follow in order of name.
+// cluster's number of nodes, and lists nodes that are down or draining. Nodes of the
+// cluster that are reported come first; nodes that only placements name get the
+// rest. A name that is a free number is that number; the others follow in order of name.
 // at is where the jobs run.
 func (l *Ledger) number(s *State, at [][]NodeShare) {
 	var placed []string

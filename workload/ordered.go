@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ordered is a slice that is sorted when it is read: what comes out of order costs no more
-// than what does not. Equal elements are one.
+// ordered is a slice that is sorted when it is read: disorder costs no more
+// than order. Equal elements are one.
 type ordered[T any] struct {
 	sorted []T
 	late   []T // to be sorted in

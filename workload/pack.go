@@ -8,7 +8,7 @@ import (
 )
 
 // A packed record is the number of a job's events, then each: kind and flags, instant, id, and
-// what it has. Strings have their length before them; integers are varints.
+// the fields that are set. Strings have their length before them; integers are varints.
 
 const (
 	packedJob = 1 << iota
@@ -23,7 +23,7 @@ const (
 	packedHeld    // the progress was lost, or the job may not start for a time
 )
 
-// pack packs the events of a job that was submitted and ended: those that count.
+// pack packs the events of a job that was submitted and ended, without ignored ones.
 func (r *record) pack() {
 	if r.open == nil || !r.submitted || !r.ended {
 		return
@@ -45,7 +45,7 @@ func (r *record) counts(e *jobEvent) bool {
 	return !e.repeats(&r.open.submission) && (e.time <= r.finish || e.describes())
 }
 
-// unpack returns a job's events. Those of one that is packed are a copy, for the caller.
+// unpack returns a job's events. Events of a packed job are a copy, for the caller.
 func (r *record) unpack(placements bool) *openRecord {
 	if r.open != nil {
 		return r.open
@@ -156,7 +156,7 @@ func (p *packer) event(e *jobEvent, last time.Duration) {
 	}
 }
 
-// unpacker reads what a packer wrote. Strings share its memory.
+// unpacker reads packed events. Strings share its memory.
 type unpacker struct {
 	s          string
 	placements bool

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// A ledger of what remains of the events before a cut, and of all later ones, answers as one of all
+// A ledger of the remainder of the events before a cut, and of all later ones, answers as one of all
 // events does: jobs that are open across the cut, nodes, and jobs that only snapshots show, too.
 func TestRemainderIsEnough(t *testing.T) {
 	testshared.Full(t)

@@ -2,7 +2,7 @@ package workload
 
 import "fmt"
 
-// Site is what a cluster's scheduler knows of users, qualities of service and partitions besides its
+// Site is the knowledge of a cluster's scheduler about users, qualities of service and partitions besides its
 // configuration, in Slurm's terms.
 type Site struct {
 	QOS        []QOS       `json:"qos,omitempty"`
@@ -19,7 +19,7 @@ type QOS struct {
 	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
 }
 
-// Account is an account among those of Parent (empty: the root), or with User set that user's association in it.
+// Account is an account below Parent (empty: the root), or with User set that user's association in it.
 type Account struct {
 	Name   string  `json:"name"`
 	Parent string  `json:"parent,omitempty"`
@@ -27,7 +27,7 @@ type Account struct {
 	Shares float64 `json:"shares"`
 }
 
-// Partition is a set of nodes, those of the groups that name it.
+// Partition is a set of nodes, the nodes of the groups that name it.
 type Partition struct {
 	Name         string `json:"name"`
 	PriorityTier int64  `json:"priority_tier,omitempty"` // the jobs of a higher one come first

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// State is what a controller can know of a cluster at an instant, built from
+// State is the observable state of a cluster at an instant, built from
 // job and cluster events alone (Ledger.State): which jobs are active, what each has
 // received, and where it runs. It holds no duration: how long a job still runs
 // is for the caller to predict.
 type State struct {
 	At time.Duration // since the workload's zero
-	// Cluster is the nodes that are up, and those of Down.
+	// Cluster is the nodes that are up, and the nodes of Down.
 	Cluster Cluster
 	// Down and Draining are the numbers of nodes that are down, and of nodes that are up
 	// but start no job, in order. Nodes that are down have a number if they are named
@@ -32,7 +32,7 @@ type ActiveJob struct {
 	// submission of a waiting one.
 	Since time.Duration
 	// RunTime and WaitTime add up all spells until State.At. RunTime counts
-	// held GPUs, also while a restart makes no progress, but not what a preemption lost.
+	// held GPUs, also while a restart makes no progress, but not time that a preemption lost.
 	RunTime  time.Duration
 	WaitTime time.Duration
 	// Attained is GPU-time received up to State.At: the scheduler's last report, if
@@ -75,7 +75,7 @@ type NodeGPUs struct {
 	GPUs int `json:"gpus"`
 }
 
-// Available is the nodes that take jobs: those neither down nor draining.
+// Available is the nodes that take jobs: nodes neither down nor draining.
 func (s *State) Available() Cluster {
 	c := s.Cluster
 	if len(s.Down)+len(s.Draining) == 0 {

@@ -30,7 +30,7 @@ func ParseVC(s string) (VC, error) {
 }
 
 // AutoVCs divides GPUs into quotas by the tenants' shares of the jobs' GPU-time,
-// in order of tenant. Each gets at least what its widest job asks for, if the
+// in order of tenant. Each gets at least the width of its widest job, if the
 // GPUs are enough for that; the rest is divided by share, whole GPUs by largest
 // remainder.
 func AutoVCs(jobs []Job, gpus int) []VC {
@@ -62,8 +62,8 @@ func AutoVCs(jobs []Job, gpus int) []VC {
 	if need > gpus {
 		clear(widest)
 	}
-	// Those whose share is less than their widest job get that; the others divide
-	// what is left, until no other tenant falls short.
+	// Tenants whose share is less than their widest job get that; the others divide
+	// the rest, until no other tenant falls short.
 	left, short := gpus, make([]bool, len(vcs))
 	for again := true; again; {
 		again = false

@@ -44,7 +44,7 @@ const (
 	maxCond = 2
 )
 
-// Trial is a configuration with what was measured of it.
+// Trial is a configuration with its measurement.
 type Trial struct {
 	Config    space.Config
 	Objective float64 // above 0, lower is better
@@ -53,14 +53,14 @@ type Trial struct {
 
 // Group is the trials that were measured on one workload.
 type Group struct {
-	// Base is what the others are compared with; nil for the median of the trials.
+	// Base is the reference of comparisons; nil for the median of the trials.
 	Base   *Trial
 	Trials []Trial
 }
 
 // Options of Learn.
 type Options struct {
-	// Objective names what is improved. Parts are metrics in its unit that add up to it, so that they are
+	// Objective names the metric to improve. Parts are metrics in its unit that add up to it, so that they are
 	// known to change it.
 	Objective string
 	Parts     []string
@@ -109,7 +109,7 @@ type Path struct {
 	Effect  float64  // along it only: the range of the objective, as a multiple of the base's
 }
 
-// Effect is what a parameter does to the objective.
+// Effect is a parameter's effect on the objective.
 type Effect struct {
 	Param string
 	// Share is the objective's mean at the worst level of the parameter minus that at the best, as a share
@@ -121,12 +121,12 @@ type Effect struct {
 	Paths            []Path // of largest effect
 }
 
-// Model is what was learnt. It is safe for concurrent use.
+// Model is a learnt model. It is safe for concurrent use.
 type Model struct {
 	// Fault is why the model answers nothing, "" if it does. Then there are no Nodes, Edges and Effects.
 	Fault          string
 	Trials, Groups int
-	// Rank is the mean rank correlation, within a group, of predictions with what was measured, by fits that
+	// Rank is the mean rank correlation, within a group, of predictions with measurements, by fits that
 	// left out the group, or the trial if there are few groups. Ranked is the number of groups that it
 	// is of. Error is the mean relative error of these predictions, and MeanError that of
 	// predicting the mean.
@@ -152,8 +152,8 @@ const (
 	basePrefix   = "base:"
 )
 
-// Learn learns a model from groups, the latest last. The error is that of the context or of Options.Run;
-// what else is wrong is the Fault of the model.
+// Learn learns a model from groups, the latest last. The error is the context's or of Options.Run;
+// other faults are the Fault of the model.
 func Learn(ctx context.Context, sp *space.Space, groups []Group, o Options) (*Model, error) {
 	if o.Run == nil {
 		o.Run = func(f func() error) error { return f() }
@@ -272,7 +272,7 @@ func common(groups []Group) []string {
 	return out[:min(maxMetrics, len(out))]
 }
 
-// base is what the trials of a group are compared with, nil if there is nothing.
+// base is the reference of a group's trials, nil if there is nothing.
 func (g *Group) base(metrics []string) *Trial {
 	if b := g.Base; b != nil {
 		if !(b.Objective > 0) {
@@ -381,7 +381,7 @@ func (l *learner) tabulate() (err error) {
 	return err
 }
 
-// spec is what is known of the columns.
+// spec has the knowledge about the columns.
 func (l *learner) spec() *causal.Spec {
 	s := &causal.Spec{Tiers: map[string]string{objective: causal.TierObjective}}
 	for _, name := range l.m.columns.Names() {
@@ -401,7 +401,7 @@ func (l *learner) spec() *causal.Spec {
 	return s
 }
 
-// judge says how far predictions of what was left out can be trusted.
+// judge says how far predictions of left-out trials can be trusted.
 func (l *learner) judge() error {
 	m := l.m
 	predicted, err := m.model.HeldOut(objective)
@@ -466,7 +466,7 @@ func (l *learner) describe() error {
 		} else if a.High < 0 {
 			e.Sign = -1
 		}
-		if a.Target == objective && slices.Contains(l.o.Parts, e.From) { // it adds to the objective what it is
+		if a.Target == objective && slices.Contains(l.o.Parts, e.From) { // it is a summand of the objective
 			values := slices.Sorted(slices.Values(m.table.Column(m.table.Index(a.Source)).Values))
 			e.Effect = stats.Quantile(values, .95) - stats.Quantile(values, .05)
 			e.Sign, e.Reliability, e.Confounded = 1, 1, false
@@ -487,7 +487,7 @@ func (l *learner) describe() error {
 	return l.effects()
 }
 
-// node is what a column is of.
+// node is the meaning of a column.
 func (l *learner) node(column string) string {
 	if column == objective {
 		return l.o.Objective

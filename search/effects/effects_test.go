@@ -70,7 +70,7 @@ func learn(t testing.TB, groups []effects.Group, o effects.Options) *effects.Mod
 	return m
 }
 
-// The causes of a known world are found, with their signs, ways and ratios, and what does nothing is not.
+// The causes of a known world are found, with their signs, ways and ratios, and parameters without effect are not.
 func TestLearn(t *testing.T) {
 	sp := testSpace(t)
 	m := learn(t, world(sp, 20, 8, .02, 1), options)

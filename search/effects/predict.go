@@ -10,12 +10,12 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Prediction is what a model expects of one configuration instead of another.
+// Prediction is a model's expectation of one configuration instead of another.
 type Prediction struct {
 	// Ratio is the objective of the other over that of the one: above 1 the one is better. Low and High are
 	// its 90 % interval, of a measurement of the one.
 	Ratio, Low, High float64
-	// Extrapolation is how the configuration lies beyond what was measured, "" if it does not.
+	// Extrapolation is how the configuration lies beyond the measurements, "" if it does not.
 	Extrapolation string
 }
 
@@ -104,7 +104,7 @@ func (d *domain) nearest(config []float64, but int) float64 {
 	return near
 }
 
-// beyond says how a configuration lies outside of what was measured, "" if it does not.
+// beyond says how a configuration lies outside of the measurements, "" if it does not.
 func (d *domain) beyond(c *prune.Columns, config space.Config) string {
 	row := c.Append(nil, config)
 	for i, v := range row {

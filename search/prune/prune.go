@@ -68,7 +68,7 @@ const (
 	halfLife = 400
 	// maxRows bounds the rows that the model keeps.
 	maxRows = 4000
-	// batch is how many trials make a round: what samplers ask for at once.
+	// batch is the number of trials of a round, as samplers ask for them at once.
 	batch = 4
 )
 
@@ -91,7 +91,7 @@ type Pruner struct {
 }
 
 // New returns a pruner for a space. Context names the values that describe a
-// study's workload, metrics those Measurement.Metrics that the structural head
+// study's workload, metrics the Measurement.Metrics that the structural head
 // of the model goes through; it may be empty.
 func New(s *space.Space, context, metrics []string, o Options) *Pruner {
 	return &Pruner{
@@ -150,7 +150,7 @@ func (p *Pruner) table(rows [][]float64) (*causal.Table, error) {
 const cost = "objective_over_incumbent"
 
 // structure has three tiers: configuration and context are the parents of the
-// metrics, the metrics those of the objective.
+// metrics, the metrics the parents of the objective.
 func (p *Pruner) structure() model.Structure {
 	n := p.width()
 	s := model.Structure{Tiers: make([]string, n), Parents: make([][]int, n)}

@@ -32,7 +32,7 @@ const (
 	Stale    = "nothing better was found for long"
 )
 
-// Scope restricts a suggestion to what is worth searching: parameters without an
+// Scope restricts a suggestion to parameters worth searching. Parameters without an
 // effect, or whose best value the best trial has, keep that trial's values. It
 // returns the changes in words.
 func (s *Study) Scope(history []search.Trial, c space.Config) (space.Config, []string) {

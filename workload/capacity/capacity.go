@@ -18,7 +18,7 @@ const DefaultGPUsPerNode = 8
 var ErrUnknown = errors.New("the history does not show its cluster: it has no list of machines, and most jobs have " +
 	"neither a start nor the names of their nodes")
 
-// Source is what a cluster was inferred from.
+// Source is the basis of an inferred cluster.
 type Source string
 
 // The sources, best first.
@@ -30,7 +30,7 @@ const (
 	Concurrency Source = "concurrency" // the most GPUs in use at once: a lower bound
 )
 
-// Evidence is what is known besides the jobs.
+// Evidence is further knowledge beside the jobs.
 type Evidence struct {
 	// Machines are the nodes that the history's files list or, if Declared, state.
 	Machines []workload.NodeGroup
@@ -39,7 +39,7 @@ type Evidence struct {
 	Nodes, GPUsPerNode int
 }
 
-// Inferred is a cluster and what it was inferred from.
+// Inferred is a cluster and its basis.
 type Inferred struct {
 	Cluster workload.Cluster
 	Source  Source
@@ -60,7 +60,7 @@ type Inferred struct {
 	Unfilled bool
 }
 
-// String says what was inferred from what.
+// String describes the cluster and its basis.
 func (i Inferred) String() string {
 	text := i.Cluster.String()
 	switch i.Source {
@@ -96,7 +96,7 @@ func (i Inferred) changing() map[int]bool {
 	return nodes
 }
 
-// Infer returns the cluster of a history: what is given, and the rest from the best source
+// Infer returns the cluster of a history: the given parts, and the rest from the best source
 // there is: the machines that the history states or lists; the nodes on which its jobs ran;
 // or the most GPUs that they held at once, rounded up to whole nodes. The latter two need
 // the nodes or the start of at least half of the jobs, and are lower bounds. The error is

@@ -26,7 +26,7 @@ const (
 	waited = 10 * time.Minute
 )
 
-// node is what jobs show of a node.
+// node is the evidence of jobs about a node.
 type node struct {
 	name       string
 	partition  int // index in lists.partitions, -1 if no job named one
@@ -68,7 +68,7 @@ func (d days) span() (first, last, n int) {
 	return first, last, n
 }
 
-// lists is what the node lists of a history show.
+// lists is the evidence of a history's node lists.
 type lists struct {
 	w          *workload.Workload
 	jobs       int // with a list

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Download brings a source to a path. Unfinished, it keeps what it received in a
+// Download brings a source to a path. Unfinished, it keeps the received part in a
 // part file beside the path and continues there; a second file remembers which
 // version of the source the part is of.
 type Download struct {
@@ -31,7 +31,7 @@ type Download struct {
 	stall time.Duration
 }
 
-// maxDownload bounds what a server may send if the size is not known.
+// maxDownload bounds the answer of a server if the size is not known.
 const maxDownload = 64 << 30
 
 // RefusedError is a failure that another try does not change.
@@ -49,8 +49,8 @@ func (u UnfinishedError) Unwrap() error { return u.Err }
 func (d *Download) part() string { return d.To + ".part" }
 func (d *Download) tag() string  { return d.part() + ".tag" }
 
-// Run downloads what is missing, checks it and extracts the trace. It returns the
-// SHA-256 of what was downloaded. The part file stays until Remove, so that a
+// Run downloads the missing part, checks it and extracts the trace. It returns the
+// SHA-256 of the download. The part file stays until Remove, so that a
 // trace that proves unreadable is not downloaded again.
 func (d *Download) Run(ctx context.Context) (digest string, err error) {
 	if err := d.download(ctx); err != nil {
@@ -62,7 +62,7 @@ func (d *Download) Run(ctx context.Context) (digest string, err error) {
 	return digest, d.extract(ctx)
 }
 
-// download downloads what is missing, trying again if the connection breaks.
+// download downloads the missing part, trying again if the connection breaks.
 func (d *Download) download(ctx context.Context) error {
 	tries, wait := cmp.Or(d.tries, 5), cmp.Or(d.pause, time.Second)
 	pause := wait
@@ -99,7 +99,7 @@ func (d *Download) have() int64 {
 	return info.Size()
 }
 
-// attempt asks for what is missing, once.
+// attempt asks for the missing part once.
 func (d *Download) attempt(ctx context.Context) error {
 	have := d.have()
 	if d.Size > 0 && have == d.Size {
@@ -262,7 +262,7 @@ func (d *Download) Resume() string {
 	return "nothing has been downloaded yet"
 }
 
-// lfsPointer is what GitHub's raw addresses give instead of a file in Git LFS.
+// lfsPointer is the content of GitHub's raw addresses instead of a file in Git LFS.
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
 // check computes the digest of the part file and compares it. A file with another

@@ -28,7 +28,7 @@ type Source struct {
 	Licence     string
 }
 
-// Sources are the known public traces. Size and digest are those in the Git LFS
+// Sources are the known public traces. Size and digest are as in the Git LFS
 // pointer of the repository (trace-data.tar.gz at 9425c49).
 var Sources = []Source{{
 	Name:   "philly",
@@ -42,7 +42,7 @@ var Sources = []Source{{
 		"for DNN Training Workloads, USENIX ATC 2019",
 }}
 
-// maxJobLog bounds what is extracted.
+// maxJobLog bounds the extracted file.
 const maxJobLog = 8 << 30
 
 var errTooLarge = fmt.Errorf("it is larger than %d GiB", maxJobLog>>30)

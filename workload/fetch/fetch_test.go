@@ -24,7 +24,7 @@ func digestOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// serve answers as a file server does, with what bend changes.
+// serve answers as a file server does, changed by bend.
 func serve(t *testing.T, file []byte,
 	bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
@@ -41,7 +41,7 @@ func serve(t *testing.T, file []byte,
 	return s.URL + "/trace-data.tar.gz", requests
 }
 
-// What servers and networks do to a download, and that it arrives.
+// A download arrives despite faults of servers and networks.
 func TestDownload(t *testing.T) {
 	file := make([]byte, 1<<20)
 	r := rand.NewChaCha8([32]byte{2})

@@ -56,7 +56,7 @@ type Period struct {
 	Share float64 `json:"share"`
 }
 
-// bandEnds of Band, in hours: those around a day and a week are narrow.
+// bandEnds of Band, in hours: bands around a day and a week are narrow.
 var bandEnds = []float64{0, 1, 2, 6, 11, 13, 22, 26, 144, 192, 0}
 
 // binOf is the bin of the wall clock in which a job was submitted.
@@ -98,7 +98,7 @@ func perHour(w *workload.Workload, jobs []workload.Job, counts func(i int) bool)
 	return Arrivals{Hours: a.Bins, Mean: a.Mean, CV: a.CV, VarOverMean: a.VarOverMean, Max: a.Max, Empty: a.Empty}
 }
 
-// maxBins bounds the memory of what needs every bin: 480 years of hours, 39 of
+// maxBins bounds the memory of results that need every bin: 480 years of hours, 39 of
 // five minutes.
 const maxBins = 1 << 22
 

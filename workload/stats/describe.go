@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Description is what Describe computes of a workload. Times are in seconds, GPU-time in GPU-hours,
+// Description is the result of Describe. Times are in seconds, GPU-time in GPU-hours,
 // shares between 0 and 1.
 type Description struct {
 	Name      string    `json:"name"`
@@ -53,7 +53,7 @@ type Size struct {
 	GPUTimeShare float64 `json:"gpu_time_share"`
 	P50S         float64 `json:"p50_duration_s"`
 	P90S         float64 `json:"p90_duration_s"`
-	// WaitP50S is the median queueing delay of those whose is known.
+	// WaitP50S is the median queueing delay of jobs with a known one.
 	WaitP50S float64 `json:"p50_wait_s"`
 }
 
@@ -128,7 +128,7 @@ type Load struct {
 	Nodes       int `json:"nodes"`
 	GPUsPerNode int `json:"gpus_per_node"` // 0 if nodes differ
 	GPUs        int `json:"gpus"`
-	// Offered is the GPU-time asked for over what the cluster has between the first and
+	// Offered is the GPU-time asked for over the cluster's between the first and
 	// the last submission (workload.OfferedLoad): above 1 jobs must queue.
 	Offered float64 `json:"offered"`
 	// Wider counts the jobs that ask for more GPUs than the cluster has.
@@ -176,7 +176,7 @@ func Describe(w *workload.Workload, cluster *workload.Cluster) Description {
 	return s
 }
 
-// gpuHours is what a job used.
+// gpuHours returns a job's usage.
 func gpuHours(j *workload.Job) float64 {
 	if j.Status == workload.Pending {
 		return 0

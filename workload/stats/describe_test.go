@@ -219,7 +219,7 @@ func TestDescribePeriods(t *testing.T) {
 		}
 		testshared.Near(t, "sum of bands", sum, 1, 1e-9)
 	}
-	// Of the frequencies of 5-minute bins, those of periods below an hour are 5 of 6.
+	// Of the frequencies of 5-minute bins, frequencies of periods below an hour are 5 of 6.
 	testshared.Near(t, "periods below an hour", s.Periods[1].Bands[0].Share, 5.0/6, .02)
 }
 

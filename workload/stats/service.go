@@ -29,7 +29,7 @@ type Waits struct {
 	Quantiles
 }
 
-// Status is the jobs that ended in one way; "unknown" for those of which
+// Status is the jobs that ended in one way; "unknown" for jobs of which
 // the trace has no status.
 type Status struct {
 	Status       string  `json:"status"`
@@ -49,7 +49,7 @@ type Users struct {
 
 // Model is the jobs of one model class, most GPU-time first.
 type Model struct {
-	Model        string  `json:"model"` // empty for those without
+	Model        string  `json:"model"` // empty for jobs without
 	Jobs         int     `json:"jobs"`
 	JobShare     float64 `json:"job_share"`
 	GPUTimeShare float64 `json:"gpu_time_share"`

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// groupFit is what the groups model needs beyond what is published.
+// groupFit has the parameters of the groups model beyond the published ones.
 type groupFit struct {
 	base  []float64   // distribution function of the groups' typical durations, at the profile's points
 	cdf   [][]float64 // by size, likewise
@@ -29,7 +29,7 @@ type groupCell struct {
 }
 
 // widest and farthest bound a group's jobs: few run on hundreds of GPUs, or for
-// days, what they run a thousand times on one GPU for minutes. The first is the
+// days, jobs that they run a thousand times on one GPU for minutes. The first is the
 // GPUs of all its jobs together, the second their duration in seconds; any group
 // may have leastLargest.
 const (

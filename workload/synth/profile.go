@@ -11,9 +11,9 @@ import (
 )
 
 // profileFiles hold the statistics that generators aim at, each number with its
-// source. What a generator needs beyond them (how the durations of a size differ
-// from those of all, which status long jobs have) is fitted when it is first
-// used, so that the files say what is published and nothing else.
+// source. Further needs of a generator (how the durations of a size differ
+// from the durations of all, which status long jobs have) are fitted at their first
+// use, so that the files have the published numbers and nothing else.
 //
 //go:embed profiles/*.json
 var profileFiles embed.FS
@@ -65,8 +65,8 @@ type profileStatus struct {
 	GPUTime *[2]float64 `json:"gpu_time"`
 }
 
-// profileBatches is the model in which a batch is what a user submits in one
-// go: up to nine jobs, or a sweep of ten and more.
+// profileBatches is the model in which a batch is one submission of
+// a user: up to nine jobs, or a sweep of ten and more.
 type profileBatches struct {
 	SweepShare    float64    `json:"sweep_share"`
 	Rerun         float64    `json:"rerun"` // share of batches that run a batch of their day again
@@ -74,7 +74,7 @@ type profileBatches struct {
 	LongestSweepS float64    `json:"longest_sweep_s"`
 	Small         batchClass `json:"small"`
 	Sweep         batchClass `json:"sweep"`
-	// WideTenants are those of small batches of more than one GPU.
+	// WideTenants are the tenants of small batches of more than one GPU.
 	WideTenants []string  `json:"wide_tenants"`
 	WideShares  []float64 `json:"wide_tenant_shares"`
 

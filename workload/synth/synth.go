@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Options say what to generate. The size is given by Jobs, or by Load on a
+// Options configure a workload. The size is given by Jobs, or by Load on a
 // Cluster, or by neither: then it is the profile's own rate of jobs.
 type Options struct {
 	// Profile is the kind of cluster, as in Profiles. Default: philly.
@@ -46,7 +46,7 @@ type Options struct {
 // synthStep is how many jobs are drawn between looks at the context.
 const step = 10_000
 
-// maxSynthJobs bounds what can be asked for: about 4 GiB of jobs.
+// maxSynthJobs bounds a request: about 4 GiB of jobs.
 const maxJobs = 20_000_000
 
 // defaultSynthZero is a Monday within the dense part of the Philly trace.
@@ -57,7 +57,7 @@ func Profiles() []string {
 	return slices.Clone(profileNames)
 }
 
-// Title says in a line what cluster a profile is of, "" if there is none
+// Title describes the cluster of a profile in a line, "" if there is none
 // of that name.
 func Title(name string) string {
 	if !slices.Contains(profileNames, name) {
@@ -168,7 +168,7 @@ type generator struct {
 	serial  int64
 }
 
-// template is what the jobs of a batch share.
+// template has the common properties of a batch's jobs.
 type template struct {
 	user, tenant, key string
 	gpus              int

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/workload/stats"
 )
 
-// What is published of the Philly trace, and what was computed of its public
+// Published figures of the Philly trace, and figures computed from its public
 // part (see phillyProfile). The tolerances cover the sampling error of about
 // 2,500 sweeps, which hold most jobs, and the fit of the size classes.
 func TestGeneratePhilly(t *testing.T) {

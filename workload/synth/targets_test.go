@@ -80,7 +80,7 @@ func (x targets) within(what string, got, want, share float64) {
 	testshared.Near(x.t, what, got, want, math.Abs(share*want))
 }
 
-// generated is what is compared, of one workload.
+// generated has the compared figures of one workload.
 type generated struct {
 	w      *workload.Workload
 	stats  stats.Description
@@ -155,7 +155,7 @@ func top(each []float64, count int, share float64) float64 {
 	return sum
 }
 
-// common compares what all profiles publish. under is where the cluster is.
+// common compares the figures common to all profiles. under is where the cluster is.
 func (x targets) common(g *generated, under string, cdf float64) {
 	x.t.Helper()
 	x.within("mean duration", g.stats.Durations.Mean, x.number(under+"summary/mean_duration_s"), .08)
@@ -217,7 +217,7 @@ func skipShort(t *testing.T) {
 	}
 }
 
-// The tolerances cover what is read from figures (a tenth of a percentage point,
+// The tolerances cover errors of reading figures (a tenth of a percentage point,
 // or 5 % where by eye) and the sampling error of about 60,000 groups of jobs,
 // of which the longest thousandth hold a third of the GPU-time.
 func TestGenerateHelios(t *testing.T) {
@@ -327,7 +327,7 @@ func TestGenerateAcme(t *testing.T) {
 	}
 }
 
-// What TestGeneratePhilly states is what is published.
+// TestGeneratePhilly has the published figures.
 func TestPhillyTargets(t *testing.T) {
 	x := readTargets(t, "philly")
 	d := loadProfile("philly").Duration
@@ -342,7 +342,7 @@ func TestPhillyTargets(t *testing.T) {
 	}
 }
 
-// Every profile holds in a week as well: what is drawn is spread evenly.
+// Every profile holds in a week as well: jobs are spread evenly.
 func TestShortTracesResemble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("generates nine weeks")

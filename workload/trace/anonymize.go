@@ -28,9 +28,9 @@ const MinKey = 16
 
 // Anonymize replaces the names of a workload by pseudonyms: job ids, users,
 // tenants, accounts, nodes, and keys, which are hashes of names that could be guessed. A pseudonym
-// is an HMAC-SHA-256 of what it stands for, of 80 bits for job ids and 64 for the
+// is an HMAC-SHA-256 of the original, of 80 bits for job ids and 64 for the
 // rest, so that equal names stay equal and recurrence is as it was. Model classes,
-// partitions, qualities of service, times, sizes and status stay: they are what a trace is for, and a
+// partitions, qualities of service, times, sizes and status stay: they are the purpose of a trace, and a
 // job can still be found by its exact times. Shift moves the times.
 func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, error) {
 	if len(o.Key) < MinKey {
@@ -45,7 +45,7 @@ func Anonymize(w *workload.Workload, o AnonymizeOptions) (*workload.Workload, er
 		mac.Write([]byte{kind, 0})
 		mac.Write([]byte(text))
 		hex.Encode(digits[1:], mac.Sum(sum[:0])[:size])
-		digits[0] = kind // so that one sees what a pseudonym stands for
+		digits[0] = kind // the kind of thing that a pseudonym replaces
 		return texts.own(digits[:1+2*size])
 	}
 	type name struct {

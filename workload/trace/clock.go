@@ -116,7 +116,7 @@ const (
 	tooFar     = "is more than a hundred years from the zero"
 )
 
-// absent recognises what traces write for nothing.
+// absent recognises the marks of absent values.
 func absent(b []byte) bool {
 	switch string(b) {
 	case "", "None", "none", "NULL", "null", "NaN", "nan", "NaT", "NA", "N/A", "Unknown", `\N`:

@@ -9,14 +9,14 @@ import (
 	"github.com/autosched/autosched/internal/lines"
 )
 
-// Columns say what the columns of a table of no known format mean.
+// Columns map the columns of a table of no known format.
 type Columns []Column
 
 // Column is one of them.
 type Column struct {
 	Field string `json:"field"`  // one of ColumnFields
 	Name  string `json:"column"` // in the header
-	// Unit is that of its numbers, one of those of its field. Default: seconds, bytes or
+	// Unit is the unit of its numbers, one of its field's. Default: seconds, bytes or
 	// whole ones; instants are known by their size, see docs/traces.md.
 	Unit string `json:"unit,omitempty"`
 	// Read says how its instants were read, in a report.
@@ -38,7 +38,7 @@ func (cs Columns) String() string {
 	return strings.Join(texts, ",")
 }
 
-// ColumnFields are what a column may mean.
+// ColumnFields lists the meanings of columns.
 var ColumnFields = []ColumnField{
 	{"submit", "when the job was submitted (required)", timeUnits,
 		"submitted submit_at submitted_at submission created created_at creation queued queued_at enqueued arrival " +
@@ -100,7 +100,7 @@ var (
 	memoryUnits = []unit{{name: "B"}, {name: "KiB"}, {name: "MiB"}, {name: "GiB"}} // for csvRow.memory
 )
 
-// parse reads a number of the unit. What is finer than is kept is cut off.
+// parse reads a number of the unit. Finer digits than are kept are cut off.
 func (u unit) parse(b []byte) (int64, string) {
 	n, reason := parseDecimal(b, u.decimals)
 	if point := bytes.IndexByte(b, '.'); reason == tooFine && point >= 0 {

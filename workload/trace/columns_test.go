@@ -26,7 +26,7 @@ func TestParseColumns(t *testing.T) {
 	}
 }
 
-// What is offered for headers that no format has can be pasted and read.
+// The flag offered for an unknown header can be pasted and read.
 func TestGuess(t *testing.T) {
 	for header, want := range map[string]string{
 		"created,admitted,finished,n_gpu":          "submit=created,start=admitted,end=finished,gpus=n_gpu",

@@ -33,8 +33,8 @@ func TestReadDeadlines(t *testing.T) {
 	}
 }
 
-// A deadline changes the digest and the file; without any, both are what they
-// were before there were deadlines.
+// A deadline changes the digest and the file; without any, both are as
+// if deadlines did not exist.
 func TestDeadlineIsContent(t *testing.T) {
 	digest := map[string]bool{}
 	for _, deadlines := range [][2]time.Duration{{0, 0}, {time.Hour, 0}, {0, time.Hour}, {time.Hour, time.Hour},

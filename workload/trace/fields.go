@@ -12,7 +12,7 @@ import (
 )
 
 // csvRow is a row being made into a job. Its methods check one field each and
-// note the first fault in bad and badReason; what they return is then unused.
+// note the first fault in bad and badReason; their results are then unused.
 // Reasons are fixed sentences, so that they can be counted.
 type csvRow struct {
 	in        *input
@@ -68,7 +68,7 @@ func (r *csvRow) id(i int) string {
 	return r.in.own(v)
 }
 
-// hosts reads a host list. What has a blank ("None assigned") is none.
+// hosts reads a host list. A text with a blank ("None assigned") is none.
 func (r *csvRow) hosts(i int) string {
 	v := r.value(i)
 	if absent(v) || bytes.IndexByte(v, ' ') >= 0 {
@@ -326,7 +326,7 @@ func (r *csvRow) nodeCount(i int, gpus workload.MilliGPU) int32 {
 	return int32(n)
 }
 
-// nice reads what lowers a priority or, if negative, raises it.
+// nice reads a number that lowers a priority or, if negative, raises it.
 func (r *csvRow) nice(i int) int32 {
 	if absent(r.value(i)) {
 		return 0

@@ -15,7 +15,7 @@ import (
 )
 
 // autoschedFormat is the project's own CSV, the one that is written. Its first
-// line is a comment with what no column can hold:
+// line is a comment with metadata:
 //
 //	# autosched trace v1 zero=2017-10-09T00:00:00Z synthetic
 //	job_id,user,tenant,key,model,submit_time,duration_s,gpus,status

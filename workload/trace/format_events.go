@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// eventsFormat is what a scheduler reports to the service: one event in JSON to a line,
+// eventsFormat is a scheduler's log of reports to the service: one event in JSON to a line,
 // as the API has it. A job ran for as long as it held GPUs, restarts included; its wait
 // is known where it started once. Jobs without an end ran until the last event.
 var eventsFormat = Format{
@@ -78,7 +78,7 @@ type eventJob struct {
 	Labels  []string      `json:"ruleLabels,omitempty"`
 }
 
-// eventRequest is what a job asks for; spans are in seconds, such as "3600s".
+// eventRequest is a job's request; spans are in seconds, such as "3600s".
 type eventRequest struct {
 	GPUModel  string      `json:"gpuModel,omitempty"`
 	Partition string      `json:"partition,omitempty"`
@@ -121,7 +121,7 @@ var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNS
 	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed,
 	"TIMED_OUT": workload.TimedOut, "OUT_OF_MEMORY": workload.OutOfMemory}
 
-// recordedEvents are what is known after the lines read.
+// recordedEvents is the state after the lines read.
 type recordedEvents struct {
 	ledger    *workload.Ledger
 	last      time.Duration
@@ -181,7 +181,7 @@ func readEvents(in *input) error {
 	}
 }
 
-// event converts a line; field and reason say what is wrong with it.
+// event converts a line; field and reason name its fault.
 func (x *eventLine) event() (e workload.Event, field, reason string) {
 	kind, known := eventKinds[x.Kind]
 	if !known {
@@ -326,7 +326,7 @@ func (j *eventJob) read(e *workload.Event) (field, reason string) {
 	return "", ""
 }
 
-// read reads what a job asks for.
+// read reads a job's request.
 func (q *eventRequest) read(j *workload.Job) (field, reason string) {
 	r := workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, NodeCount: q.NodeCount, Nice: q.Nice,
 		QOS: q.QOS, Account: q.Account}
@@ -429,7 +429,7 @@ type EventWriter struct {
 }
 
 // NewEventWriter writes events whose times count from zero. A comment before them has
-// what no event has: whether they are synthetic, and the nodes of the cluster, if known.
+// metadata: whether they are synthetic, and the nodes of the cluster, if known.
 func NewEventWriter(w io.Writer, zero time.Time, synthetic bool, machines ...workload.NodeGroup) (*EventWriter, error) {
 	line, err := comment(zero, synthetic, machines)
 	if err == nil {

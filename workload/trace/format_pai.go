@@ -60,9 +60,9 @@ var pai2023Format = formatOf("pai2023",
 // from clusterdata cluster-trace-gpu-v2020): a job has tasks, a task equal
 // instances. The job table has user and times, the task table the GPUs; the
 // instance table makes starts exact, and group tags say which jobs recur and
-// what model some train. The public tables have no header.
+// the models of some. The public tables have no header.
 //
-// A job's GPUs are those of all instances of all its tasks. It ran from its first
+// A job's GPUs are the GPUs of all instances of all its tasks. It ran from its first
 // instance's start, or its first task's, until its end.
 var pai2020Format = Format{
 	Name: "pai2020",

@@ -102,7 +102,7 @@ func readPhillyJSON(in *input) error {
 	}
 }
 
-// job checks the fields as if they were those of a row.
+// job checks the fields like the fields of a row.
 func (p *phillyJob) job(r *csvRow) workload.Job {
 	r.fields[0], r.fields[1], r.fields[5] = []byte(p.ID), []byte(p.Submitted), []byte(p.Status)
 	j := workload.Job{ID: r.id(0), User: r.in.text([]byte(p.User)), Submit: r.submitClock(1)}

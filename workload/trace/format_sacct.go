@@ -13,15 +13,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// sacctFormat is what Slurm's accounting prints:
+// sacctFormat is the output of Slurm's accounting:
 //
 // SacctCommand. More columns do no harm. A job has a row per start: a requeue begins
-// another (-D). Their run times add up, as those of Philly's attempts do, unless
+// another (-D). Their run times add up, as with Philly's attempts, unless
 // Options.RequeueRestarts. Rows of one id are one job if user and name are the same
 // too; ids begin anew after 67 million jobs. The components of a heterogeneous job
 // (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it
 // becomes eligible: until then a dependency, a begin time or a hold keeps it, and no
-// scheduler could start it. What waits of an array is one row, and a job each.
+// scheduler could start it. The waiting jobs of an array are one row, and a job each.
 var sacctFormat = sacctBy("Account/Partition")
 
 // sacctBy is sacctFormat with a column for the tenant.
@@ -50,7 +50,7 @@ func sacctBy(tenant string) Format {
 	return f
 }
 
-// SacctCommand prints what sacctFormat reads.
+// SacctCommand prints the input of sacctFormat.
 const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State," +
 	"Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList"
 
@@ -80,7 +80,7 @@ type sacctJobs struct {
 	allocated map[string]resources
 }
 
-// resources are those of a job, summed over its nodes.
+// resources are the resources of a job, summed over its nodes.
 type resources struct {
 	gpus              workload.MilliGPU
 	milliCPUs, memory int64
@@ -121,7 +121,7 @@ type sacctRow struct {
 	tres           resources
 	limit          time.Duration
 	leader         string // of a heterogeneous job
-	array, task    string // JobID of what waits of an array; the array of a task that has started
+	array, task    string // JobID of the waiting jobs of an array; the array of a task that has started
 	held           bool   // it waits for more than the scheduler
 	offset         int32
 	nodes          string
@@ -387,7 +387,7 @@ func finishSacct(in *input) error {
 	return nil
 }
 
-// shareNodes completes what the job asks for: a number of nodes only if they share its GPUs equally.
+// shareNodes completes the job's request: a number of nodes only if they share its GPUs equally.
 func (j *sacctJob) shareNodes() {
 	if j.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(j.NodeCount)) != 0 {
 		j.NodeCount = 0
@@ -405,7 +405,7 @@ const (
 	cutOff    = "its array's list of tasks is cut off: set SLURM_BITSTR_LEN=0 for sacct"
 )
 
-// tasks are the jobs that wait of an array: those that its throttle lets start beside the ones that run; rest counts
+// tasks are the jobs that wait of an array: the ones that its throttle lets start beside the ones that run; rest counts
 // the others. Of a job that is no array it is the job.
 func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount) {
 	if !strings.Contains(j.array, "[") {

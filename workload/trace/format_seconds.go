@@ -6,7 +6,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// secondsFormat is what research simulators exchange: submissions in seconds
+// secondsFormat is the exchange format of research simulators: submissions in seconds
 // from an unnamed zero, taken to be the Unix epoch.
 var secondsFormat = formatOf("seconds", "submit times in seconds from the workload's zero, which is 1970-01-01", &table{
 	required: []string{"job_id", "submit_time_s", "duration_s", "num_gpus"},

@@ -13,7 +13,7 @@ import (
 type Format struct {
 	Name   string // as in Options.Format
 	About  string // one sentence
-	Header string // what it begins with, to show
+	Header string // its beginning, to show
 	// detect recognises the format by the beginning of the text. At most one format
 	// may recognise a text.
 	detect func(head []byte) bool
@@ -21,7 +21,7 @@ type Format struct {
 	read func(*input) error
 	// finish makes jobs of input.state after the last file. It may be nil.
 	finish func(*input) error
-	// hint says what to do where a header is nearly the format's, "" where it is not.
+	// hint is the advice where a header is nearly the format's, "" where it is not.
 	// It may be nil.
 	hint func(header []byte) string
 	// withTenant is the format with another column as the tenant; it may be nil.

@@ -15,7 +15,7 @@ import (
 // fileBreak separates the files of a trace of several in the fuzzer's input.
 var fileBreak = []byte("\x00file\x00")
 
-// FuzzRead checks, for every format and for any input, what must hold: no panic,
+// FuzzRead checks, for every format and for any input, the invariants: no panic,
 // every row accounted for, only valid jobs, the same jobs again from the
 // project's own CSV. which chooses the format; 0 stands for finding it out.
 func FuzzRead(f *testing.F) {

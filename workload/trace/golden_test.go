@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is read of files whose rows show what a format can hold: the report, then the
+// The jobs of files whose rows show the range of a format: the report, then the
 // jobs. -update writes the golden files.
 func TestGolden(t *testing.T) {
 	columns := func(text string) Columns {

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// input is what a format reads from: bounded lines in; jobs and rejections out.
+// input is the source of a format: bounded lines in; jobs and rejections out.
 type input struct {
 	opts   Options
 	report *Report
@@ -35,7 +35,7 @@ type input struct {
 	first  time.Duration     // submission
 	last   time.Duration
 	strict error // the first rejection where none is allowed
-	// state is what a format keeps between rows and files (Format.finish).
+	// state is a format's state between rows and files (Format.finish).
 	state any
 
 	clock     localClock // of Options.Zone
@@ -142,7 +142,7 @@ func (in *input) read(ctx context.Context, t *traceFile, folder bool) (err error
 	in.source = nil
 	in.raw += done.In()
 	in.out += done.Out()
-	if read == nil && in.total > 0 { // what is not read is not work to be done
+	if read == nil && in.total > 0 { // an ignored file is no work
 		in.total -= max(0, t.size-done.In())
 	}
 	in.progress()
@@ -218,7 +218,7 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		ErrFormat, lines.Excerpt(header), want.String(), columns)
 }
 
-// detectColumns is detect where Options.Columns say what the columns mean.
+// detectColumns is detect where Options.Columns map the columns.
 func (in *input) detectColumns(head []byte, folder bool) (func(*input) error, error) {
 	if in.format == nil {
 		cs := in.opts.Columns
@@ -374,7 +374,7 @@ func (in *input) addOnce(j *workload.Job) bool {
 	return true
 }
 
-// expected is how many rows the files have in all, if those to come are like those
+// expected is how many rows the files have in all, if unread ones are like the ones
 // read, with a twentieth more; 0 if the size of the files is not known.
 func (in *input) expected() int {
 	if in.source == nil || in.total == 0 {
@@ -384,7 +384,7 @@ func (in *input) expected() int {
 	return min(in.opts.MaxRows, int(1.05*rows))
 }
 
-// limits are those of the file to be read.
+// limits are the limits of the file to be read.
 func (in *input) limits() lines.Options {
 	o := &in.opts
 	return lines.Options{MaxLine: o.MaxLine, MaxBytes: o.MaxBytes, Before: in.out,

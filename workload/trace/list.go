@@ -7,7 +7,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// list grows without moving what it holds, but for its first chunk, so that a
+// list grows without moving its elements, but for its first chunk, so that a
 // long trace is not copied again and again while it is read.
 type list[T any] struct {
 	chunks [][]T
@@ -146,7 +146,7 @@ func (a *arena) own(text []byte) string {
 }
 
 // jobList holds jobs in one piece of memory of about the right size once there are
-// many of them: a copy of millions would double what they take.
+// many of them: a copy of millions would double their memory.
 type jobList struct {
 	few   list[workload.Job]
 	whole []workload.Job

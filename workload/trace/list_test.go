@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list holds what was appended; names number texts by first appearance.
+// A list holds the appended elements; names number texts by first appearance.
 func TestListAndNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[ab]{0,4}[0-9]{0,3}`), 0, 600).Draw(t, "texts")

@@ -18,9 +18,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// NodeEvents are what happens to the nodes of a cluster, as a file has it: CSV with the
-// columns time, node, event and, if nodes are added, gpus. Instants are those of
-// ParseInstant. Nodes are numbers from 0, those of the cluster first. An event is down
+// NodeEvents are the node events of a file: CSV with the
+// columns time, node, event and, if nodes are added, gpus. Instants are as in
+// ParseInstant. Nodes are numbers from 0, the cluster's first. An event is down
 // (the jobs on the node stop), drain (no job starts on it), up (after one of the two), or
 // add: a node of a number of GPUs that is not there before.
 type NodeEvents struct {
@@ -130,7 +130,7 @@ func parseNodeRow(field func(column string) string) (row nodeRow, err error) {
 func (e *NodeEvents) Len() int { return len(e.rows) }
 
 // On returns the events in order of time, and the cluster with the nodes that are added:
-// before, they are down. Added nodes are numbered on from the cluster's. Those of as many
+// before, they are down. Added nodes are numbered on from the cluster's. Nodes with as many
 // GPUs as a node of the last group, or of a number that the file does not say, belong to
 // it; others begin a group.
 func (e *NodeEvents) On(c workload.Cluster, zero time.Time) (workload.Cluster, []workload.NodeEvent, error) {
@@ -218,7 +218,7 @@ func WriteNodeEvents(w io.Writer, zero time.Time, c workload.Cluster, events []w
 
 // numberNodes gives the nodes of events, which are in order of time, their numbers: a
 // name that is a number of the cluster is that number. The others, in order of name, get
-// what is left of the first group of their size, of any where it is not known; and those
+// the rest of the first group of their size, of any where it is not known; and those
 // for which nothing is left the numbers after the cluster's, in order of their first
 // NODE_UP, without which they have none.
 func numberNodes(c workload.Cluster, events []workload.Event) map[string]int {

@@ -94,8 +94,8 @@ func FuzzNodeEvents(f *testing.F) {
 	})
 }
 
-// What events say of nodes is read back: names get the numbers of the cluster, and what
-// changes nothing is left out.
+// Node events are read back: names get the numbers of the cluster, and events that
+// change nothing are left out.
 func TestWriteNodeEvents(t *testing.T) {
 	zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	c := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 8}, {Nodes: 1, GPUsPerNode: 4}}}

@@ -12,7 +12,8 @@ import (
 )
 
 // TestPending: jobs that wait when Slurm is listed are kept, and run as long as is typical of their name, their user or
-// all, at most their limit. What waits of an array is a job each, as far as its throttle lets; held jobs are left out.
+// all, at most their limit. The waiting part of an array is a job each, as far as its throttle lets; held jobs are left
+// out.
 func TestPending(t *testing.T) {
 	const head = "JobID|JobIDRaw|User|Account|JobName|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocTRES|ReqTRES\n"
 	ran := func(id, user, name, seconds string) string {

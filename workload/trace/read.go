@@ -50,7 +50,7 @@ type Options struct {
 	// RequeueRestarts says that a job that Slurm requeued lost its progress: its run
 	// time is that of its last start. Default: its starts add up.
 	RequeueRestarts bool
-	// Columns are those of a table of no known format; its header is then not looked at for
+	// Columns map the columns of a table of no known format; its header is then not looked at for
 	// one. Of Slurm's they may say which one is the tenant.
 	Columns Columns
 	// Zone is the zone whose clock a trace shows where it names none (Philly, Helios,
@@ -71,7 +71,7 @@ type Options struct {
 	// else is ErrLimit. Defaults: the constants above.
 	MaxRows int
 	// MaxJobs, if set, bounds the jobs that are taken. It is seen at the next row, and at the end
-	// in formats that say what a job is in several rows.
+	// in formats whose jobs have several rows.
 	MaxJobs  int
 	MaxLine  int
 	MaxBytes int64
@@ -126,7 +126,7 @@ func Open(ctx context.Context, path string, opts Options) (*workload.Workload, *
 
 // Read reads a trace of one file, plain, gzip or zstd, in any known format
 // (Formats). name is the workload's name and the file of the report. The error
-// says what is wrong and where; the report has what was read until then.
+// names the fault and its place; the report covers the rows until then.
 func Read(ctx context.Context, r io.Reader, name string, opts Options) (*workload.Workload, *Report, error) {
 	return read(ctx, oneFile(r, name, 0), opts)
 }

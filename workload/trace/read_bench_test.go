@@ -118,7 +118,7 @@ func filesOf(texts [][]byte) traceFiles {
 	return t
 }
 
-// The generators of the benchmark write what the readers read.
+// The generators of the benchmark and the readers agree.
 func TestFormatTexts(t *testing.T) {
 	for _, f := range Formats {
 		w, r, err := read(t.Context(), filesOf(formatText(f.Name, 300)), Options{Strict: true})

@@ -340,7 +340,7 @@ func TestParseInstant(t *testing.T) {
 	}
 }
 
-// Check reports what Open does.
+// Check reports the same as Open.
 func TestCheck(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.*"))
 	if err != nil {

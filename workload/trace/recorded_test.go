@@ -13,7 +13,7 @@ import (
 )
 
 // TestImportsRecording: an export of sacct, packed, has the jobs of the run that it is of, as they were recorded beside
-// it: with what they asked for, how long they waited, and their last start where they were preempted.
+// it: with their requests, their waits, and their last start where they were preempted.
 func TestImportsRecording(t *testing.T) {
 	w, r, err := trace.Open(t.Context(), testshared.Path(t, "golden", "slurm", "sacct", "g.preempt.psv.gz"),
 		trace.Options{RequeueRestarts: true})
@@ -40,7 +40,7 @@ func TestImportsRecording(t *testing.T) {
 	for _, j := range w.Jobs() {
 		jobs[j.ID] = j
 	}
-	const before = 337 // jobs of the export before those of the run
+	const before = 337 // jobs of the export before the run
 	wait, starts := map[string]int{}, map[string]int{}
 	for _, row := range rows[1:] {
 		number := func(name string) int {

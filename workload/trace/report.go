@@ -11,7 +11,7 @@ import (
 // silently: Rows + Expanded = Jobs + Rejected + LeftOut + Merged.
 type Report struct {
 	File string `json:"file"`
-	// Files are those read, if there are several; Ignored are those that were not:
+	// Files lists the files read, if there are several; Ignored the other ones:
 	// files of a folder that are no trace, and all but the first list of machines.
 	Files       []string  `json:"files,omitempty"`
 	Ignored     []string  `json:"ignored_files,omitempty"`
@@ -33,12 +33,13 @@ type Report struct {
 	Pending  int `json:"pending,omitempty"`
 	Rejected int `json:"rejected"` // rows with a fault
 	// LeftOut is the number of jobs that are without fault but cannot be
-	// replayed: those without GPUs, or that never ran.
+	// replayed: jobs without GPUs, or that never ran.
 	LeftOut int `json:"left_out"`
 	// Merged is the number of rows that belong to the job of another row:
 	// attempts, tasks, instances.
 	Merged int `json:"merged"`
-	// Expanded is how many more jobs than rows those rows have that are several jobs: what waits of a job array.
+	// Expanded is how many more jobs than rows there are in rows that stand for several jobs: the waiting part of a job
+	// array.
 	Expanded int `json:"expanded,omitempty"`
 	// Unsorted is the number of jobs submitted before the job of the row above
 	// them. Jobs are sorted by submission; equal ones keep the file's order.
@@ -48,7 +49,7 @@ type Report struct {
 	// Reasons count all rejected rows, in order of first appearance.
 	Reasons        []RejectionCount `json:"reasons,omitempty"`
 	LeftOutReasons []ReasonCount    `json:"left_out_reasons,omitempty"`
-	// Machines are those of the trace's own cluster, if a list of them is among
+	// Machines are the machines of the trace's own cluster, if a list of them is among
 	// its files or, with Declared, the trace states them.
 	Machines []workload.NodeGroup `json:"machines,omitempty"`
 	Declared bool                 `json:"declared_machines,omitempty"`

@@ -115,7 +115,7 @@ func checkBuiltIn(t *testing.T, name, path string, w *workload.Workload, limit i
 	}
 }
 
-// TestSampleKeeps: what is measured on the sample can be repeated with any build.
+// TestSampleKeeps: a measurement on the sample can be repeated with any build.
 func TestSampleKeeps(t *testing.T) {
 	if got := fmt.Sprintf("%x", sha256.Sum256(sampleFile)); got != sampleDigest {
 		t.Errorf("the file of the sample has the digest %s, want %s", got, sampleDigest)

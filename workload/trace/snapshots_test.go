@@ -45,7 +45,7 @@ func TestEventsWithSnapshots(t *testing.T) {
 	}
 }
 
-// What jobs ask for, and what a preemption lost, survive events.
+// Requests of jobs and the time that a preemption lost, survive events.
 func TestEventsKeepRequests(t *testing.T) {
 	var b bytes.Buffer
 	w, err := NewEventWriter(&b, time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), false)

@@ -83,7 +83,7 @@ func (t *table) read(in *input) error {
 	return err
 }
 
-// take makes what a row says of it.
+// take applies a row to it.
 func (t *table) take(r *csvRow, line []byte) {
 	in := r.in
 	var reason string

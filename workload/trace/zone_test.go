@@ -18,7 +18,7 @@ func TestParseZone(t *testing.T) {
 	}
 }
 
-// Every instant is among those at which the clock showed what it showed then.
+// Every instant is among the instants at which the clock showed its time.
 func TestLocalClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zone, err := ParseZone(rapid.SampledFrom([]string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
@@ -37,7 +37,7 @@ func TestLocalClock(t *testing.T) {
 	})
 }
 
-// What sacct prints on a machine in Berlin. On 2025-10-26 the clock was put back from
+// The output of sacct on a machine in Berlin. On 2025-10-26 the clock was put back from
 // 03:00 to 02:00, on 2026-03-29 forward from 02:00 to 03:00.
 func TestZoneOfSacct(t *testing.T) {
 	zone, err := ParseZone("Europe/Berlin")
