@@ -22,9 +22,36 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
+// configController is the part of controller.Service that the service calls.
+type configController interface {
+	Acknowledge(ctx context.Context, call controller.Call, id string, revision int64,
+		ack rollout.Ack) (*rollout.Configuration, int64, error)
+	Approve(ctx context.Context, call controller.Call, id string, e rollout.Approve,
+		check controller.Check) (*rollout.Configuration, error)
+	CheckEpoch(e controller.Epoch) error
+	Configuration(id string, revision int64) (*rollout.Configuration, error)
+	Configurations(id string, below int64, limit int) ([]*rollout.Configuration, error)
+	Current(id, instance string) (*rollout.Configuration, error)
+	Epoch() controller.Epoch
+	ForgetInstance(ctx context.Context, call controller.Call, id, instance string) error
+	Parked(id string) ([]rollout.Park, error)
+	Pin(ctx context.Context, call controller.Call, id string, pin rollout.Pin, check controller.Check,
+		config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error)
+	Reject(ctx context.Context, call controller.Call, id string, e rollout.Reject,
+		check controller.Check) (*rollout.Configuration, error)
+	Rollback(ctx context.Context, call controller.Call, id string, r rollout.Rollback) (*rollout.Configuration, error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Space(id string) (*space.Space, error)
+	Unpark(ctx context.Context, call controller.Call, id string, revision int64,
+		check controller.Check) (*rollout.Configuration, error)
+	Unpin(ctx context.Context, call controller.Call, id string) error
+	Watch(id, instance string) (*controller.Watcher, error)
+	WayBack(c *rollout.Configuration) *rollout.Configuration
+}
+
 // configConfig configures the service of configurations.
 type configConfig struct {
-	Controller *controller.Service
+	Controller configController
 	Reports    changes // nil if metrics are not reported
 	Stamp      stamp
 	Pages      pager

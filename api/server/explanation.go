@@ -21,9 +21,22 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// explainController is the part of controller.Service that the service calls.
+type explainController interface {
+	CausalModel(ctx context.Context, id string) (*controller.CausalModel, error)
+	Explain(ctx context.Context, id string, revision, sequence int64,
+		base controller.Base) (out controller.Explanation, err error)
+	Round(id string, sequence int64) (*controller.RoundRecord, error)
+	Rounds(id string, before int64, limit int) (out []*controller.RoundRecord, err error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Space(id string) (*space.Space, error)
+	WhatIf(ctx context.Context, id string, config func(sp *space.Space, incumbent space.Config) (space.Config,
+		error), on ...func(context.Context) (*workload.Workload, error)) (out controller.WhatIf, err error)
+}
+
 // explainConfig configures the service of explanations and rounds.
 type explainConfig struct {
-	Controller *controller.Service
+	Controller explainController
 	Workloads  kept // nil if no workloads are kept
 	Pages      pager
 }

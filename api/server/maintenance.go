@@ -24,9 +24,18 @@ import (
 // backupPart is how much of an archive one message carries, in bytes.
 const backupPart = 64 << 10
 
+// adminController is the part of controller.Service that the service calls.
+type adminController interface {
+	AuditLog(before int64, resource string, limit int) (out []controller.AuditRecord, err error)
+	Quarantined() map[string]error
+	Rebuilt() <-chan struct{}
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Schedulers(after string, limit int) []string
+}
+
 // adminConfig configures the service of maintenance and the audit log.
 type adminConfig struct {
-	Controller *controller.Service
+	Controller adminController
 	Store      *store.Store   // backups are refused, and it is not checked, if nil
 	Access     *access.Source // nil if callers are not identified
 	Log        *slog.Logger

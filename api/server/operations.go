@@ -31,9 +31,20 @@ func parseOperation(field, name string) (string, error) {
 	return "", convert.Invalid(field, "%.160q is not of the form operations/{operation}", name)
 }
 
+// operationController is the part of controller.Service that the service calls.
+type operationController interface {
+	CancelOperation(ctx context.Context, call controller.Call, id string) (controller.Operation, error)
+	Operation(id string) (controller.Operation, error)
+	Operations(scheduler string) (out []controller.Operation)
+	Round(id string, sequence int64) (*controller.RoundRecord, error)
+	TriggerRound(ctx context.Context, call controller.Call, id string, search round.Search) (controller.Operation,
+		error)
+	WaitOperation(ctx context.Context, id string) (controller.Operation, error)
+}
+
 // operationConfig configures the service of operations.
 type operationConfig struct {
-	Controller *controller.Service
+	Controller operationController
 	Studies    *studies.Service // nil if there are none
 	Stamp      stamp
 	Pages      pager

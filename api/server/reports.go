@@ -22,9 +22,14 @@ import (
 // maxReports bounds the reports of one request.
 const maxReports = 1000
 
+// metricController is the part of controller.Service that the service calls.
+type metricController interface {
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+}
+
 // metricConfig configures the service of reported metrics.
 type metricConfig struct {
-	Controller *controller.Service
+	Controller metricController
 	Reports    *reports.Keeper
 	Pages      pager
 	Quota      *quota

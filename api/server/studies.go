@@ -29,9 +29,14 @@ const (
 	pollStudy = 2 * time.Second
 )
 
+// studyController is the part of controller.Service that the service calls.
+type studyController interface {
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+}
+
 // studyConfig configures the service of studies.
 type studyConfig struct {
-	Controller *controller.Service
+	Controller studyController
 	Studies    *studies.Service
 	Workloads  *workloads.Keeper    // nil if no workloads are kept
 	Evaluators map[string]Evaluator // of Studies, by id

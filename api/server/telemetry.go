@@ -27,9 +27,15 @@ const (
 	maxSamplesPage = 10_000
 )
 
+// wasteController is the part of controller.Service that the service calls.
+type wasteController interface {
+	Note(ctx context.Context, call controller.Call, scheduler, reason, prefix string, before, after any) error
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+}
+
 // wasteConfig configures the service of telemetry and findings.
 type wasteConfig struct {
-	Controller *controller.Service
+	Controller wasteController
 	Samples    *samples.Store   // TelemetryService is not served if nil
 	Findings   *findings.Keeper // FindingService is not served if nil
 	Pages      pager

@@ -23,9 +23,27 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
+// tuningController is the part of controller.Service that the service calls.
+type tuningController interface {
+	Delete(ctx context.Context, call controller.Call, id string,
+		check func(*controller.Scheduler) error) (controller.Scheduler, error)
+	Ingest(ctx context.Context, call controller.Call, id string,
+		events []workload.Event) (controller.IngestResult, error)
+	Modify(ctx context.Context, call controller.Call, id string,
+		f func(*controller.Scheduler) error) (controller.Scheduler, error)
+	Register(ctx context.Context, call controller.Call, reg controller.Registration) (controller.Scheduler, error)
+	Registered(creator, id string) (all, own int, exists bool)
+	Revisions(id string, below int64, limit int) ([]controller.SchedulerRevision, error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Schedulers(after string, limit int) []string
+	Space(id string) (*space.Space, error)
+	Undelete(ctx context.Context, call controller.Call, id string,
+		check func(*controller.Scheduler) error) (controller.Scheduler, error)
+}
+
 // tuningConfig configures the service of schedulers.
 type tuningConfig struct {
-	Controller    *controller.Service
+	Controller    tuningController
 	Registrations *registration.Reader
 	Reports       changes // nil if metrics are not reported
 	Stamp         stamp

@@ -61,9 +61,19 @@ func workloadFromProto(req newWorkload, v *convert.Violations) (scheduler string
 	return scheduler, r
 }
 
+// workloadController is the part of controller.Service that the service calls.
+type workloadController interface {
+	EndedJobs(ctx context.Context, id string, from, to time.Time) (w *workload.Workload, err error)
+	Future(ctx context.Context, id string, f controller.Future) (w *workload.Workload, out controller.Future,
+		err error)
+	Once(ctx context.Context, r controller.Request, change func() (name string,
+		err error)) (before *controller.Request, err error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+}
+
 // workloadConfig configures the service of workloads.
 type workloadConfig struct {
-	Controller *controller.Service
+	Controller workloadController
 	Workloads  *workloads.Keeper
 	Stamp      stamp
 	Pages      pager
