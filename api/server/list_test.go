@@ -180,7 +180,7 @@ func TestOrderSchedulers(t *testing.T) {
 	if got, end, err := ask("name desc", next, 2); err != nil || got != "a" || end != "" {
 		t.Errorf("%q, %q, %v", got, end, err)
 	}
-	gone := f.server.tuning.o.Pages.next(&pb.ListSchedulersRequest{OrderBy: "name desc"}, token{After: "purged"})
+	gone := f.server.pages.next(&pb.ListSchedulersRequest{OrderBy: "name desc"}, token{After: "purged"})
 	for order, token := range map[string]string{"name": next, "name desc": gone} {
 		refuses(t, codes.InvalidArgument, "page_token", func() error { _, _, err := ask(order, token, 2); return err })
 	}

@@ -46,12 +46,10 @@ func TestBackupIsAStore(t *testing.T) {
 }
 
 func TestOneBackupAtATime(t *testing.T) {
-	f := serve(t, nil)
-	f.server.admin.backup.Lock()
-	defer f.server.admin.backup.Unlock()
-	stream := must[pb.MaintenanceService_BackupClient](t)(
-		pb.NewMaintenanceServiceClient(f.conn).Backup(t.Context(), &pb.BackupRequest{}))
-	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
+	s := newAdmin(adminConfig{Store: &store.Store{}})
+	s.backup.Lock()
+	defer s.backup.Unlock()
+	if err := s.Backup(&pb.BackupRequest{}, nil); status.Code(err) != codes.ResourceExhausted {
 		t.Error(err)
 	}
 }

@@ -70,8 +70,8 @@ func TestFreezeOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	freeze := &pb.FreezeTuningRequest{Name: allSchedulers, Reason: "a holiday", RequestId: "freeze"}
-	thaw := &pb.UnfreezeTuningRequest{Name: allSchedulers, RequestId: "thaw"}
+	freeze := &pb.FreezeTuningRequest{Name: "schedulers/-", Reason: "a holiday", RequestId: "freeze"}
+	thaw := &pb.UnfreezeTuningRequest{Name: "schedulers/-", RequestId: "thaw"}
 	for i, frozen := range []bool{true, false, false} { // thawed, and the copy of the freeze
 		got := must[*pb.FreezeTuningResponse](t)(f.tuning.FreezeTuning(t.Context(), freeze)).GetSchedulers()
 		if len(got) != 2 || (got[0].GetFreeze() != nil) != frozen || (got[1].GetFreeze() != nil) != frozen {

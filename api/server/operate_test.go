@@ -484,7 +484,7 @@ func TestOperationOfRound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.server.study.o.Studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{},
+	_, err = f.studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{},
 		func(*study.Record) error {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()

@@ -90,6 +90,7 @@ type Server struct {
 	metrics  *metrics
 	guard    *guard
 	quota    *quota
+	pages    pager
 
 	// The services of the API, nil if they are not served.
 	tuning    *tuningService
@@ -182,47 +183,48 @@ func (s *Server) options(o *Options) []grpc.ServerOption {
 
 // addServices adds the services of the API for which the options have a keeper.
 func (s *Server) addServices(o *Options) {
-	pages, at := pager(crand.Text()), stamp{o.Service.Epoch()}
+	at := stamp{o.Service.Epoch()}
+	s.pages = pager(crand.Text())
 	if o.Store != nil {
-		pages = o.Store.Secret()
+		s.pages = o.Store.Secret()
 	}
 	live := &streams{draining: s.draining, quota: s.quota, space: o.Service.Space}
 	registry := s.metrics.registry
 	var reported changes
 	if o.Reports != nil {
 		reported = o.Reports
-		s.metric = newMetric(metricConfig{Controller: o.Service, Reports: o.Reports, Pages: pages, Quota: s.quota,
+		s.metric = newMetric(metricConfig{Controller: o.Service, Reports: o.Reports, Pages: s.pages, Quota: s.quota,
 			Streams: live, Now: o.Now})
 		s.metric.register(s.grpc, registry)
 	}
 	var workloads kept
 	if o.Workloads != nil {
 		workloads = o.Workloads
-		s.workload = newWorkloads(workloadConfig{Controller: o.Service, Workloads: o.Workloads, Stamp: at, Pages: pages,
+		s.workload = newWorkloads(workloadConfig{Controller: o.Service, Workloads: o.Workloads, Stamp: at, Pages: s.pages,
 			Quota: s.quota, Draining: s.draining})
 		s.workload.register(s.grpc)
 	}
 	if o.Studies != nil {
 		s.study = newStudy(studyConfig{Controller: o.Service, Studies: o.Studies, Workloads: o.Workloads,
-			Evaluators: o.Evaluators, Stamp: at, Pages: pages})
+			Evaluators: o.Evaluators, Stamp: at, Pages: s.pages})
 		s.study.register(s.grpc)
 	}
 	s.tuning = newTuning(tuningConfig{Controller: o.Service, Registrations: &registration.Reader{Builtins: o.Builtins,
-		Simulation: o.Simulation, CheckEnergy: o.Service.CheckEnergy}, Reports: reported, Stamp: at, Pages: pages,
+		Simulation: o.Simulation, CheckEnergy: o.Service.CheckEnergy}, Reports: reported, Stamp: at, Pages: s.pages,
 		Quota: s.quota, Streams: live})
 	s.tuning.register(s.grpc, registry)
-	s.config = newConfig(configConfig{Controller: o.Service, Reports: reported, Stamp: at, Pages: pages, Quota: s.quota,
+	s.config = newConfig(configConfig{Controller: o.Service, Reports: reported, Stamp: at, Pages: s.pages, Quota: s.quota,
 		Draining: s.draining, PollAfter: o.PollAfter, Jitter: o.Jitter})
 	s.config.register(s.grpc, registry)
-	s.waste = newWaste(wasteConfig{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: pages,
+	s.waste = newWaste(wasteConfig{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: s.pages,
 		Now: o.Now})
 	s.waste.register(s.grpc, registry)
-	s.operation = newOperation(operationConfig{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: pages,
+	s.operation = newOperation(operationConfig{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: s.pages,
 		Draining: s.draining})
 	s.operation.register(s.grpc)
-	s.explain = newExplain(explainConfig{Controller: o.Service, Workloads: workloads, Pages: pages})
+	s.explain = newExplain(explainConfig{Controller: o.Service, Workloads: workloads, Pages: s.pages})
 	s.explain.register(s.grpc)
-	s.admin = newAdmin(adminConfig{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log, Pages: pages,
+	s.admin = newAdmin(adminConfig{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log, Pages: s.pages,
 		Version: o.Build["version"]})
 	s.admin.register(s.grpc)
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)

@@ -75,6 +75,8 @@ type fixture struct {
 	config pb.ConfigurationServiceClient
 	conn   *grpc.ClientConn
 	stop   func()
+	// studies are those of the server.
+	studies *studies.Service
 }
 
 // serve starts a service with the built-in scheduler test. decide is what its
@@ -135,7 +137,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, server: s, conn: conn, tuning: pb.NewTuningServiceClient(conn),
-		config: pb.NewConfigurationServiceClient(conn)}
+		config: pb.NewConfigurationServiceClient(conn), studies: so.Studies}
 	stopped := false
 	f.stop = func() {
 		if stopped {

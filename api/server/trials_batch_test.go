@@ -29,7 +29,7 @@ func TestBatchCreateTrials(t *testing.T) {
 		Study: &pb.Study{Spec: &pb.StudySpec{Algorithm: "sobol"}}}); err != nil {
 		t.Fatal(err)
 	}
-	const study = "schedulers/s/studies/first"
+	const first = "schedulers/s/studies/first"
 	trial := func(x float64) *pb.Trial {
 		return &pb.Trial{Parameters: map[string]*structpb.Value{"x": structpb.NewNumberValue(x)}}
 	}
@@ -41,11 +41,11 @@ func TestBatchCreateTrials(t *testing.T) {
 	failed := trial(3)
 	failed.State, failed.Reason = pb.Trial_FAILED, "it crashed"
 	count := func() int {
-		got := must[*pb.ListTrialsResponse](t)(c.ListTrials(background(t), &pb.ListTrialsRequest{Parent: study,
+		got := must[*pb.ListTrialsResponse](t)(c.ListTrials(background(t), &pb.ListTrialsRequest{Parent: first,
 			PageSize: 1000}))
 		return len(got.GetTrials())
 	}
-	req := &pb.BatchCreateTrialsRequest{Parent: study, Trials: []*pb.Trial{measured(2), failed, trial(4)},
+	req := &pb.BatchCreateTrialsRequest{Parent: first, Trials: []*pb.Trial{measured(2), failed, trial(4)},
 		RequestId: "r"}
 	dry := proto.Clone(req).(*pb.BatchCreateTrialsRequest)
 	dry.ValidateOnly = true
@@ -57,7 +57,7 @@ func TestBatchCreateTrials(t *testing.T) {
 	again := must[*pb.BatchCreateTrialsResponse](t)(c.BatchCreateTrials(background(t), req))
 	if !proto.Equal(got, again) || count() != 3 || got.GetTrials()[0].GetState() != pb.Trial_SUCCEEDED ||
 		got.GetTrials()[1].GetReason() != "it crashed" || got.GetTrials()[2].GetState() != pb.Trial_REQUESTED ||
-		got.GetTrials()[2].GetName() != study+"/trials/3" {
+		got.GetTrials()[2].GetName() != first+"/trials/3" {
 		t.Errorf("%v, sent again %v; %d trials", got, again, count())
 	}
 	stopped := trial(9)
@@ -69,27 +69,27 @@ func TestBatchCreateTrials(t *testing.T) {
 	for field, bad := range map[string]*pb.Trial{"trials[1].state": stopped, "trials[1].reason": silent,
 		"trials[1].final_measurement": both, "trials[1].parameters.x": trial(9000)} {
 		refuses(t, codes.InvalidArgument, field, func() error {
-			_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: study,
+			_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: first,
 				Trials: []*pb.Trial{measured(8), bad}})
 			return err
 		})
 	}
 	refuses(t, codes.InvalidArgument, "trials", func() error {
-		_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: study})
+		_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: first})
 		return err
 	})
-	many := &pb.BatchCreateTrialsRequest{Parent: study}
-	for i := range maxTrials {
+	many := &pb.BatchCreateTrialsRequest{Parent: first}
+	for i := range 1000 {
 		many.Trials = append(many.Trials, measured(float64(100+i)))
 	}
-	_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: study,
+	_, err := c.BatchCreateTrials(background(t), &pb.BatchCreateTrialsRequest{Parent: first,
 		Trials: append(many.GetTrials(), trial(5))})
 	refuses(t, codes.InvalidArgument, "trials", func() error { return err })
 	if n := count(); n != 3 {
 		t.Errorf("%d trials after what was refused", n)
 	}
 	if got := must[*pb.BatchCreateTrialsResponse](t)(c.BatchCreateTrials(background(t), many)); len(
-		got.GetTrials()) != maxTrials || got.GetTrials()[maxTrials-1].GetName() != fmt.Sprint(study, "/trials/", 1003) {
+		got.GetTrials()) != 1000 || got.GetTrials()[999].GetName() != fmt.Sprint(first, "/trials/", 1003) {
 		t.Errorf("%d trials", len(got.GetTrials()))
 	}
 }
