@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/client"
 )
 
@@ -35,7 +35,7 @@ func (s *service) allStored(c *client.Client, n int) {
 // Connections break in the middle of requests and answers: nothing is lost or counted twice.
 func TestConnectionsBreak(t *testing.T) {
 	// A request of 2000 events has 80 kB.
-	s := newService(t, server.DefaultLimits(), 30_000, 5_000, 100_000, 170_000, 3_000, 90_000, 200_000)
+	s := newService(t, rpc.DefaultLimits(), 30_000, 5_000, 100_000, 170_000, 3_000, 90_000, 200_000)
 	c, _ := s.client(client.Options{})
 	const n = 20_000
 	for i := 0; i < n; i += 100 {
@@ -53,7 +53,7 @@ func TestConnectionsBreak(t *testing.T) {
 
 // The service stops in the middle of calls and starts again.
 func TestServiceRestarts(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var a applied
 	c, _ := s.client(client.Options{Apply: a.apply, Instance: "a"})
 	const n = 6_000
@@ -85,15 +85,15 @@ func TestServiceRestarts(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		change    func(*server.Limits)
+		change    func(*rpc.Limits)
 		n         int
 		exhausted bool
 	}{
-		{"events per second", func(l *server.Limits) { l.Events = 600 }, 2500, true},
-		{"bytes of a request", func(l *server.Limits) { l.Message = 10_000 }, 2500, false},
+		{"events per second", func(l *rpc.Limits) { l.Events = 600 }, 2500, true},
+		{"bytes of a request", func(l *rpc.Limits) { l.Message = 10_000 }, 2500, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			limits := server.DefaultLimits()
+			limits := rpc.DefaultLimits()
 			c.change(&limits)
 			s := newService(t, limits)
 			var mu sync.Mutex
@@ -119,7 +119,7 @@ func TestQuotas(t *testing.T) {
 // The store is restored from a copy: the configuration is applied anew, with the new epoch,
 // and a snapshot makes up for the events that the copy lacks.
 func TestRestoredStore(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var a applied
 	snapshots := make(chan int, 9)
 	taken := 0
@@ -230,7 +230,7 @@ func TestOlderEpoch(t *testing.T) {
 
 // Outcomes of Apply and what the service takes them for.
 func TestAcknowledgements(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var a applied
 	failures := 2
 	a.outcome = func(c *pb.Configuration) (map[string]*structpb.Value, error) {
@@ -259,7 +259,8 @@ func TestAcknowledgements(t *testing.T) {
 			ok := ack.GetState() == state && ack.GetInstanceId() == "x"
 			if ok && state == pb.Acknowledgement_PARTIALLY_APPLIED {
 				want := map[string]*structpb.Value{"pack": structpb.NewBoolValue(true)}
-				ok = len(ack.GetEffectiveParameters()) == 1 && proto.Equal(ack.GetEffectiveParameters()["pack"], want["pack"])
+				ok = len(ack.GetEffectiveParameters()) == 1 && proto.Equal(ack.GetEffectiveParameters()["pack"],
+					want["pack"])
 			}
 			return ok
 		})
@@ -277,7 +278,7 @@ func TestAcknowledgements(t *testing.T) {
 
 // A poller applies what a watcher does.
 func TestPoll(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var a applied
 	c, stop := s.client(client.Options{Apply: a.apply, Poll: true})
 	eventually(t, "the first configuration", func() bool { return len(a.seen()) == 1 })
@@ -290,7 +291,7 @@ func TestPoll(t *testing.T) {
 
 // What waiting does not mend ends Run, and its error says what it is.
 func TestRunEnds(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	c, stop := s.client(client.Options{Apply: (&applied{}).apply})
 	send(t, c, at(0))
 	if _, err := pb.NewTuningServiceClient(s.conn).DeleteScheduler(t.Context(),
@@ -316,7 +317,7 @@ func TestRunEnds(t *testing.T) {
 
 // An event that makes no sense is reported; the others are stored.
 func TestRejectedEvents(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	notes := make(chan error, 9)
 	c, _ := s.client(client.Options{Notify: func(err error) { notes <- err }})
 	bad := submitted(1, 2)[0]
@@ -334,7 +335,7 @@ func TestRejectedEvents(t *testing.T) {
 // An instance starts again at the instant at which it ended, as the clock is coarse, and has other jobs: its
 // snapshots count, each once.
 func TestRestartAtTheSameInstant(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	for life := range 3 {
 		c, stop := s.client(client.Options{Instance: "a", Snapshot: func() *pb.Event {
 			return &pb.Event{Kind: pb.Event_SNAPSHOT, SchedulerTime: timestamppb.New(zero), Snapshot: &pb.Snapshot{
@@ -359,7 +360,7 @@ func TestRestartAtTheSameInstant(t *testing.T) {
 
 // A client reports when tuning is paused and resumed, also if its watch was cut when that happened.
 func TestPaused(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	reported := make(chan bool, 9)
 	_, _ = s.client(client.Options{Apply: (&applied{}).apply,
 		Paused: func(p *pb.WatchConfigurationsResponse_Paused) { reported <- p != nil }})

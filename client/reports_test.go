@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/client"
 )
 
@@ -58,7 +58,7 @@ func (s *service) stored() (all []*pb.MetricReport) {
 
 // Connections break and the service restarts in the middle of requests: every report is stored once, in order.
 func TestReportsAreStoredOnce(t *testing.T) {
-	s := newService(t, server.DefaultLimits(), 30_000, 5_000, 60_000, 3_000)
+	s := newService(t, rpc.DefaultLimits(), 30_000, 5_000, 60_000, 3_000)
 	c, _ := s.client(client.Options{})
 	const n = 5_000
 	for i := range n {
@@ -87,7 +87,7 @@ func TestReportsAreStoredOnce(t *testing.T) {
 
 // A report that no request can carry is rejected: those behind it are stored.
 func TestReportBeyondARequest(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var n noted
 	c, _ := s.client(client.Options{Notify: n.note})
 	huge := waited(0)
@@ -112,7 +112,7 @@ func TestReportBeyondARequest(t *testing.T) {
 
 // A service that is away costs the scheduler nothing: the buffer is bounded, and what it had no room for is reported.
 func TestReportsNeverWait(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var n noted
 	c, _ := s.client(client.Options{Reports: 10, Notify: n.note})
 	s.stop()
@@ -147,7 +147,7 @@ func TestReportsNeverWait(t *testing.T) {
 
 // What a report lacks is filled in; what the service does not take is reported, and the rest of the request stored.
 func TestReportsOfTheRevisionInForce(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	var n noted
 	var a applied
 	c, _ := s.client(client.Options{Instance: "a", Notify: n.note, Apply: a.apply,
@@ -188,7 +188,7 @@ func TestReportsOfTheRevisionInForce(t *testing.T) {
 
 // A service that takes no reports is reported to the scheduler, and takes its events as before.
 func TestReportsAreRefused(t *testing.T) {
-	s := newService(t, server.DefaultLimits())
+	s := newService(t, rpc.DefaultLimits())
 	s.stop()
 	s.mute = true
 	s.start(false)

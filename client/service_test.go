@@ -18,6 +18,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
@@ -34,7 +35,7 @@ type service struct {
 	t       *testing.T
 	dir     string
 	address string
-	limits  server.Limits
+	limits  rpc.Limits
 	mute    bool // it takes no reports
 	conn    *grpc.ClientConn
 	stop    func() // ends it in the middle of its calls
@@ -57,7 +58,7 @@ func adopt(_ context.Context, in round.Input) (round.Decision, error) {
 }
 
 // newService starts a service. Its first connections break after the bytes given.
-func newService(t *testing.T, limits server.Limits, cuts ...int) *service {
+func newService(t *testing.T, limits rpc.Limits, cuts ...int) *service {
 	t.Helper()
 	s := &service{t: t, dir: filepath.Join(t.TempDir(), "data"), limits: limits, cuts: cuts, address: "127.0.0.1:0"}
 	s.start(false)

@@ -18,6 +18,7 @@ import (
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/server/study"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/service/findings"
@@ -38,7 +39,7 @@ type Options struct {
 	// Listen opens the listener of the API, Operations that of HTTP for operators; nil serves none.
 	Listen, Operations func() (net.Listener, error)
 	Agents             []push.Agent // to call
-	Evaluators         map[string]server.Evaluator
+	Evaluators         map[string]study.Evaluator
 	Findings           Findings
 	// Drain bounds the time of calls and rounds under way after the context of Run ends.
 	Drain time.Duration
@@ -248,7 +249,7 @@ func open(o Options) (s *service, err error) {
 		return s, err
 	}
 	if s.studies, err = studies.New(studies.Options{Store: s.store, Schedulers: s.controller, Log: o.Log,
-		Evaluators: server.Measurers(o.Evaluators, s.workloads)}); err != nil {
+		Evaluators: study.Measurers(o.Evaluators, s.workloads)}); err != nil {
 		return s, err
 	}
 	if s.samples, err = samples.Open(filepath.Join(o.Dir, "telemetry"), samples.Options{Log: o.Log}); err != nil {

@@ -26,7 +26,6 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
-	"github.com/autosched/autosched/controller"
 )
 
 // rule says which callers may call a method.
@@ -262,7 +261,7 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return nil, g.refused(ctx, caller, info.FullMethod, err)
 	}
 	if !r.open {
-		if err := g.server.quota.request(caller); err != nil {
+		if err := g.server.quota.Request(caller); err != nil {
 			return nil, err
 		}
 	}
@@ -283,7 +282,7 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 		return g.refused(stream.Context(), caller, info.FullMethod, err)
 	}
 	if !r.open {
-		if err := g.server.quota.request(caller); err != nil {
+		if err := g.server.quota.Request(caller); err != nil {
 			return err
 		}
 	}
@@ -365,15 +364,6 @@ func (s *guardedStream) RecvMsg(m any) error {
 	s.scheduler.Store(id)
 	if !s.rule.allows(s.caller, id) {
 		return s.guard.refused(s.ctx, s.caller, s.method, deniedScheduler(s.caller))
-	}
-	return nil
-}
-
-// checkWeight refuses a scheduler that gives its rounds more weight than others have.
-func checkWeight(c access.Caller, r *controller.Registration) error {
-	if c.Role == access.Scheduler && r.Policy.Weight > 1 {
-		return fmt.Errorf("%w: spec.rollout.weight: %v is above 1, which only an admin sets", access.ErrRole,
-			r.Policy.Weight)
 	}
 	return nil
 }

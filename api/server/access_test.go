@@ -34,6 +34,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/certs"
 	"github.com/autosched/autosched/round"
@@ -366,7 +367,7 @@ func TestMethodWithoutRule(t *testing.T) {
 	called := false
 	_, err := s.guard.unary(t.Context(), &pb.GetSchedulerRequest{}, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"},
 		func(context.Context, any) (any, error) { called = true; return nil, nil })
-	if called || status.Code(toStatus(err)) != codes.PermissionDenied {
+	if called || status.Code(rpc.Status(err)) != codes.PermissionDenied {
 		t.Errorf("called %v, %v", called, err)
 	}
 }

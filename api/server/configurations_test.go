@@ -20,6 +20,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/store"
@@ -304,7 +305,7 @@ func TestBadRequestsOfConfigurations(t *testing.T) {
 	for _, bad := range []*pb.WatchConfigurationsRequest{
 		{Parent: "s"}, {Parent: "schedulers/s", ResumeToken: "x"},
 		{Parent: "schedulers/s", HeartbeatInterval: durationpb.New(time.Millisecond)},
-		{Parent: "schedulers/s", ResumeToken: token{Of: "someone else", Revision: 3}.String()},
+		{Parent: "schedulers/s", ResumeToken: rpc.Token{Of: "someone else", Revision: 3}.String()},
 	} {
 		stream, err := f.config.WatchConfigurations(ctx, bad)
 		if err == nil {
@@ -405,8 +406,8 @@ func TestFormerEpochIsRefused(t *testing.T) {
 	epoch := f.server.service.Epoch()
 	for name, text := range map[string]string{
 		"of the former epoch": before.GetResumeToken(),
-		"without an epoch":    token{Of: uid, Revision: 1}.String(),
-		"ahead of the store":  token{Of: uid, Revision: 1000, Epoch: epoch}.String(),
+		"without an epoch":    rpc.Token{Of: uid, Revision: 1}.String(),
+		"ahead of the store":  rpc.Token{Of: uid, Revision: 1000, Epoch: epoch}.String(),
 	} {
 		stream, err := f.config.WatchConfigurations(background(t), &pb.WatchConfigurationsRequest{
 			Parent: "schedulers/s", ResumeToken: text})

@@ -10,6 +10,9 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/registration"
+	"github.com/autosched/autosched/api/server/config"
+	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/api/server/tuning"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -52,7 +55,7 @@ func FuzzRegistration(f *testing.F) {
 		f.Fatal(err)
 	}
 	r := request("s", pb.SchedulerSpec_AUTO)
-	r.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s",
+	r.Scheduler.Spec = tuning.SchedulerToProto(controller.Scheduler{Registration: controller.Registration{ID: "s",
 		Type: "test", Objective: "avg_jct",
 		Cluster: workload.Uniform(1, 8), Policy: controller.DefaultPolicy()}}, controller.Status{}, sp).GetSpec()
 	b, err := proto.Marshal(r)
@@ -78,7 +81,7 @@ func FuzzRegistration(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := proto.Clone(&m).(*pb.CreateSchedulerRequest)
-		again.Scheduler.Spec = schedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
+		again.Scheduler.Spec = tuning.SchedulerToProto(controller.Scheduler{Registration: reg}, controller.Status{},
 			sp).GetSpec()
 		if _, err := s.Read(again); err != nil {
 			t.Fatalf("what the service answers does not register: %v", err)
@@ -88,15 +91,15 @@ func FuzzRegistration(f *testing.F) {
 
 // FuzzTokens: no text makes a token of another watch, or of a page.
 func FuzzTokens(f *testing.F) {
-	f.Add(token{Of: "uid", Revision: 1}.String())
-	f.Add(pager("other").next(&pb.ListSchedulersRequest{}, token{After: "a"}))
+	f.Add(rpc.Token{Of: "uid", Revision: 1}.String())
+	f.Add(rpc.Pager("other").Next(&pb.ListSchedulersRequest{}, rpc.Token{After: "a"}))
 	f.Add("junk")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseToken("resume_token", text, "uid")
+		got, err := rpc.ParseToken("resume_token", text, "uid")
 		if err == nil && text != "" && (got.Of != "uid" || got.Revision < 0) {
 			t.Fatalf("%q gave %+v", text, got)
 		}
-		if got, err := pager("key").after(&pb.ListSchedulersRequest{PageToken: text}); err == nil && text != "" {
+		if got, err := rpc.Pager("key").After(&pb.ListSchedulersRequest{PageToken: text}); err == nil && text != "" {
 			t.Fatalf("%q gave %+v", text, got)
 		}
 	})
@@ -135,7 +138,7 @@ func FuzzAcknowledgement(f *testing.F) {
 		if proto.Unmarshal(b, &m) != nil {
 			return
 		}
-		if ack, err := ackFromProto(&m, sp, sp.Default()); err == nil && ack.State == "" {
+		if ack, err := config.AckFromProto(&m, sp, sp.Default()); err == nil && ack.State == "" {
 			t.Fatalf("%v has no state", &m)
 		}
 	})
@@ -170,7 +173,7 @@ func FuzzUpdate(f *testing.F) {
 			t.Fatal(err)
 		}
 		again := request("s", pb.SchedulerSpec_AUTO)
-		again.Scheduler.Spec = schedulerToProto(c, controller.Status{}, sp).GetSpec()
+		again.Scheduler.Spec = tuning.SchedulerToProto(c, controller.Status{}, sp).GetSpec()
 		if _, err := s.Read(again); err != nil {
 			t.Fatalf("what the update leaves does not register: %v", err)
 		}

@@ -4,83 +4,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 )
-
-// TestEveryKindIsCompared: each comparison of each kind of field.
-func TestEveryKindIsCompared(t *testing.T) {
-	at := time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
-	c := &pb.Configuration{Revision: 7, State: pb.Configuration_PUBLISHED, Reason: `found "it"`,
-		CreateTime: timestamppb.New(at), Evidence: &pb.TuningEvidence{Seed: 1 << 63, ControllableRatio: 1.25},
-		Parameters: map[string]*structpb.Value{"n": structpb.NewNumberValue(4), "on": structpb.NewBoolValue(true),
-			"kind": structpb.NewStringValue("las")}}
-	for filter, want := range map[string]bool{
-		"revision = 7":                               true,
-		"revision >= 8":                              false,
-		"revision < 10":                              true,
-		"state = PUBLISHED AND revision != 6":        true,
-		"state != PUBLISHED":                         false,
-		`create_time > "2026-01-31T08:59:59Z"`:       true,
-		`create_time <= "2026-01-31T09:00:00+01:00"`: false,
-		"update_time:*":                              false,
-		`update_time < "2030-01-01T00:00:00Z"`:       false,
-		"evidence.seed = 9223372036854775808":        true,
-		"evidence.controllable_ratio > 1.2":          true,
-		"evidence.scheduler_time:*":                  false,
-		"acknowledgement.state = APPLIED":            false,
-		"acknowledgement.state != APPLIED":           true,
-		"parameters.n > 3":                           true,
-		"parameters.n = las":                         false,
-		"parameters.on = true":                       true,
-		"parameters.kind = las":                      true,
-		"parameters.none:*":                          false,
-		"parameters.none != 3":                       true,
-		"evidence.details.trials > 1":                false,
-		`reason = "a AND b"`:                         false,
-		`reason != "a AND b" AND revision = 7`:       true,
-		"scheduler_revision = 0":                     true,
-		"scheduler_revision:*":                       false,
-		"epoch.counter < 1":                          false,
-	} {
-		terms, err := parseFilter(filter, c.ProtoReflect().Descriptor(), nil)
-		if err != nil {
-			t.Errorf("%s: %v", filter, err)
-			continue
-		}
-		if got := !slices.ContainsFunc(terms, func(one term) bool { return !one.holds(c) }); got != want {
-			t.Errorf("%s: %v", filter, got)
-		}
-	}
-	terms, err := parseFilter("duration >= 1m30s", (&pb.Round{}).ProtoReflect().Descriptor(), nil)
-	long := &pb.Round{Duration: durationpb.New(2 * time.Minute)}
-	if err != nil || !terms[0].holds(long) || terms[0].holds(&pb.Round{}) {
-		t.Error("a duration is not compared", err)
-	}
-	if _, err := parseFilter("evidence:*", c.ProtoReflect().Descriptor(), nil); err == nil ||
-		!strings.Contains(err.Error(), "want a field of it") {
-		t.Error("a message is compared", err)
-	}
-	if _, err := parseFilter("candidates:*", (&pb.Round{}).ProtoReflect().Descriptor(), nil); err == nil {
-		t.Error("a repeated field is compared")
-	}
-	if _, err := parseFilter("best_trial.reason:*", (&pb.Study{}).ProtoReflect().Descriptor(),
-		[]string{"best_trial"}); err == nil {
-		t.Error("a field that the list leaves out is compared")
-	}
-}
 
 // TestPagesAreTheList: whatever the filter, the order and the size of pages, the pages are the whole list.
 func TestPagesAreTheList(t *testing.T) {
@@ -90,15 +24,15 @@ func TestPagesAreTheList(t *testing.T) {
 			all = append(all, &pb.Configuration{Revision: 30 - i,
 				State: pb.Configuration_State(rapid.SampledFrom([]int32{1, 3, 4}).Draw(t, "state"))})
 		}
-		l := list[*pb.Configuration]{
-			some: func(after token, n int) ([]*pb.Configuration, error) {
+		l := rpc.List[*pb.Configuration]{
+			Some: func(after rpc.Token, n int) ([]*pb.Configuration, error) {
 				from := 0
 				if after.Revision > 0 {
 					from = int(31 - after.Revision)
 				}
 				return all[from:min(from+n, len(all))], nil
 			},
-			place: func(c *pb.Configuration) token { return token{Revision: c.GetRevision()} }}
+			Place: func(c *pb.Configuration) rpc.Token { return rpc.Token{Revision: c.GetRevision()} }}
 		req := &pb.ListConfigurationsRequest{PageSize: int32(rapid.IntRange(1, 12).Draw(t, "size")),
 			Filter:  rapid.SampledFrom([]string{"", "state = PROPOSED", "state != PROPOSED"}).Draw(t, "filter"),
 			OrderBy: rapid.SampledFrom([]string{"", "state", "state desc, revision"}).Draw(t, "order")}
@@ -118,7 +52,7 @@ func TestPagesAreTheList(t *testing.T) {
 		}
 		var got []*pb.Configuration
 		for {
-			page, next, err := l.page(pager("key"), req)
+			page, next, err := l.Page(rpc.Pager("key"), req)
 			if err != nil || len(page) > int(req.GetPageSize()) {
 				t.Fatal(len(page), err)
 			}
@@ -131,29 +65,6 @@ func TestPagesAreTheList(t *testing.T) {
 			t.Fatalf("%v, want %v", got, want)
 		}
 	})
-}
-
-// TestOperationsAfter: a token whose operation is forgotten goes on with what is older.
-func TestOperationsAfter(t *testing.T) {
-	at := func(n int64) time.Time { return time.Unix(n, 0) }
-	all := []asked{{id: "d", at: at(4)}, {id: "b", at: at(2)}, {id: "a", at: at(1)}}
-	for _, c := range []struct {
-		after token
-		want  string
-	}{
-		{token{}, "dba"},
-		{token{After: "d", Revision: at(4).UnixNano()}, "ba"},
-		{token{After: "c", Revision: at(3).UnixNano()}, "ba"},
-		{token{After: "z", Revision: at(0).UnixNano()}, ""},
-	} {
-		got := ""
-		for _, o := range operationsAfter(all, c.after) {
-			got += o.id
-		}
-		if got != c.want {
-			t.Errorf("%+v: %q, want %q", c.after, got, c.want)
-		}
-	}
 }
 
 func TestOrderSchedulers(t *testing.T) {
@@ -180,7 +91,7 @@ func TestOrderSchedulers(t *testing.T) {
 	if got, end, err := ask("name desc", next, 2); err != nil || got != "a" || end != "" {
 		t.Errorf("%q, %q, %v", got, end, err)
 	}
-	gone := f.server.pages.next(&pb.ListSchedulersRequest{OrderBy: "name desc"}, token{After: "purged"})
+	gone := f.server.pages.Next(&pb.ListSchedulersRequest{OrderBy: "name desc"}, rpc.Token{After: "purged"})
 	for order, token := range map[string]string{"name": next, "name desc": gone} {
 		refuses(t, codes.InvalidArgument, "page_token", func() error { _, _, err := ask(order, token, 2); return err })
 	}
@@ -215,49 +126,26 @@ func TestEveryListIsFiltered(t *testing.T) {
 	}
 }
 
-// FuzzFilter: no text of a filter or an order panics, nor does what it compares.
-func FuzzFilter(f *testing.F) {
-	for _, text := range []string{"revision >= 7 AND state = PUBLISHED", "parameters.a:*", `reason = "x"`,
-		"evidence.controllable_ratio < NaN", "create_time desc, name"} {
-		f.Add(text)
-	}
-	elements := []proto.Message{&pb.Configuration{}, &pb.Configuration{Revision: 1,
-		Parameters: map[string]*structpb.Value{"a": nil, "b": structpb.NewNullValue()}}}
-	of := elements[0].ProtoReflect().Descriptor()
-	f.Fuzz(func(t *testing.T, text string) {
-		if terms, err := parseFilter(text, of, nil); err == nil {
-			for _, one := range terms {
-				for _, x := range elements {
-					one.holds(x)
-				}
-			}
-		}
-		if keys, err := parseOrder(text, of, nil); err == nil && byKeys(keys, elements[0], elements[0]) != 0 {
-			t.Fatalf("%q: an element is not equal to itself", text)
-		}
-	})
-}
-
 // TestPageTokens: a token is good as it was given, for the request that it was given for, whatever page that asks for.
 func TestPageTokens(t *testing.T) {
 	lists := 0
-	key := pager("key")
+	key := rpc.Pager("key")
 	protoregistry.GlobalTypes.RangeMessages(func(mt protoreflect.MessageType) bool {
-		req, ok := mt.New().Interface().(listRequest)
+		req, ok := mt.New().Interface().(rpc.ListRequest)
 		if !ok {
 			return true
 		}
 		lists++
 		m := req.ProtoReflect()
 		of := m.Descriptor().Fields()
-		want := token{After: "a", Revision: 7}
-		text := key.next(req, want)
+		want := rpc.Token{After: "a", Revision: 7}
+		text := key.Next(req, want)
 		m.Set(of.ByName("page_size"), protoreflect.ValueOfInt32(3))
 		m.Set(of.ByName("page_token"), protoreflect.ValueOfString(text))
-		if got, err := key.after(req); err != nil || got != want {
+		if got, err := key.After(req); err != nil || got != want {
 			t.Errorf("%s: %+v %v", m.Descriptor().Name(), got, err)
 		}
-		if got, err := pager("other").after(req); err == nil {
+		if got, err := rpc.Pager("other").After(req); err == nil {
 			t.Errorf("%s: a token of another service is %+v", m.Descriptor().Name(), got)
 		}
 		full := mt.New()
@@ -270,7 +158,7 @@ func TestPageTokens(t *testing.T) {
 			if m.Set(field, full.Get(field)); !full.Has(field) {
 				t.Fatalf("%s has no other value", field.FullName())
 			}
-			if got, err := key.after(req); err == nil {
+			if got, err := key.After(req); err == nil {
 				t.Errorf("with another %s the token is %+v", field.FullName(), got)
 			}
 			m.Clear(field)
@@ -281,7 +169,7 @@ func TestPageTokens(t *testing.T) {
 				other = other[:i] // the last character has bits of no meaning
 			}
 			m.Set(of.ByName("page_token"), protoreflect.ValueOfString(string(other)))
-			if got, err := key.after(req); err == nil {
+			if got, err := key.After(req); err == nil {
 				t.Errorf("%s: with another character %d the token is %+v", m.Descriptor().Name(), i, got)
 			}
 		}

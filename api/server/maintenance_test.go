@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
@@ -42,15 +39,6 @@ func TestBackupIsAStore(t *testing.T) {
 		&pb.GetCurrentConfigurationRequest{Name: "schedulers/s"})
 	if err != nil || got.GetConfiguration().GetRevision() != 1 {
 		t.Errorf("%v, %v", got, err)
-	}
-}
-
-func TestOneBackupAtATime(t *testing.T) {
-	s := newAdmin(adminConfig{Store: &store.Store{}})
-	s.backup.Lock()
-	defer s.backup.Unlock()
-	if err := s.Backup(&pb.BackupRequest{}, nil); status.Code(err) != codes.ResourceExhausted {
-		t.Error(err)
 	}
 }
 

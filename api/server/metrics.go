@@ -17,6 +17,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server/rpc"
 )
 
 // metrics are those of the API, beside the service's own, in a registry of the
@@ -28,9 +29,6 @@ type metrics struct {
 	latency  *prometheus.HistogramVec // of unary requests, by method
 }
 
-// buckets of latencies in seconds are from an answer out of memory to a commit on a slow disk.
-var buckets = []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10}
-
 func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -39,7 +37,7 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 			Help: "Requests that ended, by method and gRPC code; a stream is one request.",
 		}, []string{"method", "code"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: buckets,
+			Name: "autosched_rpc_duration_seconds", Help: "Latency of unary requests.", Buckets: rpc.Buckets,
 		}, []string{"method"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
@@ -109,7 +107,7 @@ func (s *Server) ready(w http.ResponseWriter, needed []string) {
 	default:
 	}
 	code, lines := http.StatusOK, []string{"ok: configurations are served"}
-	for _, c := range s.admin.checks(time.Now()) {
+	for _, c := range s.admin.Checks(time.Now()) {
 		if c.GetStatus() == pb.Check_OK {
 			continue
 		}

@@ -101,7 +101,7 @@ func TestMetrics(t *testing.T) {
 		t.Error(problems, err)
 	}
 
-	f.stop() // streams count when they end
+	f.stop() // Streams count when they end
 	compare("autosched_rpc_requests_total", `
 		# HELP autosched_rpc_requests_total Requests that ended, by method and gRPC code; a stream is one request.
 		# TYPE autosched_rpc_requests_total counter

@@ -113,12 +113,12 @@ func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 	case "Finding":
 		return s.waste.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
 	case "BatchCreateTrialsResponse":
-		return s.study.createdBefore(name)
+		return s.study.CreatedBefore(name)
 	case "FreezeTuningResponse":
-		all, err := s.tuning.named(name)
+		all, err := s.tuning.Named(name)
 		return &pb.FreezeTuningResponse{Schedulers: all}, err
 	case "UnfreezeTuningResponse":
-		all, err := s.tuning.named(name)
+		all, err := s.tuning.Named(name)
 		return &pb.UnfreezeTuningResponse{Schedulers: all}, err
 	}
 	if out.Fields().Len() > 0 {

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server/render"
+	"github.com/autosched/autosched/api/server/tuning"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
@@ -354,7 +356,7 @@ func TestEvidenceIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := configurationToProto(&rollout.Configuration{Scheduler: "s",
+	got := render.ConfigurationToProto(&rollout.Configuration{Scheduler: "s",
 		Revision: 2, Config: sp.Default(), Evidence: &rollout.Evidence{
 			Ratio: 1.2, Interval: round.Interval{Low: 1.1, High: 1.3}, Search: "full", Why: "cold start", Incumbent: 1,
 		}}).GetEvidence()
@@ -374,7 +376,7 @@ func TestIncidentIsReported(t *testing.T) {
 	c := &rollout.Configuration{Scheduler: "s", Revision: 3, Config: sp.Default(), Origin: rollout.FromJudge,
 		Incident: &rollout.Incident{At: at, Actor: rollout.Judge, Revision: 2, Good: 1, Until: at.Add(round.Parked),
 			Verdict: round.Verdict{Judgement: round.Worse, Reason: "more waits", Ratio: 1.5, Excess: 3}}}
-	got := configurationToProto(c)
+	got := render.ConfigurationToProto(c)
 	want := &pb.Incident{SchedulerTime: timestamppb.New(at), Actor: "judge", WorseRevision: 2, GoodRevision: 1,
 		Revision: 3, Reason: "more waits", ControllableRatio: 1.5, Excess: 3,
 		ParkExpireTime: timestamppb.New(at.Add(24 * time.Hour))}
@@ -382,7 +384,7 @@ func TestIncidentIsReported(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	st := controller.Status{Incident: c, Watching: "revision 3"}
-	status := schedulerToProto(controller.Scheduler{}, st, sp).GetStatus()
+	status := tuning.SchedulerToProto(controller.Scheduler{}, st, sp).GetStatus()
 	if !proto.Equal(status.GetLastIncident(), want) || status.GetWatching() != "revision 3" {
 		t.Errorf("%v", status)
 	}
@@ -496,24 +498,5 @@ func TestOperationOfRound(t *testing.T) {
 		})
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// TestOperationProgress: a round waits for its turn before it is decided.
-func TestOperationProgress(t *testing.T) {
-	for _, c := range []struct {
-		o    controller.Operation
-		want pb.OperationProgress_Phase
-	}{
-		{controller.Operation{}, pb.OperationProgress_WAITING},
-		{controller.Operation{Begun: true}, pb.OperationProgress_RUNNING},
-		{controller.Operation{Begun: true, Ended: time.Unix(1, 0)}, pb.OperationProgress_ENDED},
-	} {
-		c.o.ID, c.o.Scheduler = "x", "s"
-		got := new(operationService).operation(&c.o)
-		if p := got.GetProgress(); p.GetPhase() != c.want || p.GetTotalCount() != 0 ||
-			got.GetTarget() != "schedulers/s" {
-			t.Errorf("%+v: %v", c.o, got)
-		}
 	}
 }

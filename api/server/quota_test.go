@@ -13,12 +13,13 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 )
 
 // limited starts a service with limits and a clock that stands still, on which schedulers a and b
 // are registered.
-func limited(t *testing.T, l Limits) *fixture {
+func limited(t *testing.T, l rpc.Limits) *fixture {
 	t.Helper()
 	at := time.Unix(1, 0)
 	f := serveWith(t, t.TempDir(), controller.Options{Decide: keep}, Options{
@@ -60,7 +61,7 @@ func beyond(t *testing.T, f *fixture, limit string, err error) {
 }
 
 func TestLimitOfSchedulers(t *testing.T) {
-	for _, l := range []Limits{{Schedulers: 3}, {SchedulersPerCaller: 3}} {
+	for _, l := range []rpc.Limits{{Schedulers: 3}, {SchedulersPerCaller: 3}} {
 		f := limited(t, l)
 		f.create("c", pb.SchedulerSpec_AUTO)
 		name := "limit-schedulers"
@@ -78,28 +79,28 @@ func TestLimitOfSchedulers(t *testing.T) {
 
 // What one limit refuses is not taken of another one.
 func TestRefusedEventsCountForNoLimit(t *testing.T) {
-	q := newQuota(Limits{Events: 5, EventsPerCaller: 4}, func() time.Time { return time.Unix(1, 0) })
+	q := rpc.NewQuota(rpc.Limits{Events: 5, EventsPerCaller: 4}, func() time.Time { return time.Unix(1, 0) })
 	as := func(name string) context.Context {
 		return access.NewContext(context.Background(), access.Caller{Name: name})
 	}
-	if err := q.events(as("x"), "a", 3); err != nil {
+	if err := q.TakeEvents(as("x"), "a", 3); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := q.events(as("x"), "a", 2); err == nil || !strings.Contains(err.Error(), "per-caller") {
+		if err := q.TakeEvents(as("x"), "a", 2); err == nil || !strings.Contains(err.Error(), "per-caller") {
 			t.Fatal(err)
 		}
 	}
-	if err := q.events(as("y"), "a", 2); err != nil {
+	if err := q.TakeEvents(as("y"), "a", 2); err != nil {
 		t.Error(err)
 	}
-	if err := q.events(as("x"), "b", 1); err != nil {
+	if err := q.TakeEvents(as("x"), "b", 1); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestLimitOfAcknowledgements(t *testing.T) {
-	f := limited(t, Limits{Acknowledgements: 2})
+	f := limited(t, rpc.Limits{Acknowledgements: 2})
 	ack := func(id, instance string) error {
 		_, err := f.config.AcknowledgeConfiguration(background(t), &pb.AcknowledgeConfigurationRequest{
 			Name:            "schedulers/" + id + "/configurations/1",
@@ -118,7 +119,7 @@ func TestLimitOfAcknowledgements(t *testing.T) {
 }
 
 func TestLimitOfEvents(t *testing.T) {
-	for _, l := range []Limits{{Events: 3}, {EventsPerCaller: 4}} {
+	for _, l := range []rpc.Limits{{Events: 3}, {EventsPerCaller: 4}} {
 		f := limited(t, l)
 		send := func(id string, events ...*pb.Event) error {
 			stream, err := f.tuning.IngestEvents(background(t))
@@ -153,7 +154,7 @@ func TestLimitOfEvents(t *testing.T) {
 
 func TestLimitOfStreamsAndWatches(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	for name, l := range map[string]Limits{
+	for name, l := range map[string]rpc.Limits{
 		"limit-streams": {Streams: 2}, "limit-streams-per-caller": {StreamsPerCaller: 3},
 		"limit-watches": {Watches: 2}, "limit-watches-per-caller": {WatchesPerCaller: 3}} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestLimitOfStreamsAndWatches(t *testing.T) {
 }
 
 func TestLimitOfRequests(t *testing.T) {
-	f := limited(t, Limits{Requests: 5}) // two registered the schedulers
+	f := limited(t, rpc.Limits{Requests: 5}) // two registered the schedulers
 	get := func() error {
 		_, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/a"})
 		return err
@@ -214,7 +215,7 @@ func TestLimitOfRequests(t *testing.T) {
 }
 
 func TestLimitOfMessages(t *testing.T) {
-	f := limited(t, Limits{Message: 1000})
+	f := limited(t, rpc.Limits{Message: 1000})
 	get := func(n int) error {
 		_, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: strings.Repeat("x", n)})
 		return err

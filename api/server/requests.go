@@ -9,22 +9,19 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/autosched/autosched/api/access"
+	"github.com/autosched/autosched/api/server/rpc"
 )
-
-// maxRequestID bounds the id that a caller gives, in bytes.
-const maxRequestID = 128
 
 // withRequestID returns a context with the id of the call: the caller's x-request-id, or one that is
 // made. The answer's header has it.
 func (s *Server) withRequestID(ctx context.Context) context.Context {
 	id := ""
 	if md, ok := metadata.FromIncomingContext(ctx); ok {
-		if v := md.Get(requestIDHeader); len(v) == 1 && isRequestID(v[0]) {
+		if v := md.Get(requestIDHeader); len(v) == 1 && rpc.IsRequestID(v[0]) {
 			id = v[0]
 		}
 	}
@@ -35,22 +32,12 @@ func (s *Server) withRequestID(ctx context.Context) context.Context {
 	return access.WithRequestID(ctx, id)
 }
 
-// isRequestID reports whether a text is short and of visible ASCII characters.
-func isRequestID(id string) bool {
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= maxRequestID
-}
-
 func (s *Server) identifyUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handle grpc.UnaryHandler) (any, error) {
 	ctx = s.withRequestID(ctx)
 	resp, err := handle(ctx, req)
 	s.logInternal(ctx, info.FullMethod, err)
-	return resp, described(err, info.FullMethod, schedulerOf(req))
+	return resp, rpc.Describe(err, info.FullMethod, schedulerOf(req))
 }
 
 func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -58,7 +45,7 @@ func (s *Server) identifyStream(srv any, stream grpc.ServerStream, info *grpc.St
 	ctx := s.withRequestID(stream.Context())
 	err := handle(srv, contextStream{stream, ctx})
 	s.logInternal(ctx, info.FullMethod, err)
-	return described(err, info.FullMethod, "")
+	return rpc.Describe(err, info.FullMethod, "")
 }
 
 // contextStream is a stream with another context.
@@ -69,25 +56,15 @@ type contextStream struct {
 
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// internalError is one that the caller does not see.
-type internalError struct{ cause error }
-
-const internalText = "internal error; the service's log says more"
-
-func (e internalError) Error() string { return internalText }
-
-// GRPCStatus is what the caller sees.
-func (e internalError) GRPCStatus() *status.Status { return status.New(codes.Internal, internalText) }
-
 // logInternal logs what an answer does not say.
 func (s *Server) logInternal(ctx context.Context, method string, err error) {
-	var internal internalError
+	var internal rpc.InternalError
 	if errors.As(err, &internal) {
-		s.log.ErrorContext(ctx, "request failed", "method", path.Base(method), "err", internal.cause)
+		s.log.ErrorContext(ctx, "request failed", "method", path.Base(method), "err", internal.Cause)
 	}
 }
 
-// changes reports whether a method changes something: those that a viewer may call do not.
+// Changes reports whether a method changes something: those that a viewer may call do not.
 func (r rule) changes() bool { return !r.open && !slices.Contains(r.roles, access.Viewer) }
 
 // schedulerOf is the id of the scheduler that a request is about, "" for none.
@@ -106,9 +83,9 @@ func (s *Server) logAccess(ctx context.Context, method, scheduler string, r rule
 		return
 	}
 	attrs := []slog.Attr{slog.String("method", path.Base(method)),
-		slog.String("code", status.Code(toStatus(err)).String()), slog.Duration("took", time.Since(began))}
+		slog.String("code", status.Code(rpc.Status(err)).String()), slog.Duration("took", time.Since(began))}
 	if scheduler != "" {
-		attrs = append(attrs, slog.String("scheduler", shorten(scheduler)))
+		attrs = append(attrs, slog.String("scheduler", rpc.Shorten(scheduler)))
 	}
 	s.log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
 }

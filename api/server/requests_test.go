@@ -24,6 +24,7 @@ import (
 
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
 )
@@ -115,7 +116,7 @@ func TestInternalErrorsAreLogged(t *testing.T) {
 	s := &Server{log: slog.New(access.LogHandler(slog.NewJSONHandler(&log, nil))), newID: func() string { return "id" }}
 	info := &grpc.UnaryServerInfo{FullMethod: "/autosched.v1.TuningService/GetScheduler"}
 	_, err := s.identifyUnary(t.Context(), nil, info, func(context.Context, any) (any, error) {
-		return nil, toStatus(errors.New("a detail"))
+		return nil, rpc.Status(errors.New("a detail"))
 	})
 	if st := status.Convert(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "detail") {
 		t.Error(st)

@@ -95,7 +95,8 @@ func TestUpdateSpaceAndCluster(t *testing.T) {
 		{&pb.Scheduler{}, "spec.cluster", "scheduler.spec.cluster.nodes"},
 		{&pb.Scheduler{Labels: map[string]string{"Team": "a"}}, "labels", "scheduler.labels"},
 		{&pb.Scheduler{Labels: map[string]string{"team": "A"}}, "labels", `scheduler.labels["team"]`},
-		{&pb.Scheduler{Annotations: map[string]string{"a": strings.Repeat("x", 1<<16)}}, "annotations", "scheduler.annotations"},
+		{&pb.Scheduler{Annotations: map[string]string{"a": strings.Repeat("x", 1<<16)}}, "annotations",
+			"scheduler.annotations"},
 		{&pb.Scheduler{Spec: &pb.SchedulerSpec{Parameters: []*pb.ParameterSpec{{ParameterId: "none",
 			ParameterValueSpec: narrow.GetParameterValueSpec()}}}}, "spec.parameters",
 			"scheduler.spec.parameters[0].parameter_id"},
@@ -105,13 +106,5 @@ func TestUpdateSpaceAndCluster(t *testing.T) {
 				bad.path)
 			return err
 		})
-	}
-}
-
-func TestSentence(t *testing.T) {
-	for in, want := range map[string]string{"it was approved": "it was approved.", "No node is up.": "No node is up."} {
-		if got := sentence(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
 	}
 }

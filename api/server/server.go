@@ -32,6 +32,17 @@ import (
 	"github.com/autosched/autosched/api/access"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/registration"
+	"github.com/autosched/autosched/api/server/admin"
+	"github.com/autosched/autosched/api/server/config"
+	"github.com/autosched/autosched/api/server/explain"
+	"github.com/autosched/autosched/api/server/metric"
+	"github.com/autosched/autosched/api/server/operation"
+	"github.com/autosched/autosched/api/server/render"
+	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/api/server/study"
+	"github.com/autosched/autosched/api/server/tuning"
+	"github.com/autosched/autosched/api/server/waste"
+	"github.com/autosched/autosched/api/server/workload"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/reports"
@@ -52,7 +63,7 @@ type Options struct {
 	// Workloads are those that it keeps; WorkloadService is not served if nil.
 	Workloads *workloads.Keeper
 	// Evaluators are those of Studies, by id.
-	Evaluators map[string]Evaluator
+	Evaluators map[string]study.Evaluator
 	Builtins   []controller.Builtin // what can be registered
 	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
@@ -71,7 +82,7 @@ type Options struct {
 	Traces trace.TracerProvider
 	// Build are the labels of autosched_build_info, of which version is that of the program.
 	Build  map[string]string
-	Limits Limits
+	Limits rpc.Limits
 	// Now is the clock of limits per second; time.Now if nil.
 	Now func() time.Time
 	// NewID makes the ids of calls that bring none; crypto/rand.Text if nil.
@@ -89,19 +100,19 @@ type Server struct {
 	drain    sync.Once
 	metrics  *metrics
 	guard    *guard
-	quota    *quota
-	pages    pager
+	quota    *rpc.Quota
+	pages    rpc.Pager
 
 	// The services of the API, nil if they are not served.
-	tuning    *tuningService
-	config    *configService
-	metric    *metricService
-	waste     *wasteService
-	study     *studyService
-	workload  *workloadService
-	operation *operationService
-	explain   *explainService
-	admin     *adminService
+	tuning    *tuning.Service
+	config    *config.Service
+	metric    *metric.Service
+	waste     *waste.Service
+	study     *study.Service
+	workload  *workload.Service
+	operation *operation.Service
+	explain   *explain.Service
+	admin     *admin.Service
 }
 
 const (
@@ -113,9 +124,9 @@ const (
 func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{service: o.Service, log: o.Log, newID: o.NewID, health: health.NewServer(),
-		draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build), quota: newQuota(o.Limits, o.Now)}
+		draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build), quota: rpc.NewQuota(o.Limits, o.Now)}
 	s.guard = newGuard(s, o.Access)
-	s.metrics.registry.MustRegister(s.quota.refusals)
+	s.metrics.registry.MustRegister(s.quota.Refusals)
 	if o.Store != nil {
 		s.metrics.registry.MustRegister(o.Store)
 	}
@@ -168,9 +179,9 @@ func (s *Server) options(o *Options) []grpc.ServerOption {
 		// Finds half-open watchers.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		// A panic within the guard is logged with the caller.
-		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, convertUnary, s.recoverUnary, s.guard.unary,
+		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, rpc.ConvertUnary, s.recoverUnary, s.guard.unary,
 			s.behave, s.once, s.recoverUnary),
-		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, convertStream, s.recoverStream,
+		grpc.ChainStreamInterceptor(s.identifyStream, s.metrics.stream, rpc.ConvertStream, s.recoverStream,
 			s.guard.stream, s.recoverStream),
 	}
 	if o.Traces != nil {
@@ -183,78 +194,71 @@ func (s *Server) options(o *Options) []grpc.ServerOption {
 
 // addServices adds the services of the API for which the options have a keeper.
 func (s *Server) addServices(o *Options) {
-	at := stamp{o.Service.Epoch()}
-	s.pages = pager(crand.Text())
+	at := render.Stamp{Epoch: o.Service.Epoch()}
+	s.pages = rpc.Pager(crand.Text())
 	if o.Store != nil {
 		s.pages = o.Store.Secret()
 	}
-	live := &streams{draining: s.draining, quota: s.quota, space: o.Service.Space}
+	live := &rpc.Streams{Draining: s.draining, Quota: s.quota, Space: o.Service.Space}
 	registry := s.metrics.registry
-	var reported changes
+	var reported render.Changes
 	if o.Reports != nil {
 		reported = o.Reports
-		s.metric = newMetric(metricConfig{Controller: o.Service, Reports: o.Reports, Pages: s.pages, Quota: s.quota,
+		s.metric = metric.New(metric.Config{Controller: o.Service, Reports: o.Reports, Pages: s.pages, Quota: s.quota,
 			Streams: live, Now: o.Now})
-		s.metric.register(s.grpc, registry)
+		s.metric.Register(s.grpc, registry)
 	}
-	var workloads kept
+	var workloads explain.Workloads
 	if o.Workloads != nil {
 		workloads = o.Workloads
-		s.workload = newWorkloads(workloadConfig{Controller: o.Service, Workloads: o.Workloads, Stamp: at, Pages: s.pages,
+		s.workload = workload.New(workload.Config{Controller: o.Service, Workloads: o.Workloads, Stamp: at,
+			Pages: s.pages,
 			Quota: s.quota, Draining: s.draining})
-		s.workload.register(s.grpc)
+		s.workload.Register(s.grpc)
 	}
 	if o.Studies != nil {
-		s.study = newStudy(studyConfig{Controller: o.Service, Studies: o.Studies, Workloads: o.Workloads,
+		s.study = study.New(study.Config{Controller: o.Service, Studies: o.Studies, Workloads: o.Workloads,
 			Evaluators: o.Evaluators, Stamp: at, Pages: s.pages})
-		s.study.register(s.grpc)
+		s.study.Register(s.grpc)
 	}
-	s.tuning = newTuning(tuningConfig{Controller: o.Service, Registrations: &registration.Reader{Builtins: o.Builtins,
+	s.tuning = tuning.New(tuning.Config{Controller: o.Service, Registrations: &registration.Reader{Builtins: o.Builtins,
 		Simulation: o.Simulation, CheckEnergy: o.Service.CheckEnergy}, Reports: reported, Stamp: at, Pages: s.pages,
 		Quota: s.quota, Streams: live})
-	s.tuning.register(s.grpc, registry)
-	s.config = newConfig(configConfig{Controller: o.Service, Reports: reported, Stamp: at, Pages: s.pages, Quota: s.quota,
+	s.tuning.Register(s.grpc, registry)
+	s.config = config.New(config.Config{Controller: o.Service, Reports: reported, Stamp: at, Pages: s.pages,
+		Quota:    s.quota,
 		Draining: s.draining, PollAfter: o.PollAfter, Jitter: o.Jitter})
-	s.config.register(s.grpc, registry)
-	s.waste = newWaste(wasteConfig{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: s.pages,
+	s.config.Register(s.grpc, registry)
+	s.waste = waste.New(waste.Config{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: s.pages,
 		Now: o.Now})
-	s.waste.register(s.grpc, registry)
-	s.operation = newOperation(operationConfig{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: s.pages,
+	s.waste.Register(s.grpc, registry)
+	s.operation = operation.New(operation.Config{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: s.pages,
 		Draining: s.draining})
-	s.operation.register(s.grpc)
-	s.explain = newExplain(explainConfig{Controller: o.Service, Workloads: workloads, Pages: s.pages})
-	s.explain.register(s.grpc)
-	s.admin = newAdmin(adminConfig{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log, Pages: s.pages,
+	s.operation.Register(s.grpc)
+	s.explain = explain.New(explain.Config{Controller: o.Service, Workloads: workloads, Pages: s.pages})
+	s.explain.Register(s.grpc)
+	s.admin = admin.New(admin.Config{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log,
+		Pages:   s.pages,
 		Version: o.Build["version"]})
-	s.admin.register(s.grpc)
+	s.admin.Register(s.grpc)
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	for name := range s.grpc.GetServiceInfo() {
 		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
-	if !rebuilt(s.service) {
+	if !rpc.Rebuilt(s.service) {
 		s.health.SetServingStatus(pb.TuningService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
 }
 
 // Forget drops the metrics and quotas of a purged scheduler.
 func (s *Server) Forget(id string) {
-	s.tuning.forget(id)
-	s.config.forget(id)
-	s.waste.forget(id)
+	s.tuning.Forget(id)
+	s.config.Forget(id)
+	s.waste.Forget(id)
 	if s.metric != nil {
-		s.metric.forget(id)
+		s.metric.Forget(id)
 	}
-	s.quota.forget(id)
-}
-
-// rebuilt reports whether events are taken in and rounds run. Configurations are served before.
-func rebuilt(c interface{ Rebuilt() <-chan struct{} }) bool {
-	select {
-	case <-c.Rebuilt():
-		return true
-	default:
-		return false
-	}
+	s.quota.Forget(id)
 }
 
 // Serve answers on a listener until Shutdown. It returns nil after one.
@@ -314,6 +318,6 @@ func (s *Server) recoverStream(srv any, stream grpc.ServerStream, info *grpc.Str
 func (s *Server) recovered(ctx context.Context, method string, err *error) {
 	if p := recover(); p != nil {
 		s.log.ErrorContext(ctx, "handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, internalText)
+		*err = status.Error(codes.Internal, rpc.InternalText)
 	}
 }

@@ -27,9 +27,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
-	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/reports"
@@ -710,30 +709,10 @@ func TestErrorsOfNoHandlerLeak(t *testing.T) {
 	}()
 	wantCode(t, err, codes.Internal)
 	if strings.Contains(err.Error(), "secret") ||
-		strings.Contains(toStatus(fmt.Errorf("secret")).Error(), "secret") {
+		strings.Contains(rpc.Status(fmt.Errorf("secret")).Error(), "secret") {
 		t.Error("the inside is told to callers")
 	}
-	wantCode(t, toStatus(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)
-	wantCode(t, toStatus(&store.CorruptError{}), codes.DataLoss)
-	wantCode(t, toStatus(context.DeadlineExceeded), codes.DeadlineExceeded)
-}
-
-// However much is wrong with a request, the answer fits into the trailers of every client.
-func TestErrorsAreSmall(t *testing.T) {
-	testshared.Full(t)
-	var bad convert.Violations
-	for i := range 100_000 {
-		bad.Add(fmt.Sprintf("scheduler.spec.parameters[%d]", i), "%s is no value", strings.Repeat("ä", 1<<min(i, 10)))
-	}
-	for _, v := range []convert.Violations{bad, bad[1000:], bad[:1], bad[10:11]} {
-		st, _ := status.FromError(violationStatus(v))
-		data, err := proto.Marshal(st.Proto())
-		if err != nil || len(data) == 0 || len(data) > 5000 {
-			t.Errorf("%d violations are %d bytes: %v", len(v), len(data), err)
-		}
-		if more := strings.HasSuffix(st.Message(), "more"); more != (len(v) > 1) || !strings.Contains(st.Message(),
-			v[0].GetField()) {
-			t.Errorf("%d violations: %s", len(v), st.Message())
-		}
-	}
+	wantCode(t, rpc.Status(fmt.Errorf("x: %w", store.ErrFull)), codes.ResourceExhausted)
+	wantCode(t, rpc.Status(&store.CorruptError{}), codes.DataLoss)
+	wantCode(t, rpc.Status(context.DeadlineExceeded), codes.DeadlineExceeded)
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/autosched/autosched/adapter/push"
 	"github.com/autosched/autosched/api/access"
 	"github.com/autosched/autosched/api/server"
+	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/api/server/study"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
@@ -34,7 +36,7 @@ type serveOptions struct {
 	listen     string
 	operations string
 	workers    int
-	limits     server.Limits
+	limits     rpc.Limits
 	roundLimit time.Duration
 	pollAfter  time.Duration
 	drain      time.Duration
@@ -178,7 +180,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	o.traces.add(cmd)
 	o.protect.Add(cmd)
 	o.access.Add(cmd)
-	o.limits = server.DefaultLimits()
+	o.limits = rpc.DefaultLimits()
 	for _, l := range limitFlags {
 		fl.IntVar(l.of(&o.limits), l.name, *l.of(&o.limits), l.usage+"; 0: no limit")
 	}
@@ -206,28 +208,28 @@ func (o *serveOptions) logger(out io.Writer) *slog.Logger {
 
 type limitFlag struct {
 	name  string
-	of    func(*server.Limits) *int
+	of    func(*rpc.Limits) *int
 	usage string
 }
 
 // limitFlags bound what callers and schedulers take of the service.
 var limitFlags = []limitFlag{
-	{"limit-schedulers", func(l *server.Limits) *int { return &l.Schedulers }, "most registered schedulers"},
-	{"limit-schedulers-per-caller", func(l *server.Limits) *int { return &l.SchedulersPerCaller },
+	{"limit-schedulers", func(l *rpc.Limits) *int { return &l.Schedulers }, "most registered schedulers"},
+	{"limit-schedulers-per-caller", func(l *rpc.Limits) *int { return &l.SchedulersPerCaller },
 		"most schedulers registered by one caller"},
-	{"limit-events", func(l *server.Limits) *int { return &l.Events }, "most events per second of one scheduler"},
-	{"limit-events-per-caller", func(l *server.Limits) *int { return &l.EventsPerCaller },
+	{"limit-events", func(l *rpc.Limits) *int { return &l.Events }, "most events per second of one scheduler"},
+	{"limit-events-per-caller", func(l *rpc.Limits) *int { return &l.EventsPerCaller },
 		"most events per second of one caller"},
-	{"limit-acknowledgements", func(l *server.Limits) *int { return &l.Acknowledgements },
+	{"limit-acknowledgements", func(l *rpc.Limits) *int { return &l.Acknowledgements },
 		"most acknowledgements per second of one scheduler"},
-	{"limit-streams", func(l *server.Limits) *int { return &l.Streams }, "most open event streams of one scheduler"},
-	{"limit-streams-per-caller", func(l *server.Limits) *int { return &l.StreamsPerCaller },
+	{"limit-streams", func(l *rpc.Limits) *int { return &l.Streams }, "most open event streams of one scheduler"},
+	{"limit-streams-per-caller", func(l *rpc.Limits) *int { return &l.StreamsPerCaller },
 		"most open event streams of one caller"},
-	{"limit-watches", func(l *server.Limits) *int { return &l.Watches }, "most open watches of one scheduler"},
-	{"limit-watches-per-caller", func(l *server.Limits) *int { return &l.WatchesPerCaller },
+	{"limit-watches", func(l *rpc.Limits) *int { return &l.Watches }, "most open watches of one scheduler"},
+	{"limit-watches-per-caller", func(l *rpc.Limits) *int { return &l.WatchesPerCaller },
 		"most open watches of one caller"},
-	{"limit-requests", func(l *server.Limits) *int { return &l.Requests }, "most requests per second of one caller"},
-	{"limit-message", func(l *server.Limits) *int { return &l.Message }, "largest request in bytes"},
+	{"limit-requests", func(l *rpc.Limits) *int { return &l.Requests }, "most requests per second of one caller"},
+	{"limit-message", func(l *rpc.Limits) *int { return &l.Message }, "largest request in bytes"},
 }
 
 // named adds the file of settings to what is wrong with them.
@@ -300,7 +302,7 @@ func (o *serveOptions) readAgents() ([]push.Agent, error) {
 
 // openEvaluators reads the evaluators and makes them ready, with a directory for the jobs that they measure on; none
 // without a file. Close closes them.
-func (o *serveOptions) openEvaluators(jobs string) (all map[string]server.Evaluator, close func(), err error) {
+func (o *serveOptions) openEvaluators(jobs string) (all map[string]study.Evaluator, close func(), err error) {
 	close = func() {}
 	if o.evaluators == "" {
 		return nil, close, nil
@@ -314,7 +316,7 @@ func (o *serveOptions) openEvaluators(jobs string) (all map[string]server.Evalua
 			_ = e.Close()
 		}
 	}
-	all = map[string]server.Evaluator{}
+	all = map[string]study.Evaluator{}
 	for _, e := range list {
 		e.Jobs = jobs
 		if err := e.Open(); err != nil {

@@ -1,0 +1,313 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/render"
+	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/space"
+)
+
+// Controller is the part of controller.Service that the service calls.
+type Controller interface {
+	Acknowledge(ctx context.Context, call controller.Call, id string, revision int64,
+		ack rollout.Ack) (*rollout.Configuration, int64, error)
+	Approve(ctx context.Context, call controller.Call, id string, e rollout.Approve,
+		check controller.Check) (*rollout.Configuration, error)
+	CheckEpoch(e controller.Epoch) error
+	Configuration(id string, revision int64) (*rollout.Configuration, error)
+	Configurations(id string, below int64, limit int) ([]*rollout.Configuration, error)
+	Current(id, instance string) (*rollout.Configuration, error)
+	Epoch() controller.Epoch
+	ForgetInstance(ctx context.Context, call controller.Call, id, instance string) error
+	Parked(id string) ([]rollout.Park, error)
+	Pin(ctx context.Context, call controller.Call, id string, pin rollout.Pin, check controller.Check,
+		config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error)
+	Reject(ctx context.Context, call controller.Call, id string, e rollout.Reject,
+		check controller.Check) (*rollout.Configuration, error)
+	Rollback(ctx context.Context, call controller.Call, id string, r rollout.Rollback) (*rollout.Configuration, error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Space(id string) (*space.Space, error)
+	Unpark(ctx context.Context, call controller.Call, id string, revision int64,
+		check controller.Check) (*rollout.Configuration, error)
+	Unpin(ctx context.Context, call controller.Call, id string) error
+	Watch(id, instance string) (*controller.Watcher, error)
+	WayBack(c *rollout.Configuration) *rollout.Configuration
+}
+
+// Config configures the service of configurations.
+type Config struct {
+	Controller Controller
+	Reports    render.Changes // nil if metrics are not reported
+	Stamp      render.Stamp
+	Pages      rpc.Pager
+	Quota      *rpc.Quota
+	Draining   <-chan struct{} // closed when the server shuts down
+	// PollAfter is the interval that polling schedulers are asked to keep; Jitter draws what is added to it.
+	PollAfter time.Duration
+	Jitter    func(below time.Duration) time.Duration
+}
+
+// Service serves configurations.
+type Service struct {
+	pb.UnimplementedConfigurationServiceServer
+
+	o        Config
+	acks     *prometheus.CounterVec // by scheduler and state
+	restored *prometheus.CounterVec // by scheduler
+}
+
+func New(o Config) *Service {
+	return &Service{o: o,
+		acks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_acknowledgements_total",
+			Help: "Acknowledgements of configurations since the service started, by state: rejected is a refusal.",
+		}, []string{"scheduler", "state"}),
+		restored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "autosched_operator_rollbacks_total", Help: "Rollbacks by operators since the service started.",
+		}, []string{"scheduler"})}
+}
+
+// register adds the service to a server, and its metrics to a registry.
+func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
+	pb.RegisterConfigurationServiceServer(g, s)
+	r.MustRegister(s.acks, s.restored)
+}
+
+// forget drops the metrics of a purged scheduler.
+func (s *Service) Forget(id string) {
+	s.acks.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+	s.restored.DeletePartialMatch(prometheus.Labels{"scheduler": id})
+}
+
+// GetCurrentConfiguration returns what the scheduler should run.
+func (s *Service) GetCurrentConfiguration(_ context.Context,
+	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
+	id, err := convert.ParseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	instance, err := instanceID("instance_id", req.GetInstanceId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.o.Controller.Current(id, instance)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetCurrentConfigurationResponse{PollAfter: durationpb.New(s.o.PollAfter + s.o.Jitter(s.o.PollAfter/5+1))}
+	if req.GetIfNoneMatch() != "" && req.GetIfNoneMatch() == s.o.Stamp.Etag(c) {
+		out.NotModified = true
+		return out, nil
+	}
+	out.Configuration = s.o.Stamp.Configuration(c)
+	return out, nil
+}
+
+const (
+	defaultHeartbeat = 30 * time.Second
+	minHeartbeat     = time.Second
+	maxHeartbeat     = 10 * time.Minute
+)
+
+// WatchConfigurations streams what the scheduler should run. There is no queue
+// behind it: a slow receiver finds the newest revision when it is ready for
+// one.
+func (s *Service) WatchConfigurations(req *pb.WatchConfigurationsRequest,
+	stream pb.ConfigurationService_WatchConfigurationsServer) error {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return err
+	}
+	heartbeat := defaultHeartbeat
+	if d := req.GetHeartbeatInterval(); d != nil {
+		if heartbeat = d.AsDuration(); d.CheckValid() != nil || heartbeat < minHeartbeat || heartbeat > maxHeartbeat {
+			return convert.Invalid("heartbeat_interval", "%v is not from %v to %v",
+				heartbeat, minHeartbeat, maxHeartbeat)
+		}
+	}
+	c, _, err := s.o.Controller.Scheduler(id)
+	if err != nil {
+		return err
+	}
+	mark, err := rpc.ParseToken("resume_token", req.GetResumeToken(), c.UID)
+	if err != nil {
+		return err
+	}
+	if req.GetResumeToken() != "" && (mark.Epoch != s.o.Controller.Epoch() || mark.Revision > c.LastRevision) {
+		return fmt.Errorf("%w: resume_token is not of the store's present epoch, %d", rpc.ErrResync,
+			s.o.Controller.Epoch().Counter)
+	}
+	leave, err := s.o.Quota.Watch(stream.Context(), id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	instance, err := instanceID("instance_id", req.GetInstanceId())
+	if err != nil {
+		return err
+	}
+	watcher, err := s.o.Controller.Watch(id, instance)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	mark.Of, mark.Epoch = c.UID, s.o.Controller.Epoch()
+	send := func(r *pb.WatchConfigurationsResponse) error {
+		r.ResumeToken = mark.String()
+		return stream.Send(r)
+	}
+	sendCurrent := func() error {
+		now := watcher.Current()
+		if now == nil || now.Revision <= mark.Revision {
+			return nil
+		}
+		mark.Revision = now.Revision
+		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.o.Stamp.Configuration(now)}
+		return send(&pb.WatchConfigurationsResponse{Event: event})
+	}
+	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
+		mark.Revision = now.Revision
+	}
+	if err := sendCurrent(); err != nil {
+		return err
+	}
+	paused := false // as the watch last reported
+	sendPause := func() error {
+		pause, now := watcher.Paused()
+		if now == paused {
+			return nil
+		}
+		if paused = now; !paused {
+			return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Resumed_{
+				Resumed: &pb.WatchConfigurationsResponse_Resumed{}}})
+		}
+		out := &pb.WatchConfigurationsResponse_Paused{}
+		if pause != nil {
+			out.CreateTime, out.Actor, out.Reason = timestamppb.New(pause.Created), pause.Actor, pause.Reason
+		}
+		return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Paused_{Paused: out}})
+	}
+	if err := sendPause(); err != nil {
+		return err
+	}
+	bookmark := &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}
+	if err := send(&pb.WatchConfigurationsResponse{Event: bookmark}); err != nil {
+		return err
+	}
+	timer := time.NewTimer(heartbeat)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-s.o.Draining:
+			return rpc.ErrDraining
+		case <-watcher.Changed():
+			if err = watcher.Err(); err != nil {
+				return err
+			}
+			if err = sendCurrent(); err == nil {
+				err = sendPause()
+			}
+		case <-timer.C:
+			alive := &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}
+			err = send(&pb.WatchConfigurationsResponse{Event: alive})
+		}
+		if err != nil {
+			return err
+		}
+		timer.Reset(heartbeat)
+	}
+}
+
+// AcknowledgeConfiguration records the outcome of a revision at its scheduler.
+func (s *Service) AcknowledgeConfiguration(ctx context.Context,
+	req *pb.AcknowledgeConfigurationRequest) (*pb.AcknowledgeConfigurationResponse, error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if e := req.GetEpoch(); e != nil {
+		if err := s.o.Controller.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
+			return nil, err
+		}
+	}
+	sp, err := s.o.Controller.Space(id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.o.Controller.Configuration(id, revision)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.o.Quota.Acknowledgement(id); err != nil {
+		return nil, err
+	}
+	ack, err := AckFromProto(req.GetAcknowledgement(), sp, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	if hash := req.GetContentHash(); hash != "" && hash != c.Hash {
+		return nil, convert.Invalid("content_hash",
+			"%.64q is not that of revision %d, %s: the instance has other values",
+			hash, revision, c.Hash)
+	}
+	c, current, err := s.o.Controller.Acknowledge(ctx, rpc.CallOf(ctx, req), id, revision, ack)
+	if err != nil {
+		return nil, err
+	}
+	s.acks.WithLabelValues(id, string(ack.State)).Inc()
+	out := &pb.AcknowledgeConfigurationResponse{Configuration: s.o.Stamp.Configuration(c)}
+	if current > 0 {
+		out.CurrentConfiguration = convert.ConfigurationName(id, current)
+	}
+	return out, nil
+}
+
+// GetConfiguration returns one revision.
+func (s *Service) GetConfiguration(_ context.Context, req *pb.GetConfigurationRequest) (*pb.Configuration,
+	error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.o.Controller.Configuration(id, revision)
+	if err != nil {
+		return nil, err
+	}
+	out := s.o.Stamp.Configuration(c)
+	if out.Incident == nil {
+		out.Incident = render.IncidentToProto(s.o.Controller.WayBack(c))
+	}
+	out.ReportedMetrics, err = render.Reported(s.o.Reports, id, revision)
+	return out, err
+}
+
+// ListConfigurations lists revisions, newest first.
+func (s *Service) ListConfigurations(_ context.Context,
+	req *pb.ListConfigurationsRequest) (*pb.ListConfigurationsResponse, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	some := func(after rpc.Token, n int) ([]*pb.Configuration, error) {
+		all, err := s.o.Controller.Configurations(id, after.Revision, n)
+		return rpc.Map(all,
+			func(c **rollout.Configuration) *pb.Configuration { return s.o.Stamp.Configuration(*c) }), err
+	}
+	place := func(x *pb.Configuration) rpc.Token { return rpc.Token{Revision: x.GetRevision()} }
+	page, next, err := rpc.List[*pb.Configuration]{Some: some, Place: place}.Page(s.o.Pages, req)
+	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, err
+}

@@ -1,0 +1,257 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/api/server/render"
+	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/workloads"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Controller is the part of controller.Service that the service calls.
+type Controller interface {
+	CausalModel(ctx context.Context, id string) (*controller.CausalModel, error)
+	Explain(ctx context.Context, id string, revision, sequence int64,
+		base controller.Base) (out controller.Explanation, err error)
+	Round(id string, sequence int64) (*controller.RoundRecord, error)
+	Rounds(id string, before int64, limit int) (out []*controller.RoundRecord, err error)
+	Scheduler(id string) (controller.Scheduler, controller.Status, error)
+	Space(id string) (*space.Space, error)
+	WhatIf(ctx context.Context, id string, config func(sp *space.Space, incumbent space.Config) (space.Config,
+		error), on ...func(context.Context) (*workload.Workload, error)) (out controller.WhatIf, err error)
+}
+
+// Config configures the service of explanations and rounds.
+type Config struct {
+	Controller Controller
+	Workloads  Workloads // nil if no workloads are kept
+	Pages      rpc.Pager
+}
+
+// Service serves explanations of configurations, and rounds.
+type Service struct {
+	pb.UnimplementedExplanationServiceServer
+	pb.UnimplementedRoundServiceServer
+	o Config
+}
+
+func New(o Config) *Service { return &Service{o: o} }
+
+// register adds the services to a server.
+func (s *Service) Register(g grpc.ServiceRegistrar) {
+	pb.RegisterExplanationServiceServer(g, s)
+	pb.RegisterRoundServiceServer(g, s)
+}
+
+// ValidateParameters projects values into the space of a scheduler.
+func (s *Service) ValidateParameters(_ context.Context,
+	req *pb.ValidateParametersRequest) (*pb.ValidateParametersResponse, error) {
+	id, err := convert.ParseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := s.o.Controller.Scheduler(id)
+	if err != nil {
+		return nil, err
+	}
+	sp, err := s.o.Controller.Space(id)
+	if err != nil {
+		return nil, err
+	}
+	values, err := convert.ValuesFromProto(sp, req.GetParameters())
+	if err != nil {
+		return nil, err
+	}
+	config, changes := convert.Overlay(sp, sp.Default(), values)
+	return &pb.ValidateParametersResponse{Parameters: convert.ConfigToProto(config),
+		Changes:           convert.ChangesToProto(sp, changes),
+		SchedulerRevision: max(1, c.Revision)}, nil
+}
+
+// WhatIf simulates values instead of those that run.
+func (s *Service) WhatIf(ctx context.Context, req *pb.WhatIfRequest) (*pb.WhatIfResponse, error) {
+	id, err := convert.ParseScheduler("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if sp, err := s.o.Controller.Space(id); err != nil {
+		return nil, err
+	} else if _, err := convert.ValuesFromProto(sp, req.GetParameters()); err != nil {
+		return nil, err
+	}
+	on, err := s.jobsOf(id, req.GetWorkloads())
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.o.Controller.WhatIf(ctx, id, func(sp *space.Space, incumbent space.Config) (space.Config, error) {
+		return convert.Choose(sp, incumbent, req.GetParameters())
+	}, on...)
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.WhatIfResponse{Incumbent: outlookToProto(&w.Incumbent), Candidate: outlookToProto(&w.Candidate),
+		ControllableRatio: w.Candidate.Ratio, RatioLow: w.Candidate.Interval.Low,
+		RatioHigh: w.Candidate.Interval.High, Limits: w.Candidate.Limits, Futures: int32(w.Futures),
+		IncumbentRevision: w.Running, SchedulerRevision: w.SchedulerRevision,
+		CausalPrediction: predictionToProto(&w.Model), Workloads: req.GetWorkloads()}
+	if !w.At.IsZero() {
+		out.SchedulerTime = timestamppb.New(w.At)
+	}
+	return out, nil
+}
+
+func outlookToProto(o *round.Outlook) *pb.Outlook {
+	return &pb.Outlook{Parameters: convert.ConfigToProto(o.Config), Objectives: o.Objective, Objective: o.Mean(),
+		Metrics: o.Metrics, Energy: render.EnergyUse(o.Energy)}
+}
+
+// ExplainConfiguration says why a configuration was adopted or not.
+func (s *Service) ExplainConfiguration(ctx context.Context,
+	req *pb.ExplainConfigurationRequest) (*pb.ExplainConfigurationResponse, error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	sequence := int64(0)
+	if err != nil {
+		if id, sequence, err = convert.ParseRound("name", req.GetName()); err != nil {
+			return nil, convert.Invalid("name",
+				"%q is neither of the form schedulers/{scheduler}/configurations/{revision} "+
+					"nor schedulers/{scheduler}/rounds/{round}", req.GetName())
+		}
+	}
+	base := controller.Base{Revision: req.GetCompareToRevision()}
+	switch to := req.GetCompareTo(); {
+	case base.Revision < 0:
+		err = convert.Invalid("compare_to_revision", "%d is negative", base.Revision)
+	case base.Revision > 0 && to != pb.ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED:
+		err = convert.Invalid("compare_to", "is not for compare_to_revision: set one of them")
+	case to == pb.ExplainConfigurationRequest_DEFAULT:
+		base.Default = true
+	case to == pb.ExplainConfigurationRequest_CURRENT:
+		base.Current = true
+	case to != pb.ExplainConfigurationRequest_COMPARE_TO_UNSPECIFIED:
+		err = convert.Invalid("compare_to", "%d is not known: want DEFAULT or CURRENT", to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.o.Controller.Explain(ctx, id, revision, sequence, base)
+	if err != nil {
+		return nil, err
+	}
+	out, err := explanationToProto(id, &e)
+	return out, err
+}
+
+// sentence ends a reason with one full stop.
+func sentence(reason string) string { return strings.TrimSuffix(reason, ".") + "." }
+
+func explanationToProto(id string, e *controller.Explanation) (*pb.ExplainConfigurationResponse, error) {
+	out := &pb.ExplainConfigurationResponse{}
+	if c := e.Configuration; c != nil {
+		out.Summary = fmt.Sprintf("Revision %d is %s: %s", c.Revision, c.State, sentence(c.Reason))
+	}
+	if e.Round == nil {
+		return out, nil
+	}
+	r, err := render.RoundToProto(id, e.Round, true)
+	if err != nil {
+		return nil, err
+	}
+	out.Round, out.Adopt, out.Reason = r.GetName(), r.GetAdopt(), r.GetReason()
+	if out.Summary == "" {
+		out.Summary = fmt.Sprintf("Round %d: %s", e.Round.Sequence,
+			sentence(cmp.Or(r.GetOutcome(), r.GetError(), r.GetReason())))
+	}
+	for _, c := range r.GetCandidates() {
+		if !maps.EqualFunc(c.GetParameters(), r.GetParameters(), func(a,
+			b *structpb.Value) bool {
+			return proto.Equal(a, b)
+		}) {
+			out.RejectedAlternatives = append(out.RejectedAlternatives, c)
+		}
+	}
+	if e.Model != nil {
+		out.CausalReliability = reliabilityToProto(e.Model)
+	}
+	for i := range e.Steps {
+		step := &e.Steps[i]
+		outlook := outlookToProto(&step.Outlook)
+		if out.To = outlook; i == 0 {
+			out.From = outlook
+		} else {
+			before := &e.Steps[i-1]
+			p, _ := step.Config.Space().Param(step.Param)
+			one := &pb.ParameterContribution{ParameterId: step.Param, DeltaObjective: step.Mean() - before.Mean(),
+				DeltaMetrics: map[string]float64{}}
+			if x := before.Config.Get(step.Param); !x.IsZero() {
+				one.From = convert.ValueToProto(&p, x)
+			}
+			if x := step.Config.Get(step.Param); !x.IsZero() {
+				one.To = convert.ValueToProto(&p, x)
+			}
+			for name, x := range step.Metrics {
+				one.DeltaMetrics[name] = x - before.Metrics[name]
+			}
+			one.Adapted = convert.ChangesToProto(step.Config.Space(), step.Adapted)
+			if effect := e.Model.Effect(step.Param); effect != nil {
+				one.CausalPaths = pathsToProto(effect.Paths)
+			}
+			out.ParameterContributions = append(out.ParameterContributions, one)
+		}
+		out.ControllableRatio, out.Limits = step.Ratio, step.Limits
+		out.RatioLow, out.RatioHigh = step.Interval.Low, step.Interval.High
+	}
+	return out, nil
+}
+
+// Workloads are workloads that questions are asked on.
+type Workloads interface {
+	Get(scheduler, id string) (workloads.Record, error)
+	Jobs(ctx context.Context, scheduler, id string) (workloads.Record, *workload.Workload, error)
+}
+
+// maxAsked bounds the workloads of a question.
+const maxAsked = 16
+
+// jobsOf checks the names of workloads of a scheduler, and returns what reads each.
+func (s *Service) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload,
+	error),
+	err error) {
+	if len(names) > maxAsked {
+		return nil, convert.Invalid("workloads", "are %d, more than %d", len(names), maxAsked)
+	}
+	for i, name := range names {
+		field := fmt.Sprintf("workloads[%d]", i)
+		of, id, err := convert.ParseWorkload(field, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case of != scheduler:
+			return nil, convert.Invalid(field, "%q is of another scheduler", name)
+		case s.o.Workloads == nil:
+			return nil, convert.Invalid(field, "the service keeps no workloads")
+		}
+		if _, err := s.o.Workloads.Get(scheduler, id); err != nil {
+			return nil, err
+		}
+		all = append(all, func(ctx context.Context) (*workload.Workload, error) {
+			_, w, err := s.o.Workloads.Jobs(ctx, scheduler, id)
+			return w, err
+		})
+	}
+	return all, nil
+}

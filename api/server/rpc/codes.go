@@ -1,0 +1,231 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	codepb "google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/autosched/autosched/api/access"
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/studies"
+	"github.com/autosched/autosched/service/workloads"
+	"github.com/autosched/autosched/study"
+)
+
+// ErrResync is the error of a watch that cannot go on from its token.
+var ErrResync = errors.New("watch again without resume_token and with send_initial_events")
+
+// retryAfter is when to try again what may succeed later.
+const retryAfter = 5 * time.Second
+
+// reasonQuota is the reason of a quotaError.
+const reasonQuota = "QUOTA_EXCEEDED"
+
+// reasons is the one place where errors become codes. The first match counts.
+var reasons = []struct {
+	err    error
+	code   codes.Code
+	reason string
+}{
+	{access.ErrIdentity, codes.Unauthenticated, "NOT_IDENTIFIED"},
+	{access.ErrRole, codes.PermissionDenied, "NOT_ALLOWED"},
+	{controller.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{controller.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
+	{controller.ErrQuarantined, codes.FailedPrecondition, "QUARANTINED"},
+	{controller.ErrRequestReuse, codes.AlreadyExists, "REQUEST_ID_REUSED"},
+	{study.ErrBudget, codes.FailedPrecondition, "BUDGET_EXHAUSTED"},
+	{study.ErrExhausted, codes.FailedPrecondition, "SPACE_EXHAUSTED"},
+	{study.ErrLimit, codes.ResourceExhausted, "STUDY_LIMIT"},
+	{study.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{study.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{study.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
+	{controller.ErrOutsideSpace, codes.FailedPrecondition, "OUTSIDE_SPACE"},
+	{studies.ErrVersion, codes.Aborted, "CHANGED_MEANWHILE"},
+	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
+	{rollout.ErrInstances, codes.ResourceExhausted, "TOO_MANY_INSTANCES"},
+	{controller.ErrNoTariff, codes.FailedPrecondition, "NO_POWER_MODEL"},
+	{rollout.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{errEtag, codes.Aborted, "ETAG_MISMATCH"},
+	{rollout.ErrChanged, codes.Aborted, "REVISION_MISMATCH"},
+	{rollout.ErrNoCurrent, codes.FailedPrecondition, "NO_CURRENT_CONFIGURATION"},
+	{controller.ErrDeleted, codes.FailedPrecondition, "DELETED"},
+	{controller.ErrEpoch, codes.FailedPrecondition, "EPOCH_MISMATCH"},
+	{ErrResync, codes.OutOfRange, "RESYNC"},
+	{controller.ErrBusy, codes.ResourceExhausted, "TOO_MANY_QUESTIONS"},
+	{controller.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{store.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{samples.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{reports.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{workloads.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{workloads.ErrLimit, codes.ResourceExhausted, "WORKLOAD_LIMIT"},
+	{workloads.ErrJobs, codes.InvalidArgument, "UNUSABLE_JOBS"},
+	{workloads.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
+	{samples.ErrLimit, codes.ResourceExhausted, "TELEMETRY_LIMIT"},
+	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
+	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
+	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
+	{store.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
+	{findings.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{findings.ErrState, codes.FailedPrecondition, "WRONG_STATE"},
+	{findings.ErrClosed, codes.Unavailable, "SHUTTING_DOWN"},
+	{context.Canceled, codes.Canceled, "CANCELED"},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
+}
+
+// ConvertUnary converts the error of a call.
+func ConvertUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	resp, err := handle(ctx, req)
+	return resp, Status(err)
+}
+
+// ConvertStream converts the error of a stream.
+func ConvertStream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return Status(handle(srv, stream))
+}
+
+// Status converts an error by the table of reasons. An error without a row becomes an InternalError.
+func Status(err error) error {
+	if err == nil {
+		return nil
+	}
+	var bad convert.Violations
+	if errors.As(err, &bad) {
+		return violationStatus(bad)
+	}
+	var beyond *quotaError
+	if errors.As(err, &beyond) {
+		return beyond.status()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.reason, Domain: pb.ErrorDomain}}
+			if r.code == codes.Unavailable || r.code == codes.ResourceExhausted {
+				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+			}
+			return withDetails(status.New(r.code, err.Error()), details...)
+		}
+	}
+	return InternalError{err}
+}
+
+// Describe adds what an error is about to the google.rpc.ErrorInfo that every error has: the method, and
+// the scheduler that the request names. Its reason is that of the error, or the code's name.
+func Describe(err error, method, scheduler string) error {
+	if err == nil {
+		return nil
+	}
+	st := status.Convert(err).Proto()
+	info := &errdetails.ErrorInfo{}
+	at := slices.IndexFunc(st.GetDetails(), func(d *anypb.Any) bool { return d.MessageIs(info) })
+	if at < 0 {
+		info.Reason, info.Domain = codepb.Code(st.GetCode()).String(), pb.ErrorDomain
+	} else if bad := st.Details[at].UnmarshalTo(info); bad != nil {
+		return err
+	}
+	if info.Metadata == nil {
+		info.Metadata = map[string]string{}
+	}
+	info.Metadata["method"] = path.Base(method)
+	if convert.SchedulerID.MatchString(scheduler) {
+		info.Metadata["scheduler"] = scheduler
+	}
+	detail, bad := anypb.New(info)
+	if bad != nil {
+		return err
+	}
+	if at < 0 {
+		st.Details = append(st.Details, detail)
+	} else {
+		st.Details[at] = detail
+	}
+	return status.ErrorProto(st)
+}
+
+// Errors travel in trailers, which many clients bound to 8 KB: an answer has the first violations
+// with the beginning of long texts, and the number of the others.
+const (
+	maxViolations  = 20
+	maxDescription = 768  // bytes of one
+	maxTexts       = 1536 // bytes of all; they stand in the message and in the details
+)
+
+// violationStatus converts violations to InvalidArgument.
+func violationStatus(v convert.Violations) error {
+	var first convert.Violations
+	size := 0
+	for _, one := range v[:min(len(v), maxViolations)] {
+		one = &errdetails.BadRequest_FieldViolation{Field: Shorten(one.Field), Description: Shorten(one.Description)}
+		if size += len(one.Field) + len(one.Description); size > maxTexts && len(first) > 0 {
+			break
+		}
+		first = append(first, one)
+	}
+	text := first.Error()
+	if n := len(v) - len(first); n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return withDetails(status.New(codes.InvalidArgument, text), &errdetails.BadRequest{FieldViolations: first})
+}
+
+func Shorten(text string) string {
+	if len(text) <= maxDescription {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxDescription], "") + "..."
+}
+
+func withDetails(st *status.Status, details ...protoadapt.MessageV1) error {
+	if full, err := st.WithDetails(details...); err == nil {
+		st = full
+	}
+	return st.Err()
+}
+
+// ErrGone is the error of a token whose element is not in the list any more.
+var ErrGone = convert.Invalid("page_token", "is of an element that is gone: list again without it")
+
+var errEtag = errors.New("it was changed since its etag was read; read it again")
+
+// Match is errEtag if a request has an etag and it is not the present one.
+func Match(etag, present string) error {
+	if etag != "" && etag != present {
+		return fmt.Errorf("etag %.80q is not %q: %w", etag, present, errEtag)
+	}
+	return nil
+}
+
+// InternalError is one that the caller does not see.
+type InternalError struct{ Cause error }
+
+const InternalText = "internal error; the service's log says more"
+
+func (e InternalError) Error() string { return InternalText }
+
+// GRPCStatus is what the caller sees.
+func (e InternalError) GRPCStatus() *status.Status { return status.New(codes.Internal, InternalText) }
+
+var ErrDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")

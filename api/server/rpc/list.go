@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/autosched/autosched/api/convert"
+)
+
+// ListRequest is what the requests of lists with pages have.
+type ListRequest interface {
+	proto.Message
+	GetPageToken() string
+	GetPageSize() int32
+}
+
+// List is a list of resources, in an order of its own: by name, or newest first.
+type List[T proto.Message] struct {
+	// some returns up to n elements that follow a place, all those there are if fewer.
+	Some func(after Token, n int) ([]T, error)
+	// place is where an element is.
+	Place func(T) Token
+	// lacks are fields that elements have only where they are got one by one.
+	Lacks []string
+}
+
+// manyElements are read at once where most may not match.
+const manyElements = 500
+
+// page returns a page of what matches, in the order that is asked for, and the token of the next page.
+func (l List[T]) Page(k Pager, req interface {
+	ListRequest
+	GetFilter() string
+}) (out []T, next string, err error) {
+	size, err := PageSize(req.GetPageSize())
+	if err != nil {
+		return nil, "", err
+	}
+	var none T
+	of := none.ProtoReflect().Descriptor()
+	terms, err := parseFilter(req.GetFilter(), of, l.Lacks)
+	if err != nil {
+		return nil, "", err
+	}
+	var keys []sortKey
+	if o, ok := req.(interface{ GetOrderBy() string }); ok {
+		if keys, err = parseOrder(o.GetOrderBy(), of, l.Lacks); err != nil {
+			return nil, "", err
+		}
+	}
+	t, err := k.After(req)
+	if err != nil {
+		return nil, "", err
+	}
+	from, most, chunk := t, size+1, size+1
+	if len(keys) > 0 {
+		from, most = Token{}, -1
+	}
+	if len(keys)+len(terms) > 0 {
+		chunk = max(chunk, manyElements)
+	}
+	all, err := l.matching(terms, from, chunk, most)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(keys) > 0 {
+		slices.SortStableFunc(all, func(a, b T) int { return byKeys(keys, a, b) })
+		if req.GetPageToken() != "" {
+			at := slices.IndexFunc(all, func(x T) bool { return l.Place(x) == t })
+			if at < 0 {
+				return nil, "", ErrGone
+			}
+			all = all[at+1:]
+		}
+	}
+	if len(all) > size {
+		all = all[:size]
+		next = k.Next(req, l.Place(all[size-1]))
+	}
+	return all, next, nil
+}
+
+// matching returns what meets all terms after a place, in the list's own order: at most a number, or all if
+// it is negative.
+func (l List[T]) matching(terms []term, after Token, chunk, most int) (out []T, err error) {
+	for {
+		some, err := l.Some(after, chunk)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range some {
+			if slices.ContainsFunc(terms, func(t term) bool { return !t.holds(x) }) {
+				continue
+			}
+			if out = append(out, x); len(out) == most {
+				return out, nil
+			}
+		}
+		if len(some) < chunk {
+			return out, nil
+		}
+		after = l.Place(some[len(some)-1])
+	}
+}
+
+// Map converts elements.
+func Map[A, B any](in []A, to func(*A) B) []B {
+	out := make([]B, len(in))
+	for i := range in {
+		out[i] = to(&in[i])
+	}
+	return out
+}
+
+const defaultPage, maxPage = 50, 1000
+
+// PageSize bounds what a list was asked for.
+func PageSize(n int32) (int, error) {
+	switch {
+	case n < 0:
+		return 0, convert.Invalid("page_size", "%d is negative", n)
+	case n == 0:
+		return defaultPage, nil
+	}
+	return min(int(n), maxPage), nil
+}
+
+const MaxAhead = 24 * time.Hour // of the service's clock
