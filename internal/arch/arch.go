@@ -53,6 +53,12 @@ type layer struct {
 	may []string
 }
 
+// resource lists the layers that the handlers of one resource of the API may import.
+var resource = []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "api/server/render",
+	"api/server/rpc", "controller", "service/findings", "service/reports", "service/samples", "service/store",
+	"service/studies", "service/workloads", "telemetry", "study", "search", "search/effects", "rollout", "round", "space",
+	"workload", "internal/checkup"}
+
 // layers lists more specific directories first.
 var layers = []layer{
 	{"cmd", 7, []string{"*"}},
@@ -79,6 +85,20 @@ var layers = []layer{
 		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},
+	// No resource of the API knows another.
+	{"api/server/admin", 6, resource},
+	{"api/server/config", 6, resource},
+	{"api/server/explain", 6, resource},
+	{"api/server/metric", 6, resource},
+	{"api/server/operation", 6, resource},
+	{"api/server/study", 6, resource},
+	{"api/server/tuning", 6, resource},
+	{"api/server/waste", 6, resource},
+	{"api/server/workload", 6, resource},
+	{"api/server/render", 6, append([]string{"energy"}, resource...)},
+	{"api/server/rpc", 6, []string{"api/autosched/v1", "api/access", "api/convert", "controller", "service/findings",
+		"service/reports", "service/samples", "service/store", "service/studies", "service/workloads", "study",
+		"rollout", "space"}},
 	{"api/server", 6, []string{"api/autosched/v1", "api/access", "api/convert", "api/registration", "patterns",
 		"telemetry", "controller", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads", "study", "search", "search/effects", "rollout", "round", "energy",

@@ -7,8 +7,8 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
-// BackupPart is how much of an archive one message carries, in bytes.
-const BackupPart = 64 << 10
+// backupPart is how much of an archive one message carries, in bytes.
+const backupPart = 64 << 10
 
 // Backup streams a copy of the store. There is one at a time.
 func (s *Service) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_BackupServer) error {
@@ -34,7 +34,7 @@ type backupStream struct {
 
 func (b backupStream) Write(p []byte) (n int, err error) {
 	for n < len(p) {
-		part := p[n:min(n+BackupPart, len(p))]
+		part := p[n:min(n+backupPart, len(p))]
 		if err := b.stream.Send(&pb.BackupResponse{Data: part}); err != nil {
 			return n, err
 		}

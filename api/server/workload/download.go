@@ -7,6 +7,9 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
+// downloadPart is the size of one message of a download, in bytes.
+const downloadPart = 64 << 10
+
 // download sends what is written to it.
 type download struct {
 	stream pb.WorkloadService_DownloadWorkloadServer

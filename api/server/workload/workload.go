@@ -18,7 +18,6 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
-	"github.com/autosched/autosched/api/server/admin"
 	"github.com/autosched/autosched/api/server/render"
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
@@ -293,7 +292,7 @@ func (s *Service) DownloadWorkload(req *pb.DownloadWorkloadRequest,
 	send := &download{stream: stream, sum: sha256.New()}
 	in, err := workloads.Open(text)
 	if err == nil {
-		_, err = io.CopyBuffer(send, in, make([]byte, admin.BackupPart))
+		_, err = io.CopyBuffer(send, in, make([]byte, downloadPart))
 	}
 	switch {
 	case send.err != nil:
