@@ -14,7 +14,7 @@ func (s *Service) Remembered(id string) int {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.history.ids)
+	return m.history.Remembered()
 }
 
 // Idle reports whether no task of a scheduler is under way.

@@ -54,7 +54,7 @@ func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.
 			return noEvents(id)
 		}
 		m.mu.Lock()
-		at := m.history.clock.latest
+		at := m.history.Now()
 		m.mu.Unlock()
 		in, _, err := s.roundInput(m, v, ledger, roundID{number: v.Round, interval: v.Policy.UpdateInterval,
 			clockSet: v.ClockSet, asked: &running{}, mark: at}) // as one that is triggered
@@ -110,7 +110,7 @@ func (s *Service) EndedJobs(ctx context.Context, id string, from, to time.Time) 
 			return noEvents(id)
 		}
 		m.mu.Lock()
-		at := m.history.clock.latest
+		at := m.history.Now()
 		m.mu.Unlock()
 		begin, end := at-round.ArrivalMemory, at+1
 		if !from.IsZero() {

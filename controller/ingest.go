@@ -3,7 +3,6 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/controller/history"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
@@ -36,9 +36,6 @@ type RejectedEvent struct {
 	ID    string
 	Err   error // "field: why"
 }
-
-// errConflict is that of an event whose id is known with other content.
-var errConflict = errors.New("event_id: is that of an earlier event with other content")
 
 // maxGroup is how many events may be ingested together: more are no faster per event.
 const maxGroup = 1000
@@ -156,53 +153,48 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	call := Call{Origin: audit.Origin{Actor: eventsActor, Verb: "SetClock"}} // of several callers
 	zero := m.snapshot.Load().Zero
 	if zero.IsZero() {
-		zero = firstZero(events)
+		zero = history.FirstZero(events)
 	}
-	sinceZero(events, zero)
+	history.SinceZero(events, zero)
 	b := s.classify(m, events, zero)
-	clock := &m.history.clock
-	if len(b.fresh) > 0 {
-		clock.strays = strays{}
-	} else if len(b.stray) > 0 {
-		if to, enough := clock.stray(b.stray); enough {
-			if err := s.setClock(ctx, call, m, to); err != nil {
-				return err
-			}
-			b = s.classify(m, events, zero)
+	if to, agreed := m.history.Agreed(b); agreed {
+		if err := s.setClock(ctx, call, m, to); err != nil {
+			return err
 		}
+		b = s.classify(m, events, zero)
 	}
-	if len(b.fresh) > 0 {
-		if !m.history.clock.running {
-			if err := s.initClock(ctx, call, m, zero, b.fresh); err != nil {
+	if len(b.Fresh) > 0 {
+		if !m.history.Running() {
+			if err := s.initClock(ctx, call, m, zero, b.Fresh); err != nil {
 				return err
 			}
 		}
-		if err := s.o.Store.AppendEvents(ctx, m.id, b.fresh); err != nil {
+		if err := s.o.Store.AppendEvents(ctx, m.id, b.Fresh); err != nil {
 			return err
 		}
 		cursor, err := s.o.Store.Cursor(m.id)
 		if err != nil { // rounds cannot be decided again from what is stored
 			s.o.Log.Warn("no cursor of events", "scheduler", m.id, "err", err)
 		}
-		for i := range b.fresh {
-			if e := &b.fresh[i]; e.Kind == workload.TakenSnapshot && !slices.ContainsFunc(e.Active,
+		for i := range b.Fresh {
+			if e := &b.Fresh[i]; e.Kind == workload.TakenSnapshot && !slices.ContainsFunc(e.Active,
 				func(one workload.Event) bool { return one.Kind.OfJob() }) {
 				s.o.Log.Warn("a snapshot without jobs: all that were active are taken for gone", "scheduler", m.id,
 					"event", e.ID)
 			}
 		}
-		s.hook().Events(m.id, b.fresh)
-		late := m.lateFor(b.fresh)
-		m.append(b.fresh, cursor, late)
+		s.hook().Events(m.id, b.Fresh)
+		late := m.lateFor(b.Fresh)
+		m.append(b.Fresh, cursor, late)
 	}
 	from := 0
 	for _, c := range group {
 		to := from + len(c.events)
-		c.result = b.result(from, to)
-		s.ackFromEvents(context.WithoutCancel(c.ctx), c.call, m, events[from:to], b.outcomes[from:to])
+		c.result = resultOf(b, from, to)
+		s.ackFromEvents(context.WithoutCancel(c.ctx), c.call, m, events[from:to], b.Outcomes[from:to])
 		from = to
 	}
-	if len(b.fresh) > 0 {
+	if len(b.Fresh) > 0 {
 		if err := s.tick(s.ctx, Call{Origin: audit.Origin{Actor: tuningActor, Verb: "Rollout"}}, m); err != nil {
 			s.o.Log.Error("rollout waits", "scheduler", m.id, "err", err)
 		}
@@ -213,143 +205,39 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	return nil
 }
 
-// firstZero is the Zero of a scheduler whose first events these are.
-func firstZero(events []workload.Event) time.Time {
-	times := make([]time.Duration, len(events))
-	for i := range events {
-		times[i] = events[i].Time
-	}
-	return time.Unix(0, int64(begin(times))).UTC().Truncate(24 * time.Hour)
-}
-
-// sinceZero turns times since the Unix epoch into times since zero.
-func sinceZero(events []workload.Event, zero time.Time) {
-	offset := time.Duration(zero.UnixNano())
-	for i := range events {
-		e := &events[i]
-		e.Time -= offset
-		shift(e, offset)
-		e.Active = slices.Clone(e.Active)
-		for k := range e.Active {
-			e.Active[k].Job.Submit -= offset
-			shift(&e.Active[k], offset)
-		}
-	}
-}
-
-// shift moves the instants that an event names by an offset.
-func shift(e *workload.Event, offset time.Duration) {
-	if e.LeaseUntil != 0 {
-		e.LeaseUntil -= offset
-	}
-	if e.Job.Deadline != 0 {
-		e.Job.Deadline = workload.DeadlineAt(e.Job.Deadline - offset)
-	}
-}
-
 // lateFor counts events that belong to a round which has begun already.
 func (m *schedulerState) lateFor(events []workload.Event) (n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
-	if m.history.events == 0 {
-		return 0
-	}
 	begun := time.Duration(dueRound(m.watermark(v), v.Policy.UpdateInterval)) * v.Policy.UpdateInterval
-	for i := range events {
-		if events[i].Time <= begun {
-			n++
-		}
-	}
-	return n
+	return m.history.Until(events, begun)
 }
 
-// outcome is that of one event of a batch.
-type outcome struct {
-	kind outcomeKind
-	err  error // of a rejected one
-}
-
-type outcomeKind uint8
-
-const (
-	accepted outcomeKind = iota
-	duplicate
-	late
-	rejected
-)
-
-// batch is a batch of events, classified.
-type batch struct {
-	events       []workload.Event
-	outcomes     []outcome
-	fresh, stray []workload.Event
-}
-
-// result is that of the events from one place to another.
-func (b *batch) result(from, to int) (out IngestResult) {
-	for i, o := range b.outcomes[from:to] {
-		switch o.kind {
-		case accepted:
+// resultOf is the result of the events from one place to another.
+func resultOf(b *history.Batch, from, to int) (out IngestResult) {
+	for i, o := range b.Outcomes[from:to] {
+		switch o.Kind {
+		case history.Accepted:
 			out.Accepted++
-		case duplicate:
+		case history.Duplicate:
 			out.Duplicates++
-		case late:
+		case history.Late:
 			out.Late++
-		case rejected:
-			out.Rejected = append(out.Rejected, RejectedEvent{Index: i, ID: b.events[from+i].ID, Err: o.err})
+		case history.Rejected:
+			out.Rejected = append(out.Rejected, RejectedEvent{Index: i, ID: b.Events[from+i].ID, Err: o.Err})
 		}
 	}
 	return out
 }
 
-// classify sorts a batch by the scheduler's history: fresh events count,
-// duplicates are known with the same content, and stray ones do not fit the
-// clock. Those are late or rejected, as invalid events are.
-func (s *Service) classify(m *schedulerState, events []workload.Event, zero time.Time) *batch {
-	m.mu.Lock() // ids are forgotten when a round ends
+// classify sorts a batch by the scheduler's history.
+func (s *Service) classify(m *schedulerState, events []workload.Event, zero time.Time) *history.Batch {
+	m.mu.Lock() // ids are forgotten when a task ends
 	defer m.mu.Unlock()
-	b := &batch{events: events, outcomes: make([]outcome, len(events))}
-	var unknown []int // indices
-	var times []time.Duration
-	seen := map[uint64]identity{}
-	for i := range events {
-		e := &events[i]
-		id := hashID(e.ID)
-		before, dup := m.history.ids[id]
-		if !dup {
-			before, dup = seen[id]
-		}
-		if dup && before != identify(e) {
-			b.outcomes[i] = outcome{rejected, errConflict}
-		} else if dup {
-			b.outcomes[i].kind = duplicate
-		} else if err := cmp.Or(e.Validate(), s.checkOffer(m, e)); err != nil {
-			b.outcomes[i] = outcome{rejected, err}
-		} else {
-			seen[id] = identify(e)
-			unknown, times = append(unknown, i), append(times, e.Time)
-		}
-	}
-	if len(unknown) == 0 {
-		return b
-	}
-	from, end := m.history.clock.window(times, m.snapshot.Load().horizon())
-	for _, i := range unknown {
-		switch e := events[i]; {
-		case e.Time > end:
-			b.outcomes[i] = outcome{rejected, fmt.Errorf(
-				"time: is more than %d days after the latest event, %s: is a clock wrong?",
-				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339))}
-			b.stray = append(b.stray, e)
-		case e.Time < from:
-			b.outcomes[i].kind = late
-			b.stray = append(b.stray, e)
-		default:
-			b.fresh = append(b.fresh, e)
-		}
-	}
-	return b
+	return m.history.Classify(events, zero, m.snapshot.Load().horizon(), func(e *workload.Event) error {
+		return s.checkOffer(m, e)
+	})
 }
 
 // initClock begins a scheduler's event time with its first events.
@@ -390,11 +278,11 @@ func (s *Service) checkOffer(m *schedulerState, e *workload.Event) error {
 // ackFromEvents acknowledges the revisions that the latest of a call's new events of each
 // instance say are in force.
 func (s *Service) ackFromEvents(ctx context.Context, call Call, m *schedulerState, events []workload.Event,
-	outcomes []outcome) {
+	outcomes []history.Outcome) {
 	last := map[string]*workload.Event{}
 	for i := range events {
 		e := &events[i]
-		if before := last[e.Instance]; outcomes[i].kind == accepted && e.Kind == workload.ConfigApplied &&
+		if before := last[e.Instance]; outcomes[i].Kind == history.Accepted && e.Kind == workload.ConfigApplied &&
 			(before == nil || e.Time >= before.Time) {
 			last[e.Instance] = e
 		}
@@ -433,17 +321,13 @@ func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to
 		return err
 	}
 	v := m.snapshot.Load()
-	s.o.Log.Warn("event clock set by events that agree", "scheduler", m.id, "from", v.Zero.Add(m.history.clock.latest),
+	s.o.Log.Warn("event clock set by events that agree", "scheduler", m.id, "from", v.Zero.Add(m.history.Now()),
 		"to", v.Zero.Add(to))
 	h, err := s.readHistory(m)
 	if err != nil {
 		return err
 	}
-	latest := to
-	if h.clock.running {
-		latest = max(to, h.clock.latest)
-	}
-	h.clock = eventClock{running: h.clock.running, latest: latest}
+	h.SetClock(to)
 	m.replaceHistory(h)
 	return nil
 }
@@ -457,13 +341,13 @@ func (s *Service) rebuild(m *schedulerState) error {
 	if err != nil {
 		return err
 	}
-	h.clock = m.history.clock
+	h.TakeClock(m.history)
 	m.replaceHistory(h)
 	return nil
 }
 
 // readHistory reads a scheduler's history from disk. ingesting is held.
-func (s *Service) readHistory(m *schedulerState) (*history, error) {
+func (s *Service) readHistory(m *schedulerState) (*history.History, error) {
 	histories, err := s.replay(m.id, map[string]*snapshot{m.id: m.snapshot.Load()})
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
@@ -472,23 +356,21 @@ func (s *Service) readHistory(m *schedulerState) (*history, error) {
 }
 
 // replaceHistory puts a history read from disk in place. ingesting is held.
-func (m *schedulerState) replaceHistory(h *history) {
+func (m *schedulerState) replaceHistory(h *history.History) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.history, m.pending, m.written, m.broken = h, nil, h.cursor, false
+	m.history, m.broken = h, false
 }
 
 // replay reads schedulers' histories from disk. Only one scheduler's are read unless only
 // is empty.
-func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[string]*history, error) {
-	out := map[string]*history{}
+func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[string]*history.History, error) {
+	out := map[string]*history.History{}
 	for id, v := range schedulers {
-		out[id] = newHistory(v.Cluster)
+		out[id] = history.New(v.Cluster)
 	}
 	ends, damage, err := counted(s.ctx, s.o.Store, only, schedulers, func(id string, e workload.Event) error {
-		if h := out[id]; h.record(&e) {
-			h.ledger.Apply(e)
-		}
+		out[id].Replay(&e)
 		return nil
 	})
 	if err != nil {
@@ -496,14 +378,11 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 	}
 	s.noteDamage(damage)
 	for id, v := range schedulers {
-		if out[id].cursor, err = s.o.Store.Cursor(id); err != nil {
+		cursor, err := s.o.Store.Cursor(id)
+		if err != nil {
 			return nil, err
 		}
-		if h := out[id]; h.clock.running {
-			h.clock.latest = max(h.clock.latest, ends[id])
-			h.ledger.Forget(v.horizon())
-			h.forget(v.horizon())
-		}
+		out[id].Replayed(cursor, ends[id], v.horizon())
 	}
 	return out, nil
 }
@@ -550,7 +429,7 @@ func counted(ctx context.Context, log EventLog, only string, schedulers map[stri
 		for i := range after[id] {
 			times[i] = after[id][i].Time
 		}
-		ends[id] = reach(v.roundTime(), times)
+		ends[id] = history.Reach(v.roundTime(), times)
 		for _, e := range after[id] {
 			if e.Time > ends[id] {
 				continue

@@ -82,7 +82,7 @@ func (m *schedulerState) next() *task {
 func (m *schedulerState) due() *task {
 	v := m.snapshot.Load()
 	if m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External || v.Zero.IsZero() ||
-		!m.history.clock.running {
+		!m.history.Running() {
 		return nil
 	}
 	id := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
@@ -114,7 +114,7 @@ func (m *schedulerState) nextTriggered() *task {
 	v := m.snapshot.Load()
 	return &task{kind: triggerTask, refused: m.untriggered(), id: roundID{number: v.Round,
 		interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, asked: r, search: r.search,
-		mark: m.history.clock.latest}}
+		mark: m.history.Now()}}
 }
 
 // nextQuestion returns the question that waited longest, nil for none. The caller must hold mu.
@@ -145,7 +145,7 @@ func (s *Service) perform(m *schedulerState, t *task) {
 	defer m.mu.Unlock()
 	m.task = nil
 	m.applyPending()
-	m.history.forget(m.snapshot.Load().horizon())
+	m.history.Forget(m.snapshot.Load().horizon())
 	if s.ctx.Err() == nil {
 		record()
 		s.wake(m)

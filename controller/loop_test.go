@@ -25,11 +25,16 @@ func waitingFor(t *testing.T, questions int) *schedulerState {
 		t.Fatal(m.fault)
 	}
 	close(m.ready)
-	m.history.clock.advance(policy.UpdateInterval + time.Minute)
+	m.arrive("a", policy.UpdateInterval+time.Minute)
 	for range questions {
 		m.questions = append(m.questions, &question{})
 	}
 	return m
+}
+
+func (m *schedulerState) arrive(job string, at time.Duration) {
+	m.history.Append([]workload.Event{{ID: job, Kind: workload.Submitted, Time: at,
+		Job: workload.Job{ID: job, GPUs: workload.GPUs(1)}}}, "")
 }
 
 // chosen are the next tasks of a scheduler.
@@ -104,7 +109,7 @@ func TestNextLook(t *testing.T) {
 	if got, want := m.chosen(3), []taskKind{lookTask, roundTask, roundTask}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	m.history.clock.advance(m.history.clock.latest + 10*time.Minute)
+	m.arrive("b", m.history.Now()+10*time.Minute)
 	if got, want := m.chosen(2), []taskKind{lookTask, roundTask}; !slices.Equal(got, want) {
 		t.Errorf("after the next mark: %v, want %v", got, want)
 	}

@@ -249,10 +249,10 @@ func (m *schedulerState) untriggered() string {
 		return "the scheduler is deleted"
 	case v.Paused:
 		return "tuning is paused"
-	case v.Zero.IsZero() || !m.history.clock.running:
+	case v.Zero.IsZero() || !m.history.Running():
 		return "it has no events yet"
 	}
-	return v.held(m.history.clock.latest)
+	return v.held(m.history.Now())
 }
 
 // endTriggered stores the end of a triggered round and returns what notes it, with mu held.

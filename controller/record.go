@@ -267,7 +267,7 @@ func (s *Service) beginRecord(ctx context.Context, m *schedulerState, v *snapsho
 	}
 	r := &RoundRecord{Simulator: simulator.Version, Input: v.newRoundInput(id, in, tariff), Decided: s.now()}
 	m.mu.Lock()
-	r.Cursor, r.Events = m.history.cursor, m.history.events-int64(len(m.pending))
+	r.Cursor, r.Events = m.history.Cursor(), m.history.Applied()
 	m.mu.Unlock()
 	var err error
 	if r.Digest, err = r.Input.digest(ctx, in); ctx.Err() != nil {

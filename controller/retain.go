@@ -98,8 +98,8 @@ func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
-	if !m.history.clock.running {
+	if !m.history.Running() {
 		return math.MinInt64, v.Cluster, nil
 	}
-	return min(v.horizon(), m.history.clock.latest-s.o.Retain), v.Cluster, nil
+	return min(v.horizon(), m.history.Now()-s.o.Retain), v.Cluster, nil
 }

@@ -29,7 +29,7 @@ func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text
 	text, err = s.runRound(m, due)
 	return func() {
 		s.roundDuration.WithLabelValues(m.id).Observe(time.Since(start).Seconds())
-		s.decisionAge.WithLabelValues(m.id).Observe(max(0, (m.history.clock.latest - due.at()).Seconds()))
+		s.decisionAge.WithLabelValues(m.id).Observe(max(0, (m.history.Now() - due.at()).Seconds()))
 		m.status.Rounds++
 		m.status.LastDecision, m.status.LastError = text, ""
 		if err != nil {
@@ -53,7 +53,7 @@ func (m *schedulerState) burst(v *snapshot, id *roundID) bool {
 		return false
 	}
 	m.burstMark = mark
-	id.urgent, id.mark = round.Burst(v.Experience, m.history.ledger, mark), mark
+	id.urgent, id.mark = round.Burst(v.Experience, m.history.Ledger(), mark), mark
 	return id.urgent
 }
 
@@ -306,7 +306,7 @@ func (s *Service) grade(ctx context.Context, m *schedulerState, v *snapshot, id 
 // set since: what the round forgets is then not for the ledger to forget.
 func (s *Service) takeLedger(m *schedulerState, clockSet int64) (*workload.Ledger, error) {
 	m.mu.Lock()
-	stale := m.broken || !reflect.DeepEqual(m.history.cluster, m.snapshot.Load().Cluster)
+	stale := m.broken || !reflect.DeepEqual(m.history.Cluster(), m.snapshot.Load().Cluster)
 	m.mu.Unlock()
 	if stale {
 		if err := s.rebuild(m); err != nil {
@@ -318,7 +318,7 @@ func (s *Service) takeLedger(m *schedulerState, clockSet int64) (*workload.Ledge
 	if m.snapshot.Load().ClockSet != clockSet {
 		return nil, nil
 	}
-	return m.history.ledger, nil
+	return m.history.Ledger(), nil
 }
 
 // adopt is the change that a decision makes to the rollout, and what it says.
@@ -363,4 +363,15 @@ func checkDecision(sp *space.Space, d *round.Decision) error {
 	}
 	d.Config = config
 	return nil
+}
+
+// dueRound is the last round whose instant, its number times the interval, lies
+// before an event time: what happened at the instant itself belongs to it.
+func dueRound(at, interval time.Duration) int64 {
+	at--
+	n := int64(at / interval)
+	if at < 0 && at%interval != 0 {
+		n--
+	}
+	return n
 }

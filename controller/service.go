@@ -257,9 +257,9 @@ func (s *Service) readHistories(snapshots map[string]*snapshot) {
 		if m == nil {
 			return // closed
 		}
-		events += h.events
+		events += h.Events()
 		m.mu.Lock()
-		m.history, m.written = h, h.cursor
+		m.history = h
 		s.wake(m)
 		m.mu.Unlock()
 		close(m.ready)
@@ -437,9 +437,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	if v.Type == External {
 		st.LastDecision = "none: the scheduler is not simulated; studies tune it"
 	}
-	if st.Events = m.history.events; st.Events > 0 {
-		st.EventTime, st.LateEvents = v.Zero.Add(m.history.last), m.lateEvents
-		if st.Watching = v.watching(m.history.clock.latest); m.judgeErr != "" && v.onTrial() != nil {
+	if st.Events = m.history.Events(); st.Events > 0 {
+		st.EventTime, st.LateEvents = v.Zero.Add(m.history.Last()), m.lateEvents
+		if st.Watching = v.watching(m.history.Now()); m.judgeErr != "" && v.onTrial() != nil {
 			st.Watching = "the last look failed: " + m.judgeErr
 		}
 	}

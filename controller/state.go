@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/autosched/autosched/controller/history"
 	"github.com/autosched/autosched/controller/watch"
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
@@ -52,73 +53,28 @@ type schedulerState struct {
 	calls           []*ingestCall // that wait to be ingested
 	draining        bool          // a goroutine ingests calls
 	lateEvents      int64         // Status.LateEvents
-	history         *history
-	pending         []workload.Event // in history, but not yet in its ledger
-	written         string           // the cursor of the last of them
-	task            *task            // chosen or under way: it has the ledger; nil for none
-	over            bool             // the loop ended: no task is chosen
-	triggered       *running         // a round that a caller asked for, until it ended
-	questions       []*question      // that wait, oldest first
-	lastWasQuestion bool             // the task chosen last is a question
-	lastWasLook     bool             // the look or round chosen last is a look
-	broken          bool             // a task panicked; the ledger waits to be rebuilt
-	setting         bool             // the clock is being set: no task is chosen
-	delayed         bool             // a round failed: neither a round nor a look is chosen
-	retries         int              // in a row
-	burstMark       time.Duration    // the last mark looked at for a burst (rounds.go)
-	judgeMark       time.Duration    // the last mark of a look (judge.go)
-	judgeErr        string           // why the last look failed, empty if it did not
-	lastReportAt    time.Time        // the latest report of metrics
-	learning        time.Duration    // the instant until which the causal model is learnt, or being learnt
-	status          Status           // of rounds
-}
-
-// history is what a scheduler's events tell, all of it rebuilt from disk at a
-// start. Times count from the scheduler's Zero.
-type history struct {
-	ids     map[uint64]identity // of events since the horizon, by the hash of their id
-	cluster workload.Cluster    // of the ledger, as registered
-	ledger  *workload.Ledger
-	clock   eventClock
-	events  int64
-	last    time.Duration // latest time of an event
-	cursor  string        // of the last event in the ledger
-}
-
-func newHistory(c workload.Cluster) *history {
-	return &history{ids: map[uint64]identity{}, cluster: c, ledger: workload.NewLedger(c)}
-}
-
-// record notes an event that counts, all but in the ledger. It reports false for
-// one that is known.
-func (h *history) record(e *workload.Event) bool {
-	id := hashID(e.ID)
-	if _, dup := h.ids[id]; dup {
-		return false
-	}
-	h.ids[id] = identify(e)
-	h.clock.advance(e.Time)
-	if h.events == 0 || e.Time > h.last {
-		h.last = e.Time
-	}
-	h.events++
-	return true
-}
-
-// forget drops the ids of events before the horizon. Such events are late by now,
-// whether they are known or not.
-func (h *history) forget(horizon time.Duration) {
-	before := minutes(horizon)
-	for id, known := range h.ids {
-		if known.at < before {
-			delete(h.ids, id)
-		}
-	}
+	history         *history.History
+	task            *task         // chosen or under way: it has the ledger; nil for none
+	over            bool          // the loop ended: no task is chosen
+	triggered       *running      // a round that a caller asked for, until it ended
+	questions       []*question   // that wait, oldest first
+	lastWasQuestion bool          // the task chosen last is a question
+	lastWasLook     bool          // the look or round chosen last is a look
+	broken          bool          // a task panicked; the ledger waits to be rebuilt
+	setting         bool          // the clock is being set: no task is chosen
+	delayed         bool          // a round failed: neither a round nor a look is chosen
+	retries         int           // in a row
+	burstMark       time.Duration // the last mark looked at for a burst (rounds.go)
+	judgeMark       time.Duration // the last mark of a look (judge.go)
+	judgeErr        string        // why the last look failed, empty if it did not
+	lastReportAt    time.Time     // the latest report of metrics
+	learning        time.Duration // the instant until which the causal model is learnt, or being learnt
+	status          Status        // of rounds
 }
 
 // watermark is the event time up to which all events are taken to be there. mu is held.
 func (m *schedulerState) watermark(v *snapshot) time.Duration {
-	return m.history.clock.latest - max(0, v.Policy.AllowedLateness)
+	return m.history.Now() - max(0, v.Policy.AllowedLateness)
 }
 
 // newSchedulerState returns a scheduler as it was saved. One whose registration is not accepted, or whose
@@ -126,7 +82,7 @@ func (m *schedulerState) watermark(v *snapshot) time.Duration {
 // nothing else.
 func newSchedulerState(one Saved) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
-	m := &schedulerState{id: one.Scheduler.ID, history: newHistory(one.Scheduler.Cluster),
+	m := &schedulerState{id: one.Scheduler.ID, history: history.New(one.Scheduler.Cluster),
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), gone: make(chan struct{}),
 		learns: make(chan struct{}, 1), tasks: make(chan *task, 1), retry: time.NewTimer(0)}
 	m.retry.Stop()
@@ -189,12 +145,7 @@ func (m *schedulerState) append(events []workload.Event, cursor string, late int
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lateEvents += late
-	for i := range events {
-		if m.history.record(&events[i]) {
-			m.pending = append(m.pending, events[i])
-		}
-	}
-	m.written = cursor
+	m.history.Append(events, cursor)
 	m.applyPending()
 }
 
@@ -203,10 +154,7 @@ func (m *schedulerState) applyPending() {
 	if m.task != nil || m.broken {
 		return
 	}
-	for i := range m.pending {
-		m.history.ledger.Apply(m.pending[i])
-	}
-	m.pending, m.history.cursor = nil, m.written
+	m.history.Apply()
 }
 
 // eventTime is the event time as far as it is known: of a scheduler that sends no events that of its reports, and at
@@ -227,7 +175,7 @@ func (m *schedulerState) eventTimeLocked() time.Time {
 		}
 		return at
 	}
-	return v.Zero.Add(max(m.history.clock.latest, v.roundTime()))
+	return v.Zero.Add(max(m.history.Now(), v.roundTime()))
 }
 
 // snapshot is what readers see of a scheduler. It is never changed, only

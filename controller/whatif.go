@@ -162,7 +162,7 @@ func (s *Service) foresee(ctx context.Context, m *schedulerState, v *snapshot, l
 		return nil, noEvents(v.ID)
 	}
 	m.mu.Lock()
-	at := m.history.clock.latest
+	at := m.history.Now()
 	m.mu.Unlock()
 	if m.engine == nil {
 		m.engine = generation.NewEngine(v.Zero, generation.Method{})

@@ -124,6 +124,7 @@ var layers = []layer{
 		"round", "space", "workload", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads"}},
 	{"controller/watch", 0, nil},
+	{"controller/history", 4, []string{"round", "workload"}},
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "search/effects", "rollout", "round", "fidelity",
 		"generation", "energy", "simulator", "space", "workload"}},
 	{"rollout", 5, []string{"round", "energy", "space", "internal"}},

@@ -55,7 +55,7 @@ var mutants = []mutant{
 	{"the exit checks nothing", "controller/service.go", "if err := sp.Check(c); err != nil {",
 		"if ON {\n\t\treturn c, nil\n\t}\n\tif err := sp.Check(c); err != nil {", "",
 		"TestTheExitLetsOnlyTheSpacePass"},
-	{"events count twice", "controller/ingest.go", "} else if dup {", "} else if !ON && dup {", "",
+	{"events count twice", "controller/history/history.go", "} else if dup {", "} else if !ON && dup {", "controller",
 		"TestIngestSortsOut"},
 	{"the judge takes nothing back", "controller/judge.go", "case trial.Verdict.Judgement == round.Worse:",
 		"case !ON && trial.Verdict.Judgement == round.Worse:", "", "TestRegressionIsTakenBack"},

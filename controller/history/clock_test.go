@@ -1,4 +1,4 @@
-package controller
+package history
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ func hours(at ...int) []time.Duration {
 	return out
 }
 
-func clockAt(at ...int) *eventClock {
-	var c eventClock
+func clockAt(at ...int) *clock {
+	var c clock
 	for _, t := range hours(at...) {
 		c.advance(t)
 	}
@@ -36,9 +36,9 @@ func TestClockAdvances(t *testing.T) {
 		{[]int{-5}, -5, 1},
 		{[]int{5, 6, 4}, 6, 3},
 		{[]int{5, 5 + week}, 5 + week, 2},
-		{[]int{5, 6 + week}, 6 + week, 1},       // a jump: what came before does not hold it
+		{[]int{5, 6 + week}, 6 + week, 1},       // a jump: earlier events do not hold it
 		{[]int{2 * week, 0, 1}, 2 * week, 1},    // a backfill does not
-		{[]int{2 * week, week, 1}, 2 * week, 2}, // but what lies within a week
+		{[]int{2 * week, week, 1}, 2 * week, 2}, // but times within a week
 		{[]int{0, week, 2 * week}, 2 * week, 3}, // nor do steps of a week
 		{[]int{0, 3 * week, 1, 2}, 3 * week, 1},
 	} {
@@ -50,7 +50,7 @@ func TestClockAdvances(t *testing.T) {
 
 func TestClockWindow(t *testing.T) {
 	for _, c := range []struct {
-		clock     *eventClock
+		clock     *clock
 		batch     []int
 		from, end int
 	}{
@@ -86,7 +86,7 @@ func TestStraysSetTheClock(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		clock  *eventClock
+		clock  *clock
 		events []workload.Event
 		to     int
 		enough bool
@@ -99,8 +99,8 @@ func TestStraysSetTheClock(t *testing.T) {
 			false},
 		{"ten behind one event", clockAt(10000), strays(10, 0), 9, true},
 		{"ten behind fifty", busy, strays(10, 0), 9, false},
-		{"fifty behind fifty", &eventClock{running: true, latest: busy.latest, held: 50}, strays(50, 0), 49, true},
-		{"a thousand behind more", &eventClock{running: true, latest: hours(10000)[0], held: 5000}, strays(1000, 0),
+		{"fifty behind fifty", &clock{running: true, latest: busy.latest, held: 50}, strays(50, 0), 49, true},
+		{"a thousand behind more", &clock{running: true, latest: hours(10000)[0], held: 5000}, strays(1000, 0),
 			999, true},
 	} {
 		to, enough := c.clock.stray(c.events)

@@ -1,4 +1,4 @@
-package controller
+package history
 
 import (
 	"hash/maphash"
@@ -7,7 +7,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// identity recognises a repeated event: what it says, and its minute.
+// identity recognises a repeated event by its content and its minute.
 type identity struct {
 	content uint32
 	at      int32

@@ -1,4 +1,4 @@
-package controller
+package history
 
 import (
 	"slices"
@@ -24,11 +24,11 @@ const (
 	holding  = 1000 // the most it takes to set it back
 )
 
-// eventClock is a scheduler's event time, that of its latest event. It is a
+// clock is a scheduler's event time, that of its latest event. It is a
 // value: no clock but its own. Times count from the scheduler's Zero.
-type eventClock struct {
+type clock struct {
 	running bool          // there was an event
-	latest  time.Duration // of the events; what the clock was set to before the first
+	latest  time.Duration // of the events; before the first, the time that the clock was set to
 	held    int           // events that agree with latest
 	strays  strays
 }
@@ -41,7 +41,7 @@ type strays struct {
 }
 
 // advance moves the clock by an event that counts.
-func (c *eventClock) advance(at time.Duration) {
+func (c *clock) advance(at time.Duration) {
 	switch {
 	case !c.running || at > c.latest+maxAhead:
 		c.held = 1
@@ -56,18 +56,18 @@ func (c *eventClock) advance(at time.Duration) {
 
 // window returns the times that count, from the horizon to the end, in a batch
 // of events at the times given. The first batch of all sets both.
-func (c *eventClock) window(times []time.Duration, horizon time.Duration) (from, end time.Duration) {
-	clock := c.latest
+func (c *clock) window(times []time.Duration, horizon time.Duration) (from, end time.Duration) {
+	now := c.latest
 	if !c.running {
-		clock = begin(times)
-		horizon = clock - round.Retention
+		now = begin(times)
+		horizon = now - round.Retention
 	}
-	return horizon, reach(clock, times)
+	return horizon, Reach(now, times)
 }
 
 // stray notes events in a row that do not fit the clock, and reports the time
 // they agree on once there are enough to set the clock to it.
-func (c *eventClock) stray(events []workload.Event) (to time.Duration, enough bool) {
+func (c *clock) stray(events []workload.Event) (to time.Duration, enough bool) {
 	for i := range events {
 		s, at := &c.strays, events[i].Time
 		if len(s.ids) == 0 || at < s.first-maxAhead || at > s.last+maxAhead {
@@ -85,9 +85,9 @@ func (c *eventClock) stray(events []workload.Event) (to time.Duration, enough bo
 	return c.strays.last, len(c.strays.ids) >= need
 }
 
-// reach is how far a clock gets by the times given: in order, each counts if it is
-// no more than maxAhead beyond the clock by then.
-func reach(clock time.Duration, times []time.Duration) time.Duration {
+// Reach returns the time to which the times given move a clock: in order, each counts if it is no more than maxAhead
+// beyond the clock by then.
+func Reach(clock time.Duration, times []time.Duration) time.Duration {
 	for _, at := range slices.Sorted(slices.Values(times)) {
 		if at > clock+maxAhead {
 			break
@@ -97,7 +97,7 @@ func reach(clock time.Duration, times []time.Duration) time.Duration {
 	return clock
 }
 
-// begin finds the first of the times that a first batch agrees on: those that no
+// begin finds the first of the times that a first batch agrees on, which no
 // gap of more than maxAhead parts from the median.
 func begin(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
@@ -106,15 +106,4 @@ func begin(times []time.Duration) time.Duration {
 		i--
 	}
 	return times[i]
-}
-
-// dueRound is the last round whose instant, its number times the interval, lies
-// before an event time: what happened at the instant itself belongs to it.
-func dueRound(at, interval time.Duration) int64 {
-	at--
-	n := int64(at / interval)
-	if at < 0 && at%interval != 0 {
-		n--
-	}
-	return n
 }
