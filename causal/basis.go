@@ -11,7 +11,7 @@ import (
 
 // basis is a family of conditional-independence tests on basis functions of the
 // variables: indicators for a categorical variable, Legendre polynomials for a
-// numeric one. A test is Wilks' lambda of the functions of two variables given those
+// numeric one. A test is Wilks' lambda of the functions of two variables given the ones
 // of the conditioning variables. Tests share one correlation matrix, so that the
 // cost of a test with known correlations does not depend on the number of rows.
 //

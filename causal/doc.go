@@ -2,7 +2,7 @@
 // change which metrics, and which metrics change which objectives.
 //
 // A row of the table is one measured run: its settings (config), its workload
-// (context), what the system did (metric) and how good that was (objective). [Learn]
+// (context), the system's behaviour (metric) and its quality (objective). [Learn]
 // finds a partial ancestral graph with FCI (Spirtes et al.; orientation rules of
 // Zhang, "On the completeness of orientation rules for causal discovery in the
 // presence of latent confounders and selection bias", 2008): its marks hold in every

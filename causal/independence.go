@@ -71,7 +71,7 @@ func ParseTest(name string) (string, error) {
 
 // NewTest returns the named test on the columns of a table, none of which may be
 // constant. bins applies to g2 and chi2; 0 means 4. The remark, if not empty, states
-// what was omitted.
+// the omission.
 func NewTest(name string, t *Table, bins int) (test Independence, remark string, err error) {
 	if bins == 0 {
 		bins = defaultBins

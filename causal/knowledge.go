@@ -24,7 +24,7 @@ var tierRank = map[string]int{TierConfig: 0, TierContext: 0, TierMetric: 1, Tier
 // TierNames returns the tiers from causes to effects.
 func TierNames() []string { return []string{TierContext, TierConfig, TierMetric, TierObjective} }
 
-// A Mode selects what the tiers forbid.
+// A Mode selects the prohibitions of the tiers.
 type Mode string
 
 const (
@@ -57,7 +57,7 @@ type Spec struct {
 	// undirected.
 	Order []string `json:"order,omitempty"`
 	// Start is the configuration in force, by column of the tier config: where questions
-	// of what if begin. Categories are by name.
+	// of intervention begin. Categories are by name.
 	Start map[string]string `json:"start,omitempty"`
 }
 

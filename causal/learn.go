@@ -402,7 +402,7 @@ func learning(whole *Table, r *Result, boot *bootstrap, o LearnOptions) *Learnin
 	return l
 }
 
-// warnOf warns about what limits the trust in the document.
+// warnOf warns about limits of the trust in the document.
 func (in *input) warnOf(d *Document, r *Result, o LearnOptions) {
 	if !r.Complete {
 		in.warn("time ran out %s: edges are too many and marks too few", r.Stopped)

@@ -176,7 +176,7 @@ func (e *Engine) forecast(ctx context.Context, r *Request) ([][]arrivals.Arrival
 	return out, nil
 }
 
-// outlook says how long jobs last. Its model is learnt from what was the case at the
+// outlook says how long jobs last. Its model is learnt from the history until the
 // last midnight, and anew once events of before come in late, so that a restart learns the
 // same; there is none where history alone decides or too few jobs have ended.
 func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, error) {

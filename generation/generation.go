@@ -25,7 +25,7 @@ type Future struct {
 	Arrivals *workload.Workload
 }
 
-// Request is what futures are made from: what is known at an instant.
+// Request is the input of futures: the knowledge at an instant.
 type Request struct {
 	At time.Duration
 	// Active are the unfinished jobs, in the order of the state.
@@ -56,7 +56,7 @@ func again(j workload.Job, at time.Duration) workload.Job {
 	return j
 }
 
-// Past is a window that is replayed: the state at its begin and what arrived in it.
+// Past is a window that is replayed: the state at its begin and the arrivals in it.
 type Past struct {
 	Active []durations.Record
 	// Ran is the work that each active job had done at the window's begin.
@@ -65,7 +65,7 @@ type Past struct {
 }
 
 // Replay draws completions of a past window instead of futures. Jobs that have
-// ended keep their durations; those of the others are drawn from the history at
+// ended keep their durations; the durations of the others are drawn from the history at
 // the present.
 func Replay(ctx context.Context, zero time.Time, past Past, history []durations.Record, count int,
 	seed uint64) ([]Future, error) {

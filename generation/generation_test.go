@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// record is what is known of a job.
+// record is the knowledge about a job.
 func record(id string, submit, ran time.Duration, ended bool) durations.Record {
 	return durations.Record{Job: &workload.Job{ID: id, Key: "k", Tenant: "x", GPUs: workload.GPUs(2), Submit: submit},
 		Begin: submit, Until: submit + ran, Ran: ran, Ended: ended}
@@ -90,7 +90,7 @@ func TestRepeat(t *testing.T) {
 			}
 		}
 		// Two and a half hours: the first half of the hour comes a third time, and
-		// what came at its very begin starts each.
+		// the arrivals at its very begin starts each.
 		want := "first+1h0m0s second+1h0m0s young+1h0m0s last+1h0m0s first+2h0m0s second+2h0m0s young+2h0m0s " +
 			"last+2h0m0s first+3h0m0s"
 		if got := strings.Join(came, " "); got != want {
@@ -160,7 +160,7 @@ func TestRepeatWithoutHistory(t *testing.T) {
 	}
 }
 
-// TestReplay: what is known stays, what is not is drawn, for an hour ago.
+// TestReplay: known jobs stay, others are drawn, for an hour ago.
 func TestReplay(t *testing.T) {
 	past := generation.Past{
 		Active: []durations.Record{record("ended", time.Hour, 3*time.Hour, true),

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// limits are the time limits that users ask for, as multiples of what their jobs then ran: of completed jobs,
+// limits are the time limits that users ask for, as multiples of their jobs' actual run times: of completed jobs,
 // by user, by number of GPUs, and all together.
 type limits map[limitGroup][]float64
 

@@ -12,14 +12,14 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestFuturesHaveLimits: arrivals ask for what the jobs they repeat did; nothing runs beyond its limit that did not
-// before; and a job without one gets that of its user's jobs, or of jobs of its size, times its own run time.
+// TestFuturesHaveLimits: arrivals have the requests of the jobs they repeat; nothing runs beyond its limit that did not
+// before; and a job without one gets the limit of its user's jobs, or of jobs of its size, times its own run time.
 func TestFuturesHaveLimits(t *testing.T) {
 	r := hour()
 	asks := workload.Request{TimeLimit: 20 * time.Minute, NodeCount: 2, QOS: "high", Account: "lab"}
 	for i := range r.Records {
 		j := r.Records[i].Job
-		switch { // ann asks for twice what her jobs need, others for three times
+		switch { // ann asks for twice her jobs' needs, others for three times
 		case i < 100:
 			j.User, j.Requested = "ann", workload.Request{TimeLimit: 2 * r.Records[i].Ran}.Shared()
 		case i < 200:
@@ -35,7 +35,7 @@ func TestFuturesHaveLimits(t *testing.T) {
 	for i := range r.Submitted {
 		j := &r.Submitted[i]
 		switch j.ID {
-		case "first": // ran for 30 minutes, ten beyond what it asked for
+		case "first": // ran for 30 minutes, ten beyond its limit
 			j.Requested = asks.Shared()
 		case "second": // a second, of ann
 			j.User = "ann"
@@ -103,7 +103,7 @@ func TestLimitsAreTheUsers(t *testing.T) {
 	}
 }
 
-// TestBeyondLimits: what ran beyond its limit did not end there: how long it may, the simulation knows.
+// TestBeyondLimits: a job beyond its limit did not end there: how long it may, the simulation knows.
 func TestBeyondLimits(t *testing.T) {
 	r := hour()
 	of := map[string]*workload.Job{}

@@ -553,7 +553,7 @@ func (t *transition) parkLeft(offered *Configuration, e Rollback) error {
 	return nil
 }
 
-// Promise records what is expected of a revision that a round found.
+// Promise records the prediction for a revision that a round found.
 type Promise struct {
 	Revision   int64
 	Prediction json.RawMessage

@@ -160,7 +160,7 @@ func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training,
 	return b.run(ctx)
 }
 
-// RatioName is the column of an objective over what it is under the incumbent:
+// RatioName is the column of an objective over its value under the incumbent:
 // run times cancel out, so that one model serves long and short jobs; rewards of a
 // search are ratios too.
 func RatioName(objective string) string { return objective + "_over_incumbent" }

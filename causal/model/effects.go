@@ -214,7 +214,7 @@ func (m *Model) leads(children [][]int, from, to int) bool {
 	return walk(from)
 }
 
-// Arc is what an edge of the graph does: how the target's mean moves with its cause, the other causes
+// Arc is the effect of an edge: how the target's mean moves with its cause, the other causes
 // being as in the rows. Values are in the target's units.
 type Arc struct {
 	Source string `json:"source"`

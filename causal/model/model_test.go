@@ -250,7 +250,7 @@ func close(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// The edges of a known model have their effects; predictions of what was left out rank like those of all.
+// The edges of a known model have their effects; predictions of left-out rows rank like those of all.
 func TestArcs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	columns := []causal.Column{{Name: "a"}, {Name: "b"}, {Name: "m"}, {Name: "o"}}

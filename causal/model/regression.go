@@ -52,7 +52,7 @@ const (
 type regression struct {
 	target int
 	log    bool // fit the target's logarithm
-	// objective marks the target as an objective: what never was 0 or less is predicted
+	// objective marks the target as an objective: a positive target is predicted
 	// above 0, interval included.
 	objective bool
 	basis     basis

@@ -1,6 +1,6 @@
 // Package render draws causal graphs as text, in the formats of other tools (Tetrad,
 // pcalg, Graphviz, Gephi, Mermaid, spreadsheets), as SVG, and as a self-contained
-// HTML page. Marks are drawn; colours only repeat what they say.
+// HTML page. Marks are drawn; colours only repeat them.
 package render
 
 import (

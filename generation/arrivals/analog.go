@@ -21,7 +21,7 @@ const (
 	fewAnalogs = 24
 )
 
-// analog draws from what came at the instants of the past at which about as many
+// analog draws from the arrivals at the instants of the past at which about as many
 // jobs and batches were forecast as now.
 type analog struct {
 	perHour, horizon int
@@ -77,7 +77,7 @@ func (a *analog) draws(h *History) ([]draw, error) {
 		if math.IsNaN(l) {
 			break
 		}
-		if a.jobs.origin(i)+a.horizon > bins { // what came is not known yet
+		if a.jobs.origin(i)+a.horizon > bins { // the arrivals are not known yet
 			continue
 		}
 		known++

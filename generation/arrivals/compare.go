@@ -10,13 +10,13 @@ import (
 )
 
 // PeriodicScore is how a copied periodic series compares with the periodic
-// series itself: what the paper's Figure 8 seems to show as Periodic. It says
+// series itself: probably Periodic in the paper's Figure 8. It says
 // little about real arrivals: the truth is smoothed, and the transform that
 // smooths it has seen the future. Keep fewer frequencies and the error goes to
 // nothing.
 type PeriodicScore struct {
 	// WAPE and the days' errors are against the periodic series; WAPEReal is
-	// against what really came.
+	// against the actual arrivals.
 	WAPE     float64            `json:"wape_vs_periodic"`
 	WAPEReal float64            `json:"wape_vs_real"`
 	RelByDay map[string]float64 `json:"rel_error_by_day"`

@@ -228,7 +228,7 @@ func (c *composer) fit(h *History, d draw, began int, r *rand.Rand) {
 		have += n
 		began++
 	}
-	// What is missing or too much now is made up for by swapping batches. A
+	// Swapping batches corrects the remaining difference. A
 	// fiftieth is near enough: forecasts are off by much more.
 	for range 8 {
 		missing := jobs - have
@@ -341,7 +341,7 @@ func (c *composer) counts(h *History, d draw, r *rand.Rand) Future {
 	if !d.scaled || want == have {
 		return f
 	}
-	// In proportion, rounded down; then what is missing comes where the place's
+	// In proportion, rounded down; then the missing ones come where the place's
 	// own arrivals came, or anywhere if it had none.
 	place, total := slices.Clone(f.Jobs), have
 	if total > 0 {

@@ -21,7 +21,7 @@ var CountColumns = []string{"submit_gpu_job", "arrivals", "count"}
 // ErrNotCounts is for input whose header is not that of a table of counts.
 var ErrNotCounts = errors.New("no table of counts")
 
-// Bounds for hostile input: nineteen years of minutes, and what they may take.
+// Bounds for hostile input: nineteen years of minutes, and their results.
 const (
 	maxCountRows  = 10_000_000
 	maxCountBytes = 1 << 30

@@ -68,7 +68,7 @@ func FuzzReadCounts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is read makes a history, or an error that says why not.
+		// Input makes a history, or an error that says why not.
 		h, err := FromCounts(zero, 0, counts, Grid{Bin: bin})
 		if err == nil && h.End() != time.Duration(len(counts))*bin {
 			t.Errorf("%d bins of %v end at %v", len(counts), bin, h.End())

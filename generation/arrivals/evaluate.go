@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// Score is how futures compare with what really came, over rolling forecasts.
+// Score is how futures compare with the actual arrivals, over rolling forecasts.
 // Where there are several futures, the forecast is their median, except where
 // the mean is named.
 type Score struct {
@@ -18,14 +18,14 @@ type Score struct {
 	Count     string `json:"count"` // jobs or batches
 	Forecasts int    `json:"forecasts"`
 	// WAPE is the sum of absolute errors of the horizon's totals over the sum of
-	// what came.
+	// arrivals.
 	WAPE     float64 `json:"wape"`
 	WAPEMean float64 `json:"wape_mean"` // of the mean
 	// MAEPerBin and MAE are mean absolute errors of a bin's and of the total count.
 	MAEPerBin float64 `json:"mae_per_bin"`
 	MAE       float64 `json:"mae"`
 	RMSE      float64 `json:"rmse"`
-	// Bias is the sum of the futures' means over the sum of what came, BiasMedian
+	// Bias is the sum of the futures' means over the sum of arrivals, BiasMedian
 	// that of their medians.
 	Bias       float64 `json:"bias"`
 	BiasMedian float64 `json:"bias_median"`
@@ -44,7 +44,7 @@ type Score struct {
 	RelMax   float64            `json:"rel_error_day_max"`
 }
 
-// What is scored.
+// Scored quantities.
 const (
 	CountJobs    = "jobs"
 	CountBatches = "batches"
@@ -92,8 +92,8 @@ func (r Rolling) check(h *History, horizon time.Duration) (Rolling, error) {
 	return r, nil
 }
 
-// Evaluate forecasts again and again, each time from what was known then, and
-// scores the futures against what came: their jobs, and their batches where the
+// Evaluate forecasts again and again, each time from the knowledge then, and
+// scores the futures against the arrivals: their jobs, and their batches where the
 // history has them.
 func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, batches *Score, err error) {
 	if r, err = r.check(h, f.horizon); err != nil {
@@ -128,7 +128,7 @@ func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, 
 	return jobs, batches, nil
 }
 
-// tally gathers what a Score is made of.
+// tally gathers the sums of a Score.
 type tally struct {
 	h     *History
 	count string

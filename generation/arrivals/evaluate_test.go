@@ -119,7 +119,7 @@ func references(t *testing.T, window string) ([]reference, []periodicReference) 
 }
 
 // TestReference compares with figures that other code made: the evaluation is
-// the same, and so are the methods that copy one place. What they forecast is
+// the same, and so are the methods that copy one place. Their forecast is
 // one future, so that all figures can be compared, within their rounding. The
 // neighbours are compared by their mean, which 100 futures draw with an error.
 func TestReference(t *testing.T) {
@@ -197,9 +197,9 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestTargets holds the methods to what they were made for, on real traces: less
+// TestTargets holds the methods to their targets, on real traces: less
 // error than every method before them, totals without bias, intervals that cover.
-// The limits on error leave 0.01 to 0.03 to what is measured (docs/forecast.md).
+// The limits on error leave 0.01 to 0.03 to the measurements (docs/forecast.md).
 func TestTargets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("forecasts every hour of weeks")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a level is forecast from, all of it logarithms of counts of the series
+// Features of the forecast of a level, all of them logarithms of counts of the series
 // itself: the bins of the last hour, the last twelve hours, means over longer
 // windows, the same hours of the last one and two weeks, and the clock. Chosen on
 // the public Philly and Helios-Venus traces; lags of a day and a week by
@@ -42,10 +42,10 @@ func (s series) sum(t, back, n int) float64 {
 	return float64(s.total[hi] - s.total[lo])
 }
 
-// next is what came in the n bins from t on.
+// next is the number of arrivals in the n bins from t on.
 func (s series) next(t, n int) int { return int(s.total[t+n] - s.total[t]) }
 
-// features writes what is known at edge t to dst, of featureCount numbers.
+// features writes the featureCount features at edge t to dst.
 func (s series) features(dst []float64, t int) {
 	m, at := s.perHour, 0
 	put := func(v float64) { dst[at] = v; at++ }

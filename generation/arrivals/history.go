@@ -16,13 +16,13 @@ const DefaultBin = 5 * time.Minute
 // every period that a cluster's load is known to have.
 const MaxDays = 396
 
-// moveDays is by how many days a longer history's begin moves on at once: what is
+// moveDays is by how many days a longer history's begin moves on at once: knowledge
 // learned from one begin is learned again from another.
 const moveDays = 28
 
 const day = 24 * time.Hour
 
-// History is what arrived until an instant. It is read-only once made.
+// History is the arrivals until an instant. It is read-only once made.
 type History struct {
 	zero  time.Time
 	start time.Duration // the grid's first edge, a midnight
@@ -148,7 +148,7 @@ func FromCounts(zero time.Time, first time.Duration, counts []int, g Grid) (*His
 	return h, nil
 }
 
-// Until is what of h was known at an earlier instant.
+// Until is the part of h known at an earlier instant.
 func (h *History) Until(at time.Duration) *History {
 	if at >= h.end {
 		return h

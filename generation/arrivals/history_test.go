@@ -114,7 +114,7 @@ func TestHistoryRefuses(t *testing.T) {
 }
 
 // TestUntilIsWhatWasKnown: cutting a history is the same as never having seen
-// what came later.
+// later arrivals.
 func TestUntilIsWhatWasKnown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var jobs []workload.Job

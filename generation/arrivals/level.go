@@ -67,7 +67,7 @@ func (b *boosted) refit(ctx context.Context) error {
 	if n == 0 || b.model != nil && b.age < boostDays && float64(n) < boostGrowth*float64(b.fitted) {
 		return nil
 	}
-	if over := n - boostRows; over > 0 { // forget what is too old
+	if over := n - boostRows; over > 0 { // forget old rows
 		b.rows = append(b.rows[:0], b.rows[over*b.features:]...)
 		b.y = append(b.y[:0], b.y[over:]...)
 		n = boostRows
@@ -103,7 +103,7 @@ func (b *boosted) level(x []float64) float64 {
 }
 
 // stacked is a weighted mean of two members. The weights are not negative, add up to
-// one, and are the best of that kind on what the members forecast before the
+// one, and are the best of that kind on the members' forecasts before the
 // outcomes were known.
 type stacked struct {
 	members [2]levelModel

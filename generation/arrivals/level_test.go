@@ -167,7 +167,7 @@ func TestLowPass(t *testing.T) {
 		values[i] = want[i] + 1.5*wave(hour, i) + wave(6, i)
 	}
 	var l lowPass
-	for range 2 { // what is left passes again
+	for range 2 { // the rest passes again
 		l.apply(values, 2*hour)
 		for i := range values {
 			if math.Abs(values[i]-want[i]) > 1e-9 {
@@ -208,7 +208,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestDissimilarity: none for what is the same, none below zero, and stopping
+// TestDissimilarity: none for equal segments, none below zero, and stopping
 // early never makes a segment look better than the limit.
 func TestDissimilarity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,7 +18,7 @@ import (
 type Method struct {
 	Name  string
 	About string
-	// Variants are what may follow the name after a colon, if anything.
+	// Variants are the suffixes of the name after a colon, if anything.
 	Variants []string
 	// new makes the source of draws for counts of perHour bins an hour and a
 	// horizon in bins.
@@ -120,8 +120,8 @@ type Options struct {
 // MaxHorizon is the longest horizon: copied places must fit into history.
 const MaxHorizon = 7 * day
 
-// Forecaster draws futures. It remembers what it has learned of a history's past
-// days, so that forecasting hour after hour costs little; what it answers depends
+// Forecaster draws futures. It remembers its knowledge of a history's past
+// days, so that forecasting hour after hour costs little; its answer depends
 // on the history it is given alone. It is not safe for concurrent use.
 type Forecaster struct {
 	choice  Choice

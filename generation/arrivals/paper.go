@@ -65,7 +65,7 @@ func (p *paper) draws(h *History) ([]draw, error) {
 	return []draw{{edge: from + edge, weight: 1}}, nil
 }
 
-// series is what is matched, and the bin it begins at: the counts, or their
+// series is the matched series, and the bin it begins at: the counts, or their
 // periodic part over as many whole days as there are before the end.
 func (p *paper) series(h *History) (values []float64, from int) {
 	bins := h.bins()
@@ -82,7 +82,7 @@ func (p *paper) series(h *History) (values []float64, from int) {
 	return values, from
 }
 
-// lowPass keeps what is periodic in a series: the Fourier components whose
+// lowPass keeps the periodic part of a series: the Fourier components whose
 // period is at least a limit. Counts are not negative, and neither is the result.
 type lowPass struct {
 	fft  *fourier.FFT
@@ -108,7 +108,7 @@ func (l *lowPass) apply(values []float64, period int) {
 }
 
 // match finds the place before which the series was most like it is at its end:
-// the bins [edge-m, edge) resemble the last m ones. What follows, as many bins as
+// the bins [edge-m, edge) resemble the last m ones. The part after it, as many bins as
 // the horizon has, is known. Of equals the latest wins.
 func match(values []float64, m, horizon int, metric string) (edge int, ok bool) {
 	n := len(values)
@@ -187,7 +187,7 @@ func dissimilarity(metric string, ref []float64) func(seg []float64, limit float
 	// The relative error, in requests of at least one. Where counts are small many
 	// places are equally far, so that rounding decides: the first eight terms are
 	// added in pairs, which is nearer to the truth than one after the other, and
-	// what the reference figures were made with.
+	// the method of the reference figures.
 	return func(seg []float64, limit float64) float64 {
 		term := func(i int) float64 { return math.Abs(seg[i]-ref[i]) / max(ref[i], 1) }
 		var d float64

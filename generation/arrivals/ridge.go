@@ -54,7 +54,7 @@ func (r *ridge) learn(x []float64, y float64) {
 	}
 }
 
-// refit solves for the coefficients, then lets what was learned fade by a day.
+// refit solves for the coefficients, then lets the former rows fade by a day.
 func (r *ridge) refit() {
 	w := r.n + 2
 	m := r.moments

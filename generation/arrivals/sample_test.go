@@ -140,8 +140,8 @@ func TestNothingAfterTheInstantEnters(t *testing.T) {
 	}
 }
 
-// TestForecastersAreFunctions: of the history, the number and the seed. What was
-// forecast before does not matter, nor does another history in between.
+// TestForecastersAreFunctions: of the history, the number and the seed. Former
+// forecasts do not matter, nor does another history in between.
 func TestForecastersAreFunctions(t *testing.T) {
 	testshared.Full(t)
 	h := mustHistory(t, time.Time{}, busy(1, 6), 6*day)
@@ -170,7 +170,7 @@ func TestForecastersAreFunctions(t *testing.T) {
 }
 
 // TestColdStart: a history of nothing, a moment, an hour or a day is enough for
-// an answer, and what there is comes again.
+// an answer, and its arrivals come again.
 func TestColdStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("learns from histories of up to a month by every method")
@@ -241,7 +241,7 @@ func TestTotalsAreMet(t *testing.T) {
 			for _, b := range f.Batches {
 				began += b
 			}
-			// What goes on from before cannot be made larger, nor can one batch
+			// Batches under way cannot be made larger, nor can one batch
 			// be larger than any was.
 			if !(began == 0 || float64(began) == d.batches && int(d.jobs) > 40*began) {
 				t.Errorf("%d jobs in %d batches (%d groups), want %g in %g", n, began, groups, d.jobs, d.batches)

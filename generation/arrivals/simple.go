@@ -32,7 +32,7 @@ func (s lastHour) draws(h *History) ([]draw, error) {
 // equally well on the public traces.
 const neighboursOf = 25
 
-// neighbours draws from what followed the hours most like the last one, by the
+// neighbours draws from the hours after the hours most like the last one, by the
 // sum of absolute differences of the bins' counts. Places may overlap; of equals
 // the later comes first.
 type neighbours struct{ perHour, horizon int }

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestRepeatOfAShortHistory: what there is of the last hour goes on from the first minute on, at its own rate; a burst
+// TestRepeatOfAShortHistory: a part of the last hour goes on from the first minute on, at its own rate; a burst
 // that is all there is comes again once in a quarter of an hour.
 func TestRepeatOfAShortHistory(t *testing.T) {
 	const begin = 100 * time.Hour

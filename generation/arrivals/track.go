@@ -7,7 +7,7 @@ import (
 )
 
 // track follows one count through history and forecasts it at every origin from
-// what was known then: a rolling back-test whose end is the present.
+// the knowledge then: a rolling back-test whose end is the present.
 //
 // Origins lie step bins apart, from the second day on. The model of a day has
 // learned the outcomes known when the day began.
@@ -75,7 +75,7 @@ func (t *track) reach(ctx context.Context, s series, at int) error {
 	return nil
 }
 
-// bound keeps a forecast in reach of what has been seen.
+// bound keeps a forecast in reach of the past.
 func (t *track) bound(v float64) float64 { return min(max(v, 0), t.highest+1) }
 
 // at forecasts from edge t of the series; ok is false on the first two days.

@@ -1,17 +1,17 @@
 // Package durations predicts how long jobs run: the Local Predictor of AutoSched
 // (Gao et al., ICS 2024, section 3.2.2 and Table 2). It classifies a job's whole
-// duration into six classes from what is known at an instant, and then draws a
+// duration into six classes from the knowledge at an instant, and then draws a
 // duration from history, given the class and how long the job has run already.
 //
 // A Tracker passes over a history once and gives rows of Features: the paper's (the
-// latest arrivals and completions, the job itself), and what goes past them: the
+// latest arrivals and completions, the job itself), and additional ones: the
 // job's batch, its neighbours in submission with those that still run counted as
-// censored, and what jobs of its tenant, width, key and user did. Methods is the
-// table of what can learn from such rows; Model is one that was learnt and scored,
+// censored, and the past of its tenant, width, key and user. Methods is the
+// table of learners from such rows; Model is one that was learnt and scored,
 // with its training window, in a file; Predictor answers for a running system.
 //
 // A duration is run time without restarts, of a job that has ended, however it
-// ended. Nothing here reads workload.Job's Duration: what happened is a Record.
+// ended. Nothing here reads workload.Job's Duration: the past is a Record.
 // Times are since the workload's zero; features are ln(1 + seconds) where they are
 // lengths of time. Nothing is concurrent but the training of trees.
 package durations

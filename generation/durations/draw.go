@@ -27,7 +27,7 @@ type Draws struct {
 type lifetimes struct {
 	ended   []time.Duration // sorted
 	left    []float64       // share of the jobs that outlive ended[i]
-	running []time.Duration // what jobs that run have done; sorted
+	running []time.Duration // times of running jobs; sorted
 }
 
 type drawGroup struct {
@@ -123,7 +123,7 @@ func (d *Draws) Len() int { return d.ended }
 // that outlive a group's are drawn from the next wider group. Where history has
 // none, any length of the class is as likely on a scale of ratios; the last class
 // has no end, so that a job that outlives all others goes on for a quarter
-// as long again, times an exponential draw: with heavy tails, what has lasted lasts. A
+// as long again, times an exponential draw: with heavy tails, long jobs last. A
 // class that the job has outrun is taken for the one it is in.
 func (d *Draws) InClass(r *rand.Rand, j *workload.Job, class int, ran time.Duration) time.Duration {
 	class = max(class, ClassOf(ran+1))

@@ -96,7 +96,7 @@ func TestDrawCountsTheRunning(t *testing.T) {
 	}
 }
 
-// TestDrawKeepsToItsClass, and is longer than what has run, whatever is known.
+// TestDrawKeepsToItsClass, and is longer than the time so far, with any knowledge.
 func TestDrawKeepsToItsClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)

@@ -16,8 +16,8 @@ type EvaluateOptions struct {
 	// elapsed are always there.
 	Methods []string
 	// TrainShare is the share of the jobs, the first submitted, that are learnt
-	// from; default 0.7 (the paper, section 4.1). Of these, only what was known
-	// when the next job was submitted is.
+	// from; default 0.7 (the paper, section 4.1). Of these, only the part known
+	// at the submission of the next job is used.
 	TrainShare float64
 	// Model is asked instead of Methods, about jobs that were submitted after those
 	// it has learnt from.
@@ -29,11 +29,11 @@ type EvaluateOptions struct {
 	Workers int
 	// Columns of Features to learn from; default DefaultColumns.
 	Columns []int
-	// Progress gets what is being done, and how much of it is.
+	// Progress gets the step, and its progress.
 	Progress func(what string, done, of int)
 }
 
-// Evaluation is what methods score on the questions about the later jobs of a
+// Evaluation has the scores of methods on the questions about the later jobs of a
 // history.
 type Evaluation struct {
 	TrainJobs int           `json:"train_jobs"`
@@ -43,7 +43,7 @@ type Evaluation struct {
 	// Queries has DefaultMethod's scores (or the first method's asked for) by kind
 	// of question, in the order of Kinds.
 	Queries []QueryScore `json:"queries"`
-	// Methods has every method's, and Ablation what DefaultMethod scores with
+	// Methods has every method's, and Ablation DefaultMethod's scores with
 	// other features.
 	Methods  []MethodScore `json:"methods"`
 	Ablation []MethodScore `json:"ablation,omitempty"`
@@ -281,7 +281,7 @@ func featuresOf(c Classifier) int {
 }
 
 // drawn compares remaining times drawn for the questions of a kind with the true
-// ones: the classifier's, and those of history alone. What a job has run already
+// ones: the classifier's, and draws from history alone. The time that a job has run
 // is left out of all of them, or the same number on both sides would make them
 // look alike.
 func (v *evaluation) drawn(d *Draws, c Classifier, kind int) (ks, plain float64) {

@@ -29,7 +29,7 @@ func philly(t testing.TB, from, to string) ([]Record, time.Time) {
 }
 
 // TestPaperWindow holds the predictor to the project's targets on the paper's two
-// weeks of Philly, and to being better than what it is shown beside.
+// weeks of Philly, and to being better than the methods beside it.
 func TestPaperWindow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("learns from 9,000 jobs")
@@ -64,7 +64,7 @@ func TestPaperWindow(t *testing.T) {
 	t.Logf("learnt in %.1f s, %.4f s per 1000", got.Methods[0].TrainS, got.Methods[0].Per1000)
 }
 
-// TestEvaluate checks what does not need real data.
+// TestEvaluate checks without real data.
 func TestEvaluate(t *testing.T) {
 	history, m := example(t)
 	ctx := context.Background()

@@ -14,7 +14,7 @@ type Examples struct {
 	// X has all Features.
 	X trees.Matrix
 	// Class of each job's whole duration. It is the answer: of a job that still
-	// runs, only what it has run already is known.
+	// runs, only the time so far is known.
 	Class []float64
 	// Ran and Total are seconds: work done at the question, and at the history's
 	// end.

@@ -28,7 +28,7 @@ const (
 	Arrivals    Part = "arrivals"    // the K latest submissions
 	Completions Part = "completions" // the K latest ends
 	Calendar    Part = "calendar"    // hour and weekday
-	TenantPast  Part = "tenant"      // what its tenant's jobs did lately
+	TenantPast  Part = "tenant"      // recent jobs of its tenant
 	BatchPast   Part = "batch"       // its batch
 	Near        Part = "near"        // its neighbours in submission
 	Recurrence  Part = "recurrence"  // its key, its user, similar jobs
@@ -143,9 +143,9 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// Row writes what is known at the tracker's instant of job i of the history,
-// which has been submitted. dst has len(Features) values; NaN is what is not
-// known.
+// Row writes the features at the tracker's instant of job i of the history,
+// which has been submitted. dst has len(Features) values; NaN is
+// unknown.
 func (t *Tracker) Row(dst []float64, i int) {
 	if i < 0 || i >= t.arrived || len(dst) != len(Features) {
 		panic("durations: a row of a job to come, or of a wrong length")

@@ -9,7 +9,7 @@ import (
 )
 
 // A Record is a job as it is known at the end of the history it is part of: from
-// its events, never from a trace's truth of what has not happened yet.
+// its events, never from a trace's future.
 type Record struct {
 	*workload.Job // its Duration is not read
 	// Begin is the instant at which it got GPUs first, or a later one than the
@@ -53,8 +53,8 @@ func Unqueued(jobs []workload.Job) []Record {
 	return out
 }
 
-// Known cuts a history off at an instant: what was submitted after it is left
-// out, and what ended after it still runs.
+// Known cuts a history off at an instant: later submissions are left
+// out, and jobs that ended after it still runs.
 func Known(history []Record, at time.Duration) []Record {
 	out := make([]Record, 0, len(history))
 	for _, r := range history {
@@ -70,8 +70,8 @@ func Known(history []Record, at time.Duration) []Record {
 }
 
 // Observed is the history that a scheduler's events report at an instant: the jobs
-// that ended within memory before it, and the active ones. work says what a job
-// has done in the time it held its GPUs: restarts make no progress. Nil takes all
+// that ended within memory before it, and the active ones. work returns the work that a job
+// did in the time it held its GPUs: restarts make no progress. Nil takes all
 // of that time.
 func Observed(l *workload.Ledger, at, memory time.Duration,
 	work func(held time.Duration, starts, gpus int) time.Duration) []Record {

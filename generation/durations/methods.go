@@ -35,7 +35,7 @@ type Method struct {
 // DefaultMethod is the name of the one that predicts unless another is asked for.
 const DefaultMethod = "boosted"
 
-// Methods are what can predict classes: the product's, and baselines of the paper's
+// Methods are the predictors of classes: the product's, and baselines of the paper's
 // Table 3.
 var Methods = []Method{
 	{DefaultMethod, "gradient-boosted trees",
@@ -60,7 +60,7 @@ func MethodNamed(name string) (*Method, error) {
 	return nil, fmt.Errorf("no method is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// DefaultColumns are what models learn from: all but the calendar and the paper's
+// DefaultColumns are the features of models: all but the calendar and the paper's
 // lists of everybody's latest jobs, which on Philly only make learning slower and
 // worse (docs/notes/durations.md has the ablation).
 var DefaultColumns = Columns(TheJob, TenantPast, BatchPast, Near, Recurrence, Survival)

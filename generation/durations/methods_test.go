@@ -39,7 +39,7 @@ func toy(n int) *Examples {
 	return e
 }
 
-// TestMethods: each learns what can be learnt, gives probabilities, and never a
+// TestMethods: each learns the pattern, gives probabilities, and never a
 // class that the job has outrun.
 func TestMethods(t *testing.T) {
 	train, test := toy(600), toy(900)

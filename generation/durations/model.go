@@ -16,7 +16,7 @@ import (
 	"github.com/autosched/autosched/internal/trees"
 )
 
-// Header is what a model file says of its model, in its first line, before the
+// Header is a model file's description of its model, in its first line, before the
 // model itself as LightGBM text.
 type Header struct {
 	Format string `json:"format"` // headerFormat
@@ -53,7 +53,7 @@ type Window struct {
 
 const headerFormat = "autosched durations 1"
 
-// maxModel bounds what is read as a model: 100 rounds of 6 classes with 31 leaves
+// maxModel bounds the size of a model: 100 rounds of 6 classes with 31 leaves
 // are 2 MB.
 const maxModel = 256 << 20
 
@@ -123,8 +123,8 @@ func (m *Model) Write(w io.Writer) error {
 	return err
 }
 
-// ReadModel reads what Write wrote, or a bare LightGBM text of which the
-// feature_names are among Features. The error says what is wrong.
+// ReadModel reads the output of Write, or a bare LightGBM text of which the
+// feature_names are among Features. The error names the fault.
 func ReadModel(r io.Reader) (*Model, error) {
 	br := bufio.NewReader(io.LimitReader(r, maxModel+1))
 	var head Header
@@ -203,7 +203,7 @@ func (m *Model) Weights() []Weight {
 	return out
 }
 
-// Reason is a feature of a job and what the model makes of it.
+// Reason is a feature of a job with its effect in the model.
 type Reason struct {
 	Feature string  `json:"feature"`
 	Part    Part    `json:"part"`
@@ -231,7 +231,7 @@ func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, er
 			continue
 		}
 		changed[c] = m.Typical[k]
-		// What the job has outrun stays so.
+		// Outrun classes stay so.
 		s.row = chosen(s.row, changed, m.columns)
 		if err := m.served.Predict(s.row, other[:]); err != nil {
 			return p, nil, err

@@ -196,7 +196,7 @@ func TestRetrainRefusesWorse(t *testing.T) {
 }
 
 // TestRefitLearnsNewWays: when a tenant's jobs change, a refit with the new ones
-// is better than the model of before, and is what is kept.
+// is better than the model of before, and is kept.
 func TestRefitLearnsNewWays(t *testing.T) {
 	testshared.Full(t)
 	old := trained(t, sweeps(16, 2*time.Minute, 90*time.Minute))

@@ -21,7 +21,7 @@ func NewPredictor(zero time.Time, m *Model) *Predictor { return &Predictor{zero,
 // Model is the one in use, nil if there is none.
 func (p *Predictor) Model() *Model { return p.model }
 
-// Outlook is what a Predictor says at an instant. It is read-only, and safe for
+// Outlook is the answer of a Predictor at an instant. It is read-only, and safe for
 // many goroutines.
 type Outlook struct {
 	places map[string]int32
@@ -29,8 +29,8 @@ type Outlook struct {
 	draws  *Draws
 }
 
-// FromHistory is an Outlook that knows no more than what ended jobs like a job
-// took.
+// FromHistory is an Outlook that knows only the durations of ended jobs like a
+// job.
 func FromHistory(history []Record) *Outlook {
 	return &Outlook{places: map[string]int32{}, draws: NewDraws(history)}
 }

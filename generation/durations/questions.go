@@ -15,8 +15,8 @@ type Question struct {
 	At  time.Duration
 }
 
-// A Kind of questions says which instants of jobs' lives are asked about. What a
-// predictor scores depends on it more than on the predictor.
+// A Kind of questions says which instants of jobs' lives are asked about. The
+// score of a predictor depends on it more than on the predictor.
 type Kind struct {
 	Name, About string
 	// Ask gives the questions about the jobs of a history that have ended, in no

@@ -19,7 +19,7 @@ func mask(p []float64, ran float64) {
 	elapsed := seconds(ran)
 	sum := 0.
 	for c := range p {
-		// A feature is rounded: what has run for a bound to the millisecond has
+		// A feature is rounded: a job that ran for a bound to the millisecond has
 		// outrun the class below.
 		if c < len(Bounds) && elapsed >= Bounds[c]-time.Millisecond {
 			p[c] = 0
@@ -37,7 +37,7 @@ func mask(p []float64, ran float64) {
 }
 
 // keyShare is how much of a prediction is the key's own survival estimate. The
-// trees learn what sweeps of the past were like, the estimate has nothing to
+// trees learn the sweeps of the past, the estimate has nothing to
 // forget when a sweep of a new kind comes. Chosen as boosting was.
 const keyShare = .3
 
@@ -49,7 +49,7 @@ func shareFor(columns []int) float64 {
 	return 0
 }
 
-// hedge mixes the key's estimate into what trees predict.
+// hedge mixes the key's estimate into the trees' prediction.
 func hedge(p, row []float64, share float64) {
 	key := row[keyColumn : keyColumn+Classes]
 	if share == 0 || math.IsNaN(key[0]) {
@@ -105,7 +105,7 @@ func (e *Examples) arrivals() *Examples {
 	return out
 }
 
-// elapsed knows how long jobs ran, and counts those that ran longer than the one
+// elapsed knows how long jobs ran, and counts jobs that ran longer than the one
 // asked about.
 type elapsed struct {
 	totals []float64          // sorted

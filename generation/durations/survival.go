@@ -37,7 +37,7 @@ const (
 )
 
 // survival estimates the class from jobs like the one asked about, by Kaplan and
-// Meier's product of one less the hazards, in bins, among those that had run as
+// Meier's product of one less the hazards, in bins, among jobs that had run as
 // long as it has. Jobs that still run count until now (Kaplan and Meier,
 // "Nonparametric estimation from incomplete observations", 1958). The estimates
 // come from its neighbours in submission, from its tenant's jobs, from its
@@ -76,8 +76,8 @@ func (t *Tracker) survival(r *row, i int32, ran time.Duration) {
 	}
 }
 
-// near weighs the neighbours in submission that ran longer than a job has: those
-// that ended by their duration, those that run by what they have done.
+// near weighs the neighbours in submission that ran longer than a job has: ended ones
+// by their duration, running ones by their time so far.
 func (t *Tracker) near(i int32, ran time.Duration) (ended counts, running [Bins]float64, weight float64) {
 	q := &t.jobs[i]
 	ended.unit = 1
@@ -114,7 +114,7 @@ func (j *tracked) next(way int) int32 {
 	return j.after
 }
 
-// hazards of the bins: the share of those at risk that ended in each. Those that
+// hazards of the bins: the share of jobs at risk that ended in each. Jobs that
 // run in a bin are at risk for half of it. The prior weighs as much as that number of jobs; nil
 // is an even one. dst may be prior.
 func hazards(dst *[Bins]float64, ended *counts, running, prior *[Bins]float64, strength float64) {

@@ -15,7 +15,7 @@ import (
 const none = int32(-1)
 
 // Tracker passes over a history once, in time, and gives the features of any job that has been
-// submitted what a predictor may know of it at that instant (Row). Nothing that
+// submitted as a predictor may know it at that instant (Row). Nothing that
 // happens later reaches it: a job's duration shows only once the job has ended. An
 // event costs O(1), a row O(K + near) time and no memory.
 type Tracker struct {
@@ -31,12 +31,12 @@ type Tracker struct {
 	passing        pq.Queue[crossing]
 }
 
-// tracked is what Tracker keeps of a job.
+// tracked is Tracker's state of a job.
 type tracked struct {
 	tenant, width, key, user int32 // groups; key and user may be none
 	batch                    int32
 	before, after            int32 // neighbours in submission among the tenant's jobs
-	bin                      uint8 // of what it has run
+	bin                      uint8 // of its time so far
 	ended                    bool
 }
 
@@ -142,7 +142,7 @@ func NewTracker(history []Record, zero time.Time) (*Tracker, error) {
 	return t, nil
 }
 
-// Advance takes in what happened until an instant, the instant included. It does
+// Advance takes in the events until an instant, the instant included. It does
 // not go back.
 func (t *Tracker) Advance(at time.Duration) {
 	if at < t.at {

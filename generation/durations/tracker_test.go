@@ -108,12 +108,12 @@ func drawHistory(t *rapid.T) []Record {
 	return h
 }
 
-// TestCausal: what a row says at an instant does not depend on what happens after
+// TestCausal: a row at an instant does not depend on events after
 // it. A history that ends there gives the same row.
 func TestCausal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := drawHistory(t)
-		for i := range h { // what is known of a stopped job's work is not its true pace
+		for i := range h { // the known work of a stopped job is not its true pace
 			h[i].Until = h[i].Begin + h[i].Ran
 		}
 		i := rapid.IntRange(0, len(h)-1).Draw(t, "job")
@@ -198,7 +198,7 @@ func TestTrackerWantsOrder(t *testing.T) {
 }
 
 // TestSurvivalCountsTheRunning: three neighbours of a sweep ended within minutes
-// and twenty still run after an hour. Those that ended alone say "short", all
+// and twenty still run after an hour. The ended ones alone say "short", all
 // together say "long".
 func TestSurvivalCountsTheRunning(t *testing.T) {
 	var h []Record
@@ -217,7 +217,7 @@ func TestSurvivalCountsTheRunning(t *testing.T) {
 	}
 }
 
-// TestRunningInBins: every job is in the bin of what it has run, in each of its
+// TestRunningInBins: every job is in the bin of its time so far, in each of its
 // groups, at any instant.
 func TestRunningInBins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -244,7 +244,7 @@ func TestRunningInBins(t *testing.T) {
 	})
 }
 
-// TestUnqueued: what has ended has run its duration, what runs at least that, and what waits has run for no time:
+// TestUnqueued: an ended job ran its duration, a running one at least that, a waiting one not at all:
 // its duration is a guess.
 func TestUnqueued(t *testing.T) {
 	of := func(status workload.Status) workload.Job {

@@ -29,7 +29,7 @@ const (
 var ErrTooFew = errors.New("too few jobs have ended to learn from")
 
 // heldBack is the end of a history, with questions about the jobs in it whose
-// class is known: what models are compared on.
+// class is known, on which models are compared.
 type heldBack struct {
 	cut    int
 	window Window
@@ -86,7 +86,7 @@ func windowOf(history []Record, zero time.Time) Window {
 	return w
 }
 
-// score asks a model everything, and gives the mean log-loss over the kinds: what
+// score asks a model everything, and gives the mean log-loss over the kinds, which
 // decides which of two models is better.
 func (h *heldBack) score(m *Model) (map[string]Score, float64) {
 	out := map[string]Score{}
