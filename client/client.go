@@ -3,7 +3,7 @@
 // after lost connections, restarts and restores of the service.
 //
 // A scheduler calls [Client.Register] once, [Client.Run] in a goroutine, and
-// [Client.Send] or [Client.Offer] for what happens; [Client.Report] for what it measures
+// [Client.Send] or [Client.Offer] for events; [Client.Report] for measurements
 // of itself.
 package client
 
@@ -51,7 +51,7 @@ type Options struct {
 	Poll bool
 	// Snapshot returns a SNAPSHOT event of all active jobs. It is sent when the client
 	// starts, after Offer dropped events, and after the service lost events in a restore:
-	// it closes what the lost events did. Run calls it in a goroutine of its own.
+	// it makes up for the lost events. Run calls it in a goroutine of its own.
 	Snapshot func() *pb.Event
 	// Heartbeat is how long nothing is sent before a HEARTBEAT event is; 0 for never.
 	Heartbeat time.Duration
@@ -61,12 +61,12 @@ type Options struct {
 	Buffer int
 	// Reports is how many reports are held until they are stored; 10,000 if 0.
 	Reports int
-	// Notify is called with what went wrong and is tried again: lost connections; events
+	// Notify is called with faults, which are tried again: lost connections; events
 	// and reports that the service rejected, as *RejectedError and *RejectedReportError;
 	// and reports that were dropped, as *DroppedReportsError. It must not block.
 	Notify func(error)
 	// Random returns numbers from 0 to 1, which spread attempts and tell the events of clients of
-	// one instance apart; those of math/rand if nil.
+	// one instance apart; numbers of math/rand if nil.
 	Random func() float64
 }
 

@@ -81,7 +81,7 @@ func TestServiceRestarts(t *testing.T) {
 	}
 }
 
-// The service bounds the events per second, and then those of a request: RESOURCE_EXHAUSTED.
+// The service bounds the events per second, and then the events of a request: RESOURCE_EXHAUSTED.
 func TestQuotas(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -156,7 +156,7 @@ func TestRestoredStore(t *testing.T) {
 	})
 }
 
-// offering is a service that offers configurations, each after what the client did with the one
+// offering is a service that offers configurations, each after the client's answer to the one
 // before.
 type offering struct {
 	pb.UnimplementedTuningServiceServer
@@ -228,7 +228,7 @@ func TestOlderEpoch(t *testing.T) {
 	}
 }
 
-// Outcomes of Apply and what the service takes them for.
+// Outcomes of Apply and the service's view of them.
 func TestAcknowledgements(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	var a applied
@@ -276,7 +276,7 @@ func TestAcknowledgements(t *testing.T) {
 	instance(pb.Acknowledgement_PARTIALLY_APPLIED, 4)
 }
 
-// A poller applies what a watcher does.
+// A poller applies the same as a watcher.
 func TestPoll(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	var a applied
@@ -289,7 +289,7 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// What waiting does not mend ends Run, and its error says what it is.
+// A permanent fault ends Run, and its error names it.
 func TestRunEnds(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	c, stop := s.client(client.Options{Apply: (&applied{}).apply})
@@ -397,7 +397,7 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// serveFake connects to a server of what is registered.
+// serveFake connects to a server of the registered services.
 func serveFake(t *testing.T, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -451,7 +451,7 @@ func (s *slow) IngestEvents(stream pb.TuningService_IngestEventsServer) error {
 	}
 }
 
-// A service that answers slowly bounds what the client holds: Send waits, Offer drops and has a
+// A service that answers slowly bounds the client's buffer: Send waits, Offer drops and has a
 // snapshot sent, and heartbeats do not pile up.
 func TestSlowService(t *testing.T) {
 	fake := &slow{answer: make(chan struct{})}

@@ -38,7 +38,7 @@ type Endpoint struct {
 // SystemRoots is an Endpoint.CA that stands for the authorities of the system.
 const SystemRoots = "system"
 
-// Check finds what is wrong with the fields. It reads no file.
+// Check returns the fault of the fields. It reads no file.
 func (e Endpoint) Check() error {
 	host, _, err := net.SplitHostPort(e.Address)
 	if err != nil && !strings.Contains(e.Address, ":/") { // as in unix:/run/autosched
@@ -155,5 +155,5 @@ func (t tokenFile) GetRequestMetadata(context.Context, ...string) (map[string]st
 }
 
 // RequireTransportSecurity implements [credentials.PerRPCCredentials]. Plain
-// connections are those to a loopback address.
+// connections must be to a loopback address.
 func (t tokenFile) RequireTransportSecurity() bool { return t.encrypted }

@@ -26,8 +26,8 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("the service rejects event %s: %s: %s", e.EventId, e.Field, e.Description)
 }
 
-// Counts are the events, or the reports, of a client so far. Stored, Duplicate, Late and Rejected are what
-// the service answered; their sum and Waiting and Dropped are all that were sent.
+// Counts are the events, or the reports, of a client so far. Stored, Duplicate, Late and Rejected are the
+// answers of the service; their sum and Waiting and Dropped are all that were sent.
 type Counts struct {
 	Stored    int // for the first time
 	Duplicate int // stored before: the answer was lost
@@ -37,7 +37,7 @@ type Counts struct {
 	Waiting   int // not answered yet
 }
 
-// events are those that the service has not stored yet, in order.
+// events are the ones that the service has not stored yet, in order.
 type events struct {
 	mu      sync.Mutex
 	room    int // most events waiting
@@ -75,7 +75,7 @@ func (c *Client) Send(ctx context.Context, events ...*pb.Event) error {
 }
 
 // Offer takes events over if there is room for all, and drops them otherwise: for
-// schedulers that must not wait. Options.Snapshot makes up for what was dropped.
+// schedulers that must not wait. Options.Snapshot makes up for dropped events.
 func (c *Client) Offer(events ...*pb.Event) bool {
 	c.mu.Lock()
 	fits := len(events) <= c.room-len(c.waiting)
@@ -171,7 +171,7 @@ func (c *Client) awaitEvents(ctx context.Context) error {
 	}
 }
 
-// stream sends what is waiting over one stream until it fails. most is the number of events
+// stream sends the waiting events over one stream until it fails. most is the number of events
 // of a request.
 func (c *Client) stream(ctx context.Context, most int, retry *retrying) error {
 	ctx, cut := context.WithCancel(ctx)
@@ -236,8 +236,8 @@ func (c *Client) stream(ctx context.Context, most int, retry *retrying) error {
 	}
 }
 
-// batch returns the next events after those that are on their way. What Snapshot returns
-// comes last.
+// batch returns the next events after the ones on their way. The events of Snapshot
+// come last.
 func (c *Client) batch(sent, most int) []*pb.Event {
 	c.mu.Lock()
 	take := c.gap && c.o.Snapshot != nil

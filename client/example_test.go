@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/service/store"
 )
 
-// A scheduler registers, sends an event, and applies what it should run.
+// A scheduler registers, sends an event, and applies its configuration.
 func Example() {
 	address, stop := exampleService()
 	defer stop()
@@ -62,7 +62,7 @@ func Example() {
 	// revision in force: 1
 }
 
-// exampleService is what 'autosched serve' runs.
+// exampleService stands for 'autosched serve'.
 func exampleService() (address string, stop func()) {
 	dir, err := os.MkdirTemp("", "autosched")
 	if err != nil {

@@ -42,7 +42,7 @@ func (e *DroppedReportsError) Error() string {
 
 func instant(r *pb.MetricReport) string { return r.GetSchedulerTime().AsTime().Format(time.RFC3339) }
 
-// reports are those that the service has not stored yet, in order.
+// reports are the ones that the service has not stored yet, in order.
 type reports struct {
 	mu      sync.Mutex
 	room    int // most reports waiting
@@ -57,7 +57,7 @@ func newReports(room int) reports {
 	return reports{room: room, more: make(chan struct{}, 1), fewer: make(chan struct{})}
 }
 
-// Report takes over what the scheduler measured of itself. Unset fields are filled in: the instance, Options.Now, and
+// Report takes over a scheduler's measurements of itself. Unset fields are filled in: the instance, Options.Now, and
 // the revision in force. It never waits: a report is dropped if Options.Reports others wait, or if it names no revision
 // and none is in force. Run sends reports in batches until they are stored, apart from events; a service that refuses
 // them is asked again.
@@ -126,8 +126,8 @@ func (c *Client) FlushReports(ctx context.Context) error {
 	}
 }
 
-// sendReports sends reports until the context ends. What fails for good may be mended by an operator, and the
-// scheduler goes on without it: it is tried again as what fails for a time.
+// sendReports sends reports until the context ends. A permanent failure may be repaired by an operator, and the
+// scheduler goes on without it: it is tried again like a transient one.
 func (c *Client) sendReports(ctx context.Context) error {
 	retry := retrying{random: c.o.Random}
 	most := maxReports
@@ -158,7 +158,7 @@ func (c *Client) sendReports(ctx context.Context) error {
 	}
 }
 
-// streamReports sends what is waiting over one stream, a request at a time.
+// streamReports sends the waiting reports over one stream, a request at a time.
 func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) error {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -171,7 +171,7 @@ func (c *Client) streamReports(ctx context.Context, most int, retry *retrying) e
 		if len(batch) == 0 {
 			return nil
 		}
-		// What keeps a request from being sent is the reason of the missing answer.
+		// The fault that keeps a request from being sent is the reason of the missing answer.
 		_ = stream.Send(&pb.ReportMetricsRequest{Parent: c.name, Sequence: sequence, Reports: batch})
 		a, err := stream.Recv()
 		if err != nil {

@@ -22,7 +22,7 @@ func waited(second int) *pb.MetricReport {
 		ConfigurationRevision: 1, Metrics: map[string]float64{"wait": float64(second)}}
 }
 
-// noted keeps what a client notifies.
+// noted keeps a client's notifications.
 type noted struct {
 	mu  sync.Mutex
 	all []error
@@ -85,7 +85,7 @@ func TestReportsAreStoredOnce(t *testing.T) {
 	}
 }
 
-// A report that no request can carry is rejected: those behind it are stored.
+// A report that no request can carry is rejected: later ones are stored.
 func TestReportBeyondARequest(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	var n noted
@@ -110,7 +110,7 @@ func TestReportBeyondARequest(t *testing.T) {
 	}
 }
 
-// A service that is away costs the scheduler nothing: the buffer is bounded, and what it had no room for is reported.
+// A service that is away costs the scheduler nothing: the buffer is bounded, and dropped reports are reported.
 func TestReportsNeverWait(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	var n noted
@@ -145,7 +145,7 @@ func TestReportsNeverWait(t *testing.T) {
 	}
 }
 
-// What a report lacks is filled in; what the service does not take is reported, and the rest of the request stored.
+// Missing fields of a report are filled in; rejected ones are reported, and the rest of the request stored.
 func TestReportsOfTheRevisionInForce(t *testing.T) {
 	s := newService(t, rpc.DefaultLimits())
 	var n noted

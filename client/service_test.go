@@ -208,7 +208,7 @@ func at(after time.Duration) *pb.Event {
 		SchedulerTime: timestamppb.New(zero.Add(after))}
 }
 
-// within is a context for what must happen soon.
+// within is a context for events that must happen soon.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -242,7 +242,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 type applied struct {
 	mu  sync.Mutex
 	all []*pb.Configuration
-	// outcome is what the next ones end with.
+	// outcome is the end of the next ones.
 	outcome func(*pb.Configuration) (map[string]*structpb.Value, error)
 }
 

@@ -16,7 +16,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
-// follow applies and acknowledges what the service offers until the context ends or the
+// follow applies and acknowledges offers until the context ends or the
 // service refuses the client for good.
 func (c *Client) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -61,7 +61,7 @@ func (c *Client) applyAll(ctx context.Context, offers <-chan *pb.Configuration, 
 		case offer = <-offers:
 			retry.reset()
 			select {
-			case <-c.reapply: // what was lost has been replaced
+			case <-c.reapply: // the lost values have been replaced
 			default:
 			}
 		case <-again.C:
@@ -112,7 +112,7 @@ func (c *Client) watchOnce(ctx context.Context, token *string, retry *retrying, 
 	if err != nil {
 		return err
 	}
-	paused := false // a watch begins with what holds, which the bookmark ends
+	paused := false // a watch begins with the present state, which the bookmark ends
 	for {
 		m, err := stream.Recv()
 		if err != nil {
@@ -208,7 +208,7 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 	return ack.State != pb.Acknowledgement_FAILED, c.acknowledge(ctx, offer, ack)
 }
 
-// Differing returns those of the values that are not what the configuration has. Values of
+// Differing returns the values that differ from the configuration. Values of
 // parameters that the configuration leaves out do not count.
 func Differing(c *pb.Configuration, values map[string]*structpb.Value) map[string]*structpb.Value {
 	var out map[string]*structpb.Value

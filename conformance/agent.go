@@ -91,7 +91,7 @@ func (t *tester) takes(c *pb.Configuration) error {
 	return t.describes()
 }
 
-// describes wants DescribeParameters to return what runs.
+// describes wants DescribeParameters to return the values in force.
 func (t *tester) describes() error {
 	got, err := t.described()
 	if err != nil {
@@ -170,7 +170,7 @@ func (t *tester) noConfiguration() error {
 	return t.describes()
 }
 
-// describesEither wants what ran, or another configuration in its place, and remembers which.
+// describesEither wants the former values, or another configuration in its place, and remembers which.
 func (t *tester) describesEither(c *pb.Configuration) error {
 	got, err := t.described()
 	if err == nil && got.GetRevision() == c.GetRevision() {

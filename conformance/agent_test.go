@@ -154,7 +154,7 @@ func checkAgent(t *testing.T, kind string,
 	return out
 }
 
-// TestAgents: a scheduler that is called, which keeps what it runs, and the adapter of configuration files
+// TestAgents: a scheduler that is called, which keeps its values, and the adapter of configuration files
 // conform.
 func TestAgents(t *testing.T) {
 	t.Run("called", func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestAgents(t *testing.T) {
 	})
 }
 
-// wants wants every check of an agent to pass, but for those that are skipped.
+// wants wants every check of an agent to pass, but for skipped ones.
 func wants(t *testing.T, results map[string]conformance.Result, skipped ...string) {
 	t.Helper()
 	if len(results) != len(conformance.Names(true)) {
@@ -185,7 +185,7 @@ func wants(t *testing.T, results map[string]conformance.Result, skipped ...strin
 	outcomes(t, results, skipped...)
 }
 
-// TestFaultyAgents: what an agent does wrong is found.
+// TestFaultyAgents: an agent's faults are found.
 func TestFaultyAgents(t *testing.T) {
 	for _, c := range []struct{ fault, check, reason string }{
 		{"fails", "apply-first", "as FAILED: not today"},

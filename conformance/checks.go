@@ -321,8 +321,8 @@ func (t *tester) formerEpoch() error {
 	return nil
 }
 
-// held lets events wait for their answers, and returns those that the client sends then, and how many requests it had
-// sent by then.
+// held lets events wait for their answers, and returns the ones that the client sends then, and how many requests it
+// had sent by then.
 func (t *tester) held() (ids []string, then int, err error) {
 	t.s.mu.Lock()
 	began := len(t.s.batches)

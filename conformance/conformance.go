@@ -1,4 +1,4 @@
-// Package conformance checks a client of the API, in any language, against what docs/clients.md says of
+// Package conformance checks a client of the API, in any language, against the rules of docs/clients.md for
 // clients. It serves the API from a script: the client under test connects to it as to the service,
 // and meets lost connections, restored stores, refusals and its own crashes. A scheduler that is called
 // instead is called by the script.
@@ -31,14 +31,14 @@ const (
 // Result is the outcome of a check.
 type Result struct {
 	Check string `json:"check"`
-	// Expected is what the client has to do.
+	// Expected is the behaviour that a client must have.
 	Expected string  `json:"expected"`
 	Outcome  Outcome `json:"outcome"`
-	// Reason is what it did instead, or why the check was skipped.
+	// Reason is the client's behaviour instead, or why the check was skipped.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Options say what is under test.
+// Options select the client under test.
 type Options struct {
 	// Listener is where a client under test connects.
 	Listener net.Listener
@@ -57,7 +57,7 @@ type Options struct {
 	Start func() (kill func(), err error)
 	// OneLife leaves out the crashes of a client that cannot be started again.
 	OneLife bool
-	// Only names the checks to run, besides those that all others need. Nil means all.
+	// Only names the checks to run, besides the ones that all others need. Nil means all.
 	Only []string
 	// Patience is how long the client has for each step.
 	Patience time.Duration
@@ -65,7 +65,7 @@ type Options struct {
 	Report func(Result)
 }
 
-// Names are those of the checks of clients or agents, in order.
+// Names lists the checks of clients or agents, in order.
 func Names(agents bool) []string {
 	list := checks
 	if agents {
@@ -137,7 +137,7 @@ type tester struct {
 
 	agent   pb.SchedulerAgentClient // nil if clients are checked
 	answers []answer
-	runs    *pb.Configuration // what the agent should describe
+	runs    *pb.Configuration // for the agent to describe
 	whole   bool              // it answered that it applied that as sent
 }
 
@@ -198,7 +198,7 @@ func (t *tester) until(what string, done func() bool) error {
 	}
 }
 
-// settle gives the client time for what it should not do.
+// settle gives the client time for forbidden actions.
 func (t *tester) settle() {
 	select {
 	case <-t.ctx.Done():

@@ -83,7 +83,7 @@ func check(t *testing.T, o conformance.Options,
 	return out
 }
 
-// conforms wants every check to pass, but for those that are skipped.
+// conforms wants every check to pass, but for skipped ones.
 func conforms(t *testing.T, results map[string]conformance.Result, skipped ...string) {
 	t.Helper()
 	if len(results) < 20 {
@@ -105,8 +105,8 @@ func outcomes(t *testing.T, results map[string]conformance.Result, skipped ...st
 	}
 }
 
-// scheduler is one that uses package client: it registers, sends events and a snapshot, refuses what it does not
-// know, and ends by its context.
+// scheduler is one that uses package client: it registers, sends events and a snapshot, refuses unknown
+// values, and ends by its context.
 func scheduler(t *testing.T, poll bool) func(context.Context, *grpc.ClientConn) {
 	t.Helper()
 	zero := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
@@ -226,7 +226,7 @@ func impatient(acknowledges bool) func(context.Context, *grpc.ClientConn) {
 	}
 }
 
-// TestFaults: what a client does wrong is found.
+// TestFaults: a client's faults are found.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	answer := func(change func(*pb.AcknowledgeConfigurationRequest)) func(context.Context, *grpc.ClientConn) {

@@ -24,7 +24,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// service is the scripted service, and what the client did.
+// service is the scripted service, with the client's actions.
 type service struct {
 	pb.UnimplementedTuningServiceServer
 	o   *Options
@@ -38,7 +38,7 @@ type service struct {
 	request     *pb.CreateSchedulerRequest // of the registered scheduler
 	space       *space.Space
 	epoch       *pb.Epoch
-	offer       *pb.Configuration   // what the client should run
+	offer       *pb.Configuration   // for the client to run
 	offers      []*pb.Configuration // all of them
 	failAck     bool                // the next acknowledgement is answered with UNAVAILABLE
 	holdAck     bool                // acknowledgements are not answered
@@ -289,7 +289,7 @@ func (s *configurations) GetCurrentConfiguration(_ context.Context, req *pb.GetC
 	return out, nil
 }
 
-// WatchConfigurations sends what the client should run.
+// WatchConfigurations sends the client's configuration.
 func (s *configurations) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	stream pb.ConfigurationService_WatchConfigurationsServer) error {
 	s.mu.Lock()
@@ -337,7 +337,7 @@ func (s *configurations) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 						Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}}); err != nil {
 					return err
 				}
-				// What a client has nothing to do for.
+				// Messages that need no action of a client.
 				if err := stream.Send(&pb.WatchConfigurationsResponse{ResumeToken: token,
 					Event: &pb.WatchConfigurationsResponse_Paused_{
 						Paused: &pb.WatchConfigurationsResponse_Paused{Actor: "operator"}}}); err != nil {

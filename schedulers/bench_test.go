@@ -18,7 +18,7 @@ import (
 )
 
 // Benchmarks reuse one simulation and one policy, as a tuning round does, so
-// allocations are those of a run after the first.
+// allocations are as of the second run.
 
 // contender is a scheduler with a configuration to measure.
 type contender struct {
@@ -126,7 +126,7 @@ func BenchmarkSynthetic(b *testing.B) {
 	}
 }
 
-// scene is what is observed of a live cluster under Tiresias, how long its jobs
+// scene is an observation of a live cluster under Tiresias, how long its jobs
 // still run, and the workload of which it has seen the begin.
 type scene struct {
 	state *workload.State

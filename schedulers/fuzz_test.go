@@ -15,7 +15,7 @@ import (
 )
 
 // FuzzSimulate reads a trace and a configuration as the command line does and
-// simulates them: whatever they say, it ends or names what is wrong, and every
+// simulates them: whatever they say, it ends or names the fault, and every
 // GPU-second that was held is accounted for.
 func FuzzSimulate(f *testing.F) {
 	const head = "job_id,submit_time_s,duration_s,num_gpus,vc\n"

@@ -133,8 +133,8 @@ func runRows(t *testing.T, c workload.Cluster, w *workload.Workload, p simulator
 	return rows
 }
 
-// lucidLoads reads what Lucid's authors measured: the loads of a workload's jobs
-// by job, and the speeds of pairs. Those with a member of four models were not
+// lucidLoads reads measurements of Lucid's authors: the loads of a workload's jobs
+// by job, and the speeds of pairs. Pairs with a member of four models were not
 // measured and count as undisturbed.
 func lucidLoads(t *testing.T, name string) (loads []simulator.Load, pair func(a, b int) (float64, float64),
 	loadOf map[string]string) {

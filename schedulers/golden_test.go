@@ -24,7 +24,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Golden results are what other simulators, run unchanged, made of a workload:
+// Golden results are the outcomes of a workload in other simulators, run unchanged:
 // job by job. Each file is named <workload>.<simulator>.<policy>[.<config>],
 // and everything needed to reproduce it is in that name and the tables below,
 // so that a further file of a known kind is checked without new code.
@@ -37,8 +37,8 @@ var goldenClusters = map[string]workload.Cluster{
 }
 
 // fidelity is how a scheduler of ours and the loop are set to behave like one
-// policy of another simulator. What the file's config adds (thresholds, the
-// decision grid) comes on top.
+// policy of another simulator. The additions of the file's config (thresholds, the
+// decision grid) come on top.
 type fidelity struct {
 	scheduler string
 	set       []string // parameters, as the command line takes them
@@ -286,7 +286,7 @@ func runGolden(t *testing.T, g goldenName, w *workload.Workload) map[string]gold
 	return rows
 }
 
-// goldenRow is what is compared of a job, exactly.
+// goldenRow has the fields of a job that are compared exactly.
 type goldenRow struct {
 	start, end, queue time.Duration
 	preemptions       int
@@ -427,7 +427,7 @@ func TestParseGolden(t *testing.T) {
 	tests := []struct {
 		name string
 		kind string
-		set  string // what the config adds
+		set  string // additions of the config
 		dt   time.Duration
 	}{
 		{"w200.lucid.fifo", "lucid.fifo", "", 0},

@@ -35,7 +35,7 @@ func TestNativeGolden(t *testing.T) {
 	}
 }
 
-// TestNativeRoundTrip: what is read from a rendered file is the configuration that it was rendered of, for
+// TestNativeRoundTrip: a rendered file reads back as its configuration, for
 // every preset and for random ones, and is rendered to the same bytes.
 func TestNativeRoundTrip(t *testing.T) {
 	n := 10_000
@@ -75,7 +75,7 @@ func TestNativeRoundTrip(t *testing.T) {
 	}
 }
 
-// TestNativeFaults: what is wrong with a file is named, by line where there is one.
+// TestNativeFaults: a fault of a file is named, by line where there is one.
 func TestNativeFaults(t *testing.T) {
 	for _, c := range []struct{ scheduler, from, to, want string }{
 		{"tiresias", "schedule: dlas-gpu", "schedule: fifo",

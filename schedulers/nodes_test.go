@@ -13,13 +13,13 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// drawNodeEvents draws what happens to a trial's nodes, some of it at once or on a
+// drawNodeEvents draws a trial's node events, some of it at once or on a
 // coarse grid. In the end all are up.
 func drawNodeEvents(t *rapid.T, c *trial) {
 	if c.opts.Placement == simulator.Count {
 		c.opts.Placement = simulator.ConsolidateFewest
 	}
-	c.opts.Peer.QuotaOnly = false // a job wider than what is left would keep GPUs idle that others fit
+	c.opts.Peer.QuotaOnly = false // a job wider than the rest would keep GPUs idle that others fit
 	first, last := c.w.Span()
 	span := int((last-first)/time.Second) + 40_000
 	var events []workload.NodeEvent
@@ -42,7 +42,7 @@ func drawNodeEvents(t *rapid.T, c *trial) {
 }
 
 // TestNodesGoAndCome: under every scheduler, no job is on a node that is down, none
-// starts on one that drains, and what holds otherwise still holds.
+// starts on one that drains, and the other properties hold.
 func TestNodesGoAndCome(t *testing.T) {
 	forEach(t, func(t *rapid.T, c trial, used *simulator.Sim) {
 		drawNodeEvents(t, &c)
@@ -65,7 +65,7 @@ func TestNodesGoAndCome(t *testing.T) {
 }
 
 // checkNodes notes the last event of each node, and compares which jobs run where with it
-// and with what is free.
+// and with the free GPUs.
 func checkNodes(t *rapid.T, s *simulator.Sim, e simulator.Event, status []workload.EventKind) {
 	switch {
 	case e.Kind.OfNode():
@@ -73,7 +73,7 @@ func checkNodes(t *rapid.T, s *simulator.Sim, e simulator.Event, status []worklo
 			status[e.Node] = e.Kind
 		}
 		if s.Submitted() == 0 {
-			return // what holds from the begin
+			return // the state at the begin
 		}
 	case e.Kind == workload.Started || e.Kind == workload.Resumed || e.Kind == workload.Resized:
 		for _, n := range s.Placement(nil, e.Job) {
@@ -114,7 +114,7 @@ func checkNodes(t *rapid.T, s *simulator.Sim, e simulator.Event, status []worklo
 	}
 }
 
-// TestResumeWithNodeEvents: a run resumed from what was observed, with the node events
+// TestResumeWithNodeEvents: a run resumed from an observation, with the node events
 // after it, goes on as the cluster.
 func TestResumeWithNodeEvents(t *testing.T) {
 	forEach(t, func(t *rapid.T, c trial, used *simulator.Sim) {

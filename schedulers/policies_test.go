@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the policies do into their golden files")
 
-// firstExample is what a new golden file begins with: more jobs than GPUs, of
+// firstExample is the begin of a new golden file: more jobs than GPUs, of
 // several widths and two tenants, all of them short but for the first.
 const firstExample = `# NAME with its defaults, on two nodes of four GPUs: say here what the example
 # shows, and change the jobs and settings until it does.
@@ -30,7 +30,7 @@ job e  240  300 1 tenant=x
 job f 4000  900 4 tenant=y
 `
 
-// TestPolicies: each scheduler does what its golden file says, event by event.
+// TestPolicies: each scheduler acts as its golden file has it, event by event.
 func TestPolicies(t *testing.T) {
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestClairvoyant: the schedulers that are given true durations are those that are
+// TestClairvoyant: the schedulers that are given true durations are the ones that are
 // marked.
 func TestClairvoyant(t *testing.T) {
 	for _, s := range schedulers.All {

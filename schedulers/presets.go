@@ -59,7 +59,7 @@ var (
 		preset(polluxSpace, "wide-fair", "interval=2m", "fairness=-6", "noise_scale=20", "max_scale=16"),
 	}
 	poolingPresets = []Preset{preset(poolingSpace, "reclaim-at-once", "grace=0")}
-	// Small jobs first, by nodes and CPUs or by GPUs, or what sites have; each with backfill as often as by
+	// Small jobs first, by nodes and CPUs or by GPUs, or common values of sites; each with backfill as often as by
 	// default and three times as often.
 	slurmPresets = []Preset{
 		preset(slurmSpace, "small-bf10", append(slurmSmall, slurmOften)...),

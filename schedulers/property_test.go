@@ -21,9 +21,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestProperties checks what must hold for every scheduler, whatever its
+// TestProperties checks the invariants of every scheduler, whatever its
 // configuration, on any workload. The observer sees every start and stop; a ledger
-// of GPUs is kept from that alone and compared with what the simulator reports.
+// of GPUs is kept from that alone and compared with the simulator's reports.
 func TestProperties(t *testing.T) {
 	forEach(t, func(t *rapid.T, c trial, used *simulator.Sim) {
 		sim := new(simulator.Sim)
@@ -269,7 +269,7 @@ type trial struct {
 func (c *trial) job(id simulator.ID) *workload.Job { return &c.w.Jobs()[id] }
 func (c *trial) width(id simulator.ID) int         { return c.job(id).GPUs.Whole() }
 
-// record is what was seen of a run.
+// record is an observation of a run.
 type record struct {
 	spells   []spell // in order of their begin
 	more     []bool  // by job: it had more GPUs than it asks for
@@ -548,7 +548,7 @@ func drawWorkload(t *rapid.T, c workload.Cluster) *workload.Workload {
 	return w
 }
 
-// uniform draws whole numbers evenly. Those of rapid prefer the edges, which
+// uniform draws whole numbers evenly. Rapid's prefer the edges, which
 // makes nearly idle clusters and configurations with everything off.
 func uniform(low, high int) *rapid.Generator[int] {
 	n := uint64(high - low + 1)

@@ -16,7 +16,7 @@ import (
 )
 
 // TestStrictQuotasHold: at no instant do tenants hold more than their quotas and
-// what is in none. GPUs that two jobs share are held by both.
+// the unassigned rest. GPUs that two jobs share are held by both.
 func TestStrictQuotasHold(t *testing.T) {
 	forEach(t, func(t *rapid.T, c trial, _ *simulator.Sim) {
 		if c.opts.Quota != simulator.QuotaStrict {
@@ -104,7 +104,7 @@ func TestPriorityWithinAQuota(t *testing.T) {
 	}
 }
 
-// noPreemptions are the policies that stop no job, and noTurns those that stop
+// noPreemptions are the policies that stop no job, and noTurns the ones that stop
 // none for a shorter one of the same tenant.
 var (
 	noPreemptions = []string{"fifo", "optimus", "pollux", "sjf", "slurm"}

@@ -18,10 +18,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// What a controller can observe of a cluster at an instant must be enough to go
+// The observable state of a cluster at an instant must suffice to go
 // on from it: the live simulation below stands for the
-// cluster, its observer for the events a scheduler sends, and a ledger for what
-// the controller keeps of them.
+// cluster, its observer for the events a scheduler sends, and a ledger for the
+// controller's memory.
 
 // live is a simulation whose events are written to a ledger as a scheduler
 // would tell them: nothing else of it is known outside.
@@ -33,7 +33,7 @@ type live struct {
 	opts   simulator.Options
 }
 
-// happening is what befell a job.
+// happening is an event of a job.
 type happening struct {
 	Kind  workload.EventKind
 	Time  time.Duration
@@ -56,7 +56,7 @@ func (l lives) add(s *simulator.Sim, e simulator.Event) {
 	l[name] = append(l[name], h)
 }
 
-// after keeps what happened later than an instant.
+// after keeps events later than an instant.
 func (l lives) after(t time.Duration) lives {
 	out := lives{}
 	for name, all := range l {
@@ -153,7 +153,7 @@ func (l *live) observe(t *rapid.T, c trial) (*workload.State, []time.Duration) {
 	return &state, left
 }
 
-// past is what a controller knows of the jobs that have ended.
+// past is a controller's memory of ended jobs.
 func (l *live) past(c trial) *simulator.Past {
 	ended := l.ledger.Finishes(math.MinInt64, l.sim.Now()+1)
 	slices.SortFunc(ended, func(a, b workload.Finish) int {
@@ -197,7 +197,7 @@ func (c trial) resume(sim *simulator.Sim, state *workload.State, left []time.Dur
 	return log, sim.Run(context.Background())
 }
 
-// outcome is what is the same whether a run was interrupted or not. The first
+// outcome is the part of a result that an interruption must not change. The first
 // start before a resume, and restarts before it, are not in a State.
 type outcome struct {
 	End, Wait, Attained time.Duration
@@ -247,7 +247,7 @@ func drawInstant(t *rapid.T, all lives) time.Duration {
 }
 
 // uncounted are the schedulers of whose jobs a mere counter of GPUs (Count)
-// reports too little to go on, and what it lacks. They are interrupted on nodes.
+// reports too little to go on, and the missing part. They are interrupted on nodes.
 var uncounted = map[string]string{
 	"optimus": "how many GPUs a job was started on",
 	"pollux":  "how many GPUs a job was started on",
@@ -255,7 +255,7 @@ var uncounted = map[string]string{
 
 // rounded are the schedulers whose jobs progress at other speeds than 1 even
 // under evenModels, and why. An observation rounds their progress to a
-// nanosecond, as does asking for a size that finds no place, and what follows
+// nanosecond, as does asking for a size that finds no place, and later times
 // may be off by as much each time. Their jobs get
 // speeds in odd ratios, so that ends do not meet the instants of decisions.
 var rounded = map[string]string{
@@ -359,8 +359,8 @@ func TestResumeContinues(t *testing.T) {
 	})
 }
 
-// TestResumeUnderAnotherConfiguration: a candidate simulated from what was observed
-// does what the cluster does when it is given that candidate at that instant.
+// TestResumeUnderAnotherConfiguration: a candidate simulated from an observation
+// acts as the cluster does when it is given that candidate at that instant.
 // This is what makes the scores of a tuning round mean something.
 func TestResumeUnderAnotherConfiguration(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
@@ -372,7 +372,7 @@ func TestResumeUnderAnotherConfiguration(t *testing.T) {
 			t.Skip("it learns what is not observed")
 		}
 		part.sim.Reconfigure(c.scheduler.New(c.config))
-		clear(part.log) // what is due at this very instant is still to come
+		clear(part.log) // events at this very instant are still to come
 		wantErr := part.sim.Run(context.Background())
 		got, gotErr := c.resume(new(simulator.Sim), state, left)
 		if errors.Is(wantErr, simulator.ErrBudget) || errors.Is(gotErr, simulator.ErrBudget) {
@@ -418,7 +418,7 @@ func look(s *simulator.Sim, p simulator.Policy) map[string]view {
 }
 
 // TestReconfigureStopsNothing: by itself it starts and stops no job, and
-// progress, service and what a policy remembers of it stay.
+// progress, service and a policy's memory of it stay.
 func TestReconfigureStopsNothing(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, _ *simulator.Sim) {
 		part := startLive(t, c)
@@ -474,7 +474,7 @@ func TestForkIsIndependent(t *testing.T) {
 	})
 }
 
-// TestResumeReused: a simulation that served before gives what a new one gives.
+// TestResumeReused: a simulation that served before gives the same as a new one.
 func TestResumeReused(t *testing.T) {
 	forEachInterrupted(t, func(t *rapid.T, c trial, _ *live, at time.Duration, used *simulator.Sim) {
 		part := startLive(t, c)
@@ -688,7 +688,7 @@ func TestResumeFromGarbage(t *testing.T) {
 	})
 }
 
-// checkGPUs compares which jobs run where with what is free.
+// checkGPUs compares which jobs run where with the free GPUs.
 func checkGPUs(t *rapid.T, s *simulator.Sim) {
 	used := 0
 	perNode := make([]int, s.Cluster().Nodes())
@@ -746,7 +746,7 @@ func drawGarbage(t *rapid.T, c workload.Cluster) (*workload.State, []time.Durati
 			LevelAttained: span("level"), HasLevel: rapid.Bool().Draw(t, "has level"), LeaseUntil: s.At + span("lease"),
 		}
 		if uniform(0, 20).Draw(t, "endless") == 0 {
-			a.Attained = math.MaxInt64 // what a ledger says when it can count no further
+			a.Attained = math.MaxInt64 // the count of a ledger when it can count no further
 		}
 		for range uniform(0, 4).Draw(t, "nodes") {
 			a.Placement = append(a.Placement, workload.NodeGPUs{Node: uniform(-1, c.Nodes()).Draw(t, "node"),

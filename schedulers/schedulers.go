@@ -51,7 +51,7 @@ type Scheduler struct {
 	// deadlines and whether run times are estimated (simulator.Options.Estimate). Nil
 	// means none.
 	Inert func(deadlines, estimates bool) []string
-	// Members makes simulations that differ in what is not known of a recorded run of the scheduler, such as when its
+	// Members makes simulations that differ in the unknowns of a recorded run of the scheduler, such as when its
 	// cycles came. Delays that are many times the scale do not depend on it. Nil means that nothing is unknown.
 	Members func(space.Config) (members []simulator.Member, scale time.Duration)
 }

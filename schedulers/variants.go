@@ -67,7 +67,7 @@ var variants = sync.OnceValue(func() map[string]*Scheduler {
 	return out
 })
 
-// with is the scheduler with a suffix, further parameters, and what they do to its policy.
+// with is the scheduler with a suffix, further parameters, and their effect on its policy.
 func (s *Scheduler) with(suffix, title string, around func(space.Config, simulator.Policy) simulator.Policy,
 	params ...space.Param) *Scheduler {
 	x := *s

@@ -20,7 +20,7 @@ import (
 	"github.com/autosched/autosched/internal/program"
 )
 
-// The limits of what a command prints.
+// Limits of a command's output.
 const (
 	maxLine  = 1 << 20 // bytes of a line of its standard output
 	maxError = 512     // bytes of the end of its standard error that are kept
@@ -55,7 +55,7 @@ func (e *Evaluator) run(ctx context.Context, req *pb.EvaluateRequest, step func(
 	steps := make(chan error, 1)
 	go func() {
 		err := read(r, step)
-		_ = r.CloseWithError(err) // what is printed after an error ends the command
+		_ = r.CloseWithError(err) // output after an error ends the command
 		if err != nil {
 			cancel()
 		}
@@ -121,7 +121,7 @@ func read(r io.Reader, step func(*pb.EvaluateResponse) error) error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the text written to it.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -28,7 +28,7 @@ import (
 // Evaluator measures configurations, by its Command or at its Endpoint.
 type Evaluator struct {
 	ID string `yaml:"id"`
-	// Schedulers are those whose studies it may measure; all if empty.
+	// Schedulers are the schedulers whose studies it may measure; all if empty.
 	Schedulers []string `yaml:"schedulers"`
 	// Command is a program with its arguments. It is not run by a shell.
 	Command []string `yaml:"command"`
@@ -42,8 +42,8 @@ type Evaluator struct {
 	Deadline time.Duration `yaml:"deadline"`
 	// Trials is how many trials it measures at a time; 1 if 0.
 	Trials int `yaml:"parallel-trials"`
-	// Jobs is the directory of the files of jobs that commands read, made if there is none; that of temporary files if
-	// empty. What a kill leaves there is the caller's to remove.
+	// Jobs is the directory of the files of jobs that commands read, made if there is none; the directory of temporary
+	// files if empty. The caller must remove the files that a kill leaves there.
 	Jobs string `yaml:"-"`
 
 	conn *grpc.ClientConn
@@ -116,7 +116,7 @@ func parse(text []byte) ([]*Evaluator, error) {
 	return file.Evaluators, nil
 }
 
-// check checks the fields and sets those that have defaults.
+// check checks the fields and sets defaults.
 func (e *Evaluator) check() error {
 	switch {
 	case !idForm.MatchString(e.ID):
@@ -178,7 +178,7 @@ func (e *Evaluator) Serves(scheduler string) bool {
 // Parallel is how many trials it measures at a time.
 func (e *Evaluator) Parallel() int { return e.Trials }
 
-// Describe is what callers may know of it.
+// Describe is its description for callers.
 func (e *Evaluator) Describe() (kind string, deadline time.Duration) {
 	if e.Address != "" {
 		return "service", e.Deadline
@@ -187,7 +187,7 @@ func (e *Evaluator) Describe() (kind string, deadline time.Duration) {
 }
 
 // Evaluate measures a configuration. Each step goes to step, the last one is a result; an error of step ends the
-// evaluation and is returned. ErrUnavailable is wrapped if nothing can be measured now. What goes wrong with
+// evaluation and is returned. ErrUnavailable is wrapped if nothing can be measured now. A fault of
 // this configuration, the deadline included, is a result, too: a failure.
 func (e *Evaluator) Evaluate(ctx context.Context, req *pb.EvaluateRequest,
 	step func(*pb.EvaluateResponse) error) error {

@@ -70,7 +70,7 @@ func request() *pb.EvaluateRequest {
 		Parameters: map[string]*structpb.Value{"n": structpb.NewNumberValue(7)}}
 }
 
-// steps evaluates and returns what was said, as text.
+// steps evaluates and returns the steps, as text.
 func steps(e *Evaluator, refuse error) (string, error) {
 	said := ""
 	err := e.Evaluate(context.Background(), request(), func(r *pb.EvaluateResponse) error {
@@ -127,7 +127,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What a killed command had started is killed, too, and the end of its errors is what is kept.
+// The children of a killed command are killed, too, and the end of its errors is kept.
 func TestCommandIsKilled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pid")

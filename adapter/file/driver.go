@@ -1,8 +1,8 @@
 // Package file configures a scheduler by its configuration file: it writes the file, has the
-// scheduler reload it, and reads back what is in force.
+// scheduler reload it, and reads back the values in force.
 //
 // The file is replaced by rename, and holds one configuration whole at any time. The previous
-// one is kept, and put back if the scheduler does not take the new one. What the driver does is
+// one is kept, and put back if the scheduler does not take the new one. Each action is
 // noted in a directory of its own before it happens, so that after a crash the same configuration
 // is applied again or the next one is. A file that someone else changed is not overwritten.
 package file
@@ -33,7 +33,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Options say which file is written and what makes a scheduler read it. Commands are a program and its
+// Options configure the file and the commands that make a scheduler read it. Commands are a program and its
 // arguments, in which {file} stands for the path of the file; no shell is involved.
 type Options struct {
 	// Path is the scheduler's configuration file. Required.
@@ -41,11 +41,11 @@ type Options struct {
 	// Dir is where the driver keeps its notes and the previous file; a hidden directory
 	// beside the file if empty.
 	Dir string
-	// Form is what the file says. Required.
+	// Form is the format of the file. Required.
 	Form native.Form
 	// Previous is where the previous file is kept; in Dir if empty.
 	Previous string
-	// Head, if set, returns comment lines above what Form renders for a configuration.
+	// Head, if set, returns comment lines above the rendering of Form for a configuration.
 	Head func(c *pb.Configuration, body []byte) string
 	// Target, if set, takes the place of the following three commands.
 	Target Target
@@ -55,14 +55,14 @@ type Options struct {
 	// Reload makes the scheduler read the file. If it fails, and succeeds once the
 	// previous file is back, the configuration is refused.
 	Reload []string
-	// ReadBack prints what is in force, as a file of the Form. Without it that is taken
-	// to be what the file says.
+	// ReadBack prints the values in force, as a file of the Form. Without it the file is taken
+	// to be in force.
 	ReadBack []string
 	// Timeout bounds each command; a minute if 0.
 	Timeout time.Duration
 	// TakeOver lets the driver replace a file that it did not write, once.
 	TakeOver bool
-	// Adopt leaves what is in force as it is where the first configuration is the registered defaults, which
+	// Adopt leaves the values in force unchanged where the first configuration is the registered defaults, which
 	// no operator chose over it. The values in force are returned.
 	Adopt bool
 }
@@ -76,11 +76,11 @@ type Target interface {
 	Reload(ctx context.Context, path string) error
 	// Restore has it read the previous file, which is back.
 	Restore(ctx context.Context, path string) error
-	// ReadBack returns what is in force, as a file of the Form.
+	// ReadBack returns the values in force, as a file of the Form.
 	ReadBack(ctx context.Context, path string) ([]byte, error)
 }
 
-// Observer is a Target that knows what is in force whatever the file says.
+// Observer is a Target that knows the values in force, whatever the file has.
 type Observer interface {
 	InForce(ctx context.Context) (space.Values, error)
 }
@@ -94,7 +94,7 @@ type Driver struct {
 
 	mu    sync.Mutex // held while a configuration is applied or looked at
 	note  note
-	known look // what the service knows of the configuration in force
+	known look // the service's knowledge of the configuration in force
 	asked bool // a configuration was to be applied since the start
 }
 
@@ -179,7 +179,8 @@ func (d *Driver) path(name string) string { return filepath.Join(d.o.Dir, name) 
 func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*structpb.Value, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A refusal is the last word on the values: what goes on to run is acknowledged with the next offer.
+	// A refusal is the last word on the values: the configuration that goes on to run is acknowledged with the next
+	// offer.
 	defer func() { d.asked = d.asked || !errors.Is(err, client.ErrRefused) }()
 	if last := d.note.InForce; last != nil && c.GetEpoch().GetCounter() < last.EpochCounter {
 		return nil, fmt.Errorf("%s is of epoch %d of the store, before %d: an old copy of the store is served",
@@ -225,7 +226,7 @@ func (d *Driver) Apply(ctx context.Context, c *pb.Configuration) (_ map[string]*
 }
 
 // Recover puts the previous file back in force if a driver ended while it applied a configuration: nothing is
-// known of what it left.
+// known of its remains.
 func (d *Driver) Recover(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,7 +237,7 @@ func (d *Driver) Recover(ctx context.Context) error {
 	return err
 }
 
-// render writes the file, and checks that it says what it should.
+// render writes the file, and checks its contents.
 func (d *Driver) render(c *pb.Configuration, want space.Values) ([]byte, error) {
 	text, err := d.o.Form.Render(want)
 	if err != nil {
@@ -383,7 +384,7 @@ func (d *Driver) keep(text []byte) error {
 // restore puts the previous file back and has it reloaded. It reports whether that proved that the scheduler
 // is there and takes it.
 func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
-	// What ended the context must not keep the scheduler from its former configuration.
+	// The end of the context must not keep the scheduler from its former configuration.
 	ctx = context.WithoutCancel(ctx)
 	text, err := read(d.o.Previous)
 	if err != nil {
@@ -409,7 +410,7 @@ func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
 	return text != nil, d.save()
 }
 
-// done notes what is in force.
+// done notes the values in force.
 func (d *Driver) done(e *entry, got space.Values) (map[string]*structpb.Value, error) {
 	e.Values = got
 	d.note = note{InForce: e, Files: []string{e.Digest}}

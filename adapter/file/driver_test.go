@@ -22,7 +22,7 @@ import (
 )
 
 // scheduler is one that has a configuration file: a script that reads it on reload, refuses 5 queues, hangs on 6 and
-// takes 3 for 4, and prints what it runs.
+// takes 3 for 4, and prints its values.
 type scheduler struct {
 	t    *testing.T
 	dir  string
@@ -118,8 +118,8 @@ func (s *scheduler) apply(d *Driver, revision int64, queues int, want string) ma
 	return got
 }
 
-// TestApply: a configuration is written, reloaded and read back; what the scheduler or the check refuses, what hangs,
-// and what cannot be read back is not left in force.
+// TestApply: a configuration is written, reloaded and read back; a configuration that the scheduler or the check
+// refuses, that hangs, or that cannot be read back is not left in force.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	s := newScheduler(t)
@@ -239,7 +239,7 @@ func TestChangedFile(t *testing.T) {
 	}
 	look(d, 0, "")
 
-	d.o.ReadBack = nil // the scheduler runs what the file says
+	d.o.ReadBack = nil // the scheduler runs the file's values
 	write(1, "")
 	look(d, pb.Acknowledgement_PARTIALLY_APPLIED, "changed by someone else")
 	look(d, 0, "")
@@ -325,7 +325,7 @@ func TestCrashes(t *testing.T) {
 				}
 				want := next.want
 				if next.queues == 4 && step != "done" {
-					// What the scheduler makes of it is what was in force before.
+					// The scheduler reads it as the values in force before.
 					want = "the values before are still in force"
 				}
 				s.apply(d, 4, next.queues, want)
@@ -341,7 +341,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestOpen: what is wrong with the options is named, and two drivers cannot have one file.
+// TestOpen: a fault of the options is named, and two drivers cannot have one file.
 func TestOpen(t *testing.T) {
 	s := newScheduler(t)
 	for want, change := range map[string]func(*Options){

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// note is what the driver knows after a crash.
+// note is the driver's memory across a crash.
 type note struct {
 	// InForce is the configuration last applied; nil before the first.
 	InForce *entry `json:"in_force,omitempty"`
@@ -74,7 +74,7 @@ func (d *Driver) save() error {
 // writeSynced replaces a file by one that is on disk and has its mode and, as far as the driver may set
 // it, its owner.
 func writeSynced(path string, text []byte) error {
-	// One name, so that what a crash leaves is replaced.
+	// One name, so that the remains of a crash are replaced.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".autosched")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -34,16 +34,16 @@ type Session struct {
 	Snapshot func() *pb.Event
 	// Now is the scheduler's time; time.Now if nil.
 	Now func() time.Time
-	// Interval is the time between looks at what is in force.
+	// Interval is the time between looks at the values in force.
 	Interval time.Duration
 	// Applied is called after every attempt to apply a configuration.
 	Applied func(*pb.Configuration, error)
-	// Notify is called with what went wrong and is tried again, and with what someone else changed.
+	// Notify is called with faults, which are tried again, and with changes by others.
 	Notify func(error)
 }
 
 // Run follows the configuration, applies and acknowledges it, and reports to the service when someone
-// else changes what is in force, until the context ends or the service refuses the adapter.
+// else changes the values in force, until the context ends or the service refuses the adapter.
 func (s *Session) Run(ctx context.Context) error {
 	o := client.Options{Conn: s.Conn, Scheduler: s.Scheduler, Instance: s.Instance, Notify: s.Notify,
 		Snapshot: s.Snapshot, Now: s.Now}
@@ -75,7 +75,7 @@ func (s *Session) Run(ctx context.Context) error {
 	return err
 }
 
-// look acknowledges what is in force whenever it changed without the adapter.
+// look acknowledges the values in force whenever it changed without the adapter.
 func (s *Session) look(ctx context.Context) {
 	config := pb.NewConfigurationServiceClient(s.Conn)
 	clock := time.NewTicker(s.Interval)
@@ -100,7 +100,7 @@ func (s *Session) look(ctx context.Context) {
 	}
 }
 
-// observe acknowledges what is in force, as long as nothing is put in force, whenever the service knows it otherwise.
+// observe acknowledges the values in force, as long as no change is under way, whenever the service knows it otherwise.
 func (s *Session) observe(ctx context.Context) {
 	clock := time.NewTicker(s.Interval)
 	defer clock.Stop()
@@ -130,7 +130,7 @@ func (s *Session) observe(ctx context.Context) {
 }
 
 // observed acknowledges the revision that the service takes for the one that runs, with the values in force, and
-// returns what differs.
+// returns the differences.
 func (s *Session) observed(ctx context.Context) (news string, err error) {
 	values, err := s.InForce(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Session) observed(ctx context.Context) (news string, err error) {
 	return news, err
 }
 
-// differences says which values in force are not those that were sent.
+// differences names the values in force that differ from the sent ones.
 func differences(values, sent space.Values) string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(sent)) {
@@ -198,12 +198,12 @@ func differences(values, sent space.Values) string {
 
 func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), 1000)], "") }
 
-// look is what was found in force.
+// look is the configuration found in force.
 type look struct {
 	foreign bool         // the file is someone else's
 	values  space.Values // nil if they cannot be read
 	fault   string       // why
-	news    string       // what is other than the adapter left it
+	news    string       // differences to the adapter's last values
 }
 
 func (d *Driver) reported(l look) {
@@ -212,7 +212,7 @@ func (d *Driver) reported(l look) {
 	d.known = l
 }
 
-// look returns an acknowledgement of what is in force if that is not what the service knows.
+// look returns an acknowledgement of the values in force if the service knows others.
 func (d *Driver) look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest, look) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,7 +27,7 @@ type Agent struct {
 	AllowPlaintext bool `yaml:"allow-plaintext"`
 	// Deadline bounds an application with its reading back; 10 s if 0.
 	Deadline time.Duration `yaml:"deadline"`
-	// Interval is the time between looks at what is in force; 30 s if 0.
+	// Interval is the time between looks at the values in force; 30 s if 0.
 	Interval time.Duration `yaml:"interval"`
 }
 
@@ -92,7 +92,7 @@ func parseAgents(text []byte) ([]Agent, error) {
 	return file.Agents, nil
 }
 
-// check checks the fields and sets those that have defaults.
+// check checks the fields and sets defaults.
 func (a *Agent) check() error {
 	switch {
 	case a.Scheduler == "":

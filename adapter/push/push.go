@@ -1,7 +1,7 @@
 // Package push configures schedulers that are called: they implement SchedulerAgent, and the
 // service calls the addresses that its own configuration names. Each agent is an ordinary instance of
 // its scheduler: a client of the API follows the configuration, applies it at the agent, reads back
-// what is in force, and acknowledges that. It pulls the agent's events as well.
+// the values in force, and acknowledges them. It pulls the agent's events as well.
 package push
 
 import (
@@ -119,7 +119,7 @@ type agent struct {
 
 const again = time.Second // after a refusal by the service, and a lost stream
 
-// follow applies configurations. What ends a client is tried again: the scheduler may be
+// follow applies configurations. A client that ends is started again: the scheduler may be
 // registered later.
 func (a *agent) follow(ctx context.Context) {
 	last := ""
@@ -135,7 +135,7 @@ func (a *agent) follow(ctx context.Context) {
 
 func (a *agent) notify(err error) { a.log.Warn("trying again", "err", err) }
 
-// apply puts a configuration into force at the agent and returns what it reads back.
+// apply puts a configuration into force at the agent and returns the values read back.
 func (a *agent) apply(ctx context.Context, c *pb.Configuration) (map[string]*structpb.Value, error) {
 	a.calling.Lock()
 	defer a.calling.Unlock()
@@ -186,7 +186,7 @@ func (a *agent) applyOnce(ctx context.Context, c *pb.Configuration) (map[string]
 	return a.describe(ctx, c)
 }
 
-// describe reads back what is in force, which must have the revision and all its parameters.
+// describe reads back the values in force, which must have the revision and all its parameters.
 func (a *agent) describe(ctx context.Context, c *pb.Configuration) (map[string]*structpb.Value, error) {
 	got, err := a.remote.DescribeParameters(ctx, &pb.DescribeParametersRequest{})
 	a.answered(ctx, err)
@@ -240,7 +240,7 @@ func (a *agent) lookOnce(ctx context.Context) {
 	defer cancel()
 	values, err := a.describe(ctx, c)
 	switch {
-	case ctx.Err() != nil || status.Code(err) == codes.Unavailable: // which says nothing of what is in force
+	case ctx.Err() != nil || status.Code(err) == codes.Unavailable: // which says nothing about the values in force
 	case err != nil || !equal(values, applied):
 		a.log.Warn("something else is in force: applying again", "revision", c.GetRevision(), "err", err)
 		a.client.Reapply()

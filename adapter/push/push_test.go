@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scheduler is one that is called. Its fault says what it does with a revision.
+// scheduler is one that is called. Its fault selects its answer to a revision.
 type scheduler struct {
 	pb.UnimplementedSchedulerAgentServer
 	mu       sync.Mutex
@@ -208,7 +208,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// acknowledged waits for what the service hears of a revision.
+// acknowledged waits for the acknowledgement of a revision.
 func (w *world) acknowledged(revision int64, state pb.Acknowledgement_State, text string) *pb.Acknowledgement {
 	w.t.Helper()
 	var ack *pb.Acknowledgement
@@ -228,7 +228,7 @@ func (w *world) at(after time.Duration) {
 		SchedulerTime: timestamppb.New(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC).Add(after))})
 }
 
-// Each fault of a scheduler is acknowledged as what it is, by what is read back; what may pass is
+// Each fault of a scheduler is acknowledged as such, by the values read back; a transient one is
 // pushed again.
 func TestPush(t *testing.T) {
 	w := newWorld(t, &scheduler{fault: map[int64]string{1: "fail", 2: "refuse", 4: "hang", 5: "partial", 6: "lie"}})
@@ -270,7 +270,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A scheduler that restarted with other values gets what it should run again.
+// A scheduler that restarted with other values gets its target again.
 func TestRestartedScheduler(t *testing.T) {
 	w := newWorld(t, &scheduler{})
 	w.register()

@@ -32,7 +32,7 @@ type Options struct {
 	Cluster   workload.Cluster
 	Workload  *workload.Workload
 	Simulate  simulator.Options
-	// Mode and Rollout are what a new registration asks for; unset for
+	// Mode and Rollout are settings of a new registration; unset for
 	// AUTO, and for the service's defaults.
 	Mode    pb.SchedulerSpec_Mode
 	Rollout *pb.RolloutPolicy
@@ -52,7 +52,7 @@ type Options struct {
 	Progress func(Progress)
 	// Applied is called for every configuration that the first instance put into force.
 	Applied func(Applied)
-	// Notify is called with what went wrong and is tried again, and with every fault, from
+	// Notify is called with faults, which are tried again, and with every fault, from
 	// several goroutines.
 	Notify func(error)
 }
@@ -77,7 +77,7 @@ type Report struct {
 	Scheduler string    `json:"scheduler"`
 	Events    int       `json:"events_sent"`
 	Applied   []Applied `json:"applied"` // by the first instance
-	// Instances are what each did; Lost the events that were never sent.
+	// Instances are the counts of each; Lost the events that were never sent.
 	Instances []Instance `json:"instances"`
 	Lost      int        `json:"events_lost"`
 	simulator.Summary
@@ -92,7 +92,7 @@ const MaxInstances = 100
 
 const (
 	tick = 50 * time.Millisecond
-	// maxStep bounds what the emulated cluster does between two looks at the
+	// maxStep bounds the emulated time between two looks at the
 	// service, also after this process was held up.
 	maxStep = 24 * time.Hour
 	// maxWaiting and maxSilence bound the events that the service has not answered, and how long;
@@ -124,7 +124,7 @@ type agent struct {
 }
 
 // Run emulates until the last job has ended and every event is acknowledged. If
-// the context ends first, its error is what comes back.
+// the context ends first, its error is returned.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r, err := run(ctx, o)
 	if err != nil && ctx.Err() != nil {
@@ -157,7 +157,7 @@ func run(ctx context.Context, o Options) (*Report, error) {
 	defer cancel()
 	a := &agent{o: o, name: "schedulers/" + o.ID, chance: o.Faults.chance(0)}
 	a.report.Scheduler = a.name
-	// What cannot be emulated is not registered: jobs wider than the cluster.
+	// Jobs that cannot be emulated are not registered, being wider than the cluster.
 	if err := a.live.Sim.Start(o.Cluster, o.Workload, o.Scheduler.New(o.Scheduler.Space.Default()),
 		o.Simulate); err != nil {
 		return nil, err
@@ -352,7 +352,7 @@ func (a *agent) paused(p *pb.WatchConfigurationsResponse_Paused) {
 	}
 }
 
-// snapshot is what there is in the cluster.
+// snapshot returns the state of the cluster.
 func (a *agent) snapshot() *pb.Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,7 +33,7 @@ type called struct {
 	epoch    int64 // counter of the last one applied, which it remembers after a crash
 }
 
-// lastSend bounds what is sent to the service once the emulation ends.
+// lastSend bounds the events sent to the service once the emulation ends.
 const lastSend = 5 * time.Second
 
 // serve is a life of an instance that is called: it answers until the life ends, which is a crash if the context
@@ -202,7 +202,7 @@ func (f *feed) counts() (sent, waiting int) {
 	return f.sent, f.from + len(f.events) - f.sent
 }
 
-// eventsFrom is the events from a number on, at most those of a response, the number after them, and what is closed
+// eventsFrom is the events from a number on, at most a response's, the number after them, and a channel that is closed
 // when there are more. A snapshot stands for all where some are no longer kept, or the number is one of a former run.
 func (a *agent) eventsFrom(next int) (events []*pb.Event, to int, more <-chan struct{}) {
 	a.mu.Lock()

@@ -72,7 +72,7 @@ type eventField struct {
 	index []int
 }
 
-// eventFields are those that hold a value.
+// eventFields are the fields that hold a value.
 func eventFields() (out []eventField) {
 	var walk func(root, typ reflect.Type, name string, index []int)
 	walk = func(root, typ reflect.Type, name string, index []int) {
@@ -392,7 +392,7 @@ type changedMessage struct {
 	apply, undo func()
 }
 
-// changedMessages are changes of all fields of a message and of those in it.
+// changedMessages are changes of all fields of a message and of the messages in it.
 func changedMessages(m protoreflect.Message) (out []changedMessage) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

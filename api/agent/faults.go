@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Faults are what an emulated scheduler does wrong, with the probability of each for a
+// Faults are the faults of an emulated scheduler, with the probability of each for a
 // configuration. The first configuration of an instance is applied as it should be.
 type Faults struct {
 	Refuse  float64 // refuses it

@@ -156,12 +156,12 @@ func emulate(t *testing.T, how string, o agent.Options) *agent.Report {
 		return got
 	}
 	got := now()
-	// What a called scheduler sent is stored soon.
+	// The events of a called scheduler are stored soon.
 	for end := time.Now().Add(time.Minute); called && int(got.GetStatus().GetEventCount()) < r.Events &&
 		time.Now().Before(end); got = now() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	// A crash loses answers of what is stored.
+	// A crash loses answers about stored events.
 	n := int(got.GetStatus().GetEventCount())
 	if n < r.Events || n > r.Events && o.Faults.Crash == 0 {
 		t.Errorf("the service has %d events, the report %d", n, r.Events)

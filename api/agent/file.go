@@ -16,9 +16,9 @@ import (
 
 // File is the configuration file of an emulated scheduler.
 type File struct {
-	// Path is the file of the first instance. Those of the others have .2, .3 and so on added.
+	// Path is the file of the first instance. The files of the others have .2, .3 and so on added.
 	Path string
-	// Reload has the instances read their files again. What one runs then is written to its file's
+	// Reload has the instances read their files again. The new values of an instance are written to its file's
 	// name with ".running" added, below the reason if it refuses the file.
 	Reload <-chan os.Signal
 }
@@ -57,7 +57,7 @@ func (c *configured) reload() {
 	}
 }
 
-// begin starts a life with what the file says. Without one the scheduler runs its defaults.
+// begin starts a life with the file's values. Without one the scheduler runs its defaults.
 func (c *configured) begin(ctx context.Context) error {
 	text, config, err := c.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -120,7 +120,7 @@ func (c *configured) read() (text []byte, config space.Config, err error) {
 	return text, config, err
 }
 
-// say writes what the scheduler says it runs.
+// say writes the values that the scheduler reports.
 func (c *configured) say() error {
 	text, err := c.i.agent.o.Scheduler.Form().Render(native.ValuesOf(c.runs))
 	if err != nil {

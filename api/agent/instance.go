@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Instance is an instance of the emulated scheduler and how often it did what.
+// Instance is an instance of the emulated scheduler with its counts.
 type Instance struct {
 	ID      string `json:"instance_id"`
 	Applied int    `json:"applied"`
@@ -38,7 +38,7 @@ type instance struct {
 	address string             // of called
 	file    *configured        // nil for one without a file
 	counted int                // events answered in former lives
-	former  space.Config       // what it says it runs; zero at the start of a life
+	former  space.Config       // the values it reports; zero at the start of a life
 	chance  *chance
 	Instance
 }
@@ -162,7 +162,7 @@ func (i *instance) notify(err error) {
 	}
 }
 
-// apply puts an offered configuration into force, or does what a fault makes of it.
+// apply puts an offered configuration into force, or has a fault.
 func (i *instance) apply(ctx context.Context, offer *pb.Configuration) (map[string]*structpb.Value, error) {
 	c, err := i.agent.read(offer)
 	if err != nil {
@@ -179,7 +179,7 @@ func (i *instance) apply(ctx context.Context, offer *pb.Configuration) (map[stri
 	return effective.Fields, nil
 }
 
-// put puts a configuration into force, or does what a fault makes of it, and returns what the instance says it runs.
+// put puts a configuration into force, or has a fault, and returns the values that the instance reports.
 // The first one of a life is put as it is: there is none to keep. The offer is nil for one of a file.
 func (i *instance) put(ctx context.Context, what string, c space.Config, offer *pb.Configuration) (
 	space.Config, error) {
@@ -256,7 +256,7 @@ func keepOne(former, c space.Config) space.Config {
 	return c
 }
 
-// send sends events of the cluster; those of an instance that is down are lost with it, unless it is called.
+// send sends events of the cluster; the events of an instance that is down are lost with it, unless it is called.
 func (i *instance) send(ctx context.Context, events []*pb.Event) error {
 	i.mu.Lock()
 	c := i.client

@@ -18,8 +18,8 @@ const AccentFile = "internal/arch/accent.txt"
 // accent counts words of comments, tests included.
 type accent struct {
 	words int
-	// what and those count these words, clauses the predicates "is what", "says what" and
-	// the like.
+	// clauses counts the predicates that begin with a form of "to be" or "to say" and a relative
+	// clause; the others count their words.
 	what, those, clauses int
 }
 

@@ -42,7 +42,7 @@ type Finding struct {
 
 func (f Finding) String() string { return f.Path + ": " + f.Text }
 
-// layer is a directory and those below it.
+// layer is a directory with its subdirectories.
 type layer struct {
 	dir string
 	// level is the height of the layer. External tests may import layers of the same
@@ -69,7 +69,7 @@ var layers = []layer{
 	// Experiments import everything; nothing of the product imports them (forbidden).
 	{"lab", 8, []string{"*"}},
 	{"api/autosched/v1", 0, nil},
-	// What clients and the server share: messages converted to the product's types and back.
+	// Shared by clients and the server: messages converted to the product's types and back.
 	{"api/convert", 5, []string{"api/autosched/v1", "rollout", "simulator", "telemetry", "space", "workload"}},
 	{"api/registration", 5, []string{"api/autosched/v1", "api/convert", "controller", "round", "space", "workload"}},
 	// The agent is a scheduler that uses the API: it imports neither the server nor
@@ -119,7 +119,7 @@ var layers = []layer{
 		"search", "rollout", "space", "workload"}},
 	{"service/doctor", 5, []string{"rollout", "service/store", "service/studies", "internal/checkup",
 		"internal/units"}},
-	// What runs: every part of the service.
+	// Every part of the service that runs.
 	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller", "patterns",
 		"round", "space", "workload", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads"}},
@@ -130,7 +130,7 @@ var layers = []layer{
 	{"rollout", 5, []string{"round", "energy", "space", "internal"}},
 	{"round", 4, []string{"schedulers", "search", "generation", "energy", "simulator", "space", "workload",
 		"internal"}},
-	// What is wrong in a cluster: rules over events and telemetry, and what to do about it.
+	// Faults of a cluster: rules over events and telemetry, with remedies.
 	{"patterns", 4, []string{"telemetry", "schedulers", "simulator", "energy", "space", "workload", "internal"}},
 	{"recommend", 5, []string{"patterns", "replay", "schedulers", "simulator", "space", "workload", "internal"}},
 	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile"}},
@@ -251,7 +251,7 @@ func check(repo fs.FS) (*checker, error) {
 	return c, nil
 }
 
-// skipDir reports whether a directory holds no source: .git, and what make writes.
+// skipDir reports whether a directory holds no source: .git, and make's outputs.
 func skipDir(p string) bool {
 	return slices.Contains([]string{".git", ".tools", "bin", "out"}, p)
 }
@@ -357,7 +357,7 @@ func (c *checker) source(p string, data []byte) {
 	}
 }
 
-// constructors refuses goroutines in functions called New or named after it: what runs is started by a Run.
+// constructors refuses goroutines in functions called New or named after it: a Run must start them.
 func (c *checker) constructors(p string, f *ast.File) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)

@@ -30,7 +30,7 @@ var bannedNames = map[string]string{
 }
 
 // bannedTexts are paraphrases that neither a comment, nor a text of the program,
-// nor a page may contain, with what to write instead.
+// nor a page may contain, with replacements.
 var bannedTexts = []struct {
 	re   *regexp.Regexp
 	want string

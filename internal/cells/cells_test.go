@@ -82,7 +82,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestError: an error ends the grid, and what was computed before remains.
+// TestError: an error ends the grid, and finished cells remain.
 func TestError(t *testing.T) {
 	file := newFile(t)
 	g, _ := squares(file, 9, 2)
@@ -128,7 +128,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestOnlyFiles: cells are not read from what a link or a folder stands for.
+// TestOnlyFiles: cells are not read through a link or from a folder.
 func TestOnlyFiles(t *testing.T) {
 	file := newFile(t)
 	if err := os.Symlink(os.DevNull, file.Path); err != nil {

@@ -29,7 +29,7 @@ type Grid[K comparable, V any] struct {
 }
 
 // Run computes the cells that are not known. After an error, or when the context ends, it
-// returns those that it has; the others are nil.
+// returns the finished ones; the others are nil.
 func (g *Grid[K, V]) Run(ctx context.Context) ([]*V, error) {
 	out := make([]*V, len(g.Keys))
 	m := g.meter()

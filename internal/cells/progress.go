@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cost is an estimate of what a cell takes.
+// Cost is an estimate of a cell's time.
 type Cost struct {
 	Units float64 // in proportion to other cells of its kinds
 	// Kinds of cell, from special to general: the time of a unit is that of the first kind

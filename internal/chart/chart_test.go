@@ -155,7 +155,7 @@ func TestPNG(t *testing.T) {
 	}
 }
 
-// TestAligned checks that planes of a column share their horizontal edges and those of
+// TestAligned checks that planes of a column share their horizontal edges and planes of
 // a row their vertical ones.
 func TestAligned(t *testing.T) {
 	p := sample()

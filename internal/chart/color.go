@@ -14,7 +14,7 @@ type Color struct {
 	clarity float64 // 1 - opacity, so that the zero Color is opaque
 }
 
-// Colours other than those of series.
+// Colours besides the series'.
 var (
 	Ink   = Color{}         // important text
 	Soft  = Color{entry: 1} // other text and tick marks

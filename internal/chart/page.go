@@ -12,7 +12,7 @@ import (
 type Page struct {
 	Name      string
 	Synthetic bool
-	// Lead is what the page shows, in a sentence; Class is good, bad or open. Details
+	// Lead is the page's message, in a sentence; Class is good, bad or open. Details
 	// follow it.
 	Lead, Class string
 	Details     []string

@@ -39,7 +39,7 @@ func Parallel(title string, dimensions []Dimension, items []Polyline) *Chart {
 }
 
 // Spread selects labels with values at least apart from each other: both ends, and
-// those between that fit.
+// fitting ones in between.
 func Spread(labels []Tick, apart float64) []Tick {
 	if len(labels) < 2 {
 		return labels

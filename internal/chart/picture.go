@@ -78,7 +78,7 @@ func (p *Picture) draw(c canvas) {
 }
 
 // cells lays out the charts. Planes in the same column of rows with equally many
-// charts share their left and right edges; those of a row share their top and
+// charts share their left and right edges; charts of a row share their top and
 // bottom.
 func (p *Picture) cells() []*cell {
 	width, _ := p.size()

@@ -1,5 +1,5 @@
 // Package checkup collects the results of checks of a system: each is ok, a warning or a
-// failure, and says what to do.
+// failure, with a remedy.
 package checkup
 
 import (
@@ -25,7 +25,7 @@ type Check struct {
 	Name   string `json:"check"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	Action string `json:"action,omitempty"` // what to do; empty if the check is ok
+	Action string `json:"action,omitempty"` // the remedy; empty if the check is ok
 }
 
 // Report lists checks in the order in which they were made. The zero value is empty.

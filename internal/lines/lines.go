@@ -17,7 +17,7 @@ import (
 // ErrLimit is for input beyond one of the limits of Options.
 var ErrLimit = errors.New("limit exceeded")
 
-// Options bound what is read.
+// Options bound the input.
 type Options struct {
 	MaxLine int // bytes of a line; a longer one is skipped
 	// MaxBytes after decompression, with Before of files read already; 0 is no limit.
@@ -28,7 +28,7 @@ type Options struct {
 	Progress func() // called about once a MiB; it may be nil
 }
 
-// Reader gives bounded lines of text, decompressed, and counts what it reads.
+// Reader gives bounded lines of text, decompressed, and counts its input.
 type Reader struct {
 	Text        *bufio.Reader
 	Compression string // "gzip", "zstd", or "" for none
@@ -62,7 +62,7 @@ var (
 // files compress well and do no harm.
 const ratioFrom = 16 << 20
 
-// maxWindow is how much memory a zstd file may ask for: what zstd --long takes.
+// maxWindow is the memory that a zstd file may ask for, as with zstd --long.
 const maxWindow = 128 << 20
 
 // New finds the compression by the first bytes. Reads fail after ctx has ended. Close frees the
@@ -99,7 +99,7 @@ func New(ctx context.Context, r io.Reader, opts Options) (*Reader, error) {
 	return s, nil
 }
 
-// Close frees the decompressor; it does not close what New was given.
+// Close frees the decompressor; it does not close the reader given to New.
 func (s *Reader) Close() { s.close() }
 
 // In is the number of bytes read before decompression, Out after it.

@@ -52,7 +52,7 @@ func (r *Rejections) Add(x Rejection, keep int) {
 	r.Reasons = append(r.Reasons, RejectionCount{Field: x.Field, Reason: x.Reason, Rows: 1})
 }
 
-// Excerpt quotes the beginning of what was read, safe to print.
+// Excerpt quotes the beginning of input, safe to print.
 func Excerpt(b []byte) string {
 	const most = 40
 	if utf8.RuneCount(b[:min(len(b), 4*most)]) <= most {

@@ -17,7 +17,7 @@ func Command(ctx context.Context, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for output held open by what the program leaves running
+	cmd.WaitDelay = time.Second // for output held open by the program's children
 	return cmd
 }
 
@@ -26,7 +26,7 @@ type TimeoutError struct{ After time.Duration }
 
 func (e TimeoutError) Error() string { return fmt.Sprintf("not done within %v", e.After) }
 
-// Beginning keeps the first bytes, at most Max, of what is written to it.
+// Beginning keeps the first bytes, at most Max, written to it.
 type Beginning struct {
 	Max  int
 	text []byte
@@ -40,13 +40,13 @@ func (b *Beginning) Write(p []byte) (int, error) {
 // Full reports whether there may have been more.
 func (b *Beginning) Full() bool { return len(b.text) == b.Max }
 
-// Bytes is what it kept.
+// Bytes returns the kept bytes.
 func (b *Beginning) Bytes() []byte { return b.text }
 
 func (b *Beginning) String() string { return string(b.text) }
 
 // Run runs a program with its arguments, the words after its name, in an environment, this program's if nil, and writes
-// what it prints. At the timeout, or when the context ends, it is killed with all that it started: a [TimeoutError], or
+// its output. At the timeout, or when the context ends, it is killed with all that it started: a [TimeoutError], or
 // the context's. The error of a program that ran and failed wraps [exec.ExitError], unless it was killed so.
 func Run(ctx context.Context, timeout time.Duration, words, env []string, out, errs io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, TimeoutError{timeout})
@@ -54,7 +54,7 @@ func Run(ctx context.Context, timeout time.Duration, words, env []string, out, e
 	cmd := Command(ctx, words)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, out, errs
 	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it succeeded, and what it started has its output open
+	if errors.Is(err, exec.ErrWaitDelay) { // it succeeded, and a child has its output open
 		err = nil
 	}
 	if ctx.Err() != nil {

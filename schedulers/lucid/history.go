@@ -44,7 +44,7 @@ func (h *history) reset(s *simulator.View) {
 }
 
 // learn adds the jobs that ended up to an instant, so that after a fork the policy
-// knows at each submission what it would have known without.
+// knows at each submission the same as without one.
 func (h *history) learn(until time.Duration) {
 	for ; h.next < len(h.ended) && h.ended[h.next].at <= until; h.next++ {
 		h.add(h.ended[h.next].job)
@@ -70,7 +70,7 @@ func (h *history) note(x simulator.Likeness, ran int64) { h.ran[x] = h.ran[x].wi
 
 func (m mean) with(v int64) mean { return mean{m.sum + v, m.n + 1} }
 
-// estimate is the expected run time of a job, from what is known at its submission.
+// estimate is the expected run time of a job, from the knowledge at its submission.
 func (h *history) estimate(j simulator.ID) time.Duration {
 	submit, g := h.s.JobSubmit(j), h.s.JobGPUs(j)
 	h.learn(submit)

@@ -7,15 +7,15 @@
 // progress than in turns), and if it does not outlast its partner by much. At most
 // two jobs share.
 //
-// What is simplified: progress in the profiler counts, and going on costs a
-// restart. Share scores are those of the job's load in the models (simulator.Load),
+// Simplified: progress in the profiler counts, and going on costs a
+// restart. Share scores are the shares of the job's load in the models (simulator.Load),
 // known exactly once profiled. They are known from the start of jobs that wait from
 // before there was a profiler, or come while it is too small for them; jobs that it
 // never takes do not share GPUs. Run times
 // are estimates (simulator.Options.Estimate), otherwise the
-// mean of what jobs that ended before took, of the same key, else of the same
+// mean of the run times of ended jobs, of the same key, else of the same
 // tenant and width, else of the same width. The load by which sharing is
-// switched is what was submitted in the last hour, not a forecast. While a job
+// switched counts the submissions of the last hour, not a forecast. While a job
 // waits or runs that is wider than the cluster without the profiler, there is
 // none.
 //
@@ -131,7 +131,7 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 }
 
 // rank is a job's priority value, the smallest first: its estimated run time,
-// which is at least what it was profiled for, times its GPUs.
+// which is at least its time in the profiler, times its GPUs.
 func (p *policy) rank(j simulator.ID) int64 {
 	v := max(int64(p.jobs[j].estimate), 0)
 	if p.profiled(j) {

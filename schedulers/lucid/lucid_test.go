@@ -129,7 +129,7 @@ func TestProfiler(t *testing.T) {
 	ends(t, out, 1000, 1100, 120, 2050)
 }
 
-// A fork learns from its past what the original learnt, at the same instants.
+// A fork learns from its past the same as the original, at the same instants.
 func TestForkLearns(t *testing.T) {
 	var jobs []workload.Job
 	for i := range 60 {

@@ -5,7 +5,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Native is the options of the simulator that Lucid's authors published: those of its command line, and the GPU
+// Native is the options of the simulator that Lucid's authors published: its command line's, and the GPU
 // memory of its policy. Its command line takes whole seconds.
 var Native = native.Options{
 	Comment: "Lucid: options of github.com/S-Lab-System-Group/Lucid, " +

@@ -11,7 +11,7 @@ type pairs struct {
 	loads   []simulator.Load
 	byClass bool // a job's load is its class
 
-	classes simulator.Models // what stands in for models without loads
+	classes simulator.Models // substitutes of models without loads
 }
 
 // reset takes the models of a run. Where they have no loads, a job's class gives

@@ -82,7 +82,7 @@ func (p plain) search(x head) simulator.ID {
 	return best.job
 }
 
-// What is remembered of searches for places and partners changes no decision.
+// The memory of searches for places and partners changes no decision.
 func TestMemoryChangesNothing(t *testing.T) {
 	testshared.Full(t)
 	s, err := space.New(Space(), nil)
@@ -172,7 +172,7 @@ func drawModels(t *rapid.T) *simulator.Models {
 
 // drawJobs draws more than the cluster can take, of few widths.
 func drawJobs(t *rapid.T, c workload.Cluster, m *simulator.Models) []workload.Job {
-	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)) // what rapid draws prefers the edges
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)) // rapid's draws prefer the edges
 	jobs := make([]workload.Job, 1+r.IntN(160))
 	widest := 1 + r.IntN(4)
 	at := time.Duration(0)
@@ -200,7 +200,7 @@ func drawConfig(t *rapid.T, s *space.Space) space.Config {
 	return s.Decode(x)
 }
 
-// Models without loads tell by class what jobs do to each other, and those that
+// Models without loads tell by class the effect of jobs on each other, and models that
 // have only speeds of pairs the same for all.
 func TestSharingWithoutLoads(t *testing.T) {
 	jobs := []workload.Job{ask("a", "vgg16", 0, 1000, 2), ask("b", "vgg16", 10, 500, 2)}

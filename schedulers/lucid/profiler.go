@@ -13,10 +13,10 @@ import (
 const pool = 1
 
 // profiler runs new jobs for a short time on nodes of its own, narrow jobs first. A
-// job that finds no place blocks those behind it, which are at least as wide.
+// job that finds no place blocks later ones, which are at least as wide.
 //
 // It takes nodes as they become empty (simulator.Plan.Partition). Until it has all, it
-// profiles jobs that are narrow enough for those it has; others go to the main queue.
+// profiles jobs that are narrow enough for the ones it has; others go to the main queue.
 type profiler struct {
 	want   int // nodes
 	time   time.Duration

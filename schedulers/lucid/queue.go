@@ -21,11 +21,11 @@ type queue struct {
 // one that is known, that ask the same of their nodes.
 type lane struct {
 	partners   *partners // of the width
-	load       int32     // unknown for those that must not share
+	load       int32     // unknown for jobs that must not share
 	constraint int
 	list       lanes.List
 	at         int // cursor of the walk
-	// Jobs with keys from failed on have found no partner among those that were
+	// Jobs with keys from failed on have found no partner among the jobs that were
 	// there when the partners were in state seen.
 	failed int64
 	seen   state
@@ -194,7 +194,7 @@ func (l *lane) unseen(key int64) int {
 	return sort.Search(len(c.list), func(i int) bool { return s.last.before(&c.list[i]) })
 }
 
-// look notes that a job found no partner among those from an index on.
+// look notes that a job found no partner from an index on.
 func (l *lane) look(from int, key int64) {
 	c := l.partners
 	if l.seen.valid && from == len(c.list) && from > 0 {

@@ -1,21 +1,21 @@
-// Package pooling shares virtual clusters adaptively: what a tenant leaves idle
-// of its quota is lent to others, and taken back, by stopping borrowers at a
+// Package pooling shares virtual clusters adaptively: GPUs that a tenant leaves idle
+// of its quota are lent to others, and taken back, by stopping borrowers at a
 // checkpoint, when the tenant asks for it. It is the elastic queue of capacity
 // schedulers, for gangs; HiveD (Zhao et al., OSDI 2020) shares the quotas of a
 // GPU cluster's tenants this way, with cells of nodes where GPUs are counted
 // here.
 //
 // Each tenant's jobs wait in order of submission. Jobs that the quota has room
-// for go first. GPUs that are in no quota, and what is lent of idle quotas, go
+// for go first. GPUs that are in no quota, and GPUs lent by idle quotas, go
 // to the tenant that holds the least beyond its quota for its weight. A job
 // that its quota has room for and that has waited for the grace time makes
-// borrowers stop: those of the tenant that borrows most for its weight first,
+// borrowers stop: the jobs of the tenant that borrows most for its weight first,
 // and of that tenant's jobs the one started last. They keep their progress and
 // pay a restart when they resume.
 //
-// What is simplified: a quota is a number of GPUs, not nodes, so an owner may
+// Simplified: a quota is a number of GPUs, not nodes, so an owner may
 // wait for a place that only jobs within other quotas could make. A job that is
-// wider than what its tenant could hold under the lending limits is free of
+// wider than its tenant's bound under the lending limits is free of
 // them, so that it runs at all. Without quotas (simulator.QuotaOff) there is one
 // tenant and nothing to lend: first in, first out. With strict ones nothing is
 // lent.
@@ -159,7 +159,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 }
 
 // own starts a tenant's jobs that fit its quota, and reclaims lent GPUs for those
-// that have waited for the grace time.
+// jobs that have waited for the grace time.
 func (p *policy) own(plan *simulator.Plan, tenant int) {
 	t := &p.tenants[tenant]
 	if t.wait.Len() == 0 {
@@ -181,7 +181,7 @@ func (p *policy) own(plan *simulator.Plan, tenant int) {
 			p.runs(e.ID)
 			continue
 		}
-		// The grace time of the first job of a width holds for those behind it.
+		// The grace time of the first job of a width holds for later ones.
 		if t.wait.Close(in); !p.backfill {
 			return
 		}
@@ -233,7 +233,7 @@ func (p *policy) stopped(j simulator.ID) {
 }
 
 // borrowers lists the jobs to preempt for a number of GPUs, the last choice first:
-// jobs of tenants above their quotas, down to the quotas. Jobs no wider than what
+// jobs of tenants above their quotas, down to the quotas. Jobs no wider than the number that
 // their tenant borrows are preferred.
 func (p *policy) borrowers(enough int) {
 	p.stop = p.stop[:0]

@@ -20,7 +20,7 @@ type job struct {
 	submit, duration, gpus int // seconds
 }
 
-// play returns what befell the jobs, in seconds: start-end, with the number of
+// play returns the times of the jobs, in seconds: start-end, with the number of
 // preemptions if there were any.
 func play(t *testing.T, o simulator.Options, vcs []workload.VC, set []string, jobs ...job) string {
 	t.Helper()
@@ -146,7 +146,7 @@ func TestWeightsDivide(t *testing.T) {
 	}
 }
 
-// TestVictims: of those who borrow, the tenant that borrows most for its weight
+// TestVictims: of the borrowers, the tenant that borrows most for its weight
 // gives back first, its job started last first.
 func TestVictims(t *testing.T) {
 	vcs := []workload.VC{{Tenant: "a", GPUs: 1}, {Tenant: "b", GPUs: 1}, {Tenant: "c", GPUs: 6}}

@@ -132,7 +132,7 @@ type history struct {
 	next     int // number of services at which to learn
 }
 
-// begin takes what was known before the run, and what has ended in it so far.
+// begin takes the past before the run, and the ended jobs of the run.
 func (h *history) begin(s *simulator.View, ended []simulator.ID) []simulator.ID {
 	h.services = s.Past().Services(h.services[:0])
 	for j := range s.Submitted() {

@@ -127,7 +127,7 @@ func TestGittins(t *testing.T) {
 	}
 }
 
-// TestGittinsLearns: the ends of the run count like those given.
+// TestGittinsLearns: the ends of the run count like the given ones.
 func TestGittinsLearns(t *testing.T) {
 	p := New(configure(t, "priority=gittins", "queues=1", "order=submit"))
 	for n, want := range map[int]string{

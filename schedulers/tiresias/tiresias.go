@@ -1,7 +1,7 @@
 // Package tiresias is the two-dimensional least-attained-service scheduler of
 // Tiresias (Gu et al., NSDI 2019), discretised into queues: a job starts in the
 // first queue and sinks when its attained service (GPU-time, or time) reaches
-// the queue's threshold; lower queues run on what higher ones leave, and
+// the queue's threshold; lower queues run on the rest of higher ones, and
 // running jobs are stopped for jobs of higher queues. A job that has waited for
 // the starve limit since it last ran goes back to the first queue. A job whose
 // model's tensors are skewed beyond the pack limit is placed on as few nodes as
@@ -9,7 +9,7 @@
 //
 // With the Gittins index (section 3.2.2) the jobs of a queue are in order of how
 // likely they are to end soon for the service that takes, which is learnt from
-// the services of past jobs: those given (simulator.Options.Past) and those of
+// the services of past jobs: of given jobs (simulator.Options.Past) and of
 // jobs that end in the run. Without any it is the order of submission.
 //
 // Unlike the original release (schedulers/internal/peers), levels change exactly
@@ -108,7 +108,7 @@ func (p *policy) empty() {
 	}
 }
 
-// service is what the thresholds are compared with.
+// service is the service that thresholds compare.
 func (p *policy) service(j simulator.ID) time.Duration {
 	v := p.s.JobAttained(j) - p.memory[j].forgot
 	if p.byTime {
@@ -338,7 +338,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
 	quota := p.s.TotalGPUs()
-	waiting, held := 0, 0 // in this queue and those below
+	waiting, held := 0, 0 // in this queue and the ones below
 	for i := range p.queues {
 		waiting += p.queues[i].wait.Len()
 		held += p.queues[i].run.Held()

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the results into testdata")
 
-// TestExamples simulates the worked examples in testdata. Each says what it shows.
+// TestExamples simulates the worked examples in testdata. Each states its purpose.
 func TestExamples(t *testing.T) {
 	s, err := space.New(tiresias.Space(), tiresias.Rules())
 	if err != nil {

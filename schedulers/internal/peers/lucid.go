@@ -24,7 +24,7 @@ func LucidTiresias(threshold time.Duration) simulator.Policy {
 }
 
 // lucidWalk walks all active jobs in order with a quota of all GPUs, passes over
-// those that do not fit, stops the running ones among these and then starts the
+// jobs that do not fit, stops the running ones among these and then starts the
 // waiting ones that did fit, in order, if they find a place. Every plan costs time
 // in proportion to the active jobs. Ties go to the job that began to wait, or to
 // run, first.
@@ -162,7 +162,7 @@ func (p *lucidWalk) Plan(plan *simulator.Plan) {
 	}
 }
 
-// change enters those of the jobs that now run, or now wait, in the order of the
+// change enters the jobs that now run, or now wait, in the order of the
 // exchange, and reports whether all do.
 func (p *lucidWalk) change(jobs []simulator.ID, run bool) bool {
 	all := true

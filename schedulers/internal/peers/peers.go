@@ -1,9 +1,9 @@
-// Package peers is the policies of other simulators as those have them, with
+// Package peers is the policies of other simulators unchanged, with
 // their clocks, roundings and shortcuts, so that tests can compare results with
-// theirs job by job. Only tests import it: what the product tunes is in the
+// theirs job by job. Only tests import it: the product's policies are in the
 // packages of the policies' own names.
 //
-// Resuming, none of these policies knows what it remembered.
+// Resuming, these policies have no memory.
 package peers
 
 import (

@@ -54,7 +54,7 @@ func TestLucid(t *testing.T) {
 	tryout.Near(t, "end of a", out[0].End, 16+135+1)
 }
 
-// Each example has what the policy of package tiresias makes of it beside.
+// Each example has the result of package tiresias beside.
 func TestTiresias(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -110,7 +110,7 @@ func TestGittinsTable(t *testing.T) {
 	x.make([]time.Duration{5000 * time.Second, 100 * time.Second, 200 * time.Second})
 	// Below 100 s: two of three end within the quantum, 66.667 %, in
 	// (100 + 200 + 3250) / 3 = 1183 whole seconds; above 100 s one of two in
-	// (200 + 3250) / 2. The last is never among those that end.
+	// (200 + 3250) / 2. The last is never among the ended ones.
 	for s, want := range map[float64]float64{0: 563.5418, 99.5: 563.5418, 100: 289.8551, 250: 0, 4999: 0, 6000: 0} {
 		if got := x.of(tryout.Seconds(s)); got != want {
 			t.Errorf("after %v s: %v, want %v", s, got, want)

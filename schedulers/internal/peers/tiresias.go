@@ -104,7 +104,7 @@ func (p *tiresiasSim) ran(j simulator.ID) time.Duration {
 	return p.s.JobAttained(j)/time.Duration(p.s.JobGPUs(j)) - p.jobs[j].forgot
 }
 
-// attained is what the thresholds are compared with.
+// attained is the service that thresholds compare.
 func (p *tiresiasSim) attained(j simulator.ID) time.Duration {
 	if p.byTime {
 		return p.ran(j)

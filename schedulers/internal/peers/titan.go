@@ -12,7 +12,7 @@ import (
 
 // TitanShortest is the shortest-first of TitanSched. It chooses the waiting jobs
 // that fit the number of free GPUs, shortest first, and places them widest first;
-// those that find no place wait on. It knows true durations.
+// jobs without a place wait on. It knows true durations.
 func TitanShortest() simulator.Policy { return &titanShortest{} }
 
 type titanShortest struct {
@@ -70,8 +70,8 @@ func (p *titanShortest) Plan(plan *simulator.Plan) {
 //   - A lease begins with a start and expires a term later by the clock. It is
 //     renewed for a term, from the end of the last, if the job keeps its GPUs,
 //     whether others wait or not.
-//   - What a job deserves is added up over the rounds: its equal share of the GPUs
-//     at that time, up to what it asks for. Both finish times are extrapolated
+//   - A job's deserved share is added up over the rounds: its equal share of the GPUs
+//     at that time, up to its request. Both finish times are extrapolated
 //     from the ratio of the GPU-time attained to that. The share on which a job
 //     would do the rest of its work alone is of twice the number of running jobs.
 //   - The number of jobs that get offers is rounded half to even. It may be none,
@@ -80,7 +80,7 @@ func (p *titanShortest) Plan(plan *simulator.Plan) {
 //     offered to others, some of which then find no place.
 //
 // Without an estimate of run times (Options.Estimate) the rest of a job is as
-// long as what it has run. Every round costs time in proportion to the active
+// long as its time so far. Every round costs time in proportion to the active
 // jobs; Options.EventBudget must allow for that.
 func TitanThemis(term time.Duration, keep float64) simulator.Policy {
 	return &titanThemis{term: term, keep: keep}
@@ -142,7 +142,7 @@ func (p *titanThemis) Plan(plan *simulator.Plan) {
 	plan.WakeAt(p.s.Now() + p.s.Round())
 }
 
-// accrue adds to what each job deserves.
+// accrue adds to each job's deserved share.
 func (p *titanThemis) accrue(now time.Duration) {
 	share := p.total / (float64(p.s.Active()) + 1e-3)
 	for _, list := range []*lanes.List{&p.wait, &p.run} {
@@ -155,7 +155,7 @@ func (p *titanThemis) accrue(now time.Duration) {
 	}
 }
 
-// rho is the finish time on what the job attains over that on its share.
+// rho is the finish time on the attained GPUs over the finish time on its share.
 func (p *titanThemis) rho(j simulator.ID) float64 {
 	deserved, g := p.jobs[j].deserved, p.jobs[j].gpus
 	if deserved == 0 {

@@ -23,7 +23,7 @@ import (
 
 // Run is a recording.
 type Run struct {
-	// Jobs make it: their run times are those of their last starts.
+	// Jobs make it: their run times count from their last starts.
 	Jobs   []workload.Job
 	starts []start
 }
@@ -31,7 +31,7 @@ type Run struct {
 // start is that of a job, in seconds but for the job.
 type start struct{ job, submit, start int }
 
-// cluster is what was the same in all recordings.
+// cluster is the common cluster of all recordings.
 func cluster() workload.Cluster {
 	site := workload.Site{QOS: []workload.QOS{{Name: "high", Priority: 100, Preempt: []string{"low"}},
 		{Name: "normal", Priority: 50}, {Name: "low"}},
@@ -121,12 +121,12 @@ func (r *Run) MeanWait() float64 {
 	return float64(sum) / float64(len(r.starts))
 }
 
-// Member is how a run of an ensemble compares with the recorded one, in seconds: errors are those of starts.
+// Member is how a run of an ensemble compares with the recorded one, in seconds: errors are of starts.
 type Member struct {
 	MedianError, MeanWait, MeanError float64
 }
 
-// Phases are what a recording does not say.
+// Phases are the unknowns of a recording.
 type Phases struct {
 	slurm.Phases
 	epilog time.Duration // until the GPUs of a job that ended are free
@@ -135,7 +135,7 @@ type Phases struct {
 
 const members = 24
 
-// Ensemble draws the phases of members. The first are those of an idle start; the others are a Latin hypercube:
+// Ensemble draws the phases of members. The first are of an idle start; the others are a Latin hypercube:
 // each phase comes from every part of its range equally often.
 func Ensemble(s *slurm.Settings) []Phases {
 	out := []Phases{{slurm.Phases{Backfill: s.BFInterval, Full: s.SchedInterval, Tick: time.Minute}, time.Second,
@@ -199,7 +199,7 @@ func Median(x []float64) float64 {
 	return (x[(n-1)/2] + x[n/2]) / 2
 }
 
-// Settings reads lines of slurm.conf; not are those that are not simulated.
+// Settings reads lines of slurm.conf; not lists the ones that are not simulated.
 func Settings(file string) (s slurm.Settings, not slurm.NotSimulated, err error) {
 	c, err := conf.Read(file, os.ReadFile)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Check simulates the example of a file and compares what happens with what is
+// Check simulates the example of a file and compares the events with the ones
 // written there below a line of dashes, or, to update, writes it.
 //
 // Above the dashes stand comments from # on, and lines such as
@@ -26,7 +26,7 @@ import (
 //	job b 10 50 1 model=vgg16 tenant=x deadline=900
 //	vc x 3                                # tenant, GPUs[, weight]
 //	quota borrow                          # or strict
-//	restarts                              # cost what they cost; nothing if not said
+//	restarts                              # have their costs; none if left out
 //	told                                  # run times are reported to the scheduler
 //	budget 100                            # events
 //	reconfigure 150 queues=2              # from an instant on
