@@ -50,7 +50,7 @@ func (a *ServeAccess) Readable() error {
 	return err
 }
 
-// permits says what is missing to listen on an address that the flag names.
+// permits returns an error if a requirement of listening on the flag's address is missing.
 func (a *ServeAccess) permits(flag string, at net.Addr) error {
 	if tcp, ok := at.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() {
 		return nil
@@ -73,7 +73,7 @@ func (a *ServeAccess) PermitsAddress(flag, address string) error {
 	}
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil // to listen says what is wrong
+		return nil // the error of listening names the fault
 	}
 	return a.permits(flag, at)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// AddAdoption adds what a round asks of a change besides --min-ratio.
+// AddAdoption adds a round's conditions of a change besides --min-ratio.
 func AddAdoption(cmd *cobra.Command, s *round.Settings) {
 	fl := cmd.Flags()
 	fl.Var(ShareFlag{&s.MinGain}, "min-gain",
@@ -103,7 +103,7 @@ func (d DwellFlag) Set(text string) error {
 	return nil
 }
 
-// AddLimits adds what bounds the changes that tuning makes by itself, but for operators'
+// AddLimits adds the limits of changes by tuning itself, but for operators'
 // rollbacks, which an evaluation has none of.
 func AddLimits(cmd *cobra.Command, l *rollout.Limits) {
 	fl := cmd.Flags()

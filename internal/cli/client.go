@@ -32,7 +32,7 @@ type ClientFlags struct {
 	Reason  string // of changes, for the audit log
 	// ValidateOnly has a change checked and not stored.
 	ValidateOnly bool
-	Etag         string // of what a change is of
+	Etag         string // of the changed resource
 }
 
 // AddReason adds the flag of commands that change something.
@@ -143,7 +143,7 @@ func (f *ClientFlags) Say(cmd *cobra.Command, answer proto.Message, format strin
 	})
 }
 
-// PlainError says what the service answered in words for people, one bad field
+// PlainError is the service's answer in words for people, one bad field
 // a line.
 func PlainError(server string, err error) error {
 	st, ok := status.FromError(err)

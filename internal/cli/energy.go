@@ -44,7 +44,7 @@ func (f *TariffFlags) AddDeferrable(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("defer-by", OneOf("price", "carbon"))
 }
 
-// Check checks what needs no file, for the scheduler of a name.
+// Check checks all that needs no file, for the scheduler of a name.
 func (f *TariffFlags) Check(scheduler string) error {
 	f.marks = nil
 	for _, text := range f.deferrable {
@@ -74,7 +74,7 @@ func (f *TariffFlags) Check(scheduler string) error {
 // Given reports whether any of the flags is.
 func (f *TariffFlags) Given() bool { return f.power != "" || f.prices != "" || f.carbon != "" }
 
-// Read reads what the flags name.
+// Read reads the files of the flags.
 func (f *TariffFlags) Read() (*energy.Tariff, error) {
 	zone, err := trace.ParseZone(f.Zone)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *TariffFlags) Read() (*energy.Tariff, error) {
 	return t, nil
 }
 
-// Measure makes runs count what jobs draw; a nil tariff leaves them as they are.
+// Measure makes runs count the energy of jobs; a nil tariff leaves them as they are.
 func (f *TariffFlags) Measure(t *energy.Tariff, in *ReplayInput, c workload.Cluster, notes io.Writer) error {
 	if t == nil {
 		return nil
@@ -104,7 +104,7 @@ func (f *TariffFlags) Measure(t *energy.Tariff, in *ReplayInput, c workload.Clus
 	return f.Operate(t, in, notes)
 }
 
-// Operate sets what nodes that sleep and jobs that are deferred need.
+// Operate sets the options of sleeping nodes and deferred jobs.
 func (f *TariffFlags) Operate(t *energy.Tariff, in *ReplayInput, notes io.Writer) error {
 	constant, err := t.Operate(&in.Options, f.marks, f.by, in.Trace.Zero())
 	if constant {
@@ -113,7 +113,7 @@ func (f *TariffFlags) Operate(t *energy.Tariff, in *ReplayInput, notes io.Writer
 	return err
 }
 
-// SleepText says what sleep costs jobs.
+// SleepText describes the cost of sleep to jobs.
 func SleepText(s *simulator.Sleep) string {
 	return fmt.Sprintf("%d wake-ups, %d jobs wait for nodes to wake, %.0f s on average and %.0f s at most", s.Wakes,
 		s.Delayed, s.MeanDelay, s.MaxDelay)

@@ -90,7 +90,7 @@ func (f *ReplayFlags) AddTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
 }
 
-// AddNodeEvents adds what happens to nodes, for commands that replay on one cluster.
+// AddNodeEvents adds the flag of node events, for commands that replay on one cluster.
 func (f *ReplayFlags) AddNodeEvents(cmd *cobra.Command) {
 	f.changing = true
 	cmd.Flags().StringVar(&f.nodes, "node-events", "",
@@ -219,7 +219,7 @@ func (f *ReplayFlags) checkCluster() error {
 	return nil
 }
 
-// open reads or makes the trace, and completes the cluster by what it shows.
+// open reads or makes the trace, and completes the cluster by its evidence.
 func (f *ReplayFlags) open(ctx context.Context, notes io.Writer, in *ReplayInput) (err error) {
 	g := f.Cluster.Groups[0]
 	e := capacity.Evidence{Nodes: g.Nodes, GPUsPerNode: g.GPUsPerNode}
@@ -458,7 +458,7 @@ func (f *ConfigFlags) Config(s *schedulers.Scheduler) (space.Config, error) {
 	return c, nil
 }
 
-// readSlurmConf reads the settings of a slurm.conf, or of what scontrol show config printed. Parameters that a site
+// readSlurmConf reads the settings of a slurm.conf, or of the output of scontrol show config. Parameters that a site
 // adds are as the file says, or as they are at the site.
 func readSlurmConf(path string, of *space.Space) (space.Config, error) {
 	c, err := conf.Read(path, os.ReadFile)

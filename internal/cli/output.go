@@ -67,7 +67,7 @@ func CheckPlot(path string, formats ...string) error {
 	return UsageError{fmt.Errorf("--plot: %q does not end in %s", path, strings.Join(formats, " or "))}
 }
 
-// WritePlot writes what --plot names: the page, or its figures alone.
+// WritePlot writes the file of --plot: the page, or its figures alone.
 func WritePlot(path string, page *chart.Page) error {
 	return WriteFile(path, "--plot", func(out io.Writer) error {
 		if filepath.Ext(path) == ".html" {

@@ -56,7 +56,7 @@ func ReadSettings(path string, flags *pflag.FlagSet) error {
 	return nil
 }
 
-// plainValueError says what a flag takes.
+// plainValueError describes the values of a flag.
 func plainValueError(f *pflag.Flag, err error) error {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -70,7 +70,7 @@ func plainValueError(f *pflag.Flag, err error) error {
 	return err
 }
 
-// setting is a key of a settings file with its value, or what is wrong with it.
+// setting is a key of a settings file with its value, or its fault.
 type setting struct {
 	line       int
 	Key, value string

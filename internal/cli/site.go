@@ -39,7 +39,7 @@ func (f *SiteFlag) AddOut(cmd *cobra.Command) {
 		"write the recommended settings to this file, for 'autosched slurm apply'; needs --site")
 }
 
-// Use fills in what the folder says, unless flags do.
+// Use fills in the folder's values where no flag is given.
 func (f *SiteFlag) Use(r *ReplayFlags, config *ConfigFlags, recorded *RecordedFlag) error {
 	switch {
 	case f.Dir == "" && f.out != "":
@@ -108,7 +108,7 @@ func (f *SiteFlag) Change(ctx context.Context, in *ReplayInput, r *ReplayFlags, 
 	})
 }
 
-// PrintChange prints a change of settings: which jobs wait longer, the patch, and what applies it.
+// PrintChange prints a change of settings: which jobs wait longer, the patch, and the commands that apply it.
 func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	if c == nil && f.out != "" {
 		_, err := fmt.Fprintf(w, "\nNo other settings are recommended: %s is not written.\n", f.out)
@@ -158,7 +158,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 // shownAccounts is how many accounts are printed.
 const shownAccounts = 12
 
-// shownWaits are the groups to print: of many accounts those whose jobs lose most time in all, in order of name.
+// shownWaits are the groups to print: of many accounts the ones whose jobs lose most time in all, in order of name.
 func shownWaits(all []replay.WaitGroup, left *int) []replay.WaitGroup {
 	var accounts []replay.WaitGroup
 	for _, g := range all {

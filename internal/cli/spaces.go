@@ -185,7 +185,7 @@ func ListViolations(path string, err error) error {
 	return errors.New(b.String())
 }
 
-// Builtins are the schedulers that can be registered: those with something to
+// Builtins are the schedulers that can be registered: schedulers with something to
 // tune that do not need to know the future.
 func Builtins() []controller.Builtin {
 	var out []controller.Builtin

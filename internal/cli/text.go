@@ -18,7 +18,7 @@ func ShortName(name string) string { return name[strings.LastIndexByte(name, '/'
 // EnumWord is an enum's value as flags take it: auto for AUTO. States print as the API has them.
 func EnumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }
 
-// WaitsText says what a proposal waits for.
+// WaitsText names the condition that a proposal waits for.
 func WaitsText(scheduler string) string {
 	return fmt.Sprintf("for 'autosched scheduler config approve %s' or 'autosched scheduler config reject %[1]s'",
 		scheduler)
@@ -52,7 +52,7 @@ func SortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// SyntheticLabel marks what is shown of synthetic traces.
+// SyntheticLabel marks results of synthetic traces.
 func SyntheticLabel(synthetic bool) string {
 	if synthetic {
 		return " (synthetic)"

@@ -20,7 +20,7 @@ func SamplerNames() []string {
 	return out
 }
 
-// TuneFlags say what a tuning round may cost and asks for.
+// TuneFlags bound the cost of a tuning round and set its conditions.
 type TuneFlags struct {
 	Objective string
 	Settings  round.Settings
@@ -37,7 +37,7 @@ func (t *TuneFlags) Add(cmd *cobra.Command) {
 		"replace the incumbent by the best on average whatever it gains, as the paper does")
 }
 
-// AddSearch adds what a search needs, without the rule by which its result is
+// AddSearch adds the flags of a search, without the rule by which its result is
 // adopted.
 func (t *TuneFlags) AddSearch(cmd *cobra.Command) {
 	t.Settings = round.DefaultSettings()
@@ -82,10 +82,10 @@ func generateMethods() []string {
 	return out
 }
 
-// MaxFutures bounds what is drawn and kept in memory; some ten are enough.
+// MaxFutures bounds the futures in memory; some ten are enough.
 const MaxFutures = 1000
 
-// Check refuses what is not one of round.Objectives, too.
+// Check also refuses objectives outside of round.Objectives.
 func (t *TuneFlags) Check() error {
 	if err := round.CheckObjective(t.Objective, false); err != nil {
 		return UsageError{fmt.Errorf("--%w", err)}

@@ -13,14 +13,14 @@ import (
 // release is the version of a release, which `make release` sets.
 var release string
 
-// build is what this program was built from.
+// build is the source of this program.
 type build struct {
 	Version string `json:"version"`
 	// Commit is empty, and the rest with it, in a build without a repository.
 	Commit   string `json:"commit,omitempty"`
 	Time     string `json:"commit_time,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
-	// Simulator is the version of what simulations mean: results of different ones
+	// Simulator is the version of the simulations' meaning: results of different ones
 	// cannot be compared.
 	Simulator string `json:"simulator"`
 	Go        string `json:"go"`

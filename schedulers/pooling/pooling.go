@@ -158,7 +158,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	p.borrow(plan)
 }
 
-// own starts a tenant's jobs that fit its quota, and reclaims lent GPUs for those
+// own starts a tenant's jobs that fit its quota, and reclaims lent GPUs for
 // jobs that have waited for the grace time.
 func (p *policy) own(plan *simulator.Plan, tenant int) {
 	t := &p.tenants[tenant]

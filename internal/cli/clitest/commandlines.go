@@ -35,7 +35,7 @@ func CommandLines(program, text string) [][]string {
 		}
 		line, _, _ = strings.Cut(line, " #")
 		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>`).Split(line, -1) {
-			if m := callLine.FindStringSubmatch(part); m != nil { // not what a table says of the method
+			if m := callLine.FindStringSubmatch(part); m != nil { // not a table's cell about the method
 				out = append(out, ShellWords(m[1]))
 			}
 		}
@@ -53,7 +53,7 @@ func ShellWords(text string) []string {
 }
 
 // Refusal says why a command line is none that autosched takes, "" if it is one. A tree of commands that
-// parsed others before is much cheaper than a new one; what it refuses, it may refuse because of them.
+// parsed others before is much cheaper than a new one; its refusals may be due to them.
 func Refusal(args []string) string {
 	if refusal(usedTree(), args) == "" {
 		return ""
@@ -82,7 +82,7 @@ func refusal(root *cobra.Command, args []string) string {
 	return ""
 }
 
-// Documents are the files that tell people what to type.
+// Documents are the files with command lines for people.
 func Documents(t *testing.T) []string {
 	t.Helper()
 	var out []string

@@ -45,7 +45,7 @@ func Eventually(t *testing.T, text func() string, pattern string) string {
 	}
 }
 
-// ClientOf runs command lines against the service at an address, which may change, and returns what they print.
+// ClientOf runs command lines against the service at an address, which may change, and returns their output.
 func ClientOf(t *testing.T, address *string) func(args ...string) string {
 	return func(args ...string) string {
 		t.Helper()

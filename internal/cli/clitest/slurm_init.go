@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Listings is a folder with what Slurm's commands printed.
+// Listings is a folder with outputs of Slurm's commands.
 var Listings = func() string {
 	dir, err := os.Getwd()
 	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -19,7 +19,7 @@ func Digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ServeFile answers as a file server does, with what bend changes.
+// ServeFile answers as a file server does, changed by bend.
 func ServeFile(t *testing.T, file []byte,
 	bend func(n int32, w http.ResponseWriter, r *http.Request) (done bool)) (url string, requests *atomic.Int32) {
 	t.Helper()
