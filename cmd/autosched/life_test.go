@@ -413,7 +413,7 @@ func TestLife(t *testing.T) {
 	}
 	file, archive := filepath.Join(l.dir, "audit.jsonl"), filepath.Join(l.dir, "b.tar.zst")
 	l.as("operator", "", "admin", "audit", "export", "-o", file)
-	l.as("admin", "verified", "backup", "--out", archive)
+	l.as("admin", "verified", "admin", "backup", "--out", archive)
 	l.stop()
 	restored := filepath.Join(l.dir, "restored")
 	for _, c := range []struct {

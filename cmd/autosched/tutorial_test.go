@@ -223,7 +223,7 @@ func runPage(t *testing.T, name string, atLeast int) string {
 		if cmd, _, err := clitest.NewRoot().Find(s.args); err == nil && cmd.Flag("server") != nil {
 			s.args = append(s.args, "--server", address)
 		}
-		if s.args[0] == "adapter" { // runs until it is stopped
+		if len(s.args) > 1 && s.args[1] == "adapter" { // runs until it is stopped
 			runsUntil(t, s.args, "in force")
 			continue
 		}

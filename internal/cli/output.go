@@ -87,6 +87,15 @@ func WriteOutput(cmd *cobra.Command, path string, write func(io.Writer) error) e
 	return atomicfile.Write(path, till)
 }
 
+// ReportWriter returns the writer of the report on a file that a command writes: standard error if standard output
+// holds the file.
+func ReportWriter(cmd *cobra.Command, path string) io.Writer {
+	if path == "-" {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
+}
+
 // untilDone is a writer that ends with its context.
 type untilDone struct {
 	ctx context.Context

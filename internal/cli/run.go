@@ -8,9 +8,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/autosched/autosched/internal/schema"
 )
 
 // Main is a program with a root command: it runs the command line of the process until a signal comes, and ends it.
@@ -20,6 +24,13 @@ func Main(root func() *cobra.Command) {
 	code := Run(ctx, root(), os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// failure is the error of a command line with --json.
+type failure struct {
+	Message  string `json:"message"`
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"` // 1: failure, 2: usage error
 }
 
 // Run executes a command line of a program and returns the exit code: 0 for success, 1 for
@@ -35,6 +46,15 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	switch {
 	case err == nil:
 		return 0
+	case slices.Contains(args, "--json"):
+		f := failure{Message: err.Error(), Command: CommandName(cmd), ExitCode: 1}
+		if errors.As(err, new(UsageError)) {
+			f.ExitCode = 2
+		} else if errors.Is(err, context.Canceled) {
+			f.Message = "interrupted"
+		}
+		_ = schema.Write(stderr, "error/v1", f)
+		return f.ExitCode
 	case errors.As(err, new(UsageError)):
 		fmt.Fprintf(stderr, "%s: %v\nSee '%s --help'.\n", root.Name(), err, cmd.CommandPath())
 		return 2
@@ -50,7 +70,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 // of flags in known besides the common ones, and flags by group.
 func Finish(root *cobra.Command, known map[string]Completion) {
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return UsageError{suggestFlag(cmd, err)}
+	})
 	root.SetHelpCommand(newHelpCmd())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -64,4 +86,18 @@ func Finish(root *cobra.Command, known map[string]Completion) {
 	groups(root)
 	completeValues(root, known)
 	groupFlags(root)
+}
+
+// suggestFlag adds the flag that was meant to an error about one that a command does not have.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return fmt.Errorf("%w; do you mean --%s?", err, near)
+	}
+	return err
 }

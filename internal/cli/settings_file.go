@@ -104,7 +104,10 @@ func ParseSettings(text []byte, keys []string) []setting {
 		case slices.Contains(onceOnly, s.Key):
 			s.Err = fmt.Errorf("%s is for one start: give --%s", s.Key, s.Key)
 		case !slices.Contains(keys, s.Key):
-			s.Err = fmt.Errorf("unknown key %q%s", s.Key, nearest(s.Key, keys))
+			s.Err = fmt.Errorf("unknown key %q; --help lists them", s.Key)
+			if near := nearest(s.Key, keys); near != "" {
+				s.Err = fmt.Errorf("unknown key %q; do you mean %q?", s.Key, near)
+			}
 		case first > 0:
 			s.Err = fmt.Errorf("%s is set in line %d already", s.Key, first)
 		default:
@@ -141,7 +144,7 @@ func settingValue(n *yaml.Node) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// nearest names the key that was meant, if one is close.
+// nearest returns the key that was meant, "" if none is close.
 func nearest(key string, keys []string) string {
 	best, least := "", 1+len(key)/3
 	for _, k := range keys {
@@ -149,10 +152,7 @@ func nearest(key string, keys []string) string {
 			best, least = k, d-1
 		}
 	}
-	if best == "" {
-		return "; --help lists them"
-	}
-	return fmt.Sprintf("; do you mean %q?", best)
+	return best
 }
 
 // distance is the number of bytes to insert, remove or replace.

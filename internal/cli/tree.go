@@ -26,12 +26,27 @@ func groups(cmd *cobra.Command) {
 		if cmd.SuggestionsMinimumDistance <= 0 {
 			cmd.SuggestionsMinimumDistance = 2
 		}
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		near := cmd.SuggestionsFor(args[0])
+		if len(near) == 0 {
+			near = below(cmd, args[0])
+		}
+		if len(near) > 0 {
 			err = fmt.Errorf("%w; do you mean %s?", err, strings.Join(near, " or "))
 		}
 		return UsageError{err}
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// below returns the commands of a name that are deeper in the tree.
+func below(cmd *cobra.Command, name string) (found []string) {
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == name && sub.IsAvailableCommand() {
+			found = append(found, CommandName(sub))
+		}
+		found = append(found, below(sub, name)...)
+	}
+	return found
 }
 
 // CommandName is the command line of a command without the name of the program.

@@ -63,7 +63,7 @@ func (a *adapted) write(name, text string) string {
 // emulate starts the scheduler. It goes on for as long as the test.
 func (a *adapted) emulate() {
 	a.t.Helper()
-	cmd := clitest.Process(a.t, "emulate", "--server", a.address, "--id", a.id, "--scheduler", a.kind, "--trace", "sample", "--to",
+	cmd := clitest.Process(a.t, "scheduler", "emulate", "--server", a.address, "--id", a.id, "--scheduler", a.kind, "--trace", "sample", "--to",
 		"2017-10-09T12:00:00Z", "--nodes", "14", "--gpus-per-node", "8", "--speedup", "1", "--interval", "168h",
 		"--config-file", a.file)
 	var errs clitest.LockedBuffer

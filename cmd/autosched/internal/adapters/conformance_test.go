@@ -24,12 +24,12 @@ func TestConformance(t *testing.T) {
 		skipped int // checks
 	}{
 		{"--registered themis --id prod -- " + self +
-			" adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 7},
-		{"--one-life -- " + self + " emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
+			" scheduler adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 7},
+		{"--one-life -- " + self + " scheduler emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
 			"--speedup 600 --faults lag=1m", 0, "PASS     snapshots\n", 4},
 		{"--registered lucid --agent " + clitest.FreeAddress(t) + " -- " + self +
-			" adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},
-		{"--one-life --registered tiresias --agent " + clitest.FreeAddress(t) + " -- " + self + " emulate --listen {address} --scheduler " +
+			" scheduler adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},
+		{"--one-life --registered tiresias --agent " + clitest.FreeAddress(t) + " -- " + self + " scheduler emulate --listen {address} --scheduler " +
 			"tiresias --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 --speedup 600", 0, "PASS     stream\n", 3},
 		{"--registered fifo --timeout 100ms -- sleep 1000", 1, "FAIL     follow: no watch or poll within 100ms\n" +
 			"         expected: a watch", 1},

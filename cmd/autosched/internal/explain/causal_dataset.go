@@ -104,15 +104,15 @@ there; both are for --group and for "causal foresee", and are no features.
 			if err := cmp.Or(o.checkFiles(), o.check()); err != nil {
 				return err
 			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			r, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "causal-dataset/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.replay.JSON, "causal-dataset/v1", r, r.print)
 		},
 	}
 	o.add(cmd)
-	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV (required)")
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV, - for standard output (required)")
 	cmd.Flags().StringVar(&o.tiers, "tiers", "", "tiers file to write, JSON (required)")
 	return cmd
 }
@@ -125,13 +125,13 @@ func (o *datasetOptions) checkFiles() error {
 }
 
 // run measures configurations and writes the table and its tiers.
-func (o *datasetOptions) run(ctx context.Context, notes io.Writer) (*datasetReport, error) {
-	set, err := o.train(ctx, notes)
+func (o *datasetOptions) run(cmd *cobra.Command) (*datasetReport, error) {
+	set, err := o.train(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
-	if err := cli.WriteFile(o.out, "--out", set.Table.WriteCSV); err != nil {
-		return nil, err
+	if err := cli.WriteOutput(cmd, o.out, set.Table.WriteCSV); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
 	}
 	err = cli.WriteFile(o.tiers, "--tiers", func(w io.Writer) error {
 		e := json.NewEncoder(w)

@@ -48,16 +48,16 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			r, err := o.run()
+			r, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "learned-models/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.json, "learned-models/v1", r, r.print)
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.events, "events", "", "directory of the service, or CSV written by simulate --jobs-out (required)")
-	fl.StringVarP(&o.out, "out", "o", "", "models file to write (required)")
+	fl.StringVarP(&o.out, "out", "o", "", "models file to write, - for standard output (required)")
 	fl.IntVar(&o.perNode, "gpus-per-node", 8, "GPUs of a node, which defines spread jobs of a service's events")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
@@ -76,7 +76,7 @@ func (o *modelsLearnOptions) check() error {
 }
 
 // run learns from the history and writes the models file.
-func (o *modelsLearnOptions) run() (*modelsLearnReport, error) {
+func (o *modelsLearnOptions) run(cmd *cobra.Command) (*modelsLearnReport, error) {
 	runs, err := cli.ReadRuns(o.events, o.perNode)
 	if err != nil {
 		return nil, fmt.Errorf("--events: %w", err)
@@ -85,7 +85,10 @@ func (o *modelsLearnOptions) run() (*modelsLearnReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &modelsLearnReport{learned, left, len(runs)}, cli.WriteFile(o.out, "--out", spec.Write)
+	if err := cli.WriteOutput(cmd, o.out, spec.Write); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return &modelsLearnReport{learned, left, len(runs)}, nil
 }
 
 // modelsLearnReport is the result of models learn.

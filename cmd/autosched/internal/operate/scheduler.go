@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
@@ -254,7 +255,7 @@ func newSchedulerGetCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "get NAME",
 		Short: "Show a scheduler: its space, its cluster and its last decision",
 		Long: `Shows a scheduler's registration (parameters, rules, cluster, rounds), the time
-of its latest event, and the decision of the last tuning round.`,
+of its latest event, the decision of the last tuning round, and the values of parameters that run.`,
 		Example:           "  autosched scheduler get tiresias\n  autosched scheduler get tiresias --json",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -263,7 +264,15 @@ of its latest event, and the decision of the last tuning round.`,
 				if err != nil {
 					return err
 				}
-				return showScheduler(f, cmd, got)
+				var runs map[string]*structpb.Value
+				if got.GetCurrentConfiguration() != "" && !f.JSON {
+					current, err := getConfiguration(ctx, c, name, 0)
+					if err != nil {
+						return err
+					}
+					runs = current.GetParameters()
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printScheduler(w, got, runs) })
 			})
 		},
 	}

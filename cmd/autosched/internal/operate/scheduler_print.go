@@ -33,7 +33,8 @@ func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
 	return w.Flush()
 }
 
-func printScheduler(out io.Writer, s *pb.Scheduler) error {
+// printScheduler prints a scheduler, with the values of parameters that run if they are known.
+func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Value) error {
 	spec, st := s.GetSpec(), s.GetStatus()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
@@ -105,11 +106,21 @@ func printScheduler(out io.Writer, s *pb.Scheduler) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintln(w, "PARAMETER\tDEFAULT\tUNIT\tDESCRIPTION")
+	head, row := "PARAMETER", func(*pb.ParameterSpec) string { return "" }
+	if runs != nil {
+		head = "PARAMETER\tRUNS"
+		row = func(p *pb.ParameterSpec) string {
+			v := runs[p.GetParameterId()]
+			if v == nil {
+				return "-\t"
+			}
+			return cli.OrDash(specialText(p, v)) + "\t"
+		}
+	}
+	fmt.Fprintln(w, head+"\tDEFAULT\tUNIT\tDESCRIPTION")
 	for _, p := range spec.GetParameters() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), cli.OrDash(specialText(p, p.GetDefaultValue())),
-			cli.OrDash(p.GetUnit()),
-			p.GetDescription())
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\n", p.GetParameterId(), row(p),
+			cli.OrDash(specialText(p, p.GetDefaultValue())), cli.OrDash(p.GetUnit()), p.GetDescription())
 	}
 	return w.Flush()
 }

@@ -217,7 +217,7 @@ func (u *updateFlags) simulation() (*pb.Simulation, error) {
 }
 
 func showScheduler(f *cli.ClientFlags, cmd *cobra.Command, s *pb.Scheduler) error {
-	return f.Show(cmd, s, func(w io.Writer) error { return printScheduler(w, s) })
+	return f.Show(cmd, s, func(w io.Writer) error { return printScheduler(w, s, nil) })
 }
 
 func newSchedulerPauseCmd(f *cli.ClientFlags) *cobra.Command {

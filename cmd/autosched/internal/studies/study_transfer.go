@@ -57,7 +57,7 @@ Trial, to standard output or a file. 'autosched study import' reads it.`,
 					}
 					return nil
 				}
-				if out == "" {
+				if out == "" || out == "-" {
 					return write(cmd.OutOrStdout())
 				}
 				if err := atomicfile.Write(out, write); err != nil {
@@ -73,7 +73,7 @@ Trial, to standard output or a file. 'autosched study import' reads it.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write (default: standard output)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default)")
 	return cmd
 }
 

@@ -207,15 +207,6 @@ func writeTrace(cmd *cobra.Command, path string, w *workload.Workload, machines 
 	return cli.WriteOutput(cmd, path, func(out io.Writer) error { return trace.WriteCSV(out, w, machines...) })
 }
 
-// besideTrace is where the report on a written trace goes: standard error if
-// standard output holds the trace.
-func besideTrace(cmd *cobra.Command, out string) io.Writer {
-	if out == "-" {
-		return cmd.ErrOrStderr()
-	}
-	return cmd.OutOrStdout()
-}
-
 // writeAndShow writes a trace and reports on it.
 func writeAndShow(cmd *cobra.Command, out string, asJSON bool, w *workload.Workload,
 	machines []workload.NodeGroup) error {
@@ -224,7 +215,7 @@ func writeAndShow(cmd *cobra.Command, out string, asJSON bool, w *workload.Workl
 	}
 	first, last := w.Span()
 	r := &writtenTrace{out, w.Len(), w.Clock(first), w.Clock(last), w.Synthetic(), w.Digest()}
-	return cli.Show(besideTrace(cmd, out), asJSON, "written-trace/v1", r, r.print)
+	return cli.Show(cli.ReportWriter(cmd, out), asJSON, "written-trace/v1", r, r.print)
 }
 
 // writtenTrace describes a trace that a command wrote.

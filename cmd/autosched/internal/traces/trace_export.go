@@ -60,7 +60,7 @@ the others in order of name.`,
 			if err != nil {
 				return err
 			}
-			return cli.Show(besideTrace(cmd, o.out), o.json, "exported-events/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.json, "exported-events/v1", r, r.print)
 		},
 	}
 	f := cmd.Flags()

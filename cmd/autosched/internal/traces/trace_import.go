@@ -70,7 +70,7 @@ week stay.`,
 			if err := writeTrace(cmd, o.out, r.workload, r.Machines); err != nil {
 				return err
 			}
-			return cli.Show(besideTrace(cmd, o.out), o.input.json, "imported-trace/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.input.json, "imported-trace/v1", r, r.print)
 		},
 	}
 	o.input.add(cmd)
