@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/service/findings"
 )
 
-// openFindings makes the keeper of findings and what its notices go to.
+// openFindings makes the keeper of findings and the receivers of its notices.
 func (s *service) openFindings() (err error) {
 	o := s.o.Findings
 	var notify []func(*findings.Notice)

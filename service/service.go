@@ -1,5 +1,5 @@
 // Package service assembles the service from its parts and runs them: the access files, the controller, the keepers
-// of records, the API, and the agents that are called. Run has the list of what runs.
+// of records, the API, and the agents that are called. Run has the list of tasks.
 package service
 
 import (
@@ -48,7 +48,7 @@ type Options struct {
 	Notify func(state string) error
 }
 
-// Findings are the options of package findings and of what acts on findings.
+// Findings are the options of package findings and of the parts that act on findings.
 type Findings struct {
 	Rules *patterns.RuleSet // the built-in ones if nil
 	Price func() float64    // of a GPU-hour in any currency; 0 if it is unknown
@@ -78,7 +78,7 @@ type service struct {
 	listener   net.Listener
 	operations net.Listener // nil for none
 
-	deadline context.Context // of what is under way at a stop
+	deadline context.Context // of calls and rounds under way at a stop
 	cut      context.CancelFunc
 }
 
@@ -281,7 +281,7 @@ func open(o Options) (s *service, err error) {
 	return s, nil
 }
 
-// close releases what open opened.
+// close releases the files and listeners of open.
 func (s *service) close() (err error) {
 	s.cut()
 	for _, l := range []net.Listener{s.listener, s.operations} {

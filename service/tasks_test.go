@@ -10,7 +10,7 @@ import (
 )
 
 // TestRunStopsInOrder: each task is stopped after all tasks below it have returned, whether the context ends or a task
-// fails; its errors are those of the tasks.
+// fails; its errors are the errors of the tasks.
 func TestRunStopsInOrder(t *testing.T) {
 	fault := errors.New("the listener is gone")
 	for _, fails := range []string{"", "first", "second", "last"} {

@@ -1,4 +1,4 @@
-// Package audit is the log of changes: who changed what, when and why. It is pure: it makes and
+// Package audit is the log of changes: the actor, the change, its time and its reason. It is pure: it makes and
 // checks records, which others store.
 //
 // Every record holds the SHA-256 of the one before it, so that a record that is altered, removed
@@ -26,7 +26,7 @@ type Record struct {
 	// RevisionBefore and RevisionAfter are the revision on offer, 0 for none.
 	RevisionBefore int64 `json:"revision_before"`
 	RevisionAfter  int64 `json:"revision_after"`
-	// Fields are what changed.
+	// Fields are the changes.
 	Fields []Field `json:"fields,omitempty"`
 	// Previous is the hash of the record before, "" of the first.
 	Previous string `json:"previous"`
@@ -38,7 +38,7 @@ type Origin struct {
 	// of the service: "tuning", "judge", "events", "evaluator" or "retention", or the name of a finding
 	// that brought a round forward.
 	Actor string `json:"actor"`
-	// Verb is the name of the method called, or what the part of the service did.
+	// Verb is the name of the method called, or the deed of a part of the service.
 	Verb      string `json:"verb"`
 	RequestID string `json:"request_id,omitempty"`
 	Reason    string `json:"reason,omitempty"`
@@ -61,7 +61,7 @@ type Head struct {
 
 func (h Head) String() string { return fmt.Sprintf("%d:%s", h.Sequence, h.Hash) }
 
-// ErrBroken is what errors about a chain are.
+// ErrBroken is wrapped by errors about a chain.
 var ErrBroken = errors.New("audit log is broken")
 
 // A line of a log is {"hash":"HASH","record":RECORD}, of which HASH is the SHA-256 of the bytes
@@ -88,7 +88,7 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Parse reads a line by itself. It checks its hash, but not what is before it.
+// Parse reads a line by itself. It checks its hash, but not the records before it.
 func Parse(line []byte) (Record, Head, error) {
 	var r Record
 	rest, ok := bytes.CutPrefix(line, []byte(lineHash))

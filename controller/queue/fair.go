@@ -1,8 +1,8 @@
 package queue
 
 // shares divide a resource between owners by start-time fair queueing (Goyal, Vin, Cheng:
-// Start-time Fair Queueing, SIGCOMM 1996). An owner's tag is what it used over its weight; the
-// lowest tag is served next. An owner that comes back has the tag of those that are served, so that
+// Start-time Fair Queueing, SIGCOMM 1996). An owner's tag is the time it used over its weight; the
+// lowest tag is served next. An owner that comes back has the tag of served ones, so that
 // idle time is no credit. Once no owner has a job, all begin anew at the highest tag.
 type shares struct {
 	owners map[string]*share
@@ -28,7 +28,7 @@ func (s *shares) join(owner string, weight float64) {
 	o.jobs++
 }
 
-// leave removes a job. An owner without jobs is kept only while its tag is above those served.
+// leave removes a job. An owner without jobs is kept only while its tag is above served ones.
 func (s *shares) leave(owner string) {
 	s.owners[owner].jobs--
 	if s.idle() {
@@ -53,7 +53,7 @@ func (s *shares) idle() bool {
 	return true
 }
 
-// charge adds what an owner used.
+// charge adds time that an owner used.
 func (s *shares) charge(owner string, used float64) {
 	o := s.owners[owner]
 	o.tag += used / o.weight

@@ -67,7 +67,7 @@ func New(o Options) *Queue {
 
 // Enter adds a job of an owner and waits for its first turn. The limit bounds the time of its
 // turns; 0 is none. The caller calls Leave at its end. The error is the cause of the end of the
-// context, or what Cancel was called with.
+// context, or the argument of Cancel.
 func (q *Queue) Enter(ctx context.Context, owner string, weight float64, limit time.Duration) (*Job, error) {
 	j := &Job{queue: q, owner: owner, limit: limit, granted: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
@@ -87,7 +87,7 @@ func (q *Queue) Enter(ctx context.Context, owner string, weight float64, limit t
 	}
 }
 
-// Cancel ends the contexts of an owner's jobs, those that wait included.
+// Cancel ends the contexts of an owner's jobs, waiting ones included.
 func (q *Queue) Cancel(owner string, why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

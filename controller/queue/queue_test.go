@@ -191,7 +191,7 @@ func TestBegunJobsAreBounded(t *testing.T) {
 	})
 }
 
-// Owners that always have jobs get time by their weights: what they used over their weight differs
+// Owners that always have jobs get time by their weights: the time used over the weight differs
 // by no more than a slice and a piece each (Goyal, Vin, Cheng, theorem 1).
 func TestSharesFollowWeights(t *testing.T) {
 	const slice, longest = time.Second, 700 * time.Millisecond

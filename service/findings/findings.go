@@ -1,6 +1,6 @@
 // Package findings watches the schedulers of the service for patterns: it feeds the events and samples of each to a
-// patterns.Scanner and keeps what that finds, with what people say of it, in a file for each scheduler. Records are
-// taken in without waiting: those for which there is no room are counted and left out.
+// patterns.Scanner and keeps the findings, with the judgements of operators, in a file for each scheduler. Records are
+// taken in without waiting: records for which there is no room are counted and left out.
 package findings
 
 import (
@@ -31,14 +31,14 @@ var (
 	ErrClosed   = errors.New("the findings are closed")
 )
 
-// Bounds of what is kept of a scheduler.
+// Bounds of the records of a scheduler.
 const (
 	maxClosed = 1000   // the newest
 	maxOpen   = 5000   // further ones are counted as not kept
 	maxQueue  = 200000 // records that wait
 )
 
-// Mark is what a person said of a finding.
+// Mark is the judgement of an operator about a finding.
 type Mark struct {
 	By     string    `json:"by,omitempty"` // empty where callers are not identified
 	At     time.Time `json:"at"`
@@ -46,7 +46,7 @@ type Mark struct {
 	Until  time.Time `json:"until,omitzero"` // of a snooze
 }
 
-// Marks are what was said of a finding.
+// Marks are the judgements about a finding.
 type Marks struct {
 	Acknowledged  *Mark `json:"acknowledged,omitempty"`
 	Snoozed       *Mark `json:"snoozed,omitempty"`
@@ -80,14 +80,14 @@ func (f *Finding) clone() *Finding {
 	return &c
 }
 
-// Rule counts the findings of a rule, those that are no longer kept among them.
+// Rule counts the findings of a rule, dropped ones included.
 type Rule struct {
 	Rule  string `json:"rule"`
 	Total int    `json:"total"`
 	// Acknowledged were said to be true, FalsePositives to be wrong.
 	Acknowledged   int `json:"acknowledged"`
 	FalsePositives int `json:"false_positives"`
-	// Open are those that hold, Wasted the GPU-hours that they wasted and Cost what those cost, without false
+	// Open are the open ones, Wasted the GPU-hours that they wasted and Cost the price of these, without false
 	// positives.
 	Open   int     `json:"-"`
 	Wasted float64 `json:"-"`
@@ -95,21 +95,21 @@ type Rule struct {
 	Loud   int     `json:"-"` // open, and not silent
 }
 
-// Precision is the share of true ones among those judged, if any was.
+// Precision is the share of true findings among judged ones, if any was judged.
 func (r *Rule) Precision() (share float64, known bool) {
 	n := r.Acknowledged + r.FalsePositives
 	return float64(r.Acknowledged) / float64(max(n, 1)), n > 0
 }
 
-// Scheduler is what a scan needs to know of a scheduler.
+// Scheduler describes a scheduler to a scan.
 type Scheduler struct {
 	Zero    time.Time // of its events' times; the zero time before the first
 	Cluster workload.Cluster
-	// Version changes when the events stored or the hardware are no longer what they were.
+	// Version changes with the stored events or the hardware.
 	Version string
 }
 
-// Source is what the service has stored.
+// Source reads the records of the service.
 type Source interface {
 	Schedulers() []string
 	Scheduler(id string) (Scheduler, error)
@@ -146,7 +146,7 @@ type Keeper struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
-	reading sync.Mutex // one scan of what is stored at a time
+	reading sync.Mutex // one scan of stored records at a time
 
 	mu      sync.Mutex
 	closed  bool
@@ -175,7 +175,7 @@ func Open(o Options) *Keeper {
 	return k
 }
 
-// Run examines the records that are stored, and those that come in meanwhile, until the context ends.
+// Run examines stored records, and records that come in meanwhile, until the context ends.
 func (k *Keeper) Run(ctx context.Context, s Source) error {
 	k.mu.Lock()
 	k.source = s
@@ -242,7 +242,7 @@ func (k *Keeper) Iterations(id string, iterations []telemetry.Iteration) {
 	}
 }
 
-// Guardrail takes in what was measured of a scheduler's configuration since it was applied. Of a revision there is one
+// Guardrail takes in a measurement of a scheduler's configuration since it was applied. Of a revision there is one
 // an hour: others that follow it sooner are left out.
 func (k *Keeper) Guardrail(id string, g patterns.Guardrail) {
 	w := k.watch(id)
@@ -285,11 +285,11 @@ type Query struct {
 	Open, Closed       bool   // only these; all if neither or both
 	Rule, Entity, Kind string // only these, all if empty
 	AfterOpened        time.Time
-	AfterID            string // those after one, in the order of List
+	AfterID            string // findings after one, in the order of List
 	Limit              int
 }
 
-// List returns findings, the latest opened first, and counts of those of each rule.
+// List returns findings, the latest opened first, and counts of the findings of each rule.
 func (k *Keeper) List(id string, q Query) (out []*Finding, rules []Rule, more bool) {
 	w := k.watch(id)
 	if w == nil {
@@ -351,7 +351,7 @@ func (k *Keeper) Acknowledge(scheduler, id, by, reason string) (*Finding, error)
 	})
 }
 
-// Snooze makes an open finding silent until an instant, and those of its rule and entity that open before.
+// Snooze makes an open finding silent until an instant, and findings of its rule and entity that open before.
 func (k *Keeper) Snooze(scheduler, id, by, reason string, until time.Time) (*Finding, error) {
 	return k.mark(scheduler, id, func(f *Finding, _ *Rule) error {
 		if !f.Open {
@@ -402,7 +402,7 @@ func (k *Keeper) mark(scheduler, id string, change func(*Finding, *Rule) error) 
 	return f.clone(), nil
 }
 
-// idOf names a finding by what it is, so that the same one has the same name after a restart.
+// idOf names a finding by its content, so that the same one has the same name after a restart.
 func idOf(f *Finding) string {
 	h := sha256.New()
 	for _, text := range []string{f.Rule, f.Entity.Kind, f.Entity.Name} {

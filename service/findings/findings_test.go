@@ -241,7 +241,7 @@ func (s *site) settled(n int64) map[string]int64 {
 
 const hour, minute = time.Hour, time.Minute
 
-// TestLife: an idle allocation is found, goes on after a restart as the same finding with what people said of it, and
+// TestLife: an idle allocation is found, goes on after a restart as the same finding with its marks, and
 // closes when its job ends.
 func TestLife(t *testing.T) {
 	for _, period := range []time.Duration{15 * time.Second, minute} {
@@ -390,7 +390,7 @@ func TestEndedWhileDown(t *testing.T) {
 	}
 }
 
-// TestMarks: judgements exclude each other and are counted, a snooze is silent, and what is not stored does not count.
+// TestMarks: judgements exclude each other and are counted, a snooze is silent, and an unstored mark does not count.
 func TestMarks(t *testing.T) {
 	s := newSite(t)
 	s.idle(3*hour, minute)
@@ -447,7 +447,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestOverload: what there is no room for is counted, and what it says is found later: it is stored.
+// TestOverload: records for which there is no room are counted, and examined later: they are stored.
 func TestOverload(t *testing.T) {
 	s := newSite(t)
 	s.sample("b", 0, minute, minute, 50)
@@ -540,7 +540,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestPast: what is over for long is not read, jobs that are active are, and what is read is bounded.
+// TestPast: jobs that ended long ago are not read, active ones are, and the number of events read is bounded.
 func TestPast(t *testing.T) {
 	p := past{jobs: map[string][]workload.Event{}, nodes: map[string]workload.Event{}, span: pastEvents}
 	p.add(job(workload.Submitted, 0, "old", ""))

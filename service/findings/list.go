@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/patterns"
 )
 
-// key is what a finding is about. There is one open finding of it at most.
+// key is the rule and the entity of a finding. There is one open finding of it at most.
 type key struct {
 	rule   string
 	entity patterns.Entity
@@ -75,7 +75,7 @@ func (l *list) load(path string) error {
 	return nil
 }
 
-// content is what a file has of the list.
+// content is the list as a file has it.
 func (l *list) content() *content {
 	c := &content{Version: version, Findings: slices.Clone(l.closed)}
 	for _, name := range slices.Sorted(maps.Keys(l.rules)) {
@@ -108,7 +108,7 @@ func (l *list) find(id string) (*Finding, error) {
 	return nil, fmt.Errorf("finding %q: %w", id, ErrNotFound)
 }
 
-// summaries are those of the rules that found something, by name.
+// summaries returns the counts of the rules that found something, by name.
 func (l *list) summaries(now time.Time) []Rule {
 	all := map[string]*Rule{}
 	for name, r := range l.rules {

@@ -18,20 +18,20 @@ const (
 	// pastSamples the samples.
 	pastEvents  = 8 * 24 * time.Hour
 	pastSamples = 6 * time.Hour
-	// maxEvents are read; if there are more, those of a shorter time.
+	// maxEvents are read; if there are more, events of a shorter time.
 	maxEvents = 300_000
 	// attempts to read events and samples that go together.
 	attempts = 3
 )
 
-// restart makes a scanner, gives it what is stored, and continues the open findings: those that it does not find again
+// restart makes a scanner, gives it stored records, and continues the open findings: ones that it does not find again
 // are closed.
 func (w *watch) restart(of Scheduler, period time.Duration) {
 	k := w.keeper
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	w.in.Lock()
-	w.lost = false // what is stored has them
+	w.lost = false // stored records include them
 	w.in.Unlock()
 	w.scanned = k.o.Now()
 	var old map[key]*patterns.Finding
@@ -87,7 +87,7 @@ func (w *watch) restart(of Scheduler, period time.Duration) {
 	}
 }
 
-// missed reports whether events came in after those stored were read that are earlier than the samples read since.
+// missed reports whether events came in after the stored ones were read that are earlier than the samples read since.
 func (w *watch) missed(s *scan) bool {
 	w.in.Lock()
 	defer w.in.Unlock()
@@ -115,7 +115,7 @@ func (w *watch) begin(of Scheduler, period time.Duration, found func(*patterns.F
 	return s, nil
 }
 
-// read makes a scanner and gives it what is stored; old becomes the last finding of each rule and entity.
+// read makes a scanner and gives it stored records; old becomes the last finding of each rule and entity.
 func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.Finding) (*scan, error) {
 	source := w.keeper.source
 	p := past{jobs: map[string][]workload.Event{}, nodes: map[string]workload.Event{}, span: pastEvents}
@@ -208,7 +208,7 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 	return s, w.ctx.Err()
 }
 
-// past are stored events: those of a span before the latest, all of jobs that are active, and the last of each node.
+// past are stored events: all of a span before the latest, all of jobs that are active, and the last of each node.
 type past struct {
 	jobs   map[string][]workload.Event
 	nodes  map[string]workload.Event
@@ -238,7 +238,7 @@ func (p *past) add(e workload.Event) {
 	}
 }
 
-// prune drops what is over since before the span.
+// prune drops jobs that ended before the span.
 func (p *past) prune() {
 	from := p.latest - p.span
 	p.other = slices.DeleteFunc(p.other, func(e workload.Event) bool { return e.Time < from })
@@ -255,7 +255,7 @@ func (p *past) prune() {
 	}
 }
 
-// events are what is left, in order of time.
+// events returns the events that are left, in order of time.
 func (p *past) events() []workload.Event {
 	p.prune()
 	out := slices.Clone(p.other)

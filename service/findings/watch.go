@@ -19,7 +19,7 @@ const (
 	ahead = 10 * time.Minute
 	// enoughGaps show the period of samples.
 	enoughGaps = 50
-	// again is the least time between two scans of what is stored because records were dropped.
+	// again is the least time between two scans of stored records because records were dropped.
 	again = time.Hour
 )
 
@@ -53,23 +53,23 @@ type watch struct {
 	ended  chan struct{}
 	wake   chan struct{}
 
-	// What waits has a lock of its own, so that taking it in does not wait for a disk.
+	// The queue has a lock of its own, so that taking it in does not wait for a disk.
 	in     sync.Mutex
 	queue  waiting
-	lost   bool               // events were dropped since the last scan of what is stored
+	lost   bool               // events were dropped since the last scan of stored records
 	hourly patterns.Guardrail // taken in last
 	counts map[string]int64
 
 	mu sync.Mutex // taken before in
 	list
 
-	// Those below are the goroutine's.
+	// Fields below are the goroutine's.
 	scan    *scan
-	scanned time.Time // when what is stored was read, by the service's clock
+	scanned time.Time // when stored records were read, by the service's clock
 	dirty   bool      // w.mu
 }
 
-// scan is a scanner with what it was made for.
+// scan is a scanner with the scheduler that it was made for.
 type scan struct {
 	*patterns.Scanner
 	of     Scheduler
@@ -92,7 +92,7 @@ func (w *watch) wakeUp() {
 	}
 }
 
-// enqueue adds records to those that wait, or drops them.
+// enqueue adds records to the queue, or drops them.
 func (w *watch) enqueue(x waiting) {
 	w.in.Lock()
 	if q, n := &w.queue, x.len(); q.len()+n > maxQueue {
@@ -106,7 +106,7 @@ func (w *watch) enqueue(x waiting) {
 	w.wakeUp()
 }
 
-// run examines what comes in until the watch is stopped.
+// run examines the queue until the watch is stopped.
 func (w *watch) run() {
 	defer close(w.ended)
 	for {
@@ -119,7 +119,7 @@ func (w *watch) run() {
 	}
 }
 
-// examine examines what waits.
+// examine examines the queue.
 func (w *watch) examine() {
 	k := w.keeper
 	of, err := k.source.Scheduler(w.id)
@@ -145,7 +145,7 @@ func (w *watch) examine() {
 		}
 	}
 	if now.Sub(w.scanned) > time.Minute {
-		s.known = nil // what was read when the scan began does not come in any more
+		s.known = nil // events read when the scan began do not come in any more
 	}
 	latest := max(s.event, time.Duration(now.UnixNano())-s.base) + ahead + s.base
 	was, early := s.feed.Late(), 0
@@ -176,7 +176,7 @@ func (w *watch) examine() {
 	w.store()
 }
 
-// take takes what waits.
+// take empties the queue.
 func (w *watch) take() (waiting, time.Time) {
 	w.in.Lock()
 	defer w.in.Unlock()
@@ -219,7 +219,7 @@ func (s *scan) periodSeen() time.Duration {
 	return s.gaps.Period()
 }
 
-// found takes in what the scanner reports of new records.
+// found takes in the reports of the scanner about new records.
 func (w *watch) found(f *patterns.Finding) {
 	k := w.keeper
 	w.mu.Lock()
@@ -251,7 +251,7 @@ func (w *watch) tell(event string, f *Finding, now time.Time) {
 	}
 }
 
-// convert makes a finding of what the scanner reports.
+// convert makes a finding of a report of the scanner.
 func (s *scan) convert(f *patterns.Finding) *Finding {
 	out := &Finding{Finding: *f.Clone()}
 	out.Open, out.Closed, out.ID = true, time.Time{}, idOf(out)

@@ -41,11 +41,11 @@ type Webhook struct {
 	counts map[string]int64
 }
 
-// CheckURL says what is wrong with the address of a webhook.
+// CheckURL checks the address of a webhook.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return errors.New("is not a URL") // the error would repeat what may be secret
+		return errors.New("is not a URL") // the error would repeat a secret
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return errors.New("is not an http or https URL with a host")
@@ -95,7 +95,7 @@ func (h *Webhook) count(what string) {
 	h.counts[what]++
 }
 
-// Run posts notices until the context ends. Those that wait then are lost.
+// Run posts notices until the context ends. Notices that wait then are lost.
 func (h *Webhook) Run(ctx context.Context) error {
 	defer h.client.CloseIdleConnections()
 	for {

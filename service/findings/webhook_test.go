@@ -21,7 +21,7 @@ func notice(name string) *Notice {
 		Finding: patterns.Finding{Rule: "r", Entity: patterns.Entity{Kind: "job", Name: name}, Opened: zero}}}
 }
 
-// TestWebhook: notices come in order, those that fail for a while are repeated with growing waits, and those that are
+// TestWebhook: notices come in order, ones that fail for a while are repeated with growing waits, and ones that are
 // refused are not.
 func TestWebhook(t *testing.T) {
 	type post struct{ key, entity string }

@@ -39,7 +39,7 @@ func (k *Keeper) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		for i := range all {
-			// Of a metric the last one in order wins among those that end at the same time.
+			// Of a metric the last one in order wins among reports that end at the same time.
 			newer := func(o Summary) bool {
 				return o.Metric == all[i].Metric && (o.To.After(all[i].To) || o.To.Equal(all[i].To) &&
 					o.Revision > all[i].Revision)

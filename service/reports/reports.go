@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// The bounds of what is kept of a scheduler.
+// The bounds of the reports of a scheduler.
 const (
 	// Retention is how long reports are kept, in event time before the latest.
 	Retention = 7 * 24 * time.Hour
@@ -31,7 +31,7 @@ const (
 	lookback = 288
 )
 
-// ErrClosed is what a keeper that is closed returns.
+// ErrClosed is the error of a closed keeper.
 var ErrClosed = errors.New("the keeper of reports is closed")
 
 // Key identifies a report of a scheduler.
@@ -40,21 +40,21 @@ type Key struct {
 	Instance string    `json:"-"`
 }
 
-// Report is what an instance measured up to an event time.
+// Report is a measurement of an instance up to an event time.
 type Report struct {
 	Key
 	Revision int64              `json:"revision"` // in force
 	Metrics  map[string]float64 `json:"metrics"`
 }
 
-// Keep says what a store drops.
+// Keep bounds the reports in a store.
 type Keep struct {
 	From   time.Time // reports before it
 	Stored int       // how many there are
 	Most   int       // that may be left
 }
 
-// Store keeps reports. Those that AppendReports returned of are on disk.
+// Store keeps reports. They are on disk once AppendReports returns.
 type Store interface {
 	AppendReports(uid string, all []Report, keep Keep) (fresh []bool, dropped []Key, err error)
 	Reports(uid string, after Key, visit func(*Report) bool) (damage, err error)
@@ -76,9 +76,9 @@ type Keeper struct {
 	closed bool
 }
 
-// history is what is kept of a scheduler in memory: all else follows from it.
+// history is the memory of a scheduler: all else follows from it.
 type history struct {
-	mu     sync.Mutex // guards what follows; held while the store writes
+	mu     sync.Mutex // guards all below; held while the store writes
 	read   bool
 	stored int
 	latest time.Time
@@ -100,7 +100,7 @@ type bin struct {
 	count int
 }
 
-// New returns a keeper. What a scheduler reported is read when it is needed.
+// New returns a keeper. Reports of a scheduler are read when they are needed.
 func New(o Options) *Keeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -122,7 +122,7 @@ func (k *Keeper) Forget(scheduler string) {
 	delete(k.all, scheduler)
 }
 
-// lock returns what is kept of a scheduler, read from the store, with its mutex held, and its uid.
+// lock returns the history of a scheduler, read from the store, with its mutex held, and its uid.
 func (k *Keeper) lock(scheduler string) (*history, string, error) {
 	c, _, err := k.o.Schedulers.Scheduler(scheduler)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *series) add(index int64, v float64) {
 	s.bins[i].count++
 }
 
-// means are those of the intervals before one, in order.
+// means returns the means of the intervals before one, in order.
 func (s *series) means(before int64) []float64 {
 	if s == nil {
 		return nil
@@ -210,7 +210,7 @@ func (h *history) drop(before int64) {
 	}
 }
 
-// metrics are the names of what is kept from an interval on.
+// metrics returns the names of the metrics from an interval on.
 func (h *history) metrics(from int64) map[string]bool {
 	names := map[string]bool{}
 	for key, s := range h.series {
@@ -228,12 +228,12 @@ type Outcome int
 const (
 	Stored Outcome = iota
 	Duplicate
-	Late    // before what is kept
+	Late    // before the kept intervals
 	TooMany // it has a metric beyond MaxMetrics
 )
 
-// Append stores reports of a scheduler: once it returns no error those that are Stored or Duplicate are on disk. They
-// must have been checked. Then what they say of a revision on trial counts.
+// Append stores reports of a scheduler: once it returns no error, Stored and Duplicate ones are on disk. They
+// must have been checked. Then they count for a revision on trial.
 func (k *Keeper) Append(ctx context.Context, call controller.Call, scheduler string, all []Report) ([]Outcome, error) {
 	c, _, err := k.o.Schedulers.Scheduler(scheduler)
 	if err == nil && !c.Deleted.IsZero() {
@@ -252,7 +252,7 @@ func (k *Keeper) Append(ctx context.Context, call controller.Call, scheduler str
 	if err != nil || latest.IsZero() {
 		return out, err
 	}
-	// What was reported is stored: that nothing follows from it now is no error of the caller's, and is tried again.
+	// The reports are stored: that nothing follows from them now is no error of the caller's, and is tried again.
 	err = errors.Join(k.o.Schedulers.Reported(ctx, call, scheduler, latest), k.look(scheduler))
 	if err != nil {
 		k.o.Log.ErrorContext(ctx, "look at reported metrics failed", "scheduler", scheduler, "err", err)
@@ -298,7 +298,7 @@ func (k *Keeper) append(h *history, uid string, all []Report) ([]Outcome, error)
 	}
 	fresh, dropped, err := k.o.Store.AppendReports(uid, good, Keep{From: from, Stored: h.stored, Most: MaxReports})
 	if err != nil {
-		h.read = false // what is stored may differ
+		h.read = false // the store may differ
 		return nil, err
 	}
 	for i := range good {
@@ -325,7 +325,7 @@ func (k *Keeper) List(scheduler string, after Key, visit func(*Report) bool) err
 	return err
 }
 
-// Summary is what was reported of a metric under a revision.
+// Summary summarises the reports of a metric under a revision.
 type Summary struct {
 	Metric   string
 	Revision int64
@@ -339,7 +339,7 @@ type Summary struct {
 
 func instant(index int64) time.Time { return time.Unix(0, index*int64(Interval)).UTC() }
 
-// Summaries are what was reported of a scheduler, by metric and revision.
+// Summaries returns the summaries of a scheduler, by metric and revision.
 func (k *Keeper) Summaries(scheduler string) ([]Summary, error) {
 	h, _, err := k.lock(scheduler)
 	if err != nil {
@@ -364,13 +364,13 @@ func (k *Keeper) Summaries(scheduler string) ([]Summary, error) {
 	return out, nil
 }
 
-// Change is what was reported of a metric under a revision, and under the last one before it that has reports of it.
+// Change compares a metric under a revision with the last one before it that has reports of it.
 type Change struct {
 	Summary
 	Before *Summary // nil if there is none
 }
 
-// Changes are what was reported under a revision against what was reported before, by metric.
+// Changes compares the reports under a revision with the ones before, by metric.
 func (k *Keeper) Changes(scheduler string, revision int64) ([]Change, error) {
 	all, err := k.Summaries(scheduler)
 	return changes(all, revision), err
@@ -390,7 +390,7 @@ func changes(all []Summary, revision int64) (out []Change) {
 	return out
 }
 
-// look compares what was reported of a revision on trial with the one before, at intervals that are over.
+// look compares the reports of a revision on trial with the one before, at intervals that are over.
 func (k *Keeper) look(scheduler string) error {
 	h, _, err := k.lock(scheduler)
 	if err != nil {

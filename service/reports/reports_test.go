@@ -225,7 +225,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// Old reports and those beyond the most are dropped by whole intervals, so that a restart finds the same means.
+// Old reports and reports beyond the most are dropped by whole intervals, so that a restart finds the same means.
 func TestRetention(t *testing.T) {
 	h := newHouse(t, controller.Recommend)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -278,7 +278,7 @@ func TestMaxMetrics(t *testing.T) {
 	}
 	h.must(reports.TooMany, one(100, 0, 99))
 	h.must(reports.Stored, one(100, 0, 1))
-	h.must(reports.Stored, one(8*24*60, 99)) // those before are dropped
+	h.must(reports.Stored, one(8*24*60, 99)) // earlier ones are dropped
 }
 
 // A revision that does worse in the metric it was tuned for is gone back from in mode AUTO and proposed to be in mode
@@ -289,7 +289,7 @@ func TestTakenBack(t *testing.T) {
 		mode     controller.Mode
 		maximize bool
 		ratio    float64
-		state    rollout.RevisionState // of what comes back; "" for nothing
+		state    rollout.RevisionState // of the revision that comes back; "" for none
 	}{
 		{"worse", controller.Auto, false, 1.5, rollout.Published},
 		{"worse, maximized", controller.Auto, true, .6, rollout.Published},
@@ -359,7 +359,7 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
-// A freeze keeps what did worse in force, and the way back is proposed; while tuning is paused nothing is looked at.
+// A freeze keeps a worse revision in force, and the way back is proposed; while tuning is paused nothing is looked at.
 func TestNotTakenBack(t *testing.T) {
 	h := newHouse(t, controller.Auto)
 	constant := func(v float64) func(int) float64 { return func(i int) float64 { return v + float64(i%3) } }

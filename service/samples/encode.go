@@ -11,7 +11,7 @@ import (
 )
 
 // A payload is runs of samples, one of a GPU each, in columns: times as differences of differences, quantities as
-// differences, so that what hardly changes compresses well. Numbers are varints of encoding/binary.
+// differences, so that values which hardly change compress well. Numbers are varints of encoding/binary.
 
 var errPayload = errors.New("the payload is cut off or damaged")
 

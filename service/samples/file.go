@@ -21,7 +21,7 @@ const (
 	headSize   = 8
 	plain      = 0
 	compressed = 1
-	// maxFrame bounds what a damaged length makes a reader allocate, and maxPayload what is in a frame.
+	// maxFrame bounds the memory that a damaged length costs a reader, and maxPayload the content of a frame.
 	maxFrame   = 64 << 20
 	maxPayload = 256 << 20
 	// worthIt is the size of a payload from which it is compressed.
@@ -30,7 +30,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// The coders are safe for concurrent use. Their errors are those of options.
+// The coders are safe for concurrent use. Their errors are errors of options.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPayload))
@@ -55,7 +55,7 @@ func frame(dst, payload []byte) []byte {
 	return dst
 }
 
-// ErrDamaged is what Read returns of a file that is not what was written.
+// ErrDamaged is the error of Read about a file that differs from the written one.
 var ErrDamaged = errors.New("damaged")
 
 // scan calls f with the payload of each frame, and returns the length of the whole ones before the first damage.
@@ -104,7 +104,7 @@ func scan(path string, f func(payload []byte) error) (whole int64, err error) {
 	}
 }
 
-// repair cuts off what a crash left of a frame at the end of a log, and returns how many bytes.
+// repair cuts off the rest of a frame that a crash left at the end of a log, and returns how many bytes.
 func repair(path string) (cut int64, err error) {
 	whole, err := scan(path, func([]byte) error { return nil })
 	if !errors.Is(err, ErrDamaged) {
@@ -125,7 +125,7 @@ func Order(a, b *telemetry.GPUSample) int {
 
 func order(a, b telemetry.GPUSample) int { return Order(&a, &b) }
 
-// sorted puts samples in order and keeps the first of those of a GPU at a time.
+// sorted puts samples in order and keeps the first one of a GPU at a time.
 func sorted(all []telemetry.GPUSample) []telemetry.GPUSample {
 	if !slices.IsSortedFunc(all, order) {
 		slices.SortStableFunc(all, order)

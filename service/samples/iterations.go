@@ -15,14 +15,14 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// The kinds of the files of iterations: what is appended, and hours that are over, without repeats. Both are kept as
+// The kinds of the files of iterations: logs, and hours that are over, without repeats. Both are kept as
 // long as raw samples are.
 const (
 	iterationLog = "iterations-"
 	iterationRaw = "steps-"
 )
 
-// ErrLimit is what AppendIterations returns for an hour that holds as many as an hour may.
+// ErrLimit is the error of AppendIterations for an hour that holds as many as an hour may.
 var ErrLimit = errors.New("too many training steps")
 
 // AppendIterations stores times of training steps as Append stores samples. One is identified by its job, worker, step
@@ -111,7 +111,7 @@ func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.
 		l.compacting.RLock()
 		all, err := s.iterations(scheduler, hour, from, to)
 		l.compacting.RUnlock()
-		// The end of what is being appended is not acknowledged yet.
+		// The end of a log is not acknowledged yet.
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return err
 		}
@@ -124,7 +124,7 @@ func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.
 	return nil
 }
 
-// iterations are those of a span of an hour, in order; beside ErrDamaged, those before the damage.
+// iterations are those of a span of an hour, in order; beside ErrDamaged, the ones before the damage.
 func (s *Store) iterations(scheduler string, hour time.Time, from, to time.Duration) (all []telemetry.Iteration,
 	damage error) {
 	for _, kind := range []string{iterationRaw, iterationLog} {

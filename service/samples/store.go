@@ -1,5 +1,5 @@
-// Package samples keeps what GPUs measured, and how long training steps took, by scheduler, in files of an hour of the
-// samples' own time: what comes in is appended to a log; once a later hour has begun, the log becomes one file without
+// Package samples keeps samples of GPUs, and how long training steps took, by scheduler, in files of an hour of the
+// samples' own time: samples are appended to a log; once a later hour has begun, the log becomes one file without
 // repeats, and means of five minutes and of an hour, which are kept for longer. A sample is identified by its GPU and
 // time: one that is sent again counts once.
 package samples
@@ -49,13 +49,13 @@ const (
 type Options struct {
 	// Keep is for how many hours that have samples each resolution is kept: a week, 90 days and 400 days if 0.
 	Keep [resolutions]int
-	// Iterations is how many training steps an hour of a scheduler may hold, those sent again among them until it is
+	// Iterations is how many training steps an hour of a scheduler may hold, repeats among them until it is
 	// over: 3.6 million if 0.
 	Iterations int
 	Log        *slog.Logger // nothing is logged if nil
 }
 
-// ErrClosed is what a store that is closed returns, and one that forgets the scheduler meanwhile.
+// ErrClosed is the error of a closed store, and of one that forgets the scheduler meanwhile.
 var ErrClosed = errors.New("the store of samples is closed")
 
 // Store is a directory of samples. It is safe for concurrent use.
@@ -118,7 +118,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for what is under way.
+// Close waits for calls under way.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -136,7 +136,7 @@ func (s *Store) path(scheduler, kind string, hour time.Time) string {
 	return filepath.Join(s.dir, scheduler, kind+hour.Format(layout))
 }
 
-// hours are those of the files of a kind, in order.
+// hours returns the hours of the files of a kind, in order.
 func (s *Store) hours(scheduler, kind string) ([]time.Time, error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, scheduler))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +153,7 @@ func (s *Store) hours(scheduler, kind string) ([]time.Time, error) {
 	return out, err // by name is by time
 }
 
-// hoursOf are those of the files of several kinds, in order.
+// hoursOf returns the hours of the files of several kinds, in order.
 func (s *Store) hoursOf(scheduler string, kinds ...string) (all []time.Time, err error) {
 	for _, kind := range kinds {
 		hours, err := s.hours(scheduler, kind)
@@ -174,14 +174,14 @@ type fileName struct {
 	hour time.Time
 }
 
-// batch is what a call appends.
+// batch has the frames that a call appends.
 type batch struct {
 	frames     map[fileName][]byte
 	iterations map[time.Time]int // how many of them by hour
 	done       chan error
 }
 
-// log is what appends to the logs of a scheduler: one goroutine, which syncs once for all calls that wait.
+// log appends to the logs of a scheduler: one goroutine, which syncs once for all calls that wait.
 type log struct {
 	store     *Store
 	scheduler string
@@ -276,7 +276,7 @@ func (s *Store) give(ctx context.Context, l *log, b *batch) error {
 	}
 }
 
-// run writes what is given until the store is closed.
+// run writes batches until the store is closed.
 func (l *log) run() {
 	defer close(l.ended)
 	files := map[fileName]*os.File{}
@@ -317,7 +317,7 @@ func (l *log) run() {
 		}
 		err := l.write(files, all)
 		if err != nil {
-			clear(l.iterations) // what was written is counted again
+			clear(l.iterations) // written ones are counted again
 		}
 		for _, b := range all {
 			b.done <- err
@@ -352,7 +352,7 @@ func (l *log) write(files map[fileName]*os.File, all []*batch) error {
 			err = f.Sync()
 		}
 		if err != nil {
-			// A part of a frame would hide what comes behind it.
+			// A part of a frame would hide the frames behind it.
 			return errors.Join(err, f.Truncate(before))
 		}
 		if name.hour.After(l.newest) {
@@ -392,7 +392,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// advance makes the files of the hours that are over, those before the newest but one, and drops the oldest.
+// advance makes the files of the hours that are over, before the newest but one, and drops the oldest.
 func (l *log) advance(files map[fileName]*os.File) {
 	if !l.newest.After(l.advanced) {
 		return
@@ -614,7 +614,7 @@ func (s *Store) hour(l *log, scheduler string, hour time.Time, q *Query) (out []
 	if err := samplesOf(s.path(scheduler, names[Raw], hour), wanted, keep); err != nil {
 		return nil, err
 	}
-	// The end of what is being appended is not acknowledged yet.
+	// The end of a log is not acknowledged yet.
 	if err := samplesOf(path, wanted, keep); err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const begin = 1_700_002_800 * time.Second // an hour begins
 
-// fleet is what GPUs measure every 15 s, with noise.
+// fleet has samples of GPUs every 15 s, with noise.
 func fleet(nodes, gpus int, from, to time.Duration) (out []telemetry.GPUSample) {
 	r := rand.New(rand.NewPCG(uint64(from), uint64(nodes)))
 	for at := from; at < to; at += 15 * time.Second {
@@ -147,7 +147,7 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-// TestCutOff: whatever is left of the last frame, what was acknowledged before is there, and appending goes on.
+// TestCutOff: whatever is left of the last frame, acknowledged samples are there, and appending goes on.
 func TestCutOff(t *testing.T) {
 	first, second := fleet(2, 2, begin, begin+time.Minute), fleet(2, 2, begin+time.Minute, begin+2*time.Minute)
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -213,7 +213,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestRetention: the files of the oldest hours go, those of means later.
+// TestRetention: the files of the oldest hours go, files of means later.
 func TestRetention(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{Keep: [resolutions]int{2, 3, 4}})
 	if err != nil {
@@ -369,7 +369,7 @@ func TestIterations(t *testing.T) {
 	if err := s.AppendIterations(t.Context(), "prod", slices.Clone(late)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // what is old is dropped after the answer
+	if err := s.Close(); err != nil { // old files are dropped after the answer
 		t.Fatal(err)
 	}
 	s = open(t, dir)
@@ -378,7 +378,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// TestIterationsSentAgain: an hour that is over loses the training steps that were sent again, also those that come
+// TestIterationsSentAgain: an hour that is over loses the training steps that were sent again, also ones that come
 // late, and an hour that is full takes no more, whatever else is sent at a time.
 func TestIterationsSentAgain(t *testing.T) {
 	dir := t.TempDir()
@@ -425,7 +425,7 @@ func TestIterationsSentAgain(t *testing.T) {
 	send(nil, hour(0, 1000, 1500)) // fills it
 	send(ErrLimit, hour(0, 1500, 1501))
 	_ = s.Close()
-	s = open() // what an hour holds is known after a restart
+	s = open() // the size of an hour is known after a restart
 	send(ErrLimit, hour(0, 1500, 1501))
 	check(1500, 0)
 	send(nil, hour(2, 0, 1))
@@ -483,7 +483,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkAppend takes in what many nodes of 8 GPUs send at a time, durably. samples/cpu-s leave out
+// BenchmarkAppend takes in samples of many nodes of 8 GPUs at a time, durably. samples/cpu-s leave out
 // the time that the disk takes.
 func BenchmarkAppend(b *testing.B) {
 	for _, nodes := range []int{1, 125, 1250} {

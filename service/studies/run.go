@@ -22,7 +22,7 @@ type Evaluator interface {
 	Serves(scheduler string) bool
 	// Parallel is how many trials it measures at a time.
 	Parallel() int
-	// Evaluate measures a trial of a study until the result is known or the context ends. What was measured so far
+	// Evaluate measures a trial of a study until the result is known or the context ends. Each measurement
 	// goes to report; an error of it ends the evaluation. An error says that the evaluator cannot measure anything
 	// now.
 	Evaluate(ctx context.Context, scheduler string, s *study.State, t *study.Trial,
@@ -131,7 +131,7 @@ type runs struct {
 	turn int // the study that comes first
 
 	mu      sync.Mutex
-	busy    map[evaluation]context.CancelFunc // what is being measured
+	busy    map[evaluation]context.CancelFunc // being measured
 	failing map[evaluation]string             // why that is tried again
 }
 
@@ -158,7 +158,7 @@ func (r *runs) look() {
 	}
 }
 
-// loop begins evaluations until the context ends, and waits for those under way.
+// loop begins evaluations until the context ends, and waits for evaluations under way.
 func (r *runs) loop(ctx context.Context) {
 	r.ctx = ctx
 	ticker := time.NewTicker(sweepEvery)
@@ -184,7 +184,7 @@ func (r *runs) loop(ctx context.Context) {
 	}
 }
 
-// drive begins evaluations of a study that is run, as many as it and its evaluator allow, and ends those
+// drive begins evaluations of a study that is run, as many as it and its evaluator allow, and ends the ones
 // that are to stop.
 func (r *runs) drive(m *studyState, wg *sync.WaitGroup) {
 	m.mu.Lock()
@@ -285,7 +285,7 @@ func (r *runs) trial(at evaluation) (*study.Trial, error) {
 // counts reports whether a result of a trial changes it.
 func counts(t *study.Trial) bool { return t.State.Open() || t.State == study.Stale }
 
-// stop ends the evaluations of trials that are to stop, and the trials of those that nothing measures any more.
+// stop ends the evaluations of trials that are to stop, and the trials without an evaluation.
 func (r *runs) stop(m *studyState, st *study.State) {
 	for _, t := range st.Trials {
 		if t.State != study.Stopping || !strings.HasPrefix(t.Client, study.EvaluatorClient) {
@@ -327,7 +327,7 @@ func (r *runs) evaluate(ctx context.Context, e Evaluator, at evaluation, st *stu
 		for {
 			select {
 			case <-ticker.C:
-				_, _ = do(study.Renew{Trial: at.trial}) // what ended has no lease
+				_, _ = do(study.Renew{Trial: at.trial}) // an ended one has no lease
 			case <-done:
 				return
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
-// bench is an evaluator that measures what a function says.
+// bench is an evaluator that measures by a function.
 type bench struct {
 	parallel int
 	measure  func(ctx context.Context, t *study.Trial, report func(study.Measurement) error) (study.Complete, error)
@@ -194,7 +194,7 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// Pause lets what is measured end, cancel ends it, and what is to stop counts with its last measurement.
+// Pause lets evaluations end, cancel ends them, and a trial that is to stop counts with its last measurement.
 func TestRunStops(t *testing.T) {
 	t.Parallel()
 	cut := make(chan int64, 10)
@@ -277,7 +277,7 @@ func TestRunWaitsForEvaluator(t *testing.T) {
 	}
 }
 
-// A dry run refuses what would be refused, says what would be, and changes nothing.
+// A dry run has the answer and the error of the call, and changes nothing.
 func TestDryRun(t *testing.T) {
 	h := with(t, &bench{parallel: 1}, 4)
 	ctx, call := t.Context(), controller.Call{DryRun: true}
@@ -306,7 +306,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// What an evaluator measured before a restart, or before it failed, counts, and its trial goes on when it measures
+// A measurement of an evaluator before a restart, or before it failed, counts, and its trial goes on when it measures
 // from the beginning again.
 func TestRunMeasuresAgain(t *testing.T) {
 	t.Parallel()
@@ -320,7 +320,7 @@ func TestRunMeasuresAgain(t *testing.T) {
 			steps = 5
 		}
 		for step := range steps {
-			// What is measured differs a little each time.
+			// Measurements differ a little each time.
 			err := report(study.Measurement{Step: int64(step), Elapsed: time.Duration(len(t.Measurements)),
 				Metrics: map[string]float64{"wait": 50}})
 			if err != nil {
@@ -355,7 +355,7 @@ func TestRunMeasuresAgain(t *testing.T) {
 	}
 }
 
-// What does not count any more is not measured on, and leaves the evaluator to others: a trial that someone else
+// A trial that counts no more is not measured on, and leaves the evaluator to others: a trial that someone else
 // completed, a deleted study.
 func TestRunDrops(t *testing.T) {
 	t.Parallel()
@@ -406,7 +406,7 @@ func TestRunDrops(t *testing.T) {
 	}
 }
 
-// What was measured of a deleted study counts for nothing in another one of its id, whether the trial exists there
+// Measurements of a deleted study count for nothing in another one of its id, whether the trial exists there
 // or not.
 func TestRunLeavesAnotherStudyAlone(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
 // Package studies keeps the studies of schedulers: it makes the changes of package study durable, answers
 // once they are, and has the engines that propose trials. Changes of a study follow one another in memory
-// and share commits; readers see what is durable.
+// and share commits; readers see durable states.
 package studies
 
 import (
@@ -28,30 +28,30 @@ import (
 type Change struct {
 	Scheduler string
 	// Study has the version after the one that it follows, which has to be stored with the Resets of
-	// Follows; Trials are those that changed.
+	// Follows; Trials are the changed ones.
 	Study   study.Record
 	Follows int64
 	Trials  []*study.Trial
 	Delete  bool                // the study with its trials
-	Audit   *audit.Record       // nil for what hands out trials, measures and renews leases, which the trials record
+	Audit   *audit.Record       // nil for handing out trials, measures and renewals of leases, which the trials record
 	Request *controller.Request // that of the caller with an id
 }
 
-// Saved is what a store holds of one study.
+// Saved is a study as a store has it.
 type Saved struct {
 	Scheduler string
 	State     study.State
 }
 
-// ErrVersion is the error of a change that does not follow what is stored.
+// ErrVersion is the error of a change that does not follow the stored one.
 var ErrVersion = errors.New("the change of the study before was not stored")
 
 // Store keeps studies.
 type Store interface {
-	// EnqueueStudy queues a change behind those before it. What it returns waits until the change is
+	// EnqueueStudy queues a change behind earlier ones. The returned function waits until the change is
 	// durable.
 	EnqueueStudy(c Change) (wait func() error)
-	// LoadStudies returns what can be read, and the rest as damage.
+	// LoadStudies returns readable studies, and the rest as damage.
 	LoadStudies() (saved []Saved, damage []controller.Damage, err error)
 }
 
@@ -86,17 +86,17 @@ type Service struct {
 type studyState struct {
 	scheduler, id string
 
-	mu      sync.Mutex    // guards what follows; not held while the store writes
+	mu      sync.Mutex    // guards all below; not held while the store writes
 	state   study.State   // with changes that are not durable yet
 	engine  *study.Engine // of state; nil until it is needed
 	deleted bool
 	resets  int64       // how often state went back to durable
-	durable study.State // what readers see; state is it, or follows from it
+	durable study.State // of readers; state is it, or follows from it
 	best    *study.Trial
 	bestAt  int64 // durable.Ended when best was found
 }
 
-// New loads what the store holds. Clients could not renew leases meanwhile: those of open trials begin anew.
+// New loads the studies of the store. Clients could not renew leases meanwhile: leases of open trials begin anew.
 func New(o Options) (*Service, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -266,7 +266,7 @@ func (s *Service) check(scheduler string) error {
 	return err
 }
 
-// Create begins a study of a scheduler's space, from what it runs. The space and the start of the
+// Create begins a study of a scheduler's space, from its running configuration. The space and the start of the
 // specification are filled in.
 func (s *Service) Create(ctx context.Context, call controller.Call, scheduler string, r study.Record) (study.State,
 	error) {
@@ -284,7 +284,7 @@ func (s *Service) Create(ctx context.Context, call controller.Call, scheduler st
 		return study.State{}, err
 	}
 	start, err := s.o.Schedulers.Running(scheduler)
-	if err != nil { // it runs what is outside the space
+	if err != nil { // it runs values outside the space
 		start = sp.Default()
 	}
 	s.mu.RLock()
@@ -317,7 +317,7 @@ func (s *Service) Create(ctx context.Context, call controller.Call, scheduler st
 	return state, nil
 }
 
-// record is what the audit log says of a change of a study's phase.
+// record is the audit record of a change of a study's phase.
 func (s *Service) record(call controller.Call, scheduler string, r *study.Record, before, after study.Phase,
 ) *audit.Record {
 	text := func(p study.Phase) string {
@@ -330,7 +330,7 @@ func (s *Service) record(call controller.Call, scheduler string, r *study.Record
 		Fields: []audit.Field{{Name: "studies/" + r.ID + ".phase", Before: text(before), After: text(after)}}}
 }
 
-// recordTrials is what the audit log says of a call that changes the states of trials, nil if it changes none.
+// recordTrials is the audit record of a call that changes the states of trials, nil if it changes none.
 func (s *Service) recordTrials(call controller.Call, scheduler string, before, after *study.State) *audit.Record {
 	var fields []audit.Field
 	for i, t := range after.Trials {
@@ -392,7 +392,7 @@ func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, i
 	return nil
 }
 
-// reset goes back to what is durable. mu is held.
+// reset goes back to the durable state. The caller must hold mu.
 func (m *studyState) reset() {
 	m.state, m.engine = m.durable, nil
 	m.resets++
@@ -431,7 +431,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	next, changed, err := study.Step(before, e, at)
 	if err != nil {
 		if _, ok := e.(study.Suggest); ok {
-			m.engine = nil // what it proposed is lost
+			m.engine = nil // its proposals are lost
 		}
 		m.mu.Unlock()
 		return before, nil, err
@@ -481,7 +481,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	return next, changed, nil
 }
 
-// ask completes a request for trials by what the engine proposes. mu is held.
+// ask completes a request for trials by proposals of the engine. The caller must hold mu.
 func (m *studyState) ask(e study.Suggest, at time.Time) (study.Event, error) {
 	expired, _, err := study.Step(m.state, study.Tick{}, at)
 	if err != nil || expired.Lacks(e.Client, e.Count) == 0 {

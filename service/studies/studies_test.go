@@ -114,8 +114,8 @@ func waited(v float64) *study.Measurement {
 	return &study.Measurement{Metrics: map[string]float64{"wait": v}}
 }
 
-// Sixteen clients share a study on a disk that fails now and then: what was answered stays, each
-// configuration is measured once, and what is on disk is what was answered.
+// Sixteen clients share a study on a disk that fails now and then: answered trials stay, each
+// configuration is measured once, and the disk has the answers.
 func TestClientsOnAFailingDisk(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "sobol", Budget: 60, Lease: time.Hour})
 	h.failing.Store(true)
@@ -218,7 +218,7 @@ func (h *house) logged(t *testing.T, actor string, limit int) (fields []string) 
 	return fields
 }
 
-// What changes the states of trials is in the audit log with who asked, what measures or renews is not.
+// Changes of the states of trials are in the audit log with the actor; measurements and renewals are not.
 func TestAuditOfTrials(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
 	ctx, call := t.Context(), controller.Call{Origin: audit.Origin{Actor: "host", Verb: "Test"}}
@@ -308,7 +308,7 @@ func TestProposeAndDelete(t *testing.T) {
 }
 
 // The causal model of an external scheduler is learnt from the trials that its studies measured, and says of
-// a configuration what that gains.
+// a configuration its gain.
 func TestCausalModel(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 60, Lease: time.Hour})
 	x := func(c space.Config) float64 { return c.Get("x").Float() }

@@ -26,7 +26,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// The bounds of what is kept.
+// The bounds of kept workloads.
 const (
 	MaxWorkloads = 50        // of a scheduler
 	MaxJobs      = 200_000   // of a workload
@@ -35,7 +35,7 @@ const (
 	maxAtOnce    = 8         // that are being made
 )
 
-// Errors of a Keeper, besides those of the controller and the store.
+// Errors of a Keeper, besides errors of the controller and the store.
 var (
 	ErrLimit   = errors.New("beyond what is kept of workloads")
 	ErrJobs    = errors.New("the jobs cannot be kept")
@@ -53,7 +53,7 @@ const (
 	Historical Origin = "historical" // jobs of the scheduler that ended
 )
 
-// Record is what a workload is, without its jobs.
+// Record describes a workload, without its jobs.
 type Record struct {
 	ID      string            `json:"id"`
 	UID     string            `json:"uid"`
@@ -96,11 +96,11 @@ type Store interface {
 	// ChangeWorkloads makes a change durable. After a crash a workload that was not added, or was deleted, may have
 	// left its text behind, which KeepWorkloads removes.
 	ChangeWorkloads(c Change) error
-	// LoadWorkloads returns what can be read, and the rest as damage.
+	// LoadWorkloads returns readable workloads, and the rest as damage.
 	LoadWorkloads() (saved []Saved, damage []controller.Damage, err error)
 	// WorkloadText returns the text of a workload of the scheduler with a uid.
 	WorkloadText(scheduler, uid string) ([]byte, error)
-	// KeepWorkloads removes the texts of a scheduler's workloads but those with the uids.
+	// KeepWorkloads removes the texts of a scheduler's workloads except the ones with the uids.
 	KeepWorkloads(scheduler string, uids map[string]bool) error
 }
 
@@ -124,7 +124,7 @@ type Keeper struct {
 	closed   bool
 }
 
-// New loads what the store holds, and removes what crashes left behind.
+// New loads the workloads of the store, and removes texts that crashes left behind.
 func New(o Options) (*Keeper, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -264,7 +264,7 @@ func (k *Keeper) Free(scheduler, id string) error {
 }
 
 // Add stores jobs as a workload of a scheduler, with the nodes of the cluster that they belong to, if they are known.
-// Of the record it sets what follows from the jobs. In a dry run nothing is stored.
+// It sets the fields of the record that follow from the jobs. In a dry run nothing is stored.
 func (k *Keeper) Add(ctx context.Context, call controller.Call, scheduler string, r Record, w *workload.Workload,
 	nodes []workload.NodeGroup) (Record, error) {
 	c, err := k.scheduler(scheduler)
