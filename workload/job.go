@@ -93,7 +93,7 @@ type Job struct {
 	// It is the ground truth: only the simulator may read it.
 	Duration time.Duration
 	GPUs     MilliGPU
-	// Members is how many equal jobs the job stands for (see Aggregate), that
+	// Members is how many equal jobs the job stands for, that
 	// start, stop and end together, each on its share of GPUs; 0 and 1 are itself.
 	Members int32
 	Status  Status

@@ -23,8 +23,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// TrainingOptions configure Train.
-type TrainingOptions struct {
+// Options configure Train.
+type Options struct {
 	// Segment is the length of the pieces of the window that configurations are
 	// measured on, each from the state of the cluster at its beginning.
 	Segment time.Duration
@@ -121,7 +121,7 @@ func WorkloadOf(x []round.Scenario, gpus int, horizon time.Duration) []float64 {
 }
 
 // Train measures configurations on the segments of a window.
-func Train(ctx context.Context, o replay.Options, t TrainingOptions) (*Training, error) {
+func Train(ctx context.Context, o replay.Options, t Options) (*Training, error) {
 	if t.Segment <= 0 || t.Configs < 1 {
 		return nil, fmt.Errorf("training: segments of %v and %d configurations each; both must be positive",
 			t.Segment, t.Configs)
@@ -175,7 +175,7 @@ const leastBase = 1e-3
 
 type trainer struct {
 	e        *replay.Evaluation
-	t        TrainingOptions
+	t        Options
 	columns  *prune.Columns
 	segments []round.Scenario
 	starts   []string

@@ -44,7 +44,7 @@ func train(t *testing.T, workers int) *Training {
 	o.Cluster, o.Workers = workload.Uniform(12, 8), workers
 	o.From, o.To = o.From-24*time.Hour, o.From+48*time.Hour
 	set, err := Train(context.Background(), o,
-		TrainingOptions{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
+		Options{Segment: 12 * time.Hour, Stride: 4 * time.Hour, Configs: 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +156,12 @@ func TestTrainRefuses(t *testing.T) {
 	testshared.Full(t)
 	o := sample(t)
 	for name, c := range map[string]struct {
-		t    TrainingOptions
+		t    Options
 		want string
 	}{
-		"no configurations": {TrainingOptions{Segment: time.Hour}, "must be positive"},
-		"no segment":        {TrainingOptions{Configs: 3}, "must be positive"},
-		"long segment":      {TrainingOptions{Segment: 1000 * time.Hour, Configs: 3}, "shorter than a segment"},
+		"no configurations": {Options{Segment: time.Hour}, "must be positive"},
+		"no segment":        {Options{Configs: 3}, "must be positive"},
+		"long segment":      {Options{Segment: 1000 * time.Hour, Configs: 3}, "shorter than a segment"},
 	} {
 		if _, err := Train(context.Background(), o, c.t); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

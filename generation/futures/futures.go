@@ -14,8 +14,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// FuturesOptions configure DrawFutures.
-type FuturesOptions struct {
+// Options configure Draw.
+type Options struct {
 	At      time.Duration
 	Memory  time.Duration // the oldest submission that arrivals are learned from
 	Horizon time.Duration // jobs arrive until At + Horizon
@@ -49,9 +49,9 @@ type Future struct {
 // ErrNoPast is returned if no job was submitted before the instant.
 var ErrNoPast = errors.New("lab: no job was submitted before the instant")
 
-// DrawFutures samples futures from the part of a trace known at an instant, as if jobs
+// Draw samples futures from the part of a trace known at an instant, as if jobs
 // never queued.
-func DrawFutures(ctx context.Context, w *workload.Workload, o FuturesOptions) (*Futures, error) {
+func Draw(ctx context.Context, w *workload.Workload, o Options) (*Futures, error) {
 	past := w.Window(o.At-o.Memory, o.At).Jobs()
 	if len(past) == 0 {
 		return nil, ErrNoPast

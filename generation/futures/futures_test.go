@@ -16,8 +16,8 @@ func TestDrawFutures(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := w.Span()
-	o := FuturesOptions{At: first + 36*time.Hour, Memory: 36 * time.Hour, Horizon: time.Hour, Count: 3, Seed: 1}
-	f, err := DrawFutures(t.Context(), w, o)
+	o := Options{At: first + 36*time.Hour, Memory: 36 * time.Hour, Horizon: time.Hour, Count: 3, Seed: 1}
+	f, err := Draw(t.Context(), w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestDrawFutures(t *testing.T) {
 		}
 	}
 	o.At = first
-	if _, err := DrawFutures(t.Context(), w, o); !errors.Is(err, ErrNoPast) {
+	if _, err := Draw(t.Context(), w, o); !errors.Is(err, ErrNoPast) {
 		t.Errorf("before the first submission: %v", err)
 	}
 }

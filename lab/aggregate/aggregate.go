@@ -1,5 +1,5 @@
 // Package aggregate has the trace aggregator, which makes groups of similar jobs, and
-// measures how well groups keep the ranks of configurations (StudyAggregate). Rounds do
+// measures how well groups keep the ranks of configurations (Measure). Rounds do
 // not use it.
 package aggregate
 
@@ -50,11 +50,11 @@ const (
 // of configurations faster than it saves time.
 const DefaultGroup = 4
 
-// Aggregate returns a workload of fewer jobs that loads the cluster like w. Its
+// Group returns a workload of fewer jobs that loads the cluster like w. Its
 // only knob is the size of a group, in GPUs: 1 or less groups nothing and
 // returns w. A group has the id, user and key of its first member; jobs with
 // deadlines, a node count, parts of GPUs or more than half as many GPUs stay as they are.
-func Aggregate(c workload.Cluster, w *workload.Workload, size int) *workload.Workload {
+func Group(c workload.Cluster, w *workload.Workload, size int) *workload.Workload {
 	if size < 2 {
 		return w
 	}
@@ -75,9 +75,9 @@ func Aggregate(c workload.Cluster, w *workload.Workload, size int) *workload.Wor
 	return workload.NewSorted(w.Name(), w.Zero(), out, w.Synthetic())
 }
 
-// AggregateState groups active jobs likewise: left[i] is the time that
+// GroupState groups active jobs likewise: left[i] is the time that
 // s.Jobs[i] still runs, as the caller predicts it. Neither argument is changed.
-func AggregateState(s *workload.State, left []time.Duration, size int) (*workload.State, []time.Duration) {
+func GroupState(s *workload.State, left []time.Duration, size int) (*workload.State, []time.Duration) {
 	if size < 2 {
 		return s, left
 	}

@@ -53,14 +53,14 @@ func TestAggregateKeepsWhatCounts(t *testing.T) {
 		}
 		size := rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "size")
 		before := slices.Clone(w.Jobs())
-		out := Aggregate(c, w, size)
+		out := Group(c, w, size)
 		if !reflect.DeepEqual(before, w.Jobs()) {
 			t.Fatal("the workload was changed")
 		}
 		if _, err := workload.New("again", time.Time{}, slices.Clone(out.Jobs())); err != nil {
 			t.Fatal(err)
 		}
-		if Aggregate(c, w, size).Digest() != out.Digest() {
+		if Group(c, w, size).Digest() != out.Digest() {
 			t.Fatal("another result")
 		}
 		members, submit, was := 0, time.Duration(0), time.Duration(0)
@@ -115,7 +115,7 @@ func TestAggregateGroupsTheSimilar(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, j := range Aggregate(c, w, 4).Jobs() {
+	for _, j := range Group(c, w, 4).Jobs() {
 		got = append(got, fmt.Sprintf("%s:%dx%d@%v+%v",
 			j.ID, j.Size(), j.GPUs.Whole()/j.Size(), j.Submit, j.Duration.Round(time.Millisecond)))
 	}
@@ -124,16 +124,16 @@ func TestAggregateGroupsTheSimilar(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if Aggregate(c, w, 1) != w || Aggregate(c, w, 0) != w {
+	if Group(c, w, 1) != w || Group(c, w, 0) != w {
 		t.Error("size 1 groups something")
 	}
 	c.VCs = []workload.VC{{Tenant: "", GPUs: 16}} // an eighth of it is 2
-	if n := Aggregate(c, w, 4).Jobs()[0].Size(); n != 2 {
+	if n := Group(c, w, 4).Jobs()[0].Size(); n != 2 {
 		t.Errorf("%d members beside a quota of 16", n)
 	}
 }
 
-func TestAggregateState(t *testing.T) {
+func TestGroupState(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := &workload.State{At: 100_000 * time.Second, Cluster: workload.Uniform(60, 8)}
 	var left []time.Duration
@@ -175,7 +175,7 @@ func TestAggregateState(t *testing.T) {
 		}
 		return v, nodes
 	}
-	out, times := AggregateState(s, left, 4)
+	out, times := GroupState(s, left, 4)
 	if len(out.Jobs) > 320 || len(times) != len(out.Jobs) {
 		t.Fatalf("%d groups of %d jobs", len(out.Jobs), len(s.Jobs))
 	}
@@ -192,7 +192,7 @@ func TestAggregateState(t *testing.T) {
 	if !slices.IsSortedFunc(out.Jobs, func(a, b workload.ActiveJob) int { return cmp.Compare(a.Submit, b.Submit) }) {
 		t.Error("not in order of submission")
 	}
-	if again, _ := AggregateState(s, left, 1); again != s {
+	if again, _ := GroupState(s, left, 1); again != s {
 		t.Error("size 1 groups something")
 	}
 }
@@ -212,7 +212,7 @@ func BenchmarkAggregate(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Aggregate(workload.Uniform(60, 8), w, DefaultGroup)
+				Group(workload.Uniform(60, 8), w, DefaultGroup)
 			}
 		})
 	}

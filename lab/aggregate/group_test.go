@@ -29,7 +29,7 @@ func TestGroupsFareAsTheirMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := Aggregate(c, w, 4)
+	groups := Group(c, w, 4)
 	if groups.Len() != w.Len()/4 {
 		t.Fatalf("%d groups", groups.Len())
 	}

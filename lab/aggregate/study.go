@@ -15,9 +15,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// AggregateOptions configure StudyAggregate.
-type AggregateOptions struct {
-	// Sizes of groups (Aggregate) to compare.
+// Options configure Measure.
+type Options struct {
+	// Sizes of groups (Group) to compare.
 	Sizes []int
 	// Configs is the number of configurations ranked: the default, the presets, then
 	// random ones.
@@ -32,8 +32,8 @@ type AggregateOptions struct {
 	Progress func(done, of int)
 }
 
-// AggregateStudy is the speed-up of the trace aggregator and the loss of accuracy.
-type AggregateStudy struct {
+// Study is the speed-up of the trace aggregator and the loss of accuracy.
+type Study struct {
 	Trace     string   `json:"trace"`
 	Scheduler string   `json:"scheduler"`
 	Objective string   `json:"objective"`
@@ -41,11 +41,11 @@ type AggregateStudy struct {
 	Instants  []string `json:"instants"`
 	// Rows are by size. The first, of size 1, has no groups but every job submitted up
 	// to a minute later: the noise of the ranks.
-	Rows []AggregateRow `json:"rows"`
+	Rows []Row `json:"rows"`
 }
 
-// AggregateRow is a size of groups: means over the instants, times in all.
-type AggregateRow struct {
+// Row is a size of groups: means over the instants, times in all.
+type Row struct {
 	Size    int     `json:"size"`
 	JobsIn  float64 `json:"jobs_in"`
 	JobsOut float64 `json:"jobs_out"`
@@ -74,9 +74,9 @@ type AggregateRow struct {
 	GroupsS     float64 `json:"seconds_groups"`
 }
 
-// StudyAggregate measures the same configurations on jobs and on groups of
+// Measure measures the same configurations on jobs and on groups of
 // similar ones.
-func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (*AggregateStudy, error) {
+func Measure(ctx context.Context, o replay.Options, a Options) (*Study, error) {
 	if a.Configs < 2 || a.Hours < 0 || len(a.Sizes) == 0 {
 		return nil, fmt.Errorf("aggregate: %d configurations, %d hours, sizes %v; want at least 2, 0 and one",
 			a.Configs, a.Hours, a.Sizes)
@@ -89,10 +89,10 @@ func StudyAggregate(ctx context.Context, o replay.Options, a AggregateOptions) (
 	if err != nil {
 		return nil, err
 	}
-	out := &AggregateStudy{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name,
+	out := &Study{Trace: o.Trace.Name(), Scheduler: e.Options.Scheduler.Name,
 		Objective: e.Options.Goal.String(), Configs: len(configs)}
 	for _, size := range append([]int{1}, a.Sizes...) {
-		out.Rows = append(out.Rows, AggregateRow{Size: size, MinTau: 1})
+		out.Rows = append(out.Rows, Row{Size: size, MinTau: 1})
 	}
 	done := 0
 	study := func(at string, x round.Scenario, instants int) error {
@@ -162,10 +162,10 @@ func jittered(e *replay.Evaluation, w *workload.Workload, at uint64) (*workload.
 func aggregated(x round.Scenario, cluster workload.Cluster, size int) round.Scenario {
 	if x.State != nil {
 		cluster = x.State.Cluster
-		x.State, x.Left = AggregateState(x.State, x.Left, size)
+		x.State, x.Left = GroupState(x.State, x.Left, size)
 	}
 	if x.Arrivals != nil {
-		x.Arrivals = Aggregate(cluster, x.Arrivals, size)
+		x.Arrivals = Group(cluster, x.Arrivals, size)
 	}
 	return x
 }
@@ -252,7 +252,7 @@ func measureAll(ctx context.Context, e *replay.Evaluation, x round.Scenario, con
 }
 
 // time adds how long one instant took.
-func (r *AggregateRow) time(full, groups []time.Duration, grouping time.Duration) {
+func (r *Row) time(full, groups []time.Duration, grouping time.Duration) {
 	ratios := make([]float64, len(full))
 	for i := range full {
 		took := groups[i] + grouping/time.Duration(len(full))
@@ -267,7 +267,7 @@ func (r *AggregateRow) time(full, groups []time.Duration, grouping time.Duration
 }
 
 // compare adds the results of one instant.
-func (r *AggregateRow) compare(full, groups []float64) {
+func (r *Row) compare(full, groups []float64) {
 	best, pick, n := -1, -1, 0
 	bias := 0.0
 	for i := range full {

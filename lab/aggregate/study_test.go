@@ -38,16 +38,16 @@ func TestKendall(t *testing.T) {
 }
 
 func studied(t *testing.T, w *workload.Workload, scheduler string, nodes, configs, hours int, from,
-	to time.Duration) *AggregateStudy {
+	to time.Duration) *Study {
 	t.Helper()
 	s, err := schedulers.Find(scheduler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := StudyAggregate(context.Background(),
+	r, err := Measure(context.Background(),
 		replay.Options{Trace: w, From: from, To: to, Cluster: workload.Uniform(nodes, 8), Scheduler: s,
 			Settings: round.Settings{Seed: 1}},
-		AggregateOptions{Sizes: []int{DefaultGroup}, Configs: configs, Hours: hours})
+		Options{Sizes: []int{DefaultGroup}, Configs: configs, Hours: hours})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestAggregateKeepsRanks(t *testing.T) {
 }
 
 func TestAggregateRow(t *testing.T) {
-	var r AggregateRow
+	var r Row
 	r.compare([]float64{100, 110, 121, math.NaN()}, []float64{110, 110, 133.1, 1})
 	equal(t, "lost by the pick", r.Lost, 0) // the first of those that are equal
 	equal(t, "bias", r.Bias, (.1+0+.1)/3)
@@ -117,7 +117,7 @@ func TestAggregateRow(t *testing.T) {
 	r.compare([]float64{100, 110}, []float64{5, 4})
 	equal(t, "most lost", r.MostLost, .1)
 	equal(t, "least tau", r.MinTau, -1)
-	r = AggregateRow{}
+	r = Row{}
 	s := time.Second
 	r.time([]time.Duration{4 * s, 8 * s, 12 * s}, []time.Duration{s, s, s}, 3*s)
 	equal(t, "median speed-up", r.MostSpeedup, 4)

@@ -20,8 +20,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// HorizonOptions configure RankHorizons.
-type HorizonOptions struct {
+// Options configure Rank.
+type Options struct {
 	// Horizons of the scores to compare.
 	Horizons []time.Duration
 	// Configs is the number of configurations spread over the space, besides the default
@@ -34,21 +34,21 @@ type HorizonOptions struct {
 	Progress func(done, of int)
 }
 
-// HorizonRanking says how well the scores of rounds order configurations as holding each
+// Ranking says how well the scores of rounds order configurations as holding each
 // over the whole window does.
-type HorizonRanking struct {
+type Ranking struct {
 	Window         string `json:"window,omitempty"`
 	Scheduler      string `json:"scheduler"`
 	Configurations int    `json:"configurations"`
 	Instants       int    `json:"instants"`
 	// Average JCTs over the window, in seconds.
-	DefaultJCT float64      `json:"default_jct_s"`
-	BestJCT    float64      `json:"best_jct_s"`
-	Horizons   []HorizonRow `json:"horizons"`
+	DefaultJCT float64 `json:"default_jct_s"`
+	BestJCT    float64 `json:"best_jct_s"`
+	Horizons   []Row   `json:"horizons"`
 }
 
-// HorizonRow is one horizon.
-type HorizonRow struct {
+// Row is one horizon.
+type Row struct {
 	HorizonS float64 `json:"horizon_s"`
 	// Rank is Spearman's correlation, over configurations, of the average JCT over the window
 	// with the mean over instants of the score relative to the default's; OnTruth is the same
@@ -64,9 +64,9 @@ type HorizonRow struct {
 	Seconds float64 `json:"cpu_s"`
 }
 
-// RankHorizons holds configurations over the window, and scores each at instants of the run
+// Rank holds configurations over the window, and scores each at instants of the run
 // under the default, on futures whose arrivals reach as far as each of the horizons.
-func RankHorizons(ctx context.Context, o replay.Options, h HorizonOptions) (*HorizonRanking, error) {
+func Rank(ctx context.Context, o replay.Options, h Options) (*Ranking, error) {
 	if len(h.Horizons) == 0 || h.Configs < 0 || h.Hours < 1 {
 		return nil, fmt.Errorf("horizons: %d horizons, %d configurations, %d instants; want at least 1, 0 and 1",
 			len(h.Horizons), h.Configs, h.Hours)
@@ -86,7 +86,7 @@ func RankHorizons(ctx context.Context, o replay.Options, h HorizonOptions) (*Hor
 	if err != nil {
 		return nil, err
 	}
-	r := &HorizonRanking{Scheduler: o.Scheduler.Name, Configurations: len(configs), Instants: len(instants),
+	r := &Ranking{Scheduler: o.Scheduler.Name, Configurations: len(configs), Instants: len(instants),
 		DefaultJCT: held[0], BestJCT: slices.Min(held)}
 	live, err := e.Start(standard, true)
 	if err != nil {
@@ -117,7 +117,7 @@ func RankHorizons(ctx context.Context, o replay.Options, h HorizonOptions) (*Hor
 		}
 	}
 	for k, horizon := range h.Horizons {
-		row := HorizonRow{HorizonS: horizon.Seconds(),
+		row := Row{HorizonS: horizon.Seconds(),
 			Seconds: sampled[k].took.Seconds() / float64(len(configs)*len(instants))}
 		row.Rank, row.Regret = sampled[k].against(held)
 		row.OnTruth, row.RegretOnTruth = truth[k].against(held)

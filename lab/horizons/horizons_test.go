@@ -18,10 +18,10 @@ func TestRankHorizons(t *testing.T) {
 	testshared.Full(t)
 	o := window.Sample(t)
 	o.Cluster = workload.Uniform(14, 8)
-	h := HorizonOptions{Horizons: []time.Duration{time.Minute, o.To - o.From}, Configs: 8, Hours: 1}
+	h := Options{Horizons: []time.Duration{time.Minute, o.To - o.From}, Configs: 8, Hours: 1}
 	done := 0
 	h.Progress = func(n, of int) { done = n*10 + of }
-	r, err := RankHorizons(context.Background(), o, h)
+	r, err := Rank(context.Background(), o, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestRankHorizons(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	again, err := RankHorizons(context.Background(), o, h)
+	again, err := Rank(context.Background(), o, h)
 	if err != nil {
 		t.Fatal(err)
 	}

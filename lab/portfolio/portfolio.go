@@ -22,9 +22,9 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// PortfolioWindow is a window of a trace to hold configurations over, from an empty
+// Window is a window of a trace to hold configurations over, from an empty
 // cluster.
-type PortfolioWindow struct {
+type Window struct {
 	Name string
 	// Test windows measure the choice of the others.
 	Test     bool
@@ -33,10 +33,10 @@ type PortfolioWindow struct {
 	Cluster  workload.Cluster
 }
 
-// PortfolioOptions configure ChoosePortfolio.
-type PortfolioOptions struct {
+// Options configure Choose.
+type Options struct {
 	Scheduler *schedulers.Scheduler
-	Windows   []PortfolioWindow
+	Windows   []Window
 	// Configs is the number of configurations spread over the space, besides the default
 	// and the presets. Refine is the number of times the neighbours of the chosen ones
 	// are measured too.
@@ -89,17 +89,17 @@ const (
 // Portfolio is the choice of a scheduler's presets. Regret is the average JCT over the
 // least of any configuration measured in the window, minus 1.
 type Portfolio struct {
-	Scheduler string            `json:"scheduler"`
-	Measured  int               `json:"configurations"` // all windows each
-	Windows   []PortfolioResult `json:"windows"`
+	Scheduler string   `json:"scheduler"`
+	Measured  int      `json:"configurations"` // all windows each
+	Windows   []Result `json:"windows"`
 	// Chosen are the presets in the order chosen; Compared are the default and the
 	// present presets.
-	Chosen   []PortfolioRow `json:"chosen"`
-	Compared []PortfolioRow `json:"compared"`
+	Chosen   []Row `json:"chosen"`
+	Compared []Row `json:"compared"`
 }
 
-// PortfolioResult is one window.
-type PortfolioResult struct {
+// Result is one window.
+type Result struct {
 	Name string  `json:"name"`
 	Test bool    `json:"test"`
 	Jobs int     `json:"jobs"`
@@ -114,8 +114,8 @@ type PortfolioResult struct {
 	Portfolio float64 `json:"portfolio"`
 }
 
-// PortfolioRow is one configuration.
-type PortfolioRow struct {
+// Row is one configuration.
+type Row struct {
 	Name          string `json:"name,omitempty"` // of a present preset
 	Configuration string `json:"configuration"`
 	// Alone are its own regrets, With the regrets of the best of the default, the rows above
@@ -138,10 +138,10 @@ type Regrets struct {
 	MeanTest  float64 `json:"mean_test"`
 }
 
-// ChoosePortfolio holds configurations over windows and chooses presets: first the one
+// Choose holds configurations over windows and chooses presets: first the one
 // with the least worst regret over the training windows, then others, each of which lowers
 // the worst regret of the best of all by presetGain. The first keeps the guards.
-func ChoosePortfolio(ctx context.Context, o PortfolioOptions) (*Portfolio, error) {
+func Choose(ctx context.Context, o Options) (*Portfolio, error) {
 	p, err := newPortfolio(o)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func ChoosePortfolio(ctx context.Context, o PortfolioOptions) (*Portfolio, error
 
 // portfolio is a choice in progress.
 type portfolio struct {
-	PortfolioOptions
+	Options
 	windows  []heldWindow
 	inert    []string
 	configs  []space.Config // the default first
@@ -212,8 +212,8 @@ type heldWindow struct {
 	digest string
 }
 
-func newPortfolio(o PortfolioOptions) (*portfolio, error) {
-	p := &portfolio{PortfolioOptions: o, index: map[string]int{}, near: map[int][]int{},
+func newPortfolio(o Options) (*portfolio, error) {
+	p := &portfolio{Options: o, index: map[string]int{}, near: map[int][]int{},
 		isNear: map[int]bool{}}
 	p.sims.New = func() any { return new(simulator.Sim) }
 	training := 0
@@ -703,9 +703,9 @@ func (p *portfolio) together(chosen []int) (worst, mean, first float64) {
 func (p *portfolio) result(chosen []int) *Portfolio {
 	out := &Portfolio{Scheduler: p.Scheduler.Name, Measured: len(p.configs)}
 	regrets := p.regrets()
-	row := func(with []int) PortfolioRow {
+	row := func(with []int) Row {
 		i := with[len(with)-1]
-		r := PortfolioRow{Configuration: p.configs[i].String(), Alone: p.summary(regrets[i]),
+		r := Row{Configuration: p.configs[i].String(), Alone: p.summary(regrets[i]),
 			With: p.summary(best(regrets, with))}
 		r.P99, r.Short = p.guards(i, false)
 		r.P99Test, r.ShortTest = p.guards(i, true)
@@ -727,7 +727,7 @@ func (p *portfolio) result(chosen []int) *Portfolio {
 	}
 	all := best(regrets, chosen)
 	for w, x := range p.Windows {
-		r := PortfolioResult{Name: x.Name, Test: x.Test, Jobs: p.windows[w].jobs.Len(), Default: regrets[0][w],
+		r := Result{Name: x.Name, Test: x.Test, Jobs: p.windows[w].jobs.Len(), Default: regrets[0][w],
 			Portfolio: all[w]}
 		for _, j := range p.windows[w].jobs.Jobs() {
 			r.Load += j.Duration.Seconds() * float64(j.GPUs.Whole())

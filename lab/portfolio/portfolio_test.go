@@ -19,7 +19,7 @@ import (
 func TestChoose(t *testing.T) {
 	// Average JCTs by configuration, the default first: two training windows, then a test
 	// window.
-	p := &portfolio{PortfolioOptions: PortfolioOptions{Windows: []PortfolioWindow{{}, {}, {Test: true}}}}
+	p := &portfolio{Options: Options{Windows: []Window{{}, {}, {Test: true}}}}
 	for _, jct := range [][3]float64{
 		{150, 150, 100},
 		{130, 100, 900}, // regrets .3 and 0
@@ -68,11 +68,11 @@ func TestChoosePortfolio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	window := func(name string, from, to time.Duration, test bool) PortfolioWindow {
-		return PortfolioWindow{Name: name, Test: test, Trace: in.Trace, From: in.From + from, To: in.From + to,
+	window := func(name string, from, to time.Duration, test bool) Window {
+		return Window{Name: name, Test: test, Trace: in.Trace, From: in.From + from, To: in.From + to,
 			Cluster: workload.Uniform(14, 8)}
 	}
-	o := PortfolioOptions{Scheduler: s, Configs: 8, Refine: 1, Seed: 1, Windows: []PortfolioWindow{
+	o := Options{Scheduler: s, Configs: 8, Refine: 1, Seed: 1, Windows: []Window{
 		window("morning", 0, 6*time.Hour, false), window("noon", 6*time.Hour, 12*time.Hour, false),
 		window("night", 12*time.Hour, 16*time.Hour, true)}}
 	known := map[string]Held{}
@@ -83,12 +83,12 @@ func TestChoosePortfolio(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := ChoosePortfolio(ctx, o); err == nil {
+	if _, err := Choose(ctx, o); err == nil {
 		t.Fatal("an interrupted choice ended")
 	}
 	o.Known = func(key string) (Held, bool) { h, ok := known[key]; return h, ok }
 	before := len(known)
-	first, err := ChoosePortfolio(context.Background(), o)
+	first, err := Choose(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestChoosePortfolio(t *testing.T) {
 			before)
 	}
 	o.Known, o.Keep, o.Workers = nil, nil, 3
-	again, err := ChoosePortfolio(context.Background(), o)
+	again, err := Choose(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// CompareOptions configure Compare.
-type CompareOptions struct {
+// Options configure Compare.
+type Options struct {
 	// Searches by name, see [Searches]; the first is the reference that the
 	// others are tested against.
 	Searches []string
@@ -133,8 +133,8 @@ func searchKinds() []searchKind {
 // instants, rejects proposals.
 const Causal = "+causal"
 
-// CheckSearch fails on a name that is not one of Searches.
-func CheckSearch(name string) error {
+// Check fails on a name that is not one of Searches.
+func Check(name string) error {
 	_, err := findSearches([]string{name})
 	return err
 }
@@ -151,7 +151,7 @@ func Searches() [][2]string {
 // Compare runs the cluster under one configuration and searches at several instants,
 // with every search on the same futures. It measures the winners on these futures and
 // on the actual future.
-func Compare(ctx context.Context, o replay.Options, c CompareOptions) (*Comparison, error) {
+func Compare(ctx context.Context, o replay.Options, c Options) (*Comparison, error) {
 	kinds, err := findSearches(c.Searches)
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func compared(t *testing.T, workers int) *Comparison {
 	o.Cluster = workload.Uniform(10, 8) // jobs wait
 	o.Workers = workers
 	r, err := Compare(context.Background(), o,
-		CompareOptions{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
+		Options{Searches: []string{"autosched", "random", "portfolio", "random+causal"}, Hours: 3, Seeds: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +69,15 @@ func TestCompareDoesNotDependOnWorkers(t *testing.T) {
 
 func TestCompareRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		o    CompareOptions
+		o    Options
 		want string
 	}{
-		"no search":      {CompareOptions{Hours: 2, Seeds: 1}, "no search named"},
-		"unknown search": {CompareOptions{Searches: []string{"magic"}, Hours: 2, Seeds: 1}, `no search "magic"`},
-		"unknown causal": {CompareOptions{Searches: []string{"magic+causal"}, Hours: 2, Seeds: 1},
+		"no search":      {Options{Hours: 2, Seeds: 1}, "no search named"},
+		"unknown search": {Options{Searches: []string{"magic"}, Hours: 2, Seeds: 1}, `no search "magic"`},
+		"unknown causal": {Options{Searches: []string{"magic+causal"}, Hours: 2, Seeds: 1},
 			`no search "magic+causal"`},
-		"one hour":       {CompareOptions{Searches: []string{"random"}, Hours: 1, Seeds: 1}, "at least 2"},
-		"too many hours": {CompareOptions{Searches: []string{"random"}, Hours: 1000, Seeds: 1}, "jobs wait at"},
+		"one hour":       {Options{Searches: []string{"random"}, Hours: 1, Seeds: 1}, "at least 2"},
+		"too many hours": {Options{Searches: []string{"random"}, Hours: 1000, Seeds: 1}, "jobs wait at"},
 	} {
 		if _, err := Compare(context.Background(), window.Sample(t), c.o); err == nil ||
 			!strings.Contains(err.Error(), c.want) {

@@ -17,8 +17,8 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
-// StudyOptions configure CompareStudies.
-type StudyOptions struct {
+// Options configure Compare.
+type Options struct {
 	// Trials is the budget of each study, Reference that of the one whose best is to be found.
 	Trials, Reference int
 	// Seeds is the number of studies with and of studies without the causal model.
@@ -34,20 +34,20 @@ type StudyOptions struct {
 // Within is how close to the reference a trial has to be: at most 1 % worse.
 const Within = 1.01
 
-// StudyComparison says how soon studies with and without the causal model find the best of a
+// Comparison says how soon studies with and without the causal model find the best of a
 // long study.
-type StudyComparison struct {
+type Comparison struct {
 	Window     string `json:"window,omitempty"`
 	Scheduler  string `json:"scheduler"`
 	Parameters int    `json:"parameters"`
 	// Average JCTs over the window, in seconds: of the default and of the best of the reference.
-	DefaultJCT   float64    `json:"default_jct_s"`
-	ReferenceJCT float64    `json:"reference_jct_s"`
-	Studies      []StudyRun `json:"studies"`
+	DefaultJCT   float64 `json:"default_jct_s"`
+	ReferenceJCT float64 `json:"reference_jct_s"`
+	Studies      []Run   `json:"studies"`
 }
 
-// StudyRun is one study.
-type StudyRun struct {
+// Run is one study.
+type Run struct {
 	Algorithm string `json:"algorithm"`
 	Causal    bool   `json:"causal"`
 	Seed      uint64 `json:"seed"`
@@ -64,9 +64,9 @@ type StudyRun struct {
 	Best float64 `json:"best_over_reference"`
 }
 
-// CompareStudies tunes a scheduler by studies whose trials hold a configuration over the
+// Compare tunes a scheduler by studies whose trials hold a configuration over the
 // window and measure its average JCT, with one client.
-func CompareStudies(ctx context.Context, o replay.Options, c StudyOptions) (*StudyComparison, error) {
+func Compare(ctx context.Context, o replay.Options, c Options) (*Comparison, error) {
 	if c.Trials < 1 || c.Reference < 1 || c.Seeds < 1 || len(c.Algorithms) == 0 || c.Took < 0 {
 		return nil, fmt.Errorf("studies: %d trials, %d of the reference, %d seeds, %d algorithms, %v a trial; want at "+
 			"least 1, 1, 1, 1 and 0", c.Trials, c.Reference, c.Seeds, len(c.Algorithms), c.Took)
@@ -82,7 +82,7 @@ func CompareStudies(ctx context.Context, o replay.Options, c StudyOptions) (*Stu
 	if err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	r := &StudyComparison{Scheduler: o.Scheduler.Name, Parameters: len(o.Scheduler.Space.Params()),
+	r := &Comparison{Scheduler: o.Scheduler.Name, Parameters: len(o.Scheduler.Space.Params()),
 		DefaultJCT: m.known[o.Scheduler.Space.Default().Hash()], ReferenceJCT: reference.Best}
 	for _, algorithm := range c.Algorithms {
 		for _, causal := range []study.Causal{study.CausalOff, study.CausalOn} {
@@ -129,13 +129,13 @@ func (m *measurer) measure(ctx context.Context, c space.Config) (float64, error)
 }
 
 // study runs a study. Best of the result is an average JCT; enough is the JCT that a trial must reach.
-func (m *measurer) study(ctx context.Context, spec study.Spec, enough float64) (StudyRun, error) {
+func (m *measurer) study(ctx context.Context, spec study.Spec, enough float64) (Run, error) {
 	const metric = "avg_jct"
 	sp := m.e.Options.Scheduler.Space
 	spec.Metric, spec.Lease, spec.Params, spec.Rules = metric, study.MaxLease, sp.Params(), sp.Rules()
 	spec.Start = json.RawMessage(sp.Default().Canonical())
 	s := study.State{Space: sp, Record: study.Record{ID: "lab", Phase: study.Active, Spec: spec}}
-	run := StudyRun{Algorithm: spec.Algorithm, Causal: spec.Causal == study.CausalOn, Seed: spec.Seed}
+	run := Run{Algorithm: spec.Algorithm, Causal: spec.Causal == study.CausalOn, Seed: spec.Seed}
 	engine, err := study.NewEngine(&s)
 	if err != nil {
 		return run, err

@@ -16,9 +16,9 @@ func TestCompareStudies(t *testing.T) {
 	o := window.Sample(t)
 	o.Cluster, o.To = workload.Uniform(14, 8), o.From+2*time.Hour
 	done := 0
-	c := StudyOptions{Trials: 12, Reference: 30, Seeds: 2, Algorithms: []string{"sobol"}, Took: time.Second,
+	c := Options{Trials: 12, Reference: 30, Seeds: 2, Algorithms: []string{"sobol"}, Took: time.Second,
 		Progress: func(n, of int) { done = n*10 + of }}
-	r, err := CompareStudies(context.Background(), o, c)
+	r, err := Compare(context.Background(), o, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,19 +36,19 @@ func TestCompareStudies(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	again, err := CompareStudies(context.Background(), o, c)
+	again, err := Compare(context.Background(), o, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range r.Studies {
-		for _, x := range []*StudyRun{&r.Studies[i], &again.Studies[i]} {
+		for _, x := range []*Run{&r.Studies[i], &again.Studies[i]} {
 			x.Seconds, x.Tuner = 0, 0
 		}
 	}
 	if !reflect.DeepEqual(r, again) {
 		t.Errorf("%+v is not repeated: %+v", r, again)
 	}
-	if _, err := CompareStudies(context.Background(), o, StudyOptions{}); err == nil {
+	if _, err := Compare(context.Background(), o, Options{}); err == nil {
 		t.Error("nothing to compare is no error")
 	}
 }

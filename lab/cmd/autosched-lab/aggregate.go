@@ -20,7 +20,7 @@ type benchAggregateOptions struct {
 	replay    cli.ReplayFlags
 	objective string
 	horizon   time.Duration
-	study     aggregate.AggregateOptions
+	study     aggregate.Options
 }
 
 func newBenchAggregateCmd() *cobra.Command {
@@ -94,7 +94,7 @@ func (o *benchAggregateOptions) check() error {
 }
 
 // run studies. Notes and progress go to notes.
-func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggregate.AggregateStudy, error) {
+func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggregate.Study, error) {
 	in, err := o.replay.Load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -102,14 +102,14 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggr
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	o.study.Progress = func(done, of int) { line.Show("measurement %d of %d", done, of) }
-	return aggregate.StudyAggregate(ctx, replay.Options{
+	return aggregate.Measure(ctx, replay.Options{
 		Trace: in.Trace, From: in.From, To: in.To, Cluster: o.replay.Cluster, Scheduler: in.Scheduler,
 		Goal:     round.Minimise(o.objective),
 		Settings: round.Settings{Horizon: o.horizon, Seed: o.replay.Seed}, Simulate: in.Options,
 	}, o.study)
 }
 
-func printAggregate(w io.Writer, r *aggregate.AggregateStudy) error {
+func printAggregate(w io.Writer, r *aggregate.Study) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
 		r.Trace, r.Scheduler, r.Objective, r.Configs, cli.Plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

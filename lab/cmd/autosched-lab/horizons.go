@@ -27,7 +27,7 @@ type benchHorizonsOptions struct {
 	futures               int
 	seed                  uint64
 	json                  bool
-	study                 horizons.HorizonOptions
+	study                 horizons.Options
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -110,7 +110,7 @@ func (o *benchHorizonsOptions) check() error {
 }
 
 // run ranks. Notes and progress go to notes.
-func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*horizons.HorizonRanking, error) {
+func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*horizons.Ranking, error) {
 	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
@@ -118,7 +118,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*hor
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	traces := map[string]*workload.Workload{}
-	var out []*horizons.HorizonRanking
+	var out []*horizons.Ranking
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.Check(o.scenarios); err != nil {
@@ -138,7 +138,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*hor
 			}
 			in.Settings = round.Settings{Futures: o.futures, Seed: o.seed}
 			o.study.Progress = func(done, of int) { line.Show("%s: score %d of %d", cell, done, of) }
-			r, err := horizons.RankHorizons(ctx, in, o.study)
+			r, err := horizons.Rank(ctx, in, o.study)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell, err)
 			}
@@ -152,7 +152,7 @@ func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*hor
 	return out, nil
 }
 
-func printHorizons(w io.Writer, rankings []*horizons.HorizonRanking) error {
+func printHorizons(w io.Writer, rankings []*horizons.Ranking) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t,
 		"window\tscheduler\tconfigurations\tdefault s\tbest s\thorizon\trank\tonce\ttruth\tregret %\ttruth\tCPU ms\t")

@@ -24,7 +24,7 @@ import (
 type benchPresetsOptions struct {
 	scheduler, scenarios, data, record string
 	json                               bool
-	study                              portfolio.PortfolioOptions
+	study                              portfolio.Options
 }
 
 func newBenchPresetsCmd() *cobra.Command {
@@ -117,17 +117,17 @@ func (o *benchPresetsOptions) run(ctx context.Context, notes io.Writer) (p *port
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	o.study.Progress = func(done, of int) { line.Show("measurement %d of %d", done, of) }
-	return portfolio.ChoosePortfolio(ctx, o.study)
+	return portfolio.Choose(ctx, o.study)
 }
 
 // windows reads the scenarios and their traces.
-func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.PortfolioWindow, error) {
+func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.Window, error) {
 	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
 	opened := map[string]*workload.Workload{}
-	var out []portfolio.PortfolioWindow
+	var out []portfolio.Window
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.Check(o.scenarios); err != nil {
@@ -137,7 +137,7 @@ func (o *benchPresetsOptions) windows(ctx context.Context) ([]portfolio.Portfoli
 		if err != nil {
 			return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
 		}
-		out = append(out, portfolio.PortfolioWindow{Name: s.Name, Test: s.Test, Trace: w.Trace, From: w.From, To: w.To,
+		out = append(out, portfolio.Window{Name: s.Name, Test: s.Test, Trace: w.Trace, From: w.From, To: w.To,
 			Cluster: w.Cluster})
 	}
 	return out, nil
@@ -185,7 +185,7 @@ func printPortfolio(w io.Writer, p *portfolio.Portfolio) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tworst\tmean\ttest worst\tmean\twith those above: worst\tmean\ttest worst\tmean\tp99\tshort\t"+
 		"test p99\tshort\t")
-	row := func(name string, r *portfolio.PortfolioRow) {
+	row := func(name string, r *portfolio.Row) {
 		a, b := &r.Alone, &r.With
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\t%.2f\t\n", name,
 			100*a.Worst, 100*a.Mean, 100*a.WorstTest, 100*a.MeanTest, 100*b.Worst, 100*b.Mean, 100*b.WorstTest,

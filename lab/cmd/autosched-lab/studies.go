@@ -28,7 +28,7 @@ type benchStudiesOptions struct {
 	schedulers            []string
 	seed                  uint64
 	json                  bool
-	study                 studies.StudyOptions
+	study                 studies.Options
 	given                 func(flag string) bool
 
 	selected *regexp.Regexp // after check
@@ -117,7 +117,7 @@ func (o *benchStudiesOptions) check() error {
 }
 
 // run compares. Progress goes to notes.
-func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*studies.StudyComparison, error) {
+func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*studies.Comparison, error) {
 	file, err := scenario.Read(o.scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
@@ -125,7 +125,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
 	traces := map[string]*workload.Workload{}
-	var out []*studies.StudyComparison
+	var out []*studies.Comparison
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
 		if err := s.Check(o.scenarios); err != nil {
@@ -145,7 +145,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 			}
 			in.Settings = round.Settings{Futures: 1, Seed: o.seed}
 			o.study.Progress = func(done, of int) { line.Show("%s: study %d of %d", cell, done, of) }
-			r, err := studies.CompareStudies(ctx, in, o.study)
+			r, err := studies.Compare(ctx, in, o.study)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell, err)
 			}
@@ -159,7 +159,7 @@ func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*stud
 	return out, nil
 }
 
-func printStudies(w io.Writer, all []*studies.StudyComparison) error {
+func printStudies(w io.Writer, all []*studies.Comparison) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "window\tscheduler\tdefault s\tbest s\tsampler\tcausal\tfound\ttrials\ttime s\tskipped\t"+
 		"narrowed\ttuner s\tbest\t")
@@ -167,7 +167,7 @@ func printStudies(w io.Writer, all []*studies.StudyComparison) error {
 		name, scheduler, head := r.Window, r.Scheduler, fmt.Sprintf("%.0f\t%.0f", r.DefaultJCT, r.ReferenceJCT)
 		for from := 0; from < len(r.Studies); {
 			of := r.Studies[from:]
-			n := slices.IndexFunc(of, func(x studies.StudyRun) bool {
+			n := slices.IndexFunc(of, func(x studies.Run) bool {
 				return x.Algorithm != of[0].Algorithm || x.Causal != of[0].Causal
 			})
 			if n > 0 {
@@ -181,8 +181,8 @@ func printStudies(w io.Writer, all []*studies.StudyComparison) error {
 				}
 			}
 			// Medians over the seeds.
-			mid := func(value func(x studies.StudyRun) float64) float64 {
-				sorted := slices.SortedFunc(slices.Values(of), func(a, b studies.StudyRun) int {
+			mid := func(value func(x studies.Run) float64) float64 {
+				sorted := slices.SortedFunc(slices.Values(of), func(a, b studies.Run) int {
 					return cmp.Compare(value(a), value(b))
 				})
 				return value(sorted[len(sorted)/2])
@@ -193,12 +193,12 @@ func printStudies(w io.Writer, all []*studies.StudyComparison) error {
 			}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d of %d\t%.0f\t%.1f\t%.0f\t%.0f\t%.2f\t%.3f\t\n", name, scheduler,
 				head, of[0].Algorithm, causal, found, len(of),
-				mid(func(x studies.StudyRun) float64 { return float64(cmp.Or(x.Trials, x.Measured)) }),
-				mid(func(x studies.StudyRun) float64 { return x.Seconds }),
-				mid(func(x studies.StudyRun) float64 { return float64(x.Skipped) }),
-				mid(func(x studies.StudyRun) float64 { return float64(x.Narrowed) }),
-				mid(func(x studies.StudyRun) float64 { return x.Tuner }),
-				mid(func(x studies.StudyRun) float64 { return x.Best }))
+				mid(func(x studies.Run) float64 { return float64(cmp.Or(x.Trials, x.Measured)) }),
+				mid(func(x studies.Run) float64 { return x.Seconds }),
+				mid(func(x studies.Run) float64 { return float64(x.Skipped) }),
+				mid(func(x studies.Run) float64 { return float64(x.Narrowed) }),
+				mid(func(x studies.Run) float64 { return x.Tuner }),
+				mid(func(x studies.Run) float64 { return x.Best }))
 			name, scheduler, head = "", "", "\t"
 		}
 	}

@@ -37,14 +37,14 @@ func TestBenchStudiesFaults(t *testing.T) {
 
 // TestPrintStudies: medians over seeds, a study that found nothing with its whole length.
 func TestPrintStudies(t *testing.T) {
-	r := &studies.StudyComparison{Window: "day", Scheduler: "fifo", DefaultJCT: 200, ReferenceJCT: 100}
-	r.Studies = []studies.StudyRun{
+	r := &studies.Comparison{Window: "day", Scheduler: "fifo", DefaultJCT: 200, ReferenceJCT: 100}
+	r.Studies = []studies.Run{
 		{Algorithm: "gp", Trials: 10, Measured: 50, Seconds: 11, Best: 1},
 		{Algorithm: "gp", Measured: 50, Seconds: 52, Best: 1.2},
 		{Algorithm: "gp", Trials: 20, Measured: 50, Seconds: 21, Best: 1.1},
 		{Algorithm: "gp", Causal: true, Trials: 7, Measured: 50, Seconds: 8, Best: 1, Skipped: 3}}
 	var out strings.Builder
-	if err := printStudies(&out, []*studies.StudyComparison{r}); err != nil {
+	if err := printStudies(&out, []*studies.Comparison{r}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -21,7 +21,7 @@ type benchTuneOptions struct {
 	replay  cli.ReplayFlags
 	round   cli.TuneFlags
 	config  cli.ConfigFlags
-	compare searches.CompareOptions
+	compare searches.Options
 	given   func(flag string) bool
 }
 
@@ -95,7 +95,7 @@ func (o *benchTuneOptions) check() error {
 			c.Hours, c.Seeds, c.Time))
 	}
 	for _, n := range c.Searches {
-		if searches.CheckSearch(n) != nil {
+		if searches.Check(n) != nil {
 			return cli.Usage(fmt.Errorf("--searches: %q is not known; there are %s, each optionally followed by %s",
 				n, strings.Join(searchNames(), ", "), searches.Causal))
 		}

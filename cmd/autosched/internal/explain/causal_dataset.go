@@ -22,7 +22,7 @@ type trainingFlags struct {
 	replay   cli.ReplayFlags
 	tune     cli.TuneFlags
 	config   cli.ConfigFlags
-	training dataset.TrainingOptions // with the incumbent after check
+	training dataset.Options // with the incumbent after check
 }
 
 func (f *trainingFlags) add(cmd *cobra.Command) {

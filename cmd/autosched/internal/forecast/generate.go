@@ -26,7 +26,7 @@ import (
 type generateOptions struct {
 	trace, at, method, out string
 	how                    cli.ReadFlags
-	futures                futures.FuturesOptions // without the instant
+	futures                futures.Options // without the instant
 	json                   bool
 }
 
@@ -101,7 +101,7 @@ func (o *generateOptions) run(ctx context.Context, notes io.Writer) (*generateRe
 	}
 	options := o.futures
 	options.At, options.Memory = at, round.ArrivalMemory
-	f, err := futures.DrawFutures(ctx, w, options)
+	f, err := futures.Draw(ctx, w, options)
 	if errors.Is(err, futures.ErrNoPast) {
 		return nil, cli.Usage(fmt.Errorf("--at (%s): no job of %s was submitted before", o.at, w.Name()))
 	}
