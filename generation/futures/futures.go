@@ -47,7 +47,7 @@ type Future struct {
 }
 
 // ErrNoPast is returned if no job was submitted before the instant.
-var ErrNoPast = errors.New("lab: no job was submitted before the instant")
+var ErrNoPast = errors.New("futures: no job was submitted before the instant")
 
 // Draw samples futures from the part of a trace known at an instant, as if jobs
 // never queued.

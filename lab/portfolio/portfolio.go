@@ -640,7 +640,7 @@ func roundPlain(v float64, halves bool) float64 {
 	// By decimals, so that .3 is exactly .3.
 	out, err := strconv.ParseFloat(fmt.Sprintf("%ge%g", x, exponent), 64)
 	if err != nil {
-		panic("lab: " + err.Error())
+		panic("portfolio: " + err.Error())
 	}
 	return out
 }

@@ -21,14 +21,14 @@ var publishedCSV string
 func Published() []Figures {
 	records, err := csv.NewReader(strings.NewReader(publishedCSV)).ReadAll()
 	if err != nil {
-		panic("benchmark: published.csv: " + err.Error())
+		panic("samplers: published.csv: " + err.Error())
 	}
 	var out []Figures
 	for line, r := range records[1:] {
 		number := func(s string) float64 {
 			v, err := strconv.ParseFloat(s, 64)
 			if err != nil {
-				panic(fmt.Sprintf("benchmark: published.csv, record %d: %v", line+2, err))
+				panic(fmt.Sprintf("samplers: published.csv, record %d: %v", line+2, err))
 			}
 			return v
 		}
