@@ -1,5 +1,5 @@
 // Command evaluator measures configurations for studies that AutoSched runs: it implements EvaluatorService.
-// What it measures with is a queue of jobs on one server, in place of a test cluster. Name it in the file of
+// It measures on a queue of jobs on one server, in place of a test cluster. Name it in the file of
 // serve --evaluators:
 //
 //	evaluators:
@@ -47,7 +47,7 @@ type evaluator struct {
 
 const (
 	jobs  = 2000
-	parts = 4 // reports what was measured so far after each
+	parts = 4 // reports the measurement so far after each
 )
 
 // Evaluate runs jobs in batches of a size, in one of two orders, and measures the 95th percentile of the wait.
@@ -71,7 +71,7 @@ func (*evaluator) Evaluate(req *pb.EvaluateRequest, stream grpc.ServerStreamingS
 		if shortest {
 			sort.Float64s(waiting)
 		}
-		free = max(free, arrived) + .5 // what a batch costs
+		free = max(free, arrived) + .5 // the cost of a batch
 		for _, length := range waiting {
 			waits = append(waits, free-arrived)
 			free += length

@@ -10,7 +10,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 )
 
-// said keeps what is sent.
+// said keeps the sent messages.
 type said struct {
 	grpc.ServerStream
 	steps []*pb.EvaluateResponse
@@ -23,7 +23,7 @@ func (s *said) Send(r *pb.EvaluateResponse) error {
 	return nil
 }
 
-// TestEvaluate: what was measured so far comes before the result, larger batches cost less, and the shortest first
+// TestEvaluate: measurements so far come before the result, larger batches cost less, and the shortest first
 // wait less.
 func TestEvaluate(t *testing.T) {
 	measure := func(batch float64, order string) []*pb.EvaluateResponse {

@@ -27,7 +27,7 @@ type Options struct {
 	Deadline time.Duration
 	// Job finds the job of processes, empty if there is none or several; it may be nil.
 	Job func(pids []int) string
-	// Notify reports what changed for the worse or the better; it may be nil.
+	// Notify reports changes for the worse or the better; it may be nil.
 	Notify func(text string)
 }
 
@@ -47,7 +47,7 @@ type Collector struct {
 	trouble string // as reported last
 }
 
-// device is what a round needs of a Device. While a call on it has not returned, sample
+// device is a round's view of a Device. While a call on it has not returned, sample
 // and pids belong to that call.
 type device struct {
 	Device
@@ -148,7 +148,7 @@ func (c *Collector) Round(ctx context.Context, at time.Duration) []telemetry.GPU
 }
 
 // prepare makes sure that there is a session with a recent list of devices, unless a call
-// hangs: then neither may change. It returns what prevents it.
+// hangs: then neither may change. It returns the obstacle.
 func (c *Collector) prepare(ctx context.Context) (trouble string) {
 	if len(c.hung) > 0 {
 		return errHung.Error()
@@ -265,7 +265,7 @@ func (c *Collector) addXids(ctx context.Context) {
 	}
 }
 
-// report says what changed.
+// report reports changes.
 func (c *Collector) report(trouble string) {
 	if trouble == c.trouble || c.opts.Notify == nil {
 		return

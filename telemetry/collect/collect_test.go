@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const at = 1_700_000_000 * time.Second
 
-// fake is a driver of some GPUs, whose calls do what a test wants. It fails the test if a
+// fake is a driver of some GPUs, whose calls follow a test's script. It fails the test if a
 // call is made that would end the process of a real driver.
 type fake struct {
 	t       testing.TB
@@ -109,7 +109,7 @@ func (f *fake) Xids(dst []XidEvent) ([]XidEvent, error) {
 	return append(dst, all...), err
 }
 
-// read sets what reading a GPU does; nil is as usual.
+// read sets the behaviour of reading a GPU; nil is as usual.
 func (f *fake) read(i int, do func(*telemetry.GPUSample) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *fake) read(i int, do func(*telemetry.GPUSample) error) {
 	f.onRead[i] = do
 }
 
-// notes keeps what was reported.
+// notes keeps the reports.
 type notes struct{ all []string }
 
 func (n *notes) add(text string) { n.all = append(n.all, text) }
@@ -342,7 +342,7 @@ func TestHungCalls(t *testing.T) {
 	}
 }
 
-// sink keeps what it is sent, unless it is away.
+// sink keeps the samples that it gets, unless it is away.
 type sink struct {
 	mu    sync.Mutex
 	away  error
@@ -374,7 +374,7 @@ func (s *sink) set(away error, block bool) {
 	s.away, s.block = away, block
 }
 
-// What an absent sink was not sent comes later, in order; the oldest samples that do not
+// Samples for an absent sink come later, in order; the oldest samples that do not
 // fit are dropped and counted.
 func TestSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

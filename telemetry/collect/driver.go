@@ -1,5 +1,5 @@
 // Package collect samples the GPUs of a node at a fixed period and sends the samples to a
-// sink. It survives what GPUs do to a monitor: a lost GPU, a reloaded driver, a call that
+// sink. It survives the faults of GPUs: a lost GPU, a reloaded driver, a call that
 // does not return, and a sink that is away. The driver of NVIDIA's GPUs needs cgo and the
 // build tag nvml; everything else is built without.
 package collect

@@ -110,7 +110,7 @@ func FuzzReadMap(f *testing.F) {
 	})
 }
 
-// A file is continued with one header; what cannot be written is an error, and no more.
+// A file is continued with one header; a failed write is an error, and no more.
 func TestCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpus.csv")
 	sample := []telemetry.GPUSample{{GPU: telemetry.GPU{Node: "n", Instance: -1}, Time: at, Known: telemetry.Power,

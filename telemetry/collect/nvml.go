@@ -224,7 +224,7 @@ const mib = 1 << 20
 func (l *library) memory(d nvml.Device, s *telemetry.GPUSample) error {
 	var used, total uint64
 	ret := nvml.ERROR_NOT_SUPPORTED
-	if l.has[fnMemory2] { // the other counts what the driver reserves as used
+	if l.has[fnMemory2] { // the other counts the driver's reserve as used
 		var m nvml.Memory_v2
 		m, ret = d.GetMemoryInfo_v2()
 		used, total = m.Used, m.Total
@@ -259,7 +259,7 @@ func (l *library) processes(d nvml.Device, s *telemetry.GPUSample, pids []int) (
 	return pids, check(ret)
 }
 
-// rest reads what a whole GPU has.
+// rest reads the fields of a whole GPU.
 func (l *library) rest(d nvml.Device, s *telemetry.GPUSample) error {
 	var failed error
 	set := func(fn string, f telemetry.Field, dst *float64, read func() (float64, nvml.Return)) {

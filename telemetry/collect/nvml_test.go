@@ -250,7 +250,7 @@ func TestNVMLFaults(t *testing.T) {
 	}
 }
 
-// A library of an older driver lacks functions: what they read is unknown.
+// A library of an older driver lacks functions: their values are unknown.
 func TestNVMLOldLibrary(t *testing.T) {
 	for _, fn := range functions {
 		m := newMachine(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // Sink takes samples. An error means that the same samples are sent again later; a sink
-// takes those that it has already.
+// must accept samples that it has already.
 type Sink interface {
 	Send(ctx context.Context, samples []telemetry.GPUSample) error
 }
@@ -25,7 +25,7 @@ const (
 	longestPause  = time.Minute
 )
 
-// Sender sends samples to a sink in order, and keeps them until they are sent. What does
+// Sender sends samples to a sink in order, and keeps them until they are sent. Samples that do
 // not fit the buffer is dropped, the oldest first, and counted.
 type Sender struct {
 	sink   Sink
@@ -92,7 +92,7 @@ func (s *Sender) done(end uint64, n int) {
 	s.first = max(s.first, end)
 }
 
-// Run sends until the context ends, and then once more what is left, for as long as a
+// Run sends until the context ends, and then once more for the rest, for as long as a
 // send may take.
 func (s *Sender) Run(ctx context.Context) {
 	var buffer []telemetry.GPUSample
