@@ -126,7 +126,8 @@ func (s *Service) again(ctx context.Context, m *schedulerState, r *RoundRecord,
 		return err
 	}
 	defer s.leave(m, job)
-	return work(round.WithTurns(job.Context(), job.Run), v, in)
+	in.Turn = job.Run
+	return work(job.Context(), v, in)
 }
 
 // base is a configuration of the space of a round.

@@ -49,7 +49,7 @@ func (s *Service) Future(ctx context.Context, id string, f Future) (w *workload.
 		})
 		return w, f, err
 	}
-	err = s.borrow(ctx, m, func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error {
+	err = s.borrow(ctx, m, func(ctx context.Context, _ round.Turn, v *snapshot, ledger *workload.Ledger) error {
 		if v.Zero.IsZero() {
 			return noEvents(id)
 		}
@@ -105,7 +105,7 @@ func (s *Service) EndedJobs(ctx context.Context, id string, from, to time.Time) 
 	if err != nil {
 		return nil, err
 	}
-	err = s.borrow(ctx, m, func(_ context.Context, v *snapshot, ledger *workload.Ledger) error {
+	err = s.borrow(ctx, m, func(_ context.Context, _ round.Turn, v *snapshot, ledger *workload.Ledger) error {
 		if v.Zero.IsZero() {
 			return noEvents(id)
 		}

@@ -68,7 +68,6 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 		return "", err
 	}
 	defer s.leave(m, job)
-	turns := round.WithTurns(job.Context(), job.Run)
 	v := m.snapshot.Load()
 	c := v.onTrial()
 	ledger, err := s.takeLedger(m, clockSet)
@@ -82,10 +81,10 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 	var promised json.RawMessage
 	var since time.Duration
 	err = s.simulate(m, func() error {
-		trial, since, promised, err = s.judge(turns, m, v, c, ledger, mark)
+		trial, since, promised, err = s.judge(job.Context(), job.Run, m, v, c, ledger, mark)
 		return err
 	})
-	if cause := context.Cause(turns); err != nil && isDropped(cause) {
+	if cause := context.Cause(job.Context()); err != nil && isDropped(cause) {
 		return "", nil
 	} else if err != nil {
 		return "", cmp.Or(cause, err)
@@ -120,11 +119,11 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 
 // judge looks at a revision on trial, which was applied at since, or puts it on trial, whose prediction it returns
 // then.
-func (s *Service) judge(ctx context.Context, m *schedulerState, v *snapshot, c *rollout.Configuration,
+func (s *Service) judge(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot, c *rollout.Configuration,
 	ledger *workload.Ledger, mark time.Duration) (trial *rollout.Probation, since time.Duration,
 	promised json.RawMessage, err error) {
 	if v.Probation == nil || v.Probation.Revision != c.Revision {
-		trial, promised, err = s.begin(ctx, m, v, c, ledger, mark)
+		trial, promised, err = s.begin(ctx, turn, m, v, c, ledger, mark)
 		return trial, 0, promised, err
 	}
 	t := *v.Probation
@@ -140,6 +139,7 @@ func (s *Service) judge(ctx context.Context, m *schedulerState, v *snapshot, c *
 	if err != nil {
 		return nil, 0, nil, err
 	}
+	seen.Turn = turn
 	t.Verdict, err = watch.Look(ctx, round.JudgeInput{Snapshot: seen, Scheduler: v.Type,
 		Goal: v.goal, Seed: v.Policy.Seed})
 	t.Next = watch.Next
@@ -148,7 +148,7 @@ func (s *Service) judge(ctx context.Context, m *schedulerState, v *snapshot, c *
 
 // begin predicts what is expected of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
-func (s *Service) begin(ctx context.Context, m *schedulerState, v *snapshot, c *rollout.Configuration,
+func (s *Service) begin(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot, c *rollout.Configuration,
 	ledger *workload.Ledger, mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
 	t := &rollout.Probation{Revision: c.Revision}
 	state := v.rollout()
@@ -180,6 +180,7 @@ func (s *Service) begin(ctx context.Context, m *schedulerState, v *snapshot, c *
 	if err != nil {
 		return nil, nil, err
 	}
+	seen.Turn = turn
 	p, err := round.Predict(ctx, round.Input{Snapshot: seen, Settings: settings, Scheduler: v.Type,
 		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
 		now, before)

@@ -24,7 +24,7 @@ func TestHogAndVictim(t *testing.T) {
 		}
 		hogs.Add(1)
 		for {
-			err := round.InTurn(ctx, func() error { time.Sleep(time.Millisecond); return nil })
+			err := in.Turn.Run(func() error { time.Sleep(time.Millisecond); return nil })
 			if err != nil {
 				return round.Decision{}, err
 			}

@@ -100,7 +100,7 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 	}
 	v := m.snapshot.Load()
 	basis := v.basis()
-	d, record, decideErr := s.decide(round.WithTurns(job.Context(), job.Run), m, v, id)
+	d, record, decideErr := s.decide(job.Context(), job.Run, m, v, id)
 	switch cause := context.Cause(job.Context()); {
 	case s.ctx.Err() != nil:
 		return "", s.ctx.Err()
@@ -204,7 +204,8 @@ func (s *Service) leave(m *schedulerState, job *queue.Job) {
 
 // decide runs the decision of a round on a scheduler's ledger, which is its own
 // until it returns. record is nil if there is nothing to store.
-func (s *Service) decide(ctx context.Context, m *schedulerState, v *snapshot, id roundID) (d round.Decision,
+func (s *Service) decide(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot,
+	id roundID) (d round.Decision,
 	record *RoundRecord, err error) {
 	ledger, err := s.takeLedger(m, id.clockSet)
 	if err != nil || ledger == nil {
@@ -215,6 +216,7 @@ func (s *Service) decide(ctx context.Context, m *schedulerState, v *snapshot, id
 		if err != nil {
 			return err
 		}
+		in.Turn = turn
 		record = s.beginRecord(ctx, m, v, id, &in, tariff)
 		d, err = s.o.Decide(ctx, in)
 		record.end(s.now(), &d, err)

@@ -24,7 +24,7 @@ const maxQuestions = 16
 // question is a question that waits for the ledger and the engine of a scheduler.
 type question struct {
 	ctx  context.Context
-	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error
+	work func(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger) error
 	done chan error // has room for the answer
 }
 
@@ -32,7 +32,7 @@ type question struct {
 // Work takes turns as rounds do, and changes nothing that these decide on. Of rounds and questions
 // that wait, each comes after the other.
 func (s *Service) borrow(ctx context.Context, m *schedulerState,
-	work func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error) error {
+	work func(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger) error) error {
 	if err := cmp.Or(s.await(ctx, s.launched), s.await(ctx, m.ready)); err != nil {
 		return err
 	}
@@ -84,10 +84,9 @@ func (s *Service) answer(m *schedulerState, a *question) error {
 			err = dropped("the event clock was set")
 		}
 		if err == nil {
-			turns := round.WithTurns(job.Context(), job.Run)
-			if err = s.simulate(m, func() error { return a.work(turns, v, ledger) }); err != nil &&
-				isDropped(context.Cause(turns)) {
-				err = context.Cause(turns)
+			err = s.simulate(m, func() error { return a.work(job.Context(), job.Run, v, ledger) })
+			if cause := context.Cause(job.Context()); err != nil && isDropped(cause) {
+				err = cause
 			}
 		}
 	}
@@ -122,12 +121,13 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 	}
 	if m.snapshot.Load().Type == External {
 		if len(on) > 0 {
-			return out, fmt.Errorf("%w: scheduler %q is not simulated, so that workloads say nothing about it: 'autosched study' measures it",
-				rollout.ErrState, id)
+			return out,
+				fmt.Errorf("%w: scheduler %q is not simulated, so that workloads say nothing about it: 'autosched study' measures it",
+					rollout.ErrState, id)
 		}
 		return s.whatIfLearnt(ctx, m, config)
 	}
-	err = s.borrow(ctx, m, func(ctx context.Context, v *snapshot, ledger *workload.Ledger) error {
+	err = s.borrow(ctx, m, func(ctx context.Context, turn round.Turn, v *snapshot, ledger *workload.Ledger) error {
 		state := v.rollout()
 		incumbent, err := state.Incumbent(v.space.Default())
 		if err != nil {
@@ -140,9 +140,9 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 		out = WhatIf{Running: v.basis().Running, SchedulerRevision: max(1, v.Revision)}
 		var found []round.Outlook
 		if len(on) > 0 {
-			found, err = s.foreseeOn(ctx, v, on, incumbent, c)
+			found, err = s.foreseeOn(ctx, turn, v, on, incumbent, c)
 		} else {
-			found, err = s.foresee(ctx, m, v, ledger, &out, incumbent, c)
+			found, err = s.foresee(ctx, turn, m, v, ledger, &out, incumbent, c)
 		}
 		if err == nil {
 			out.Incumbent, out.Candidate = found[0], found[1]
@@ -156,7 +156,8 @@ func (s *Service) WhatIf(ctx context.Context, id string,
 }
 
 // foresee measures configurations on futures of the latest event time.
-func (s *Service) foresee(ctx context.Context, m *schedulerState, v *snapshot, ledger *workload.Ledger, out *WhatIf,
+func (s *Service) foresee(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot,
+	ledger *workload.Ledger, out *WhatIf,
 	configs ...space.Config) ([]round.Outlook, error) {
 	if v.Zero.IsZero() {
 		return nil, noEvents(v.ID)
@@ -174,6 +175,7 @@ func (s *Service) foresee(ctx context.Context, m *schedulerState, v *snapshot, l
 	if tariff == nil && s.o.Energy != nil {
 		_ = measure(&seen, s.o.Energy()) // for people; nothing is decided by it
 	}
+	seen.Turn = turn
 	in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
 		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
 	found, err := round.Foresee(ctx, in, configs...)
@@ -186,7 +188,8 @@ func (s *Service) foresee(ctx context.Context, m *schedulerState, v *snapshot, l
 }
 
 // foreseeOn measures configurations on workloads. Prices of energy are those of the first one's time.
-func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []func(context.Context) (*workload.Workload, error),
+func (s *Service) foreseeOn(ctx context.Context, turn round.Turn, v *snapshot,
+	on []func(context.Context) (*workload.Workload, error),
 	configs ...space.Config) ([]round.Outlook, error) {
 	all := make([]*workload.Workload, len(on))
 	for i, read := range on {
@@ -196,8 +199,9 @@ func (s *Service) foreseeOn(ctx context.Context, v *snapshot, on []func(context.
 		}
 	}
 	in := round.Input{Snapshot: round.Snapshot{State: workload.State{Cluster: v.Cluster}, Zero: all[0].Zero(),
-		Simulator: v.Simulation.options()}, Settings: v.settings(s.o.Workers), Scheduler: v.Type, Space: v.space,
-		Goal: v.goal}
+		Simulator: v.Simulation.options(), Turn: turn}, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
+		Space: v.space,
+		Goal:  v.goal}
 	metered := v.goal.Metered()
 	if metered != "" && s.o.Energy == nil {
 		return nil, fmt.Errorf("%s: %w", metered, ErrNoTariff)

@@ -183,7 +183,8 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		before.Band = newBand(futures, in.State.Cluster, at, in.Horizon)
 	}
 	r := Round{
-		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
+		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster,
+			Options: in.Simulator, Turn: in.Turn,
 			Incumbent: in.Incumbent, Refused: in.Refused},
 		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
 		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true, Simplify: true,

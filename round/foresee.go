@@ -71,7 +71,8 @@ func ForeseeOn(ctx context.Context, in Input, all []*workload.Workload, configs 
 // measure measures configurations on scenarios. It returns nothing if these have no job.
 func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures []Scenario,
 	configs []space.Config) ([]Outlook, error) {
-	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster, Options: in.Simulator,
+	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster,
+		Options: in.Simulator, Turn: in.Turn,
 		Incumbent: configs[0]}
 	g, err := problem.guards(ctx, in.Guard, futures)
 	if errors.Is(err, errNothing) {

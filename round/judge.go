@@ -174,7 +174,8 @@ func (in *JudgeInput) compare(ctx context.Context, n int) (*comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc, err := NewScorer(&Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal}, x)
+	sc, err := NewScorer(&Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal,
+		Turn: in.Turn}, x)
 	if err != nil {
 		return nil, err
 	}

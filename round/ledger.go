@@ -31,6 +31,8 @@ type Snapshot struct {
 	Zero time.Time
 	// Simulator says how the scheduler is simulated.
 	Simulator simulator.Options
+	// Turn runs each simulation.
+	Turn Turn
 }
 
 // Past is the jobs that ended until an instant, as far as a ledger goes back.

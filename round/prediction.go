@@ -70,7 +70,8 @@ func Predict(ctx context.Context, in Input, applied, lastGood space.Config) (*Pr
 	if err != nil {
 		return nil, err
 	}
-	problem := Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal}
+	problem := Problem{Scheduler: s, Cluster: in.State.Cluster, Options: in.Simulator, Goal: in.Goal,
+		Turn: in.Turn}
 	sc, err := NewScorer(&problem, futures)
 	if errors.Is(err, errNothing) {
 		return &Prediction{At: in.State.At, Applied: applied, LastGood: lastGood}, nil

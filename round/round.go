@@ -24,6 +24,8 @@ type Problem struct {
 	Incumbent space.Config
 	// Refused are configurations that the scheduler refuses to run.
 	Refused []space.Config
+	// Turn runs each simulation.
+	Turn Turn
 }
 
 // Round is one tuning round on given scenarios: search, then the adoption rule.

@@ -49,6 +49,7 @@ type Scorer struct {
 	goal      Goal
 	others    []string // further metrics to measure
 	options   simulator.Options
+	turn      Turn
 	players   sync.Pool
 	incumbent *reference          // nil where the goal is not relative to one
 	best      *search.Measurement // that Measure stops a configuration against; nil: it measures all scenarios
@@ -79,7 +80,7 @@ func NewScorer(p *Problem, scenarios []Scenario) (*Scorer, error) {
 	if p.Goal.Metered() != "" && p.Options.Meter == nil {
 		return nil, fmt.Errorf("objective %s: %w", p.Goal, ErrNoMeter)
 	}
-	sc := &Scorer{scheduler: p.Scheduler, cluster: p.Cluster, goal: p.Goal, options: p.Options}
+	sc := &Scorer{scheduler: p.Scheduler, cluster: p.Cluster, goal: p.Goal, options: p.Options, turn: p.Turn}
 	sc.options.Observer, sc.options.Nodes = nil, nil
 	for _, x := range scenarios {
 		if x.Jobs() > 0 {
@@ -188,7 +189,7 @@ func (sc *Scorer) run(ctx context.Context, p *player, x *Scenario, policy simula
 	o := sc.options
 	o.EventBudget = eventsPerJob*x.Jobs() + 1000
 	o.Past, o.Nodes = x.Past, x.Nodes
-	return InTurn(ctx, func() (err error) {
+	return sc.turn.Run(func() (err error) {
 		if x.State != nil {
 			err = p.sim.Resume(x.State, x.Left, x.Arrivals, policy, o)
 		} else {

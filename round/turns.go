@@ -1,19 +1,13 @@
 package round
 
-import "context"
+// Turn runs one simulation, which it may make wait while others have the processors. Decisions must not depend on
+// it. Nil runs each at once.
+type Turn func(simulate func() error) error
 
-type turnsKey struct{}
-
-// WithTurns returns a context in which every simulation of a round is run by run, which may make it
-// wait while others have the processors. Decisions do not depend on it.
-func WithTurns(ctx context.Context, run func(work func() error) error) context.Context {
-	return context.WithValue(ctx, turnsKey{}, run)
-}
-
-// InTurn runs work as the context asks for.
-func InTurn(ctx context.Context, work func() error) error {
-	if run, ok := ctx.Value(turnsKey{}).(func(func() error) error); ok {
-		return run(work)
+// Run runs a simulation in its turn.
+func (t Turn) Run(simulate func() error) error {
+	if t == nil {
+		return simulate()
 	}
-	return work()
+	return t(simulate)
 }
