@@ -327,6 +327,9 @@ func (c *checker) source(p string, data []byte) {
 	}
 	if kind == code {
 		c.constructors(p, f)
+		if dir != "api/access" {
+			c.contexts(p, f)
+		}
 	}
 	for _, spec := range f.Imports {
 		to, err := strconv.Unquote(spec.Path.Value)
@@ -380,6 +383,18 @@ func (c *checker) constructors(p string, f *ast.File) {
 
 // constructor matches the names of constructors.
 var constructor = regexp.MustCompile(`^[Nn]ew([A-Z]|$)`)
+
+// contexts finds keys of contexts: a context carries the caller and the id of a request (api/access) alone.
+func (c *checker) contexts(p string, f *ast.File) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "WithValue" {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "context" {
+				c.add(p, "puts a value into a context, which carries who asks alone: make it an argument")
+			}
+		}
+		return true
+	})
+}
 
 func (c *checker) pkg(dir string, f *ast.File, kind fileKind) {
 	k := c.packages[dir]

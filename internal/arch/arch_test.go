@@ -109,6 +109,8 @@ func TestCheck(t *testing.T) {
 		{"a search without a model of causes", "search/a.go", file("search", "causal"), "search may not import causal"},
 		{"a folder of one's own layer", "controller/a.go", file("controller", "controller/queue"), ""},
 		{"a folder of a layer below", "cmd/autosched/a.go", file("main", "schedulers/tiresias"), ""},
+		{"a value in a context", "space/a.go", "// Package space.\npackage space\n\nimport \"context\"\n\n" +
+			"var c = context.WithValue(context.Background(), 0, 1)\n", "puts a value into a context"},
 		{"a constructor that starts", "space/a.go", "// Package space.\npackage space\nfunc NewA() { go f() }\n",
 			"NewA starts a goroutine"},
 		{"a constructor that starts in a group", "space/a.go",
