@@ -166,7 +166,8 @@ const testHelpers = "internal/testshared"
 const families = "cmd/autosched/internal"
 
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/tryout"}
+var testOnly = []string{testHelpers, "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/recorded",
+	"schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.
 var vague = []string{"util", "utils", "common", "helper", "helpers", "misc", "base"}

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o *objectives.Objective, sampler string, budget, s
 	wg.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return f, fmt.Errorf("benchmark: %s on %s, seed %d: %w", sampler, o.Name, i+1, err)
+			return f, fmt.Errorf("samplers: %s on %s, seed %d: %w", sampler, o.Name, i+1, err)
 		}
 	}
 	f.summarise()
