@@ -20,11 +20,11 @@ const (
 	tuningActor = "tuning"
 	judgeActor  = rollout.Judge
 	eventsActor = "events" // of several callers
-	// retentionActor removes what expired.
+	// retentionActor removes expired records.
 	retentionActor = "retention"
 )
 
-// record is what the audit log says of a change, nil if it changes only what rounds and looks
+// record is the audit record of a change, nil if it changes only what rounds and looks
 // note of themselves. before is nil for a registration.
 func record(call Call, before *snapshot, c *Change, at time.Time) *audit.Record {
 	r := &audit.Record{Time: at, Origin: call.By(), Resource: "schedulers/" + c.Scheduler.ID,
@@ -50,7 +50,7 @@ func record(call Call, before *snapshot, c *Change, at time.Time) *audit.Record 
 	return r
 }
 
-// changedRevision says what of a revision changed. before is nil for a new one.
+// changedRevision describes the change of a revision. before is nil for a new one.
 func changedRevision(before, after *rollout.Configuration) []audit.Field {
 	type fields struct {
 		State    rollout.RevisionState `json:"state,omitempty"`
@@ -68,7 +68,7 @@ func changedRevision(before, after *rollout.Configuration) []audit.Field {
 	return changedFields(fmt.Sprintf("configurations/%d.", after.Revision), of(before), of(after))
 }
 
-// fieldsOf are the fields of a scheduler but counters and those that rounds and looks note of
+// fieldsOf are the fields of a scheduler but counters and the ones that rounds and looks note of
 // themselves.
 func fieldsOf(s *Scheduler) map[string]json.RawMessage {
 	c := *s
@@ -154,7 +154,7 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
-// AuditRecord is a line of the audit log and what it says.
+// AuditRecord is a line of the audit log with its content.
 type AuditRecord struct {
 	audit.Record
 	Head audit.Head // after it
@@ -162,7 +162,7 @@ type AuditRecord struct {
 }
 
 // AuditLog returns the records of the audit log before one, newest first, at most limit of them.
-// All are before 0. Unless resource is "", only those about it count.
+// All are before 0. Unless resource is "", only records about it count.
 func (s *Service) AuditLog(before int64, resource string, limit int) (out []AuditRecord, err error) {
 	if before == 1 {
 		return nil, nil
@@ -181,7 +181,7 @@ func (s *Service) AuditLog(before int64, resource string, limit int) (out []Audi
 	return out, errors.Join(err, damaged)
 }
 
-// Note records a change of what others store for a scheduler, by the fields that differ. A reason takes the place of
+// Note records a change that others store for a scheduler, by the fields that differ. A reason takes the place of
 // that of the call.
 func (s *Service) Note(ctx context.Context, call Call, scheduler, reason, prefix string, before, after any) error {
 	origin := call.By()

@@ -38,7 +38,7 @@ func (h *harness) log() []controller.AuditRecord {
 	return out
 }
 
-// Every change has one record that says who, what and why; what changes nothing has none.
+// Every change has one record with actor, change and reason; a call that changes nothing has none.
 func TestEveryChangeHasARecord(t *testing.T) {
 	keep := false
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {

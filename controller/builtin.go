@@ -18,7 +18,7 @@ type Builtin struct {
 }
 
 // Narrow replaces built-in parameters by narrower ones and adds rules. Fields
-// of the violations count within what was given: parameters[0].min_value is of
+// of the violations count within the given ones: parameters[0].min_value is of
 // params[0]. Whether the result is a valid space is for space.New to check.
 func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Param, []space.Rule, space.Violations) {
 	var v space.Violations
@@ -53,7 +53,7 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 	return merged, append(slices.Clone(b.Rules), rules...), v
 }
 
-// inherit fills in what a narrower parameter leaves open.
+// inherit fills in the fields that a narrower parameter leaves open.
 func inherit(outer *space.Param, p space.Param) space.Param {
 	if p.Module == "" {
 		p.Module = outer.Module

@@ -112,7 +112,7 @@ func TestBurstIsAnsweredOnce(t *testing.T) {
 	h.open()
 	want("after a restart", first)
 
-	// What was under way at a stop is decided again.
+	// A decision under way at a stop is repeated.
 	began := make(chan struct{})
 	x.failing(func(ctx context.Context) error {
 		close(began)

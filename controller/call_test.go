@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// A dry run returns what would be, refuses what would be refused, and stores nothing.
+// A dry run has the answer and the error of the call, and stores nothing.
 func TestDryRun(t *testing.T) {
 	h := start(t, keep)
 	h.register("s", controller.Auto)

@@ -22,11 +22,11 @@ const (
 	learnRounds = 336
 )
 
-// CausalModel is what was learnt of the configurations that were measured of a scheduler.
+// CausalModel is learnt from the measured configurations of a scheduler.
 type CausalModel struct {
 	*effects.Model
 	// Until is the event time of the trials, of rounds, that it was learnt from; zero if there were none, or
-	// if they are those of studies.
+	// if they are from studies.
 	Until    time.Time
 	Revision int64 // of the scheduler
 
@@ -66,7 +66,8 @@ func (v *snapshot) learnUntil() time.Duration {
 	return v.roundTime() / learnEvery * learnEvery
 }
 
-// startLearning learns the causal model of a simulated scheduler in the background if it is due. mu is held.
+// startLearning learns the causal model of a simulated scheduler in the background if it is due. The caller must
+// hold mu.
 func (s *Service) startLearning(m *schedulerState) {
 	v := m.snapshot.Load()
 	if v.Type == External || s.o.KeepRounds < 0 || v.learnUntil() <= m.learning || !v.Deleted.IsZero() {
@@ -79,7 +80,7 @@ func (s *Service) startLearning(m *schedulerState) {
 	}
 	m.learning = v.learnUntil()
 	s.wg.Go(func() { // Close sets closed before it waits
-		_, _ = s.model(s.ctx, m) // what is wrong is logged
+		_, _ = s.model(s.ctx, m) // an error is logged
 	})
 }
 
@@ -159,7 +160,7 @@ func (s *Service) learn(ctx context.Context, m *schedulerState, v *snapshot, nex
 }
 
 // measured are the configurations that rounds of the present objective measured until an instant, compared
-// with the present defaults, a group for each round. Those cut short are left out, and what is not of the
+// with the present defaults, a group for each round. Ones cut short are left out, and ones outside the
 // present space.
 func (s *Service) measured(m *schedulerState, v *snapshot, until time.Duration) (groups []effects.Group, err error) {
 	n := 0
@@ -179,7 +180,7 @@ func (s *Service) measured(m *schedulerState, v *snapshot, until time.Duration) 
 	return groups, err
 }
 
-// group is what a round measured, nil if it did not measure the defaults of a space.
+// group has the measurements of a round, nil if it did not measure the defaults of a space.
 func (r *RoundRecord) group(sp *space.Space) *effects.Group {
 	g := &effects.Group{}
 	for _, c := range r.Decision.Candidates {
@@ -205,7 +206,7 @@ func (r *RoundRecord) group(sp *space.Space) *effects.Group {
 	return g
 }
 
-// Foretold is what the causal model predicts of a configuration instead of what runs.
+// Foretold is the prediction of the causal model for a configuration instead of the running one.
 type Foretold struct {
 	*CausalModel
 	effects.Prediction

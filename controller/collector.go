@@ -181,7 +181,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// faults are why schedulers are quarantined, nil for those that are not.
+// faults are the reasons for quarantines, nil for schedulers without one.
 func (s *Service) faults() map[string]error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

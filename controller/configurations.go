@@ -72,7 +72,7 @@ func (s *Service) Configurations(id string, below int64, limit int) ([]*rollout.
 }
 
 // Acknowledge records the outcome of a revision at an instance of its scheduler. It
-// returns the revision and what the instance should run now, 0 for nothing.
+// returns the revision and the one that the instance should run now, 0 for none.
 func (s *Service) Acknowledge(ctx context.Context, call Call, id string, revision int64,
 	ack rollout.Ack) (*rollout.Configuration, int64, error) {
 	m, err := s.readable(id)
@@ -173,8 +173,8 @@ func (s *Service) Reject(ctx context.Context, call Call, id string, e rollout.Re
 	return s.operate(ctx, call, id, e, e.Revision, check, "configuration rejected", "reason", e.Why)
 }
 
-// Pin offers values and keeps them on offer: what is on offer, which is checked, or what config makes of the values in
-// force. Where these are not known, or while others are pinned, it makes them of what is on offer.
+// Pin offers values and keeps them on offer: the checked ones on offer, or the result of config for values in
+// force. Where these are not known, or while others are pinned, it takes the ones on offer.
 func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin, check Check,
 	config func(sp *space.Space, base space.Config) (space.Config, error)) (*rollout.Configuration, error) {
 	m, err := s.readable(id)
@@ -201,7 +201,7 @@ func (s *Service) Pin(ctx context.Context, call Call, id string, pin rollout.Pin
 		if config != nil {
 			base := e.Config
 			if state := v.rollout(); state.AcknowledgedRevision > 0 && state.Pinned(e.At) == nil {
-				base, _ = state.Incumbent(base) // config brings what is outside the space into it
+				base, _ = state.Incumbent(base) // config brings values outside the space into it
 			}
 			if e.Config, err = config(v.space, base); err != nil {
 				return nil, err
@@ -299,7 +299,7 @@ func (s *Service) Parked(id string) ([]rollout.Park, error) {
 	return state.ListParked(m.eventTime()), nil
 }
 
-// Rollback offers the values of an earlier revision again and returns what is
+// Rollback offers the values of an earlier revision again and returns the revision
 // offered.
 func (s *Service) Rollback(ctx context.Context, call Call, id string, r rollout.Rollback) (*rollout.Configuration,
 	error) {
@@ -362,7 +362,7 @@ func (w *Watcher) Err() error {
 	return nil
 }
 
-// Current returns what the instance should run, nil if there is nothing.
+// Current returns the revision that the instance should run, nil for none.
 func (w *Watcher) Current() *rollout.Configuration { return w.m.snapshot.Load().desired(w.instance) }
 
 // Paused reports whether tuning is paused, and who paused it, if that is known.

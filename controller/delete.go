@@ -86,7 +86,7 @@ func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*
 	return now.Scheduler, nil
 }
 
-// purges purges what expired, now and then.
+// purges calls Purge now and then.
 func (s *Service) purges() {
 	select {
 	case <-s.rebuilt:

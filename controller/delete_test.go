@@ -191,7 +191,7 @@ func TestPurge(t *testing.T) {
 }
 
 // A quarantined scheduler is deleted without its records being written, so that a version or a backup that
-// accepts them undeletes what there was; and it is purged, after which its id is free.
+// accepts them undeletes the scheduler; and it is purged, after which its id is free.
 func TestDeleteQuarantined(t *testing.T) {
 	for name, alter := range map[string]func(*controller.Saved){
 		"all": func(s *controller.Saved) {

@@ -22,7 +22,7 @@ const tariffAhead = 28 * 24 * time.Hour
 func (s *Service) CheckEnergy(objective string, c workload.Cluster) error {
 	g, err := round.ParseGoal(objective)
 	if err != nil || g.Metered() == "" {
-		return nil // what an older version stored is not for this check
+		return nil // objectives that an older version stored pass
 	}
 	if s.o.Energy == nil {
 		return fmt.Errorf("%s: %w", g.Metered(), ErrNoTariff)
@@ -33,7 +33,7 @@ func (s *Service) CheckEnergy(objective string, c workload.Cluster) error {
 	return nil
 }
 
-// sees is what a round or a look at an instant sees, with the part of the tariff that it needs: nil if its goal
+// sees returns the snapshot of a round or look at an instant, with its part of the tariff: nil if its goal
 // counts no energy.
 func (s *Service) sees(v *snapshot, ledger *workload.Ledger, at time.Duration) (round.Snapshot, *energy.Tariff, error) {
 	seen := v.at(ledger, at)
@@ -48,7 +48,7 @@ func (s *Service) sees(v *snapshot, ledger *workload.Ledger, at time.Duration) (
 	return seen, t, measure(&seen, t)
 }
 
-// measure makes the simulations of a snapshot count what jobs draw; a nil tariff leaves them as they are.
+// measure makes the simulations of a snapshot count the energy of jobs; a nil tariff leaves them as they are.
 func measure(seen *round.Snapshot, t *energy.Tariff) error {
 	if t == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// TestServiceHandsOnExperience: a round gets what the one before it left, across
+// TestServiceHandsOnExperience: a round gets the experience of the one before it, across
 // a restart too.
 func TestServiceHandsOnExperience(t *testing.T) {
 	var got []string

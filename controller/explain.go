@@ -10,16 +10,16 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Base is what a configuration is compared with.
+// Base is the configuration of a comparison.
 type Base struct {
 	// Revision is a revision of the scheduler. If it is 0 and neither of the others is set, the base
 	// is the incumbent of the round.
 	Revision int64
 	Default  bool // the defaults of the round's space
-	Current  bool // what runs now
+	Current  bool // the running configuration
 }
 
-// Explanation is why a round adopted a configuration or not, and what each parameter contributes.
+// Explanation is why a round adopted a configuration or not, with the contribution of each parameter.
 type Explanation struct {
 	// Configuration is the revision asked about; nil if a round was.
 	Configuration *rollout.Configuration
@@ -33,7 +33,7 @@ type Explanation struct {
 	Model *CausalModel
 }
 
-// ExplanationStep is what is expected after a parameter is set, too.
+// ExplanationStep is the outlook after a further parameter is set.
 type ExplanationStep struct {
 	Param string // "" of the base
 	// Adapted are the values that its projection changed besides.
@@ -101,7 +101,7 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 	return out, err
 }
 
-// again does work with what a stored round was decided on, when it is its turn. Only one call does at a time.
+// again does work with the input of a stored round, when it is its turn. Only one call does at a time.
 func (s *Service) again(ctx context.Context, m *schedulerState, r *RoundRecord,
 	work func(ctx context.Context, v *snapshot, in round.Input) error) error {
 	if !s.explaining.TryLock() {

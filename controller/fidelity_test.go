@@ -14,7 +14,7 @@ import (
 )
 
 // TestFidelityOfObservedDelays: the service compares the delays that it observed with simulated ones,
-// and says so in the status and in what a revision is based on.
+// and says so in the status and in the evidence of a revision.
 func TestFidelityOfObservedDelays(t *testing.T) {
 	for want, waited := range map[string]time.Duration{
 		"The simulation describes the history: jobs wait 0 s":      0,

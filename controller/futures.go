@@ -14,9 +14,9 @@ import (
 type Future struct {
 	// Round is the sequence of the round whose future it is; 0 for one that would be decided on the latest events.
 	Round int64 `json:"round,omitempty"`
-	// Index is its place among those that the round samples, from 0.
+	// Index is its place among the futures of the round, from 0.
 	Index int `json:"index"`
-	// Seed is that of the scheduler's rounds; nil, in a request, for what they have.
+	// Seed is that of the scheduler's rounds; nil, in a request, for theirs.
 	Seed *uint64 `json:"seed,omitempty"`
 	// At is the event time at which it begins.
 	At      time.Time     `json:"at"`

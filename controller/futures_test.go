@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// The futures of stored rounds and of the latest event time are those that the rounds were decided on.
+// The futures of stored rounds and of the latest event time are the ones that the rounds were decided on.
 func TestFuturesOfRounds(t *testing.T) {
 	ctx := context.Background()
 	var decided []string // digests of all futures of a round, one after the other

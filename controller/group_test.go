@@ -30,7 +30,7 @@ func (g *gate) AppendEvents(ctx context.Context, scheduler string, events []work
 }
 
 // Callers of one scheduler that come while a commit is under way share the next one: 64 take
-// two. Each gets its own outcome, once its events are durable; what two of them send counts once.
+// two. Each gets its own outcome, once its events are durable; an event that two of them send counts once.
 func TestConcurrentCallersShareACommit(t *testing.T) {
 	const callers = 64
 	g := &gate{entered: make(chan struct{}, 1), open: make(chan struct{})}

@@ -26,7 +26,7 @@ func TestDueRound(t *testing.T) {
 	}
 }
 
-// Whatever a decision holds, what passes the exit is in the space, as a second
+// Whatever a decision holds, values that pass the exit are in the space, as a second
 // and separate look at the values finds.
 func TestTheExitLetsOnlyTheSpacePass(t *testing.T) {
 	sp, err := space.New([]space.Param{

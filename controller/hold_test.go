@@ -17,7 +17,7 @@ import (
 // alternate adopts 4 and 5 queues in turn.
 var alternate = adopt(func(in round.Input) int { return 4 + in.Round%2 })
 
-// hourly submits a job after each hour, from one to another, and acknowledges what is offered. It
+// hourly submits a job after each hour, from one to another, and acknowledges offers. It
 // returns the revisions that were offered at the end of each.
 func (h *harness) hourly(from, to int) (offered []int64) {
 	h.t.Helper()
@@ -140,7 +140,7 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// TestFreeze: a frozen scheduler keeps what it runs, also what did worse, of which the way back is
+// TestFreeze: a frozen scheduler keeps its revision, also one that did worse, of which the way back is
 // proposed. Operators change it nevertheless. A restart does not unfreeze it, the end does.
 func TestFreeze(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")

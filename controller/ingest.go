@@ -19,8 +19,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// The write path of events: Ingest validates and classifies a batch, appends what
-// counts to the store, and then to the scheduler's history and ledger.
+// The write path of events: Ingest validates and classifies a batch, appends fresh
+// events to the store, and then to the scheduler's history and ledger.
 
 // IngestResult is the outcome of a batch of events.
 type IngestResult struct {
@@ -40,12 +40,12 @@ type RejectedEvent struct {
 // maxGroup is how many events may be ingested together: more are no faster per event.
 const maxGroup = 1000
 
-// ingestCall is one caller's batch, waiting to be ingested together with those of others.
+// ingestCall is one caller's batch, waiting to be ingested together with others.
 type ingestCall struct {
 	ctx    context.Context
 	call   Call // who sent them
 	events []workload.Event
-	done   chan struct{} // closed once what follows is set
+	done   chan struct{} // closed once all below is set
 	result IngestResult
 	err    error
 }
@@ -85,7 +85,7 @@ func (s *Service) Ingest(ctx context.Context, call Call, id string, events []wor
 	}
 }
 
-// enqueue adds a call, and starts what ingests them unless it runs. It reports false if the
+// enqueue adds a call, and starts ingestCalls unless it runs. It reports false if the
 // service is closed.
 func (s *Service) enqueue(m *schedulerState, call *ingestCall) bool {
 	m.mu.Lock()
@@ -103,7 +103,7 @@ func (s *Service) enqueue(m *schedulerState, call *ingestCall) bool {
 	return true
 }
 
-// ingestCalls ingests calls until none waits. Those that come while a group is written make
+// ingestCalls ingests calls until none waits. Calls that come while a group is written make
 // up the next one.
 func (s *Service) ingestCalls(m *schedulerState) {
 	for {
@@ -146,7 +146,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 	for _, c := range group {
 		events = append(events, c.events...)
 	}
-	// Callers wait for what was begun.
+	// Callers wait for the group.
 	ctx, span := s.o.Tracer.Start(context.WithoutCancel(s.ctx), ingestSpan, trace.WithLinks(linksTo(group)...),
 		trace.WithAttributes(schedulerKey.String(m.id), eventsKey.Int(len(events)), callsKey.Int(len(group))))
 	defer func() { endSpan(span, err) }()
@@ -173,7 +173,7 @@ func (s *Service) ingestGroup(m *schedulerState, group []*ingestCall) (err error
 			return err
 		}
 		cursor, err := s.o.Store.Cursor(m.id)
-		if err != nil { // rounds cannot be decided again from what is stored
+		if err != nil { // rounds cannot be decided again from the store
 			s.o.Log.Warn("no cursor of events", "scheduler", m.id, "err", err)
 		}
 		for i := range b.Fresh {
@@ -301,7 +301,7 @@ func (s *Service) ackFromEvents(ctx context.Context, call Call, m *schedulerStat
 }
 
 // setClock sets a scheduler's clock to where its events agree it is, and rebuilds
-// its history from disk. Rounds go on an interval later. ingesting is held.
+// its history from disk. Rounds go on an interval later. The caller must hold ingesting.
 func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to time.Duration) error {
 	m.mu.Lock()
 	m.setting = true
@@ -333,7 +333,7 @@ func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to
 }
 
 // rebuild replaces a scheduler's ledger, which a decision may have left half
-// changed, by what is on disk.
+// changed, by the one on disk.
 func (s *Service) rebuild(m *schedulerState) error {
 	m.ingesting.Lock()
 	defer m.ingesting.Unlock()
@@ -346,7 +346,7 @@ func (s *Service) rebuild(m *schedulerState) error {
 	return nil
 }
 
-// readHistory reads a scheduler's history from disk. ingesting is held.
+// readHistory reads a scheduler's history from disk. The caller must hold ingesting.
 func (s *Service) readHistory(m *schedulerState) (*history.History, error) {
 	histories, err := s.replay(m.id, map[string]*snapshot{m.id: m.snapshot.Load()})
 	if err != nil {
@@ -355,7 +355,7 @@ func (s *Service) readHistory(m *schedulerState) (*history.History, error) {
 	return histories[m.id], nil
 }
 
-// replaceHistory puts a history read from disk in place. ingesting is held.
+// replaceHistory puts a history read from disk in place. The caller must hold ingesting.
 func (m *schedulerState) replaceHistory(h *history.History) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -387,14 +387,14 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 	return out, nil
 }
 
-// EventLog is what Store has of events.
+// EventLog is the part of Store that reads events.
 type EventLog interface {
 	// ReplayEvents reads the events of one scheduler, or of all if only is empty.
 	ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (damage []Damage, err error)
 }
 
 // ReadEvents calls apply with the events of a scheduler that count, in the order of the
-// log, those after its last round last. Times are since the scheduler's Zero.
+// log, events after its last round last. Times are since the scheduler's Zero.
 func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(workload.Event) error) (
 	damage []Damage, err error) {
 	_, damage, err = counted(ctx, log, s.ID, map[string]*snapshot{s.ID: {Scheduler: *s}},
@@ -402,7 +402,7 @@ func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(work
 	return damage, err
 }
 
-// counted calls apply with the events that count: those up to their scheduler's clock,
+// counted calls apply with the events that count: all up to their scheduler's clock,
 // which is at the last round or later, and gets as far as the events after that take it.
 // It returns where the clocks are.
 func counted(ctx context.Context, log EventLog, only string, schedulers map[string]*snapshot,

@@ -160,7 +160,7 @@ func TestClockFollowsAnAbsentScheduler(t *testing.T) {
 	if _, st, _ := h.service.Scheduler("s"); !strings.Contains(st.LastDecision, "of 7 jobs") {
 		t.Errorf("%+v", st)
 	}
-	// A backfill from before, smaller than what holds the clock, changes nothing.
+	// A backfill from before, smaller than the events that hold the clock, changes nothing.
 	h.send("s", 31*day, 100)
 	if r := h.send("s", day, 20); r.Late != 20 {
 		t.Errorf("%+v", r)
@@ -175,7 +175,7 @@ func TestClockFollowsAnAbsentScheduler(t *testing.T) {
 	}
 }
 
-// What an earlier version stored, with the round of the wrong event decided.
+// Events that an earlier version stored, with the round of the wrong event decided.
 func TestStoredWrongClockRecovers(t *testing.T) {
 	for _, round := range []int64{4, int64(wrong / time.Hour)} {
 		dir := t.TempDir()

@@ -22,7 +22,7 @@ func (v *snapshot) onTrial() *rollout.Configuration {
 }
 
 // lookDue returns the newest mark of round.BurstInterval if the judge looks at it. Every
-// mark is looked at once, and again after a restart. mu is held.
+// mark is looked at once, and again after a restart. The caller must hold mu.
 func (m *schedulerState) lookDue(v *snapshot) (mark time.Duration, due bool) {
 	mark = time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	c := v.onTrial()
@@ -57,9 +57,9 @@ func (s *Service) runLook(m *schedulerState, t *task) (record func()) {
 	}
 }
 
-// look compares what runs with what was promised of it, and goes back if it does worse. It
-// returns what was found, also if that could not be stored, "" if nothing was looked at. It
-// counts for nothing if what it is about changed meanwhile.
+// look compares the running revision with its prediction, and goes back if it does worse. It
+// returns the result, also if that could not be stored, "" if nothing was looked at. It
+// counts for nothing if the revision changed meanwhile.
 func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (result string, err error) {
 	job, err := s.enter(m)
 	if isDropped(err) {
@@ -146,7 +146,7 @@ func (s *Service) judge(ctx context.Context, turn round.Turn, m *schedulerState,
 	return &t, p.At, nil, err
 }
 
-// begin predicts what is expected of a revision from the instant on at which it took
+// begin predicts the metrics of a revision from the instant on at which it took
 // effect, as the scheduler said, or else the mark.
 func (s *Service) begin(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot, c *rollout.Configuration,
 	ledger *workload.Ledger, mark time.Duration) (*rollout.Probation, json.RawMessage, error) {
@@ -224,7 +224,7 @@ func (v *snapshot) held(at time.Duration) string {
 	return state.Wait(v.Zero.Add(at))
 }
 
-// watching says where the judge stands with what runs, for people; "" if nothing is on
+// watching describes the trial of the running revision, for people; "" if nothing is on
 // trial.
 func (v *snapshot) watching(at time.Duration) string {
 	if text := v.held(at); text != "" {
@@ -259,12 +259,12 @@ func (v *snapshot) basis() rollout.Basis {
 	return state.Basis()
 }
 
-// at is what a round or a look at an instant sees of a scheduler's history.
+// at is the view of a round or a look at an instant on a scheduler's history.
 func (v *snapshot) at(ledger *workload.Ledger, at time.Duration) round.Snapshot {
 	return round.Snapshot{State: ledger.State(at), Ledger: ledger, Zero: v.Zero, Simulator: v.Simulation.options()}
 }
 
-// settings are those of the scheduler's rounds.
+// settings returns the settings of the scheduler's rounds.
 func (v *snapshot) settings(workers int) round.Settings {
 	settings := v.Policy.WithDefaults()
 	settings.Workers = workers

@@ -74,7 +74,7 @@ func simulate(t *testing.T, mode controller.Mode, decide round.DecideFunc) *simu
 	return c
 }
 
-// until runs the cluster minute by minute, which applies what it is offered, until an instant
+// until runs the cluster minute by minute, which applies offers, until an instant
 // or until stop.
 func (c *simulated) until(at time.Duration, stop func() bool) {
 	c.t.Helper()
@@ -93,7 +93,7 @@ func (c *simulated) until(at time.Duration, stop func() bool) {
 	}
 }
 
-// send ingests what happened and waits for what is decided on it.
+// send ingests events and waits for the decisions on them.
 func (c *simulated) send() {
 	c.t.Helper()
 	if _, err := c.service.Ingest(context.Background(), controller.Call{}, simulatedID, c.sent); err != nil {
@@ -317,7 +317,7 @@ func TestRecommendedRollback(t *testing.T) {
 	}
 }
 
-// TestRoundsWaitForTheWayBack: no round compares with what did worse while the way back from
+// TestRoundsWaitForTheWayBack: no round compares with the worse revision while the way back from
 // it is not acknowledged.
 func TestRoundsWaitForTheWayBack(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")

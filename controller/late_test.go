@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// A round waits for the events of other streams; those that are later count in the next one, and
+// A round waits for the events of other streams; later ones count in the next one, and
 // are counted.
 func TestRoundsWaitForLateEvents(t *testing.T) {
 	h := start(t, keep)
@@ -32,7 +32,7 @@ func TestRoundsWaitForLateEvents(t *testing.T) {
 	}
 }
 
-// What is sent again must be what it was: another event under its id is not lost in silence.
+// An event that is sent again must be the same: another event under its id is not lost in silence.
 func TestRepeatedIDWithOtherContent(t *testing.T) {
 	h := start(t, keep)
 	h.register("s", controller.Recommend)

@@ -12,11 +12,11 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Modify changes what may change of a scheduler after its registration: what describes it, its
+// Modify changes what may change of a scheduler after its registration: its description, its
 // parameters, rules, cluster, mode, objective, policy, simulation, and whether its tuning is
 // paused. Another space, cluster or objective is a new SchedulerRevision; configurations that are
 // outside the space are handled by rollout.Respace. f changes a copy of the present scheduler; the rest of
-// what it changes is ignored, and if it returns an error nothing changes.
+// its changes is ignored, and if it returns an error nothing changes.
 //
 // A round under way that decides for another space, cluster, objective, simulation or other
 // settings, or while tuning was not paused yet, is cancelled at once.

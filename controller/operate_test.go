@@ -78,7 +78,7 @@ func TestApproveAProposal(t *testing.T) {
 }
 
 // TestRollbackSentAgain: a caller that did not get the answer asks again, maybe
-// after the scheduler applied what it was offered, or the service began anew.
+// after the scheduler applied its offer, or the service began anew.
 func TestRollbackSentAgain(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)
@@ -199,7 +199,7 @@ func TestRollback(t *testing.T) {
 			t.Errorf("%+v while revision 5 is on offer: %+v, %v", b, c, err)
 		}
 	}
-	// The search hears of what is parked, and nothing reaches it again.
+	// The search hears of parked values, and nothing reaches it again.
 	h.ack("s", 5, rollout.AckApplied)
 	h.close()
 	h.decide = func(_ context.Context, in round.Input) (round.Decision, error) {
@@ -241,7 +241,7 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 // A round under way ends at once when an operator pauses, or wants another objective, simulation
-// or cost, and what it decided is not published.
+// or cost, and its decision is not published.
 func TestRoundsUnderWayAreDropped(t *testing.T) {
 	begun := make(chan string, 4)
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {

@@ -19,7 +19,7 @@ var ErrCanceled = errors.New("the operation was cancelled")
 // ErrInterrupted is how an operation ended that was under way when the service stopped.
 var ErrInterrupted = errors.New("the service restarted before the operation ended; ask again")
 
-// The bounds of what is known of operations: in all, and in the record of a scheduler. The oldest that
+// The bounds of known operations: in all, and in the record of a scheduler. The oldest that
 // ended is forgotten first.
 const (
 	maxOperations       = 1000
@@ -36,7 +36,7 @@ type Operation struct {
 	Ended     time.Time `json:"ended,omitzero"`  // zero before
 	Err       error     `json:"-"`               // why it failed, nil if it did not
 	Failure   *Failure  `json:"failure,omitempty"`
-	// Round is the record of the round that was decided, 0 for none; Outcome what it decided.
+	// Round is the record of the round that was decided, 0 for none; Outcome is its decision.
 	Round   int64  `json:"round,omitempty"`
 	Outcome string `json:"outcome,omitempty"`
 	Begun   bool   `json:"-"` // it has had its turn
@@ -72,7 +72,7 @@ func (o Operation) ended(at time.Time, err error, round int64, outcome string) O
 	return o
 }
 
-// restoredOperations are those of a saved scheduler; what was under way ended with the service.
+// restoredOperations are the operations of a saved scheduler; ones under way ended with the service.
 func restoredOperations(id string, all []Operation, now time.Time) []Operation {
 	all = slices.Clone(all)
 	for i := range all {
@@ -86,7 +86,7 @@ func restoredOperations(id string, all []Operation, now time.Time) []Operation {
 	return all
 }
 
-// running is an Operation with what its end needs. Its Operation is guarded by operations.mu.
+// running is an Operation under way. Its Operation is guarded by operations.mu.
 type running struct {
 	Operation
 	origin  audit.Origin
@@ -95,7 +95,7 @@ type running struct {
 	done    chan struct{} // closed at its end
 }
 
-// operations are those of a service. mu is taken after schedulerState.mu.
+// operations has the operations of a service. mu is taken after schedulerState.mu.
 type operations struct {
 	mu  sync.Mutex
 	all []*running // oldest first
@@ -150,7 +150,7 @@ func (s *Service) keepEnd(ctx context.Context, call Call, m *schedulerState, end
 }
 
 // keepOperation stores the state of an operation with its scheduler, unless one that ended is there, and
-// returns what is stored.
+// returns the stored one.
 func (s *Service) keepOperation(ctx context.Context, call Call, m *schedulerState, o Operation) (kept Operation,
 	err error) {
 	kept = o
@@ -191,7 +191,7 @@ func (o *operations) find(id string) (*running, Operation, error) {
 	return nil, Operation{}, fmt.Errorf("operation %q: %w", id, ErrNotFound)
 }
 
-// TriggerRound asks for a round at the latest event time, beside those that are due, with a search. One may
+// TriggerRound asks for a round at the latest event time, beside due ones, with a search. One may
 // wait or be under way for each scheduler.
 func (s *Service) TriggerRound(ctx context.Context, call Call, id string, search round.Search) (Operation, error) {
 	m, err := s.active(id)
@@ -237,7 +237,7 @@ func (m *schedulerState) trigger(r *running, check bool) error {
 	return nil
 }
 
-// untriggered says why no round can be decided now, "" if one can. mu is held.
+// untriggered says why no round can be decided now, "" if one can. The caller must hold mu.
 func (m *schedulerState) untriggered() string {
 	v := m.snapshot.Load()
 	switch {
@@ -255,7 +255,7 @@ func (m *schedulerState) untriggered() string {
 	return v.held(m.history.Now())
 }
 
-// endTriggered stores the end of a triggered round and returns what notes it, with mu held.
+// endTriggered stores the end of a triggered round and returns a function that notes it with mu held.
 func (s *Service) endTriggered(m *schedulerState, r *running, err error, sequence int64, outcome string) func() {
 	if s.ctx.Err() != nil {
 		return func() {} // ErrInterrupted after the restart

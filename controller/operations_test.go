@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// A triggered round is decided beside those that are due, which stay as they are, and what it
+// A triggered round is decided beside due ones, which stay as they are, and what it
 // publishes names who asked for it.
 func TestTriggerRound(t *testing.T) {
 	h := start(t, better)

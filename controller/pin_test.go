@@ -67,7 +67,7 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// What an operator or a refusal puts on offer ends a pin.
+// An offer by an operator or after a refusal ends a pin.
 func TestPinEnds(t *testing.T) {
 	h := start(t, better)
 	h.register("s", controller.Auto)

@@ -14,7 +14,7 @@ import (
 )
 
 // A scheduler whose round does not end does not keep others from theirs, and its round ends at its
-// limit: what runs is kept, and the round counts as decided.
+// limit: the incumbent is kept, and the round counts as decided.
 func TestHogAndVictim(t *testing.T) {
 	testshared.Full(t)
 	var hogs atomic.Int64
@@ -80,7 +80,7 @@ func TestPauseCancelsAWaitingRound(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	for gauges(t, h.service, "autosched_queue_jobs")["waiting"] == 0 { // what is not due yet is not asked for
+	for gauges(t, h.service, "autosched_queue_jobs")["waiting"] == 0 { // questions that are not due are not asked
 		time.Sleep(time.Millisecond)
 	}
 	h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })

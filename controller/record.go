@@ -34,13 +34,13 @@ type RoundRecord struct {
 	// space, the state of the cluster and the history.
 	Digest string `json:"input_sha256"`
 	// Cursor is the place in the store of the last event that the round knew, Events the number
-	// of those it knew.
+	// of events it knew.
 	Cursor string `json:"cursor"`
 	Events int64  `json:"events"`
 	// Decision is nil if the round failed, which Error says.
 	Decision *RoundDecision `json:"decision,omitempty"`
 	Error    string         `json:"error,omitempty"`
-	// Outcome is what the decision led to, for people; empty if the service ended before.
+	// Outcome describes the effect of the decision, for people; empty if the service ended before.
 	// Revision is the one it published or proposed, 0 for none.
 	Outcome  string `json:"outcome,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
@@ -48,20 +48,20 @@ type RoundRecord struct {
 	Damage error `json:"-"`
 }
 
-// RoundInput is what a round was decided on, but the events and the space and cluster of the
+// RoundInput is the input of a round, but the events and the space and cluster of the
 // scheduler's revision.
 type RoundInput struct {
 	Number int64         `json:"number"` // in intervals since Zero
 	Urgent bool          `json:"urgent,omitempty"`
 	At     time.Duration `json:"at"` // since Zero
 	Zero   time.Time     `json:"zero"`
-	// Settings are those of the round. Its Search is not part of their JSON form.
+	// Settings are the settings of the round. Its Search is not part of their JSON form.
 	Settings   round.Settings `json:"settings"`
 	Search     round.Search   `json:"search,omitempty"`
 	Type       string         `json:"type"`
 	Objective  string         `json:"objective"`
 	Simulation Simulation     `json:"simulation"`
-	// Tariff is what energy, cost and CO2 were counted by; nil if they were not.
+	// Tariff is the tariff of energy, cost and CO2; nil if they were not counted.
 	Tariff *energy.Tariff `json:"tariff,omitempty"`
 	// SchedulerRevision is the number of the scheduler's; 0 is 1.
 	SchedulerRevision int64             `json:"scheduler_revision,omitempty"`
@@ -86,7 +86,7 @@ type RoundDecision struct {
 	// Predicted and Before are the objectives of Config and of the incumbent in each future.
 	Predicted []float64 `json:"predicted,omitempty"`
 	Before    []float64 `json:"before,omitempty"`
-	// Energy is what Config draws instead of the incumbent, if it was adopted and that was counted.
+	// Energy is the change of energy from the incumbent to Config, if it was adopted and that was counted.
 	Energy *round.EnergyChange `json:"energy,omitempty"`
 	// HistoryDigest is the SHA-256 of the experience for the next round, hexadecimal.
 	HistoryDigest string `json:"history_sha256,omitempty"`
@@ -104,7 +104,7 @@ type RoundCandidate struct {
 	Cut     int                `json:"cut,omitempty"`
 }
 
-// newRoundInput is what a round on a scheduler's state is decided on.
+// newRoundInput returns the input of a round on a scheduler's state.
 func (v *snapshot) newRoundInput(id roundID, in *round.Input, tariff *energy.Tariff) RoundInput {
 	x := RoundInput{Number: id.number, Urgent: id.urgent, At: id.at(), Zero: v.Zero, Settings: in.Settings,
 		Search: in.Settings.Search, Type: v.Type, Objective: v.Objective, Simulation: v.Simulation,
@@ -258,7 +258,7 @@ func DecodeRound(sequence int64, text []byte, err error) *RoundRecord {
 	return r
 }
 
-// beginRecord notes what a round is about to be decided on, nil if the context ends meanwhile. m.mu is
+// beginRecord notes the input of a round, nil if the context ends meanwhile. m.mu is
 // not held.
 func (s *Service) beginRecord(ctx context.Context, m *schedulerState, v *snapshot, id roundID, in *round.Input,
 	tariff *energy.Tariff) *RoundRecord {
@@ -279,7 +279,7 @@ func (s *Service) beginRecord(ctx context.Context, m *schedulerState, v *snapsho
 	return r
 }
 
-// end notes what was decided.
+// end notes the decision.
 func (r *RoundRecord) end(at time.Time, d *round.Decision, err error) {
 	if r == nil {
 		return
@@ -292,7 +292,7 @@ func (r *RoundRecord) end(at time.Time, d *round.Decision, err error) {
 	r.Decision = newRoundDecision(d)
 }
 
-// outcome notes what a decision led to.
+// outcome notes the effect of a decision.
 func (r *RoundRecord) outcome(text string, revision int64) {
 	if r != nil {
 		r.Outcome, r.Revision = text, revision
@@ -325,7 +325,7 @@ func (s *Service) keepRecord(m *schedulerState, r *RoundRecord) {
 	}
 }
 
-// nextRecord is the sequence of a scheduler's next record. It is beyond those that revisions name,
+// nextRecord is the sequence of a scheduler's next record. It is beyond the ones that revisions name,
 // also if the records are lost.
 func (s *Service) nextRecord(m *schedulerState) (int64, error) {
 	v := m.snapshot.Load()

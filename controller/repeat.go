@@ -15,7 +15,7 @@ import (
 
 // Repetition is a stored round, decided again.
 type Repetition struct {
-	// Digest and Events are those of RoundRecord, as the store has them now. Unread says what of
+	// Digest and Events are as in RoundRecord, from the present store. Unread says which of
 	// the events cannot be read, nil for nothing.
 	Digest string `json:"input_sha256"`
 	Events int64  `json:"events"`
@@ -66,7 +66,7 @@ func (d *RoundDecision) measured() bool {
 	return d != nil && slices.ContainsFunc(d.Candidates, func(c RoundCandidate) bool { return c.Metrics != nil })
 }
 
-// restoreInput is what a stored round was decided on, as the store has it. If that is another one,
+// restoreInput returns the input of a stored round, as the store has it. If that is another one,
 // the repetition says so.
 func restoreInput(ctx context.Context, log RoundLog, s *Saved, r *RoundRecord) (in round.Input, out *Repetition,
 	err error) {

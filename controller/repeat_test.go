@@ -42,7 +42,7 @@ func stored(t *testing.T, dir string) (*store.Reader, *controller.Saved, []*cont
 	return r, &saved[0], out
 }
 
-// Every round, those that kept what ran included, is decided again bit for bit from what is on
+// Every round, also one that kept the incumbent, is decided again bit for bit from the events on
 // disk: over a restart, with events that came late, and by another number of workers.
 func TestRoundsAreRepeatedBitForBit(t *testing.T) {
 	ctx := context.Background()
@@ -163,7 +163,7 @@ func TestRoundsAreRepeatedBitForBit(t *testing.T) {
 	})
 }
 
-// The digest is of every field of what a round is decided on.
+// The digest is of every field of the input of a round.
 func TestDigestsTellInputsApart(t *testing.T) {
 	reflected := reflect.TypeFor[round.Input]()
 	covered := map[string]bool{"Snapshot": true, "Settings": true, "Scheduler": true, "Space": true, "Goal": true,
@@ -252,7 +252,7 @@ func TestKeptRounds(t *testing.T) {
 	}
 }
 
-// BenchmarkDigest is of what is added to a round with 100,000 jobs in its memory.
+// BenchmarkDigest is of the digest of a round with 100,000 jobs in its memory.
 func BenchmarkDigest(b *testing.B) {
 	l := workload.NewLedger(workload.Uniform(100, 8))
 	for i := range 100_000 {

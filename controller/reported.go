@@ -13,7 +13,7 @@ import (
 type ReportTrial struct {
 	Revision int64
 	Good     int64 // the last good revision
-	// Metric is what the revision was tuned for: it is to be small, or large with Maximize.
+	// Metric is the objective of the revision: it is to be small, or large with Maximize.
 	Metric   string
 	Maximize bool
 	// Intervals of the revision that have been looked at.
@@ -65,7 +65,7 @@ func (s *Service) Reported(ctx context.Context, call Call, id string, at time.Ti
 	return s.tick(ctx, call, m)
 }
 
-// LookAtReports has judge compare what was reported of the revision on trial with what was reported of the last good
+// LookAtReports has judge compare the reports of the revision on trial with the reports of the last good
 // one: judge returns the verdict, the number of intervals that it had, the same as before if it did not look, and why
 // there are no more looks. A revision that did worse is gone back from, as one that a round found.
 func (s *Service) LookAtReports(id string,

@@ -30,7 +30,7 @@ type Request struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
-// requests are those remembered, and those under way.
+// requests are the remembered ones and the ones under way.
 type requests struct {
 	mu       sync.Mutex
 	known    map[string]Request
@@ -69,7 +69,7 @@ func (r *requests) put(one Request) {
 	r.order[one.Scheduler] = of
 }
 
-// purge has those that expired or were forgotten removed from the store. Calls with their ids wait meanwhile.
+// purge has expired and forgotten ones removed from the store. Calls with their ids wait meanwhile.
 func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 	r.mu.Lock()
 	removal := &RequestRecord{done: make(chan struct{}), over: true}
@@ -173,7 +173,7 @@ func (p *RequestRecord) MarkStored() {
 
 // Once makes a call with the id of a request, unless a call with it succeeded within a day: that one is
 // returned, or an ErrRequestReuse if it was another. Calls with the same id wait for each other. Changes made by
-// change with the id as Call.Request store the request; change returns the name of what it made or changed.
+// change with the id as Call.Request store the request; change returns the name of the changed resource.
 func (s *Service) Once(ctx context.Context, r Request, change func() (name string, err error)) (before *Request,
 	err error) {
 	for {

@@ -50,7 +50,7 @@ func TestOnce(t *testing.T) {
 	}
 	expect("after a failure", "a", h.pause(true), true)
 	expect("of no change", "b", h.pause(true), true)
-	// The change is durable, and what follows fails: it is made.
+	// The change is durable, and a later step fails: it is made.
 	if _, _, err := h.once("c", "d", func(call controller.Call) error {
 		return errors.Join(h.pause(false)(call), fails)
 	}); !errors.Is(err, fails) {
@@ -69,7 +69,7 @@ func TestOnce(t *testing.T) {
 	if got, _, err := h.service.Scheduler("s"); err != nil || got.Paused || got.Generation != 3 {
 		t.Errorf("paused %v, generation %d, %v", got.Paused, got.Generation, err)
 	}
-	// What a call leaves running is not part of it.
+	// Work that a call leaves running is not part of it.
 	var left *controller.RequestRecord
 	expect("a call that leaves its record", "d", func(call controller.Call) error {
 		left = h.service.RequestRecord(call)

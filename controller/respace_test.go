@@ -23,7 +23,7 @@ func narrowed(most float64) func(*controller.Scheduler) error {
 }
 
 // Another space, cluster or objective is a revision that rounds and configurations name, also
-// after a restart; what is on offer outside the space is replaced, and is applied before the next
+// after a restart; an offer outside the space is replaced, and is applied before the next
 // round is decided.
 func TestRevisionsOfASpace(t *testing.T) {
 	var spaces []float64

@@ -42,7 +42,7 @@ func (s *Service) drops() {
 
 // DropEvents drops the files of events that came more than Options.Retain ago, and returns their
 // names. Events of the last Options.Retain of event time are kept, and so is all of a job that is
-// active or ended since, and what the state of the cluster rests on.
+// active or ended since, and events that the state of the cluster rests on.
 func (s *Service) DropEvents(ctx context.Context) ([]string, error) {
 	if s.o.Retain <= 0 {
 		return nil, nil
@@ -80,7 +80,7 @@ func (s *Service) needs(id string) (note func(workload.Event), rest func(workloa
 	}, nil
 }
 
-// cutOf is the event time from which all events of a scheduler are needed, and its cluster. Those
+// cutOf is the event time from which all events of a scheduler are needed, and its cluster. Events
 // of a scheduler that is purged are not needed, and all are kept of one that is quarantined.
 func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
 	s.mu.RLock()

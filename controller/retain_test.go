@@ -17,8 +17,8 @@ import (
 
 // A service that drops old events has fewer to read at a start, and its next round is decided on
 // the same input as that of one that keeps all: a job that is open since the first day has its
-// history. What is sent again is a duplicate or late by the same rule. Rounds whose events are
-// there are repeated, those before are refused by name.
+// history. An event that is sent again is a duplicate or late by the same rule. Rounds whose events are
+// there are repeated, earlier ones are refused by name.
 func TestOldEventsAreDropped(t *testing.T) {
 	testshared.Full(t)
 	const days, day = 70, 24 * time.Hour

@@ -23,7 +23,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// finishRound decides a round and returns what notes how it ended, what it decided and why it failed.
+// finishRound decides a round and returns a function that notes its end, the decision and the error.
 func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text string, err error) {
 	start := time.Now() // for operators; nothing is decided by it
 	text, err = s.runRound(m, due)
@@ -46,7 +46,7 @@ func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text
 
 // burst reports whether the newest mark of round.BurstInterval after the last round asks
 // for an urgent decision, and sets it in the id. Every mark is looked at once, and again
-// after a restart: what was decided by then is in the scheduler's experience. mu is held.
+// after a restart: decisions by then are in the scheduler's experience. The caller must hold mu.
 func (m *schedulerState) burst(v *snapshot, id *roundID) bool {
 	mark := time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	if m.broken || mark == m.burstMark || mark <= v.roundTime() {
@@ -64,7 +64,7 @@ type roundID struct {
 	interval time.Duration
 	clockSet int64
 	urgent   bool          // a decision between this round and the next
-	asked    *running      // what a caller asked for, between this round and the next; or nil
+	asked    *running      // the operation of a caller, between this round and the next; or nil
 	search   round.Search  // that the caller asked for
 	mark     time.Duration // its instant
 }
@@ -152,7 +152,7 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 	return text, nil
 }
 
-// droppedSince says what changed since before that a decision must not outlive, "" if
+// droppedSince describes a change since before that a decision must not outlive, "" if
 // nothing did.
 func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
 	switch {
@@ -174,7 +174,7 @@ func (v *snapshot) droppedSince(before *snapshot, clockSet int64) string {
 	return ""
 }
 
-// dropped is the cause of the end of a round that a change cancelled: what changed.
+// dropped is the cause of the end of a round that a change cancelled.
 type dropped string
 
 func (d dropped) Error() string { return "dropped: " + string(d) }
@@ -184,7 +184,7 @@ func isDropped(err error) bool {
 	return errors.As(err, &d)
 }
 
-// cancelStale ends a round or a look under way at once if what changed since a snapshot would drop
+// cancelStale ends a round or a look under way at once if a change since a snapshot would drop
 // it.
 func (s *Service) cancelStale(m *schedulerState, before *snapshot) {
 	now := m.snapshot.Load()
@@ -232,7 +232,7 @@ func (s *Service) decide(ctx context.Context, turn round.Turn, m *schedulerState
 	return d, record, err
 }
 
-// roundInput is what a round is decided on, with the part of the tariff that it needs. The caller has the ledger and
+// roundInput returns the input of a round, with the part of the tariff that it needs. The caller has the ledger and
 // the engine.
 func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Ledger, id roundID) (in round.Input,
 	tariff *energy.Tariff, err error) {
@@ -261,7 +261,7 @@ func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Le
 	}, tariff, nil
 }
 
-// simulate runs what uses the ledger and the engine. If it panics, it may leave them half
+// simulate runs a function that uses the ledger and the engine. If it panics, it may leave them half
 // changed: they are rebuilt, at the latest by the next round.
 func (s *Service) simulate(m *schedulerState, f func() error) (err error) {
 	defer func() {
@@ -305,7 +305,7 @@ func (s *Service) grade(ctx context.Context, m *schedulerState, v *snapshot, id 
 }
 
 // takeLedger returns the ledger for a round to decide on, nil if the clock was
-// set since: what the round forgets is then not for the ledger to forget.
+// set since: the round must then not forget events of the ledger.
 func (s *Service) takeLedger(m *schedulerState, clockSet int64) (*workload.Ledger, error) {
 	m.mu.Lock()
 	stale := m.broken || !reflect.DeepEqual(m.history.Cluster(), m.snapshot.Load().Cluster)
@@ -323,7 +323,7 @@ func (s *Service) takeLedger(m *schedulerState, clockSet int64) (*workload.Ledge
 	return m.history.Ledger(), nil
 }
 
-// adopt is the change that a decision makes to the rollout, and what it says.
+// adopt is the change that a decision makes to the rollout, with its description.
 func (s *Service) adopt(v *snapshot, basis rollout.Basis, at time.Duration, d *round.Decision,
 	found *rollout.Evidence) (*Change, string) {
 	keep := &Change{Scheduler: v.Scheduler}
@@ -344,7 +344,7 @@ func (s *Service) adopt(v *snapshot, basis rollout.Basis, at time.Duration, d *r
 	return c, fmt.Sprintf("%s as revision %d: %s", published.State, published.Revision, d.Reason)
 }
 
-// evidence is what a round on the state found.
+// evidence is the evidence of a round on the state.
 func (v *snapshot) evidence(id roundID, basis rollout.Basis, d *round.Decision) *rollout.Evidence {
 	return &rollout.Evidence{
 		Round: id.number, At: v.Zero.Add(id.at()), Seed: v.Policy.Seed, Ratio: d.Ratio, Incumbent: basis.Running,
@@ -368,7 +368,7 @@ func checkDecision(sp *space.Space, d *round.Decision) error {
 }
 
 // dueRound is the last round whose instant, its number times the interval, lies
-// before an event time: what happened at the instant itself belongs to it.
+// before an event time: events at the instant itself belong to it.
 func dueRound(at, interval time.Duration) int64 {
 	at--
 	n := int64(at / interval)

@@ -37,13 +37,13 @@ type Options struct {
 	KeepRounds int
 	// Retain is how long events are kept, at least MinRetain; for ever if 0.
 	Retain time.Duration
-	// RoundLimit bounds the time of the turns of a round, which then keeps what runs;
+	// RoundLimit bounds the time of the turns of a round, which then keeps the incumbent;
 	// DefaultRoundLimit if 0.
 	RoundLimit time.Duration
-	// Energy is the tariff at present, by which rounds count energy, cost and CO2; nil if there is none. What it
-	// returns is not changed.
+	// Energy is the tariff at present, by which rounds count energy, cost and CO2; nil if there is none. A
+	// returned tariff must not be changed.
 	Energy func() *energy.Tariff
-	// Jitter draws what is added to the wait after a failed round, at least 0 and below its
+	// Jitter draws an addition to the wait after a failed round, at least 0 and below its
 	// argument; random if nil.
 	Jitter func(below time.Duration) time.Duration
 	Log    *slog.Logger     // nothing is logged if nil
@@ -80,7 +80,7 @@ type Service struct {
 	looks         *prometheus.CounterVec
 	used          *prometheus.CounterVec
 
-	// The locks below and those of schedulerState are taken in the order given there.
+	// The locks below and the ones of schedulerState are taken in the order given there.
 	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	creating   sync.Mutex // one registration at a time
 	mu         sync.RWMutex
@@ -175,7 +175,7 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Run reads the events of the saved schedulers, decides rounds, and removes what expired, until the context ends or
+// Run reads the events of the saved schedulers, decides rounds, and removes expired records, until the context ends or
 // the service is closed. Then it closes the service. A round that was due when the service stopped is decided again.
 // Run must be called once; no events are ingested before.
 func (s *Service) Run(ctx context.Context, h Hooks) error {
@@ -297,7 +297,7 @@ func (s *Service) restore(one Saved) *schedulerState {
 	return m
 }
 
-// noteDamage logs and counts what the store passed over.
+// noteDamage logs and counts records that the store passed over.
 func (s *Service) noteDamage(damage []Damage) {
 	for _, d := range damage {
 		s.o.Log.Error("store is damaged: what cannot be read counts for nothing", "file", d.File, "records",
@@ -364,7 +364,7 @@ func noScheduler(id string) error {
 }
 
 // Register stores a scheduler and publishes its defaults as revision 1. The
-// registration must have been checked; what is wrong with its parameters or
+// registration must have been checked; an error in its parameters or
 // rules is a space.Violations.
 func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Scheduler, error) {
 	sp, err := space.New(reg.Params, reg.Rules)
@@ -578,14 +578,14 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 	}
 	request.MarkStored()
 	m.snapshot.Store(after)
-	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave || // what instances should run
+	if after.OfferedRevision != before.OfferedRevision || after.Wave != before.Wave || // for instances
 		after.Paused != before.Paused {
 		m.watchers.Notify()
 	}
 	return after, nil
 }
 
-// step commits what an event of the rollout changes, and reports whether it
+// step commits the changes of an event of the rollout, and reports whether it
 // changed anything; a dry run never does.
 func (s *Service) step(ctx context.Context, call Call, m *schedulerState, e rollout.Event) (changed bool, err error) {
 	_, err = s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
@@ -611,7 +611,7 @@ func (s *Service) tick(ctx context.Context, call Call, m *schedulerState) error 
 }
 
 // validateOutgoing checks a configuration against the registered space and its
-// JSON round trip. It returns the round-tripped value, which is what is sent.
+// JSON round trip. It returns the round-tripped value, which is sent.
 func validateOutgoing(sp *space.Space, c space.Config) (space.Config, error) {
 	if err := sp.Check(c); err != nil {
 		return space.Config{}, fmt.Errorf("%w: %w", ErrOutsideSpace, err)

@@ -81,7 +81,7 @@ func (h *harness) open() {
 	<-h.service.Rebuilt()
 }
 
-// hooks note what they receive.
+// hooks note their calls.
 func (h *harness) hooks() controller.Hooks {
 	return controller.Hooks{Trials: h.trials,
 		Look: func(_ string, l controller.Look) {
@@ -149,7 +149,7 @@ func submission(id string, at time.Duration) workload.Event {
 		Job: workload.Job{ID: "job-" + id, GPUs: workload.GPUs(1)}}
 }
 
-// patience is how long a test waits for what ends in milliseconds, unless the machine is busy.
+// patience is how long a test waits for work that takes milliseconds, unless the machine is busy.
 const patience = 2 * time.Minute
 
 // rounds waits until a scheduler has had a number of rounds.
@@ -469,7 +469,7 @@ func TestPartialApplicationIsTheIncumbent(t *testing.T) {
 	}
 }
 
-// The incumbent is what the scheduler says it runs, not what it was offered.
+// The incumbent is the configuration that the scheduler reports, not the offered one.
 func TestIncumbentIsWhatRuns(t *testing.T) {
 	var seen atomic.Int64
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {

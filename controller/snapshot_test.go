@@ -15,7 +15,7 @@ import (
 )
 
 // A scheduler whose FINISHED events were lost holds no GPUs for ever: once it sent a snapshot,
-// rounds see what is active, also after a restart.
+// rounds see active jobs, also after a restart.
 func TestSnapshotMendsLostEvents(t *testing.T) {
 	var jobs, held, waited atomic.Int64
 	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
@@ -75,7 +75,7 @@ func TestSnapshotMendsLostEvents(t *testing.T) {
 	seen()
 }
 
-// A snapshot without jobs may be a mistake: the log says what it does.
+// A snapshot without jobs may be a mistake: the log says its effect.
 func TestSnapshotWithoutJobsIsLogged(t *testing.T) {
 	h := start(t, keep)
 	h.register("s", "auto")

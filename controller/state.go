@@ -72,7 +72,7 @@ type schedulerState struct {
 	status          Status        // of rounds
 }
 
-// watermark is the event time up to which all events are taken to be there. mu is held.
+// watermark is the event time up to which all events are taken to be there. The caller must hold mu.
 func (m *schedulerState) watermark(v *snapshot) time.Duration {
 	return m.history.Now() - max(0, v.Policy.AllowedLateness)
 }
@@ -126,7 +126,7 @@ func (m *schedulerState) quarantined() error {
 		m.id, ErrQuarantined, m.fault)
 }
 
-// parseGoal reads what rounds improve. The objective of an external scheduler is the name of a metric
+// parseGoal reads the goal of rounds. The objective of an external scheduler is the name of a metric
 // that studies measure.
 func parseGoal(s *Scheduler) (round.Goal, error) {
 	if s.Type == External {
@@ -139,7 +139,7 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 	return goal, nil
 }
 
-// append notes stored events, the last of which is at a cursor. Those that come while a
+// append notes stored events, the last of which is at a cursor. Events that come while a
 // round or a look has the ledger enter it when that is over.
 func (m *schedulerState) append(events []workload.Event, cursor string, late int64) {
 	m.mu.Lock()
@@ -149,7 +149,7 @@ func (m *schedulerState) append(events []workload.Event, cursor string, late int
 	m.applyPending()
 }
 
-// applyPending brings the ledger up to date, unless a round has it. mu is held.
+// applyPending brings the ledger up to date, unless a task has it. The caller must hold mu.
 func (m *schedulerState) applyPending() {
 	if m.task != nil || m.broken {
 		return
@@ -178,7 +178,7 @@ func (m *schedulerState) eventTimeLocked() time.Time {
 	return v.Zero.Add(max(m.history.Now(), v.roundTime()))
 }
 
-// snapshot is what readers see of a scheduler. It is never changed, only
+// snapshot is the state of a scheduler for readers. It is never changed, only
 // replaced.
 type snapshot struct {
 	Scheduler
@@ -205,7 +205,7 @@ func (v *snapshot) config(revision int64) *rollout.Configuration {
 	return state.Configuration(revision)
 }
 
-// desired is what an instance should run, nil if there is nothing.
+// desired returns the revision that an instance should run, nil for none.
 func (v *snapshot) desired(instance string) *rollout.Configuration {
 	state := v.rollout()
 	return state.Desired(instance)

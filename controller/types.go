@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Errors of Service, besides those of package rollout. All but ErrClosed come
+// Errors of Service, besides errors of package rollout. All but ErrClosed come
 // wrapped, with the scheduler they are about.
 var (
 	ErrClosed       = errors.New("the service is closed")
@@ -35,15 +35,15 @@ const (
 	Auto      Mode = "auto"      // offered to the scheduler
 )
 
-// Policy says when a scheduler's rounds run and what they ask for.
+// Policy says when a scheduler's rounds run, and has their settings.
 type Policy struct {
 	UpdateInterval time.Duration `json:"update_interval"`
-	// Weight is the share of the time of rounds, beside those of other schedulers; 0 is 1.
+	// Weight is the share of the time of rounds, beside other schedulers; 0 is 1.
 	Weight float64 `json:"weight,omitempty"`
 	// AllowedLateness is how long after its instant, in event time, a round waits for events
 	// of other streams. Not at all unless it is positive.
 	AllowedLateness time.Duration `json:"allowed_lateness,omitempty"`
-	// AckDeadline is how long an instance may take to acknowledge what it is offered before
+	// AckDeadline is how long an instance may take to acknowledge an offer before
 	// it is degraded; 0 for DefaultAckDeadline, negative for any time.
 	AckDeadline time.Duration `json:"ack_deadline,omitempty"`
 	round.Settings
@@ -84,7 +84,7 @@ func DefaultPolicy() Policy {
 // no rounds are decided for it, and studies tune it.
 const External = "external"
 
-// Registration is what an operator says of a scheduler.
+// Registration describes a scheduler to the service.
 type Registration struct {
 	ID          string           `json:"id"`
 	DisplayName string           `json:"display_name,omitempty"`
@@ -96,7 +96,7 @@ type Registration struct {
 	Policy      Policy           `json:"policy"`
 	Mode        Mode             `json:"mode"`
 	Simulation  Simulation       `json:"simulation"`
-	// Labels are for callers to select schedulers by, Annotations what they note.
+	// Labels are for callers to select schedulers by, Annotations are their notes.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Creator is the name of the caller that registered it, "" if it was not identified.
@@ -106,7 +106,7 @@ type Registration struct {
 // Simulation says how rounds simulate a scheduler and its cluster. The zero
 // Simulation is the simulator's default.
 type Simulation struct {
-	// MaxPreemptions and MinRun bound what preemption may do to a job
+	// MaxPreemptions and MinRun bound the preemptions of a job
 	// (simulator.Protection).
 	MaxPreemptions int           `json:"max_preemptions,omitempty"`
 	MinRun         time.Duration `json:"min_run,omitempty"`
@@ -130,11 +130,11 @@ func (s *Simulation) options() simulator.Options {
 type Scheduler struct {
 	Registration
 	UID string `json:"uid"`
-	// Generation counts the changes of what an operator sets, from 1; 0 before the first in a
+	// Generation counts the changes by operators, from 1; 0 before the first in a
 	// record of an older version.
 	Generation int64 `json:"generation,omitempty"`
 	// Revision counts the changes of parameters, rules, cluster and objective, from 1; 0 is 1, of
-	// what was never changed.
+	// a scheduler without changes.
 	Revision int64     `json:"revision,omitempty"`
 	Created  time.Time `json:"created"`
 	Updated  time.Time `json:"updated"`
@@ -152,11 +152,11 @@ type Scheduler struct {
 	Paused bool `json:"paused,omitempty"`
 	// Pause says who paused it and why; nil if it is not paused, or an older version did.
 	Pause *Pause `json:"pause,omitempty"`
-	// Freeze keeps what runs from being changed, but by operators; nil for none.
+	// Freeze keeps the configuration from being changed, but by operators; nil for none.
 	Freeze *rollout.Freeze `json:"freeze,omitempty"`
 	// ClockSet counts how often events that agreed set the event clock.
 	ClockSet int64 `json:"clock_set,omitempty"`
-	// Experience is what the rounds so far found, for the next one.
+	// Experience has the results of earlier rounds, for the next one.
 	Experience json.RawMessage `json:"experience,omitempty"`
 	// Probation is that of the last revision that a round found and that took effect; nil
 	// before the first.
@@ -191,7 +191,7 @@ type Status struct {
 	Fidelity string
 	// Hold says why tuning changes nothing now; empty if it may.
 	Hold string
-	// Watching says where the judge stands with what runs; empty if nothing is on trial.
+	// Watching describes the trial of the running revision; empty if nothing is on trial.
 	Watching string
 	// Proposed is the revision that waits for an operator, 0 for none.
 	Proposed int64
@@ -210,7 +210,7 @@ type InstanceStatus struct {
 	Why       string // it is degraded
 }
 
-// SchedulerRevision is what may be tuned of a scheduler, on which cluster and what for, at a time.
+// SchedulerRevision has the space, the cluster and the objective of a scheduler at a time.
 type SchedulerRevision struct {
 	Number    int64            `json:"number"` // from 1
 	Created   time.Time        `json:"created"`
@@ -233,18 +233,18 @@ type Deletion struct {
 // Change is written whole or not at all.
 type Change struct {
 	Scheduler Scheduler
-	// Revisions are those of the scheduler before the change and after, if it has another one.
+	// Revisions are the scheduler's before the change and after, if it has another one.
 	Revisions []SchedulerRevision
 	// Deletion, of a quarantined scheduler, is stored beside its records, which stay as they are.
 	Deletion       *Deletion
 	Configurations []*rollout.Configuration
 	Request        *Request
-	// Audit is the record of the change, without its place in the log; nil for what rounds and
+	// Audit is the record of the change, without its place in the log; nil for notes of rounds and
 	// looks note of themselves.
 	Audit *audit.Record
 }
 
-// Expired is what no caller can reach any more.
+// Expired has the records that no caller can reach.
 type Expired struct {
 	// Scheduler is the id of a scheduler that was deleted, UID its uid; "" if none was.
 	Scheduler, UID string
@@ -252,18 +252,18 @@ type Expired struct {
 	Audit          *audit.Record // of the scheduler's end
 }
 
-// Saved is what a store holds of one scheduler.
+// Saved is a scheduler as a store has it.
 type Saved struct {
 	Scheduler      Scheduler
 	Space          *space.Space             // of the scheduler's parameters and rules
 	Revisions      []SchedulerRevision      // by number; none if there is one only
 	Configurations []*rollout.Configuration // by revision, from 1; Lost where a record is damaged
-	// Fault is what is wrong with the scheduler's record, nil for nothing. Then only the id may be
+	// Fault is the fault of the scheduler's record, nil for none. Then only the id may be
 	// there; without a Space no configuration is.
 	Fault error
 }
 
-// Damage is a part of the store that is not what was written. It stays where it is.
+// Damage is a part of the store that differs from the written one. It stays where it is.
 type Damage struct {
 	File    string
 	Records int   // that are damaged, 0 if whole pages are
@@ -275,7 +275,7 @@ type Retention struct {
 	// Before is the day before which files are old. It is the first that stays.
 	Before time.Time
 	// Needs returns two functions for the events of a scheduler in old files. The first is called
-	// with each of them, then the second, which returns what is to be kept of it, if anything.
+	// with each of them, then the second, which returns the part of it to keep, if any.
 	Needs func(scheduler string) (note func(workload.Event), rest func(workload.Event) (workload.Event, bool),
 		err error)
 }
@@ -283,19 +283,19 @@ type Retention struct {
 // ErrDropped is the error of events that are not there any more.
 var ErrDropped = errors.New("dropped by retention")
 
-// Store keeps what Service must not lose. Writes that return nil are durable.
+// Store keeps the records of Service. Writes that return nil are durable.
 type Store interface {
 	Commit(ctx context.Context, c Change) error
-	// Purge removes what expired.
+	// Purge removes expired records.
 	Purge(ctx context.Context, e Expired) error
 	// Remember stores a request that changed nothing.
 	Remember(ctx context.Context, r Request) error
-	// Note appends a record to the audit log, of what is stored elsewhere.
+	// Note appends a record to the audit log, of a change that is stored elsewhere.
 	Note(ctx context.Context, r audit.Record) error
 	// Epoch is that of the store while it is open.
 	Epoch() Epoch
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
-	// Load and ReplayEvents pass over what is damaged and report it.
+	// Load and ReplayEvents pass over damaged records and report them.
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)
 	// Audit calls visit with the lines of the audit log until it returns false: from a record on
 	// in order, or with newestFirst from a record back, of which 0 is the last.
@@ -305,20 +305,20 @@ type Store interface {
 	KeepRound(uid string, sequence int64, record []byte, keep int) error
 	// Cursor is the place of the last event of a scheduler, "" if there is none.
 	Cursor(scheduler string) (string, error)
-	// DropEvents drops the old files of events, all but what is needed of them, and returns their
+	// DropEvents drops the old files of events, except for needed events, and returns their
 	// names.
 	DropEvents(ctx context.Context, keep Retention) (dropped []string, err error)
 	RoundLog
 	EventLog
 }
 
-// RoundLog is what Store has of rounds.
+// RoundLog is the part of Store that reads rounds.
 type RoundLog interface {
 	// Rounds calls visit with the records of the scheduler with a uid before a sequence, newest
 	// first, until it returns false. All are before 0. A damaged one comes with an error.
 	Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error
 	// EventsUntil calls apply with the stored events of a scheduler up to a cursor. It passes over
-	// what is damaged, and returns the first of that as unread. The error is ErrDropped if the
+	// damaged records, and returns the first of them as unread. The error is ErrDropped if the
 	// file of the cursor is dropped.
 	EventsUntil(scheduler, cursor string, apply func(workload.Event) error) (unread, err error)
 }

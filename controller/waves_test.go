@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// TestWavesOfARollout: what a round found reaches one instance, and the others once it ran there
+// TestWavesOfARollout: the revision of a round reaches one instance, and the others once it ran there
 // for an hour, across a restart; watchers of each are notified, and no round is decided meanwhile.
 func TestWavesOfARollout(t *testing.T) {
 	defer goleak.VerifyNone(t)

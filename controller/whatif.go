@@ -65,7 +65,7 @@ func (s *Service) borrow(ctx context.Context, m *schedulerState,
 	}
 	m.mu.Unlock()
 	if waits < 0 {
-		err = <-a.done // work uses what is the caller's; its context has ended
+		err = <-a.done // work uses variables of the caller; its context has ended
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (s *Service) answer(m *schedulerState, a *question) error {
 	return err
 }
 
-// WhatIf is what is expected of a configuration instead of what runs.
+// WhatIf compares a configuration with the running one.
 type WhatIf struct {
 	At                time.Time // event time
 	Incumbent         round.Outlook
@@ -104,14 +104,15 @@ type WhatIf struct {
 	Running           int64 // the incumbent's revision, 0 for the defaults
 	SchedulerRevision int64
 	Futures           int
-	// Model is what the causal model says of the candidate. Of an external scheduler there is nothing else
+	// Model is the prediction of the causal model for the candidate. Of an external scheduler there is nothing else
 	// but the configurations.
 	Model Foretold
 }
 
 // WhatIf measures a configuration on futures of the latest event time, as a round would, or on workloads, and asks
 // the causal model about it; about an external scheduler it asks that alone. The configuration is made of the present
-// space and what runs. The workloads are read when it is its turn: questions that wait have no jobs in memory.
+// space and the running configuration. The workloads are read when it is its turn: waiting questions have no jobs in
+// memory.
 func (s *Service) WhatIf(ctx context.Context, id string,
 	config func(sp *space.Space, incumbent space.Config) (space.Config, error),
 	on ...func(context.Context) (*workload.Workload, error)) (out WhatIf, err error) {
@@ -187,7 +188,7 @@ func (s *Service) foresee(ctx context.Context, turn round.Turn, m *schedulerStat
 	return found, err
 }
 
-// foreseeOn measures configurations on workloads. Prices of energy are those of the first one's time.
+// foreseeOn measures configurations on workloads. Prices of energy are from the first one's time.
 func (s *Service) foreseeOn(ctx context.Context, turn round.Turn, v *snapshot,
 	on []func(context.Context) (*workload.Workload, error),
 	configs ...space.Config) ([]round.Outlook, error) {
