@@ -37,7 +37,7 @@ func countColumn[T any](name string, most int, at func(*T) *int) column[T] {
 	}}
 }
 
-// gpuColumns are those of GPU samples.
+// gpuColumns are the columns of GPU samples.
 var gpuColumns = func() []column[GPUSample] {
 	cols := []column[GPUSample]{
 		timeColumn("time", true, func(s *GPUSample) *time.Duration { return &s.Time }),
@@ -125,7 +125,7 @@ func readGPUs(in *input) error {
 	})
 }
 
-// podColumns are those of Alibaba's inference pods, each of which has a GPU.
+// podColumns are the columns of Alibaba's inference pods, each of which has a GPU.
 var podColumns = []column[GPUSample]{
 	timeColumn("unix", true, func(s *GPUSample) *time.Duration { return &s.Time }),
 	textColumn("pod", true, func(s *GPUSample) *string { return &s.Node }),
@@ -194,7 +194,7 @@ func readIterations(in *input) error {
 	})
 }
 
-// minibatchColumns are those of PAI's iteration times.
+// minibatchColumns are the columns of PAI's iteration times.
 var minibatchColumns = []column[Iteration]{
 	textColumn("job", true, func(i *Iteration) *string { return &i.Job }),
 	countColumn("worker", maxCount, func(i *Iteration) *int { return &i.Worker }),

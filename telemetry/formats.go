@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/internal/lines"
 )
 
-// Kind is what a file holds.
+// Kind is the kind of a file's records.
 type Kind string
 
 // The kinds of files.
@@ -24,7 +24,7 @@ type Format struct {
 	Name   string // as in Options.Format
 	About  string // one sentence
 	Kind   Kind
-	Header string // what it begins with, to show
+	Header string // its beginning, to show
 	// detect recognises the beginning of a text. At most one format may recognise it.
 	detect func(head []byte) bool
 	// read gives every row to a function of input.visit or to input.reject.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDecimal: decimals are read as strconv reads them, to the last bit, and what is none of those is left to it.
+// TestDecimal: decimals are read as strconv reads them, to the last bit, and other texts are left to it.
 func TestDecimal(t *testing.T) {
 	check := func(text string, must bool) {
 		t.Helper()

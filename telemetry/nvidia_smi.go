@@ -18,7 +18,7 @@ var smiQuantities = map[string]Field{
 	"clocks.current.sm": SMClock, "clocks.applications.graphics": ApplicationClock,
 }
 
-// smiUnits are those of its values, unless nounits leaves them out. The others are without one.
+// smiUnits are the units of its values, unless nounits leaves them out. The others are without one.
 var smiUnits = []string{"%", "MiB", "W", "MHz"}
 
 // smiReasons are the names of the column of clock event reasons, the second that of older drivers.
@@ -27,7 +27,7 @@ var smiReasons = []string{"clocks_event_reasons.active", "clocks_throttle_reason
 // smiPreferred are columns of which several may be of the same quantity: the first with a value is taken.
 var smiPreferred = append([]string{"power.draw", "power.draw.instant", "power.draw.average"}, smiReasons...)
 
-// smiUnknown is how the values of what was not measured begin.
+// smiUnknown is the beginning of values that were not measured.
 var smiUnknown = []string{"N/A", "[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU is lost]", "[Insufficient"}
 
 func detectSMI(head []byte) bool {
@@ -38,7 +38,7 @@ func detectSMI(head []byte) bool {
 	return slices.Contains(names, "timestamp") && slices.Contains(names, "index")
 }
 
-// readSMI reads what nvidia-smi --query-gpu=... --format=csv prints, of one node. Its times have no zone.
+// readSMI reads the output of nvidia-smi --query-gpu=... --format=csv on one node. Its times have no zone.
 func readSMI(in *input) error {
 	names, err := in.header()
 	if err != nil {

@@ -46,12 +46,12 @@ type scraped struct {
 	shared  bool // by several jobs
 }
 
-// target is what labels say.
+// target has the values of labels.
 type target struct {
 	gpu    GPU
 	uuid   string
 	job    string
-	field  string // what is wrong, and why
+	field  string // the fault, and why
 	reason string
 }
 
@@ -203,7 +203,7 @@ func (s *scrape) end() error {
 	return nil
 }
 
-// cutLabels cuts what follows a metric's name into the text of its labels and the rest.
+// cutLabels cuts the text after a metric's name into the text of its labels and the rest.
 func cutLabels(b []byte) (labels, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '{' {
 		return nil, b, true

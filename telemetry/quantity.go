@@ -9,12 +9,12 @@ import (
 type Quantity struct {
 	Field Field
 	Name  string // its column in the project's CSV, with the unit
-	// Least and Most bound what a GPU can report; other values are faults.
+	// Least and Most bound the reports of a GPU; other values are faults.
 	Least, Most float64
 	At          func(*GPUSample) *float64
 }
 
-// Quantities are those with a unit, in the order of the columns.
+// Quantities are the ones with a unit, in the order of the columns.
 var Quantities = []Quantity{
 	{Utilization, "utilization_percent", 0, 100, func(s *GPUSample) *float64 { return &s.Utilization }},
 	{SMActive, "sm_active", 0, 1, func(s *GPUSample) *float64 { return &s.SMActive }},
@@ -160,7 +160,7 @@ func blank(v float64) bool {
 	return math.IsNaN(v) || v >= 0x7ffffff0 && v <= 0x7fffffff || v >= 1<<47 && v < 1<<47+16 || v >= 0x7ffffffffffffff0
 }
 
-// take sets what a metric says. A blank value leaves the quantity unknown.
+// take sets a metric's value. A blank value leaves the quantity unknown.
 func (m *metric) take(s *GPUSample, v float64) (reason string) {
 	if blank(v) {
 		return ""

@@ -37,7 +37,7 @@ type Options struct {
 	// Zone is whose clock the times of nvidia-smi show. Default: UTC.
 	Zone *time.Location
 	// Xids are the last errors of GPUs in the scrapes before, which DCGM repeats; they are
-	// kept up to date. Default: those of the input alone.
+	// kept up to date. Default: the ones of the input alone.
 	Xids map[GPU]int
 	// KeepRejected is how many rejected rows are named; all are counted. Default: 20.
 	KeepRejected int
@@ -51,14 +51,14 @@ type Visit struct {
 	Iteration func(*Iteration) error
 }
 
-// Stats is what was read.
+// Stats counts the input.
 type Stats struct {
 	File        string `json:"file"`
 	Format      string `json:"format"`
 	Kind        Kind   `json:"kind"`
 	Compression string `json:"compression,omitempty"` // "gzip" or "zstd"
 	Bytes       int64  `json:"bytes"`                 // after decompression
-	// Rows are those with data; of a scrape, the lines of known metrics.
+	// Rows counts the ones with data; of a scrape, the lines of known metrics.
 	Rows    int `json:"rows"`
 	Samples int `json:"samples"` // records given to Visit
 	// Absent is the number of values that the rows say they lack.
@@ -76,7 +76,7 @@ const (
 
 // Read reads the GPU samples of a file, plain, gzip or zstd, in any known format. name is
 // the file's, for the statistics and for formats whose file names mean something. The
-// memory needed depends on the number of GPUs alone. The statistics hold what was read
+// memory needed depends on the number of GPUs alone. The statistics count the input
 // until an error.
 func Read(ctx context.Context, r io.Reader, name string, opts Options, each func(*GPUSample) error) (*Stats, error) {
 	return ReadAll(ctx, r, name, opts, Visit{GPU: each})
@@ -107,7 +107,7 @@ func ReadAll(ctx context.Context, r io.Reader, name string, opts Options, visit 
 	return in.stats, nil
 }
 
-// input is what a format reads from: lines in, records and rejections out.
+// input is the source of a format: lines in, records and rejections out.
 type input struct {
 	opts   Options
 	visit  Visit
@@ -117,7 +117,7 @@ type input struct {
 	fields [][]byte
 	texts  map[string]string // names recur: equal ones share memory
 
-	clock  []byte // the instant last read, and what it means
+	clock  []byte // the instant last read, and its meaning
 	clocks time.Duration
 }
 
@@ -177,7 +177,7 @@ func (in *input) gpu(s *GPUSample) error {
 	return in.visit.GPU(s)
 }
 
-// maxTexts bounds the names that are shared: those of nodes, jobs and GPUs.
+// maxTexts bounds the names that are shared: names of nodes, jobs and GPUs.
 const maxTexts = 1 << 20
 
 func (in *input) text(b []byte) string {

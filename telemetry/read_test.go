@@ -87,7 +87,7 @@ func TestReadGolden(t *testing.T) {
 	}
 }
 
-// A text that cannot be read at all is an error that says what to do.
+// A text that cannot be read at all is an error with a remedy.
 func TestReadErrors(t *testing.T) {
 	for _, x := range []struct{ text, name, format, want string }{
 		{"", "f", "", "it is empty"},
@@ -278,7 +278,7 @@ func roundTrip(t rapid.TB, want []GPUSample) {
 	}
 }
 
-// What would not read back is refused.
+// A sample that would not read back is refused.
 func TestWriteRefuses(t *testing.T) {
 	ok := GPUSample{GPU: GPU{Node: "n", Instance: -1}, Time: at}
 	for what, change := range map[string]func(*GPUSample){
@@ -301,7 +301,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// The names of fields are those of the bits.
+// The names of fields are the bits' names.
 func TestFieldNames(t *testing.T) {
 	if got := (Utilization | ApplicationClock | Throttle | Xid | Processes).String(); got !=
 		"utilization_percent, application_clock_mhz, throttle, xid, processes" {
@@ -347,7 +347,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// The real recordings are read as a whole, and as what is known of them.
+// The real recordings are read as a whole, and have their known figures.
 func TestReadShared(t *testing.T) {
 	read := func(file string) (*Stats, *Report) {
 		f, err := os.Open(testshared.Path(t, "traces", "telemetry", file))
@@ -372,7 +372,7 @@ func TestReadShared(t *testing.T) {
 	}
 }
 
-// fuzz reads any text as one format: it must not panic, and what it gives must be
+// fuzz reads any text as one format: it must not panic, and its records must be
 // possible and written as it is read.
 func fuzz(f *testing.F, format string) {
 	files, err := filepath.Glob("testdata/*.*")

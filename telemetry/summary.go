@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Summary describes the samples of a file: what was measured, how often, and where
+// Summary describes the samples of a file: the quantities, their rates, and where
 // samples are missing. It keeps a few numbers for each GPU, queue or worker.
 type Summary struct {
 	sources map[source]*spell
@@ -23,7 +23,7 @@ type Summary struct {
 	timed, unsorted, repeated, lost, xids int
 }
 
-// source is what samples are of.
+// source identifies the subject of samples.
 type source struct {
 	gpu    GPU    // of GPU samples
 	name   string // queue, or job of a worker
@@ -39,7 +39,7 @@ type spell struct {
 const throttled = ThrottleSoftwarePower | ThrottleHardware | ThrottleSoftwareThermal | ThrottleHardwareThermal |
 	ThrottlePowerBrake
 
-// Range is what a quantity was. A throttled clock and an Xid error count as 1, others as
+// Range is the range of a quantity. A throttled clock and an Xid error count as 1, others as
 // 0: their means are shares of the samples.
 type Range struct {
 	Name    string  `json:"name"` // with its unit, as in the project's CSV
@@ -207,7 +207,7 @@ func (g GPU) String() string {
 
 // Report is a Summary in numbers.
 type Report struct {
-	// GPUs are those with samples, instances of them included.
+	// GPUs counts the ones with samples, instances of them included.
 	GPUs    int `json:"gpus,omitempty"`
 	Nodes   int `json:"nodes,omitempty"`
 	Queues  int `json:"queues,omitempty"`
@@ -225,10 +225,10 @@ type Report struct {
 	Gaps    int   `json:"gaps"`
 	Longest []Gap `json:"-"`
 	// Unsorted is the number of samples earlier than the one before of the same GPU or
-	// queue, Repeated those at the same instant.
+	// queue, Repeated the ones at the same instant.
 	Unsorted int `json:"unsorted"`
 	Repeated int `json:"repeated"`
-	// Lost is the number of samples of GPUs that did not answer, Xids of those with an
+	// Lost is the number of samples of GPUs that did not answer, Xids of samples with an
 	// error.
 	Lost       int     `json:"lost"`
 	Xids       int     `json:"xids"`
@@ -238,7 +238,7 @@ type Report struct {
 // gapPeriods is how many periods without a sample make a gap.
 const gapPeriods = 3
 
-// Report describes what was added, which is of one kind.
+// Report describes the added samples, which are of one kind.
 func (s *Summary) Report(kind Kind) *Report {
 	r := &Report{Jobs: len(s.jobs), Nodes: len(s.nodes), Start: s.first, End: s.last, Unsorted: s.unsorted,
 		Repeated: s.repeated, Lost: s.lost, Xids: s.xids}

@@ -18,7 +18,7 @@ type column[T any] struct {
 	name     string
 	required bool // in the header and in every row
 	read     func(in *input, v *T, b []byte) (reason string)
-	// write appends nothing for what is not known; it is false for what read would reject.
+	// write appends nothing for an unknown value; it is false for one that read would reject.
 	write func(dst []byte, v *T) ([]byte, bool)
 }
 
@@ -161,7 +161,7 @@ func (w *Writer[T]) Header() error {
 // SkipHeader continues a table that has its header.
 func (w *Writer[T]) SkipHeader() { w.begun = true }
 
-// Flush writes what is buffered.
+// Flush writes the buffer.
 func (w *Writer[T]) Flush() error { return w.out.Flush() }
 
 func appendText(dst []byte, s string) []byte {

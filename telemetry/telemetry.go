@@ -1,4 +1,4 @@
-// Package telemetry has the records of what GPUs, queues and training loops measure,
+// Package telemetry has the records of measurements on GPUs, queues and training loops,
 // in the names and units of NVML and DCGM. A quantity that was not measured is
 // unknown, which is neither zero nor idle.
 package telemetry
@@ -89,10 +89,10 @@ func (s *GPUSample) Busy() (float64, bool) {
 type QueueSample struct {
 	Queue string        // partition or virtual cluster, empty for the whole cluster
 	Time  time.Duration // since the Unix epoch
-	// Pending is the number of jobs that wait, PendingGPUs what they ask for.
+	// Pending is the number of jobs that wait, PendingGPUs their demand.
 	Pending     int
 	PendingGPUs int
-	// FreeGPUs is the number of GPUs that no job holds, TotalGPUs of those in service.
+	// FreeGPUs is the number of GPUs that no job holds, TotalGPUs of the ones in service.
 	FreeGPUs  int
 	TotalGPUs int
 }

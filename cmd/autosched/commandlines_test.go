@@ -58,7 +58,7 @@ func TestPrintedCommandLinesAreTaken(t *testing.T) {
 	}
 }
 
-// TestFlagsInDocumentsExist finds what looks like a flag anywhere in the
+// TestFlagsInDocumentsExist finds likely flags anywhere in the
 // documentation.
 func TestFlagsInDocumentsExist(t *testing.T) {
 	flags := map[string]bool{"help": true}
@@ -104,7 +104,7 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 }
 
 // TestExamplesRun runs, in order, the examples of every command that need
-// nothing but the built-in trace and what earlier ones wrote.
+// only the built-in trace and the outputs of earlier ones.
 func TestExamplesRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -118,7 +118,7 @@ func TestExamplesRun(t *testing.T) {
 		"--out", "graph.json"); code != 0 {
 		t.Fatal(errs)
 	}
-	// Those measure for longer than a test should.
+	// These measure for longer than a test should.
 	long := []string{"autosched explain foresee", "autosched evaluate", "autosched forecast"}
 	missing := regexp.MustCompile(
 		`runs\.csv\.gz|power\.yaml|jobs\.csv|jobs\.autosched|jobs-done|prod\.yaml|space\.yaml|throughput|pods\.csv|pai_|\.psv|slurm|philly\.json|fetch |day\.yaml|today\.yaml|durations\.model|models\.json|trace export|demo\.jsonl|events data|--server|trace (stats|import) - |serve|backup|restore|doctor|emulate|register|audit |rounds |study |trial |workload |what-if |operations |replay |freeze|adapter |conformance |telemetry |findings |metrics |active_nodes|rules\.yaml|cre\.yaml|gpus\.csv|iterations\.csv|prices\.csv|steps\.csv|scheduler (get|list|effects|revisions|validate|update|pause|resume|delete|undelete) |config |scenario|trials\.jsonl`)
@@ -151,7 +151,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
-// TestEveryResultIsThereForPrograms: what prints results has --json.
+// TestEveryResultIsThereForPrograms: commands that print results have --json.
 func TestEveryResultIsThereForPrograms(t *testing.T) {
 	// They write files, print nothing to work with, or a page.
 	without := []string{"autosched serve", "autosched admin certs", "autosched explain page", "autosched help",

@@ -152,7 +152,7 @@ func (l *life) as(caller, want string, args ...string) string {
 	return out
 }
 
-// status is what a viewer sees of the scheduler.
+// status is a viewer's view of the scheduler.
 func (l *life) status() *pb.Scheduler {
 	l.t.Helper()
 	s, raw := &pb.Scheduler{}, map[string]any{}
@@ -170,7 +170,7 @@ func (l *life) status() *pb.Scheduler {
 	return s
 }
 
-// until waits for the status to be what is needed.
+// until waits for the status to be the needed one.
 func (l *life) until(what string, ok func(*pb.Scheduler) bool) {
 	l.t.Helper()
 	var s *pb.Scheduler
@@ -195,7 +195,7 @@ func (l *life) dial() (pb.TuningServiceClient, pb.ConfigurationServiceClient) {
 	return pb.NewTuningServiceClient(conn), pb.NewConfigurationServiceClient(conn)
 }
 
-// run lets the cluster run until an instant and sends what happened as one batch.
+// run lets the cluster run until an instant and sends its events as one batch.
 func (l *life) run(at time.Duration) {
 	l.t.Helper()
 	if err := l.cluster.Sim.RunUntil(l.t.Context(), at); err != nil {
@@ -282,7 +282,7 @@ func (r *replica) offered(revision int64) *pb.Configuration {
 	}
 }
 
-// keeps checks that an instance is offered nothing, and polls what it runs.
+// keeps checks that an instance is offered nothing, and polls its revision.
 func (r *replica) keeps(revision int64) {
 	r.l.t.Helper()
 	poll, err := r.config.GetCurrentConfiguration(r.l.t.Context(),
@@ -369,7 +369,7 @@ func TestLife(t *testing.T) {
 	l.as("viewer", `b runs revision 1, should run revision 2 \(PENDING\)`, "scheduler", "get", lifeID)
 	b.apply(2)
 
-	// What comes does worse with it: the service goes back.
+	// Later jobs do worse with it: the service goes back.
 	l.as("operator", "auto", "scheduler", "update", lifeID, "--mode", "auto", "--interval", "24h")
 	incident := func(s *pb.Scheduler) bool { return s.GetStatus().GetLastIncident() != nil }
 	for at := lifeTurns + 10*time.Minute; !incident(l.status()); at += 30 * time.Minute {
@@ -430,7 +430,7 @@ func TestLife(t *testing.T) {
 		}
 	}
 
-	// The backup serves the same under a new epoch; what is of the former one is refused.
+	// The backup serves the same under a new epoch; calls of the former one are refused.
 	l.start("restored")
 	select {
 	case err := <-l.replica("a", a.token).stopped:

@@ -28,7 +28,7 @@ func pythonExample(t *testing.T, name string, args ...string) *exec.Cmd {
 }
 
 // A scheduler in Python, of a type that is not simulated, registers, sends events, and applies and
-// acknowledges what an operator pins, through a restart of the service and of its own.
+// acknowledges pinned values, through a restart of the service and of its own.
 func TestPythonScheduler(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	serve, address := clitest.ServeProcess(t, data, "127.0.0.1:0")
@@ -87,7 +87,7 @@ func TestPythonConformance(t *testing.T) {
 	}
 }
 
-// A scheduler in Python reports what it measures through a restart of the service: every report is stored once.
+// A scheduler in Python reports its measurements through a restart of the service: every report is stored once.
 func TestPythonReports(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	serve, address := clitest.ServeProcess(t, data, "127.0.0.1:0")

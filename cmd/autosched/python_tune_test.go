@@ -14,7 +14,8 @@ import (
 )
 
 // TestPythonTune: three Python programs tune a scheduler that is not simulated by ask and tell, one of which
-// is killed in between. What won is approved, and the adapter of files puts it into force. All are separate processes.
+// is killed in between. The winner is approved, and the adapter of files puts it into force. All are separate
+// processes.
 func TestPythonTune(t *testing.T) {
 	if os.Getenv("AUTOSCHED_PYTHON") == "" {
 		t.Skip("make python runs it")

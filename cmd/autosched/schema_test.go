@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// What every command prints with --json begins with its schema, a name of its own with a
+// The output of every command with --json begins with its schema, a name of its own with a
 // version. A command without a line here fails the test.
 func TestJSONHasASchema(t *testing.T) {
 	testshared.Full(t)
