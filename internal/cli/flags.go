@@ -53,7 +53,6 @@ type ReplayFlags struct {
 func (f *ReplayFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.Trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
-	f.how.Add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (default: the trace's first)")
@@ -373,6 +372,10 @@ func OpenTrace(ctx context.Context, notes io.Writer, path string, how ReadFlags)
 	}
 	w, report, err := trace.Open(ctx, path, opts)
 	line.Clear()
+	if err != nil && !how.added && strings.Contains(err.Error(), "--columns") {
+		return nil, nil,
+			fmt.Errorf("%w\n('autosched trace import' takes --columns and writes a trace that needs none)", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

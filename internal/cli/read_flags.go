@@ -11,8 +11,10 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// ReadFlags say how to read a trace that does not say it itself.
+// ReadFlags describe a trace that does not describe itself. Only the commands of trace have these flags: trace import
+// writes a trace that needs none.
 type ReadFlags struct {
+	added           bool
 	shards          int
 	requeueRestarts bool
 	zone            string
@@ -20,7 +22,9 @@ type ReadFlags struct {
 	Events          func(*workload.Event) // gets the events of a log
 }
 
+// Add adds the flags to a command.
 func (f *ReadFlags) Add(cmd *cobra.Command) {
+	f.added = true
 	fl := cmd.Flags()
 	fl.StringVar(&f.columns, "columns", "",
 		"what the columns of a table of no known format mean, such as submit=created,start=admitted,end=finished,"+
@@ -49,7 +53,7 @@ func (f *ReadFlags) Apply(o *trace.Options) error {
 			return UsageError{fmt.Errorf("--timezone: %w", err)}
 		}
 	}
-	o.Shards, o.RequeueRestarts, o.Events = f.shards, f.requeueRestarts, f.Events
+	o.Shards, o.RequeueRestarts, o.Events = f.shards, f.requeueRestarts || !f.added, f.Events
 	return nil
 }
 

@@ -94,7 +94,6 @@ stop or shrink a job, or to hold jobs back. 95 % intervals are of a bootstrap ov
 	fl.StringVar(&o.iterations, "iterations", "", "CSV file of job,worker,gpu_share_percent,iteration,batch_time to scan")
 	fl.IntVar(&o.examples, "top", 0, "missed cases and false alerts to list")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
-	o.how.Add(cmd)
 	return cmd
 }
 

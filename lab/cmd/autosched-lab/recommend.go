@@ -91,7 +91,6 @@ GPU-time than the median one; Jain's index is of the tenants' mean stretch.`,
 	fl.BoolVar(&o.detected, "detected", false, "simulate acting on what the built-in rules find as well")
 	fl.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
-	o.how.Add(cmd)
 	return cmd
 }
 

@@ -110,6 +110,7 @@ func TestBadTraces(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, out, errs := clitest.Run("simulate", "--trace", file, "--nodes", "2", "--json")
+		errs = strings.ReplaceAll(errs, `\"`, `"`) // the error is JSON
 		if code != c.code {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
 			continue

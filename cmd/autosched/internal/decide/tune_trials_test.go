@@ -187,6 +187,7 @@ func TestTuneResume(t *testing.T) {
 				"themis", "--resume", path}
 		}
 		code, _, errs := clitest.Run(a...)
+		errs = strings.ReplaceAll(errs, `\"`, `"`) // the error is JSON
 		if code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: exit %d, %s", c.args, code, errs)
 		}

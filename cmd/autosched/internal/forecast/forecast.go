@@ -114,7 +114,6 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "",
 		`trace file, table of counts, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
-	o.how.Add(cmd)
 	f.StringVar(&o.from, "from", "",
 		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (required)")

@@ -57,7 +57,6 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
-	o.how.Add(cmd)
 	fl.StringVar(&o.at, "at", "",
 		"instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
 			"(required)")

@@ -51,7 +51,6 @@ type predictFlags struct {
 func (f *predictFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in`)
-	f.how.Add(cmd)
 	fl.StringVar(&f.from, "from", "",
 		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (default: the trace's first)")

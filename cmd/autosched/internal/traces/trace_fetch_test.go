@@ -100,7 +100,7 @@ func TestTraceFetchRefuses(t *testing.T) {
 		keeps  bool // the part file, because it is what the server has
 	}{
 		"digest": {good, strings.Repeat("0", 64), 0, "expected is 000", false},
-		"pointer": {[]byte("admin version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "",
+		"pointer": {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "",
 			0, "media.githubusercontent.com", false},
 		"member":    {archiveOf(t, "something_else"), "", 0, "no file called cluster_job_log", true},
 		"no trace":  {[]byte("hello"), "", 0, "the download is no trace", true},

@@ -395,8 +395,8 @@ func TestTraceSynthRecipe(t *testing.T) {
 	}
 }
 
-// A table of no known format is read by every command that takes a trace, as the error
-// without --columns offers it.
+// A table of no known format is imported as the error without --columns offers it, for every command that takes a
+// trace.
 func TestTraceColumns(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "..", "workload", "trace", "testdata", "foreign.csv")
 	_, _, errs := clitest.Run("trace", "validate", file)
@@ -410,14 +410,18 @@ func TestTraceColumns(t *testing.T) {
 		!strings.Contains(errs, `foreign.csv:8: finished: "2026-03-02 08:02:30": is before the job's start`) {
 		t.Errorf("%d\n%s\n%s", code, out, errs)
 	}
-	code, out, errs = clitest.Run("simulate", "--trace", file, "--columns", offer, "--nodes", "2", "--timezone",
-		"Europe/Berlin", "--scheduler", "fifo", "--json")
+	imported := filepath.Join(t.TempDir(), "jobs.csv")
+	if code, _, errs := clitest.Run("trace", "import", file, "--columns", offer, "--timezone", "Europe/Berlin", "--out",
+		imported); code != 0 {
+		t.Fatal(errs)
+	}
+	code, out, errs = clitest.Run("simulate", "--trace", imported, "--nodes", "2", "--scheduler", "fifo", "--json")
 	if code != 0 || !strings.Contains(out, `"jobs": 4`) {
 		t.Errorf("%d\n%s\n%s", code, out, errs)
 	}
 	for flag, says := range map[string]string{"--columns=when=x": `"when" is not a field`,
 		"--timezone=Mars": "not a zone of the IANA database", "--shards-per-gpu=-1": "is negative"} {
-		code, _, errs := clitest.Run("simulate", "--trace", "sample", flag)
+		code, _, errs := clitest.Run("trace", "stats", "sample", flag)
 		if code != 2 || !strings.Contains(errs, says) {
 			t.Errorf("%s: %d, %s", flag, code, errs)
 		}

@@ -113,8 +113,11 @@ func TestEnergyOfARecordedTrace(t *testing.T) {
 		return path
 	}
 	trace := file("t.csv", "id,created,started,ended,n\na,0,1800,5400,4\nb,0,0,3600,4\n")
-	args := []string{"energy", "report", "--trace", trace, "--columns",
-		"id=id,submit=created,start=started,end=ended,gpus=n", "--nodes", "1", "--gpus-per-node", "8"}
+	if code, _, errs := clitest.Run("trace", "import", trace, "--columns",
+		"id=id,submit=created,start=started,end=ended,gpus=n", "--out", trace); code != 0 {
+		t.Fatal(errs)
+	}
+	args := []string{"energy", "report", "--trace", trace, "--nodes", "1", "--gpus-per-node", "8"}
 	r := reported(t, args...)
 	if r.GPUHours != 8 || r.Capacity != 12 || r.Ended != 2 || r.AvgJCT != 4500 {
 		t.Errorf("%+v", r)

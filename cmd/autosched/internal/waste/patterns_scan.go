@@ -81,7 +81,6 @@ inferred from the state of the cluster once a minute.`,
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", `trace of jobs: a file, or "sample"`)
-	o.how.Add(cmd)
 	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "file of telemetry of any kind; repeat the flag for several")
 	fl.StringArrayVar(&o.queue, "queue", nil, "file of samples of queues")
 	fl.StringArrayVar(&o.iterations, "iterations", nil, "file of times of training steps")
