@@ -69,7 +69,7 @@ func (of *behaved) within(m protoreflect.Message, at string, f func(protoreflect
 	}
 }
 
-// IgnoreOutput clears what only answers have, as AIP-203 asks for.
+// IgnoreOutput clears the fields of answers, as AIP-203 asks for.
 func IgnoreOutput(m protoreflect.Message) {
 	of := behaviorOf(m.Descriptor())
 	for _, field := range of.output {

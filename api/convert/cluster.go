@@ -16,7 +16,7 @@ const maxClusterText = 1 << 20
 
 const ClusterField = "scheduler.spec.cluster."
 
-// ClusterFromProto reads a cluster, and finds what is wrong with it.
+// ClusterFromProto reads a cluster, and adds its violations.
 func ClusterFromProto(c *pb.Cluster, v *Violations) workload.Cluster {
 	if c.GetDescription() == nil {
 		if n := c.GetNodes(); n <= 0 || n > workload.MaxNodes {

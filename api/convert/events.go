@@ -14,19 +14,19 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Limits on events. Together with the size of a message they bound what one
-// request can make the service hold.
+// Limits on events. Together with the size of a message they bound the memory of one
+// request in the service.
 const (
 	MaxText   = 128
 	FirstYear = 1970
 	LastYear  = 2068 // so that any two times are less than a hundred years apart
 )
 
-// Fault is what is wrong with an event.
+// Fault is an invalid field of a message and why it is invalid.
 type Fault struct{ Field, Why string }
 
-// EventFromProto converts an event, times since the Unix epoch. It finds what has
-// no counterpart in a workload.Event; Validate of that finds the rest.
+// EventFromProto converts an event, times since the Unix epoch. It finds fields without
+// a counterpart in a workload.Event; Validate of that finds the rest.
 func EventFromProto(e *pb.Event) (workload.Event, *Fault) {
 	job, node := e.GetJob(), e.GetNode()
 	out := workload.Event{
@@ -100,7 +100,7 @@ func EventFromProto(e *pb.Event) (workload.Event, *Fault) {
 	return out, c.First
 }
 
-// statuses are how jobs ended. The numbers of the API are not those of package workload.
+// statuses convert the ends of jobs. The numbers of the API differ from package workload.
 var statuses = map[pb.JobDetails_EndStatus]workload.Status{
 	pb.JobDetails_END_STATUS_UNSPECIFIED: workload.Unknown, pb.JobDetails_COMPLETED: workload.Completed,
 	pb.JobDetails_CANCELLED: workload.Cancelled, pb.JobDetails_FAILED: workload.Failed,
@@ -116,7 +116,7 @@ func (c *Checker) Add(field, why string) {
 	}
 }
 
-// err returns the first fault as the error of a request.
+// Err returns the first fault as the error of a request.
 func (c *Checker) Err() error {
 	if c.First == nil {
 		return nil
@@ -136,7 +136,7 @@ func (c *Checker) names(field string, job *pb.JobDetails) {
 	}
 }
 
-// describe takes over what a submission says of a job.
+// describe reads the description of a job in its submission.
 func (c *Checker) describe(field string, job *pb.JobDetails, out *workload.Job) {
 	out.User, out.Tenant, out.Key, out.Model = job.GetUser(), job.GetTenant(), job.GetKey(), job.GetModel()
 	if at := job.GetDeadlineTime(); at != nil {
@@ -187,7 +187,7 @@ func (c *Checker) labels(field string, job *pb.JobDetails) string {
 	return text
 }
 
-// snapshot converts what there is at the instant of a snapshot.
+// snapshot converts the jobs and nodes of a snapshot.
 func (c *Checker) snapshot(s *pb.Snapshot) (out []workload.Event) {
 	if n := len(s.GetJobs()) + len(s.GetNodes()); n > workload.MaxActive {
 		c.Add("snapshot", fmt.Sprintf("has %d jobs and nodes, more than %d", n, workload.MaxActive))
@@ -247,7 +247,7 @@ func (c *Checker) Text(field, s string) {
 	}
 }
 
-// time is since the Unix epoch, 0 for none.
+// Time is since the Unix epoch, 0 for none.
 func (c *Checker) Time(field string, t *timestamppb.Timestamp) time.Duration {
 	if t == nil {
 		return 0

@@ -31,7 +31,7 @@ const (
 
 var SchedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckID says what is wrong with the id of a scheduler.
+// CheckID checks the id of a scheduler.
 func CheckID(id string) error {
 	if !SchedulerID.MatchString(id) {
 		return fmt.Errorf("%q is not 1 to 63 of a-z, 0-9 and '-', starting with a letter and not ending with '-'", id)

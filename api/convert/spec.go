@@ -117,7 +117,7 @@ func setDuration(p *space.Param, s *pb.DurationValueSpec) {
 	p.Kind, p.Min, p.Max, p.Step = space.KindDuration, s.GetMinValue(), s.GetMaxValue(), s.GetStep()
 }
 
-// Parameters are those of a configuration's space, with its values as their defaults.
+// Parameters returns the parameters of a configuration's space, with its values as their defaults.
 func Parameters(c space.Config) []*pb.ParameterSpec {
 	var out []*pb.ParameterSpec
 	for _, p := range c.Space().Params() {
@@ -217,7 +217,7 @@ func RuleFromProto(c *pb.DependencyConstraint, field string, v *Violations) spac
 	return out
 }
 
-// comparison is what an activation and a condition have in common.
+// comparison is the common part of an activation and a condition.
 type comparison interface {
 	GetOperator() pb.ActivationRule_Operator
 	GetValue() *structpb.Value
@@ -274,7 +274,7 @@ func ruleToProto(r *space.Rule, sp *space.Space) *pb.DependencyConstraint {
 	return out
 }
 
-// comparedToProto writes what a parameter is compared with.
+// comparedToProto writes the values that a parameter is compared with.
 func comparedToProto(sp *space.Space, param string, value space.Value,
 	values []space.Value) (one *structpb.Value, all []*structpb.Value) {
 	p, _ := sp.Param(param)
@@ -295,7 +295,7 @@ var renames = []struct{ from, to string }{
 
 // FieldOf is the request's field for one of a specification in space's terms.
 // at gives the place in the request of parameter or rule number i, -1 if it is
-// built in. ok is false for what is about no single field of the request.
+// built in. ok is false for violations of no single field of the request.
 func FieldOf(spec *pb.SchedulerSpec, path string, at func(rule bool, i int) int) (field string, ok bool) {
 	m := specPath.FindStringSubmatch(path)
 	switch {

@@ -77,7 +77,7 @@ func SampleFromProto(p *pb.GpuSample) (telemetry.GPUSample, error) {
 	return s, nil
 }
 
-// SampleUntil converts a sample and finds what is wrong with it.
+// SampleUntil converts a sample taken until an instant and finds its first fault.
 func SampleUntil(p *pb.GpuSample, latest time.Duration) (telemetry.GPUSample, *Fault) {
 	c := Checker{}
 	s := telemetry.GPUSample{GPU: telemetry.GPU{Node: p.GetNodeId(), Index: int(p.GetGpuIndex()), Instance: -1},
@@ -137,7 +137,7 @@ func SampleUntil(p *pb.GpuSample, latest time.Duration) (telemetry.GPUSample, *F
 	return s, c.First
 }
 
-// IterationUntil converts an iteration and finds what is wrong with it.
+// IterationUntil converts an iteration that ended until an instant and finds its first fault.
 func IterationUntil(p *pb.TrainingIteration, latest time.Duration) (telemetry.Iteration, *Fault) {
 	c := Checker{}
 	c.Text("job_id", p.GetJobId())

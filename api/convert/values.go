@@ -47,7 +47,7 @@ func ValuesFromProto(sp *space.Space, in map[string]*structpb.Value) (map[string
 	return out, v.Err()
 }
 
-// Overlay is a configuration with other values, projected. Changes are those of the values given.
+// Overlay returns a configuration with other values, projected, and the changes of the values given.
 func Overlay(sp *space.Space, base space.Config, values map[string]space.Value) (space.Config, []space.Change) {
 	raw := space.Values{}
 	for _, p := range sp.Params() {
@@ -130,8 +130,8 @@ func ValueToProto(p *space.Param, v space.Value) *structpb.Value {
 	return structpb.NewNumberValue(v.Float())
 }
 
-// ValueFromProto reads a value of any parameter; why says what is wrong with
-// it by itself. No value at all is the zero Value.
+// ValueFromProto reads a value of any parameter; why says why it is
+// invalid by itself. No value at all is the zero Value.
 func ValueFromProto(v *structpb.Value) (out space.Value, why string) {
 	number := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	switch k := v.GetKind().(type) {

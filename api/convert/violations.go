@@ -15,7 +15,7 @@ func (v *Violations) Add(field, format string, args ...any) {
 	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
 
-// err is nil if there are none.
+// Err is nil if there are none.
 func (v Violations) Err() error {
 	if len(v) == 0 {
 		return nil

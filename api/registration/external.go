@@ -42,7 +42,7 @@ func externalFromProto(spec *pb.SchedulerSpec, reg *controller.Registration, v *
 	}
 }
 
-// checkExternal refuses what only rounds have.
+// checkExternal refuses fields of rounds.
 func checkExternal(spec *pb.SchedulerSpec, v *convert.Violations) {
 	if spec.GetSimulation() != nil {
 		v.Add("scheduler.spec.simulation", "a scheduler of type %s is not simulated", controller.External)

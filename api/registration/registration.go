@@ -46,13 +46,13 @@ func checkCost(p *controller.Policy, v *convert.Violations) {
 // Reader reads requests that register or update a scheduler.
 type Reader struct {
 	Builtins []controller.Builtin // that can be registered
-	// simulation is recorded for registrations that name none.
+	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
-	// checkEnergy refuses an objective that counts energy on a cluster without a power model; nil refuses none.
+	// CheckEnergy refuses an objective that counts energy on a cluster without a power model; nil refuses none.
 	CheckEnergy func(objective string, c workload.Cluster) error
 }
 
-// registration checks a registration as a whole and converts it: the built-in
+// Read checks a registration as a whole and converts it: the built-in
 // scheduler narrowed by the request. The error names every bad field.
 func (r *Reader) Read(req *pb.CreateSchedulerRequest) (controller.Registration, error) {
 	reg, v := r.registered(req)
@@ -154,8 +154,8 @@ func narrow(b *controller.Builtin, spec *pb.SchedulerSpec, v *convert.Violations
 	var ruleAt []int // places in the request
 	for i, c := range spec.GetConstraints() {
 		r := convert.RuleFromProto(c, fmt.Sprintf("%s[%d]", convert.ConstraintsField, i), v)
-		// A built-in rule said again is no second one, so that what the service
-		// answered can be registered again.
+		// A built-in rule said again is no second one, so that an answer of the service
+		// can be registered again.
 		if !slices.ContainsFunc(b.Rules, func(own space.Rule) bool { return reflect.DeepEqual(own, r) }) {
 			rules, ruleAt = append(rules, r), append(ruleAt, i)
 		}

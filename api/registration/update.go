@@ -75,7 +75,7 @@ const (
 	clusterPath     = "spec.cluster"
 )
 
-// respec is the space and the cluster that a mask asks for: what it does not name stays.
+// respec sets the space and the cluster that a mask asks for; fields outside the mask stay.
 func (r *Reader) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequest, found *convert.Violations) {
 	names := func(path string) bool {
 		return slices.ContainsFunc(req.GetUpdateMask().GetPaths(), func(p string) bool {
@@ -117,7 +117,7 @@ func (r *Reader) respec(to, c *controller.Scheduler, req *pb.UpdateSchedulerRequ
 	} else {
 		to.Params, to.Rules = narrow(b, asked, &wrong)
 	}
-	for _, w := range wrong { // of what the mask names, whichever field shows it
+	for _, w := range wrong { // of fields in the mask, under any field that shows it
 		if !names(parametersPath) && strings.HasPrefix(w.GetField(), convert.ParametersField) {
 			w.Description, w.Field = w.GetField()+": "+w.GetDescription(), convert.ConstraintsField
 		} else if !names(constraintsPath) && strings.HasPrefix(w.GetField(), convert.ConstraintsField) {
@@ -158,7 +158,7 @@ func recluster(c workload.Cluster, asked *pb.Cluster, paths []string, found *con
 	return c
 }
 
-// applyUpdate changes what the mask names, unless a field of it makes no sense.
+// Update changes the fields of the mask, unless one of them is invalid.
 func (r *Reader) Update(c *controller.Scheduler, req *pb.UpdateSchedulerRequest) error {
 	var v convert.Violations
 	asked := controller.Scheduler{}

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// ListAuditRecords lists who changed what, when and why, newest first.
+// ListAuditRecords lists the records of the audit log, newest first.
 func (s *Service) ListAuditRecords(_ context.Context,
 	req *pb.ListAuditRecordsRequest) (*pb.ListAuditRecordsResponse, error) {
 	if req.GetResource() != "" {

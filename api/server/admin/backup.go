@@ -27,7 +27,7 @@ func (s *Service) Backup(_ *pb.BackupRequest, stream pb.MaintenanceService_Backu
 	return nil
 }
 
-// backupStream sends what is written to it.
+// backupStream sends the bytes written to it.
 type backupStream struct {
 	stream pb.MaintenanceService_BackupServer
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/service/store"
 )
 
-// register adds the services to a server.
+// Register adds the services to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
 	pb.RegisterMaintenanceServiceServer(g, s)
 	pb.RegisterAuditServiceServer(g, s)
@@ -29,7 +29,7 @@ func (s *Service) Diagnose(context.Context, *pb.DiagnoseRequest) (*pb.DiagnoseRe
 	return &pb.DiagnoseResponse{Checks: s.Checks(now), Time: timestamppb.New(now), Version: s.o.Version}, nil
 }
 
-// checks looks at what requests and rounds depend on.
+// Checks looks at the store, the schedulers and the files of access.
 func (s *Service) Checks(now time.Time) []*pb.Check {
 	out := []*pb.Check{s.checkEvents()}
 	if s.o.Store != nil {

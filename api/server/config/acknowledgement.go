@@ -1,5 +1,5 @@
-// Package config serves configurations: what a scheduler should run, acknowledgements, and what
-// operators do with revisions.
+// Package config serves configurations: current revisions, acknowledgements, and changes that
+// operators make to revisions.
 package config
 
 import (

@@ -79,19 +79,19 @@ func New(o Config) *Service {
 		}, []string{"scheduler"})}
 }
 
-// register adds the service to a server, and its metrics to a registry.
+// Register adds the service to a server, and its metrics to a registry.
 func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
 	pb.RegisterConfigurationServiceServer(g, s)
 	r.MustRegister(s.acks, s.restored)
 }
 
-// forget drops the metrics of a purged scheduler.
+// Forget drops the metrics of a purged scheduler.
 func (s *Service) Forget(id string) {
 	s.acks.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 	s.restored.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 }
 
-// GetCurrentConfiguration returns what the scheduler should run.
+// GetCurrentConfiguration returns the configuration that an instance should run.
 func (s *Service) GetCurrentConfiguration(_ context.Context,
 	req *pb.GetCurrentConfigurationRequest) (*pb.GetCurrentConfigurationResponse, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
@@ -121,7 +121,7 @@ const (
 	maxHeartbeat     = 10 * time.Minute
 )
 
-// WatchConfigurations streams what the scheduler should run. There is no queue
+// WatchConfigurations streams the configuration that an instance should run. There is no queue
 // behind it: a slow receiver finds the newest revision when it is ready for
 // one.
 func (s *Service) WatchConfigurations(req *pb.WatchConfigurationsRequest,

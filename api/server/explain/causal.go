@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/search/effects"
 )
 
-// GetCausalModel returns what was learnt of the configurations that were measured.
+// GetCausalModel returns the causal model of the measured configurations.
 func (s *Service) GetCausalModel(ctx context.Context, req *pb.GetCausalModelRequest) (*pb.CausalModel, error) {
 	id, err := convert.ParseScheduler("name", req.GetName())
 	if err != nil {

@@ -52,7 +52,7 @@ type Service struct {
 
 func New(o Config) *Service { return &Service{o: o} }
 
-// register adds the services to a server.
+// Register adds the services to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) {
 	pb.RegisterExplanationServiceServer(g, s)
 	pb.RegisterRoundServiceServer(g, s)
@@ -227,7 +227,7 @@ type Workloads interface {
 // maxAsked bounds the workloads of a question.
 const maxAsked = 16
 
-// jobsOf checks the names of workloads of a scheduler, and returns what reads each.
+// jobsOf checks the names of workloads of a scheduler, and returns a reader of each.
 func (s *Service) jobsOf(scheduler string, names []string) (all []func(context.Context) (*workload.Workload,
 	error),
 	err error) {

@@ -53,13 +53,13 @@ func New(o Config) *Service {
 	}, []string{"scheduler", "result"})}
 }
 
-// register adds the service to a server, and its metrics to a registry.
+// Register adds the service to a server, and its metrics to a registry.
 func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
 	pb.RegisterMetricServiceServer(g, s)
 	r.MustRegister(s.received, s.o.Reports)
 }
 
-// forget drops the metrics of a purged scheduler.
+// Forget drops the metrics of a purged scheduler.
 func (s *Service) Forget(id string) {
 	s.received.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 }
@@ -69,7 +69,7 @@ func (s *Service) ReportMetrics(stream pb.MetricService_ReportMetricsServer) err
 	return rpc.AnswerEach(s.o.Streams, stream, s.report)
 }
 
-// reportFromProto converts a report and finds what is wrong with it. Revisions count up to last.
+// reportFromProto converts a report and finds its first fault. Revisions count up to last.
 func reportFromProto(p *pb.MetricReport, latest time.Duration, last int64) (reports.Report, *convert.Fault) {
 	var c convert.Checker
 	at := c.Time("scheduler_time", p.GetSchedulerTime())

@@ -61,7 +61,7 @@ type Service struct {
 
 func New(o Config) *Service { return &Service{o: o} }
 
-// register adds the service to a server.
+// Register adds the service to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) { pb.RegisterOperationServiceServer(g, s) }
 
 // TriggerRound asks for a round now.

@@ -105,7 +105,7 @@ func statsToProto(s round.Stats) map[string]float64 {
 	return out
 }
 
-// energyToProto is what a configuration and the incumbent draw; nil if that was not counted.
+// energyToProto converts the energy of a configuration and the incumbent; nil if it was not counted.
 func energyToProto(c *round.EnergyChange) (after, before *pb.EnergyUse) {
 	if c == nil {
 		return nil, nil

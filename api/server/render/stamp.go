@@ -16,19 +16,19 @@ import (
 // Stamp makes the etags of resources, which hold for one epoch of the store.
 type Stamp struct{ controller.Epoch }
 
-// etag identifies a revision: the values behind a poll change only with it.
+// Etag identifies a revision: the values behind a poll change only with it.
 func (e Stamp) Etag(c *rollout.Configuration) string {
 	return fmt.Sprintf("%x-%d-%.16s", e.Counter, c.Revision, c.Hash)
 }
 
-// configuration is a revision as the API shows it.
+// Configuration is a revision as the API shows it.
 func (e Stamp) Configuration(c *rollout.Configuration) *pb.Configuration {
 	out := ConfigurationToProto(c)
 	out.Epoch, out.Etag = e.EpochToProto(), e.Etag(c)
 	return out
 }
 
-// configured is the answer of a call that changes a revision.
+// Configured is the answer of a call that changes a revision.
 func (e Stamp) Configured(c *rollout.Configuration, err error) (*pb.Configuration, error) {
 	if err != nil {
 		return nil, err
@@ -38,24 +38,24 @@ func (e Stamp) Configured(c *rollout.Configuration, err error) (*pb.Configuratio
 
 func (e Stamp) EpochToProto() *pb.Epoch { return &pb.Epoch{Id: e.ID, Counter: e.Counter} }
 
-// same refuses a configuration that has another etag than a request.
+// Same refuses a configuration that has another etag than a request.
 func (e Stamp) Same(etag string) controller.Check {
 	return func(c *rollout.Configuration) error { return rpc.Match(etag, e.Etag(c)) }
 }
 
-// schedulerEtag identifies what operators set of a scheduler.
+// SchedulerEtag identifies the settings of a scheduler.
 func (e Stamp) SchedulerEtag(c *controller.Scheduler) string {
 	return fmt.Sprintf("%x-%.8s-%d", e.Counter, c.UID, c.Generation)
 }
 
-// studyEtag identifies what operators set of a study.
+// StudyEtag identifies the settings of a study.
 func (e Stamp) studyEtag(r *study.Record) string {
 	run, _ := json.Marshal(r.Run) // plain values
 	sum := sha256.Sum256(append(run, r.Phase...))
 	return fmt.Sprintf("%x-%.8s-%x", e.Counter, r.UID, sum[:4])
 }
 
-// sameStudy refuses a study that has another etag than a request.
+// SameStudy refuses a study that has another etag than a request.
 func (e Stamp) SameStudy(etag string) func(*study.Record) error {
 	return func(r *study.Record) error { return rpc.Match(etag, e.studyEtag(r)) }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
-// runToProto is what measures the trials of a study.
+// runToProto converts the evaluation of a study; nil if none measures it.
 func runToProto(scheduler string, st *study.State, p problems) *pb.StudyRun {
 	if st.Run == nil {
 		return nil

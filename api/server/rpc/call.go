@@ -1,4 +1,4 @@
-// Package rpc has what the services of the API share: codes of errors, pages, filters, quotas,
+// Package rpc has the parts that services of the API share: codes of errors, pages, filters, quotas,
 // streams, and the call that a request makes.
 package rpc
 

@@ -36,7 +36,7 @@ import (
 // ErrResync is the error of a watch that cannot go on from its token.
 var ErrResync = errors.New("watch again without resume_token and with send_initial_events")
 
-// retryAfter is when to try again what may succeed later.
+// retryAfter is the delay until a retry may succeed.
 const retryAfter = 5 * time.Second
 
 // reasonQuota is the reason of a quotaError.
@@ -132,7 +132,7 @@ func Status(err error) error {
 	return InternalError{err}
 }
 
-// Describe adds what an error is about to the google.rpc.ErrorInfo that every error has: the method, and
+// Describe adds the subject of an error to its google.rpc.ErrorInfo, which every error has: the method, and
 // the scheduler that the request names. Its reason is that of the error, or the code's name.
 func Describe(err error, method, scheduler string) error {
 	if err == nil {
@@ -225,7 +225,7 @@ const InternalText = "internal error; the service's log says more"
 
 func (e InternalError) Error() string { return InternalText }
 
-// GRPCStatus is what the caller sees.
+// GRPCStatus returns the status that the caller sees.
 func (e InternalError) GRPCStatus() *status.Status { return status.New(codes.Internal, InternalText) }
 
 var ErrDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")

@@ -164,7 +164,7 @@ func (p place) leaf() protoreflect.FieldDescriptor {
 	return last
 }
 
-// parse reads a value as the field has it; want says what it should be if it is not.
+// parse reads a value as the field has it; want describes a valid value if it is not.
 func (p place) parse(text string) (v any, want string) {
 	var err error
 	switch f := p.leaf(); f.Kind() {
@@ -218,7 +218,7 @@ func (p place) parse(text string) (v any, want string) {
 	return v, ""
 }
 
-// value is what an element has at a place, nil if it is not set. Of a field without presence the zero
+// value returns the value of an element at a place, nil if it is not set. Of a field without presence the zero
 // value is not set; see term.holds.
 func (p place) value(m proto.Message) any {
 	at := m.ProtoReflect()
@@ -269,7 +269,7 @@ func (p place) value(m proto.Message) any {
 	return v.Interface()
 }
 
-// compare orders two values, those of one type by what they are; ok is false for those of two types.
+// compare orders two values of one type; ok is false for two types.
 func compare(a, b any) (order int, ok bool) {
 	switch x := a.(type) {
 	case string:
@@ -300,7 +300,7 @@ func compare(a, b any) (order int, ok bool) {
 	return 0, false
 }
 
-// isZero reports whether a value is what a field without presence has that was never set.
+// isZero reports whether a value is the default of a field without presence.
 func isZero(v any) bool {
 	return v == nil || v == "" || v == "false" || v == int64(0) || v == uint64(0) || v == float64(0)
 }
@@ -329,7 +329,7 @@ func (t term) holds(m proto.Message) bool {
 	return ok && order >= 0
 }
 
-// byKeys orders two elements; what is not set comes first.
+// byKeys orders two elements; fields that are not set come first.
 func byKeys(keys []sortKey, a, b proto.Message) int {
 	for _, k := range keys {
 		x, y := k.value(a), k.value(b)

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/api/convert"
 )
 
-// ListRequest is what the requests of lists with pages have.
+// ListRequest is a request of a list with pages.
 type ListRequest interface {
 	proto.Message
 	GetPageToken() string
@@ -18,18 +18,18 @@ type ListRequest interface {
 
 // List is a list of resources, in an order of its own: by name, or newest first.
 type List[T proto.Message] struct {
-	// some returns up to n elements that follow a place, all those there are if fewer.
+	// Some returns up to n elements that follow a place, all that there are if fewer.
 	Some func(after Token, n int) ([]T, error)
-	// place is where an element is.
+	// Place is where an element is.
 	Place func(T) Token
-	// lacks are fields that elements have only where they are got one by one.
+	// Lacks are fields that elements have only where they are got one by one.
 	Lacks []string
 }
 
 // manyElements are read at once where most may not match.
 const manyElements = 500
 
-// page returns a page of what matches, in the order that is asked for, and the token of the next page.
+// Page returns a page of the matching elements, in the order that is asked for, and the token of the next page.
 func (l List[T]) Page(k Pager, req interface {
 	ListRequest
 	GetFilter() string
@@ -82,7 +82,7 @@ func (l List[T]) Page(k Pager, req interface {
 	return all, next, nil
 }
 
-// matching returns what meets all terms after a place, in the list's own order: at most a number, or all if
+// matching returns the elements that meet all terms after a place, in the list's own order: at most a number, or all if
 // it is negative.
 func (l List[T]) matching(terms []term, after Token, chunk, most int) (out []T, err error) {
 	for {
@@ -116,7 +116,7 @@ func Map[A, B any](in []A, to func(*A) B) []B {
 
 const defaultPage, maxPage = 50, 1000
 
-// PageSize bounds what a list was asked for.
+// PageSize bounds the size of a page.
 func PageSize(n int32) (int, error) {
 	switch {
 	case n < 0:

@@ -70,13 +70,13 @@ func (k Pager) sum(req ListRequest, place []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// next is the text of the token of the page that follows a place.
+// Next is the text of the token of the page that follows a place.
 func (k Pager) Next(req ListRequest, t Token) string {
 	place := t.marshal()
 	return base64.RawURLEncoding.EncodeToString(append(k.sum(req, place), place...))
 }
 
-// after is the place that the page of a request follows, the zero token for the first page.
+// After is the place that the page of a request follows, the zero token for the first page.
 func (k Pager) After(req ListRequest) (t Token, err error) {
 	if req.GetPageToken() == "" {
 		return t, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// Limits bound what callers and schedulers take of the service; 0 is no limit. Callers that are not
+// Limits bound the use of the service by callers and schedulers; 0 is no limit. Callers that are not
 // identified share theirs.
 type Limits struct {
 	// Schedulers that are registered, deleted ones included until they are purged, in all and by
@@ -39,7 +39,7 @@ type Limits struct {
 	Message int
 }
 
-// DefaultLimits are far above what schedulers need.
+// DefaultLimits returns limits far above the needs of schedulers.
 func DefaultLimits() Limits {
 	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000,
 		Acknowledgements: 500, Streams: 256, StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000,
@@ -76,7 +76,7 @@ func (e *quotaError) status() error {
 	return full.Err()
 }
 
-// Quota counts what the limits bound. Its keys are names of callers and ids of registered
+// Quota counts uses against the limits. Its keys are names of callers and ids of registered
 // schedulers, so that requests cannot make it grow.
 type Quota struct {
 	Limits
@@ -149,7 +149,7 @@ func (q *Quota) enter(limit, key string, most int, of string) (leave func(), err
 	}, nil
 }
 
-// forget forgets a purged scheduler.
+// Forget forgets a purged scheduler.
 func (q *Quota) Forget(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -157,7 +157,7 @@ func (q *Quota) Forget(id string) {
 	delete(q.rates, "limit-acknowledgements/"+id)
 }
 
-// request counts a request of a caller.
+// Request counts a request of a caller.
 func (q *Quota) Request(c access.Caller) error {
 	_, err := q.take("limit-requests", c.Name, q.Requests, 1, "requests per second of one caller")
 	return err
@@ -177,19 +177,19 @@ func (q *Quota) TakeEvents(ctx context.Context, id string, n int) error {
 	return err
 }
 
-// acknowledgement counts one of a registered scheduler.
+// Acknowledgement counts one of a registered scheduler.
 func (q *Quota) Acknowledgement(id string) error {
 	_, err := q.take("limit-acknowledgements", id, q.Acknowledgements, 1,
 		"acknowledgements per second of one scheduler")
 	return err
 }
 
-// stream counts an open stream of events of a registered scheduler.
+// Stream counts an open stream of events of a registered scheduler.
 func (q *Quota) Stream(ctx context.Context, id string) (leave func(), err error) {
 	return q.both("limit-streams", "event streams", id, access.FromContext(ctx).Name, q.Streams, q.StreamsPerCaller)
 }
 
-// watch counts an open watch of a registered scheduler.
+// Watch counts an open watch of a registered scheduler.
 func (q *Quota) Watch(ctx context.Context, id string) (leave func(), err error) {
 	return q.both("limit-watches", "watches", id, access.FromContext(ctx).Name, q.Watches, q.WatchesPerCaller)
 }
@@ -213,7 +213,7 @@ type registered interface {
 	Registered(creator, id string) (all, own int, exists bool)
 }
 
-// register calls f if another scheduler may be registered by a caller.
+// Register calls f if another scheduler may be registered by a caller.
 func (q *Quota) Register(service registered, reg *controller.Registration, f func() error) error {
 	q.creating.Lock()
 	defer q.creating.Unlock()

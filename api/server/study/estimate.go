@@ -54,7 +54,7 @@ func (s *Service) ListOptimalTrials(_ context.Context,
 	return out, nil
 }
 
-// EstimateStudy says what a study has left.
+// EstimateStudy estimates the rest of a study.
 func (s *Service) EstimateStudy(_ context.Context, req *pb.EstimateStudyRequest) (*pb.StudyEstimate, error) {
 	scheduler, id, err := convert.ParseStudy("name", req.GetName())
 	if err != nil {

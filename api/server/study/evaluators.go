@@ -24,7 +24,7 @@ type Evaluator interface {
 	// Serves and Parallel are as of studies.Evaluator.
 	Serves(scheduler string) bool
 	Parallel() int
-	// Describe is what callers may know of it.
+	// Describe returns its kind and the deadline of a trial.
 	Describe() (kind string, deadline time.Duration)
 	// Evaluate measures a configuration. Each step goes to step, the last one is the result.
 	Evaluate(ctx context.Context, req *pb.EvaluateRequest, step func(*pb.EvaluateResponse) error) error
@@ -162,7 +162,7 @@ func (s *Service) RunStudy(ctx context.Context, req *pb.RunStudyRequest) (*pb.St
 	return s.study(scheduler, &state), nil
 }
 
-// ListEvaluators lists what the configuration of the service names.
+// ListEvaluators lists the evaluators of the service.
 func (s *Service) ListEvaluators(_ context.Context, req *pb.ListEvaluatorsRequest) (*pb.ListEvaluatorsResponse,
 	error) {
 	scheduler := ""

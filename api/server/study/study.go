@@ -49,7 +49,7 @@ type Service struct {
 
 func New(o Config) *Service { return &Service{o: o} }
 
-// register adds the service to a server.
+// Register adds the service to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) { pb.RegisterStudyServiceServer(g, s) }
 
 // CreateStudy begins a study.
@@ -79,7 +79,7 @@ func (s *Service) CreateStudy(ctx context.Context, req *pb.CreateStudyRequest) (
 	return s.study(scheduler, &state), nil
 }
 
-// studySpec reads what a study is created with.
+// studySpec reads the specification of a new study.
 func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *convert.Violations) study.Spec {
 	const at = "study.spec."
 	out := study.Spec{Algorithm: p.GetAlgorithm(), Budget: int(p.GetTrialBudget()), Seed: p.GetSeed(),

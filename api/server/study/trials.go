@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/study"
 )
 
-// measurement reads what a client measured; the last one has the metric of the study.
+// measurement reads the measurement of a client; the last one has the metric of the study.
 func measurement(field string, p *pb.Measurement, spec *study.Spec, last bool) (*study.Measurement, error) {
 	m := &study.Measurement{Step: p.GetStepCount(), Metrics: p.GetMetrics()}
 	if d := p.GetElapsedDuration(); d != nil {
@@ -179,7 +179,7 @@ func (s *Service) BatchCreateTrials(ctx context.Context,
 	})}, nil
 }
 
-// createdBefore is the answer to a BatchCreateTrials that is sent again, of the name of what it made: the first and the
+// CreatedBefore is the answer to a BatchCreateTrials that is sent again, of the name of its result: the first and the
 // last trial.
 func (s *Service) CreatedBefore(name string) (*pb.BatchCreateTrialsResponse, error) {
 	var first, last int64
@@ -262,7 +262,7 @@ func (s *Service) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.
 	return &pb.ListTrialsResponse{Trials: page, NextPageToken: next}, err
 }
 
-// AddTrialMeasurement reports what a trial has measured so far.
+// AddTrialMeasurement adds an intermediate measurement to a trial.
 func (s *Service) AddTrialMeasurement(ctx context.Context, req *pb.AddTrialMeasurementRequest) (*pb.Trial, error) {
 	scheduler, state, t, err := s.trial(req.GetName())
 	if err != nil {

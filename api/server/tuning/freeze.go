@@ -20,7 +20,7 @@ import (
 // allSchedulers is the name of all of them.
 const allSchedulers = convert.SchedulersPrefix + "-"
 
-// FreezeTuning keeps the service from changing what schedulers run.
+// FreezeTuning keeps the service from changing the configurations of schedulers.
 func (s *Service) FreezeTuning(ctx context.Context, req *pb.FreezeTuningRequest) (*pb.FreezeTuningResponse,
 	error) {
 	until, err := rpc.Lasting(req)
@@ -103,7 +103,7 @@ func (s *Service) freeze(ctx context.Context, req interface {
 	return done, nil
 }
 
-// named returns a scheduler, or all of them that can be tuned.
+// Named returns a scheduler, or all of them that can be tuned.
 func (s *Service) Named(name string) (out []*pb.Scheduler, err error) {
 	if name != allSchedulers {
 		id, err := convert.ParseScheduler("name", name)

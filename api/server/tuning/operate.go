@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// UpdateScheduler changes what is tuned of a scheduler, and how.
+// UpdateScheduler changes the specification of a scheduler.
 func (s *Service) UpdateScheduler(ctx context.Context, req *pb.UpdateSchedulerRequest) (*pb.Scheduler, error) {
 	id, err := convert.ParseScheduler("scheduler.name", req.GetScheduler().GetName())
 	if err != nil {

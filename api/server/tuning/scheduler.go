@@ -34,14 +34,14 @@ func schedulerRevisionToProto(c *controller.Scheduler, r *controller.SchedulerRe
 	return out
 }
 
-// stamped adds what depends on the store.
+// stamped adds the epoch and the etag.
 func (s *Service) stamped(c controller.Scheduler, out *pb.Scheduler) *pb.Scheduler {
 	out.Epoch, out.Etag = s.o.Stamp.EpochToProto(), s.o.Stamp.SchedulerEtag(&c)
 	return out
 }
 
 func SchedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
-	settings := c.Policy.WithDefaults() // what an older version stored lacks some
+	settings := c.Policy.WithDefaults() // records of older versions lack some
 	spec := &pb.SchedulerSpec{
 		SchedulerType: c.Type,
 		Objective:     registration.ObjectiveToProto(c.Objective),

@@ -83,13 +83,13 @@ func New(o Config) *Service {
 		}, []string{"scheduler", "result"})}
 }
 
-// register adds the service to a server, and its metrics to a registry.
+// Register adds the service to a server, and its metrics to a registry.
 func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
 	pb.RegisterTuningServiceServer(g, s)
 	r.MustRegister(s.latency, s.events)
 }
 
-// forget drops the metrics of a purged scheduler.
+// Forget drops the metrics of a purged scheduler.
 func (s *Service) Forget(id string) {
 	s.events.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 }

@@ -1,4 +1,4 @@
-// Package waste serves telemetry, and findings of what wastes a cluster.
+// Package waste serves telemetry, and findings of waste in a cluster.
 package waste
 
 import (
@@ -86,7 +86,7 @@ func (s *Service) change(name string, f func(scheduler, id string) (*findings.Fi
 	return findingToProto(scheduler, got), nil
 }
 
-// judge changes what is said of a finding, and records that.
+// judge changes the marks of a finding, and records the change.
 func (s *Service) judge(ctx context.Context, req interface {
 	GetName() string
 	GetReason() string
@@ -105,7 +105,7 @@ func (s *Service) judge(ctx context.Context, req interface {
 	})
 }
 
-// checkReason bounds what a caller says.
+// checkReason bounds the reason of a caller.
 func checkReason(text string) error {
 	var c convert.Checker
 	c.Text("reason", text)

@@ -26,7 +26,7 @@ const defaultSamples = 1000 // of a page
 
 const maxSamplesPage = 10_000
 
-// register adds the services to a server, and their metrics to a registry.
+// Register adds the services to a server, and their metrics to a registry.
 func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
 	r.MustRegister(s.samples, s.iterations)
 	if s.o.Samples != nil {
@@ -38,7 +38,7 @@ func (s *Service) Register(g grpc.ServiceRegistrar, r prometheus.Registerer) {
 	}
 }
 
-// forget drops the metrics of a purged scheduler.
+// Forget drops the metrics of a purged scheduler.
 func (s *Service) Forget(id string) {
 	s.samples.DeletePartialMatch(prometheus.Labels{"scheduler": id})
 	s.iterations.DeletePartialMatch(prometheus.Labels{"scheduler": id})

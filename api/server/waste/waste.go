@@ -28,7 +28,7 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// Service serves telemetry, and findings of what wastes a cluster.
+// Service serves telemetry, and findings of waste in a cluster.
 type Service struct {
 	pb.UnimplementedTelemetryServiceServer
 	pb.UnimplementedFindingServiceServer

@@ -10,7 +10,7 @@ import (
 // downloadPart is the size of one message of a download, in bytes.
 const downloadPart = 64 << 10
 
-// download sends what is written to it.
+// download sends the bytes written to it.
 type download struct {
 	stream pb.WorkloadService_DownloadWorkloadServer
 	sum    hash.Hash

@@ -26,7 +26,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// newWorkload is what a request says of a workload that it makes.
+// newWorkload is a request that makes a workload.
 type newWorkload interface {
 	proto.Message
 	GetParent() string
@@ -35,7 +35,7 @@ type newWorkload interface {
 	GetLabels() map[string]string
 }
 
-// workloadFromProto reads what a request says of a workload that it makes, and adds what is wrong with it.
+// workloadFromProto reads the record of the workload that a request makes, and adds its violations.
 func workloadFromProto(req newWorkload, v *convert.Violations) (scheduler string, r workloads.Record) {
 	r = workloads.Record{ID: req.GetWorkloadId(), Display: req.GetDisplayName(), Labels: req.GetLabels()}
 	scheduler, err := convert.ParseScheduler("parent", req.GetParent())
@@ -78,7 +78,7 @@ type Service struct {
 
 func New(o Config) *Service { return &Service{o: o} }
 
-// register adds the service to a server.
+// Register adds the service to a server.
 func (s *Service) Register(g grpc.ServiceRegistrar) { pb.RegisterWorkloadServiceServer(g, s) }
 
 // GenerateWorkload makes a workload of the events of a scheduler.
