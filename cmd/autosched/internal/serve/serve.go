@@ -76,11 +76,10 @@ a better configuration is proposed (mode recommend) or offered to the scheduler
 (mode auto).
 
 One directory holds all state: config.db with schedulers, configurations, acknowledgements
-and audit log, rounds.db, reports.db with the metrics that schedulers report,
-	workloads.db with the jobs of workloads, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
+and audit log, rounds.db, reports.db with the metrics that schedulers report, workloads.db
+with the jobs of workloads, one events-YYYYMMDD.db a day, and the telemetry of GPUs in the
 folder telemetry. One process opens it at a time. With --retain it drops old event files,
-	and checkpoint-YYYYMMDD.db holds what is
-still needed of them.
+and checkpoint-YYYYMMDD.db holds what is still needed of them.
 
 How rounds simulate a scheduler belongs to its registration. --max-preemptions
 and --min-run are recorded for registrations without their own.
