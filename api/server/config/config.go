@@ -164,72 +164,81 @@ func (s *Service) WatchConfigurations(req *pb.WatchConfigurationsRequest,
 	}
 	defer watcher.Close()
 	mark.Of, mark.Epoch = c.UID, s.o.Controller.Epoch()
-	send := func(r *pb.WatchConfigurationsResponse) error {
-		r.ResumeToken = mark.String()
-		return stream.Send(r)
-	}
-	sendCurrent := func() error {
-		now := watcher.Current()
-		if now == nil || now.Revision <= mark.Revision {
-			return nil
-		}
-		mark.Revision = now.Revision
-		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: s.o.Stamp.Configuration(now)}
-		return send(&pb.WatchConfigurationsResponse{Event: event})
-	}
+	w := sender{stamp: s.o.Stamp, stream: stream, watcher: watcher, mark: mark}
 	if now := watcher.Current(); now != nil && req.GetResumeToken() == "" && !req.GetSendInitialEvents() {
-		mark.Revision = now.Revision
+		w.mark.Revision = now.Revision
 	}
-	if err := sendCurrent(); err != nil {
-		return err
-	}
-	paused := false // as the watch last reported
-	sendPause := func() error {
-		pause, now := watcher.Paused()
-		if now == paused {
-			return nil
-		}
-		if paused = now; !paused {
-			return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Resumed_{
-				Resumed: &pb.WatchConfigurationsResponse_Resumed{}}})
-		}
-		out := &pb.WatchConfigurationsResponse_Paused{}
-		if pause != nil {
-			out.CreateTime, out.Actor, out.Reason = timestamppb.New(pause.Created), pause.Actor, pause.Reason
-		}
-		return send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Paused_{Paused: out}})
-	}
-	if err := sendPause(); err != nil {
+	if err := w.changes(); err != nil {
 		return err
 	}
 	bookmark := &pb.WatchConfigurationsResponse_Bookmark_{Bookmark: &pb.WatchConfigurationsResponse_Bookmark{}}
-	if err := send(&pb.WatchConfigurationsResponse{Event: bookmark}); err != nil {
+	if err := w.send(&pb.WatchConfigurationsResponse{Event: bookmark}); err != nil {
 		return err
 	}
+	return s.follow(&w, heartbeat)
+}
+
+// follow sends changes, and heartbeats between them, until the watch ends.
+func (s *Service) follow(w *sender, heartbeat time.Duration) (err error) {
 	timer := time.NewTimer(heartbeat)
 	defer timer.Stop()
 	for {
 		select {
-		case <-stream.Context().Done():
-			return stream.Context().Err()
+		case <-w.stream.Context().Done():
+			return w.stream.Context().Err()
 		case <-s.o.Draining:
 			return rpc.ErrDraining
-		case <-watcher.Changed():
-			if err = watcher.Err(); err != nil {
-				return err
-			}
-			if err = sendCurrent(); err == nil {
-				err = sendPause()
+		case <-w.watcher.Changed():
+			if err = w.watcher.Err(); err == nil {
+				err = w.changes()
 			}
 		case <-timer.C:
 			alive := &pb.WatchConfigurationsResponse_Heartbeat_{Heartbeat: &pb.WatchConfigurationsResponse_Heartbeat{}}
-			err = send(&pb.WatchConfigurationsResponse{Event: alive})
+			err = w.send(&pb.WatchConfigurationsResponse{Event: alive})
 		}
 		if err != nil {
 			return err
 		}
 		timer.Reset(heartbeat)
 	}
+}
+
+// sender sends the events of a watch.
+type sender struct {
+	stamp   render.Stamp
+	stream  pb.ConfigurationService_WatchConfigurationsServer
+	watcher *controller.Watcher
+	mark    rpc.Token // of the last revision sent
+	paused  bool      // as the watch last reported
+}
+
+func (w *sender) send(r *pb.WatchConfigurationsResponse) error {
+	r.ResumeToken = w.mark.String()
+	return w.stream.Send(r)
+}
+
+// changes sends the current configuration and pause if they differ from the last sent.
+func (w *sender) changes() error {
+	if now := w.watcher.Current(); now != nil && now.Revision > w.mark.Revision {
+		w.mark.Revision = now.Revision
+		event := &pb.WatchConfigurationsResponse_Configuration{Configuration: w.stamp.Configuration(now)}
+		if err := w.send(&pb.WatchConfigurationsResponse{Event: event}); err != nil {
+			return err
+		}
+	}
+	pause, now := w.watcher.Paused()
+	if now == w.paused {
+		return nil
+	}
+	if w.paused = now; !now {
+		return w.send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Resumed_{
+			Resumed: &pb.WatchConfigurationsResponse_Resumed{}}})
+	}
+	out := &pb.WatchConfigurationsResponse_Paused{}
+	if pause != nil {
+		out.CreateTime, out.Actor, out.Reason = timestamppb.New(pause.Created), pause.Actor, pause.Reason
+	}
+	return w.send(&pb.WatchConfigurationsResponse{Event: &pb.WatchConfigurationsResponse_Paused_{Paused: out}})
 }
 
 // AcknowledgeConfiguration records the outcome of a revision at its scheduler.
