@@ -105,7 +105,7 @@ func (s *Scanner) iterate(j *job, it *telemetry.Iteration, at time.Duration) {
 	w := slices.Index(j.workers, it.Worker)
 	if w < 0 {
 		if len(j.workers) == maxWorkers || s.workers >= 4*s.o.Cap {
-			s.over("workers")
+			s.countDropped("workers")
 			return
 		}
 		s.workers++

@@ -29,7 +29,7 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.over(d.r.rule.ID)
+			s.countDropped(d.r.rule.ID)
 			return
 		}
 		x = &outlierJob{}
@@ -127,7 +127,7 @@ func (d *spread) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.over(d.r.rule.ID)
+			s.countDropped(d.r.rule.ID)
 			return
 		}
 		x = &spreadJob{}

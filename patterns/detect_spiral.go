@@ -43,13 +43,13 @@ func (d *spiral) tick(s *Scanner) {
 	length := time.Duration(d.r.param("interval_minutes") * float64(time.Minute))
 	for _, name := range s.poolNames {
 		p := s.pools[name]
-		if !p.everSeen || name == whole && s.split() {
+		if !p.everSeen || name == allJobs && s.split() {
 			continue
 		}
 		x := d.pools[name]
 		if x == nil {
 			if len(d.pools) >= s.o.Cap {
-				s.over(d.r.rule.ID)
+				s.countDropped(d.r.rule.ID)
 				continue
 			}
 			x = &spiralPool{began: s.now}
@@ -93,7 +93,7 @@ func (d *spiral) tick(s *Scanner) {
 // waitedSoFar is how long the pending jobs of a pool have waited.
 func (s *Scanner) waitedSoFar(p *pool) (out []time.Duration) {
 	for _, j := range s.pending.list {
-		if slices.Contains(s.poolsOf(j), p) {
+		if p.entity.name == allJobs || p.entity.name == j.queue {
 			out = append(out, max(0, s.now-max(j.submit, j.hold)))
 		}
 	}

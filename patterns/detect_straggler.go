@@ -99,7 +99,7 @@ func (d *straggler) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.over(d.r.rule.ID)
+			s.countDropped(d.r.rule.ID)
 			return
 		}
 		x = d.newJob()

@@ -57,7 +57,7 @@ func (d *thrash) fact(s *Scanner, f *fact) {
 			x.nodes = append(x.nodes, n.Node)
 		}
 		if len(d.stops) >= s.o.Cap {
-			s.over(d.r.rule.ID)
+			s.countDropped(d.r.rule.ID)
 			return
 		}
 		d.stops = append(d.stops, x)
@@ -101,7 +101,7 @@ func (d *thrash) jobEnded(_ *Scanner, j *job, at time.Duration) {
 
 func (d *thrash) tick(s *Scanner) {
 	w := d.window()
-	e := Entity{"cluster", whole}
+	e := Entity{"cluster", allJobs}
 	if o := d.r.open[e]; o != nil && s.now-o.matched > w {
 		s.closeFinding(d.r, e, s.now)
 	}
@@ -172,7 +172,7 @@ func (d *thrash) judge(s *Scanner) {
 		return
 	}
 	margin = min(.9, .6+.1*float64(len(evidence)))
-	f := Finding{Entity: Entity{"cluster", whole}, Evidence: evidence[:min(8, len(evidence))],
+	f := Finding{Entity: Entity{"cluster", allJobs}, Evidence: evidence[:min(8, len(evidence))],
 		Confidence: margin}
 	if d.config != "" && s.now-d.applied < hours(d.r.param("rollback_hours")) {
 		f.Action = "roll_back"

@@ -368,8 +368,8 @@ func TestNodeNames(t *testing.T) {
 			}
 		}
 		slices.Sort(up)
-		if got := strings.Join(up, " "); got != c.names || s.pools[whole].total != c.total {
-			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, s.pools[whole].total, got, c.total, c.names)
+		if got := strings.Join(up, " "); got != c.names || s.pools[allJobs].total != c.total {
+			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, s.pools[allJobs].total, got, c.total, c.names)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (t *Term) what() string {
 // begin adds a finding to the open ones.
 func (s *Scanner) begin(r *compiled, o *open) {
 	if len(r.open) >= s.o.Cap {
-		s.over(r.rule.ID)
+		s.countDropped(r.rule.ID)
 		return
 	}
 	o.Open, o.closed, o.updated = true, max(o.opened, o.began), o.opened
@@ -362,7 +362,7 @@ func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 // the cluster.
 func (s *Scanner) share(a, b string) bool {
 	for _, name := range []string{a, b} {
-		if p := s.pools[name]; name == whole || p == nil || len(p.nodes) == 0 {
+		if p := s.pools[name]; name == allJobs || p == nil || len(p.nodes) == 0 {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ func (f *fact) groupValue(group string) string {
 	case "config_version":
 		return f.config
 	case "cluster":
-		return whole
+		return allJobs
 	}
 	if f.job == nil {
 		return ""
@@ -52,7 +52,7 @@ func (f *fact) groupValue(group string) string {
 		return f.job.key
 	case "queue", "partition":
 		if f.job.queue == "" {
-			return whole
+			return allJobs
 		}
 		return f.job.queue
 	}
@@ -296,7 +296,7 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 	x := r.matchers[e]
 	if x == nil {
 		if len(r.matchers) >= s.o.Cap {
-			s.over(r.rule.ID)
+			s.countDropped(r.rule.ID)
 			return
 		}
 		x = &matcher{}

@@ -79,7 +79,7 @@ func (c *Condition) samples() bool {
 // inputs are those that were seen.
 func (s *Scanner) inputs() map[string]bool {
 	seen := maps.Clone(s.seen)
-	p := s.pools[whole]
+	p := s.pools[allJobs]
 	seen[inputGPUs] = s.sawGPU
 	seen[inputSize] = p.total > 0 || p.everSampled
 	seen[inputPlaces] = p.unplaced == 0 && !s.seen["unplaced"]

@@ -48,7 +48,7 @@ func (s *Scanner) attribute(p *pool) {
 	}
 	on := p
 	if len(p.nodes) == 0 && !p.hasSample {
-		on = s.pools[whole]
+		on = s.pools[allJobs]
 	}
 	free, known := on.free()
 	placeable := !on.hasSample && on.unplaced == 0 && len(on.nodes) > 0
@@ -121,7 +121,7 @@ func (s *Scanner) report(j *job) *JobReport {
 			Threshold: threshold, Unit: "share", From: s.at(j.start), To: s.at(s.now)})
 	}
 	dips := float64(j.dips) / float64(j.samples)
-	narrow := s.keyBusy[j.key]
+	narrow := s.busyByKey[j.key]
 	switch {
 	case j.key != "" && narrow.gpus > 0 && j.gpus >= 2*narrow.gpus && busy < narrowerBusy*narrow.busy:
 		r.Bottleneck = "communication"
@@ -138,8 +138,8 @@ func (s *Scanner) report(j *job) *JobReport {
 		add("busy", busy, lowBusy)
 		add("memory", memory, lowMemory)
 	}
-	if j.key != "" && (narrow.gpus == 0 || j.gpus < narrow.gpus) && len(s.keyBusy) < s.o.Cap {
-		s.keyBusy[j.key] = keyBusy{j.gpus, busy}
+	if j.key != "" && (narrow.gpus == 0 || j.gpus < narrow.gpus) && len(s.busyByKey) < s.o.Cap {
+		s.busyByKey[j.key] = keyBusy{j.gpus, busy}
 	}
 	return r
 }

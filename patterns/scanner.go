@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/energy"
@@ -48,17 +49,16 @@ type Scanner struct {
 	numbered         []*node // those of the cluster whose names are not known yet
 	pools            map[string]*pool
 	poolNames        []string
-	two              [2]*pool
 	tenants          map[string]*tenantState
 	keys             map[string]*history
-	all              struct {
+	completed        struct { // jobs, and the sum of their hours
 		n   int
 		sum float64
 	}
 	widths         [32][]waited
 	widthSorted    [32][]float64
 	seq            int
-	keyBusy        map[string]keyBusy
+	busyByKey      map[string]keyBusy
 	power          *energy.Assumptions
 	waitingMatches map[*compiled][]Entity
 
@@ -126,7 +126,7 @@ func New(o Options) (*Scanner, error) {
 	s := &Scanner{o: o, byFact: map[string][]*compiled{},
 		recorded: map[string][]recorded{}, jobs: map[string]*job{}, gpus: map[telemetry.GPU]*gpu{},
 		gpuNames: map[string]*gpu{}, nodes: map[string]*node{}, tenants: map[string]*tenantState{},
-		keys: map[string]*history{}, keyBusy: map[string]keyBusy{},
+		keys: map[string]*history{}, busyByKey: map[string]keyBusy{},
 		waitingMatches: map[*compiled][]Entity{}, overCap: map[string]int{},
 		seen: map[string]bool{}}
 	s.pending.which, s.running.which = 0, 1
@@ -211,27 +211,17 @@ func (s *Scanner) need(kind string, c *Condition) {
 
 // number finds the places of the signals that rules ask for.
 func (s *Scanner) number() {
-	for name, at := range map[string]*int{"job.busy": &s.slots.busy, "job.power_excess": &s.slots.power,
-		"job.processes": &s.slots.processes, "job.memory": &s.slots.memory, "gpu.busy": &s.slots.gpuBusy,
-		"gpu.memory": &s.slots.gpuMemory, "gpu.clock": &s.slots.clock, "gpu.throttled": &s.slots.throttled,
-		"gpu.throttled_power": &s.slots.throttledPower, "gpu.throttled_thermal": &s.slots.throttledThermal,
-		"gpu.throttled_hardware": &s.slots.throttledHardware, "tenant.quota_use": &s.slots.quotaUse,
-		"tenant.others_waiting": &s.slots.othersWaiting, "partition.blocked": &s.slots.blocked,
-		"partition.free": &s.slots.partitionFree, "queue.pending_gpus": &s.slots.pendingGPUs,
-		"queue.free": &s.slots.queued} {
-		*at = -1
-		for kind, list := range s.recorded {
-			for i := range list {
-				if kind+"."+list[i].name == name {
-					*at = i
-				}
-			}
+	for name, sig := range signals {
+		if sig.compute != nil {
+			continue
 		}
+		kind, field, _ := strings.Cut(name, ".")
+		*sig.slot(&s.slots) = slices.IndexFunc(s.recorded[kind], func(r recorded) bool { return r.name == field })
 	}
 }
 
-// over counts what a cap left out.
-func (s *Scanner) over(what string) { s.overCap[what]++ }
+// countDropped counts what a cap left out.
+func (s *Scanner) countDropped(what string) { s.overCap[what]++ }
 
 // Lateness is how late records of a sampling period may be by default: two periods, and at least 30 s.
 func Lateness(period time.Duration) time.Duration { return max(2*period, 30*time.Second) }
@@ -340,7 +330,7 @@ func (s *Scanner) anyOpen() bool {
 }
 
 func (s *Scanner) queueSample(q *telemetry.QueueSample, at time.Duration) {
-	p := s.poolOf(cmp.Or(q.Queue, whole))
+	p := s.poolOf(cmp.Or(q.Queue, allJobs))
 	p.sampled, p.hasSample, p.everSeen, p.everSampled = at, true, true, true
 	p.sampledPending, p.sampledFree, p.sampledTotal = q.PendingGPUs, q.FreeGPUs, q.TotalGPUs
 }
@@ -377,13 +367,13 @@ func (s *Scanner) guardrail(g *Guardrail, at time.Duration) {
 // infer makes a job that only samples name.
 func (s *Scanner) infer(name string, at time.Duration) *job {
 	if len(s.jobs) >= s.o.Cap*4 {
-		s.over("jobs")
+		s.countDropped("jobs")
 		return nil
 	}
 	s.seq++
 	j := &job{entity: entity{kind: "job", name: name}, submit: at, seq: s.seq, inferred: true, gpus: 1}
 	s.jobs[name] = j
-	s.occupy(j, at, nil)
+	s.place(j, at, nil)
 	return j
 }
 
@@ -423,7 +413,7 @@ func (s *Scanner) gpuOf(id telemetry.GPU) *gpu {
 	g := s.gpus[id]
 	if g == nil {
 		if len(s.gpus) >= 4*s.o.Cap {
-			s.over("GPUs")
+			s.countDropped("GPUs")
 			return nil
 		}
 		name := id.Node + ":" + strconv.Itoa(id.Index)

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// whole is the name of the queue and partition of all jobs and nodes.
-const whole = "all"
+// allJobs is the name of the queue and partition of all jobs and nodes.
+const allJobs = "all"
 
 // job is what is known of a job that has not ended.
 type job struct {
@@ -60,8 +61,8 @@ func (s *Scanner) work(j *job) (hours float64, guessed, known bool) {
 	if h := s.keys[j.key]; j.key != "" && h != nil && len(h.runs) > 0 {
 		return float64(j.gpus) * quantile(h.runs, .5), false, true
 	}
-	if s.all.n > 0 {
-		return float64(j.gpus) * s.all.sum / float64(s.all.n), true, true
+	if s.completed.n > 0 {
+		return float64(j.gpus) * s.completed.sum / float64(s.completed.n), true, true
 	}
 	return 0, true, false
 }
@@ -200,7 +201,7 @@ func widthClass(gpus int) int {
 // setUp makes the nodes, pools and tenants of the cluster.
 func (s *Scanner) setUp() {
 	s.pools = map[string]*pool{}
-	s.poolOf(whole)
+	s.poolOf(allJobs)
 	i := 0
 	for g := range s.o.Cluster.Groups {
 		group := &s.o.Cluster.Groups[g]
@@ -252,14 +253,13 @@ func (s *Scanner) poolOf(name string) *pool {
 	return p
 }
 
-// poolsOf are the pools that a job counts in: its queue's, and that of all.
-func (s *Scanner) poolsOf(j *job) []*pool {
-	s.two[0] = s.pools[whole]
-	if j.queue == "" || j.queue == whole {
-		return s.two[:1]
+// poolsOf yields the pools that a job counts in: its queue's, and that of all.
+func (s *Scanner) poolsOf(j *job) iter.Seq[*pool] {
+	return func(yield func(*pool) bool) {
+		if yield(s.pools[allJobs]) && j.queue != "" && j.queue != allJobs {
+			yield(s.poolOf(j.queue))
+		}
 	}
-	s.two[1] = s.poolOf(j.queue)
-	return s.two[:2]
 }
 
 func (s *Scanner) nodeUp(n *node, gpus int) {
@@ -273,7 +273,7 @@ func (s *Scanner) nodeUp(n *node, gpus int) {
 		s.nodeDown(n)
 	}
 	n.up, n.gpus = true, gpus
-	add(s.pools[whole])
+	add(s.pools[allJobs])
 	for _, name := range n.partition {
 		add(s.poolOf(name))
 	}
@@ -284,7 +284,7 @@ func (s *Scanner) nodeDown(n *node) {
 		return
 	}
 	n.up = false
-	s.pools[whole].total -= n.gpus
+	s.pools[allJobs].total -= n.gpus
 	for _, name := range n.partition {
 		s.poolOf(name).total -= n.gpus
 	}
@@ -321,7 +321,7 @@ func (s *Scanner) submit(e *workload.Event) *job {
 	j := s.jobs[e.Job.ID]
 	if j == nil {
 		if len(s.jobs) >= s.o.Cap*4 {
-			s.over("jobs")
+			s.countDropped("jobs")
 			return nil
 		}
 		s.seq++
@@ -349,14 +349,14 @@ func (s *Scanner) submit(e *workload.Event) *job {
 	return j
 }
 
-// wait adds a job to those that are pending.
-func (s *Scanner) wait(j *job) {
+// enqueue adds a job to those that are pending.
+func (s *Scanner) enqueue(j *job) {
 	if s.pending.has(j) {
 		return
 	}
 	s.pending.add(j)
 	n := need{j.tenant, j.gpus}
-	for _, p := range s.poolsOf(j) {
+	for p := range s.poolsOf(j) {
 		p.pending[n]++
 		p.jobs++
 		p.wanted += j.gpus
@@ -380,17 +380,17 @@ func (s *Scanner) attributed(j *job) *pool {
 	if j.queue != "" {
 		return s.poolOf(j.queue)
 	}
-	return s.pools[whole]
+	return s.pools[allJobs]
 }
 
-// waitOver removes a job from those that are pending.
-func (s *Scanner) waitOver(j *job) {
+// dequeue removes a job from those that are pending.
+func (s *Scanner) dequeue(j *job) {
 	if !s.pending.has(j) {
 		return
 	}
 	s.pending.remove(j)
 	n := need{j.tenant, j.gpus}
-	for _, p := range s.poolsOf(j) {
+	for p := range s.poolsOf(j) {
 		if p.pending[n]--; p.pending[n] <= 0 {
 			delete(p.pending, n)
 		}
@@ -407,14 +407,14 @@ func (s *Scanner) waitOver(j *job) {
 	}
 }
 
-// occupy starts a job on GPUs.
-func (s *Scanner) occupy(j *job, at time.Duration, placement []workload.NodeShare) {
+// place starts a job on GPUs.
+func (s *Scanner) place(j *job, at time.Duration, placement []workload.NodeShare) {
 	if j.running {
 		s.release(j)
 	}
 	j.running, j.start = true, at
 	j.placement = placement
-	for _, p := range s.poolsOf(j) {
+	for p := range s.poolsOf(j) {
 		p.held += j.gpus
 		p.started += j.gpus
 		if len(placement) == 0 {
@@ -446,7 +446,7 @@ func (s *Scanner) release(j *job) {
 	if !j.running {
 		return
 	}
-	for _, p := range s.poolsOf(j) {
+	for p := range s.poolsOf(j) {
 		p.held -= j.gpus
 		if len(j.placement) == 0 {
 			p.unplaced--
@@ -503,7 +503,7 @@ func (s *Scanner) join(g *gpu, j *job) {
 		}
 		if j.inferred && len(j.units) > j.gpus {
 			more := len(j.units) - j.gpus
-			for _, p := range s.poolsOf(j) {
+			for p := range s.poolsOf(j) {
 				p.held += more
 			}
 			j.gpus += more
@@ -519,9 +519,9 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 		if j == nil || j.running || s.pending.has(j) {
 			return
 		}
-		s.wait(j)
+		s.enqueue(j)
 		w, guessed, known := s.work(j)
-		for _, p := range s.poolsOf(j) {
+		for p := range s.poolsOf(j) {
 			p.arrivals += w
 			if guessed {
 				p.guessed += w
@@ -542,7 +542,7 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 		s.closeJob(j, at)
 		s.release(j)
 		j.hold = e.HoldUntil
-		s.wait(j)
+		s.enqueue(j)
 		s.fact(&fact{name: "job.preempted", at: at, job: j, ran: ran, nodes: nodes})
 	case workload.Resized:
 		j := s.jobs[e.Job.ID]
@@ -553,16 +553,16 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 			start, units := j.start, j.units
 			s.release(j)
 			j.gpus = e.Job.GPUs.Whole()
-			s.occupy(j, start, e.Placement)
+			s.place(j, start, e.Placement)
 			for _, g := range units {
 				if len(j.units) < j.gpus && g.job == nil {
 					s.join(g, j)
 				}
 			}
 		} else if s.pending.has(j) {
-			s.waitOver(j)
+			s.dequeue(j)
 			j.gpus = e.Job.GPUs.Whole()
-			s.wait(j)
+			s.enqueue(j)
 		}
 		s.fact(&fact{name: "job.resized", at: at, job: j})
 	case workload.Finished:
@@ -600,25 +600,25 @@ func (s *Scanner) started(e *workload.Event, at time.Duration) {
 	}
 	if held := heldBy(e.Placement); held > 0 {
 		if s.pending.has(j) && held != j.gpus {
-			s.waitOver(j)
+			s.dequeue(j)
 		}
 		j.gpus = held
 	}
 	s.seen[inputStarts] = true
 	waiting := s.pending.has(j)
-	s.waitOver(j)
+	s.dequeue(j)
 	j.inferred = false
-	s.occupy(j, at, e.Placement)
+	s.place(j, at, e.Placement)
 	if waiting && !j.first {
 		wait := at - max(j.submit, min(j.hold, at))
-		for _, p := range s.poolsOf(j) {
+		for p := range s.poolsOf(j) {
 			p.waits = append(p.waits, wait)
 		}
 		c := widthClass(j.gpus)
 		s.widths[c] = append(s.widths[c], waited{at, wait})
 		s.widthSorted[c] = nil
 		if w, _, known := s.work(j); known {
-			for _, p := range s.poolsOf(j) {
+			for p := range s.poolsOf(j) {
 				p.overtakers = append(p.overtakers, overtaker{j.submit, w})
 				p.overtakenWork = nil
 			}
@@ -648,8 +648,8 @@ func (s *Scanner) ended(j *job, at time.Duration, status workload.Status) {
 	if j.running {
 		f.ran, f.hasRun = at-j.start, true
 		if status == workload.Completed || status == workload.Unknown {
-			s.all.n++
-			s.all.sum += f.ran.Hours()
+			s.completed.n++
+			s.completed.sum += f.ran.Hours()
 			if j.key != "" {
 				h := s.keys[j.key]
 				if h == nil && len(s.keys) < s.o.Cap {
@@ -664,7 +664,7 @@ func (s *Scanner) ended(j *job, at time.Duration, status workload.Status) {
 	}
 	s.fact(f)
 	s.closeJob(j, at)
-	s.waitOver(j)
+	s.dequeue(j)
 	if s.o.OnJob != nil {
 		s.o.OnJob(s.report(j))
 	}

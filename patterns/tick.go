@@ -124,7 +124,7 @@ func (s *Scanner) examineEntities(r *compiled) {
 		}
 	case "partition":
 		for _, name := range s.poolNames {
-			if name != whole || !s.split() {
+			if name != allJobs || !s.split() {
 				s.derive(r, &s.pools[name].part, nil)
 			}
 		}
@@ -139,7 +139,7 @@ func (s *Scanner) examineEntities(r *compiled) {
 // again of all.
 func (s *Scanner) split() bool {
 	for name, p := range s.pools {
-		if name != whole && p.everSeen && p.capacity() > 0 {
+		if name != allJobs && p.everSeen && p.capacity() > 0 {
 			return true
 		}
 	}

@@ -107,9 +107,11 @@ func mod(a, b int64) int64 {
 // signal is a number of a kind of entity: one that a scanner records in steps of time (the
 // period of samples where step is 0), or one that it computes for an instant.
 type signal struct {
-	step    time.Duration
-	unit    string
+	step time.Duration
+	unit string
+	// A signal is computed, or recorded in the ring that slot numbers.
 	compute func(*Scanner, *compiled, *entity) (float64, bool)
+	slot    func(*slotNumbers) *int
 	age     bool // grows with time alone
 }
 
