@@ -73,7 +73,7 @@ func (s *scan) Iteration(i *telemetry.Iteration) error { return s.put(Record{Ite
 func (s *scan) Message(m *Message) error               { return s.put(Record{Message: new(*m)}) }
 func (s *scan) Guardrail(g *Guardrail) error           { return s.put(Record{Guardrail: new(*g)}) }
 
-// apply gives the scanner what was sent, in order of time.
+// apply gives the scanner the records in order of time.
 func (s *scan) apply() {
 	s.t.Helper()
 	slices.SortStableFunc(s.sent, func(a, b sent) int {

@@ -24,10 +24,14 @@ func init() {
 	}
 	signals = map[string]*signal{
 		// Of a job: means over its GPUs.
-		"job.busy":         {unit: "share", slot: func(n *slotNumbers) *int { return &n.busy }},
-		"job.power_excess": {unit: "W above idle", slot: func(n *slotNumbers) *int { return &n.power }},
-		"job.processes":    {unit: "per GPU", slot: func(n *slotNumbers) *int { return &n.processes }},
-		"job.memory":       {unit: "share", slot: func(n *slotNumbers) *int { return &n.memory }},
+		"job.busy": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.busy }},
+		"job.power_excess": {unit: "W above idle",
+			slot: func(n *slotNumbers) *int { return &n.power }},
+		"job.processes": {unit: "per GPU",
+			slot: func(n *slotNumbers) *int { return &n.processes }},
+		"job.memory": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.memory }},
 		"job.run_hours": {unit: "h", age: true, compute: ofJob(func(s *Scanner, _ *compiled, j *job) (float64, bool) {
 			return (s.now - j.start).Hours(), j.running
 		})},
@@ -59,22 +63,35 @@ func init() {
 		// would free, 0 if there is none.
 		"job.wanted": {unit: "GPUs", compute: ofJob(wanted)},
 
-		"gpu.busy":               {unit: "share", slot: func(n *slotNumbers) *int { return &n.gpuBusy }},
-		"gpu.memory":             {unit: "share", slot: func(n *slotNumbers) *int { return &n.gpuMemory }},
-		"gpu.throttled":          {unit: "share", slot: func(n *slotNumbers) *int { return &n.throttled }},
-		"gpu.throttled_power":    {unit: "share", slot: func(n *slotNumbers) *int { return &n.throttledPower }},
-		"gpu.throttled_thermal":  {unit: "share", slot: func(n *slotNumbers) *int { return &n.throttledThermal }},
-		"gpu.throttled_hardware": {unit: "share", slot: func(n *slotNumbers) *int { return &n.throttledHardware }},
-		"gpu.clock":              {unit: "of the application clock", slot: func(n *slotNumbers) *int { return &n.clock }},
+		"gpu.busy": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.gpuBusy }},
+		"gpu.memory": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.gpuMemory }},
+		"gpu.throttled": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.throttled }},
+		"gpu.throttled_power": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.throttledPower }},
+		"gpu.throttled_thermal": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.throttledThermal }},
+		"gpu.throttled_hardware": {unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.throttledHardware }},
+		"gpu.clock": {unit: "of the application clock",
+			slot: func(n *slotNumbers) *int { return &n.clock }},
 
-		"tenant.quota_use":      {step: 15 * time.Minute, unit: "share", slot: func(n *slotNumbers) *int { return &n.quotaUse }},
-		"tenant.others_waiting": {step: 15 * time.Minute, unit: "share", slot: func(n *slotNumbers) *int { return &n.othersWaiting }},
+		"tenant.quota_use": {step: 15 * time.Minute, unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.quotaUse }},
+		"tenant.others_waiting": {step: 15 * time.Minute, unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.othersWaiting }},
 
 		// F1 while no pending gang can be placed though the GPUs would do, else 0.
-		"partition.blocked":  {step: time.Minute, unit: "F1", slot: func(n *slotNumbers) *int { return &n.blocked }},
-		"partition.free":     {step: time.Minute, unit: "GPUs", slot: func(n *slotNumbers) *int { return &n.partitionFree }},
-		"queue.pending_gpus": {step: time.Minute, unit: "GPUs", slot: func(n *slotNumbers) *int { return &n.pendingGPUs }},
-		"queue.free":         {step: time.Minute, unit: "share", slot: func(n *slotNumbers) *int { return &n.queued }},
+		"partition.blocked": {step: time.Minute, unit: "F1",
+			slot: func(n *slotNumbers) *int { return &n.blocked }},
+		"partition.free": {step: time.Minute, unit: "GPUs",
+			slot: func(n *slotNumbers) *int { return &n.partitionFree }},
+		"queue.pending_gpus": {step: time.Minute, unit: "GPUs",
+			slot: func(n *slotNumbers) *int { return &n.pendingGPUs }},
+		"queue.free": {step: time.Minute, unit: "share",
+			slot: func(n *slotNumbers) *int { return &n.queued }},
 	}
 }
 
