@@ -61,10 +61,18 @@ func two(a int64, ua string, b int64, ub string) string {
 }
 
 // Percent formats a share with one decimal: 12.5 %.
-func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
+func Percent(share float64) string { return strconv.FormatFloat(Tenth(100*share), 'f', 1, 64) + " %" }
+
+// Tenth returns x, or 0 without a sign if x rounds to zero tenths.
+func Tenth(x float64) float64 {
+	if math.Abs(x) < .05 {
+		return 0
+	}
+	return x
+}
 
 // Change formats a relative change with its sign: -0.4 %.
-func Change(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
+func Change(share float64) string { return fmt.Sprintf("%+.1f %%", Tenth(100*share)) }
 
 // Plural formats a number of things: 1 rule, 2 rules.
 func Plural(n int, thing string) string {

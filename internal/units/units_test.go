@@ -45,3 +45,15 @@ func TestShares(t *testing.T) {
 		}
 	}
 }
+
+func TestNoNegativeZero(t *testing.T) {
+	for share, want := range map[float64]string{-0.0004: "0.0 %", 0.0004: "0.0 %", -0.0006: "-0.1 %",
+		0.1234: "12.3 %"} {
+		if got := Percent(share); got != want {
+			t.Errorf("%g: %s, want %s", share, got, want)
+		}
+	}
+	if got := Change(-0.0001); got != "+0.0 %" {
+		t.Error(got)
+	}
+}

@@ -301,7 +301,7 @@ func (r *document) gainText(c *Comparison) string {
 		if c.Gain.Percent < 0 {
 			low, high = -high, -low
 		}
-		return text + fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", low, high)
+		return text + fmt.Sprintf(", 95 %% interval %.1f to %.1f %%", units.Tenth(low), units.Tenth(high))
 	}
 	if r.overJobs() {
 		return text + " (too few jobs for an interval)"

@@ -12,6 +12,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 )
 
 func newSchedulerEffectsCmd(f *cli.ClientFlags) *cobra.Command {
@@ -91,8 +92,8 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 		if way == "" {
 			way = "none in the graph"
 		}
-		fmt.Fprintf(w, "%s\t%.1f %%\t%.1f to %.1f %%\t%s\t%s\n", e.GetParameterId(), 100*e.GetEffect(),
-			100*e.GetEffectLow(), 100*e.GetEffectHigh(), e.GetBestLevel(), way)
+		fmt.Fprintf(w, "%s\t%.1f %%\t%.1f to %.1f %%\t%s\t%s\n", e.GetParameterId(), units.Tenth(100*e.GetEffect()),
+			units.Tenth(100*e.GetEffectLow()), units.Tenth(100*e.GetEffectHigh()), e.GetBestLevel(), way)
 	}
 	if err := w.Flush(); err != nil {
 		return err
