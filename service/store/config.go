@@ -126,7 +126,8 @@ func (r *Store) reopenConfig() (err error) {
 func putChange(tx *bolt.Tx, c *controller.Change) error {
 	id := []byte(c.Scheduler.ID)
 	if c.Deletion != nil {
-		return errors.Join(putJSON(tx, id, c.Deletion, deletionsBucket), putAudit(tx, c.Audit))
+		return errors.Join(putJSON(tx, id, c.Deletion, deletionsBucket), putAudit(tx, c.Audit),
+			putRequest(tx, c.Request))
 	}
 	if err := putJSON(tx, id, c.Scheduler, schedulersBucket); err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -165,6 +166,22 @@ func TestClusterIsLoaded(t *testing.T) {
 				t.Errorf("%s: %v does not say %q", tc.cluster, err, part)
 			}
 		}
+	}
+}
+
+// TestDeletionKeepsRequest: the request that deletes a quarantined scheduler is stored with the deletion.
+func TestDeletionKeepsRequest(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	err := r.Commit(t.Context(), controller.Change{Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s"}},
+		Deletion: &controller.Deletion{Deleted: time.Unix(1, 0)}, Audit: &audit.Record{Resource: "schedulers/s"},
+		Request: &controller.Request{ID: "q"}})
+	if err = errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, requests, _, err := open(t, dir).Load()
+	if err != nil || len(requests) != 1 || requests[0].ID != "q" {
+		t.Errorf("requests %+v, %v", requests, err)
 	}
 }
 
