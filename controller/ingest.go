@@ -310,6 +310,7 @@ func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.setting = false
+		s.wake(m) // for questions that came meanwhile, whether it was set or not
 	}()
 	_, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler

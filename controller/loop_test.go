@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -47,6 +49,26 @@ func (m *schedulerState) chosen(n int) (kinds []taskKind) {
 		}
 	}
 	return kinds
+}
+
+// full is a store that takes no change.
+type full struct{ Store }
+
+func (full) Commit(context.Context, Change) error { return errFull }
+
+var errFull = errors.New("the disk is full")
+
+// TestQuestionsFollowSettingOfClock: a question that came while the clock was being set is answered, also if the clock
+// could not be set.
+func TestQuestionsFollowSettingOfClock(t *testing.T) {
+	m := waitingFor(t, 1)
+	s := &Service{o: Options{Store: full{}, Now: time.Now}}
+	if err := s.setClock(t.Context(), Call{}, m, time.Hour); !errors.Is(err, errFull) {
+		t.Fatal(err)
+	}
+	if m.task == nil || m.task.kind != questionTask {
+		t.Errorf("the next task is %+v", m.task)
+	}
 }
 
 // TestNext: questions and other tasks follow one another, questions wait only while the
