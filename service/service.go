@@ -143,6 +143,9 @@ func (s *service) hooks() controller.Hooks {
 		}}
 }
 
+// leaveAfter is the time that the controller has to end once it is stopped, whatever the API took of the deadline.
+const leaveAfter = time.Second
+
 // runController leaves rounds that do not end before the deadline.
 func (s *service) runController(ctx context.Context) error {
 	ended := make(chan error, 1)
@@ -150,7 +153,17 @@ func (s *service) runController(ctx context.Context) error {
 	select {
 	case err := <-ended:
 		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
 	case <-s.deadline.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(leaveAfter):
 		s.log.Warn("leaving rounds that did not end in time")
 		return nil
 	}

@@ -215,3 +215,35 @@ func TestStopIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestControllerOutlivesDrain: calls that last until the deadline do not have the controller left behind, which ends
+// after them and before the store is closed.
+func TestControllerOutlivesDrain(t *testing.T) {
+	o, log := options(t)
+	s, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cut()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.runController(ctx) }()
+	<-s.controller.Rebuilt()
+	select {
+	case err := <-done:
+		t.Errorf("it ended before it was stopped: %v", err)
+		done <- err
+	case <-time.After(20 * time.Millisecond):
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(log.String(), "leaving rounds") {
+		t.Errorf("the log has rounds that were left:\n%s", log)
+	}
+	s.controller.Close()
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
