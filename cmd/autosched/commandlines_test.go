@@ -213,6 +213,23 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
+// TestErrorsOfFlags: an error is JSON however --json is written, and one about a flag that only trace has names it.
+func TestErrorsOfFlags(t *testing.T) {
+	for args, json := range map[string]bool{"simulate --trace none --json": true,
+		"simulate --json=true --trace none": true,
+		"simulate --nonsense --json=true":   true, "simulate --trace none --json=false": false} {
+		if _, _, errs := clitest.Run(strings.Fields(args)...); strings.HasPrefix(errs, "{") != json {
+			t.Errorf("%s: %s", args, errs)
+		}
+	}
+	for _, flag := range []string{"--columns=gpus=n", "--timezone=UTC", "--requeue-restarts=false", "--shards-per-gpu=4"} {
+		if _, _, errs := clitest.Run("simulate", "--trace", "sample", flag); !strings.Contains(errs,
+			"'autosched trace import' has it") {
+			t.Errorf("%s: %s", flag, errs)
+		}
+	}
+}
+
 // TestFlagGroups: a command with many flags lists the common ones, and with --help-all each once, under a heading.
 func TestFlagGroups(t *testing.T) {
 	testshared.Full(t)

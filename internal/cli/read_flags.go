@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -36,6 +37,13 @@ func (f *ReadFlags) Add(cmd *cobra.Command) {
 		"a job that Slurm requeued began anew: its last start is its run time; =false: starts add up, as those of jobs "+
 			"that checkpoint")
 }
+
+// readFlags are those of ReadFlags.
+var readFlags = func() *pflag.FlagSet {
+	var cmd cobra.Command
+	new(ReadFlags).Add(&cmd)
+	return cmd.Flags()
+}()
 
 // Apply checks the flags and adds them to the options of a reader.
 func (f *ReadFlags) Apply(o *trace.Options) error {

@@ -46,7 +46,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	switch {
 	case err == nil:
 		return 0
-	case slices.Contains(args, "--json"):
+	case asksJSON(cmd, args):
 		f := failure{Message: err.Error(), Command: CommandName(cmd), ExitCode: 1}
 		if errors.As(err, new(UsageError)) {
 			f.ExitCode = 2
@@ -64,6 +64,14 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
 	return 1
+}
+
+// asksJSON reports whether a command line asks for JSON. The flag may stand behind one that ended the parsing.
+func asksJSON(cmd *cobra.Command, args []string) bool {
+	if f := cmd.Flags().Lookup("json"); f != nil && f.Changed {
+		return f.Value.String() == "true"
+	}
+	return slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
 }
 
 // Finish completes the command of a program whose subcommands are added: help, completion of shells with the values
@@ -93,6 +101,9 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return err
+	}
+	if readFlags.Lookup(unknown.GetSpecifiedName()) != nil {
+		return fmt.Errorf("%w; 'autosched trace import' has it, and writes a trace that needs none", err)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
