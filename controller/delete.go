@@ -55,7 +55,7 @@ func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*
 	}
 	changed := false
 	m.committing.Lock()
-	_, err = s.commitChange(ctx, call, m, func(v *snapshot) (*Change, error) {
+	after, err := s.commitChange(ctx, call, m, func(v *snapshot) (*Change, error) {
 		next := v.Scheduler
 		if err := f(&next); err != nil || next.Deleted.Equal(v.Deleted) {
 			return nil, err
@@ -70,8 +70,11 @@ func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*
 	})
 	m.committing.Unlock()
 	now := m.snapshot.Load()
-	if err != nil || !changed {
+	switch {
+	case err != nil || !changed:
 		return now.Scheduler, err
+	case call.DryRun:
+		return after.Scheduler, nil
 	}
 	s.o.Log.InfoContext(ctx, "scheduler deleted or undeleted", "scheduler", id, "deleted", !now.Deleted.IsZero())
 	if !now.Deleted.IsZero() {

@@ -46,6 +46,11 @@ func TestDeleteAndUndelete(t *testing.T) {
 	defer w.Close()
 	any := func(*controller.Scheduler) error { return nil }
 	ctx := context.Background()
+	dry, err := h.service.Delete(ctx, controller.Call{DryRun: true}, "s", any)
+	if now, _, again := h.service.Scheduler("s"); err != nil || again != nil || dry.Deleted.IsZero() ||
+		!now.Deleted.IsZero() || w.Err() != nil {
+		t.Errorf("a dry run: %v, %v, deleted %v, watch %v", dry.Deleted, err, now.Deleted, w.Err())
+	}
 	got, err := h.service.Delete(ctx, controller.Call{}, "s", any)
 	if err != nil || got.Expires.Sub(got.Deleted) != controller.DeletedFor {
 		t.Fatalf("%v, %v", got.Expires, err)

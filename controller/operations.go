@@ -303,7 +303,7 @@ func (s *Service) WaitOperation(ctx context.Context, id string) (Operation, erro
 // CancelOperation ends an operation. To cancel one that ended changes nothing.
 func (s *Service) CancelOperation(ctx context.Context, call Call, id string) (Operation, error) {
 	r, o, err := s.operations.find(id)
-	if err != nil || !o.Ended.IsZero() {
+	if err != nil || !o.Ended.IsZero() || call.DryRun {
 		return o, err
 	}
 	if m, err := s.readable(o.Scheduler); err == nil {

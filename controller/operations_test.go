@@ -81,6 +81,10 @@ func TestCancelOperation(t *testing.T) {
 	if got, err := h.service.WaitOperation(soon, o.ID); err != nil || !got.Ended.IsZero() {
 		t.Errorf("waited for a moment: %+v, %v", got, err)
 	}
+	if got, err := h.service.CancelOperation(ctx, controller.Call{DryRun: true}, o.ID); err != nil ||
+		!got.Ended.IsZero() {
+		t.Errorf("a dry run: %+v, %v", got, err)
+	}
 	for range 2 {
 		got, err := h.service.CancelOperation(ctx, controller.Call{}, o.ID)
 		if err != nil || !errors.Is(got.Err, controller.ErrCanceled) || got.Ended.IsZero() {

@@ -366,7 +366,7 @@ func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, i
 	}
 	m.mu.Lock()
 	r := m.state.Record
-	if err := check(&r); err != nil {
+	if err := check(&r); err != nil || call.DryRun {
 		m.mu.Unlock()
 		return err
 	}

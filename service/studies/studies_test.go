@@ -285,8 +285,12 @@ func TestProposeAndDelete(t *testing.T) {
 	if _, err := h.Operate(ctx, call, "s", "first", study.Pause{}, anyway); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Delete(ctx, call, "s", "first", anyway); err != nil {
-		t.Fatal(err)
+	dry := call
+	dry.DryRun = true
+	for _, one := range []controller.Call{dry, call} { // the first deletes nothing
+		if err := h.Delete(ctx, one, "s", "first", anyway); err != nil {
+			t.Fatal(err)
+		}
 	}
 	fields := h.logged(t, "ann", 9)
 	want := []string{`{"name":"studies/first.phase","before":"\"paused\""}`,
