@@ -306,7 +306,13 @@ func (s *Service) CancelOperation(ctx context.Context, call Call, id string) (Op
 	if err != nil || !o.Ended.IsZero() || call.DryRun {
 		return o, err
 	}
-	if m, err := s.readable(o.Scheduler); err == nil {
+	ended := o.ended(s.now(), ErrCanceled, 0, "")
+	m, err := s.readable(o.Scheduler)
+	if err == nil { // before its round ends, which is dropped then
+		ended = s.keepEnd(ctx, call, m, ended)
+	}
+	s.operations.end(r, &ended)
+	if err == nil {
 		m.mu.Lock()
 		if m.triggered == r && !r.started {
 			m.triggered = nil
@@ -315,11 +321,6 @@ func (s *Service) CancelOperation(ctx context.Context, call Call, id string) (Op
 		}
 		m.mu.Unlock()
 	}
-	ended := o.ended(s.now(), ErrCanceled, 0, "")
-	if m, err := s.readable(o.Scheduler); err == nil {
-		ended = s.keepEnd(ctx, call, m, ended)
-	}
-	s.operations.end(r, &ended)
 	s.o.Log.InfoContext(ctx, "operation cancelled", "scheduler", o.Scheduler, "operation", id)
 	return s.Operation(id)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -119,7 +120,11 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 	m.mu.Unlock()
 	revision := int64(0)
 	_, err = s.commit(ctx, call, m, func(now *snapshot) (*Change, error) {
-		if why := now.droppedSince(v, id.clockSet); why != "" {
+		why := now.droppedSince(v, id.clockSet)
+		if id.asked != nil && now.hasEnded(id.asked.ID) {
+			why = ErrCanceled.Error()
+		}
+		if why != "" {
 			text = dropped(why).Error()
 			return nil, nil
 		}
@@ -150,6 +155,11 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 	record.outcome(text, revision)
 	s.keepRecord(m, record)
 	return text, nil
+}
+
+// hasEnded reports whether the stored operation has ended.
+func (v *snapshot) hasEnded(operation string) bool {
+	return slices.ContainsFunc(v.Operations, func(o Operation) bool { return o.ID == operation && !o.Ended.IsZero() })
 }
 
 // droppedSince describes a change since before that a decision must not outlive, "" if
