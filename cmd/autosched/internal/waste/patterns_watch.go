@@ -157,12 +157,19 @@ func (o *patternsWatchOptions) watch(ctx context.Context, out, notes io.Writer) 
 	sent := 0
 	failed := m.Run(func(r patterns.Record) error {
 		sent++
-		return errors.Join(f.Put(r), err)
+		late := f.Late()
+		failed := errors.Join(f.Put(r), err)
+		if late == 0 && f.Late() > 0 {
+			fmt.Fprintf(notes, "note: records that are more than %v late are left out; record %d is the first\n",
+				patterns.Lateness(o.period), sent)
+		}
+		return failed
 	})
 	if ctx.Err() == nil && failed == nil { // all inputs have ended
 		failed = errors.Join(f.Close(), err)
 	}
-	fmt.Fprintf(notes, "%d records, %d findings opened, %d closed\n", sent, counts["opened"], counts["closed"])
+	fmt.Fprintf(notes, "%d records, %d of them too late, %d findings opened, %d closed\n", sent, f.Late(),
+		counts["opened"], counts["closed"])
 	if errors.Is(failed, context.Canceled) {
 		return nil
 	}

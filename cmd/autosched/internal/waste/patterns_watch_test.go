@@ -120,3 +120,26 @@ func TestPatternsWatch(t *testing.T) {
 		}
 	}
 }
+
+// TestPatternsWatchNamesLateRecords: late records are counted, and the first is named.
+func TestPatternsWatchNamesLateRecords(t *testing.T) {
+	text := "time,node,gpu,utilization_percent\n"
+	for _, minute := range []int64{0, 1, 10, 20, 2, 3} {
+		text += fmt.Sprintf("%d,n1,0,50\n", 1767571200+60*minute)
+	}
+	cmd := newPatternsWatchCmd()
+	cmd.SetArgs([]string{"--telemetry", "-", "--period", "1m"})
+	var notes strings.Builder
+	cmd.SetIn(strings.NewReader(text))
+	cmd.SetOut(&notes)
+	cmd.SetErr(&notes)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"more than 2m0s late are left out; record 5 is the first",
+		"6 records, 2 of them too late"} {
+		if !strings.Contains(notes.String(), want) {
+			t.Errorf("notes lack %q: %s", want, notes.String())
+		}
+	}
+}
