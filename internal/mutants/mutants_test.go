@@ -97,7 +97,7 @@ var mutants = []mutant{
 }
 
 // all are the bugs of every area.
-var all = slices.Concat(mutants, accessMutants, historyMutants, slurmMutants)
+var all = slices.Concat(mutants, accessMutants, historyMutants, patternsMutants, slurmMutants)
 
 // selected is the variable of a package that names the bug to run with.
 const selected = "mutantsSelected"
