@@ -110,6 +110,7 @@ var statuses = map[pb.JobDetails_EndStatus]workload.Status{
 // Checker keeps the first fault of an event.
 type Checker struct{ First *Fault }
 
+// Add records a fault unless First holds one.
 func (c *Checker) Add(field, why string) {
 	if c.First == nil {
 		c.First = &Fault{field, why}
@@ -241,6 +242,7 @@ func (c *Checker) part(field string, e workload.Event) {
 	}
 }
 
+// Text adds a fault if s is longer than MaxText bytes.
 func (c *Checker) Text(field, s string) {
 	if len(s) > MaxText {
 		c.Add(field, fmt.Sprintf("is longer than %d bytes", MaxText))
@@ -269,6 +271,7 @@ func (c *Checker) duration(field string, d *durationpb.Duration) time.Duration {
 	return d.AsDuration()
 }
 
+// SinceEpoch returns the time since the Unix epoch, false outside the years FirstYear to LastYear.
 func SinceEpoch(t *timestamppb.Timestamp) (time.Duration, bool) {
 	if t.CheckValid() != nil {
 		return 0, false

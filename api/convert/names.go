@@ -42,8 +42,10 @@ func CheckID(id string) error {
 	return nil
 }
 
+// SchedulerName returns schedulers/{scheduler}.
 func SchedulerName(id string) string { return SchedulersPrefix + id }
 
+// ConfigurationName returns schedulers/{scheduler}/configurations/{revision}.
 func ConfigurationName(id string, revision int64) string {
 	return SchedulersPrefix + id + configurationsSegment + strconv.FormatInt(revision, 10)
 }
@@ -56,6 +58,7 @@ func ParseScheduler(field, name string) (string, error) {
 	return "", Invalid(field, "%q is not of the form schedulers/{scheduler}", name)
 }
 
+// SchedulerRevisionName returns schedulers/{scheduler}@{revision}.
 func SchedulerRevisionName(id string, revision int64) string {
 	return SchedulerName(id) + "@" + strconv.FormatInt(revision, 10)
 }
@@ -112,8 +115,10 @@ var (
 	trialPattern = regexp.MustCompile(`^schedulers/([^/]+)/studies/([^/]+)/trials/([1-9][0-9]{0,9})$`)
 )
 
+// StudyName returns schedulers/{scheduler}/studies/{study}.
 func StudyName(scheduler, id string) string { return SchedulerName(scheduler) + "/studies/" + id }
 
+// TrialName returns schedulers/{scheduler}/studies/{study}/trials/{trial}.
 func TrialName(scheduler, study string, id int64) string {
 	return fmt.Sprintf("%s/trials/%d", StudyName(scheduler, study), id)
 }
@@ -143,6 +148,7 @@ const WorkloadForm = "schedulers/{scheduler}/workloads/{workload}"
 
 var workloadPattern = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)
 
+// WorkloadName returns schedulers/{scheduler}/workloads/{workload}.
 func WorkloadName(scheduler, id string) string {
 	return SchedulerName(scheduler) + WorkloadsSegment + id
 }

@@ -87,6 +87,7 @@ func Choose(sp *space.Space, base space.Config, in map[string]*structpb.Value) (
 	return config, v.Err()
 }
 
+// ConfigToProto returns the values of c by parameter id.
 func ConfigToProto(c space.Config) map[string]*structpb.Value {
 	out := map[string]*structpb.Value{}
 	for _, id := range c.IDs() {

@@ -11,6 +11,7 @@ import (
 // InvalidArgument.
 type Violations []*errdetails.BadRequest_FieldViolation
 
+// Add appends a violation of field, a path in the request.
 func (v *Violations) Add(field, format string, args ...any) {
 	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 }
@@ -30,6 +31,7 @@ func Invalid(field, format string, args ...any) error {
 	return v
 }
 
+// Error joins the violations as "field: description", separated by semicolons.
 func (v Violations) Error() string {
 	parts := make([]string, len(v))
 	for i, one := range v {

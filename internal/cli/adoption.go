@@ -32,8 +32,10 @@ const off = "off"
 // ShareFlag is a flag's share of a whole, negative for off.
 type ShareFlag struct{ To *float64 }
 
+// Type returns the flag's type in help texts.
 func (s ShareFlag) Type() string { return "share" }
 
+// String formats the share in percent, or off.
 func (s ShareFlag) String() string {
 	switch {
 	case s.To == nil || *s.To == 0:
@@ -44,6 +46,7 @@ func (s ShareFlag) String() string {
 	return strconv.FormatFloat(100**s.To, 'g', 6, 64) + "%"
 }
 
+// Set reads a share from 0 to 1, a percentage or off; 0 means off.
 func (s ShareFlag) Set(text string) error {
 	if text == off {
 		*s.To = -1
@@ -76,8 +79,10 @@ func (g guard) Set(text string) error {
 // DwellFlag is a flag's duration, negative for off.
 type DwellFlag struct{ To *time.Duration }
 
+// Type returns the flag's type in help texts.
 func (d DwellFlag) Type() string { return "duration" }
 
+// String formats the duration, or off.
 func (d DwellFlag) String() string {
 	switch {
 	case d.To == nil || *d.To == 0:
@@ -88,6 +93,7 @@ func (d DwellFlag) String() string {
 	return (&space.Param{Kind: space.KindDuration}).Format(space.Num(d.To.Seconds())) // 2h, as --set has it
 }
 
+// Set reads a duration of at least 0, or off; 0 means off.
 func (d DwellFlag) Set(text string) error {
 	if text == off {
 		*d.To = -time.Second
@@ -138,10 +144,13 @@ func (c changesPerDay) Set(text string) (err error) {
 // LimitFlag is a flag's duration, 0 for off.
 type LimitFlag struct{ To *time.Duration }
 
+// Type returns the flag's type in help texts.
 func (s LimitFlag) Type() string { return "duration" }
 
+// String formats the duration, 0 for off.
 func (s LimitFlag) String() string { return DwellFlag(s).String() }
 
+// Set reads a duration from 0 to 168h, or off.
 func (s LimitFlag) Set(text string) error {
 	if text == off {
 		text = "0"

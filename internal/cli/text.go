@@ -13,6 +13,7 @@ func Plural(n int, thing string) string {
 	return units.Plural(n, thing)
 }
 
+// ShortName returns the last segment of a resource name.
 func ShortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // EnumWord is an enum's value as flags take it: auto for AUTO. States print as the API has them.
@@ -35,6 +36,7 @@ func ThreeDigits(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
+// OrDash returns s, or "-" if s is empty.
 func OrDash(s string) string {
 	if s == "" {
 		return "-"
@@ -93,6 +95,7 @@ func SavedShare(ratio float64) string {
 	return fmt.Sprintf("%.0f %%", 100*(1-1/ratio))
 }
 
+// ShortWorkload is SCHEDULER/WORKLOAD of a name.
 func ShortWorkload(name string) string {
 	return strings.Replace(strings.TrimPrefix(name, "schedulers/"), "/workloads/", "/", 1)
 }
