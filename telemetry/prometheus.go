@@ -96,7 +96,10 @@ func (s *scrape) line(line []byte) error {
 	}
 	in.stats.Rows++
 	labels, rest, ok := cutLabels(line[n:])
-	value, clock, stamped := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte{' '})
+	value, clock := bytes.Trim(rest, " \t"), []byte(nil)
+	if end := bytes.IndexAny(value, " \t"); end >= 0 {
+		value, clock = value[:end], bytes.TrimSpace(value[end:])
+	}
 	if !ok || len(value) == 0 {
 		in.reject(name, "is not METRIC{LABELS} VALUE", line)
 		return nil
@@ -112,7 +115,7 @@ func (s *scrape) line(line []byte) error {
 		return nil
 	}
 	at := in.opts.At
-	if clock = bytes.TrimSpace(clock); stamped && len(clock) > 0 {
+	if len(clock) > 0 {
 		ms, err := strconv.ParseInt(string(clock), 10, 64)
 		if err != nil || ms < 0 || ms > int64(maxTime/time.Millisecond) {
 			in.reject("timestamp", "is not milliseconds since 1970", clock)

@@ -157,7 +157,8 @@ func bareMetric(name string) string {
 // blank reports whether DCGM says by a value that it has none: its blanks of 32-bit and
 // 64-bit integers and of floating point lie at the ends of the ranges (dcgm_structs.h).
 func blank(v float64) bool {
-	return math.IsNaN(v) || v >= 0x7ffffff0 && v <= 0x7fffffff || v >= 1<<47 && v < 1<<47+16 || v >= 0x7ffffffffffffff0
+	return math.IsNaN(v) || v >= 0x7ffffff0 && v <= 0x7fffffff || v >= 1<<47 && v < 1<<47+16 ||
+		v >= 0x7ffffffffffffff0 && v <= 1<<63
 }
 
 // take sets a metric's value. A blank value leaves the quantity unknown.

@@ -178,7 +178,8 @@ func (s *Summary) keep(g Gap) {
 
 // rounded bounds how many spans there are.
 func rounded(d time.Duration) time.Duration {
-	for _, unit := range []time.Duration{100 * time.Millisecond, time.Second, time.Minute, time.Hour} {
+	for _, unit := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, time.Minute,
+		time.Hour} {
 		if d < 1000*unit {
 			return max(d.Round(unit), time.Millisecond)
 		}
