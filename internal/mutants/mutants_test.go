@@ -97,7 +97,7 @@ var mutants = []mutant{
 }
 
 // all are the bugs of every area.
-var all = slices.Concat(mutants, accessMutants, historyMutants, patternsMutants, slurmMutants)
+var all = slices.Concat(mutants, accessMutants, historyMutants, patternsMutants, slurmMutants, telemetryMutants)
 
 // selected is the variable of a package that names the bug to run with.
 const selected = "mutantsSelected"
