@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -132,7 +133,7 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(w, "... %d more accounts, which lose less or gain; --json has all\n", left)
+		fmt.Fprintf(w, "... %d more tenants and users, which lose less or gain; --json has all\n", left)
 	}
 	if c.Patch == "" {
 		_, err := fmt.Fprintf(w, "\n%s says this already.\n", site.Folder(f.Dir).Path(site.Settings))
@@ -155,28 +156,25 @@ func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
 	return nil
 }
 
-// shownAccounts is how many accounts are printed.
-const shownAccounts = 12
-
-// shownWaits are the groups to print: of many accounts the ones whose jobs lose most time in all, in order of name.
-func shownWaits(all []replay.WaitGroup, left *int) []replay.WaitGroup {
-	var accounts []replay.WaitGroup
-	for _, g := range all {
-		if g.By == "account" {
-			accounts = append(accounts, g)
+// shownWaits are the groups to print: of many tenants the ones whose jobs lose most time in all, in order of name, and
+// of the users only losers.
+func shownWaits(all []round.Group, left *int) []round.Group {
+	lost := func(g round.Group) float64 { return float64(g.Jobs) * (g.After.Mean - g.Before.Mean) }
+	drop := map[string]bool{}
+	for by, most := range map[string]int{round.ByTenant: 12, round.ByUser: 5} {
+		var groups []round.Group
+		for _, g := range all {
+			if g.By == by {
+				groups = append(groups, g)
+			}
+		}
+		slices.SortStableFunc(groups, func(a, b round.Group) int { return cmp.Compare(lost(b), lost(a)) })
+		for i, g := range groups {
+			if i >= most || by == round.ByUser && !g.Loses() {
+				drop[by+" "+g.Name] = true
+			}
 		}
 	}
-	if len(accounts) <= shownAccounts {
-		return all
-	}
-	*left = len(accounts) - shownAccounts
-	lost := func(g replay.WaitGroup) float64 { return float64(g.Jobs) * (g.After.Mean - g.Before.Mean) }
-	slices.SortStableFunc(accounts, func(a, b replay.WaitGroup) int { return cmp.Compare(lost(b), lost(a)) })
-	kept := map[string]bool{}
-	for _, g := range accounts[:shownAccounts] {
-		kept[g.Name] = true
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(g replay.WaitGroup) bool {
-		return g.By == "account" && !kept[g.Name]
-	})
+	*left = len(drop)
+	return slices.DeleteFunc(slices.Clone(all), func(g round.Group) bool { return drop[g.By+" "+g.Name] })
 }
