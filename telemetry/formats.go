@@ -45,6 +45,8 @@ func Formats() []Format {
 			has(iterationColumns), readIterations},
 		{"nvidia-smi", "what nvidia-smi --query-gpu=... --format=csv prints of a node, with or without units; times of one clock",
 			GPUs, "timestamp, index, utilization.gpu [%], ...", detectSMI, readSMI},
+		{"nvidia-smi-xml", "what nvidia-smi -q -x prints of a node, once or often; times of one clock", GPUs,
+			"<?xml version=\"1.0\" ?>", detectSMILog, readSMILog},
 		{"pai-minibatch", "Alibaba PAI's iteration times, scaled to at most 1000 per job and read as milliseconds",
 			Iterations, title(minibatchColumns), has(minibatchColumns), readMinibatches},
 		{"philly", "Microsoft Philly's cluster_gpu_util: a row per machine and minute", GPUs,

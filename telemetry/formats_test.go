@@ -111,7 +111,7 @@ func TestMalformedScrapes(t *testing.T) {
 		`DCGM_FI_DEV_GPU_UTIL{gpu=0,Hostname="h"} 1 1700000000000`:    `labels: are not NAME="VALUE",...`,
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0" Hostname="h"} 1 1700000000000`:  `labels: are not NAME="VALUE",...`,
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0"} 1 1700000000000`:               "Hostname: is missing: the GPU has no node",
-		`DCGM_FI_DEV_GPU_UTIL{Hostname="h"} 1 1700000000000`:          "gpu: is empty",
+		`DCGM_FI_DEV_GPU_UTIL{Hostname="h"} 1 1700000000000`:          "gpu: is missing, as is a UUID",
 		`DCGM_FI_DEV_GPU_UTIL{gpu="-1",Hostname="h"} 1 1700000000000`: "gpu: is not a whole number",
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0",GPU_I_ID="x",Hostname="h"} 1 1`: "GPU_I_ID: is not a whole number",
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} high 1`:           "GPU_UTIL: is not a number",
@@ -119,8 +119,9 @@ func TestMalformedScrapes(t *testing.T) {
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} -1 1`:             "GPU_UTIL: is out of range",
 		`DCGM_FI_DEV_FB_FREE{gpu="0",Hostname="h"} -1 1`:              "FB_FREE: is out of range",
 		`DCGM_FI_DEV_XID_ERRORS{gpu="0",Hostname="h"} 1.5 1`:          "XID_ERRORS: is out of range",
-		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} 1 1.7e9`:          "timestamp: is not milliseconds since 1970",
-		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} 1 -1`:             "timestamp: is not milliseconds since 1970",
+		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} 1 -1`:             "timestamp: is neither seconds nor milliseconds since 1970",
+		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} 1 noon`:           "timestamp: is neither seconds nor milliseconds since 1970",
+		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h"} 1 1e18`:           "timestamp: is neither seconds nor milliseconds since 1970",
 	} {
 		got, stats := gpusOf(t, good+line+"\n", "s", Options{})
 		if len(got) != 1 || got[0].Temperature != 60 || got[0].Has(Utilization) || stats.Rejected != 1 ||

@@ -1,9 +1,6 @@
 package telemetry
 
-import (
-	"math"
-	"strings"
-)
+import "strings"
 
 // Quantity is one of the measured numbers of a GPUSample.
 type Quantity struct {
@@ -111,76 +108,3 @@ func (f Field) Names() []string {
 }
 
 func (f Field) String() string { return strings.Join(f.Names(), ", ") }
-
-// metric is how DCGM reports a quantity.
-type metric struct {
-	name  string // without DCGM_FI_DEV_ or DCGM_FI_PROF_
-	field Field
-	scale float64 // makes the quantity's unit of DCGM's
-}
-
-// Free and total memory make MemoryTotal.
-var metrics = []metric{
-	{"GPU_UTIL", Utilization, 1},
-	{"SM_ACTIVE", SMActive, 1},
-	{"FB_USED", MemoryUsed, 1},
-	{"FB_TOTAL", MemoryTotal, 1},
-	{"POWER_USAGE", Power, 1},
-	{"TOTAL_ENERGY_CONSUMPTION", Energy, 1e-3}, // mJ
-	{"GPU_TEMP", Temperature, 1},
-	{"SM_CLOCK", SMClock, 1},
-	{"APP_SM_CLOCK", ApplicationClock, 1},
-	{"CLOCKS_EVENT_REASONS", Throttle, 1},
-	{"CLOCK_THROTTLE_REASONS", Throttle, 1}, // its name before DCGM 3.3
-	{"XID_ERRORS", Xid, 1},
-}
-
-// freeMemory is the metric that completes FB_USED.
-const freeMemory = "FB_FREE"
-
-// metricOf finds a metric by its name with or without DCGM's prefixes.
-func metricOf(name string) *metric {
-	name = bareMetric(name)
-	for i := range metrics {
-		if metrics[i].name == name {
-			return &metrics[i]
-		}
-	}
-	return nil
-}
-
-func bareMetric(name string) string {
-	name = strings.TrimPrefix(name, "DCGM_FI_DEV_")
-	return strings.TrimPrefix(name, "DCGM_FI_PROF_")
-}
-
-// blank reports whether DCGM says by a value that it has none: its blanks of 32-bit and
-// 64-bit integers and of floating point lie at the ends of the ranges (dcgm_structs.h).
-func blank(v float64) bool {
-	return math.IsNaN(v) || v >= 0x7ffffff0 && v <= 0x7fffffff || v >= 1<<47 && v < 1<<47+16 ||
-		v >= 0x7ffffffffffffff0 && v <= 1<<63
-}
-
-// take sets a metric's value. A blank value leaves the quantity unknown.
-func (m *metric) take(s *GPUSample, v float64) (reason string) {
-	if blank(v) {
-		return ""
-	}
-	whole := v >= 0 && v == math.Trunc(v)
-	switch m.field {
-	case Throttle:
-		if !whole || v >= 1<<53 {
-			return outOfRange
-		}
-		s.Throttle = uint64(v)
-	case Xid:
-		if !whole || v > maxXid {
-			return outOfRange
-		}
-		s.Xid = int(v)
-	default:
-		return quantityOf(m.field).set(s, v*m.scale)
-	}
-	s.Known |= m.field
-	return ""
-}

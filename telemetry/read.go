@@ -22,6 +22,8 @@ import (
 var (
 	// ErrFormat is for input that is no telemetry in a known format.
 	ErrFormat = errors.New("not telemetry in a known format")
+	// ErrNothing is for input without a record.
+	ErrNothing = errors.New("nothing was read")
 	// ErrLimit is for more GPUs at a time than are kept.
 	ErrLimit = lines.ErrLimit
 )
@@ -39,6 +41,8 @@ type Options struct {
 	// Xids are the last errors of GPUs in the scrapes before, which DCGM repeats; they are
 	// kept up to date. Default: the ones of the input alone.
 	Xids map[GPU]int
+	// Names are a site's names of metrics and labels. Default: none beside the known ones.
+	Names *Names
 	// KeepRejected is how many rejected rows are named; all are counted. Default: 20.
 	KeepRejected int
 }
@@ -64,8 +68,36 @@ type Stats struct {
 	// Absent is the number of values that the rows say they lack.
 	Absent  int      `json:"absent"`
 	Ignored []string `json:"ignored_columns,omitempty"`
+	// Unknown are the metrics of scrapes that are not read, those of GPUs first.
+	Unknown []string `json:"-"`
+	// Messages is the number of lines of a log that are not rows, such as errors and repeated headers.
+	Messages int `json:"messages,omitempty"`
+	// Named is the number of samples that name their job, Exporters of values whose pod is taken to be the exporter's.
+	Named     int `json:"named,omitempty"`
+	Exporters int `json:"exporters_pods,omitempty"`
+	// Numbered is the number of GPUs without an index, which have one in order of their UUIDs; Renamed of samples of a
+	// GPU that has the node of its samples before.
+	Numbered int `json:"numbered,omitempty"`
+	Renamed  int `json:"renamed,omitempty"`
 	// Rejections are rows or, where a row has a value for each GPU, values.
 	lines.Rejections
+}
+
+// Nothing is an error that wraps ErrNothing and says why, nil if there are records.
+func (s *Stats) Nothing() error {
+	switch {
+	case s.Samples > 0:
+		return nil
+	case s.Rejected > 0:
+		return fmt.Errorf("telemetry %s: %w: %d of %d rows rejected, first %s", s.File, ErrNothing, s.Rejected, s.Rows,
+			s.First[0])
+	case len(s.Unknown) > 0:
+		return fmt.Errorf("telemetry %s: %w: no metric of this scrape is known: %s", s.File, ErrNothing,
+			strings.Join(s.Unknown[:min(len(s.Unknown), 8)], ", "))
+	case s.Rows > 0:
+		return fmt.Errorf("telemetry %s: %w: none of %d rows has a value", s.File, ErrNothing, s.Rows)
+	}
+	return fmt.Errorf("telemetry %s: %w: it has no rows", s.File, ErrNothing)
 }
 
 const (
@@ -174,6 +206,9 @@ func (in *input) reject(field, reason string, value []byte) {
 
 func (in *input) gpu(s *GPUSample) error {
 	in.stats.Samples++
+	if s.Job != "" {
+		in.stats.Named++
+	}
 	return in.visit.GPU(s)
 }
 

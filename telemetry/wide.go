@@ -95,11 +95,13 @@ func serverGPU(name string) (GPU, bool) {
 func acmeMetric(file string) (metric, error) {
 	name, _, _ := strings.Cut(path.Base(strings.ReplaceAll(file, `\`, "/")), ".")
 	name, _, _ = strings.Cut(name, "-")
-	m := metricOf(name)
-	if m == nil {
+	m := metricNames[bareMetric(dcgm+name)]
+	if m == nil || m.field == 0 {
 		var known []string
-		for _, m := range metrics {
-			known = append(known, m.name)
+		for i := range metrics {
+			if m := &metrics[i]; m.field != 0 && strings.HasPrefix(m.name, dcgm) {
+				known = append(known, m.String())
+			}
 		}
 		return metric{}, fmt.Errorf("%w: the file's name says which metric it holds, and %q is none of %s", ErrFormat,
 			name, strings.Join(known, ", "))

@@ -23,6 +23,9 @@ type Files struct {
 	Events     []workload.Event
 	Messages   []patterns.Message
 	Guardrails []patterns.Guardrail
+	// Joiner gives samples of GPUs the names that jobs have for their nodes, and counts how they are joined.
+	// It may be nil.
+	Joiner *telemetry.Joiner
 }
 
 // dated is a record with the time that orders it among the records of other streams.
@@ -94,7 +97,7 @@ func (f *Files) Send(ctx context.Context, to *Feed, zero time.Time) (c Counts, e
 		{f.Iterations, func(v *telemetry.Visit) { v.GPU, v.Queue = nil, nil }},
 	} {
 		for _, path := range list.paths {
-			sources = append(sources, c.samples(ctx, path, base, list.keep))
+			sources = append(sources, c.samples(ctx, path, base, f.Joiner, list.keep))
 		}
 	}
 	sources = append(sources,
@@ -117,7 +120,7 @@ func slice[T any](list []T, of func(*T) dated) iter.Seq2[dated, error] {
 }
 
 // samples returns the records of a file of telemetry.
-func (c *Counts) samples(ctx context.Context, path string, base time.Duration,
+func (c *Counts) samples(ctx context.Context, path string, base time.Duration, joiner *telemetry.Joiner,
 	keep func(*telemetry.Visit)) iter.Seq2[dated, error] {
 	return func(yield func(dated, error) bool) {
 		one := func(at time.Duration, r patterns.Record) error {
@@ -133,11 +136,20 @@ func (c *Counts) samples(ctx context.Context, path string, base time.Duration,
 			}
 			return one(at, r)
 		})
+		if each := visit.GPU; joiner != nil {
+			visit.GPU = func(s *telemetry.GPUSample) error {
+				joiner.Join(s)
+				return each(s)
+			}
+		}
 		keep(&visit)
 		stats, err := telemetry.ReadFile(ctx, path, visit)
 		if stats != nil && stats.Rejected > 0 {
 			c.Rejected = append(c.Rejected, fmt.Sprintf("%d of %d rows of %s rejected, first %s; see 'autosched telemetry "+
 				"validate'", stats.Rejected, stats.Rows, path, stats.First[0]))
+		}
+		if err == nil {
+			err = stats.Nothing()
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(dated{}, err)

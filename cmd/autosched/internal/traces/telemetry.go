@@ -66,6 +66,8 @@ type telemetryValidateOptions struct {
 	format string
 	at     string
 	node   string
+	names  string
+	out    string
 	zone   telemetryZone
 	show   int
 	json   bool
@@ -80,10 +82,20 @@ func newTelemetryValidateCmd() *cobra.Command {
 		Short: "Check every row of telemetry, and describe it",
 		Long: `Validate reads files of telemetry, "-" for standard input. It reports the rows, the
 GPUs, the span, the period, which quantities were measured, and where samples are
-missing. It exits with 1 if rows were rejected, and names the first of them. Coverage
-is the share of the samples that a GPU of the period would have between its first and
-its last; a gap is more than three periods without one.`,
+missing. It exits with 1 if rows were rejected, and names the first of them, or if
+nothing was read. Coverage is the share of the samples that a GPU of the period would
+have between its first and its last; a gap is more than three periods without one.
+
+--out writes the samples of GPUs as this project's CSV, which names nodes and times.
+--metrics names a YAML file of a site's own metrics and labels, which come before the
+known ones:
+  metrics:
+    site_gpu_busy: {is: utilization_percent, scale: 100}
+    site_gpu_job: {is: job}
+  labels:
+    node: [machine]`,
 		Example: `  autosched telemetry validate gpus.csv.zst queue.csv
+  autosched telemetry validate nvidia-smi.log --node n7 --timezone Europe/Berlin --out n7.csv
   autosched telemetry validate GPU_UTIL.csv --json | jq '.files[0].coverage'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.files = args; len(args) == 0 {
@@ -111,10 +123,28 @@ its last; a gap is more than three periods without one.`,
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
 	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	metricsFlag(cmd, &o.names)
+	f.StringVarP(&o.out, "out", "o", "", "write the samples of GPUs to this CSV file")
 	o.zone.add(cmd)
 	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
+}
+
+func metricsFlag(cmd *cobra.Command, names *string) {
+	cmd.Flags().StringVar(names, "metrics", "", "YAML file of a site's own metrics and labels of exporters")
+}
+
+// readNames reads the file of --metrics, nil without one.
+func readNames(path string) (*telemetry.Names, error) {
+	if path == "" {
+		return nil, nil
+	}
+	names, err := cli.ReadFile(path, telemetry.ReadNames)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--metrics: %w", err))
+	}
+	return names, nil
 }
 
 func (o *telemetryValidateOptions) check() error {
@@ -157,7 +187,7 @@ func (z *telemetryZone) zone() (*time.Location, error) {
 
 // note says that the flag had no use.
 func (z *telemetryZone) note(notes io.Writer, s *telemetry.Stats) {
-	if z.name != "" && s.Format != "nvidia-smi" {
+	if z.name != "" && !strings.HasPrefix(s.Format, "nvidia-smi") {
 		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", s.File)
 	}
 }
@@ -192,15 +222,36 @@ type telemetryGap struct {
 }
 
 // run reads the files. There is a result beside the error if rows were rejected.
-func (o *telemetryValidateOptions) run(ctx context.Context) (*telemetryValidation, error) {
+func (o *telemetryValidateOptions) run(ctx context.Context) (_ *telemetryValidation, failed error) {
 	var all telemetryValidation
-	var failed error
+	each := func(*telemetry.GPUSample) error { return nil }
+	names, err := readNames(o.names)
+	if err != nil {
+		return nil, err
+	}
+	if o.out != "" {
+		file, err := os.Create(o.out)
+		if err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+		defer file.Close()
+		w := telemetry.NewWriter(file)
+		each = w.Write
+		defer func() {
+			if err := cmp.Or(w.Header(), w.Flush(), file.Close()); err != nil && failed == nil {
+				failed = fmt.Errorf("--out: %w", err)
+			}
+		}()
+	}
 	for _, path := range o.files {
-		f, err := o.read(ctx, path)
+		f, err := o.read(ctx, path, names, each)
 		if err != nil {
 			return nil, err
 		}
 		all.Files = append(all.Files, *f)
+		if err := f.Nothing(); err != nil && failed == nil {
+			failed = err
+		}
 		if f.Rejected > 0 && failed == nil {
 			failed = fmt.Errorf("telemetry %s: %d of %d rows rejected, first %s", f.File, f.Rejected, f.Rows,
 				f.First[0])
@@ -209,7 +260,8 @@ func (o *telemetryValidateOptions) run(ctx context.Context) (*telemetryValidatio
 	return &all, failed
 }
 
-func (o *telemetryValidateOptions) read(ctx context.Context, path string) (*telemetryFile, error) {
+func (o *telemetryValidateOptions) read(ctx context.Context, path string, names *telemetry.Names,
+	each func(*telemetry.GPUSample) error) (*telemetryFile, error) {
 	in, name := o.stdin, "stdin"
 	if path != "-" {
 		f, err := os.Open(path)
@@ -222,8 +274,14 @@ func (o *telemetryValidateOptions) read(ctx context.Context, path string) (*tele
 	at, _ := o.instant() // checked
 	zone, _ := o.zone.zone()
 	summary := telemetry.NewSummary()
+	visit := summary.Visit()
+	visit.GPU = func(s *telemetry.GPUSample) error {
+		summary.AddGPU(s)
+		return each(s)
+	}
 	stats, err := telemetry.ReadAll(ctx, in, name, telemetry.Options{Format: o.format, At: at, Node: o.node,
-		Zone: zone, KeepRejected: o.show}, summary.Visit())
+		Names: names,
+		Zone:  zone, KeepRejected: o.show}, visit)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +317,18 @@ func printTelemetryFile(w io.Writer, f *telemetryFile) {
 	fmt.Fprintf(w, "rows        %d, %d %s\n", f.Rows, f.Samples, f.Kind)
 	switch f.Kind {
 	case telemetry.GPUs:
-		fmt.Fprintf(w, "GPUs        %d of %d nodes, %d jobs named\n", f.GPUs, f.Nodes, f.Jobs)
+		fmt.Fprintf(w, "GPUs        %d of %d nodes, %d jobs named by %d samples\n", f.GPUs, f.Nodes, f.Jobs, f.Named)
+		for _, x := range []struct {
+			n    int
+			text string
+		}{{f.Messages, "%d lines are repeated headers or messages\n"},
+			{f.Numbered, "%d GPUs have no index: they are numbered in the order of the input or of their UUIDs\n"},
+			{f.Renamed, "%d samples have the node of their GPU's samples before: its exporter has another host name\n"},
+			{f.Exporters, "%d values have a pod only as a label of Prometheus: it is taken to be the exporter's\n"}} {
+			if x.n > 0 {
+				fmt.Fprintf(w, "note        "+x.text, x.n)
+			}
+		}
 	case telemetry.Queues:
 		fmt.Fprintf(w, "queues      %d\n", f.Queues)
 	case telemetry.Iterations:

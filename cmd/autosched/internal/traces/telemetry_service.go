@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type telemetryImportOptions struct {
 	format string
 	at     string
 	node   string
+	names  string
 	zone   telemetryZone
 	files  []string
 	stdin  io.Reader
@@ -98,6 +100,7 @@ rows and records are counted, and the first of them named. Steps need the times 
 	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
 	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	metricsFlag(cmd, &o.names)
 	o.zone.add(cmd)
 	return cmd
 }
@@ -114,6 +117,10 @@ type telemetryImported struct {
 func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent string,
 	at time.Duration) (*telemetryImported, error) {
 	out := &telemetryImported{}
+	names, err := readNames(o.names)
+	if err != nil {
+		return nil, err
+	}
 	progress := cli.NewProgressLine(o.log)
 	defer progress.Clear()
 	for _, path := range o.files {
@@ -166,7 +173,7 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 			return nil
 		}
 		zone, _ := o.zone.zone() // checked
-		opts := telemetry.Options{Format: o.format, At: at, Node: o.node, Zone: zone}
+		opts := telemetry.Options{Format: o.format, At: at, Node: o.node, Zone: zone, Names: names}
 		stats, err := telemetry.ReadAll(ctx, in, name, opts, telemetry.Visit{
 			GPU: func(s *telemetry.GPUSample) error {
 				req.Samples = append(req.Samples, convert.SampleToProto(s))
@@ -178,7 +185,7 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 			},
 		})
 		if err == nil {
-			err = send()
+			err = cmp.Or(send(), stats.Nothing())
 		}
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func TestTelemetryValidate(t *testing.T) {
 	code, out, errs := clitest.Run("telemetry", "validate", path)
 	want := `file        gpus.csv (autosched)
 rows        5, 4 GPU samples
-GPUs        2 of 2 nodes, 2 jobs named
+GPUs        2 of 2 nodes, 2 jobs named by 3 samples
 span        2023-11-14T22:13:20Z to 2023-11-14T22:13:50Z, 30 s
 period      15 s
 coverage    100.0 %, 0 gaps

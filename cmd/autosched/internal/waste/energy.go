@@ -173,8 +173,12 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	} else if x.Jobs, x.Spells, err = energy.Recorded(w); err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Trace.Name(), err)
 	}
-	if x.GPUs, err = o.readGPUs(ctx, notes); err != nil {
-		return nil, err
+	if len(o.gpus) > 0 {
+		joiner := telemetry.NewJoiner(w, o.replay.Cluster)
+		if x.GPUs, err = o.readGPUs(ctx, notes, joiner); err != nil {
+			return nil, err
+		}
+		r.Joins = joiner.Report()
 	}
 	x.Cover()
 	if r.Report, err = t.Account(x); err != nil {
@@ -184,7 +188,8 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 		fmt.Fprintf(notes, "note: %s\n", note)
 	}
 	if len(o.gpus) > 0 && r.MeasuredGPUHours == 0 {
-		fmt.Fprintln(notes, "note: --telemetry: no sample with power or energy names a job of the trace: the model holds")
+		fmt.Fprintln(notes, "note: --telemetry: no sample of a whole GPU with power or energy is joined to a job of the trace: "+
+			"the model holds")
 	}
 	if o.jobs != "" {
 		if err := cli.WriteFile(o.jobs, "--jobs-out", r.WriteJobs); err != nil {
@@ -198,13 +203,18 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 }
 
 // readGPUs integrates what GPUs of jobs drew.
-func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer) (map[string]energy.GPUEnergy, error) {
+func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer,
+	joiner *telemetry.Joiner) (map[string]energy.GPUEnergy, error) {
 	var m energy.GPUMeter
 	for _, path := range o.gpus {
 		stats, err := telemetry.ReadFile(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
+			s.Job, _ = joiner.Join(s)
 			m.Add(s)
 			return nil
 		}})
+		if err == nil {
+			err = stats.Nothing()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--telemetry: %w", err)
 		}
@@ -212,6 +222,13 @@ func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer) (ma
 			fmt.Fprintf(notes, "note: %d of %d rows of %s rejected, first %s; see 'autosched telemetry validate'\n",
 				stats.Rejected, stats.Rows, path, stats.First[0])
 		}
+	}
+	if err := joiner.Nothing(); err != nil {
+		return nil, fmt.Errorf("--telemetry: %w", err)
+	}
+	r := joiner.Report()
+	for _, line := range append(r.Lines, r.Left...) {
+		fmt.Fprintf(notes, "note: --telemetry: %s\n", line)
 	}
 	return m.Jobs(), nil
 }
@@ -240,5 +257,7 @@ type energyReport struct {
 	// Sleep is absent where nodes do not sleep, Deferred where jobs are not deferred.
 	Sleep    *simulator.Sleep    `json:"sleep,omitempty"`
 	Deferred *simulator.Deferred `json:"deferred,omitempty"`
+	// Joins says how samples of GPUs were joined to jobs.
+	Joins *telemetry.JoinReport `json:"joins,omitempty"`
 	*energy.Report
 }

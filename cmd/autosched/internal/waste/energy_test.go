@@ -137,10 +137,10 @@ func TestEnergyOfARecordedTrace(t *testing.T) {
 	if math.Abs(r.MeasuredGPUHours-4) > 1e-9 || r.Tenants[0].Jobs != 2 {
 		t.Errorf("measured %v GPU-hours, %+v", r.MeasuredGPUHours, r.Tenants)
 	}
-	_, out, errs := clitest.Run(append(args, "--telemetry", file("none.csv",
+	code, _, errs := clitest.Run(append(args, "--telemetry", file("none.csv",
 		"time,node,gpu,power_w,job\n0,n,0,50,z\n"))...)
-	if !strings.Contains(errs, "no sample with power or energy names a job") {
-		t.Errorf("%s%s", out, errs)
+	if code != 1 || !strings.Contains(errs, "none of 1 samples is of a job or a node of the trace") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 	for text, want := range map[string]string{
 		"--trace sample --scheduler fifo --telemetry nope.csv": "leave out --scheduler",

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -25,6 +26,8 @@ type patternsScan struct {
 	Size      string `json:"cluster_size"`
 	Jobs      int    `json:"jobs"`
 	Samples   int    `json:"samples"`
+	// Joins says how samples of GPUs were joined to the jobs of the trace.
+	Joins *telemetry.JoinReport `json:"joins,omitempty"`
 	// Findings are in order of wasted GPU-hours, most first.
 	Findings []*patterns.Finding `json:"findings"`
 	Wasted   float64             `json:"wasted_gpu_hours"`
@@ -105,6 +108,9 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	what := fmt.Sprintf("%s samples", units.Count(r.Samples))
 	if r.Trace != "" {
 		what = fmt.Sprintf("%s%s: %s jobs, %s", r.Trace, cli.SyntheticLabel(r.Synthetic), units.Count(r.Jobs), what)
+	}
+	if r.Joins != nil && r.Joins.Samples > 0 {
+		what += fmt.Sprintf(" (%s of GPUs joined to jobs)", units.Count(r.Joins.Joined))
 	}
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	if len(r.Findings) == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/feed"
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/capacity"
 )
@@ -172,6 +173,7 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 		r.Trace, r.Synthetic, r.Jobs = w.Name(), w.Synthetic(), w.Len()
 		if x.Zero = w.Zero(); events == nil {
 			events = patterns.Events(w)
+			files.Joiner = telemetry.NewJoiner(w, o.cluster)
 		} else { // a log of events has more than jobs
 			x.Zero = time.Unix(0, 0).UTC()
 			slices.SortStableFunc(events, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
@@ -214,7 +216,15 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 		return nil, err
 	}
 	r.Samples = sent.Samples
-	r.finish(s, append(sent.Rejected, f.Notes()...), x.Rules, o.least)
+	var left []string
+	if files.Joiner != nil {
+		if err := files.Joiner.Nothing(); err != nil {
+			return nil, fmt.Errorf("--telemetry: %w", err)
+		}
+		r.Joins = files.Joiner.Report()
+		left = r.Joins.Left
+	}
+	r.finish(s, slices.Concat(sent.Rejected, left, f.Notes()), x.Rules, o.least)
 	if o.jobs != "" {
 		if err := cli.WriteFile(o.jobs, "--jobs-out", r.writeJobs); err != nil {
 			return nil, err
