@@ -293,7 +293,7 @@ func ReadRules(r io.Reader, name string) (*RuleSet, error) {
 	seen := map[string]bool{}
 	for i := range set.Rules {
 		rule := &set.Rules[i]
-		err := rule.Check()
+		err := rule.check()
 		if err == nil && seen[rule.ID] {
 			err = errors.New("id: is used twice")
 		}
@@ -347,8 +347,7 @@ func oneOf(what, value string, of []string) error {
 		func(s string) bool { return s == "" }), ", "))
 }
 
-// Check validates the rule.
-func (r *Rule) Check() error {
+func (r *Rule) check() error {
 	if r.ID == "" {
 		return errors.New("id: is missing")
 	}

@@ -116,8 +116,8 @@ type Report struct {
 	Simulator   string       `json:"simulator"`
 	Notes       []string     `json:"notes,omitempty"`
 	Methods     []Method     `json:"methods"`
-	// Counted are the jobs that count, in order of submission.
-	Counted []workload.Job `json:"-"`
+	// JobIDs of the counted jobs, in order of submission.
+	JobIDs []string `json:"-"`
 }
 
 // Baseline is the first method: the reference of ratios, guards and the verdict.
@@ -186,7 +186,7 @@ type Outcome struct {
 	// Configuration at the end, as parameters.
 	Configuration string     `json:"configuration"`
 	Decisions     []Decision `json:"decisions,omitempty"`
-	Rows          JobRows    `json:"-"`
+	JCTs          []float64  `json:"-"` // seconds, in order of submission
 	Series        []Sample   `json:"-"`
 }
 

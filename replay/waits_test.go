@@ -57,8 +57,8 @@ func TestCompareWaits(t *testing.T) {
 	want := []row{
 		{"all", "", 4, (0 + 99 + 1098 + 1097) / 4., (0 + 119 + 98 + 97) / 4., 1, 20},
 		{"GPUs", "1", 1, 1098, 98, 0, 0}, {"GPUs", "2", 1, 1097, 97, 0, 0}, {"GPUs", "9-16", 2, 49.5, 59.5, 1, 20},
-		{"partition", "x", 1, 99, 119, 1, 20}, {"partition", "y", 1, 1098, 98, 0, 0},
 		{"tenant", "a", 1, 0, 0, 0, 0}, {"tenant", "b", 2, 1097.5, 97.5, 0, 0}, {"tenant", "lab", 1, 99, 119, 1, 20},
+		{"partition", "x", 1, 99, 119, 1, 20}, {"partition", "y", 1, 1098, 98, 0, 0},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)

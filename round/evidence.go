@@ -25,7 +25,7 @@ const (
 	failed = 3.0
 )
 
-// sample is what a round measured of a configuration: the logarithm of its objective
+// sample is a round's measurement of a configuration: the logarithm of its objective
 // over the default's, both means over the same futures.
 type sample struct {
 	At  time.Duration `json:"at"`

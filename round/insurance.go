@@ -122,7 +122,7 @@ func (x *insurer) measure(ctx context.Context, to *insurance, configs []space.Co
 	return nil
 }
 
-// compare measures what logs lack, and the default.
+// compare measures the configurations that logs lack, and the default.
 func (x *insurer) compare(ctx context.Context, s *Scorer, logs map[string]float64, configs []space.Config) error {
 	var field []search.Trial
 	for _, c := range configs {
@@ -156,14 +156,6 @@ func (x *insurer) compare(ctx context.Context, s *Scorer, logs map[string]float6
 	}
 	return nil
 }
-
-// replays is the number of replays of the last days, replayJitter the most by which
-// they move a submission: what happens to be in force when a batch arrives decides more
-// than it would if the days came again.
-const (
-	replays      = 3
-	replayJitter = 10 * time.Minute
-)
 
 // lastDays is the jobs submitted within Memory, replayed n times on an empty cluster,
 // and the time since the first of them. Durations of jobs that have not ended are drawn

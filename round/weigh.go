@@ -331,13 +331,13 @@ func (w *weigher) compared(out *Result, c *candidate) *search.Measurement {
 	return &out.Incumbent.Measurement
 }
 
-// change is Round.change by what all evidence says.
+// change is Round.change by all evidence.
 func (w *weigher) change(out *Result, c *candidate) string {
 	was := w.compared(out, c)
 	return w.round.change(0, was.Mean(), was.Mean()*math.Exp(-c.gain), c.ratio, was, &c.Measurement)
 }
 
-// best says what the best candidate would change.
+// best describes the change to the best candidate.
 func (w *weigher) best(out *Result, c *candidate) string {
 	return fmt.Sprintf("The best (%s): expected %s", w.round.source(c.Origin), w.change(out, c))
 }

@@ -17,10 +17,8 @@ func newRootCmd() *cobra.Command {
 		Use:   "autosched-lab",
 		Short: "Measure samplers, searches, studies, presets, horizons, pattern rules and whole decisions",
 	}
-	root.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(),
-		newBenchPatternsCmd(),
-		newBenchPresetsCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd(),
-		newForeseeCmd())
+	root.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(), newBenchPatternsCmd(),
+		newBenchPresetsCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd())
 	cli.Finish(root, map[string]cli.Completion{
 		"search samplers":   cli.ListOf(append(cli.SamplerNames(), "all")...),
 		"studies samplers":  cli.ListOf(append(cli.SamplerNames(), "all")...),

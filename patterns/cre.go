@@ -1,9 +1,7 @@
-// Package cre converts rules from and to Common Reliability Enumerations.
-package cre
+package patterns
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -12,33 +10,28 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/autosched/autosched/patterns"
 )
 
-// Version is the version of the schema of Common Reliability Enumerations that Read and
-// Write know.
-const Version = "0.1.1"
+// CREVersion is the version of the schema of Common Reliability Enumerations that ReadCRE and
+// WriteCRE know.
+const CREVersion = "0.1.1"
 
-// maxFile bounds the bytes of a file that are read.
-const maxFile = 4 << 20
-
-// file is a file of Common Reliability Enumerations.
-type file struct {
-	Rules []enumeration        `yaml:"rules"`
+// creFile is a file of Common Reliability Enumerations.
+type creFile struct {
+	Rules []creRule            `yaml:"rules"`
 	Terms map[string]yaml.Node `yaml:"terms,omitempty"`
 }
 
-type enumeration struct {
+type creRule struct {
 	Metadata map[string]any `yaml:"metadata,omitempty"`
-	CRE      head           `yaml:"cre"`
+	CRE      creHead        `yaml:"cre"`
 	Rule     struct {
-		Sequence *match `yaml:"sequence,omitempty"`
-		Set      *match `yaml:"set,omitempty"`
+		Sequence *creMatch `yaml:"sequence,omitempty"`
+		Set      *creMatch `yaml:"set,omitempty"`
 	} `yaml:"rule"`
 }
 
-type head struct {
+type creHead struct {
 	ID          string         `yaml:"id"`
 	Severity    int            `yaml:"severity"`
 	Title       string         `yaml:"title,omitempty"`
@@ -48,22 +41,22 @@ type head struct {
 	Rest        map[string]any `yaml:",inline"`
 }
 
-type match struct {
-	Window       string   `yaml:"window,omitempty"`
-	Correlations []string `yaml:"correlations,omitempty"`
-	Event        *event   `yaml:"event,omitempty"`
-	Origin       bool     `yaml:"origin,omitempty"`
-	Order        []term   `yaml:"order,omitempty"`
-	Match        []term   `yaml:"match,omitempty"`
-	Negate       []term   `yaml:"negate,omitempty"`
+type creMatch struct {
+	Window       string    `yaml:"window,omitempty"`
+	Correlations []string  `yaml:"correlations,omitempty"`
+	Event        *creEvent `yaml:"event,omitempty"`
+	Origin       bool      `yaml:"origin,omitempty"`
+	Order        []creTerm `yaml:"order,omitempty"`
+	Match        []creTerm `yaml:"match,omitempty"`
+	Negate       []creTerm `yaml:"negate,omitempty"`
 }
 
-type event struct {
+type creEvent struct {
 	Source string `yaml:"source"`
 	Origin bool   `yaml:"origin,omitempty"`
 }
 
-type term struct {
+type creTerm struct {
 	Value    string `yaml:"value,omitempty"`
 	JQ       string `yaml:"jq,omitempty"`
 	Regex    string `yaml:"regex,omitempty"`
@@ -72,43 +65,43 @@ type term struct {
 	Slide    string `yaml:"slide,omitempty"`
 	Anchor   int    `yaml:"anchor,omitempty"`
 	Absolute bool   `yaml:"absolute,omitempty"`
-	// Rest has the unsupported keys: fields, nested matches, queries and scripts.
+	// Rest has what is not known: fields, nested matches, queries and scripts.
 	Rest map[string]any `yaml:",inline"`
 }
 
 // UnmarshalYAML reads a term, or a text alone, which is its value.
-func (t *term) UnmarshalYAML(n *yaml.Node) error {
+func (t *creTerm) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		t.Value = n.Value
 		return nil
 	}
-	type plain term
+	type plain creTerm
 	return n.Decode((*plain)(t))
 }
 
-// groups are the names to group by of correlations.
-var groups = map[string]string{"hostname": "node", "node": "node", "job": "job", "user": "user", "tenant": "tenant"}
+// creGroups are the names to group by of correlations.
+var creGroups = map[string]string{"hostname": "node", "node": "node", "job": "job", "user": "user", "tenant": "tenant"}
 
-// Read makes rules of Common Reliability Enumerations and lists the losses: rules that cannot
+// ReadCRE makes rules of Common Reliability Enumerations, and lists what is lost: rules that cannot
 // be expressed, and parts of the others. Their terms match lines of logs.
-func Read(r io.Reader, name string) (set *patterns.RuleSet, lost []string, err error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile))
+func ReadCRE(r io.Reader, name string) (set *RuleSet, lost []string, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxRuleFile))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	var f file
-	if err := yaml.Unmarshal(text, &f); err != nil {
+	var file creFile
+	if err := yaml.Unmarshal(text, &file); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(f.Rules) == 0 {
+	if len(file.Rules) == 0 {
 		return nil, nil, fmt.Errorf("%s: rules: has none; want a file of Common Reliability Enumerations", name)
 	}
-	set = &patterns.RuleSet{Version: 1}
-	for i := range f.Rules {
-		x := &f.Rules[i]
-		rule, parts, err := x.rule(f.Terms)
+	set = &RuleSet{Version: 1}
+	for i := range file.Rules {
+		x := &file.Rules[i]
+		rule, parts, err := x.rule(file.Terms)
 		if err == nil {
-			err = rule.Check()
+			err = rule.check()
 		}
 		if err == nil && set.Rule(rule.ID) != nil {
 			err = fmt.Errorf("id: is used twice")
@@ -123,17 +116,17 @@ func Read(r io.Reader, name string) (set *patterns.RuleSet, lost []string, err e
 		}
 	}
 	if len(set.Rules) == 0 {
-		return nil, lost, fmt.Errorf("%s: none of %d rules can be expressed: %s", name, len(f.Rules), lost[0])
+		return nil, lost, fmt.Errorf("%s: none of %d rules can be expressed: %s", name, len(file.Rules), lost[0])
 	}
 	return set, lost, nil
 }
 
-// quiet closes findings of rules that are events and not states.
-const quiet = patterns.Span(5 * time.Minute)
+// creQuiet closes findings of rules that are events and not states.
+const creQuiet = Span(5 * time.Minute)
 
-func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string, error) {
-	out := &patterns.Rule{ID: x.CRE.ID, Title: x.CRE.Title, GroupBy: []string{"cluster"}, Action: "mitigate",
-		Quiet: quiet, Words: oneLine(x.CRE.Mitigation)}
+func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
+	out := &Rule{ID: x.CRE.ID, Title: x.CRE.Title, GroupBy: []string{"cluster"}, Action: "mitigate", Quiet: creQuiet,
+		Words: oneLine(x.CRE.Mitigation)}
 	if out.Words == "" {
 		out.Words = "See " + x.CRE.ID + "."
 	}
@@ -152,9 +145,9 @@ func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string
 	if from == nil || x.Rule.Sequence != nil && x.Rule.Set != nil {
 		return nil, nil, fmt.Errorf("rule: wants one of sequence and set")
 	}
-	m := &patterns.Match{}
+	m := &Match{}
 	var err error
-	if m.Window, err = span(from.Window); err != nil {
+	if m.Window, err = creSpan(from.Window); err != nil {
 		return nil, nil, fmt.Errorf("window: %w", err)
 	}
 	if from.Event != nil {
@@ -166,7 +159,7 @@ func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string
 	if len(from.Correlations) > 0 {
 		out.GroupBy = nil
 		for _, c := range from.Correlations {
-			g, ok := groups[c]
+			g, ok := creGroups[c]
 			if !ok {
 				return nil, nil, fmt.Errorf("correlations: %s is nothing to group by here", c)
 			}
@@ -174,8 +167,8 @@ func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string
 		}
 	}
 	for _, list := range []struct {
-		from []term
-		to   *[]patterns.Term
+		from []creTerm
+		to   *[]Term
 	}{{from.Order, &m.Order}, {from.Match, &m.Match}, {from.Negate, &m.Negate}} {
 		for i := range list.from {
 			t, err := list.from[i].term(terms)
@@ -193,16 +186,16 @@ func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string
 	return out, lost, nil
 }
 
-func span(text string) (patterns.Span, error) {
+func creSpan(text string) (Span, error) {
 	if text == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	return patterns.Span(d), err
+	return Span(d), err
 }
 
-func (t *term) term(terms map[string]yaml.Node) (patterns.Term, error) {
-	out := patterns.Term{Event: "message", Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor,
+func (t *creTerm) term(terms map[string]yaml.Node) (Term, error) {
+	out := Term{Event: "message", Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor,
 		Absolute: t.Absolute}
 	for _, key := range slices.Sorted(maps.Keys(t.Rest)) {
 		return out, fmt.Errorf("%s: matches no line of a log", key)
@@ -214,47 +207,47 @@ func (t *term) term(terms map[string]yaml.Node) (patterns.Term, error) {
 		return out, fmt.Errorf("%s: matches nested in others are not supported", t.Value)
 	}
 	var err error
-	if out.Window, err = span(t.Window); err != nil {
+	if out.Window, err = creSpan(t.Window); err != nil {
 		return out, err
 	}
-	out.Slide, err = span(t.Slide)
+	out.Slide, err = creSpan(t.Slide)
 	return out, err
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// eventLog is the source of terms that match events: the lines of this project's event log.
-const eventLog = "cre.autosched.events"
+// creEvents is the source of terms that match events: the lines of this project's event log.
+const creEvents = "cre.autosched.events"
 
-// kinds are the kinds of events in an event log.
-var kinds = map[string]string{"job.submitted": "SUBMITTED", "job.started": "STARTED", "job.preempted": "PREEMPTED",
+// creKinds are the kinds of events in an event log.
+var creKinds = map[string]string{"job.submitted": "SUBMITTED", "job.started": "STARTED", "job.preempted": "PREEMPTED",
 	"job.resumed": "RESUMED", "job.resized": "RESIZED", "job.ended": "FINISHED", "node.up": "NODE_UP",
 	"node.down": "NODE_DOWN", "node.drained": "NODE_DRAINED", "config.applied": "CONFIG_APPLIED"}
 
-// Write writes the rules that Common Reliability Enumerations can express, and lists the losses.
+// WriteCRE writes the rules that Common Reliability Enumerations can express, and lists what is lost.
 // Terms on events become queries on the lines of an event log.
-func Write(w io.Writer, set *patterns.RuleSet) (lost []string, err error) {
-	var f file
+func WriteCRE(w io.Writer, set *RuleSet) (lost []string, err error) {
+	var file creFile
 	for i := range set.Rules {
 		r := &set.Rules[i]
-		x, parts, err := enumerate(r)
+		x, parts, err := r.cre()
 		if err != nil {
 			lost = append(lost, fmt.Sprintf("%s is left out: %v", r.ID, err))
 			continue
 		}
-		f.Rules = append(f.Rules, *x)
+		file.Rules = append(file.Rules, *x)
 		if len(parts) > 0 {
 			lost = append(lost, fmt.Sprintf("%s: not kept: %s", r.ID, strings.Join(parts, ", ")))
 		}
 	}
-	if len(f.Rules) == 0 {
+	if len(file.Rules) == 0 {
 		return lost, fmt.Errorf("none of %d rules can be expressed: %s", len(set.Rules), lost[0])
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Common Reliability Enumerations, schema %s\n", Version)
+	fmt.Fprintf(&b, "# Common Reliability Enumerations, schema %s\n", CREVersion)
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(&f); err != nil {
+	if err := e.Encode(&file); err != nil {
 		return lost, err
 	}
 	if err := e.Close(); err != nil {
@@ -264,16 +257,16 @@ func Write(w io.Writer, set *patterns.RuleSet) (lost []string, err error) {
 	return lost, err
 }
 
-func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
+func (r *Rule) cre() (*creRule, []string, error) {
 	if r.Detect != "" {
 		return nil, nil, fmt.Errorf("detect: %s is a detector, which they lack", r.Detect)
 	}
 	if len(r.Derive) > 0 {
 		return nil, nil, fmt.Errorf("derive: they have no numeric windows")
 	}
-	x := &enumeration{CRE: head{ID: r.ID, Severity: 2, Title: r.Title, Mitigation: r.Words}}
-	m := cmp.Or(r.Sequence, r.Set)
-	to := &match{Event: &event{Source: m.Source}}
+	x := &creRule{CRE: creHead{ID: r.ID, Severity: 2, Title: r.Title, Mitigation: r.Words}}
+	m := r.match()
+	to := &creMatch{Event: &creEvent{Source: m.Source}}
 	if m.Window > 0 {
 		to.Window = time.Duration(m.Window).String()
 	}
@@ -281,7 +274,7 @@ func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
 	for _, g := range r.GroupBy {
 		found := g == "cluster"
 		for _, name := range []string{"hostname", "job", "user", "tenant"} {
-			if groups[name] == g && m.Source != "" {
+			if creGroups[name] == g && m.Source != "" {
 				to.Correlations = append(to.Correlations, name)
 				found = true
 			}
@@ -291,11 +284,11 @@ func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
 		}
 	}
 	for _, list := range []struct {
-		from []patterns.Term
-		to   *[]term
+		from []Term
+		to   *[]creTerm
 	}{{m.Order, &to.Order}, {m.Match, &to.Match}, {m.Negate, &to.Negate}} {
 		for i := range list.from {
-			t, parts, err := enumerateTerm(&list.from[i])
+			t, parts, err := list.from[i].cre()
 			if err != nil {
 				return nil, nil, err
 			}
@@ -303,7 +296,7 @@ func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
 				if m.Source != "" {
 					return nil, nil, fmt.Errorf("its terms have two sources")
 				}
-				to.Event.Source = eventLog
+				to.Event.Source = creEvents
 			}
 			lost = append(lost, parts...)
 			*list.to = append(*list.to, t)
@@ -332,8 +325,8 @@ func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
 	return x, lost, nil
 }
 
-func enumerateTerm(t *patterns.Term) (term, []string, error) {
-	out := term{Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor, Absolute: t.Absolute}
+func (t *Term) cre() (creTerm, []string, error) {
+	out := creTerm{Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor, Absolute: t.Absolute}
 	if t.Window != 0 {
 		out.Window = time.Duration(t.Window).String()
 	}
@@ -343,7 +336,7 @@ func enumerateTerm(t *patterns.Term) (term, []string, error) {
 	if t.Event == "message" {
 		return out, nil, nil
 	}
-	kind := kinds[t.Event]
+	kind := creKinds[t.Event]
 	if kind == "" {
 		return out, nil, fmt.Errorf("event: %s is in no event log", t.Event)
 	}

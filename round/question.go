@@ -1,0 +1,624 @@
+package round
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
+)
+
+const (
+	// leastGain is the gain, as a logarithm, above which a configuration replaces the one in force, youngGain with a
+	// history of less than youngHistory. Below leastHistory nothing is known.
+	leastGain, youngGain       = .01, .02
+	leastHistory, youngHistory = stretchLength, 2 * stretchLength
+	// quieter is the size of a second cluster, in nodes of the cluster, on which the history is replayed too: changes
+	// lose in quiet weeks. crowded is a third one, for the range of the promise.
+	quieter, crowded = 1.3, .8
+	// boundLevel is the confidence of the lower bound of the gain of a configuration that a search found.
+	boundLevel = .95
+	// guardShare of the replays in which a guard is broken break it.
+	guardShare = .5
+	// guardSlack is the time, in seconds, that counts for nothing in a guard.
+	guardSlack = 60.
+)
+
+// Question asks whether the history of a cluster justifies a configuration other than the one in force.
+type Question struct {
+	// Problem has the configuration in force as its Incumbent, and of Options neither Past nor Nodes counts.
+	Problem
+	// History is the jobs until the instant of the question: RecordedOf a trace or Snapshot.Recorded.
+	History Recorded
+	// Also are further candidates. The configuration in force, the default and the scheduler's presets always are.
+	Also []search.Preset
+	// Found are candidates that a search found, perhaps on the same history: their gain counts by its lower bound.
+	Found []search.Preset
+	// Guard is the share by which a change may make a guarded time worse; negative accepts any loss.
+	Guard float64
+	Seed  uint64 // of the moved submissions and of the run times that are not known yet
+	// Workers is the number of concurrent simulations; 0 is one per processor. The answer does not depend on it.
+	Workers int
+	// Replays, if set, keeps the simulations for later questions.
+	Replays *Replays
+	// Progress is called after every replay, from one goroutine at a time.
+	Progress func(done, of int)
+}
+
+// Answer is the configuration that the history justifies.
+type Answer struct {
+	// Config is the configuration to run: the one in force unless Adopt.
+	Config space.Config
+	Adopt  bool
+	Reason string // in a sentence or two
+	// Gain is the mean over the replays of the logarithm of the objective in force over that of Best, Low and High its
+	// lowest and highest mean over a stretch at .8, 1 and 1.3 times the nodes. They are 0 without a Best.
+	Gain, Low, High float64
+	// Best is Config if that is adopted, else the candidate with the largest gain that may be adopted, nil if none is
+	// better than the one in force.
+	Best *Compared
+	// Refused is the candidate with the largest gain that would be adopted but for a guard, nil if there is none.
+	Refused *Compared
+	// Compared are all candidates, the one in force first.
+	Compared []Compared
+	// From is the beginning of the first stretch that was replayed, Stretches their number, Jobs the number of jobs
+	// that count in them. They are 0 if nothing was replayed.
+	From      time.Time
+	Stretches int
+	Jobs      int
+	// Known is the time from which on there is enough history to answer; zero if there is enough.
+	Known time.Time
+}
+
+// Compared is a candidate's replays compared with those of the configuration in force.
+type Compared struct {
+	Origin string // as of Candidate
+	Config space.Config
+	Found  bool // by a search
+	// Gain is as in Answer, and Bound its lower bound. Low and High are as in Answer of the Best and the Refused, of
+	// others without the replays at .8 times the nodes.
+	Gain, Bound, Low, High float64
+	// Changes is the number of parameters that differ from the one in force.
+	Changes int
+	// Breaks are the guards that it breaks, the worst first.
+	Breaks []Broken
+	// Accept is the least Question.Guard with which no guard is broken, 0 if none is.
+	Accept float64
+	// Losers are the groups of jobs that wait longer, the worst first, of the Best and the Refused.
+	Losers []Group
+	// Verdict says why it is not adopted: "" if it is.
+	Verdict string
+	logs    []float64 // gain in each replay
+	limits  []search.Limit
+	failed  bool // it did not end within its budget of events
+	rank    int  // of the metric that it gains in
+}
+
+// Broken is a time that a change makes much worse, in seconds: means over the replays of the cluster as it is.
+type Broken struct {
+	What          string
+	Before, After float64
+}
+
+func (b Broken) String() string {
+	return fmt.Sprintf("%s %s -> %s", b.What, units.Duration(b.Before), units.Duration(b.After))
+}
+
+// Saved is a gain as the share of the objective that is saved.
+func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
+
+// Ask answers a question by the daily rule (docs/search.md#adoption): of the candidates, replayed on the last four
+// stretches of five days, each three times with submissions moved by up to ten minutes, on the cluster and on one of
+// 1.3 times the nodes, the one with the largest mean gain is adopted if that is more than 1 %, and if it keeps the
+// constraints and the guards. With less than ten days of history it has to be more than 2 %; with less than five the
+// configuration in force is kept. Of candidates that gain the same but for noise, the one that changes the fewest
+// parameters is taken. A configuration in force that breaks a constraint is replaced by the best that keeps all.
+func Ask(ctx context.Context, q Question) (Answer, error) {
+	out := Answer{Config: q.Incumbent}
+	first, all := q.History.first(), q.History.stretches()
+	if span := q.History.At - first; span < leastHistory || len(all) == 0 {
+		out.Known = q.History.Zero.Add(first + leastHistory)
+		out.Reason = fmt.Sprintf("The history is too short to choose by: %s of %d days.",
+			units.Duration(span.Seconds()),
+			leastHistory/day)
+		if span > 0 {
+			out.Reason += fmt.Sprintf(" It will do from %s on.", out.Known.UTC().Format("2 Jan 15:04"))
+		} else {
+			out.Known = time.Time{}
+		}
+		return out, ctx.Err()
+	}
+	if q.Workers <= 0 {
+		q.Workers = runtime.GOMAXPROCS(0)
+	}
+	a := asking{Question: &q, out: &out, bar: leastGain}
+	if q.History.At-first < youngHistory {
+		a.bar = youngGain
+	}
+	err := a.measure(ctx, all)
+	if errors.Is(err, errNothing) {
+		out.Reason = "No job was submitted in the last days."
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	a.choose()
+	return out, a.extend(ctx, all)
+}
+
+// asking is a question on its way to an answer.
+type asking struct {
+	*Question
+	out        *Answer
+	bar        float64
+	candidates []Compared
+	tape       *tape
+	fields     []*field // on the cluster, and on a larger one
+	steps      int
+	of         int
+}
+
+// list is the candidates: the one in force first, each configuration once.
+func (q *Question) list() []Compared {
+	out := []Compared{{Origin: "incumbent", Config: q.Incumbent}}
+	add := func(origin string, c space.Config, found bool) {
+		if !slices.ContainsFunc(out, func(x Compared) bool { return x.Config.Equal(c) }) {
+			out = append(out, Compared{Origin: origin, Config: c, Found: found,
+				Changes: len(space.DiffConfigs(q.Incumbent, c))})
+		}
+	}
+	add("default", q.Space.Default(), false)
+	for _, p := range presetsIn(q.Space, q.Scheduler) {
+		add("preset:"+p.Name, p.Config, false)
+	}
+	for _, p := range q.Also {
+		add(originOf(p), p.Config, false)
+	}
+	for _, p := range q.Found {
+		add(originOf(p), p.Config, true)
+	}
+	return out
+}
+
+// originOf is the origin of a trial of a preset.
+func originOf(p search.Preset) string { return cmp.Or(p.Origin, "preset") + ":" + p.Name }
+
+// measure replays the candidates.
+func (a *asking) measure(ctx context.Context, all []stretch) error {
+	a.candidates, a.tape = a.list(), a.History.tape(a.Seed)
+	configs := make([]space.Config, len(a.candidates))
+	for i := range configs {
+		configs[i] = a.candidates[i].Config
+	}
+	for _, size := range [...]float64{1, quieter} {
+		f, err := a.newField(all, a.tape, size)
+		if err != nil {
+			return err
+		}
+		a.fields = append(a.fields, f)
+		a.of += len(configs) * len(f.runs)
+	}
+	got := make([][][]*replayed, len(a.fields))
+	for n, f := range a.fields {
+		var err error
+		if got[n], err = f.run(ctx, configs, a.Replays, a.Workers, a.step); err != nil {
+			return err
+		}
+	}
+	for i := range a.candidates {
+		c := &a.candidates[i]
+		for n := range got {
+			c.failed = c.failed || exhausted(got[n][i])
+		}
+		if c.failed {
+			continue
+		}
+		for rank := range len(a.Goal.Then) + 1 {
+			var logs []float64
+			for n := range got {
+				logs = append(logs, a.gains(rank, got[n][i], got[n][0])...)
+			}
+			mean := stats.Mean(logs)
+			if rank == 0 || mean > a.bar {
+				c.rank, c.logs = rank, logs
+			}
+			if mean > a.bar || rank < len(a.Goal.Then) && mean < -math.Log1p(a.Goal.Then[rank].Within) {
+				break
+			}
+		}
+		c.limits = a.limits(got[0][i], got[0][0])
+		a.guard(c, got[0][i], got[0][0])
+	}
+	for i := range a.candidates {
+		a.summarise(&a.candidates[i])
+	}
+	seen := map[int]bool{}
+	for i, r := range a.fields[0].runs {
+		if !seen[r.stretch] {
+			seen[r.stretch] = true
+			a.out.Jobs += counted(&a.fields[0].scorer.scenarios[i])
+		}
+	}
+	a.out.From, a.out.Stretches = a.History.Zero.Add(all[0].from), len(seen)
+	return nil
+}
+
+func (a *asking) step() {
+	a.steps++
+	if a.Progress != nil {
+		a.Progress(a.steps, a.of)
+	}
+}
+
+func exhausted(all []*replayed) bool {
+	return slices.ContainsFunc(all, func(x *replayed) bool { return x.exhausted })
+}
+
+// gains are those of a candidate in each replay, in the metric of a rank.
+func (a *asking) gains(rank int, got, inForce []*replayed) []float64 {
+	out := make([]float64, len(got))
+	for i := range got {
+		if !inForce[i].exhausted {
+			out[i] = a.Goal.gained(rank, got[i], inForce[i])
+		}
+	}
+	return out
+}
+
+// gained is the gain of a replay over another, as a logarithm, in the metric of a rank.
+func (g *Goal) gained(rank int, now, was *replayed) float64 {
+	if rank > 0 {
+		name := g.Then[rank-1].Metric
+		return logRatio(atLeast(name, was.values[name]), atLeast(name, now.values[name]))
+	}
+	sum := 0.0
+	for _, t := range g.Terms {
+		sum += t.Weight * math.Exp(logRatio(atLeast(t.Metric, now.values[t.Metric]),
+			atLeast(t.Metric, was.values[t.Metric])))
+	}
+	return -math.Log(sum)
+}
+
+// atLeast keeps ratios of values near 0 from counting: a second, a thousandth of the jobs.
+func atLeast(metric string, v float64) float64 {
+	switch metrics[metric].unit {
+	case "s":
+		return max(v, 1)
+	case "%":
+		return max(v, .001)
+	}
+	return v
+}
+
+// limits are the constraints of the goal in the replays.
+func (a *asking) limits(got, inForce []*replayed) (out []search.Limit) {
+	for _, c := range a.Goal.Constraints {
+		if c.Factor > 0 && exhausted(inForce) {
+			continue
+		}
+		groups := map[string]*search.Limit{}
+		add := func(of string, now, was float64) {
+			l := groups[of]
+			if l == nil {
+				l = &search.Limit{Name: c.String(), Of: of, Paired: c.Factor > 0}
+				groups[of] = l
+			}
+			l.Values, l.Bounds = append(l.Values, now), append(l.Bounds, c.Slack+c.Factor*was)
+		}
+		for i, x := range got {
+			if !metrics[c.Metric].tenants {
+				add("", x.values[c.Metric], inForce[i].values[c.Metric])
+				continue
+			}
+			for t, v := range x.tenants[c.Metric] {
+				add(cmp.Or(t, noTenant), v, inForce[i].tenants[c.Metric][t])
+			}
+		}
+		for _, of := range slices.Sorted(maps.Keys(groups)) {
+			out = append(out, *groups[of])
+		}
+	}
+	return out
+}
+
+// guard notes the guards that a candidate breaks: those whose time is worse by more than the share, and a minute, on
+// average over the replays and in half of them or more.
+func (a *asking) guard(c *Compared, got, inForce []*replayed) {
+	type pair struct{ was, now float64 }
+	times := map[string][]pair{}
+	for i, x := range got {
+		if inForce[i].exhausted {
+			return
+		}
+		for what, now := range x.guarded {
+			if was, ok := inForce[i].guarded[what]; ok {
+				times[what] = append(times[what], pair{was, now})
+			}
+		}
+	}
+	share := a.Guard
+	if share < 0 {
+		share = DefaultSettings().Guard
+	}
+	// enough is the share with which a time keeps the guard.
+	enough := func(was, now float64) float64 { return max(0, now-guardSlack-was) / max(was, 1) }
+	for _, what := range slices.Sorted(maps.Keys(times)) {
+		var shares []float64
+		b := Broken{What: what}
+		n := float64(len(times[what]))
+		for _, t := range times[what] {
+			b.Before, b.After = b.Before+t.was/n, b.After+t.now/n
+			shares = append(shares, enough(t.was, t.now))
+		}
+		slices.Sort(shares)
+		// With a share of the one at this place, less than guardShare of the replays are worse.
+		least := min(enough(b.Before, b.After), shares[len(shares)-int(math.Ceil(guardShare*n))])
+		if least > share {
+			c.Breaks = append(c.Breaks, b)
+			c.Accept = max(c.Accept, math.Ceil(100*least)/100)
+		}
+	}
+	slices.SortStableFunc(c.Breaks, func(x, y Broken) int { return cmp.Compare(y.After-y.Before, x.After-x.Before) })
+}
+
+// summarise computes the gain of a candidate and its bounds.
+func (a *asking) summarise(c *Compared) {
+	if c.failed {
+		return
+	}
+	c.Gain = stats.Mean(c.logs)
+	c.Low, c.High = math.Inf(1), math.Inf(-1)
+	byStretch := map[int][]float64{}
+	at := 0
+	for _, f := range a.fields {
+		one := map[int][]float64{}
+		for _, r := range f.runs {
+			one[r.stretch] = append(one[r.stretch], c.logs[at])
+			byStretch[r.stretch] = append(byStretch[r.stretch], c.logs[at])
+			at++
+		}
+		for _, v := range one {
+			c.Low, c.High = min(c.Low, stats.Mean(v)), max(c.High, stats.Mean(v))
+		}
+	}
+	var means []float64
+	for _, n := range slices.Sorted(maps.Keys(byStretch)) {
+		means = append(means, stats.Mean(byStretch[n]))
+	}
+	c.Bound = lowerBound(means)
+}
+
+// lowerBound of a mean with a confidence of boundLevel, by Student's t. Nothing is known of one value.
+func lowerBound(v []float64) float64 {
+	if len(v) < 2 {
+		return -failed
+	}
+	mean, squares := stats.Mean(v), 0.0
+	for _, x := range v {
+		squares += (x - mean) * (x - mean)
+	}
+	n := float64(len(v))
+	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(boundLevel)
+	return mean - t*math.Sqrt(squares/(n-1)/n)
+}
+
+// counts is the gain of a candidate that counts.
+func (c *Compared) counts() float64 {
+	if c.Found {
+		return min(c.Gain, c.Bound)
+	}
+	return c.Gain
+}
+
+// choose compares the candidates by the rule.
+func (a *asking) choose() {
+	out, inForce := a.out, &a.candidates[0]
+	out.Compared = a.candidates
+	must := inForce.failed || slices.ContainsFunc(inForce.limits, func(l search.Limit) bool { return l.Excess() > 0 })
+	bar := a.bar
+	if must {
+		bar = math.Inf(-1)
+	}
+	inForce.Verdict = "in force"
+	var can []*Compared
+	for i := 1; i < len(a.candidates); i++ {
+		c := &a.candidates[i]
+		switch {
+		case c.failed:
+			c.Verdict = "does not end its work"
+		case slices.ContainsFunc(a.Problem.Refused, c.Config.Equal):
+			c.Verdict = "the scheduler refused it"
+		case !keeps(c.limits):
+			c.Verdict = "may break a constraint" + tightestOf(c.limits)
+		case c.Found && c.Gain > bar && c.Bound <= bar:
+			c.Verdict = fmt.Sprintf("a search found it, and it gains no more than %.1f %% with a confidence of %.0f %%",
+				100*max(0, Saved(c.Bound)), 100*boundLevel)
+		case c.counts() <= bar:
+			c.Verdict = "gains too little"
+		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
+			c.Verdict = "guard: " + c.Breaks[0].String()
+			if out.Refused == nil || c.counts() > out.Refused.counts() {
+				out.Refused = c
+			}
+		default:
+			can = append(can, c)
+		}
+	}
+	best := a.simplest(can)
+	for _, c := range can {
+		switch {
+		case c == best:
+			out.Best, out.Config, out.Adopt = c, c.Config, true
+		case c.counts() > best.counts():
+			c.Verdict = "gains the same, but for noise, as one with fewer changes"
+		default:
+			c.Verdict = "the adopted one gains more, or the same with fewer changes"
+		}
+	}
+	if best == nil {
+		for i := range a.candidates[1:] {
+			if c := &a.candidates[i+1]; c.Verdict == "gains too little" && c.Gain > 0 &&
+				(out.Best == nil || c.Gain > out.Best.Gain) {
+				out.Best = c
+			}
+		}
+	}
+	if r := out.Refused; r != nil && best != nil && r.counts() <= best.counts() {
+		out.Refused = nil
+	}
+}
+
+// keeps reports whether constraints are kept: on average and, where they are relative to the one in force, with
+// probability minFeasibleProb.
+func keeps(limits []search.Limit) bool {
+	m := search.Measurement{Limits: limits}
+	return m.Feasible() && m.Kept() >= minFeasibleProb
+}
+
+func tightestOf(limits []search.Limit) string {
+	return tightest(&search.Trial{Measurement: search.Measurement{Limits: limits}})
+}
+
+// simplest is the candidate with the largest gain, or one that gains the same but for noise and changes fewer
+// parameters.
+func (a *asking) simplest(can []*Compared) (best *Compared) {
+	for _, c := range can {
+		if best == nil || c.counts() > best.counts() {
+			best = c
+		}
+	}
+	largest := best
+	for _, c := range can {
+		if c.Changes < best.Changes && largest.counts()-c.counts() <= a.noise(largest, c) {
+			best = c
+		}
+	}
+	return best
+}
+
+// noise is the standard error of the difference of two gains, as far as moved submissions cause it.
+func (a *asking) noise(x, y *Compared) float64 {
+	squares, free, at := 0.0, 0.0, 0
+	for _, f := range a.fields {
+		groups := map[int][]float64{}
+		for _, r := range f.runs {
+			groups[r.stretch] = append(groups[r.stretch], x.logs[at]-y.logs[at])
+			at++
+		}
+		for _, n := range slices.Sorted(maps.Keys(groups)) {
+			mean := stats.Mean(groups[n])
+			for _, d := range groups[n] {
+				squares += (d - mean) * (d - mean)
+			}
+			free += float64(len(groups[n]) - 1)
+		}
+	}
+	return math.Sqrt(squares / max(1, free) / float64(at))
+}
+
+// extend replays the candidates that the answer is about on a smaller cluster, for their range, and gives the reason.
+func (a *asking) extend(ctx context.Context, all []stretch) error {
+	out := a.out
+	var about []*Compared
+	for _, c := range [...]*Compared{out.Best, out.Refused} {
+		if c != nil && len(c.logs) > 0 {
+			about = append(about, c)
+		}
+	}
+	if len(about) > 0 && !a.candidates[0].failed {
+		configs := []space.Config{a.Incumbent}
+		for _, c := range about {
+			configs = append(configs, c.Config)
+		}
+		f, err := a.newField(all, a.tape, crowded)
+		if err != nil && !errors.Is(err, errNothing) {
+			return err
+		}
+		if err == nil {
+			a.of += len(configs) * len(f.runs)
+			got, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
+			if err != nil {
+				return err
+			}
+			for n, c := range about {
+				if !exhausted(got[0]) && !exhausted(got[n+1]) {
+					a.widen(f, c, a.gains(c.rank, got[n+1], got[0]))
+				}
+			}
+		}
+		for _, c := range about {
+			jobs, err := a.fields[0].changes(ctx, a.Incumbent, c.Config)
+			if err != nil {
+				return err
+			}
+			c.Losers = Losers(jobs)
+		}
+	}
+	if b := out.Best; b != nil {
+		out.Gain, out.Low, out.High = b.Gain, b.Low, b.High
+	}
+	out.Reason = a.reason()
+	return nil
+}
+
+// widen extends the range of a candidate's gain by the stretches of a field.
+func (a *asking) widen(f *field, c *Compared, logs []float64) {
+	groups := map[int][]float64{}
+	for i, r := range f.runs {
+		groups[r.stretch] = append(groups[r.stretch], logs[i])
+	}
+	for _, v := range groups {
+		c.Low, c.High = min(c.Low, stats.Mean(v)), max(c.High, stats.Mean(v))
+	}
+}
+
+// reason gives the reason of the answer, in sentences.
+func (a *asking) reason() string {
+	out := a.out
+	days := fmt.Sprintf("in the %s of up to five days since %s", units.Plural(out.Stretches, "part"),
+		out.From.UTC().Format("2 Jan"))
+	text := ""
+	switch b := out.Best; {
+	case out.Adopt && a.candidates[0].failed:
+		text = fmt.Sprintf("The one in force does not end the work of the last days; %s does.", Source(b.Origin))
+	case out.Adopt && !keeps(a.candidates[0].limits) && b.Gain <= a.bar:
+		text = fmt.Sprintf("The one in force %s; %s keeps to all constraints%s.",
+			describeLimit((&search.Measurement{Limits: a.candidates[0].limits}).Worst()), Source(b.Origin),
+			tightestOf(b.limits))
+	case out.Adopt:
+		text = fmt.Sprintf("Expected %s %s (%s)%s.", a.change(b), days, Source(b.Origin), tightestOf(b.limits))
+		if losers := LosersText(b.Losers, 1); losers != "" {
+			text += " " + losers + "."
+		}
+	case b != nil:
+		text = fmt.Sprintf("The best (%s): expected %s %s. A change has to gain more than %.0f %%.", Source(b.Origin),
+			a.change(b), days, 100*a.bar)
+	case out.Refused == nil:
+		text = fmt.Sprintf("None of %d configurations is better than the one in force %s.", len(a.candidates), days)
+	}
+	if r := out.Refused; r != nil {
+		if text != "" {
+			text += " "
+		}
+		text += fmt.Sprintf("Refused (%s): expected %s %s, but %s.", Source(r.Origin), a.change(r), days, r.Breaks[0])
+	}
+	return text
+}
+
+// change is the change of the objective that a candidate is expected to bring, with its range.
+func (a *asking) change(c *Compared) string {
+	percent := func(gain float64) string { return units.Change(-Saved(gain)) }
+	return fmt.Sprintf("%s %s (%s to %s)", Label(a.Goal.name(c.rank)), percent(c.Gain), percent(c.High), percent(c.Low))
+}

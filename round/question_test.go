@@ -1,0 +1,416 @@
+package round
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+var epoch = time.Unix(0, 0).UTC()
+
+// daysOf is a trace of some days with a crowd of short jobs every day, which one long job of all GPUs holds up.
+func daysOf(t *testing.T, days int) *workload.Workload {
+	t.Helper()
+	draw := rng.Stream("question", 1)
+	var jobs []workload.Job
+	add := func(at, takes time.Duration, gpus int, tenant string) {
+		jobs = append(jobs, workload.Job{ID: fmt.Sprint(len(jobs)), Tenant: tenant, Submit: at, Duration: takes,
+			GPUs: workload.GPUs(gpus), Status: workload.Completed})
+	}
+	for d := range days {
+		at := time.Duration(d) * day
+		for range 5 {
+			at += time.Duration(1+draw.IntN(60)) * time.Minute
+			add(at, time.Duration(2+draw.IntN(4))*time.Hour, 8, "long")
+			for range 12 {
+				add(at+time.Duration(draw.IntN(3600))*time.Second, time.Duration(5+draw.IntN(50))*time.Minute,
+					1+draw.IntN(4),
+					"short")
+			}
+		}
+	}
+	w, err := workload.New("days", epoch, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func ask(t *testing.T, w *workload.Workload, at time.Duration, change func(*Question)) Answer {
+	t.Helper()
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Problem: Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(2, 8), Goal: Minimise("avg_jct"),
+		Incumbent: s.Space.Default()}, History: RecordedOf(w, at), Guard: .1, Seed: 1, Workers: 2}
+	if change != nil {
+		change(&q)
+	}
+	out, err := Ask(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// same compares answers but for what they rest on.
+var same = cmp.Options{cmpopts.IgnoreUnexported(Compared{}, Group{}),
+	cmp.Comparer(func(a, b space.Config) bool { return a.Equal(b) })}
+
+// TestStretches: they begin at multiples of five days since 1970, the last has two days or more, and there are four.
+func TestStretches(t *testing.T) {
+	span := func(from, to int) stretch { return stretch{time.Duration(from) * day, time.Duration(to) * day} }
+	for _, tt := range []struct {
+		name      string
+		zero      int // days since 1970
+		first, at time.Duration
+		want      []stretch
+	}{
+		{"whole", 0, 0, 20 * day, []stretch{span(0, 5), span(5, 10), span(10, 15), span(15, 20)}},
+		{"the open one has less than two days", 0, 0, 22*day - 1,
+			[]stretch{span(0, 5), span(5, 10), span(10, 15), span(15, 20)}},
+		{"the open one counts from its third day", 0, 0, 22 * day,
+			[]stretch{span(5, 10), span(10, 15), span(15, 20), span(20, 22)}},
+		{"another zero", 3, 0, 20 * day, []stretch{span(2, 7), span(7, 12), span(12, 17), span(17, 20)}},
+		{"before the zero", 0, -3 * day, 4 * day, []stretch{span(-3, 0), span(0, 4)}},
+		{"young", 0, 4 * day, 9 * day, []stretch{span(5, 9)}},
+		{"nothing", 0, 9 * day, 9 * day, nil},
+	} {
+		h := Recorded{At: tt.at, Zero: epoch.Add(time.Duration(tt.zero) * day),
+			Jobs: []durations.Record{{Job: &workload.Job{ID: "a", Submit: tt.first}}}}
+		if d := cmp.Diff(tt.want, h.stretches(), cmp.AllowUnexported(stretch{})); d != "" {
+			t.Errorf("%s: %s", tt.name, d)
+		}
+	}
+}
+
+// TestReplayOfAStretch: jobs of the stretch count, those of two days before it run, run times that are not known yet
+// are drawn, and the longest last as long as a stretch.
+func TestReplayOfAStretch(t *testing.T) {
+	at := 7*day + time.Hour
+	job := func(id string, submit, takes time.Duration, gpus int) workload.Job {
+		return workload.Job{ID: id, Submit: submit, Duration: takes, GPUs: workload.GPUs(gpus),
+			Status: workload.Completed}
+	}
+	w, err := workload.New("", epoch, []workload.Job{job("old", 0, time.Hour, 1), job("warming", 3*day, time.Hour, 1),
+		job("counts", 5*day, time.Hour, 2), job("week", 5*day, 7*day, 1), job("wide", 6*day, time.Hour, 17),
+		job("now", 7*day, 2*time.Hour, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := RecordedOf(w, at)
+	x, err := h.tape(1).replay(stretch{5 * day, at}, workload.Uniform(2, 8), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]workload.Job{}
+	for _, j := range x.Arrivals.Jobs() {
+		got[j.ID] = j
+		if was := slices.IndexFunc(w.Jobs(), func(o workload.Job) bool { return o.ID == j.ID }); was >= 0 {
+			if d := j.Submit - w.Jobs()[was].Submit; d < 0 || d >= replayJitter {
+				t.Errorf("%s is submitted %v later", j.ID, d)
+			}
+		}
+	}
+	for id, want := range map[string]time.Duration{"warming": time.Hour, "counts": time.Hour, wideProbe: time.Hour} {
+		if got[id].Duration != want {
+			t.Errorf("%s takes %v, want %v", id, got[id].Duration, want)
+		}
+	}
+	if d := got["week"].Duration; d < 2*day || d > stretchLength {
+		t.Errorf("a job that runs for two days takes %v", d)
+	}
+	if d := got["now"].Duration; d < time.Hour {
+		t.Errorf("a job that runs for an hour takes %v", d)
+	}
+	if _, ok := got["wide"]; ok || got["old"].ID != "" || got[wideProbe].GPUs != workload.GPUs(2) {
+		t.Errorf("replayed are %v", got)
+	}
+	if n := counted(&x); x.CountFrom != 5*day || n != 3 {
+		t.Errorf("%d jobs count from %v", n, x.CountFrom)
+	}
+	if past := x.Past.Jobs(); len(past) != 1 || past[0].End != time.Hour {
+		t.Errorf("known are %v", past)
+	}
+}
+
+// TestDrawsStay: the run time of a job stays the same until it has run for longer, or for twice as long.
+func TestDrawsStay(t *testing.T) {
+	h := RecordedOf(daysOf(t, 12), 12*day)
+	tape := h.tape(1)
+	for i := range 50 {
+		r := durations.Record{Job: &workload.Job{ID: fmt.Sprint("job ", i), Tenant: "short", GPUs: workload.GPUs(1)}}
+		last := tape.draw(&r, 0)
+		for r.Ran = time.Minute; r.Ran < 45*time.Minute; r.Ran += time.Minute {
+			is := tape.draw(&r, 0)
+			if is <= r.Ran || last > r.Ran && is != last && steady(r.Ran) == steady(r.Ran-time.Minute) {
+				t.Fatalf("after %v a job takes %v, before %v", r.Ran, is, last)
+			}
+			last = is
+		}
+	}
+	for ran, want := range map[time.Duration]time.Duration{0: 0, time.Minute - 1: 0, time.Minute: time.Minute,
+		2*time.Minute - 1: time.Minute, 100 * time.Minute: 64 * time.Minute} {
+		if got := steady(ran); got != want {
+			t.Errorf("steady(%v) = %v, want %v", ran, got, want)
+		}
+	}
+}
+
+// TestAskForEnoughHistory: less than five days say when there will be enough, less than ten ask for more.
+func TestAskForEnoughHistory(t *testing.T) {
+	w := daysOf(t, 25)
+	a := ask(t, w, 4*day, nil)
+	h := RecordedOf(w, 4*day)
+	if a.Adopt || !a.Known.Equal(epoch.Add(h.first()+5*day)) || a.Compared != nil ||
+		!strings.Contains(a.Reason, "too short") {
+		t.Errorf("after four days: %+v", a)
+	}
+	a = ask(t, w, 6*day, func(q *Question) { q.Guard = -1 })
+	if !a.Known.IsZero() || a.Stretches != 1 || len(a.Compared) < 3 {
+		t.Errorf("after six days: %+v", a)
+	}
+	if a := ask(t, w, 0, nil); a.Adopt || !a.Known.IsZero() {
+		t.Errorf("without history: %+v", a)
+	}
+}
+
+// TestAnswerDoesNotDepend: on the number of workers, on what was kept of other questions, nor on what comes later.
+func TestAnswerDoesNotDepend(t *testing.T) {
+	w := daysOf(t, 24)
+	kept := &Replays{}
+	want := ask(t, w, 21*day, nil)
+	if !want.Adopt && want.Refused == nil || want.Stretches != 4 || want.Jobs == 0 {
+		t.Fatalf("nothing to compare: %+v", want)
+	}
+	ask(t, w, 20*day, func(q *Question) { q.Replays = kept })
+	done, of := 0, 0
+	for _, tt := range []struct {
+		name   string
+		w      *workload.Workload
+		change func(*Question)
+	}{
+		{"one worker", w, func(q *Question) { q.Workers = 1 }},
+		{"kept of the day before", w, func(q *Question) { q.Replays = kept }},
+		{"kept of the same day", w, func(q *Question) {
+			q.Replays = kept
+			q.Progress = func(n, m int) { done, of = n, m }
+		}},
+		{"nothing later", w.Window(-day, 21*day), nil},
+	} {
+		if d := cmp.Diff(want, ask(t, tt.w, 21*day, tt.change), same); d != "" {
+			t.Errorf("%s: %s", tt.name, d)
+		}
+	}
+	if done == 0 || done != of {
+		t.Errorf("%d of %d replays are reported", done, of)
+	}
+}
+
+// TestGainOfAnAnswer: it is the mean of the logarithms of what simulations give.
+func TestGainOfAnAnswer(t *testing.T) {
+	w := daysOf(t, 12)
+	a := ask(t, w, 12*day, func(q *Question) { q.Guard = -1 })
+	s, _ := schedulers.Find("tiresias")
+	h := RecordedOf(w, 12*day)
+	tape := h.tape(1)
+	jct := func(x *Scenario, c workload.Cluster, config space.Config) float64 {
+		var sim simulator.Sim
+		if err := sim.Start(c, x.Arrivals, s.New(config), simulator.Options{Past: x.Past}); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sum, n := 0.0, 0.0
+		for _, o := range sim.Outcomes(nil) {
+			if j := &x.Arrivals.Jobs()[o.ID]; o.Submit >= x.CountFrom && !isProbe(j) {
+				sum, n = sum+o.JCT().Seconds(), n+1
+			}
+		}
+		return sum / n
+	}
+	for _, c := range a.Compared[1:3] {
+		sum, n := 0.0, 0.0
+		for _, st := range h.stretches() {
+			for _, nodes := range [...]int{2, 3} { // 1.3 times 2, rounded
+				for k := range replays {
+					x, err := tape.replay(st, workload.Uniform(nodes, 8), k)
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum += math.Log(jct(&x, workload.Uniform(nodes, 8), s.Space.Default()) / jct(&x,
+						workload.Uniform(nodes, 8), c.Config))
+					n++
+				}
+			}
+		}
+		if want := sum / n; math.Abs(c.Gain-want) > 1e-9 {
+			t.Errorf("%s gains %v, want %v", c.Origin, c.Gain, want)
+		}
+	}
+}
+
+// TestRule: which candidate is adopted, by gains in two stretches of two replays each, on two clusters.
+func TestRule(t *testing.T) {
+	s, err := schedulers.Find("tiresias")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := func(queues int) space.Config {
+		c, err := s.Space.Parse(s.Space.Default(), []string{fmt.Sprint("queues=", queues)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	even := func(gain float64) []float64 { return slices.Repeat([]float64{gain}, 8) }
+	over := search.Limit{Name: "p99_jct<=1s", Values: []float64{2}, Bounds: []float64{1}}
+	kept := search.Limit{Name: "p99_jct<=1s", Values: []float64{.5}, Bounds: []float64{1}}
+	guard := []Broken{{What: "p99 JCT", Before: 100, After: 300}}
+	for _, tt := range []struct {
+		name    string
+		bar     float64
+		inForce Compared
+		others  []Compared
+		want    int // place of the adopted one, 0 for none
+		refused int
+	}{
+		{"the largest gain", leastGain, Compared{}, []Compared{{logs: even(.02)}, {logs: even(.03)}}, 2, 0},
+		{"too little", leastGain, Compared{}, []Compared{{logs: even(.01)}, {logs: even(-.03)}}, 0, 0},
+		{"too little of a young history", youngGain, Compared{}, []Compared{{logs: even(.02)}}, 0, 0},
+		{"a mean of gains and losses", leastGain, Compared{},
+			[]Compared{{logs: []float64{.1, .1, -.04, -.04, .1, .1, -.04, -.04}}}, 1, 0},
+		{"found, and sure", leastGain, Compared{}, []Compared{{Found: true, logs: even(.02)}}, 1, 0},
+		{"found, and not sure", leastGain, Compared{},
+			[]Compared{{Found: true, logs: []float64{.1, .1, .02, .02, .1, .1, .02, .02}}, {logs: even(.011)}}, 2, 0},
+		{"a guard", leastGain, Compared{}, []Compared{{logs: even(.05), Breaks: guard}, {logs: even(.02)}}, 2, 1},
+		{"a guard of the lesser", leastGain, Compared{}, []Compared{{logs: even(.02), Breaks: guard},
+			{logs: even(.05)}}, 2, 0},
+		{"a constraint", leastGain, Compared{limits: []search.Limit{kept}},
+			[]Compared{{logs: even(.05), limits: []search.Limit{over}}}, 0, 0},
+		{"in force breaks a constraint", leastGain, Compared{limits: []search.Limit{over}},
+			[]Compared{{logs: even(.05), limits: []search.Limit{over}}, {logs: even(-.05),
+				limits: []search.Limit{kept}}}, 2, 0},
+		{"in force does not end", leastGain, Compared{failed: true}, []Compared{{logs: even(0)}}, 1, 0},
+		{"does not end", leastGain, Compared{}, []Compared{{failed: true}, {logs: even(.02)}}, 2, 0},
+		{"the same with fewer changes", leastGain, Compared{},
+			[]Compared{{Changes: 3, logs: []float64{.05, .07, .05, .07, .05, .07, .05, .07}},
+				{Changes: 2, logs: []float64{.0595, .0595, .0595, .0595, .0595, .0595, .0595, .0595}}}, 2, 0},
+		{"more than noise", leastGain, Compared{},
+			[]Compared{{Changes: 3, logs: even(.06)}, {Changes: 2, logs: even(.05)}}, 1, 0},
+	} {
+		runs := []run{{"", 0}, {"", 0}, {"", 1}, {"", 1}}
+		a := asking{Question: &Question{Problem: Problem{Goal: Minimise("avg_jct")}, Guard: .1}, out: &Answer{},
+			bar: tt.bar, fields: []*field{{runs: runs}, {runs: runs}}}
+		tt.inForce.logs = even(0)
+		a.candidates = append([]Compared{tt.inForce}, tt.others...)
+		for i := range a.candidates {
+			a.candidates[i].Config = config(2 + i)
+			a.summarise(&a.candidates[i])
+		}
+		a.choose()
+		got, refused := 0, 0
+		for i := range a.candidates {
+			switch {
+			case a.out.Adopt && a.out.Best == &a.candidates[i]:
+				got = i
+			case a.out.Refused == &a.candidates[i]:
+				refused = i
+			}
+			if (a.candidates[i].Verdict == "") != (i > 0 && i == tt.want) {
+				t.Errorf("%s: verdict %q on %d", tt.name, a.candidates[i].Verdict, i)
+			}
+		}
+		if got != tt.want || refused != tt.refused {
+			t.Errorf("%s: adopted %d, refused %d, want %d and %d", tt.name, got, refused, tt.want, tt.refused)
+		}
+	}
+}
+
+// TestGuardsOfAnAnswer: a time is guarded by a share and a minute, on average and in half of the replays.
+func TestGuardsOfAnAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		was, now []float64
+		accept   float64 // 0: not broken
+	}{
+		{"the same", []float64{100, 100}, []float64{100, 100}, 0},
+		{"a minute is nothing", []float64{10, 10}, []float64{70, 70}, 0},
+		{"a tenth and a minute", []float64{1000, 1000}, []float64{1160, 1160}, 0},
+		{"more", []float64{1000, 1000}, []float64{1260, 1260}, .2},
+		{"in one of three", []float64{1000, 1000, 1000}, []float64{9000, 1000, 1000}, 0},
+		{"in half, and on average", []float64{1000, 1000}, []float64{1560, 1000}, .22},
+		{"in half, not on average", []float64{1000, 1000}, []float64{1560, 500}, 0},
+	} {
+		a := asking{Question: &Question{Guard: .1}}
+		var was, now []*replayed
+		for i := range tt.was {
+			was = append(was, &replayed{guarded: map[string]float64{"p99 JCT": tt.was[i]}})
+			now = append(now, &replayed{guarded: map[string]float64{"p99 JCT": tt.now[i]}})
+		}
+		var c Compared
+		a.guard(&c, now, was)
+		if c.Accept != tt.accept || (len(c.Breaks) > 0) != (tt.accept > 0) {
+			t.Errorf("%s: %v, accepted with %v, want %v", tt.name, c.Breaks, c.Accept, tt.accept)
+		}
+		if tt.accept > 0 {
+			var again Compared
+			a.Guard = c.Accept
+			if a.guard(&again, now, was); len(again.Breaks) > 0 {
+				t.Errorf("%s: %v with a guard of %v", tt.name, again.Breaks, c.Accept)
+			}
+		}
+	}
+}
+
+// TestRefusedGainsAreNamed: a change that breaks a guard is reported with its losers, and adopted if that is accepted.
+func TestRefusedGainsAreNamed(t *testing.T) {
+	w := daysOf(t, 21)
+	a := ask(t, w, 21*day, func(q *Question) { q.Guard = .001 })
+	r := a.Refused
+	if r == nil {
+		t.Fatalf("nothing is refused: %s", a.Reason)
+	}
+	if len(r.Breaks) == 0 || r.Accept <= .001 || !strings.Contains(a.Reason, r.Breaks[0].What) || r.Low > r.Gain ||
+		r.High < r.Gain {
+		t.Errorf("refused is %+v: %s", r, a.Reason)
+	}
+	b := ask(t, w, 21*day, func(q *Question) { q.Guard = r.Accept })
+	if !b.Adopt || b.Gain < r.Gain-1e-9 {
+		t.Errorf("with a guard of %v: %s", r.Accept, b.Reason)
+	}
+	if c := ask(t, w, 21*day,
+		func(q *Question) { q.Guard = -1 }); !c.Adopt || c.Refused != nil || c.Gain < r.Gain-1e-9 {
+		t.Errorf("without guards: %s", c.Reason)
+	}
+}
+
+// TestReplaysAreBounded: what was not used for long is forgotten.
+func TestReplaysAreBounded(t *testing.T) {
+	var r Replays
+	for i := range 5 * keptReplays {
+		r.add(fmt.Sprint(i), &replayed{})
+		if r.get("0") == nil {
+			t.Fatalf("what is used is forgotten after %d", i)
+		}
+	}
+	if n := len(r.recent) + len(r.old); n > 2*keptReplays || r.get("1") != nil {
+		t.Errorf("%d replays are kept", n)
+	}
+}

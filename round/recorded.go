@@ -1,0 +1,192 @@
+package round
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/generation/durations"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// Recorded is the jobs of a cluster that were submitted before an instant, as far as they were known then.
+type Recorded struct {
+	At   time.Duration // since Zero
+	Zero time.Time
+	Jobs []durations.Record // in order of submission
+}
+
+// Recorded returns the jobs of the ledger that the daily rule replays.
+func (s *Snapshot) Recorded() Recorded {
+	return Recorded{At: s.State.At, Zero: s.Zero,
+		Jobs: durations.Observed(s.Ledger, s.State.At, ArrivalMemory, s.work())}
+}
+
+// RecordedOf returns the jobs of a trace that were submitted before an instant. A job began once its recorded wait was
+// over, at once if none is recorded, and its run time is known if it had ended by the instant.
+func RecordedOf(w *workload.Workload, at time.Duration) Recorded {
+	out := Recorded{At: at, Zero: w.Zero()}
+	jobs := w.Window(at-ArrivalMemory, at).Jobs()
+	all := durations.Unqueued(jobs)
+	for i := range all {
+		if r := &all[i]; r.HasWait {
+			r.Begin, r.Until = r.Begin+r.Wait, r.Until+r.Wait
+		}
+	}
+	out.Jobs = durations.Known(all, at)
+	return out
+}
+
+// first is the instant from which on submissions are known: that of the first job, but for a hundredth of them, which
+// may have been running for long when the records began. It is At if there is no job.
+func (h *Recorded) first() time.Duration {
+	if len(h.Jobs) == 0 {
+		return h.At
+	}
+	return h.Jobs[len(h.Jobs)/100].Submit
+}
+
+const (
+	day = 24 * time.Hour
+	// stretchLength is the length of a stretch. Stretches begin at multiples of it since the Unix epoch, so that a
+	// stretch that has passed stays the same from day to day.
+	stretchLength = 5 * day
+	// stretches is the number of stretches that count, leastOfStretch how much of one has to have passed.
+	stretches      = 4
+	leastOfStretch = 2 * day
+	// warming is the time before a stretch whose jobs run without counting, schooling the time before that from which
+	// policies know the jobs that ended.
+	warming   = 2 * day
+	schooling = 4 * day
+	// replays is the number of replays of a stretch, replayJitter the most by which they move a submission: which
+	// configuration is in force when a batch arrives decides more than it would if the days came again.
+	replays      = 3
+	replayJitter = 10 * time.Minute
+	// longestReplayed bounds run times: a job that runs for longer outlasts the stretch all the same.
+	longestReplayed = stretchLength
+)
+
+// stretch is a part of the history that is replayed: the jobs submitted in [from, to) count.
+type stretch struct{ from, to time.Duration }
+
+// stretches are the last ones, oldest first.
+func (h *Recorded) stretches() []stretch {
+	first := h.first()
+	from := h.begun()
+	var out []stretch
+	for ; len(out) < stretches && from+stretchLength > first; from -= stretchLength {
+		s := stretch{max(from, first), min(from+stretchLength, h.At)}
+		if s.to-s.from >= leastOfStretch {
+			out = append(out, s)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// begun is the instant at which the stretch began that At is in.
+func (h *Recorded) begun() time.Duration {
+	zero := time.Duration(h.Zero.Unix()%int64(stretchLength/time.Second)) * time.Second // in its stretch
+	passed := (zero + h.At) % stretchLength
+	if passed < 0 {
+		passed += stretchLength
+	}
+	return h.At - passed
+}
+
+// tape replays stretches of a history. Those that have passed are replayed as they were known when the last one had, so
+// that they stay the same until the next one has.
+type tape struct {
+	*Recorded
+	before []durations.Record // as they were known when the present stretch began
+	known  *durations.Outlook // from which the run times of others are drawn
+	seed   uint64
+}
+
+func (h *Recorded) tape(seed uint64) *tape {
+	t := &tape{Recorded: h, before: durations.Known(h.Jobs, h.begun()), seed: seed}
+	recent := slices.Clone(t.before)
+	recent = slices.DeleteFunc(recent, func(r durations.Record) bool { return r.Submit < h.begun()-Memory })
+	for i := range recent {
+		if r := &recent[i]; !r.Ended {
+			r.Ran = steady(r.Ran)
+		}
+	}
+	if t.known = durations.FromHistory(recent); t.known.Len() == 0 {
+		t.known = durations.FromHistory(h.Jobs)
+	}
+	return t
+}
+
+// steady is a time that a job has run for at least, and that stays the same until it has run for twice as long.
+func steady(ran time.Duration) (since time.Duration) {
+	for next := time.Minute; next <= ran; next *= 2 {
+		since = next
+	}
+	return since
+}
+
+// draw returns the run time of a job that has not ended, in replay k. It stays the same until the job has
+// run for longer, or for twice as long.
+func (t *tape) draw(r *durations.Record, k int) time.Duration {
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(r.ID))
+	draw := rng.Stream("not ended", t.seed, uint64(k), name.Sum64())
+	const tries = 64
+	for range tries {
+		if x := t.known.Draw(draw, r.Job, steady(r.Ran)); x > r.Ran {
+			return x
+		}
+	}
+	return t.known.Draw(draw, r.Job, r.Ran)
+}
+
+// replay is the jobs of a stretch on a cluster, submitted up to replayJitter later, with probes. It begins with an
+// empty cluster, warming before the stretch.
+func (t *tape) replay(s stretch, c workload.Cluster, k int) (Scenario, error) {
+	records := t.before
+	if s.to > t.begun() {
+		records = t.Jobs
+	}
+	begin, at := s.from-warming, uint64(t.Zero.Add(s.from).Unix())
+	draw := rng.Stream("jitter", t.seed, uint64(k), at)
+	var jobs []workload.Job
+	for i := range records {
+		r := &records[i]
+		if r.Submit < begin || r.Submit >= s.to || r.Ended && r.Ran <= 0 {
+			continue
+		}
+		later := time.Duration(draw.Int64N(int64(replayJitter))) // also if it does not fit: it fits a larger cluster
+		if !c.Fits(r.Job) {
+			continue
+		}
+		j := *r.Job
+		j.Submit += later
+		if j.Duration = r.Ran; !r.Ended {
+			j.Duration = t.draw(r, k)
+			if limit := j.Request().TimeLimit; limit > 0 {
+				j.Duration = min(j.Duration, max(limit, r.Ran))
+			}
+		}
+		j.Duration, j.Status = max(time.Second, min(j.Duration, longestReplayed)), workload.Unknown
+		jobs = append(jobs, j)
+	}
+	jobs = append(jobs, probes(jobs, s, rng.Stream("probe", t.seed, uint64(k), at))...)
+	w, err := workload.New(fmt.Sprintf("replay %d", k), t.Zero, jobs)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("round: %w", err)
+	}
+	var ended []simulator.EndedJob
+	for i := range t.Jobs {
+		if r := &t.Jobs[i]; r.Ended && r.Until <= begin && r.Submit > begin-schooling {
+			ended = append(ended, simulator.EndedJob{Submit: r.Submit, End: r.Until, Key: r.Key, Tenant: r.Tenant,
+				GPUs: r.GPUs.Whole(), RunTime: r.Ran, User: r.User, Requested: r.Requested})
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b simulator.EndedJob) int { return cmp.Compare(a.End, b.End) })
+	return Scenario{Arrivals: w, Past: simulator.NewPast(ended), Warmup: true, CountFrom: s.from}, nil
+}

@@ -1,0 +1,268 @@
+package round
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// Replays keeps the results of replays of the history, so that the daily rule simulates each of them once. It is safe
+// for concurrent use; its memory is bounded. The zero value is empty.
+type Replays struct {
+	mu          sync.Mutex
+	recent, old map[string]*replayed // by digests of everything that the replay depends on
+}
+
+// keptReplays bounds the replays of each of the two parts of Replays.
+const keptReplays = 1 << 12
+
+func (r *Replays) get(key string) *replayed {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.recent[key]; x != nil {
+		return x
+	}
+	x := r.old[key]
+	if x != nil {
+		r.put(key, x)
+	}
+	return x
+}
+
+func (r *Replays) add(key string, x *replayed) {
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.put(key, x)
+	}
+}
+
+// put adds a replay. Those that were not used since as many others were are forgotten. The caller holds mu.
+func (r *Replays) put(key string, x *replayed) {
+	if r.recent == nil || len(r.recent) >= keptReplays {
+		r.recent, r.old = map[string]*replayed{}, r.recent
+	}
+	r.recent[key] = x
+}
+
+// replayed is the result of a configuration in a replay.
+type replayed struct {
+	exhausted bool // it did not end within its budget of events; the rest is empty
+	// values are the metrics of the goal, tenants those that have a value for each tenant.
+	values  map[string]float64
+	tenants map[string]map[string]float64
+	// guarded are times that a change must not make much worse, in seconds, by name.
+	guarded map[string]float64
+}
+
+// field is the replays of some stretches on a cluster of one size.
+type field struct {
+	scorer *Scorer
+	size   float64 // in nodes of the cluster
+	runs   []run   // by scenario
+}
+
+// run is one of the replays of a stretch.
+type run struct {
+	key     string // identifies the simulation, but for the configuration
+	stretch int
+}
+
+// newField prepares the replays of stretches on a cluster of some times the nodes.
+func (q *Question) newField(all []stretch, t *tape, size float64) (*field, error) {
+	p := q.Problem
+	p.Cluster = resized(q.Cluster, size)
+	f := &field{size: size}
+	var scenarios []Scenario
+	site, err := json.Marshal(p.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	for n, s := range all {
+		for k := range replays {
+			x, err := t.replay(s, p.Cluster, k)
+			if err != nil {
+				return nil, err
+			}
+			if counted(&x) == 0 {
+				continue
+			}
+			one, err := NewScorer(&p, []Scenario{x})
+			if err != nil {
+				return nil, err
+			}
+			sum := sha256.Sum256(fmt.Append(nil, one.Digest(), string(site)))
+			scenarios, f.runs = append(scenarios, x), append(f.runs, run{hex.EncodeToString(sum[:16]), n})
+		}
+	}
+	if len(scenarios) == 0 {
+		return nil, errNothing
+	}
+	f.scorer, err = NewScorer(&p, scenarios)
+	return f, err
+}
+
+// counted is the number of jobs of a replay that count.
+func counted(x *Scenario) (n int) {
+	for i := range x.Arrivals.Jobs() {
+		if j := &x.Arrivals.Jobs()[i]; j.Submit >= x.CountFrom && !isProbe(j) {
+			n++
+		}
+	}
+	return n
+}
+
+func isProbe(j *workload.Job) bool { return j.ID == wideProbe || j.ID == tenantProbe }
+
+// resized is a cluster with some times the nodes of each group and the quotas of each tenant.
+func resized(c workload.Cluster, size float64) workload.Cluster {
+	c.Groups, c.VCs = slices.Clone(c.Groups), slices.Clone(c.VCs)
+	times := func(n int) int {
+		if n == 0 {
+			return 0
+		}
+		return max(1, int(float64(n)*size+.5))
+	}
+	for i := range c.Groups {
+		c.Groups[i].Nodes = times(c.Groups[i].Nodes)
+	}
+	for i := range c.VCs {
+		c.VCs[i].GPUs = times(c.VCs[i].GPUs)
+	}
+	return c
+}
+
+// run returns the results of configurations in the replays of a field, by configuration and scenario. step is called
+// after each replay, from one goroutine at a time.
+func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, workers int,
+	step func()) ([][]*replayed,
+	error) {
+	out := make([][]*replayed, len(configs))
+	errs := make([]error, len(configs)*len(f.runs))
+	turn := make(chan struct{}, max(1, workers))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for c := range configs {
+		out[c] = make([]*replayed, len(f.runs))
+		hash := configs[c].Hash()
+		for i := range f.runs {
+			turn <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-turn }()
+				key := f.runs[i].key + hash
+				x := kept.get(key)
+				if x == nil && ctx.Err() == nil {
+					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
+						kept.add(key, x)
+					}
+				}
+				out[c][i] = x
+				mu.Lock()
+				defer mu.Unlock()
+				step()
+			})
+		}
+	}
+	wg.Wait()
+	return out, errors.Join(append(errs, ctx.Err())...)
+}
+
+// replay simulates a configuration on a scenario of stretches.
+func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed, error) {
+	p := sc.players.Get().(*player)
+	defer sc.players.Put(p)
+	x := &sc.scenarios[i]
+	err := sc.run(ctx, p, x, sc.scheduler.New(c))
+	if errors.Is(err, simulator.ErrBudget) {
+		return &replayed{exhausted: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.out = p.sim.Outcomes(p.out[:0])
+	out := &replayed{values: map[string]float64{}, tenants: map[string]map[string]float64{},
+		guarded: map[string]float64{}}
+	jobs := x.Arrivals.Jobs()
+	p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool {
+		j := &jobs[o.ID]
+		if isProbe(j) {
+			out.guarded["wait of a "+j.ID] = o.Wait.Seconds()
+		}
+		return isProbe(j) || o.Submit < x.CountFrom
+	})
+	p.begin = 0
+	for _, name := range sc.wanted() {
+		m, v := metrics[name], &metricValues{}
+		v.add(&m, p, x)
+		if err := v.positive(name); err != nil {
+			return nil, err
+		}
+		if m.tenants {
+			out.tenants[name] = v.byTenant[0]
+		} else {
+			out.values[name] = v.all[0]
+		}
+	}
+	p.guard(out.guarded, jobs)
+	return out, nil
+}
+
+// guard notes the mean JCT of short jobs, the p99 of the JCT, and the mean wait of the jobs of each class of width.
+func (p *player) guard(times map[string]float64, jobs []workload.Job) {
+	jcts := slices.Clone(p.each(jct))
+	slices.Sort(jcts)
+	times["p99 JCT"] = stats.Quantile(jcts, .99)
+	if slices.ContainsFunc(p.out, func(o simulator.Outcome) bool { return isShort(&o) }) {
+		times["mean JCT of jobs of less than 10 minutes"] = shareKnown(p.each(shortJCT))
+	}
+	var wait, of [64]float64
+	for i := range p.out {
+		o, j := &p.out[i], &jobs[p.out[i].ID]
+		class := WidthClass(j.GPUs.Whole())
+		wait[class] += o.Wait.Seconds() * float64(o.Members)
+		of[class] += float64(o.Members)
+	}
+	for class, n := range of {
+		if n > 0 {
+			times["mean wait of "+WidthName(class)+"-GPU jobs"] = wait[class] / n
+		}
+	}
+}
+
+// changes are the jobs that count in the first replay of each stretch, under a configuration and under another before.
+func (f *field) changes(ctx context.Context, before, after space.Config) (out []JobChange, err error) {
+	for i := range f.runs {
+		if i > 0 && f.runs[i].stretch == f.runs[i-1].stretch {
+			continue
+		}
+		x := &f.scorer.scenarios[i]
+		var all [2][]simulator.Outcome
+		for n, c := range [...]space.Config{before, after} {
+			p := f.scorer.players.Get().(*player)
+			if err = f.scorer.run(ctx, p, x, f.scorer.scheduler.New(c)); err == nil {
+				all[n] = slices.DeleteFunc(p.sim.Outcomes(nil), func(o simulator.Outcome) bool {
+					return o.Submit < x.CountFrom || isProbe(&x.Arrivals.Jobs()[o.ID])
+				})
+			}
+			f.scorer.players.Put(p)
+			if err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, JobChanges(x.Arrivals.Jobs(), all[0], all[1])...)
+	}
+	return out, nil
+}
