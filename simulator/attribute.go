@@ -45,7 +45,7 @@ func (s *Sim) attribute(dt time.Duration) {
 		return
 	}
 	for i := range s.kinds.list {
-		if k := &s.kinds.list[i]; k.jobs > 0 {
+		if k := &s.kinds.list[i]; k.jobs > 0 && !k.key.warmUp {
 			k.delays[s.cause(&k.key)].add(k.jobs, dt)
 		}
 	}
@@ -89,7 +89,13 @@ func (s *Sim) Delays() []Delay {
 	for i := range s.kinds.list {
 		sums = plus(sums, s.kinds.list[i].delays)
 	}
-	return delaysOf(sums, len(s.jobs))
+	jobs := 0
+	for i := range s.jobs {
+		if s.counts(ID(i)) {
+			jobs++
+		}
+	}
+	return delaysOf(sums, jobs)
 }
 
 func plus(a, b [causes]jobTime) [causes]jobTime {

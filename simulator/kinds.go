@@ -46,6 +46,7 @@ type kindKey struct {
 	pool    uint8
 	relaxed bool
 	where   uint16 // index in placer.constraints
+	warmUp  bool   // submitted before Options.CountFrom
 }
 
 // mark has the epochs in which a kind was last asked for, and last failed to start.
@@ -120,7 +121,7 @@ func (s *Sim) findKind(id ID) int32 {
 		k.of[id] = ^k.of[id] // it waits again
 		return k.of[id]
 	}
-	k.of[id] = k.find(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, s.where(j)})
+	k.of[id] = k.find(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, s.where(j), !s.counts(id)})
 	return k.of[id]
 }
 

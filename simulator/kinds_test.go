@@ -58,7 +58,7 @@ func TestKindsFollowTheirJobs(t *testing.T) {
 					}
 					waiting = append(waiting, ID(i))
 					if got, want := s.kinds.list[s.kind(ID(i))].key,
-						(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, 0}); got != want {
+						(kindKey{j.gpus, j.members, j.tenant, j.pool, j.relaxed, 0, false}); got != want {
 						t.Fatalf("job %d is of kind %+v, want %+v", i, got, want)
 					}
 				}

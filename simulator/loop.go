@@ -257,14 +257,19 @@ func (s *Sim) advance(t time.Duration) {
 	if t == s.now {
 		return
 	}
+	if from := s.opts.CountFrom; from != 0 && s.now < from && from < t {
+		s.advance(from)
+	}
 	dt := (t - s.now).Seconds()
 	s.load += float64(s.active) * dt
-	s.metrics.add(s, dt)
 	if s.opts.Attribute {
 		s.attribute(t - s.now)
 	}
-	if s.opts.Series != nil {
-		s.opts.Series.add(s, t)
+	if !s.warms(t) {
+		s.metrics.add(s, dt)
+		if s.opts.Series != nil {
+			s.opts.Series.add(s, t)
+		}
 	}
 	s.now = t
 }

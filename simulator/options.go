@@ -48,6 +48,9 @@ type Options struct {
 	Peer Peer
 	// Meter measures the power of jobs (Outcome.Draw); nil measures nothing.
 	Meter Meter
+	// CountFrom is the end of the warm-up: jobs submitted before it run and have no outcome, and means over time begin
+	// at it. 0 is no warm-up.
+	CountFrom time.Duration
 
 	// The following observe a run and do not change it.
 
@@ -81,6 +84,9 @@ func (o *Options) Digest(gpus int, jobs iter.Seq[*workload.Job]) string {
 	}
 	if o.Wake > 0 {
 		fmt.Fprintln(h, "wake", int64(o.Wake))
+	}
+	if o.CountFrom != 0 {
+		fmt.Fprintln(h, "count from", int64(o.CountFrom))
 	}
 	if len(o.Nodes) > 0 {
 		fmt.Fprintln(h, o.Nodes)

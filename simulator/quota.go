@@ -312,9 +312,12 @@ func (s *Sim) accrue(t *tenant) {
 	if !s.opts.PerTenant || u.mark == s.now {
 		return
 	}
-	if t.held == 0 && u.asked == 0 {
+	if t.held == 0 && u.asked == 0 || s.warms(s.now) {
 		u.mark = s.now
 		return
+	}
+	if s.opts.CountFrom != 0 {
+		u.mark = max(u.mark, s.opts.CountFrom)
 	}
 	for u.mark < s.now {
 		hour := floorDiv(int64(u.mark), int64(time.Hour))

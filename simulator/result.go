@@ -64,9 +64,17 @@ func (s *Sim) Outcomes(dst []Outcome) []Outcome {
 
 func (s *Sim) hasOutcome(id ID) bool { return s.jobs[id].phase == done && s.known(id) }
 
-// known reports whether the run time of a job is: a job that ran when its trace was written holds its GPUs as long as
-// it had by then, one that waited as long as is expected, and neither has a JCT.
-func (s *Sim) known(id ID) bool { return s.spec(id).Status.Ended() }
+// known reports whether a job counts and its run time is known: a job that ran when its trace was written holds its
+// GPUs as long as it had by then, one that waited as long as is expected, and neither has a JCT.
+func (s *Sim) known(id ID) bool { return s.counts(id) && s.spec(id).Status.Ended() }
+
+// counts reports whether a job was submitted after the warm-up.
+func (s *Sim) counts(id ID) bool {
+	return s.opts.CountFrom == 0 || s.spec(id).Submit >= s.opts.CountFrom
+}
+
+// warms reports whether the instant before t is in the warm-up.
+func (s *Sim) warms(t time.Duration) bool { return s.opts.CountFrom != 0 && t <= s.opts.CountFrom }
 
 // outcome is the result of a job that has ended.
 func (s *Sim) outcome(id ID) Outcome {
@@ -161,7 +169,7 @@ type Summary struct {
 	// between the first and the last submission.
 	Utilization float64 `json:"utilization"`
 	// AvgWaiting and AvgQueuedGPUs are means over time of the jobs that wait and
-	// of the GPUs they ask for; WaitingBySize are the former's parts. Fragmentation
+	// of the GPUs they ask for; WaitingBySize are the former's parts, without jobs of the warm-up. Fragmentation
 	// is the mean of the share of GPUs that are free on partly used nodes while jobs
 	// wait.
 	AvgWaiting    float64 `json:"avg_waiting_jobs"`
@@ -203,6 +211,9 @@ func (s *Sim) Summarize() Summary {
 // the integral of a number of jobs is the sum of their times.
 func (s *Sim) waitedBySize(seconds float64) (by BySize) {
 	for i := range s.jobs {
+		if !s.counts(ID(i)) {
+			continue
+		}
 		waited := s.JobWaited(ID(i))
 		if ID(i) < s.base {
 			waited = max(0, waited-s.state.Jobs[i].WaitTime)

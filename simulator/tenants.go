@@ -97,7 +97,9 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 func (s *Sim) attributeDelays(reports []TenantReport) {
 	jobs, sums := make([]int, len(reports)), make([][causes]jobTime, len(reports))
 	for i := range s.jobs {
-		jobs[s.jobs[i].tenant]++
+		if s.counts(ID(i)) {
+			jobs[s.jobs[i].tenant]++
+		}
 	}
 	for i := range s.kinds.list {
 		t := s.kinds.list[i].key.tenant
