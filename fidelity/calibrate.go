@@ -109,7 +109,7 @@ func (in *Input) withNodes(n int) (*Input, bool) {
 	out := *in
 	out.Cluster.Groups = slices.Clone(in.Cluster.Groups)
 	out.Cluster.Groups[0].Nodes = n
-	for _, j := range in.Trace.Window(in.From, in.To).Jobs() {
+	for _, j := range in.jobs().Jobs() {
 		if !out.Cluster.Fits(&j) {
 			return nil, false
 		}

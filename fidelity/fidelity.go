@@ -18,9 +18,9 @@ import (
 // Input is a history and the settings to simulate it under.
 type Input struct {
 	Trace *workload.Workload
-	// From and To bound the submissions that are simulated, on a cluster that starts
-	// empty at From.
+	// From and To bound the submissions that are compared. The simulated cluster starts empty Warmup earlier.
 	From, To  time.Duration
+	Warmup    time.Duration
 	Cluster   workload.Cluster
 	Scheduler *schedulers.Scheduler
 	Config    space.Config
@@ -168,9 +168,15 @@ func (r *Report) compare(in *Input, own *run) {
 	r.grade()
 }
 
-// warmUp is the part of the window after From that is not compared: the simulated cluster
-// starts empty, the recorded one did not.
-func (in *Input) warmUp() time.Duration { return min((in.To-in.From)/10, 24*time.Hour) }
+// warmUp is the part of the window after From that is not compared, as far as no jobs before it warm up the simulated
+// cluster, which starts empty where the recorded one did not.
+func (in *Input) warmUp() time.Duration {
+	first, _ := in.Trace.Span()
+	return max(0, min((in.To-in.From)/10, 24*time.Hour)-min(in.Warmup, max(0, in.From-first)))
+}
+
+// jobs are the submissions that are simulated.
+func (in *Input) jobs() *workload.Workload { return in.Trace.Window(in.From-in.Warmup, in.To) }
 
 // pair is a job with its recorded and its simulated outcome.
 type pair struct {
@@ -192,7 +198,7 @@ func (in *Input) run(ctx context.Context, p simulator.Policy) (*run, error) {
 	out := &run{}
 	o := in.Simulate
 	o.Observer = func(e simulator.Event) { out.free.set(e.Time, 1000*int64(sim.Free())) }
-	if err := sim.Start(in.Cluster, in.Trace.Window(in.From, in.To), p, o); err != nil {
+	if err := sim.Start(in.Cluster, in.jobs(), p, o); err != nil {
 		return nil, err
 	}
 	if err := sim.Run(ctx); err != nil {

@@ -9,12 +9,13 @@ import (
 // Grade is how far conclusions from the simulation hold for the recorded cluster.
 type Grade string
 
-// The grades. Describes: gains that the simulation shows hold in sign and about in size.
-// Roughly: in sign. Not: in neither. Incomparable: another scheduler ran the history, or
-// too little is recorded, and conclusions are about the simulated cluster.
+// The grades. Describes: gains that the simulation shows hold in sign and about in size. Roughly: in sign. Barely: the
+// sign is likely to hold. Not: neither holds. Incomparable: another scheduler ran the history, or too little is
+// recorded, and conclusions are about the simulated cluster.
 const (
 	Describes    Grade = "describes"
 	Roughly      Grade = "describes roughly"
+	Barely       Grade = "barely describes"
 	Not          Grade = "does not describe"
 	Incomparable Grade = "not comparable"
 )
@@ -33,11 +34,14 @@ func (g *Graded) String() string {
 		return "The simulation is not comparable with the history, and conclusions are about the simulated cluster " +
 			"alone: " + g.Why
 	}
-	verb := string(g.Grade)
-	if g.Grade == Roughly {
+	verb, so := string(g.Grade), ""
+	switch g.Grade {
+	case Roughly:
 		verb = "roughly describes"
+	case Barely:
+		so = ", so that a gain may be of the other sign"
 	}
-	return fmt.Sprintf("The simulation %s the history: %s", verb, g.Why)
+	return fmt.Sprintf("The simulation %s the history%s: %s", verb, so, g.Why)
 }
 
 // limits of a grade.
@@ -54,7 +58,7 @@ type limits struct {
 	rank float64
 }
 
-var grades = []limits{{Describes, 1.25, 1.5, .1, .8}, {Roughly, 2, 2, .25, .5}}
+var grades = []limits{{Describes, 1.25, 1.5, .1, .8}, {Roughly, 2, 2, .25, .5}, {Barely, 2.25, 2.25, .3, .45}}
 
 // NoDelays says why a history is not comparable that has none.
 const NoDelays = "it records no queueing delays"
@@ -96,12 +100,14 @@ func (r *Report) grade() {
 		return
 	}
 	r.Grade = Not
+	r.Why = fmt.Sprintf("%s, and a job's delay is off by a factor of %.2f typically", means, d.Factor)
 	for _, l := range grades {
-		if wrong := d.beyond(l, small); wrong == "" {
-			r.Grade, r.Why = l.grade, fmt.Sprintf("%s, and a job's delay is off by a factor of %.2f typically", means,
-				d.Factor)
+		wrong := d.beyond(l, small)
+		if wrong == "" {
+			r.Grade = l.grade
 			return
-		} else {
+		}
+		if l.grade != Describes { // of a barely described history it says why
 			r.Why = means + ", " + wrong
 		}
 	}

@@ -44,7 +44,7 @@ func TestObserved(t *testing.T) {
 	if g := grade(8, same); g.Grade != fidelity.Describes || g.Refused || !strings.Contains(g.Why, "factor of 1.00") {
 		t.Errorf("%s", g)
 	}
-	if g := grade(5, same); g.Grade != fidelity.Not || !g.Refused {
+	if g := grade(4, same); g.Grade != fidelity.Not || !g.Refused {
 		t.Errorf("%s", g)
 	}
 	if g := grade(8, func(in *fidelity.Live) { in.Config = blocking }); g.Grade == fidelity.Describes &&

@@ -24,8 +24,7 @@ type Row struct {
 	Config    space.Config
 }
 
-// Window bounds the submissions of the jobs that are simulated, on a cluster that starts
-// empty.
+// Window bounds the submissions of the jobs that count.
 type Window struct {
 	Name     string
 	From, To time.Duration
@@ -36,7 +35,9 @@ type CompareOptions struct {
 	Trace   *workload.Workload
 	Cluster workload.Cluster
 	Windows []Window
-	Rows    []Row // the first is the baseline
+	// Warmup is how long before each window the cluster starts empty; the jobs of that time run and do not count.
+	Warmup time.Duration
+	Rows   []Row // the first is the baseline
 	// Estimate returns simulator.Options.Estimate for a window's jobs; nil gives none. It
 	// alone draws: once for each of Seeds, from Seed on.
 	Estimate func(jobs []workload.Job, seed uint64) func(*workload.Job) time.Duration
@@ -213,15 +214,14 @@ type simulation struct {
 // simulations are the simulations of a comparison: by window, seed and row.
 func (o *CompareOptions) simulations(seeds int) (list []simulation, parts []part, err error) {
 	for _, w := range o.Windows {
-		jobs := o.Trace.Window(w.From, w.To)
-		if jobs.Ended() == 0 {
+		jobs := o.Trace.Window(w.From-o.Warmup, w.To)
+		if o.Trace.Window(w.From, w.To).Ended() == 0 {
 			return nil, nil, fmt.Errorf("compare: no job of %s that ended is submitted in the window %s",
 				o.Trace.Name(), w.Name)
 		}
-		past := Past(o.Trace, o.Cluster, w.From)
+		warmed := Warmed(o.Simulate, o.Trace, o.Cluster, w.From, o.Warmup)
 		for i := range seeds {
-			options := o.Simulate
-			options.Past = past
+			options := warmed
 			if o.Estimate != nil {
 				options.Estimate = o.Estimate(jobs.Jobs(), o.Seed+uint64(i))
 			}

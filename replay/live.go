@@ -32,6 +32,17 @@ func (e *Evaluation) Start(incumbent space.Config, observed bool) (*Cluster, err
 	return c, c.Sim.Start(e.Options.Cluster, e.Workload, e.Options.Scheduler.New(incumbent), o)
 }
 
+// Warmed are options of a simulation of the jobs of a trace of which those from an instant on count, and those of a
+// warm-up before it run, too.
+func Warmed(o simulator.Options, t *workload.Workload, c workload.Cluster, from,
+	warmup time.Duration) simulator.Options {
+	o.Past = Past(t, c, from-warmup)
+	if t.Window(from-warmup, from).Len() > 0 {
+		o.CountFrom = from
+	}
+	return o
+}
+
 // Past returns a scheduler's knowledge of the jobs of a trace that ended before an instant, as
 // a live simulation that begins then has it.
 func Past(t *workload.Workload, c workload.Cluster, at time.Duration) *simulator.Past {

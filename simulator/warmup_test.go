@@ -2,18 +2,18 @@ package simulator
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/workload"
 )
 
 // TestWarmUp: jobs of the warm-up run as they would without one, and have no outcome; delays and means over time are of
 // the time and the jobs after it.
 func TestWarmUp(t *testing.T) {
-	r := rng.Stream("warm-up", 1)
+	r := rand.New(rand.NewPCG(1, 0))
 	for range 50 {
 		var jobs []workload.Job
 		for range 40 {

@@ -31,6 +31,7 @@ type ReplayFlags struct {
 	Trace       string
 	how         ReadFlags
 	from, to    string
+	warmup      time.Duration
 	Cluster     workload.Cluster
 	ClusterFile string // file of the cluster
 	Scheduler   string
@@ -101,6 +102,7 @@ func (f *ReplayFlags) AddNodeEvents(cmd *cobra.Command) {
 type ReplayInput struct {
 	Trace      *workload.Workload
 	From, To   time.Duration
+	Warmup     time.Duration // before From
 	Scheduler  *schedulers.Scheduler
 	Options    simulator.Options
 	NodeEvents int
@@ -137,6 +139,9 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 	if err := cmp.Or(CheckInstant("from", f.from), CheckInstant("to", f.to)); err != nil {
 		return nil, err
 	}
+	if f.warmup < 0 {
+		return nil, UsageError{fmt.Errorf("--warmup: %v is negative", f.warmup)}
+	}
 	events := new(trace.NodeEvents)
 	if f.nodes != "" {
 		if events, err = trace.OpenNodeEvents(f.nodes); err != nil {
@@ -162,6 +167,7 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 	if in.From, in.To, err = ParseWindow(in.Trace, f.from, f.to); err != nil {
 		return nil, err
 	}
+	in.Warmup = f.warmup
 	first, last := in.Trace.Span()
 	clock := func(d time.Duration) string { return in.Trace.Zero().Add(d).Format(time.RFC3339) }
 	if in.To <= in.From {
@@ -289,20 +295,12 @@ func (f *ReplayFlags) Find() (*schedulers.Scheduler, error) {
 	return schedulers.Find(f.Scheduler)
 }
 
-// Named is the scheduler of a name, in its whole ranges, with the parameters that the site adds.
+// Named is the scheduler of a name, that of the site in its ranges.
 func (f *ReplayFlags) Named(name string) (*schedulers.Scheduler, error) {
-	s, err := schedulers.Find(name)
-	if err != nil || f.narrowed == nil || s.SiteParam == nil {
-		return s, err
+	if f.narrowed != nil && f.narrowed.Name == name {
+		return f.narrowed, nil
 	}
-	params := s.Space.Params()
-	for _, p := range f.narrowed.Space.Params() {
-		if outer, may := s.SiteParam(p.ID); may {
-			outer.Default = p.Default
-			params = append(params, outer)
-		}
-	}
-	return s.WithSpace(params, s.Space.Rules())
+	return schedulers.Find(name)
 }
 
 // Configured are the scheduler and the configuration that the flags name.

@@ -35,7 +35,6 @@ func (f *SiteFlag) Add(cmd *cobra.Command) {
 
 // AddOut adds the file of settings, for commands that recommend some.
 func (f *SiteFlag) AddOut(cmd *cobra.Command) {
-	f.Add(cmd)
 	cmd.Flags().StringVar(&f.out, "conf-out", "",
 		"write the recommended settings to this file, for 'autosched slurm apply'; needs --site")
 }
@@ -98,8 +97,8 @@ func (f *SiteFlag) Change(ctx context.Context, in *ReplayInput, r *ReplayFlags, 
 		return nil, err
 	}
 	out, err := site.Folder(f.Dir).Change(ctx, s, before, after, cmp.Or(f.out, "tuned.conf"), replay.CompareOptions{
-		Trace: in.Trace, Cluster: r.Cluster, Windows: []replay.Window{{Name: "history", From: in.From, To: in.To}},
-		Seed: r.Seed, Simulate: in.Options})
+		Trace: in.Trace, Cluster: r.Cluster, Windows: []replay.Window{in.Window()}, Warmup: in.Warmup, Seed: r.Seed,
+		Simulate: in.Options})
 	if err != nil || out == nil || f.out == "" {
 		return out, err
 	}

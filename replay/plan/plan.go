@@ -21,7 +21,7 @@ import (
 
 // Options configure a plan.
 type Options struct {
-	Trace     *workload.Workload // the jobs to simulate
+	Trace     *workload.Workload // the jobs to simulate; those before Simulate.CountFrom warm up the cluster
 	Cluster   workload.Cluster   // as it is
 	Group     int                // of nodes, whose number varies
 	Scheduler *schedulers.Scheduler
@@ -149,7 +149,7 @@ type run struct {
 // Run simulates the history on the cluster as it is, with one node less and one more,
 // with each move of quota, and on as many nodes as the search for the answer asks for.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	p := &planner{ctx: ctx, o: &o, runs: map[int]*run{}, report: &Report{Jobs: o.Trace.Len()}}
+	p := &planner{ctx: ctx, o: &o, runs: map[int]*run{}, report: &Report{}}
 	p.draw()
 	p.metrics = slices.Clone(shown)
 	for _, k := range o.Keep {
@@ -193,9 +193,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return p.report, nil
 }
 
+// span has the first and the last submission that counts.
+func (p *planner) span() (first, last time.Duration) {
+	first, last = p.o.Trace.Span()
+	if from := p.o.Simulate.CountFrom; from != 0 {
+		first = max(first, from)
+	}
+	return first, last
+}
+
 // draw chooses the blocks, and draws as many of them as there are, with repetition.
 func (p *planner) draw() {
-	first, last := p.o.Trace.Span()
+	first, last := p.span()
+	p.report.Jobs = p.o.Trace.Window(first, last+1).Len()
 	for _, p.block = range blocksOf {
 		if p.blocks = int((last-first)/p.block.span) + 1; p.blocks >= leastBlocks {
 			break
@@ -298,7 +308,7 @@ func (p *planner) of(metric string, r *run, some func(*simulator.Outcome) bool) 
 		v     float64
 		block int
 	}
-	first, _ := p.o.Trace.Span()
+	first, _ := p.span()
 	var values []value
 	for i := range r.outcomes {
 		if o := &r.outcomes[i]; some(o) {

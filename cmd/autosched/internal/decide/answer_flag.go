@@ -13,12 +13,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// answerFlag is --format of commands that recommend a configuration.
+// answerFlag is --format, and --conf-out of the site, of commands that recommend a configuration.
 type answerFlag struct{ format string }
 
 const nativeFormat = "native"
 
-func (f *answerFlag) add(cmd *cobra.Command) {
+func (f *answerFlag) add(cmd *cobra.Command, h *cli.HistoryFlags) {
+	h.Site.AddOut(cmd)
 	cmd.Flags().StringVar(&f.format, "format", "text",
 		"what to print: text, or native for the recommended configuration alone, as the scheduler's own file")
 	_ = cmd.RegisterFlagCompletionFunc("format", cli.OneOf("text", nativeFormat))

@@ -26,11 +26,8 @@ import (
 
 // comparisonOptions are the flags of compare.
 type comparisonOptions struct {
-	replay     cli.ReplayFlags
-	current    cli.ConfigFlags
-	fidelity   fidelityFlags
+	history    cli.HistoryFlags
 	estimates  estimatesFlag
-	site       cli.SiteFlag
 	answer     answerFlag
 	schedulers string
 	presets    bool
@@ -50,7 +47,7 @@ func newComparisonCmd() *cobra.Command {
 		Use:   "compare",
 		Short: "Simulate a trace under several schedulers and configurations, and compare them job by job",
 		Long: `Simulates the jobs of every window under every row: a configuration of a scheduler,
-held, from an empty cluster to the end of the last job, as simulate does. Nothing is
+held, to the end of the last job, as simulate does, --warmup included. Nothing is
 tuned; evaluate compares tuning methods.
 
 Rows, in this order; the first is the baseline:
@@ -88,26 +85,23 @@ same command continues, and one with more rows or windows simulates only what is
 			if err != nil {
 				return err
 			}
-			return o.answer.show(cmd, o.replay.JSON, report.ComparisonSchema, r,
+			return o.answer.show(cmd, o.history.JSON, report.ComparisonSchema, r,
 				func() (recommendation, error) {
 					best := report.Best(r)
 					title, _ := report.BestRow(r)
 					return recommendation{o.rows[best].Scheduler, o.rows[best].Config, best > 0, title}, nil
 				},
 				func(w io.Writer) error {
-					return errors.Join(printRows(w, r, o.out), o.site.PrintChange(w, r.Change))
+					return errors.Join(printRows(w, r, o.out), o.history.Site.PrintChange(w, r.Change))
 				})
 		},
 	}
 	o.given = cmd.Flags().Changed
-	o.replay.Add(cmd)
-	o.replay.AddTo(cmd)
-	o.replay.AddNodeEvents(cmd)
-	o.current.Add(cmd)
+	o.history.Add(cmd)
+	o.history.AddNodeEvents(cmd)
+	o.history.AddConclusion(cmd)
 	o.estimates.add(cmd)
-	o.fidelity.add(cmd)
-	o.site.AddOut(cmd)
-	o.answer.add(cmd)
+	o.answer.add(cmd, &o.history)
 	fl := cmd.Flags()
 	fl.StringVar(&o.schedulers, "schedulers", "", "schedulers whose defaults are rows, comma-separated")
 	fl.BoolVar(&o.presets, "presets", false, "presets of --schedulers are rows, too")
@@ -124,10 +118,11 @@ same command continues, and one with more rows or windows simulates only what is
 
 // check checks all that needs no trace, and reads the rows.
 func (o *comparisonOptions) check() error {
-	if err := o.site.Use(&o.replay, &o.current, &o.fidelity.RecordedFlag); err != nil {
+	s, current, err := o.history.Check()
+	if err != nil {
 		return err
 	}
-	if err := cmp.Or(o.estimates.check(), o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+	if err := cmp.Or(o.estimates.check(), o.answer.check(o.history.JSON)); err != nil {
 		return err
 	}
 	var names []string
@@ -156,16 +151,12 @@ func (o *comparisonOptions) check() error {
 			}
 		}
 	}
-	s, current, err := o.replay.Configured(&o.current)
-	if err != nil {
-		return err
-	}
 	o.rows = nil
-	if o.current.Given() {
+	if o.history.InForce.Given() {
 		o.rows = append(o.rows, replay.Row{Name: "current", Scheduler: s, Config: current})
 	}
 	for _, text := range o.texts {
-		row, err := parseRow(text, o.replay.Named)
+		row, err := parseRow(text, o.history.Named)
 		if err != nil {
 			return fmt.Errorf("--row: %w", err)
 		}
@@ -176,7 +167,7 @@ func (o *comparisonOptions) check() error {
 		names, presets = []string{s.Name}, true
 	}
 	for _, name := range names {
-		s, err := schedulers.Find(name)
+		s, err := o.history.Named(name)
 		if err != nil {
 			return cli.Usage(fmt.Errorf("--schedulers: %w", err))
 		}
@@ -237,7 +228,7 @@ func parseRow(text string, find func(name string) (*schedulers.Scheduler, error)
 // run compares, and writes the files if a folder is named. Notes and progress go to
 // notes.
 func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.Comparison, error) {
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -250,12 +241,9 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 			return nil, fmt.Errorf("--out: %w", err)
 		}
 	}
-	base := *in
-	base.Scheduler = o.rows[0].Scheduler
 	var graded []*fidelity.Graded
 	for _, w := range windows {
-		g, err := o.fidelity.grade(ctx, fidelity.Input{From: w.From, To: w.To, Cluster: o.replay.Cluster,
-			Config: o.rows[0].Config}, &base)
+		g, err := o.history.Grade(ctx, in, w, o.rows[0].Scheduler, o.rows[0].Config)
 		if err != nil {
 			return nil, err
 		}
@@ -271,8 +259,9 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 	}
 	progress := newGridProgress(notes, o.out)
 	r, err := replay.Compare(ctx, replay.CompareOptions{
-		Trace: in.Trace, Cluster: o.replay.Cluster, Windows: windows, Rows: o.rows, Estimate: estimate,
-		Seed: o.replay.Seed, Seeds: seeds, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
+		Trace: in.Trace, Cluster: o.history.Cluster, Windows: windows, Warmup: in.Warmup, Rows: o.rows,
+		Estimate: estimate,
+		Seed:     o.history.Seed, Seeds: seeds, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
 		Progress: func(name string, p cells.Progress) { progress.show(name, p) },
 	})
 	progress.end(err)
@@ -282,7 +271,7 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 		}
 	}
 	if best := report.Best(r); err == nil && best > 0 && o.rows[best].Scheduler.Name == "slurm" {
-		r.Change, err = o.site.Change(ctx, in, &o.replay, o.rows[0].Config, o.rows[best].Config)
+		r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.rows[0].Config, o.rows[best].Config)
 	}
 	if err == nil && o.out != "" {
 		err = report.WriteComparison(r, o.out)
@@ -293,8 +282,7 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 // windowsOf are the windows of --windows, or that of --from and --to.
 func (o *comparisonOptions) windowsOf(in *cli.ReplayInput) ([]replay.Window, error) {
 	if len(o.windows) == 0 {
-		clock := func(at time.Duration) string { return in.Trace.Zero().Add(at).Format("2006-01-02T15:04") }
-		return []replay.Window{{Name: clock(in.From) + ".." + clock(in.To), From: in.From, To: in.To}}, nil
+		return []replay.Window{in.Window()}, nil
 	}
 	var out []replay.Window
 	for _, text := range o.windows {

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/energy"
-	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
@@ -29,24 +28,20 @@ import (
 
 // evaluateOptions are the flags of evaluate.
 type evaluateOptions struct {
-	replay    cli.ReplayFlags
+	history   cli.HistoryFlags
 	round     cli.TuneFlags
 	limits    rollout.Limits
-	current   cli.ConfigFlags
 	methods   string
 	subjectTo []string
 	tariff    cli.TariffFlags
 	goal      round.Goal // after check
 	scenario  string
 	out       string
-	warmup    time.Duration
 	interval  time.Duration
 	seeds     int
 	fixed     int
 	jobs      int
 
-	fidelity fidelityFlags
-	site     cli.SiteFlag
 	answer   answerFlag
 	given    func(flag string) bool
 	compared []string          // methods, after check; nil for all
@@ -65,8 +60,8 @@ a trace on a simulated cluster once for every tuning method, and compares the me
 Every --interval a method sees only what a controller could see at that time (job
 events so far) and chooses a configuration; the simulated cluster goes on with it,
 without a restart. Jobs submitted between --from and --to count; they run to their end
-while tuning continues. The cluster starts empty at --from, or --warmup earlier. The
-history is the seven days of the trace before it.
+while tuning continues. The cluster starts empty --warmup before --from. The history is
+the seven days of the trace before --from.
 
 ` + methodHelp() + `
 All methods that tune every round share futures, scoring, seeds and the budget. A
@@ -111,10 +106,10 @@ seeds computes only what is new. Results of other inputs are computed again.`,
 			if err != nil {
 				return err
 			}
-			return o.answer.show(cmd, o.replay.JSON, report.Schema, report.JSON(r),
+			return o.answer.show(cmd, o.history.JSON, report.Schema, report.JSON(r),
 				func() (recommendation, error) { return o.recommended(r) },
 				func(w io.Writer) error {
-					return errors.Join(printEvaluation(w, r, o.out), o.site.PrintChange(w, r.Change))
+					return errors.Join(printEvaluation(w, r, o.out), o.history.Site.PrintChange(w, r.Change))
 				})
 		},
 	}
@@ -124,14 +119,11 @@ seeds computes only what is new. Results of other inputs are computed again.`,
 
 func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
-	o.replay.Add(cmd)
-	o.replay.AddTo(cmd)
-	o.replay.AddNodeEvents(cmd)
-	o.current.Add(cmd)
+	o.history.Add(cmd)
+	o.history.AddNodeEvents(cmd)
+	o.history.AddConclusion(cmd)
 	o.round.Add(cmd)
-	o.fidelity.add(cmd)
-	o.site.AddOut(cmd)
-	o.answer.add(cmd)
+	o.answer.add(cmd, &o.history)
 	addSubjectTo(cmd, &o.subjectTo)
 	o.tariff.Add(cmd)
 	o.tariff.AddDeferrable(cmd)
@@ -150,7 +142,6 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	fl.StringVarP(&o.out, "out", "o", "",
 		"folder for the report (report.html, report.json, methods.csv, seeds.csv, decisions.csv, jobs.csv) and for the "+
 			"results finished so far (cells.jsonl)")
-	fl.DurationVar(&o.warmup, "warmup", 0, "start the live simulation this much before --from")
 	fl.IntVar(&o.seeds, "seeds", 3, "seeds of methods that draw, from --seed on; the others are run once")
 	fl.IntVar(&o.fixed, "fixed-budget", 0,
 		"configurations that fixed-history and fixed-oracle measure (0: --budget for every round)")
@@ -160,35 +151,33 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 
 // check checks all that needs no trace, and reads the scenario.
 func (o *evaluateOptions) check() error {
-	if err := o.site.Use(&o.replay, &o.current, &o.fidelity.RecordedFlag); err != nil {
+	_, held, err := o.history.Check()
+	if err != nil {
 		return err
+	}
+	if o.history.InForce.Given() {
+		o.held = held
 	}
 	if o.scenario != "" {
 		s, err := readScenario(o.scenario)
 		if err != nil {
 			return err
 		}
-		o.replay.SetScenario(s, o.given)
+		o.history.SetScenario(s, o.given)
 		o.of = *s
 	}
-	var err error
 	if o.goal, err = parseGoal(o.round.Objective, o.subjectTo); err != nil {
 		return err
 	}
 	o.round.Objective = o.goal.Objective()
-	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
+	if err := o.tariff.Check(o.history.Scheduler); err != nil {
 		return err
 	}
 	if err := round.CheckObjective(o.round.Objective, true); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
-	if err := cmp.Or(o.round.CheckSettings(), o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+	if err := cmp.Or(o.round.CheckSettings(), o.answer.check(o.history.JSON)); err != nil {
 		return err
-	}
-	if o.current.Given() {
-		if _, o.held, err = o.replay.Configured(&o.current); err != nil {
-			return err
-		}
 	}
 	_, badSearch := round.ParseSearch(string(o.round.Settings.Search))
 	switch {
@@ -199,8 +188,6 @@ func (o *evaluateOptions) check() error {
 	case o.seeds < 1 || o.fixed < 0 || o.jobs < 0:
 		return cli.Usage(fmt.Errorf("--seeds %d, --fixed-budget %d, --jobs %d: want at least 1, 0 and 0", o.seeds,
 			o.fixed, o.jobs))
-	case o.warmup < 0:
-		return cli.Usage(fmt.Errorf("--warmup: %v is negative", o.warmup))
 	}
 	if o.given("methods") {
 		o.compared = cli.SplitList(o.methods)
@@ -211,7 +198,7 @@ func (o *evaluateOptions) check() error {
 	if err := replay.CheckMethods(o.compared); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
-	if slices.Contains(o.compared, "current") && !o.current.Given() {
+	if slices.Contains(o.compared, "current") && o.held.IsZero() {
 		return cli.Usage(errors.New("--methods: current is the configuration that you run: name it with --config FILE, " +
 			"--set key=value or --preset NAME"))
 	}
@@ -223,21 +210,21 @@ func (o *evaluateOptions) check() error {
 func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Report, error) {
 	var tariff *energy.Tariff
 	var err error
-	if o.goal.Metered() != "" || o.tariff.Given() || schedulers.Sleeps(o.replay.Scheduler) ||
-		schedulers.Defers(o.replay.Scheduler) {
+	if o.goal.Metered() != "" || o.tariff.Given() || schedulers.Sleeps(o.history.Scheduler) ||
+		schedulers.Defers(o.history.Scheduler) {
 		if tariff, err = o.tariff.Read(); err != nil {
 			return nil, err
 		}
 	}
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.tariff.Measure(tariff, in, o.replay.Cluster, notes); err != nil {
+	if err := o.tariff.Measure(tariff, in, o.history.Cluster, notes); err != nil {
 		return nil, err
 	}
-	noteReordering(notes, o.goal.Metered() != "", o.replay.Scheduler)
-	if note := o.of.Differs(o.replay.Trace); note != "" {
+	noteReordering(notes, o.goal.Metered() != "", o.history.Scheduler)
+	if note := o.of.Differs(o.history.Trace); note != "" {
 		fmt.Fprintln(notes, "note: "+note)
 	}
 	if in.Trace, err = o.of.Select(in.Trace); err != nil {
@@ -249,20 +236,20 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 		}
 	}
 	config := o.held
-	if !o.current.Given() {
+	if config.IsZero() {
 		config = in.Scheduler.Space.Default()
 	}
-	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.From - o.warmup, To: in.To, Cluster: o.replay.Cluster,
-		Config: config}, in)
+	graded, err := o.history.Grade(ctx, in, in.Window(), in.Scheduler, config)
 	if err != nil {
 		return nil, err
 	}
 	progress := newGridProgress(notes, o.out)
 	r, err := replay.Run(ctx, replay.Options{
-		Trace: in.Trace, From: in.From, To: in.To, Warmup: o.warmup, Cluster: o.replay.Cluster, Scheduler: in.Scheduler,
-		Current: o.held,
-		Goal:    o.goal, Methods: o.compared, Interval: o.interval,
-		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.Seeded(o.replay.Seed), Limits: &o.limits,
+		Trace: in.Trace, From: in.From, To: in.To, Warmup: in.Warmup, Cluster: o.history.Cluster,
+		Scheduler: in.Scheduler,
+		Current:   o.held,
+		Goal:      o.goal, Methods: o.compared, Interval: o.interval,
+		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.Seeded(o.history.Seed), Limits: &o.limits,
 		Generate: o.round.Method, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
 		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
 	})
@@ -286,12 +273,12 @@ func (o *evaluateOptions) change(ctx context.Context, in *cli.ReplayInput, r *re
 	if err != nil || !to.change {
 		return nil, err
 	}
-	return o.site.Change(ctx, in, &o.replay, o.held, to.config)
+	return o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.held, to.config)
 }
 
 // recommended is the configuration to change to once, or the one that runs.
 func (o *evaluateOptions) recommended(r *replay.Report) (recommendation, error) {
-	scheduler, err := o.replay.Find()
+	scheduler, err := o.history.Find()
 	if err != nil {
 		return recommendation{}, err
 	}

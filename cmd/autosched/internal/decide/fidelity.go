@@ -5,63 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/simulator/calibrate"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// fidelityFlags are those of commands that conclude from simulations.
-type fidelityFlags struct {
-	cli.RecordedFlag
-	ignore bool
-}
-
-func (f *fidelityFlags) add(cmd *cobra.Command) {
-	f.RecordedFlag.Add(cmd)
-	cmd.Flags().BoolVar(&f.ignore, "ignore-fidelity", false,
-		"conclude about the simulated cluster even if the simulation does not describe the history")
-}
-
-// grade compares the simulation of a window with what was recorded. It is nil where a synthetic
-// trace has no delays, and an error where nothing may be concluded.
-func (f *fidelityFlags) grade(ctx context.Context, o fidelity.Input, seen *cli.ReplayInput) (*fidelity.Graded, error) {
-	o.Trace, o.Scheduler, o.Simulate, o.Recorded = seen.Trace, seen.Scheduler, seen.Options, f.Name
-	jobs := o.Trace.Window(o.From, o.To).Jobs()
-	if !slices.ContainsFunc(jobs, func(j workload.Job) bool { return j.HasWait }) {
-		if o.Trace.Synthetic() {
-			return nil, nil
-		}
-		return &fidelity.Graded{Grade: fidelity.Incomparable, Why: fidelity.NoDelays}, nil
-	}
-	o.Simulate.Past = replay.Past(o.Trace, o.Cluster, o.From)
-	r, err := fidelity.Quick(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Refusal("--ignore-fidelity"); err != nil && !f.ignore {
-		return nil, err
-	}
-	return &r.Graded, nil
-}
-
 // fidelityOptions are the flags of fidelity.
 type fidelityOptions struct {
-	replay   cli.ReplayFlags
-	config   cli.ConfigFlags
-	recorded cli.RecordedFlag
-	site     cli.SiteFlag
-	runs     string
-	models   string // to write
-	events   string // to write
+	history cli.HistoryFlags
+	runs    string
+	models  string // to write
+	events  string // to write
 
 	start space.Config // after check
 }
@@ -75,8 +36,9 @@ func newFidelityCmd() *cobra.Command {
 queueing delays and JCTs with the recorded ones: over all jobs, by GPUs, tenant and
 hour of submission. An error is the simulated value minus the recorded one. factor is by
 how much a job's delay is off typically (1 is exact), KS the distance of the two
-distributions, rank the rank correlation over the jobs. Jobs submitted in the first
-tenth of the window, a day at most, are not compared: the simulated cluster starts empty.
+distributions, rank the rank correlation over the jobs. The simulated cluster starts
+empty: jobs of the --warmup before --from fill it, and where the trace has none, those of
+the first tenth of the window, a day at most. They are not compared.
 
 Then it says what in the data explains the difference: more or less capacity than
 assumed, a limit of a tenant or partition, another order or scheduler, time limits; and
@@ -86,10 +48,10 @@ the second half. Where nodes were out it estimates which hours, and --node-event
 them for --node-events. With --runs, restart costs and spread slowdowns are learnt from the
 first half of the recorded runs, and compared on the second.
 
-Grades: "describes", "describes roughly", "does not describe", and "not comparable" where
---recorded-scheduler is not the scheduler simulated or too few delays are recorded. tune and
-evaluate show the grade, and end with an error where the simulation does not describe
-the history. docs/fidelity.md has the limits and the reasons for them.`,
+Grades: "describes", "describes roughly", "barely describes", "does not describe", and "not
+comparable" where --recorded-scheduler is not the scheduler simulated or too few delays are
+recorded. Commands that conclude from a history show the grade, and end with an error where
+the simulation does not describe it. docs/fidelity.md has the limits and the reasons for them.`,
 		Example: `  autosched fidelity --trace sacct.psv --scheduler fifo --set backfill=true --recorded-scheduler fifo
   autosched fidelity --trace sacct.psv --site site
   autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
@@ -103,15 +65,12 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "fidelity/v1", r, r.print)
+			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "fidelity/v1", r, r.print)
 		},
 	}
-	o.replay.Add(cmd)
-	o.replay.AddTo(cmd)
-	o.replay.AddNodeEvents(cmd)
-	o.config.Add(cmd)
-	o.recorded.Add(cmd)
-	o.site.Add(cmd)
+	o.history.Add(cmd)
+	o.history.AddNodeEvents(cmd)
+	o.history.Recorded.Add(cmd)
 	cmd.Flags().StringVar(&o.runs, "runs", "",
 		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched forecast models learn' takes")
 	cmd.Flags().StringVar(&o.models, "models-out", "",
@@ -123,23 +82,19 @@ the history. docs/fidelity.md has the limits and the reasons for them.`,
 
 // check checks all that needs no trace.
 func (o *fidelityOptions) check() error {
-	if err := o.site.Use(&o.replay, &o.config, &o.recorded); err != nil {
-		return err
-	}
-	if err := o.recorded.Check(); err != nil {
+	var err error
+	if _, o.start, err = o.history.Check(); err != nil {
 		return err
 	}
 	if o.models != "" && o.runs == "" {
 		return cli.Usage(errors.New("--models-out: models are learnt from --runs: name a service's directory or a CSV of jobs"))
 	}
-	_, config, err := o.replay.Configured(&o.config)
-	o.start = config
-	return err
+	return nil
 }
 
 // run compares. Notes go to notes.
 func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityReport, error) {
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +102,11 @@ func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityRe
 	if err != nil {
 		return nil, err
 	}
-	in.Options.Past = replay.Past(in.Trace, o.replay.Cluster, in.From)
+	in.Options.Past = in.Simulation(o.history.Cluster).Past
 	r, err := fidelity.Full(ctx, fidelity.Input{
-		Trace: in.Trace, From: in.From, To: in.To, Cluster: o.replay.Cluster, Scheduler: in.Scheduler, Config: o.start,
-		Simulate: in.Options, Recorded: o.recorded.Name,
+		Trace: in.Trace, From: in.From, To: in.To, Warmup: in.Warmup, Cluster: o.history.Cluster,
+		Scheduler: in.Scheduler, Config: o.start,
+		Simulate: in.Options, Recorded: o.history.Recorded.Name,
 	})
 	if err != nil {
 		return nil, err
@@ -160,7 +116,7 @@ func (o *fidelityOptions) run(ctx context.Context, notes io.Writer) (*fidelityRe
 			return nil, errors.New("--node-events-out: the history shows no hours in which nodes were out")
 		}
 		if err := cli.WriteFile(o.events, "--node-events-out", func(w io.Writer) error {
-			_, err := trace.WriteNodeEvents(w, in.Trace.Zero(), o.replay.Cluster, byNumber(r.Outages.Events))
+			_, err := trace.WriteNodeEvents(w, in.Trace.Zero(), o.history.Cluster, byNumber(r.Outages.Events))
 			return err
 		}); err != nil {
 			return nil, err
@@ -174,11 +130,11 @@ func (o *fidelityOptions) learn() (*calibrate.Holdout, error) {
 	if o.runs == "" {
 		return nil, nil
 	}
-	runs, err := cli.ReadRuns(o.runs, max(o.replay.Cluster.GPUsPerNode(), 1))
+	runs, err := cli.ReadRuns(o.runs, max(o.history.Cluster.GPUsPerNode(), 1))
 	if err != nil {
 		return nil, fmt.Errorf("--runs: %w", err)
 	}
-	given, err := o.replay.Models.Spec()
+	given, err := o.history.Models.Spec()
 	if err != nil {
 		return nil, err
 	}

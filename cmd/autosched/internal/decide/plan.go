@@ -15,7 +15,6 @@ import (
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/plan"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
@@ -25,12 +24,10 @@ import (
 
 // planOptions are the flags of plan.
 type planOptions struct {
-	replay   cli.ReplayFlags
-	config   cli.ConfigFlags
-	fidelity fidelityFlags
-	keep     []string
-	moves    []string
-	group    string
+	history cli.HistoryFlags
+	keep    []string
+	moves   []string
+	group   string
 
 	// After check.
 	start  space.Config
@@ -53,7 +50,7 @@ of a short history). Of the number of nodes, they are the numbers that keep the
 bounds in 2.5 % and in 97.5 % of the draws.
 
 Of several groups of nodes, --group says whose number varies. Jobs are submitted as
-recorded, whatever the queue; the cluster starts empty, and all nodes are up.
+recorded, whatever the queue; all nodes are up.
 docs/compare.md says more.`,
 		Example: `  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
   autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --subject-to 'p95_queue<=1h' --subject-to 'avg_jct<=1.05*incumbent'
@@ -67,13 +64,11 @@ docs/compare.md says more.`,
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "plan/v1", r, r.print)
+			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "plan/v1", r, r.print)
 		},
 	}
-	o.replay.Add(cmd)
-	o.replay.AddTo(cmd)
-	o.config.Add(cmd)
-	o.fidelity.add(cmd)
+	o.history.Add(cmd)
+	o.history.AddConclusion(cmd)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&o.keep, "subject-to", nil, "METRIC<=BOUND to keep, repeatable: a number, or a multiple of the value on "+
 		"the cluster as it is (p95_queue<=1h, avg_jct<=1.05*incumbent); of a tenants' metric, a number for each tenant")
@@ -86,7 +81,8 @@ docs/compare.md says more.`,
 
 // check checks all that needs no trace.
 func (o *planOptions) check() error {
-	if err := o.fidelity.Check(); err != nil {
+	var err error
+	if _, o.start, err = o.history.Check(); err != nil {
 		return err
 	}
 	for _, text := range o.keep {
@@ -116,39 +112,36 @@ func (o *planOptions) check() error {
 		}
 		o.quotas = append(o.quotas, plan.Move{From: parts[0], To: parts[1], GPUs: gpus})
 	}
-	if len(o.moves) > 0 && o.replay.Quota.Quota == cli.QuotaNames[simulator.QuotaOff] {
+	if len(o.moves) > 0 && o.history.Quota.Quota == cli.QuotaNames[simulator.QuotaOff] {
 		return cli.Usage(errors.New("--move-quota needs quotas: --vc with --quota strict or borrow"))
 	}
-	var err error
-	_, o.start, err = o.replay.Configured(&o.config)
-	return err
+	return nil
 }
 
 // run simulates. Notes and progress go to notes.
 func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, error) {
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
-	cluster := o.replay.Cluster
+	cluster := o.history.Cluster
 	group, err := groupNamed(cluster, o.group)
 	if err != nil {
 		return nil, err
 	}
-	w := in.Trace.Window(in.From, in.To)
-	if w.Ended() == 0 {
+	if in.Trace.Window(in.From, in.To).Ended() == 0 {
 		return nil, fmt.Errorf("no job of %s that ended is submitted between --from and --to", in.Trace.Name())
 	}
-	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.From, To: in.To, Cluster: cluster,
-		Config: o.start}, in)
+	graded, err := o.history.Grade(ctx, in, in.Window(), in.Scheduler, o.start)
 	if err != nil {
 		return nil, err
 	}
-	in.Options.Past = replay.Past(in.Trace, cluster, in.From)
+	w := in.Jobs()
 	line := cli.NewProgressLine(notes)
 	r, err := plan.Run(ctx, plan.Options{
-		Trace: w, Cluster: cluster, Group: group, Scheduler: in.Scheduler, Config: o.start, Simulate: in.Options,
-		Keep: o.bounds, Moves: o.quotas, AutoVCs: o.replay.Quota.Auto(), Seed: o.replay.Seed,
+		Trace: w, Cluster: cluster, Group: group, Scheduler: in.Scheduler, Config: o.start,
+		Simulate: in.Simulation(cluster),
+		Keep:     o.bounds, Moves: o.quotas, AutoVCs: o.history.Quota.Auto(), Seed: o.history.Seed,
 		Progress: func(n int, c workload.Cluster) { line.Show("simulation %d: %s", n, c) },
 	})
 	line.Clear()
@@ -159,7 +152,7 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(),
 		From: in.Trace.Clock(in.From).Format(time.RFC3339), To: in.Trace.Clock(in.To).Format(time.RFC3339),
 		Cluster: cluster.String(), Scheduler: in.Scheduler.Name,
-		Configuration: o.start, Seed: o.replay.Seed, Fidelity: graded, Report: r, group: cluster.Groups[group],
+		Configuration: o.start, Seed: o.history.Seed, Fidelity: graded, Report: r, group: cluster.Groups[group],
 	}
 	for _, c := range o.bounds {
 		out.Keep = append(out.Keep, c.String())
@@ -169,7 +162,7 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		g.Groups = g.Groups[group : group+1]
 		out.Group = g.String()
 	}
-	out.Assumptions = assumptions(w, o.replay.Quota.Auto(), len(out.Group) > 0)
+	out.Assumptions = assumptions(w, o.history.Quota.Auto(), len(out.Group) > 0)
 	return out, nil
 }
 
@@ -195,7 +188,7 @@ func groupNamed(c workload.Cluster, name string) (int, error) {
 // assumptions are what a plan takes for granted.
 func assumptions(w *workload.Workload, auto, groups bool) []string {
 	out := []string{"jobs are submitted as recorded, with the recorded run times, whatever the queue",
-		"the cluster is empty at the first submission, and all nodes are up throughout",
+		"the cluster is empty before the warm-up, and all nodes are up throughout",
 		"more nodes keep what fewer keep"}
 	if groups {
 		out = append(out, "the other groups of nodes stay as they are")

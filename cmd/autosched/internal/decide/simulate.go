@@ -10,15 +10,13 @@ import (
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 )
 
 // simulateOptions are the flags of simulate.
 type simulateOptions struct {
-	replay    cli.ReplayFlags
-	config    cli.ConfigFlags
+	history   cli.HistoryFlags
 	changes   changesFlag
 	record    recordFlags
 	estimates estimatesFlag
@@ -33,11 +31,12 @@ func newSimulateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Simulate a trace under one configuration of a scheduler, and report delays and JCTs",
-		Long: `Replays the jobs of a trace on a cluster that starts empty, under one
-configuration of a scheduler, until the last one ends.
+		Long: `Replays the jobs of a trace on a cluster, under one configuration of a scheduler,
+until the last one ends. The cluster starts empty; jobs of the --warmup before
+--from fill it and do not count.
 
 Schedulers that learn from jobs that have ended (lucid; tiresias with
-priority=gittins) know those of the trace that ended in the week before --from.
+priority=gittins) know those of the trace that ended in the week before the warm-up.
 
 Times are in seconds. rho is the finish-time fairness: JCT over the run time
 times max(1, the job's GPUs x mean active jobs over its life / GPUs of the
@@ -71,13 +70,11 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "simulation/v1", r, r.print)
+			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "simulation/v1", r, r.print)
 		},
 	}
-	o.replay.Add(cmd)
-	o.replay.AddTo(cmd)
-	o.replay.AddNodeEvents(cmd)
-	o.config.Add(cmd)
+	o.history.Add(cmd)
+	o.history.AddNodeEvents(cmd)
 	o.changes.add(cmd)
 	o.record.add(cmd)
 	o.estimates.add(cmd)
@@ -96,11 +93,11 @@ func (o *simulateOptions) check() error {
 	if err := o.estimates.check(); err != nil {
 		return err
 	}
-	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
+	scheduler, config, err := o.history.Check()
+	if err != nil {
 		return err
 	}
-	scheduler, config, err := o.replay.Configured(&o.config)
-	if err != nil {
+	if err := o.tariff.Check(o.history.Scheduler); err != nil {
 		return err
 	}
 	o.start = config
@@ -114,7 +111,7 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if err != nil {
 		return nil, err
 	}
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
@@ -122,25 +119,26 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	if err != nil {
 		return nil, err
 	}
-	w := in.Trace.Window(in.From, in.To)
-	if w.Len() == 0 {
+	counted := in.Trace.Window(in.From, in.To)
+	if counted.Len() == 0 {
 		return nil, fmt.Errorf("no job of %s is submitted between --from and --to", in.Trace.Name())
 	}
-	if w.Ended() == 0 {
+	if counted.Ended() == 0 {
 		fmt.Fprintf(notes, "note: %s: no job between --from and --to had ended when the trace was written: there is no JCT or "+
 			"delay to report, and zeros stand for none\n", in.Trace.Name())
 	}
 	var sim simulator.Sim
+	w := in.Jobs()
+	in.Options = in.Simulation(o.history.Cluster)
 	in.Options.PerTenant, in.Options.Attribute = true, true
-	in.Options.Estimate = o.estimates.estimate(w.Jobs(), o.replay.Seed)
-	in.Options.Past = replay.Past(in.Trace, o.replay.Cluster, in.From)
+	in.Options.Estimate = o.estimates.estimate(w.Jobs(), o.history.Seed)
 	asked := noteAsking(&in.Options)
-	recorder, err := o.record.begin(&sim, in.Trace, o.replay.Cluster, &in.Options)
+	recorder, err := o.record.begin(&sim, in.Trace, o.history.Cluster, &in.Options)
 	if err != nil {
 		return nil, err
 	}
 	defer recorder.abort() // unless it ends
-	cluster := o.replay.Cluster
+	cluster := o.history.Cluster
 	if err := o.tariff.Operate(tariff, in, notes); err != nil {
 		return nil, err
 	}
@@ -170,8 +168,9 @@ func (o *simulateOptions) run(ctx context.Context, notes io.Writer) (*simulateRe
 	}
 	r := &simulateReport{
 		Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(), Scheduler: in.Scheduler.Name, Configuration: o.start,
-		Cluster: cluster.String(), Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.replay.Seed,
-		Summary: sim.Summarize(), NodeEvents: in.NodeEvents, Wall: wall.Seconds(), Delays: sim.Delays(), Changes: made,
+		Cluster: cluster.String(), Nodes: cluster.Nodes(), GPUsPerNode: cluster.GPUsPerNode(), Seed: o.history.Seed,
+		WarmUp: w.Len() - counted.Len(), Summary: sim.Summarize(), NodeEvents: in.NodeEvents, Wall: wall.Seconds(),
+		Delays: sim.Delays(), Changes: made,
 	}
 	r.Tenants, r.Compliance = sim.TenantReports()
 	r.Sleep, r.Deferred = sim.Sleep(), sim.Deferred()
@@ -202,8 +201,10 @@ type simulateReport struct {
 	Changes []changeReport `json:"changes,omitempty"`
 	// NodeEvents counts those of --node-events, or else those that the trace shows; Nodes
 	// has the nodes that they add.
-	NodeEvents int    `json:"node_events,omitempty"`
-	Seed       uint64 `json:"seed"`
+	NodeEvents int `json:"node_events,omitempty"`
+	// WarmUp are the jobs before --from that ran and do not count.
+	WarmUp int    `json:"warm_up_jobs,omitempty"`
+	Seed   uint64 `json:"seed"`
 	simulator.Summary
 	Wall       float64                  `json:"wall_s"`
 	Delays     []simulator.Delay        `json:"queue_causes"`

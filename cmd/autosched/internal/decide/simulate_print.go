@@ -27,6 +27,9 @@ func (r *simulateReport) print(w io.Writer) error {
 		row(fmt.Sprintf("  from %.0f s on", c.At), "%s", c.Configuration)
 	}
 	row("jobs", "%d", r.Jobs)
+	if r.WarmUp > 0 {
+		row("warm-up", "%d jobs before --from, which do not count", r.WarmUp)
+	}
 	row("JCT mean", "%.0f s", r.AvgJCT)
 	row("JCT p50, p95, p99", "%.0f, %.0f, %.0f s", r.P50JCT, r.P95JCT, r.P99JCT)
 	row("queueing delay mean, p95", "%.0f, %.0f s", r.AvgQueue, r.P95Queue)

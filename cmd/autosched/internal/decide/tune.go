@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/energy"
-	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -24,21 +22,18 @@ import (
 
 // tuneOptions are the flags of tune.
 type tuneOptions struct {
-	replay   cli.ReplayFlags
-	round    cli.TuneFlags
-	config   cli.ConfigFlags
-	goal     goalFlags
-	tariff   cli.TariffFlags
-	study    studyFlags
-	fidelity fidelityFlags
-	site     cli.SiteFlag
-	answer   answerFlag
-	at       string
-	sampler  string
-	truth    bool
-	within   time.Duration
-	plot     string
-	top      int
+	history cli.HistoryFlags
+	round   cli.TuneFlags
+	goal    goalFlags
+	tariff  cli.TariffFlags
+	study   studyFlags
+	answer  answerFlag
+	at      string
+	sampler string
+	truth   bool
+	within  time.Duration
+	plot    string
+	top     int
 
 	given     func(flag string) bool
 	scheduler *schedulers.Scheduler // after check
@@ -106,7 +101,7 @@ of the objective, which may not be the row listed first.`,
 					return err
 				}
 			}
-			return o.answer.show(cmd, o.replay.JSON, "tuning/v1", r,
+			return o.answer.show(cmd, o.history.JSON, "tuning/v1", r,
 				func() (recommendation, error) {
 					if !r.Adopt {
 						return recommendation{o.scheduler, r.Incumbent, false, r.Reason}, nil
@@ -114,7 +109,7 @@ of the objective, which may not be the row listed first.`,
 					return recommendation{o.scheduler, r.Best, true, r.Reason}, nil
 				},
 				func(w io.Writer) error {
-					return errors.Join(r.print(w, o.top), o.site.PrintChange(w, r.Change))
+					return errors.Join(r.print(w, o.top), o.history.Site.PrintChange(w, r.Change))
 				})
 		},
 	}
@@ -124,20 +119,18 @@ of the objective, which may not be the row listed first.`,
 
 func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
-	o.replay.Add(cmd)
-	o.replay.AddNodeEvents(cmd)
+	o.history.Add(cmd)
+	o.history.AddNodeEvents(cmd)
+	o.history.AddConclusion(cmd)
 	o.round.Add(cmd)
 	o.study.add(cmd)
-	o.config.Add(cmd)
 	o.goal.add(cmd)
 	o.tariff.Add(cmd)
 	o.tariff.AddDeferrable(cmd)
-	o.fidelity.add(cmd)
-	o.site.AddOut(cmd)
-	o.answer.add(cmd)
+	o.answer.add(cmd, &o.history)
 	fl := cmd.Flags()
 	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
-		"since it such as 36h (required; with --site by default the last submission)")
+		"since it such as 36h (default: the last submission before --to)")
 	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
 		"what suggests configurations after the portfolio: "+strings.Join(cli.SamplerNames(), ", "))
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
@@ -153,7 +146,8 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 
 // check checks all that needs no trace.
 func (o *tuneOptions) check() error {
-	if err := o.site.Use(&o.replay, &o.config, &o.fidelity.RecordedFlag); err != nil {
+	var err error
+	if o.scheduler, o.incumbent, err = o.history.Check(); err != nil {
 		return err
 	}
 	if err := cli.CheckList(o.given, "pareto", o.goal.pareto); err != nil {
@@ -166,21 +160,19 @@ func (o *tuneOptions) check() error {
 		return cli.Usage(errors.New("--power, --prices and --carbon change nothing: no objective, constraint or --pareto " +
 			"counts " + strings.Join(round.EnergyObjectives, ", ")))
 	}
-	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
+	if err := o.tariff.Check(o.history.Scheduler); err != nil {
 		return err
 	}
 	if err := o.round.CheckSettings(); err != nil {
 		return err
 	}
-	if err := cmp.Or(o.fidelity.Check(), o.answer.check(o.replay.JSON)); err != nil {
+	if err := o.answer.check(o.history.JSON); err != nil {
 		return err
 	}
 	if err := cli.CheckPlot(o.plot, ".png", ".svg", ".html"); err != nil {
 		return err
 	}
 	switch {
-	case o.replay.Trace != "" && o.at == "" && o.site.Dir == "":
-		return cli.Usage(errors.New("--at is missing: the instant to tune at, RFC 3339 or seconds"))
 	case o.top < 1:
 		return cli.Usage(fmt.Errorf("--top: %d is not positive", o.top))
 	case o.within < 0:
@@ -189,13 +181,8 @@ func (o *tuneOptions) check() error {
 	if err := cli.CheckInstant("at", o.at); err != nil {
 		return err
 	}
-	scheduler, incumbent, err := o.replay.Configured(&o.config)
-	if err != nil {
-		return err
-	}
-	o.scheduler, o.incumbent = scheduler, incumbent
 	if _, err := search.NewSampler(o.sampler,
-		search.Setup{Space: scheduler.Space, Start: scheduler.Space.Default()}); err != nil {
+		search.Setup{Space: o.scheduler.Space, Start: o.scheduler.Space.Default()}); err != nil {
 		return cli.Usage(fmt.Errorf("--sampler: %w", err))
 	}
 	return nil
@@ -203,7 +190,7 @@ func (o *tuneOptions) check() error {
 
 // measures reports whether power, prices or sleep matter.
 func (o *tuneOptions) measures() bool {
-	return o.goal.metered() || schedulers.Sleeps(o.replay.Scheduler) || schedulers.Defers(o.replay.Scheduler)
+	return o.goal.metered() || schedulers.Sleeps(o.history.Scheduler) || schedulers.Defers(o.history.Scheduler)
 }
 
 // run searches. Notes and progress go to notes.
@@ -219,25 +206,24 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 			return nil, err
 		}
 	}
-	in, err := o.replay.Load(ctx, notes)
+	in, err := o.history.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.tariff.Measure(tariff, in, o.replay.Cluster, notes); err != nil {
+	if err := o.tariff.Measure(tariff, in, o.history.Cluster, notes); err != nil {
 		return nil, err
 	}
-	noteReordering(notes, o.goal.metered(), o.replay.Scheduler)
+	noteReordering(notes, o.goal.metered(), o.history.Scheduler)
 	at, err := o.instant(in)
 	if err != nil {
 		return nil, err
 	}
-	graded, err := o.fidelity.grade(ctx, fidelity.Input{From: in.From, To: at, Cluster: o.replay.Cluster,
-		Config: o.incumbent}, in)
+	graded, err := o.history.Grade(ctx, in, replay.Window{From: in.From, To: at}, in.Scheduler, o.incumbent)
 	if err != nil {
 		return nil, err
 	}
 	budget := o.budget(study)
-	settings := o.round.Seeded(o.replay.Seed)
+	settings := o.round.Seeded(o.history.Seed)
 	settings.Budget = budget
 	if study.from != nil {
 		study.accepted = func() { fmt.Fprintf(notes, "note: %s\n", study.used(o.sampler, budget)) }
@@ -245,7 +231,8 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	line := cli.NewProgressLine(notes)
 	began := time.Now()
 	got, state, err := replay.Tune(ctx, replay.Options{
-		Trace: in.Trace, From: in.From, Cluster: o.replay.Cluster, Scheduler: in.Scheduler, Goal: o.goal.goal,
+		Trace: in.Trace, From: in.From, Warmup: in.Warmup, Cluster: o.history.Cluster, Scheduler: in.Scheduler,
+		Goal:     o.goal.goal,
 		Settings: settings, Generate: o.round.Method, Simulate: in.Options,
 	}, replay.TuneOptions{
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
@@ -253,7 +240,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		Front:    o.goal.pareto,
 		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
 			"trace": in.Trace.Name(), "scheduler": in.Scheduler.Name, "objective": o.goal.goal.String(),
-			"seed":    fmt.Sprint(o.replay.Seed),
+			"seed":    fmt.Sprint(o.history.Seed),
 			"instant": in.Trace.Zero().Add(at).Format(time.RFC3339),
 		}},
 	})
@@ -274,7 +261,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	r.Fidelity = graded
 	r.describe(&got, &o.goal)
 	if r.Adopt {
-		if r.Change, err = o.site.Change(ctx, in, &o.replay, o.incumbent, got.Config); err != nil {
+		if r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.incumbent, got.Config); err != nil {
 			return nil, err
 		}
 	}
@@ -291,7 +278,7 @@ func (o *tuneOptions) instant(in *cli.ReplayInput) (time.Duration, error) {
 	case err != nil:
 		return 0, cli.Usage(fmt.Errorf("--at: %w", err))
 	case at > in.To-1:
-		return 0, cli.Usage(fmt.Errorf("--at (%s) is after the last submission: nothing is coming", o.at))
+		return 0, cli.Usage(fmt.Errorf("--at (%s) is after the last submission before --to: nothing is coming", o.at))
 	case at < in.From:
 		return 0, cli.Usage(fmt.Errorf("--at (%s) is before the first submission that counts", o.at))
 	}

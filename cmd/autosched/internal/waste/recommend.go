@@ -65,6 +65,7 @@ site's command for its largest finding, which is not run.`
 		return cli.Show(cmd.OutOrStdout(), o.scan.json, "recommendations/v1", r, r.print)
 	}
 	o.config.Add(cmd)
+	o.site.Add(cmd)
 	o.site.AddOut(cmd)
 	o.tariff.Add(cmd)
 	o.replay.Given, o.replay.Placement = cmd.Flags().Changed, "fewest"
