@@ -3,6 +3,7 @@ package arch
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,18 +40,21 @@ func TestRepository(t *testing.T) {
 			t.Error(f)
 		}
 	}
-	product, experiments, helpers := 0, 0, 0
+	product := c.linked("cmd/autosched")
+	lines := map[string]int{}
 	for dir, p := range c.packages {
+		kind := "only tests, examples and generators import"
 		switch {
+		case product[dir]:
+			kind = "product"
 		case within(dir, "lab"):
-			experiments += p.lines
-		case slices.Contains(testOnly, dir):
-			helpers += p.lines
-		default:
-			product += p.lines
+			kind = "lab"
 		}
+		lines[kind] += p.lines
 	}
-	t.Logf("%d lines of product, %d of lab, %d that only tests import", product, experiments, helpers)
+	for _, kind := range slices.Sorted(maps.Keys(lines)) {
+		t.Logf("%d lines: %s", lines[kind], kind)
+	}
 	if *update {
 		path := filepath.Join(root, AccentFile)
 		text, err := os.ReadFile(path)

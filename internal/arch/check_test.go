@@ -264,6 +264,8 @@ type pkg struct {
 	// lines counts hand-written ones, tests aside.
 	lines  int
 	accent accent
+	// imports lists the packages of the module that its code imports, tests aside.
+	imports []string
 }
 
 type checker struct {
@@ -339,6 +341,9 @@ func (c *checker) source(p string, data []byte) {
 			continue
 		}
 		to, ours := inModule(to)
+		if ours && kind == code {
+			c.packages[dir].imports = append(c.packages[dir].imports, to)
+		}
 		if ours && (!here.mayImport(to, kind) || within(to, "lab") && !within(dir, "lab")) {
 			c.add(p, "%s may not import %s (see internal/arch)", here.dir, to)
 		}
@@ -413,6 +418,22 @@ func (c *checker) pkg(dir string, f *ast.File, kind fileKind) {
 		k.code = true
 		k.doc = k.doc || f.Doc != nil && strings.TrimSpace(f.Doc.Text()) != ""
 	}
+}
+
+// linked returns the packages that a program links, itself included.
+func (c *checker) linked(program string) map[string]bool {
+	seen := map[string]bool{program: true}
+	for next := []string{program}; len(next) > 0; {
+		p := c.packages[next[0]]
+		next = next[1:]
+		for _, to := range p.imports {
+			if !seen[to] && c.packages[to] != nil {
+				seen[to] = true
+				next = append(next, to)
+			}
+		}
+	}
+	return seen
 }
 
 type fileKind int
