@@ -126,9 +126,9 @@ type forestBatch struct {
 // grow fits the forest to measured and believed points.
 func (b *forestBatch) grow() {
 	var err error
-	b.forest, err = trees.Forest(trees.Matrix{Rows: len(b.y), Cols: b.cols, Data: b.x}, b.y, nil,
-		trees.ForestOptions{Trees: forestTrees, MinLeaf: forestLeaf, MaxFeatures: (b.cols + 1) / 2, RandomCuts: true,
-			Workers: 1, Seed: b.p.rng.Uint64()})
+	b.forest, err = trees.Forest(trees.Matrix{Rows: len(b.y), Cols: b.cols, Data: b.x}, b.y,
+		trees.ForestOptions{Trees: forestTrees, MinLeaf: forestLeaf, MaxFeatures: (b.cols + 1) / 2,
+			Seed: b.p.rng.Uint64()})
 	if err != nil {
 		panic("search: a forest of finite features: " + err.Error())
 	}

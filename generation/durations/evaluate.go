@@ -272,8 +272,6 @@ func featuresOf(c Classifier) int {
 	switch c := c.(type) {
 	case *boosted:
 		return len(c.columns)
-	case *forest:
-		return len(c.columns)
 	case *similar, *elapsed:
 		return 1
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/trees"
 )
 
@@ -42,7 +41,6 @@ var Methods = []Method{
 		func(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
 			return boost(ctx, e, o)
 		}},
-	{"forest", "random forest of 200 trees", learnForest},
 	{"similar", "median of the latest similar jobs that ran longer", learnSimilar},
 	{"elapsed", "the most frequent class of jobs that ran longer", learnElapsed},
 	{"majority", "the most frequent class", learnMajority},
@@ -131,53 +129,4 @@ func chosen(dst, row []float64, columns []int) []float64 {
 		dst = append(dst, row[c])
 	}
 	return dst
-}
-
-// forest is several smaller ones, so that its training can be stopped between
-// them.
-type forest struct {
-	parts   []*trees.ClassForestModel
-	columns []int
-	row, p  []float64
-}
-
-const (
-	forestParts = 10
-	forestTrees = 20 // of a part
-)
-
-func learnForest(ctx context.Context, e *Examples, o LearnOptions) (Classifier, error) {
-	if err := enoughOf(e); err != nil {
-		return nil, err
-	}
-	f := &forest{columns: o.columns(), p: make([]float64, Classes)}
-	x := pick(e.X, f.columns)
-	for k := range forestParts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if o.Progress != nil {
-			o.Progress(k*forestTrees, forestParts*forestTrees)
-		}
-		m, err := trees.ClassForest(x, e.Class, e.Weights, Classes,
-			trees.ForestOptions{Trees: forestTrees, MinLeaf: 5, Bootstrap: true,
-				Seed: rng.Stream("forest", o.Seed, uint64(k)).Uint64(), Workers: o.Workers})
-		if err != nil {
-			return nil, err
-		}
-		f.parts = append(f.parts, m)
-	}
-	return f, nil
-}
-
-func (f *forest) Probabilities(dst, row []float64) {
-	f.row = chosen(f.row, row, f.columns)
-	clear(dst)
-	for _, m := range f.parts {
-		m.Predict(f.row, f.p)
-		for c, v := range f.p {
-			dst[c] += v
-		}
-	}
-	mask(dst, row[ranColumn])
 }

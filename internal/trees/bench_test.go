@@ -80,36 +80,36 @@ func BenchmarkPredict(b *testing.B) {
 		b.Run(fmt.Sprintf("served/rows=%d", rows), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.PredictAll(some, out); err != nil {
-					b.Fatal(err)
+				for i := range rows {
+					if err := s.Predict(some.Row(i), out[6*i:6*i+6]); err != nil {
+						b.Fatal(err)
+					}
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("own/rows=%d", rows), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				m.PredictAll(some, out)
+				m.predictRawAll(some, out, 1)
 			}
 		})
 	}
 }
 
-// BenchmarkForest has the sizes that the search and effect estimates use.
+// BenchmarkForest has the sizes that the search uses.
 func BenchmarkForest(b *testing.B) {
 	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30},
 		{2000, 15, 100}} {
 		x, y := jobs(s.rows, s.cols)
-		for name, o := range map[string]ForestOptions{"extra": {RandomCuts: true}, "random": {Bootstrap: true}} {
-			o.Trees, o.MinLeaf = s.trees, 2
-			b.Run(fmt.Sprintf("%s/rows=%d/cols=%d", name, s.rows, s.cols), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := Forest(x, y, nil, o); err != nil {
-						b.Fatal(err)
-					}
+		o := ForestOptions{Trees: s.trees, MinLeaf: 2, MaxFeatures: s.cols}
+		b.Run(fmt.Sprintf("rows=%d/cols=%d", s.rows, s.cols), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Forest(x, y, o); err != nil {
+					b.Fatal(err)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -58,8 +58,10 @@ func boost(t testing.TB, x Matrix, y, w []float64, o BoostOptions) *Model {
 }
 
 func predictions(m *Model, x Matrix) []float64 {
-	out := make([]float64, x.Rows*m.Outputs())
-	m.PredictAll(x, out)
+	out := make([]float64, x.Rows*m.outputs)
+	for i := range x.Rows {
+		m.Predict(x.Row(i), out[i*m.outputs:(i+1)*m.outputs])
+	}
 	return out
 }
 
@@ -71,7 +73,7 @@ func sameAsServed(t *testing.T, m *Model, x Matrix) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := m.Outputs()
+	k := m.outputs
 	raw, all, served := make([]float64, k), make([]float64, x.Rows*k), make([]float64, k)
 	m.predictRawAll(x, all, 1)
 	for i := range x.Rows {
@@ -83,12 +85,14 @@ func sameAsServed(t *testing.T, m *Model, x Matrix) {
 			t.Fatalf("row %d: alone %v, in the batch %v, served %v", i, raw, all[i*k:(i+1)*k], served)
 		}
 	}
-	servedAll := make([]float64, x.Rows*k)
-	if err := s.PredictAll(x, servedAll); err != nil {
-		t.Fatal(err)
-	}
-	if !cmp.Equal(predictions(m, x), servedAll) {
-		t.Fatal("served predictions differ")
+	own := predictions(m, x)
+	for i := range x.Rows {
+		if err := s.Predict(x.Row(i), served); err != nil {
+			t.Fatal(err)
+		}
+		if !cmp.Equal(own[i*k:(i+1)*k], served) {
+			t.Fatalf("row %d: predicts %v, served %v", i, own[i*k:(i+1)*k], served)
+		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/dmitryikh/leaves"
 )
@@ -132,24 +131,6 @@ func (s *Served) sane(row []float64) []float64 {
 		}
 	}
 	return row
-}
-
-// PredictAll predicts every row of x, on all processors; len(out) must be
-// Rows*Outputs.
-func (s *Served) PredictAll(x Matrix, out []float64) error {
-	var mu sync.Mutex
-	var failed error
-	parallel(workersOr(0), (x.Rows+rowBlock-1)/rowBlock, func(_, b int) {
-		for i := b * rowBlock; i < min(x.Rows, (b+1)*rowBlock); i++ {
-			if err := s.Predict(x.Row(i), out[i*s.outputs:(i+1)*s.outputs]); err != nil {
-				mu.Lock()
-				failed = err
-				mu.Unlock()
-				return
-			}
-		}
-	})
-	return failed
 }
 
 // link returns the objective's transformation of raw scores.

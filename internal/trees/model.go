@@ -149,17 +149,11 @@ type Model struct {
 	hi    []float64
 }
 
-// Features returns the number of columns of a row.
-func (m *Model) Features() int { return m.features }
-
-// Outputs returns the number of values of a prediction: one, or one per class.
-func (m *Model) Outputs() int { return m.outputs }
-
 // Rounds returns the number of boosting rounds.
 func (m *Model) Rounds() int { return len(m.trees) / m.outputs }
 
 // Predict writes the prediction for a row to out: the expected target (L2), the
-// median (L1), or class probabilities (Softmax). len(out) must be Outputs.
+// median (L1), or class probabilities (Softmax). out has a value per output.
 func (m *Model) Predict(row, out []float64) {
 	m.predictRaw(row, out)
 	m.link(out[:m.outputs])
@@ -175,15 +169,6 @@ func (m *Model) predictRaw(row, out []float64) {
 	for i := range m.trees {
 		t := &m.trees[i]
 		out[i%m.outputs] += t.leaves[t.leaf(row)]
-	}
-}
-
-// PredictAll predicts every row of x; len(out) must be Rows*Outputs. It is much
-// faster than Predict row by row.
-func (m *Model) PredictAll(x Matrix, out []float64) {
-	m.predictRawAll(x, out, 1)
-	for i := range x.Rows {
-		m.link(out[i*m.outputs : (i+1)*m.outputs])
 	}
 }
 
