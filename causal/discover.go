@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 )
 
 // SearchOptions configures Discover. The zero value runs the whole search, without
@@ -29,9 +28,6 @@ type SearchOptions struct {
 	Selection bool
 	// arrowsOnly skips R8 to R10, for comparison with results that lack them.
 	arrowsOnly bool
-	// Budget limits the search's time; 0 means no limit. When it or the context's
-	// deadline expires, the result is that of the last finished depth.
-	Budget time.Duration
 	// Workers is the number of goroutines; 0 means GOMAXPROCS. The result does not
 	// depend on it.
 	Workers int
@@ -59,8 +55,8 @@ type Result struct {
 }
 
 // Discover runs FCI on n variables with a test of conditional independence. k may be
-// nil. If the deadline passes, it returns an incomplete result; if the context is
-// cancelled, it returns the context's error.
+// nil. If the deadline passes, it returns the result of the last finished depth; if
+// the context is cancelled, it returns the context's error.
 func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o SearchOptions) (*Result, error) {
 	if n < 1 || n > MaxVariables {
 		return nil, fmt.Errorf("causal: %d variables: there must be 1 to %d; leave some out", n, MaxVariables)
@@ -71,7 +67,7 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 	if !(o.Alpha > 0 && o.Alpha < 1) {
 		return nil, fmt.Errorf("causal: alpha %v is not between 0 and 1", o.Alpha)
 	}
-	if o.MaxCond < 0 || o.PDSMax < 0 || o.Budget < 0 {
+	if o.MaxCond < 0 || o.PDSMax < 0 {
 		return nil, errors.New("causal: a limit is negative")
 	}
 	if o.MaxCond == 0 {
@@ -82,11 +78,6 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Budget)
-		defer cancel()
 	}
 	rules := k.rules(n)
 	s := newSearch(n, rules, test, o.Alpha, o.MaxP, o.Workers)

@@ -366,7 +366,9 @@ func TestDiscoverStops(t *testing.T) {
 	if _, err := Discover(ctx, 4, nil, w.oracle(t), SearchOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	r, err := Discover(context.Background(), 4, nil, w.oracle(t), SearchOptions{Budget: time.Nanosecond})
+	ctx, cancel = context.WithTimeout(context.Background(), time.Nanosecond)
+	defer cancel()
+	r, err := Discover(ctx, 4, nil, w.oracle(t), SearchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

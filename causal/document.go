@@ -327,17 +327,6 @@ func (d *DAGDocument) check(index map[string]int) error {
 	return nil
 }
 
-// Parents returns the direct causes of a variable, in the order of the edges.
-func (d *DAGDocument) Parents(name string) []string {
-	var out []string
-	for _, e := range d.Edges {
-		if e.Target == name {
-			out = append(out, e.Source)
-		}
-	}
-	return out
-}
-
 // Write writes the document as indented JSON.
 func (d *Document) Write(w io.Writer) error {
 	e := json.NewEncoder(w)

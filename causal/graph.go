@@ -80,19 +80,6 @@ func (g *Graph) Clone() *Graph {
 	return &Graph{n: g.n, marks: append([]Mark(nil), g.marks...)}
 }
 
-// Equal reports whether two graphs have the same edges and marks.
-func (g *Graph) Equal(h *Graph) bool {
-	return g.n == h.n && string(markBytes(g.marks)) == string(markBytes(h.marks))
-}
-
-func markBytes(marks []Mark) []byte {
-	b := make([]byte, len(marks))
-	for i, m := range marks {
-		b[i] = byte(m)
-	}
-	return b
-}
-
 // Neighbours returns the variables adjacent to i, ascending.
 func (g *Graph) Neighbours(i int) []int {
 	var out []int
@@ -102,19 +89,6 @@ func (g *Graph) Neighbours(i int) []int {
 		}
 	}
 	return out
-}
-
-// Edges returns the number of edges.
-func (g *Graph) Edges() int {
-	n := 0
-	for i := range g.n {
-		for j := i + 1; j < g.n; j++ {
-			if g.Adjacent(i, j) {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // Matrix returns the marks: [i][j] is the mark at j of the edge between i and j.

@@ -1,6 +1,9 @@
 package causal
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Oracle tests independence by d-separation in the true causal graph. The first
 // variables are observed, the others hidden.
@@ -127,4 +130,22 @@ func btoi(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Equal reports whether two graphs have the same edges and marks.
+func (g *Graph) Equal(h *Graph) bool {
+	return g.n == h.n && slices.Equal(g.marks, h.marks)
+}
+
+// Edges returns the number of edges.
+func (g *Graph) Edges() int {
+	n := 0
+	for i := range g.n {
+		for j := i + 1; j < g.n; j++ {
+			if g.Adjacent(i, j) {
+				n++
+			}
+		}
+	}
+	return n
 }

@@ -67,8 +67,9 @@ type Engine struct {
 	method     Method
 	zero       time.Time
 	forecaster *arrivals.Forecaster
-	predictor  *durations.Predictor
-	learnt     []durations.Record // by the predictor
+	model      *durations.Model   // nil if too few jobs have ended
+	learnt     []durations.Record // by the model, if trained
+	trained    bool
 }
 
 // NewEngine makes one for a clock whose instant 0 is zero.
@@ -194,14 +195,14 @@ func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, e
 		return nil, err
 	}
 	past = past[max(0, len(past)-trainJobs):]
-	if e.predictor == nil || !slices.EqualFunc(past, e.learnt, sameRecord) {
+	if !e.trained || !slices.EqualFunc(past, e.learnt, sameRecord) {
 		m, err := durations.Train(ctx, past, e.zero, "", durations.LearnOptions{Seed: 1})
 		if err != nil && !errors.Is(err, durations.ErrTooFew) {
 			return nil, fmt.Errorf("generation: %w", err)
 		}
-		e.predictor, e.learnt = durations.NewPredictor(e.zero, m), past
+		e.model, e.learnt, e.trained = m, past, true
 	}
-	o, err := e.predictor.At(r.Records, nil, r.At)
+	o, err := durations.NewOutlook(e.model, r.Records, e.zero, r.At)
 	if err != nil {
 		return nil, fmt.Errorf("generation: %w", err)
 	}

@@ -74,11 +74,10 @@ func BenchmarkOutlook(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := NewPredictor(zero, m)
 	at := history[len(history)-1].Submit
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.At(history, nil, at); err != nil {
+		if _, err := NewOutlook(m, history, zero, at); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@
 // job's batch, its neighbours in submission with those that still run counted as
 // censored, and the past of its tenant, width, key and user. Methods is the
 // table of learners from such rows; Model is one that was learnt and scored,
-// with its training window, in a file; Predictor answers for a running system.
+// with its training window, in a file; Outlook answers for a running system.
 //
 // A duration is run time without restarts, of a job that has ended, however it
 // ended. Nothing here reads workload.Job's Duration: the past is a Record.

@@ -128,19 +128,3 @@ func TestDrawKeepsToItsClass(t *testing.T) {
 		}
 	})
 }
-
-func TestKS(t *testing.T) {
-	for _, tt := range []struct {
-		a, b []float64
-		want float64
-	}{
-		{[]float64{1, 2, 3}, []float64{3, 1, 2}, 0},
-		{[]float64{1, 2}, []float64{3, 4}, 1},
-		{[]float64{1, 2, 3, 4}, []float64{3, 4, 5, 6}, .5},
-		{[]float64{1, 1, 1, 5}, []float64{1}, .25},
-	} {
-		if got := KS(tt.a, tt.b); got != tt.want {
-			t.Errorf("KS(%v, %v) = %g, want %g", tt.a, tt.b, got, tt.want)
-		}
-	}
-}

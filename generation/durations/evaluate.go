@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // EvaluateOptions say how to compare methods.
@@ -295,7 +296,7 @@ func (v *evaluation) drawn(d *Draws, c Classifier, kind int) (ks, plain float64)
 		base[i] = (d.Draw(r, j, p, ran) - ran).Seconds()
 		truth[i] = e.Total[i] - e.Ran[i]
 	}
-	return KS(got, truth), KS(base, truth)
+	return stats.KS(got, truth), stats.KS(base, truth)
 }
 
 // ablate trains on other features.

@@ -221,11 +221,11 @@ func TestRefitLearnsNewWays(t *testing.T) {
 	}
 }
 
-func TestPredictor(t *testing.T) {
+func TestOutlook(t *testing.T) {
 	testshared.Full(t)
 	whole := sweeps(36, 2*time.Minute, 90*time.Minute, 15*time.Minute)
 	early := Known(whole, 30*time.Minute)
-	cold, err := NewPredictor(zero, nil).At(early, nil, 30*time.Minute)
+	cold, err := NewOutlook(nil, early, zero, 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,16 +236,16 @@ func TestPredictor(t *testing.T) {
 
 	at := 20*time.Hour + 10*time.Minute // t0's sweep began at 20:00
 	history := Known(whole, at)
-	p := NewPredictor(zero, trained(t, history))
-	arriving := []workload.Job{{ID: "next", Tenant: "t1", GPUs: workload.GPUs(1)}}
-	o, err := p.At(history, arriving, at)
+	next := workload.Job{ID: "next", Tenant: "t1", GPUs: workload.GPUs(1), Submit: at}
+	submitted := Record{Job: &next, Begin: at, Until: at}
+	o, err := NewOutlook(trained(t, history), append(history, submitted), zero, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var q [Classes]float64
-	o.Probabilities(q[:], &arriving[0], 0)
+	o.Probabilities(q[:], submitted.Job, 0)
 	if argmax(q[:]) != ClassOf(90*time.Minute) {
-		t.Errorf("a job of t1 about to arrive has %v", q)
+		t.Errorf("a job of t1 that was just submitted has %v", q)
 	}
 	active := 0
 	for i := range history {

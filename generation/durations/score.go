@@ -1,9 +1,6 @@
 package durations
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Score is how well the classes of some questions were predicted.
 type Score struct {
@@ -68,26 +65,4 @@ func argmax(p []float64) int {
 		}
 	}
 	return best
-}
-
-// KS is Kolmogorov and Smirnov's distance of two samples: the largest difference
-// of their distribution functions. It sorts both.
-func KS(a, b []float64) float64 {
-	if len(a) == 0 || len(b) == 0 {
-		return math.NaN()
-	}
-	slices.Sort(a)
-	slices.Sort(b)
-	worst := 0.
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		v := min(a[i], b[j])
-		for i < len(a) && a[i] == v {
-			i++
-		}
-		for j < len(b) && b[j] == v {
-			j++
-		}
-		worst = max(worst, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
-	}
-	return worst
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,5 +51,11 @@ func TestCountMistakes(t *testing.T) {
 	d.count(wanted, acted, func(*recommend.Job) time.Duration { return 5 * time.Hour })
 	if d.Wrong != 1 {
 		t.Errorf("%d mistakes, want 1", d.Wrong)
+	}
+}
+
+func TestHolm(t *testing.T) {
+	if got := holm([]float64{.01, .04, .03, .5}); !slices.Equal(got, []float64{.04, .09, .09, .5}) {
+		t.Error(got)
 	}
 }
