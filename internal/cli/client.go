@@ -104,11 +104,7 @@ func (f *ClientFlags) Call(ctx context.Context, streams bool, run func(context.C
 // About calls the service about the scheduler that the arguments name.
 func (f *ClientFlags) About(cmd *cobra.Command, args []string,
 	run func(ctx context.Context, c *Client, name string) error) error {
-	name, err := SchedulerArg(args)
-	if err != nil {
-		return err
-	}
-	return f.Call(cmd.Context(), false, func(ctx context.Context, c *Client) error { return run(ctx, c, name) })
+	return f.Named(cmd, args, SchedulerArg, run)
 }
 
 // Show prints an answer of the service: as JSON for programs, or by print for

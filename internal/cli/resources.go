@@ -50,18 +50,10 @@ func plainValue(v *structpb.Value) string {
 
 // ListTrials lists all trials of a study.
 func ListTrials(ctx context.Context, c *Client, name string, l ListFlags) (*pb.ListTrialsResponse, error) {
-	all := &pb.ListTrialsResponse{}
-	for page := ""; ; {
-		got, err := c.Studies.ListTrials(ctx, &pb.ListTrialsRequest{Parent: name, PageSize: 1000, PageToken: page,
+	return Pages(func(page string) (*pb.ListTrialsResponse, error) {
+		return c.Studies.ListTrials(ctx, &pb.ListTrialsRequest{Parent: name, PageSize: 1000, PageToken: page,
 			Filter: l.Filter, OrderBy: l.OrderBy})
-		if err != nil {
-			return nil, err
-		}
-		all.Trials = append(all.Trials, got.GetTrials()...)
-		if page = got.GetNextPageToken(); page == "" {
-			return all, nil
-		}
-	}
+	})
 }
 
 // WorkloadArg reads SCHEDULER/WORKLOAD, or the full name of a workload.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -257,7 +256,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 }
 
 func printEmulation(w io.Writer, r *agent.Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	fmt.Fprintf(t, "scheduler\t%s\n", r.Scheduler)
 	fmt.Fprintf(t, "jobs\t%d\n", r.Jobs)
 	fmt.Fprintf(t, "JCT mean, p95\t%.0f, %.0f s\n", r.AvgJCT, r.P95JCT)

@@ -304,12 +304,7 @@ such as #QOS.high.Priority=5, are set by sacctmgr: give --allow-qos, and --dry-r
 An adapter that runs reports the change and applies nothing from then on.`,
 		Example: `  autosched slurm apply tuned.conf --dry-run
   autosched slurm apply tuned.conf --log /var/log/slurm/slurmctld.log`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usage(errors.New("needs a file of settings"))
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "needs a file of settings"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := site.checkQOS(); err != nil {
 				return err

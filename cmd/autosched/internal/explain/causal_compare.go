@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -105,7 +104,7 @@ func (l *learnt) printComparison(w io.Writer, x *comparison) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		t := cli.NewTable(w, "")
 		fmt.Fprintf(t, "%s\tROW %d\tROW %d\tDIFFERENCE\n", strings.ToUpper(c.Objective), x.A, x.B)
 		fmt.Fprintf(t, "data\t%s\t%s\t%s\n", short(c.A), short(c.B), signed(c.A-c.B))
 		fmt.Fprintf(t, "predicted\t%s\t%s\t%s\n",
@@ -114,7 +113,7 @@ func (l *learnt) printComparison(w io.Writer, x *comparison) error {
 			return err
 		}
 		fmt.Fprintln(w)
-		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		t = cli.NewTable(w, "")
 		fmt.Fprintf(t, "BECAUSE OF\tROW %d\tROW %d\tADDS (PREDICTED)\tBY WAY OF\n", x.A, x.B)
 		for _, s := range c.Shares {
 			var ways []string

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -118,8 +117,7 @@ func (x *objectiveEffects) print(w io.Writer) error {
 	}
 	if len(x.Paths) > 0 {
 		fmt.Fprintln(w)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
+		t := cli.NewTable(w, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
 		for _, p := range x.Paths {
 			note := ""
 			if p.Confounded {
@@ -135,8 +133,7 @@ func (x *objectiveEffects) print(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "INTERACTION\t\tUP TO")
+	t := cli.NewTable(w, "INTERACTION\t\tUP TO")
 	for _, p := range x.Interactions {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", p.A, p.B, short(p.Index))
 	}
@@ -146,7 +143,7 @@ func (x *objectiveEffects) print(w io.Writer) error {
 // printParameters prints the effect of each parameter, and the mean at each of
 // its levels.
 func (x *objectiveEffects) printParameters(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	fmt.Fprintf(t, "EFFECT ON %s\tLOWEST TO HIGHEST\tOF MEAN\t90 %% INTERVAL\tLOWEST AT\tHIGHEST AT\t\n", x.Objective)
 	for _, e := range x.Effects {
 		low, high := extremes(e.Levels)
@@ -164,7 +161,7 @@ func (x *objectiveEffects) printParameters(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nMEAN %s IF SET TO\n", x.Objective)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t = cli.NewTable(w, "")
 	for _, e := range x.Effects {
 		var levels []string
 		for _, level := range e.Levels {

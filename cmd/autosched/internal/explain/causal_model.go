@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -227,7 +226,7 @@ const notMuchBetter = .9
 func (l *learnt) print(w io.Writer, numbers string) error {
 	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n",
 		l.table.Rows(), l.data, len(l.document.Edges), numbers)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	fmt.Fprintln(t,
 		"ERROR ON ROWS LEFT OUT\tMODEL\tDIRECT ONLY\tGRAPH ONLY\tTHE MEAN\tRANK CORRELATION\tDIRECT HEAD\tSHARE "+
 			"OF THE GRAPH")

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -35,12 +34,7 @@ table and the page list the assumptions made for that.`,
 		Example: `  autosched explain show graph.json
   autosched explain show graph.json --format html --out graph.html
   autosched explain show graph.json --format dot --view dag | dot -Tpng > graph.png`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usage(errors.New("name one graph: a JSON file that 'explain learn' wrote"))
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "name one graph: a JSON file that 'explain learn' wrote"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -205,8 +204,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		fmt.Fprintf(w, "warning: %s\n", n)
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "OBJECTIVE\tPREDICTED BEFORE\tPREDICTED AFTER\tCHANGE\t90 % INTERVAL OF AFTER\tIDENTIFIED\tBY")
+	t := cli.NewTable(w, "OBJECTIVE\tPREDICTED BEFORE\tPREDICTED AFTER\tCHANGE\t90 % INTERVAL OF AFTER\tIDENTIFIED\tBY")
 	for _, a := range x.Answers {
 		identified, head := "yes", "both heads"
 		if !a.Identified {
@@ -227,7 +225,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 			continue
 		}
 		fmt.Fprintln(w)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		t := cli.NewTable(w, "")
 		fmt.Fprintf(t, "ON THE WAY TO %s\tPREDICTED BEFORE\tPREDICTED AFTER\n", a.Objective)
 		for _, m := range a.Moves {
 			fmt.Fprintf(t, "%s\t%s\t%s\n", m.Metric, short(m.Before), short(m.After))
@@ -240,7 +238,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t = cli.NewTable(w, "")
 	fmt.Fprintln(t, "THAT VERY RUN\tDATA\tWOULD HAVE BEEN (PREDICTED)")
 	for _, c := range x.Counterfactual {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Variable, short(c.Data), short(c.WouldHave))

@@ -3,7 +3,6 @@ package forecast
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/autosched/autosched/generation/arrivals"
 	"github.com/autosched/autosched/internal/cli"
@@ -45,8 +44,7 @@ func (r *forecastReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s%s: %s from %s to %s, %d forecasts of %s, %d futures each\n\n", r.Trace,
 		cli.SyntheticLabel(r.Synthetic),
 		r.Count, r.From, r.To, r.Results[0].Forecasts, spanText(r.Horizon), r.Samples)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "method\twape\twape mean\tmae/bin\tbias\tcover 80\tburst\trel/day min\tmedian\tmax")
+	t := cli.NewTable(w, "method\twape\twape mean\tmae/bin\tbias\tcover 80\tburst\trel/day min\tmedian\tmax")
 	for _, s := range r.Results {
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.2f\t%.3f\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\n", s.Method, s.WAPE, s.WAPEMean,
 			s.MAEPerBin, s.Bias, s.Coverage80, s.Burstiness, s.RelMin, s.RelMed, s.RelMax)

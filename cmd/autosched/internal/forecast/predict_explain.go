@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -180,8 +179,7 @@ func (r *explainReport) print(w io.Writer, top int) error {
 	if err := printModel(w, r.model); err != nil {
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\nFEATURE\tPART\tSHARE OF THE GAIN")
+	t := cli.NewTable(w, "\nFEATURE\tPART\tSHARE OF THE GAIN")
 	for i, x := range r.Importance {
 		if i == top {
 			fmt.Fprintf(t, "... %d more\n", len(r.Importance)-top)
@@ -194,7 +192,7 @@ func (r *explainReport) print(w io.Writer, top int) error {
 
 func (j *jobExplained) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s at %s: predicted %s; it ran %s\n\n", j.ID, j.At.Format(time.RFC3339), j.Predicted, j.Actual)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	for _, c := range durations.ClassNames {
 		fmt.Fprintf(t, "%s\t%.3f\n", c, j.P[c])
 	}

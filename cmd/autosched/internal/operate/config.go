@@ -6,8 +6,6 @@ import (
 	"io"
 	"path"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -53,10 +51,7 @@ scheduler's acknowledgement: by default the one the scheduler should run now.`,
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := getConfiguration(ctx, c, name, revision)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 					if err != nil {
 						return err
@@ -85,7 +80,7 @@ func getConfiguration(ctx context.Context, c *cli.Client, scheduler string, revi
 }
 
 func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", cli.ShortName(s.GetName()), c.GetRevision(),
 		c.GetState())
 	fmt.Fprintf(w, "because\t%s\n", cli.OrDash(c.GetReason()))
@@ -110,7 +105,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 			saves += fmt.Sprintf(" (this round's futures alone: %s to %s)", cli.SavedShare(low), cli.SavedShare(high))
 		}
 		fmt.Fprintf(w, "simulated\t%s over revision %d, for %s\n", saves, e.GetIncumbentRevision(),
-			e.GetSchedulerTime().AsTime().Format(time.RFC3339))
+			cli.Instant(e.GetSchedulerTime()))
 		if e.GetEnergy() != nil {
 			fmt.Fprintf(w, "energy\t%s\n\t%s with revision %d\n", energyText(e.GetEnergy()),
 				energyText(e.GetIncumbentEnergy()), e.GetIncumbentRevision())
@@ -152,7 +147,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 
 // byText says who did something, when and why.
 func byText(actor string, at *timestamppb.Timestamp, reason string) string {
-	text := fmt.Sprintf("by %s at %s", cli.OrDash(actor), at.AsTime().Format(time.RFC3339))
+	text := fmt.Sprintf("by %s at %s", cli.OrDash(actor), cli.Instant(at))
 	if reason != "" {
 		text += ": " + reason
 	}
@@ -162,20 +157,19 @@ func byText(actor string, at *timestamppb.Timestamp, reason string) string {
 // incidentText says what did worse, who found it and what followed.
 func incidentText(i *pb.Incident) string {
 	text := fmt.Sprintf("revision %d did worse than promised (%s, %s); revision %d has the values of revision %d",
-		i.GetWorseRevision(), i.GetActor(), i.GetSchedulerTime().AsTime().Format(time.RFC3339), i.GetRevision(),
+		i.GetWorseRevision(), i.GetActor(), cli.Instant(i.GetSchedulerTime()), i.GetRevision(),
 		i.GetGoodRevision())
 	if until := i.GetParkExpireTime(); until != nil {
-		text += ", parked until " + until.AsTime().Format(time.RFC3339)
+		text += ", parked until " + cli.Instant(until)
 	}
 	return text + ": " + i.GetReason()
 }
 
 func printRevisions(out io.Writer, list *pb.ListConfigurationsResponse, s *pb.Scheduler) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
+	w := cli.NewTable(out, "REVISION\tSTATE\tORIGIN\tCREATED\tVALUES")
 	for _, one := range list.GetConfigurations() {
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", one.GetRevision(), one.GetState(), one.GetOrigin(),
-			one.GetCreateTime().AsTime().Format(time.RFC3339), valuesLine(one.GetParameters(), s))
+			cli.Instant(one.GetCreateTime()), valuesLine(one.GetParameters(), s))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -209,16 +203,13 @@ refusal) and reverted (by the judge). 'autosched scheduler config get SCHEDULER 
 N' shows the reason for one.`,
 		Example: "  autosched scheduler config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 1000 {
-				return cli.Usage(fmt.Errorf("--limit: %d is not from 1 to 1000", limit))
+			if err := cli.CheckLimit(limit); err != nil {
+				return err
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Configurations.ListConfigurations(ctx,
 					&pb.ListConfigurationsRequest{Parent: name, PageSize: limit, Filter: l.Filter, OrderBy: l.OrderBy})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 					if err != nil {
 						return err

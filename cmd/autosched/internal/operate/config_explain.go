@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -83,7 +82,7 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 	if e.GetFrom() == nil {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "ratio\t%s", shortNumber(e.GetControllableRatio()))
 	if e.GetRatioHigh() > 0 {
 		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(e.GetRatioLow()), shortNumber(e.GetRatioHigh()))

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -135,7 +134,7 @@ func both(a, b space.Values) space.Values {
 }
 
 func printParsed(out io.Writer, r *parsedFile, want space.Values) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "PARAMETER\tFILE\t%s\n", r.Compared)
 	for _, id := range slices.Sorted(maps.Keys(both(r.Parameters, want))) {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", id, cli.OrDash(r.Parameters[id].String()), cli.OrDash(want[id].String()))

@@ -49,9 +49,7 @@ force by hand, --applied acknowledges it, too.`,
 			})
 		},
 	}
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
-	f.AddEtag(cmd, "config get")
+	f.AddChange(cmd, "config get")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
 	cmd.Flags().BoolVar(&applied, "applied", false, "it has been put in force by hand")
 	return cmd
@@ -116,8 +114,7 @@ scheduler pause' stops rounds.`,
 		"revision to go back to (default: the last other one that was applied)")
 	cmd.Flags().Int64Var(&from, "from", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "")
 	cmd.Flags().BoolVar(&park, "park", false, "do not offer the discarded values again")
 	return cmd
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +52,7 @@ is rejected.`,
 		},
 	}
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
-	f.AddEtag(cmd, "config get")
+	f.AddChange(cmd, "config get")
 	return cmd
 }
 
@@ -80,19 +76,13 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 				got, err := c.Configurations.UnparkConfiguration(ctx,
 					&pb.UnparkConfigurationRequest{Name: revisionName(name, revision), ValidateOnly: f.ValidateOnly,
 						Etag: f.Etag})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "the values of revision %d can be unparked; nothing was stored", revision)
-				}
-				return f.Say(cmd, got, "the values of revision %d are no longer parked", revision)
+				return f.Outcome(cmd, got, err,
+					fmt.Sprintf("the values of revision %d can be unparked", revision),
+					fmt.Sprintf("the values of revision %d are no longer parked", revision))
 			})
 		},
 	}
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
-	f.AddEtag(cmd, "config get")
+	f.AddChange(cmd, "config get")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (required)")
 	return cmd
 }
@@ -105,39 +95,28 @@ func newConfigParkedCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Lists parked values by a revision that has them, who parked them, since when, until
 when and why. 'autosched scheduler config get SCHEDULER --revision N' shows the values.`,
 		Example: "  autosched scheduler config parked tiresias",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				all := &pb.ListParkedConfigurationsResponse{}
-				for token := ""; ; {
-					page, err := c.Configurations.ListParkedConfigurations(ctx,
-						&pb.ListParkedConfigurationsRequest{Parent: name, PageSize: 1000, PageToken: token})
-					if err != nil {
-						return err
-					}
-					all.ParkedConfigurations = append(all.ParkedConfigurations, page.GetParkedConfigurations()...)
-					if token = page.GetNextPageToken(); token == "" {
-						break
-					}
-				}
-				return f.Show(cmd, all, func(w io.Writer) error { return printParked(w, all) })
-			})
-		},
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.ListParkedConfigurationsResponse, error) {
+				return cli.Pages(func(page string) (*pb.ListParkedConfigurationsResponse, error) {
+					return c.Configurations.ListParkedConfigurations(ctx,
+						&pb.ListParkedConfigurationsRequest{Parent: name, PageSize: 1000, PageToken: page})
+				})
+			}, printParked),
 	}
 }
 
 func printParked(out io.Writer, all *pb.ListParkedConfigurationsResponse) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REVISION\tBY\tSINCE\tUNTIL\tREASON")
+	w := cli.NewTable(out, "REVISION\tBY\tSINCE\tUNTIL\tREASON")
 	for _, p := range all.GetParkedConfigurations() {
 		by, until := p.GetActor(), "unparked"
 		if id := p.GetInstanceId(); id != "" {
 			by += " (" + id + ")"
 		}
 		if t := p.GetExpireTime(); t != nil {
-			until = t.AsTime().Format(time.RFC3339)
+			until = cli.Instant(t)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(p.GetConfiguration()), by,
-			p.GetCreateTime().AsTime().Format(time.RFC3339), until, cli.OrDash(p.GetReason()))
+			cli.Instant(p.GetCreateTime()), until, cli.OrDash(p.GetReason()))
 	}
 	return w.Flush()
 }
@@ -158,21 +137,13 @@ instances. One that acknowledges something is known again.`,
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Configurations.ForgetInstance(ctx,
-					&pb.ForgetInstanceRequest{Parent: name, InstanceId: instance,
-						ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "instance %q of %s would be forgotten; nothing was stored", instance,
-						cli.ShortName(name))
-				}
-				return f.Say(cmd, got, "instance %q of %s is forgotten", instance, cli.ShortName(name))
+					&pb.ForgetInstanceRequest{Parent: name, InstanceId: instance, ValidateOnly: f.ValidateOnly})
+				what := fmt.Sprintf("instance %q of %s", instance, cli.ShortName(name))
+				return f.Outcome(cmd, got, err, what+" would be forgotten", what+" is forgotten")
 			})
 		},
 	}
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "")
 	cmd.Flags().StringVar(&instance, "instance", "", "the id of the instance (required)")
 	return cmd
 }

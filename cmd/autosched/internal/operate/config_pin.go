@@ -49,13 +49,8 @@ approval, a rollback or a refusal by the scheduler ends the pin.`,
 					}
 				}
 				got, err := c.Configurations.PinConfiguration(ctx, req)
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "the values are valid; nothing was stored")
-				}
-				return f.Say(cmd, got, "revision %d of %s is pinned", got.GetRevision(), cli.ShortName(name))
+				return f.Outcome(cmd, got, err, "the values are valid",
+					fmt.Sprintf("revision %d of %s is pinned", got.GetRevision(), cli.ShortName(name)))
 			})
 		},
 	}
@@ -78,17 +73,11 @@ func newConfigUnpinCmd(f *cli.ClientFlags) *cobra.Command {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Configurations.UnpinConfiguration(ctx, &pb.UnpinConfigurationRequest{Parent: name,
 					ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "%s would be not pinned; nothing was stored", cli.ShortName(name))
-				}
-				return f.Say(cmd, got, "%s is not pinned", cli.ShortName(name))
+				id := cli.ShortName(name)
+				return f.Outcome(cmd, got, err, id+" would be not pinned", id+" is not pinned")
 			})
 		},
 	}
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "")
 	return cmd
 }

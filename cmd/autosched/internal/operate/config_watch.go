@@ -117,7 +117,7 @@ func (w *watch) follow(ctx context.Context) error {
 			err = cli.PrintProto(w.out, c, true)
 		default:
 			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
-				c.GetCreateTime().AsTime().Format(time.RFC3339), c.GetRevision(), c.GetState(),
+				cli.Instant(c.GetCreateTime()), c.GetRevision(), c.GetState(),
 				valuesLine(c.GetParameters(), s), c.GetReason())
 		}
 		if err != nil {
@@ -129,7 +129,7 @@ func (w *watch) follow(ctx context.Context) error {
 // pauseText says since when, by whom and why tuning is paused, as far as that is known.
 func pauseText(p *pb.WatchConfigurationsResponse_Paused) (text string) {
 	if t := p.GetCreateTime(); t != nil {
-		text += " since " + t.AsTime().Format(time.RFC3339)
+		text += " since " + cli.Instant(t)
 	}
 	if p.GetActor() != "" {
 		text += " by " + p.GetActor()

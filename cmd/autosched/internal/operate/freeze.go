@@ -47,10 +47,7 @@ log and status, with the way back as a proposal. 'autosched scheduler config app
 			}
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Tuning.FreezeTuning(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					return printFrozen(&f, w, "frozen", got.GetSchedulers())
 				})
 			})
@@ -79,10 +76,7 @@ func newUnfreezeCmd() *cobra.Command {
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Tuning.UnfreezeTuning(ctx, &pb.UnfreezeTuningRequest{Name: oneName(args), Etag: f.Etag,
 					ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					return printFrozen(&f, w, "not frozen", got.GetSchedulers())
 				})
 			})

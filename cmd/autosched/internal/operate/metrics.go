@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,14 +107,13 @@ func printReports(out io.Writer, list *pb.ListMetricsResponse) error {
 		_, err := fmt.Fprintln(out, "no reports")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TIME\tINSTANCE\tREVISION\tMETRICS")
+	w := cli.NewTable(out, "TIME\tINSTANCE\tREVISION\tMETRICS")
 	for _, r := range list.GetReports() {
 		var values []string
 		for _, name := range slices.Sorted(maps.Keys(r.GetMetrics())) {
 			values = append(values, fmt.Sprintf("%s=%.6g", name, r.GetMetrics()[name]))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cli.Instant(r.GetSchedulerTime()),
 			cli.OrDash(r.GetInstanceId()), r.GetConfigurationRevision(), strings.Join(values, " "))
 	}
 	if err := w.Flush(); err != nil {

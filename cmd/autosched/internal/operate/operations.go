@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,8 +49,7 @@ finds is published or proposed under the same limits. It waits for the round up 
 		},
 	}
 	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the round: at most 10m")
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "")
 	return cmd
 }
 
@@ -81,10 +79,7 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 					got, err := call(ctx, c, "operations/"+strings.TrimPrefix(args[0], "operations/"))
-					if err != nil {
-						return err
-					}
-					return f.Show(cmd, got, func(w io.Writer) error { return printOperation(w, got) })
+					return f.Answer(cmd, got, err, func(w io.Writer) error { return printOperation(w, got) })
 				})
 			},
 		}
@@ -104,10 +99,10 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 			}
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Operations.ListOperations(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printOperation(w, got.GetOperations()...) })
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
+					return printOperation(w,
+						got.GetOperations()...)
+				})
 			})
 		},
 	}
@@ -137,8 +132,7 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 }
 
 func printOperation(out io.Writer, all ...*pb.Operation) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
+	w := cli.NewTable(out, "OPERATION\tSCHEDULER\tBY\tSINCE\tSTATE\tOUTCOME")
 	for _, o := range all {
 		state, outcome := "under way", "-"
 		switch o.GetProgress().GetPhase() {
@@ -159,7 +153,7 @@ func printOperation(out io.Writer, all ...*pb.Operation) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.ShortName(o.GetName()), cli.ShortName(o.GetScheduler()),
 			o.GetActor(),
-			o.GetCreateTime().AsTime().Format(time.RFC3339), state, outcome)
+			cli.Instant(o.GetCreateTime()), state, outcome)
 	}
 	return w.Flush()
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,17 +42,14 @@ any, what it searched and what it decided.`,
 		Example:           "  autosched scheduler rounds list tiresias --limit 5",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 1000 {
-				return cli.Usage(fmt.Errorf("--limit: %d is not from 1 to 1000", limit))
+			if err := cli.CheckLimit(limit); err != nil {
+				return err
 			}
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit,
-					Filter: l.Filter, OrderBy: l.OrderBy})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printRounds(w, got) })
-			})
+			return cli.Ask(f, cmd, args, cli.SchedulerArg,
+				func(ctx context.Context, c *cli.Client, name string) (*pb.ListRoundsResponse, error) {
+					return c.Rounds.ListRounds(ctx, &pb.ListRoundsRequest{Parent: name, PageSize: limit,
+						Filter: l.Filter, OrderBy: l.OrderBy})
+				}, printRounds)
 		},
 	}
 	cmd.Flags().Int32Var(&limit, "limit", 20, "rounds to show")
@@ -63,8 +58,7 @@ any, what it searched and what it decided.`,
 }
 
 func printRounds(out io.Writer, list *pb.ListRoundsResponse) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
+	w := cli.NewTable(out, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
 	for _, r := range list.GetRounds() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(r.GetName()), schedulerTime(r),
 			cli.OrDash(revisionText(r.GetRevision())), cli.OrDash(r.GetSearch()), outcomeText(r))
@@ -79,7 +73,7 @@ func schedulerTime(r *pb.Round) string {
 	if r.GetSchedulerTime() == nil {
 		return "-"
 	}
-	return r.GetSchedulerTime().AsTime().Format(time.RFC3339)
+	return cli.Instant(r.GetSchedulerTime())
 }
 
 func revisionText(revision int64) string {
@@ -129,10 +123,7 @@ ratio of one round need not win. * marks what the adoption rule chose.`,
 					full = list.GetRounds()[0].GetName()
 				}
 				got, err := c.Rounds.GetRound(ctx, &pb.GetRoundRequest{Name: full})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
 					if err != nil {
 						return err
@@ -146,7 +137,7 @@ ratio of one round need not win. * marks what the adoption rule chose.`,
 }
 
 func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "round\t%s for %s\n", cli.ShortName(r.GetName()), schedulerTime(r))
 	fmt.Fprintf(w, "outcome\t%s\n", outcomeText(r))
 	if r.GetSchedulerTime() == nil {

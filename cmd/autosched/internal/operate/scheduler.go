@@ -290,34 +290,17 @@ their cluster and the number of ingested events.`,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
-				all, err := listSchedulers(ctx, c, withDeleted, l)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, all, func(w io.Writer) error { return printSchedulers(w, all) })
+				all, err := cli.Pages(func(page string) (*pb.ListSchedulersResponse, error) {
+					return c.Tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
+						ShowDeleted: withDeleted, Filter: l.Filter, OrderBy: l.OrderBy})
+				})
+				return f.Answer(cmd, all, err, func(w io.Writer) error { return printSchedulers(w, all) })
 			})
 		},
 	}
 	l.Add(cmd, "state = ACTIVE AND labels.team = research", "create_time desc")
 	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
 	return cmd
-}
-
-// listSchedulers lists all registered schedulers.
-func listSchedulers(ctx context.Context, c *cli.Client, withDeleted bool,
-	l cli.ListFlags) (*pb.ListSchedulersResponse, error) {
-	all := &pb.ListSchedulersResponse{}
-	for page := ""; ; {
-		got, err := c.Tuning.ListSchedulers(ctx, &pb.ListSchedulersRequest{PageSize: 1000, PageToken: page,
-			ShowDeleted: withDeleted, Filter: l.Filter, OrderBy: l.OrderBy})
-		if err != nil {
-			return nil, err
-		}
-		all.Schedulers = append(all.Schedulers, got.GetSchedulers()...)
-		if page = got.GetNextPageToken(); page == "" {
-			return all, nil
-		}
-	}
 }
 
 // objectiveSpec is what rounds improve: a metric, or a goal.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -170,7 +169,7 @@ func printDifferences(w io.Writer, what string, args []string, differences []spa
 		_, err := fmt.Fprintln(w, "no difference")
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	fmt.Fprintf(t, "%s\t%s\t%s\n", what, args[0], args[1])
 	for _, d := range differences {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", d.Field, cli.OrDash(d.From), cli.OrDash(d.To))

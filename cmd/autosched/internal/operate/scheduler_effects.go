@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,15 +25,10 @@ was not learnt from says so, and nothing else.`,
 		Example: `  autosched scheduler effects tiresias
   autosched scheduler effects tiresias --json | jq '.edges[] | select(.reliability > 0.8)'`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Explanations.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: name})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printEffects(w, got) })
-			})
-		},
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.CausalModel, error) {
+				return c.Explanations.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: name})
+			}, printEffects),
 	}
 }
 
@@ -43,7 +36,7 @@ was not learnt from says so, and nothing else.`,
 func trust(r *pb.CausalReliability) string {
 	of := "studies"
 	if r.GetSchedulerTime() != nil {
-		of = "rounds until " + r.GetSchedulerTime().AsTime().Format(time.RFC3339)
+		of = "rounds until " + cli.Instant(r.GetSchedulerTime())
 	}
 	text := fmt.Sprintf("%s of %d %s", cli.Plural(int(r.GetTrialCount()), "trial"), r.GetGroupCount(), of)
 	if r.GetRankedGroupCount() > 0 {
@@ -77,8 +70,7 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 	if !m.GetReliability().GetReliable() {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nPARAMETER\tEFFECT\t90 % INTERVAL\tBEST\tWAY")
+	w := cli.NewTable(out, "\nPARAMETER\tEFFECT\t90 % INTERVAL\tBEST\tWAY")
 	for _, e := range m.GetParameterEffects() {
 		switch {
 		case e.GetConstant():
@@ -98,7 +90,7 @@ func printEffects(out io.Writer, m *pb.CausalModel) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w = cli.NewTable(out, "")
 	fmt.Fprintln(w, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
 	for _, e := range m.GetEdges() {
 		sign := map[int32]string{1: "+", -1: "-"}[e.GetSign()]

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -20,8 +18,7 @@ import (
 )
 
 func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
+	w := cli.NewTable(out, "NAME\tKIND\tMODE\tCLUSTER\tREVISION\tEVENTS\tEVENT TIME")
 	for _, s := range all.GetSchedulers() {
 		spec := s.GetSpec()
 		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(),
@@ -36,7 +33,7 @@ func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
 // printScheduler prints a scheduler, with the values of parameters that run if they are known.
 func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Value) error {
 	spec, st := s.GetSpec(), s.GetStatus()
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
 	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
 	if s.GetRevision() > 1 {
@@ -167,7 +164,7 @@ func modeWord(s *pb.Scheduler) string {
 
 func eventTime(s *pb.Scheduler) string {
 	if t := s.GetStatus().GetEventTime(); t != nil {
-		return t.AsTime().Format(time.RFC3339)
+		return cli.Instant(t)
 	}
 	return "-"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"time"
@@ -220,107 +221,77 @@ func showScheduler(f *cli.ClientFlags, cmd *cobra.Command, s *pb.Scheduler) erro
 	return f.Show(cmd, s, func(w io.Writer) error { return printScheduler(w, s, nil) })
 }
 
-func newSchedulerPauseCmd(f *cli.ClientFlags) *cobra.Command {
+// schedulerVerb is a command that changes the state of a scheduler.
+type schedulerVerb struct {
+	verb, short, long string
+	call              func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error)
+	would             string // outcome of a dry run behind the scheduler's id, "" for a command without one
+	done              func(id string, got *pb.Scheduler) string
+}
+
+func (v *schedulerVerb) command(f *cli.ClientFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pause NAME",
-		Short: "Stop tuning rounds of a scheduler until it is resumed",
-		Long: `Stops tuning rounds. Events are ingested and configurations are served as before,
-and may be approved and rolled back. A round under way is dropped.`,
-		Example:           "  autosched scheduler pause tiresias",
+		Use: v.verb + " NAME", Short: v.short, Long: v.long, Example: "  autosched scheduler " + v.verb + " tiresias",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name, Etag: f.Etag,
-					ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "tuning of %s would be paused; nothing was stored", cli.ShortName(name))
-				}
-				return f.Say(cmd, got, "tuning of %s is paused; it keeps revision %s",
-					cli.ShortName(name), cli.OrDash(cli.ShortName(got.GetCurrentConfiguration())))
+				got, err := v.call(ctx, c, name)
+				id := cli.ShortName(name)
+				return f.Outcome(cmd, got, err, fmt.Sprintf(v.would, id), v.done(id, got))
 			})
 		},
 	}
 	f.AddReason(cmd)
 	f.AddEtag(cmd, "scheduler get")
-	f.AddValidateOnly(cmd)
+	if v.would != "" {
+		f.AddValidateOnly(cmd)
+	}
 	return cmd
+}
+
+func newSchedulerPauseCmd(f *cli.ClientFlags) *cobra.Command {
+	return (&schedulerVerb{"pause", "Stop tuning rounds of a scheduler until it is resumed",
+		`Stops tuning rounds. Events are ingested and configurations are served as before,
+and may be approved and rolled back. A round under way is dropped.`,
+		func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error) {
+			return c.Tuning.PauseTuning(ctx, &pb.PauseTuningRequest{Name: name, Etag: f.Etag,
+				ValidateOnly: f.ValidateOnly})
+		}, "tuning of %s would be paused", func(id string, got *pb.Scheduler) string {
+			return fmt.Sprintf("tuning of %s is paused; it keeps revision %s", id,
+				cli.OrDash(cli.ShortName(got.GetCurrentConfiguration())))
+		}}).command(f)
 }
 
 func newSchedulerResumeCmd(f *cli.ClientFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "resume NAME",
-		Short: "Resume tuning rounds of a paused scheduler",
-		Long: `Ends a pause. If rounds were due meanwhile, the latest of them is decided at
+	return (&schedulerVerb{"resume", "Resume tuning rounds of a paused scheduler",
+		`Ends a pause. If rounds were due meanwhile, the latest of them is decided at
 once.`,
-		Example:           "  autosched scheduler resume tiresias",
-		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name, Etag: f.Etag,
-					ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "tuning of %s would be resumed; nothing was stored", cli.ShortName(name))
-				}
-				return f.Say(cmd, got, "tuning of %s is resumed", cli.ShortName(name))
-			})
-		},
-	}
-	f.AddReason(cmd)
-	f.AddEtag(cmd, "scheduler get")
-	f.AddValidateOnly(cmd)
-	return cmd
+		func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error) {
+			return c.Tuning.ResumeTuning(ctx, &pb.ResumeTuningRequest{Name: name, Etag: f.Etag,
+				ValidateOnly: f.ValidateOnly})
+		}, "tuning of %s would be resumed", func(id string, _ *pb.Scheduler) string {
+			return fmt.Sprintf("tuning of %s is resumed", id)
+		}}).command(f)
 }
 
 func newSchedulerDeleteCmd(f *cli.ClientFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a scheduler, which can be undeleted for 30 days",
-		Long: `Ends a scheduler's rounds, watches and event streams; the scheduler itself keeps what
+	return (&schedulerVerb{"delete", "Delete a scheduler, which can be undeleted for 30 days",
+		`Ends a scheduler's rounds, watches and event streams; the scheduler itself keeps what
 it runs. For 30 days 'autosched scheduler undelete' takes that back. Then the service
 purges the scheduler with its configurations and events, and its id is free.`,
-		Example:           "  autosched scheduler delete tiresias",
-		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name, Etag: f.Etag})
-				if err != nil {
-					return err
-				}
-				return f.Say(cmd, got, "%s is deleted; it is purged at %s", cli.ShortName(name),
-					got.GetExpireTime().AsTime().Format(time.RFC3339))
-			})
-		},
-	}
-	f.AddReason(cmd)
-	f.AddEtag(cmd, "scheduler get")
-	return cmd
+		func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error) {
+			return c.Tuning.DeleteScheduler(ctx, &pb.DeleteSchedulerRequest{Name: name, Etag: f.Etag})
+		}, "", func(id string, got *pb.Scheduler) string {
+			return fmt.Sprintf("%s is deleted; it is purged at %s", id, cli.Instant(got.GetExpireTime()))
+		}}).command(f)
 }
 
 func newSchedulerUndeleteCmd(f *cli.ClientFlags) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "undelete NAME",
-		Short: "Take back that a scheduler was deleted",
-		Long: `Takes back that a scheduler was deleted: its events are ingested, its configuration is
+	return (&schedulerVerb{"undelete", "Take back that a scheduler was deleted",
+		`Takes back that a scheduler was deleted: its events are ingested, its configuration is
 served and rounds run again. 'autosched scheduler list --deleted' has those that can be
 undeleted.`,
-		Example: "  autosched scheduler undelete tiresias",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name, Etag: f.Etag})
-				if err != nil {
-					return err
-				}
-				return f.Say(cmd, got, "%s is no longer deleted", cli.ShortName(name))
-			})
-		},
-	}
-	f.AddReason(cmd)
-	f.AddEtag(cmd, "scheduler get")
-	return cmd
+		func(ctx context.Context, c *cli.Client, name string) (*pb.Scheduler, error) {
+			return c.Tuning.UndeleteScheduler(ctx, &pb.UndeleteSchedulerRequest{Name: name, Etag: f.Etag})
+		}, "", func(id string, _ *pb.Scheduler) string { return id + " is no longer deleted" }}).command(f)
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -125,7 +124,7 @@ func printSpace(w io.Writer, s *schedulers.Scheduler) error {
 // printParameters prints a space: parameters, dependencies, and how values that
 // break a rule are projected.
 func printParameters(w io.Writer, sp *space.Space) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := cli.NewTable(w, "")
 	params := sp.Params()
 	if len(params) > 0 {
 		fmt.Fprintln(t, "  PARAMETER\tDEFAULT\tRANGE\tUNIT\tMODULE\tDESCRIPTION")

@@ -8,8 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -104,7 +102,7 @@ measured. About a scheduler of type external, which is not simulated, it answers
 }
 
 func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	running := "the defaults"
 	if n := r.GetIncumbentRevision(); n > 0 {
 		running = fmt.Sprintf("revision %d", n)
@@ -143,7 +141,7 @@ func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running s
 		}
 		fmt.Fprintf(w, "simulated\ton %s\n", strings.Join(names, ", "))
 	} else {
-		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", r.GetSchedulerTime().AsTime().Format(time.RFC3339),
+		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", cli.Instant(r.GetSchedulerTime()),
 			cli.Plural(int(r.GetFutures()), "future"))
 	}
 	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
@@ -256,27 +254,22 @@ func newConfigValidateCmd(f *cli.ClientFlags) *cobra.Command {
 rule. Values that are not named are the registered defaults. Nothing changes.`,
 		Example:           "  autosched scheduler config validate tiresias --set queues=4 --set starve_limit=30h",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.ValidateParametersResponse, error) {
 				values, err := parseSets(ctx, c, name, sets)
 				if err != nil {
-					return err
+					return nil, err
 				}
-				got, err := c.Explanations.ValidateParameters(ctx,
+				return c.Explanations.ValidateParameters(ctx,
 					&pb.ValidateParametersRequest{Name: name, Parameters: values})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printValidation(w, got) })
-			})
-		},
+			}, printValidation),
 	}
 	addSets(cmd, &sets)
 	return cmd
 }
 
 func printValidation(out io.Writer, r *pb.ValidateParametersResponse) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	for _, id := range cli.SortedKeys(r.GetParameters()) {
 		fmt.Fprintf(w, "%s\t%s\n", id, valueText(r.GetParameters()[id]))
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,17 +36,12 @@ Workloads are named SCHEDULER/WORKLOAD.`,
 	return cmd
 }
 
-// aboutWorkload calls the service about the workload that the only argument names.
-func aboutWorkload(f *cli.ClientFlags, cmd *cobra.Command, args []string, streams bool,
-	run func(ctx context.Context, c *cli.Client, name string) error) error {
+// workloadArg reads the only argument.
+func workloadArg(args []string) (string, error) {
 	if len(args) != 1 {
-		return cli.Usage(errors.New("want one workload, as SCHEDULER/WORKLOAD"))
+		return "", cli.Usage(errors.New("want one workload, as SCHEDULER/WORKLOAD"))
 	}
-	name, err := cli.WorkloadArg(args[0])
-	if err != nil {
-		return err
-	}
-	return f.Call(cmd.Context(), streams, func(ctx context.Context, c *cli.Client) error { return run(ctx, c, name) })
+	return cli.WorkloadArg(args[0])
 }
 
 // newWorkloadFlags are the flags of commands that make a workload.
@@ -106,18 +99,15 @@ the jobs that were submitted between --from and --to and ended.`,
 			}
 			req.DisplayName, req.Labels, req.RequestId = n.display, n.labels, n.requestID
 			req.ValidateOnly = f.ValidateOnly
-			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *cli.Client, name string) error {
-				req.Parent, req.WorkloadId, _ = strings.Cut(name, "/workloads/")
-				if given("round") {
-					of := fmt.Sprintf("%s/rounds/%d", req.GetParent(), round)
-					req.Source = &pb.GenerateWorkloadRequest_Round{Round: of}
-				}
-				got, err := c.Workloads.GenerateWorkload(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printMade(f, w, got) })
-			})
+			return cli.Ask(f, cmd, args, workloadArg,
+				func(ctx context.Context, c *cli.Client, name string) (*pb.Workload, error) {
+					req.Parent, req.WorkloadId, _ = strings.Cut(name, "/workloads/")
+					if given("round") {
+						of := fmt.Sprintf("%s/rounds/%d", req.GetParent(), round)
+						req.Source = &pb.GenerateWorkloadRequest_Round{Round: of}
+					}
+					return c.Workloads.GenerateWorkload(ctx, req)
+				}, func(w io.Writer, got *pb.Workload) error { return printMade(f, w, got) })
 		},
 	}
 	fl := cmd.Flags()
@@ -153,12 +143,7 @@ trace --help' lists, plain, gzip or zstd. "-" is standard input. Rows that canno
 counted and named; with --strict the first one ends the upload.`,
 		Example: `  autosched scheduler workload upload prod/july july.psv
   autosched trace window big.csv.gz --from 2026-01-05 --to 2026-01-12 --out - | autosched scheduler workload upload prod/week -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return cli.Usage(errors.New("want a workload, as SCHEDULER/WORKLOAD, and a file"))
-			}
-			return nil
-		},
+		Args: cli.Exactly(2, "want a workload, as SCHEDULER/WORKLOAD, and a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := cli.WorkloadArg(args[0])
 			if err != nil {
@@ -176,10 +161,7 @@ counted and named; with --strict the first one ends the upload.`,
 				f.ValidateOnly
 			return f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
 				got, err := cli.SendWorkload(ctx, c, first, in)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printUpload(f, w, args[1], got) })
+				return f.Answer(cmd, got, err, func(w io.Writer) error { return printUpload(f, w, args[1], got) })
 			})
 		},
 	}
@@ -215,43 +197,34 @@ what the registered cluster has between the first and the last submission.`,
 		Example: `  autosched scheduler workload list prod
   autosched scheduler workload list prod --filter 'origin = UPLOADED AND labels.team:*' --order-by 'create_time desc'`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				all := &pb.ListWorkloadsResponse{}
-				for page := ""; ; {
-					got, err := c.Workloads.ListWorkloads(ctx, &pb.ListWorkloadsRequest{Parent: name, PageSize: 1000,
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.ListWorkloadsResponse, error) {
+				return cli.Pages(func(page string) (*pb.ListWorkloadsResponse, error) {
+					return c.Workloads.ListWorkloads(ctx, &pb.ListWorkloadsRequest{Parent: name, PageSize: 1000,
 						PageToken: page, Filter: l.Filter, OrderBy: l.OrderBy})
-					if err != nil {
-						return err
-					}
-					all.Workloads = append(all.Workloads, got.GetWorkloads()...)
-					if page = got.GetNextPageToken(); page == "" {
-						break
-					}
-				}
-				return f.Show(cmd, all, func(out io.Writer) error {
-					if len(all.GetWorkloads()) == 0 {
-						_, err := fmt.Fprintln(out, "no workloads")
-						return err
-					}
-					w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-					fmt.Fprintln(w, "WORKLOAD\tORIGIN\tJOBS\tGPU-HOURS\tLOAD\tFIRST SUBMISSION\tLAST\tCREATED")
-					for _, x := range all.GetWorkloads() {
-						s := x.GetStatistics()
-						fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", cli.ShortWorkload(x.GetName()),
-							cli.EnumWord(x.GetOrigin()), s.GetJobCount(), shortNumber(s.GetGpuHours()),
-							shortNumber(s.GetLoad()),
-							s.GetFirstSubmitTime().AsTime().Format(time.RFC3339),
-							s.GetLastSubmitTime().AsTime().Format(time.RFC3339),
-							x.GetCreateTime().AsTime().Format(time.RFC3339))
-					}
-					return w.Flush()
 				})
-			})
-		},
+			}, printWorkloads),
 	}
 	l.Add(cmd, "origin = GENERATED", "create_time desc")
 	return cmd
+}
+
+func printWorkloads(out io.Writer, all *pb.ListWorkloadsResponse) error {
+	if len(all.GetWorkloads()) == 0 {
+		_, err := fmt.Fprintln(out, "no workloads")
+		return err
+	}
+	w := cli.NewTable(out, "WORKLOAD\tORIGIN\tJOBS\tGPU-HOURS\tLOAD\tFIRST SUBMISSION\tLAST\tCREATED")
+	for _, x := range all.GetWorkloads() {
+		s := x.GetStatistics()
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", cli.ShortWorkload(x.GetName()),
+			cli.EnumWord(x.GetOrigin()), s.GetJobCount(), shortNumber(s.GetGpuHours()),
+			shortNumber(s.GetLoad()),
+			cli.Instant(s.GetFirstSubmitTime()),
+			cli.Instant(s.GetLastSubmitTime()),
+			cli.Instant(x.GetCreateTime()))
+	}
+	return w.Flush()
 }
 
 func newWorkloadGetCmd(f *cli.ClientFlags) *cobra.Command {
@@ -261,20 +234,15 @@ func newWorkloadGetCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Shows where the jobs of a workload come from, and their statistics. 'autosched scheduler workload download'
 writes the jobs themselves.`,
 		Example: "  autosched scheduler workload get prod/tonight",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printWorkload(w, got) })
-			})
-		},
+		RunE: cli.Asks(f, workloadArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.Workload, error) {
+				return c.Workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
+			}, printWorkload),
 	}
 }
 
 func printWorkload(out io.Writer, x *pb.Workload) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "workload\t%s\n", cli.ShortWorkload(x.GetName()))
 	if x.GetDisplayName() != "" {
 		fmt.Fprintf(w, "display name\t%s\n", x.GetDisplayName())
@@ -289,8 +257,8 @@ func printWorkload(out io.Writer, x *pb.Workload) error {
 	if n := s.GetWiderJobCount(); n > 0 {
 		fmt.Fprintf(w, "; %d do not fit the cluster", n)
 	}
-	fmt.Fprintf(w, "\nsubmitted\t%s to %s\n", s.GetFirstSubmitTime().AsTime().Format(time.RFC3339),
-		s.GetLastSubmitTime().AsTime().Format(time.RFC3339))
+	fmt.Fprintf(w, "\nsubmitted\t%s to %s\n", cli.Instant(s.GetFirstSubmitTime()),
+		cli.Instant(s.GetLastSubmitTime()))
 	fmt.Fprintf(w, "load\t%s of the cluster\n", shortNumber(s.GetLoad()))
 	row := func(name string, q *pb.WorkloadStatistics_Quantiles, text func(float64) string) {
 		fmt.Fprintf(w, "%s\tp10 %s, median %s, p90 %s, p99 %s, at most %s\n", name, text(q.GetP10()),
@@ -298,7 +266,7 @@ func printWorkload(out io.Writer, x *pb.Workload) error {
 	}
 	row("duration", s.GetDurationSeconds(), units.Duration)
 	row("GPUs", s.GetWidthGpus(), shortNumber)
-	fmt.Fprintf(w, "created\t%s\n", x.GetCreateTime().AsTime().Format(time.RFC3339))
+	fmt.Fprintf(w, "created\t%s\n", cli.Instant(x.GetCreateTime()))
 	fmt.Fprintf(w, "etag\t%s\n", x.GetEtag())
 	fmt.Fprintf(w, "sha256\t%s of %d bytes\n", x.GetSha256(), x.GetSizeBytes())
 	return w.Flush()
@@ -309,7 +277,7 @@ func originText(x *pb.Workload) string {
 	text := cli.EnumWord(x.GetOrigin())
 	if f := x.GetFuture(); f != nil {
 		text += fmt.Sprintf(", future %d from %s on, arrivals for %s, seed %d, %s", f.GetFuture(),
-			f.GetSchedulerTime().AsTime().Format(time.RFC3339), units.Duration(f.GetHorizon().AsDuration().Seconds()),
+			cli.Instant(f.GetSchedulerTime()), units.Duration(f.GetHorizon().AsDuration().Seconds()),
 			f.GetSeed(), cli.Plural(int(f.GetActiveJobCount()), "active job"))
 		if f.GetRound() != "" {
 			text += ", of round " + cli.ShortName(f.GetRound())
@@ -337,7 +305,11 @@ read: to standard output, or to --out, compressed if its name ends in .gz or .zs
 			if f.JSON && out == "-" {
 				return cli.Usage(errors.New("--json needs --out FILE: standard output holds the jobs"))
 			}
-			return aboutWorkload(f, cmd, args, true, func(ctx context.Context, c *cli.Client, name string) error {
+			name, err := workloadArg(args)
+			if err != nil {
+				return err
+			}
+			return f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
 				ctx, cancel := context.WithCancel(ctx)
 				defer cancel()
 				got, err := c.Workloads.GetWorkload(ctx, &pb.GetWorkloadRequest{Name: name})
@@ -382,22 +354,15 @@ func newWorkloadDeleteCmd(f *cli.ClientFlags) *cobra.Command {
 before. Studies that are measured on it measure nothing more.`,
 		Example: "  autosched scheduler workload delete prod/tonight --reason 'the change is made'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutWorkload(f, cmd, args, false, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, workloadArg, func(ctx context.Context, c *cli.Client, name string) error {
 				req.Name, req.ValidateOnly, req.Etag = name, f.ValidateOnly, f.Etag
 				got, err := c.Workloads.DeleteWorkload(ctx, req)
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "%s would be deleted", cli.ShortWorkload(name))
-				}
-				return f.Say(cmd, got, "%s is deleted", cli.ShortWorkload(name))
+				id := cli.ShortWorkload(name)
+				return f.Outcome(cmd, got, err, id+" would be deleted", id+" is deleted")
 			})
 		},
 	}
 	cmd.Flags().StringVar(&req.RequestId, "request-id", "", "makes it safe to send the same request again")
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
-	f.AddEtag(cmd, "workload get")
+	f.AddChange(cmd, "workload get")
 	return cmd
 }

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,10 +61,7 @@ and why, the revision that was offered before and after, and the fields that dif
 			}
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Audit.ListAuditRecords(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printAuditRecords(w, got) })
+				return f.Answer(cmd, got, err, func(w io.Writer) error { return printAuditRecords(w, got) })
 			})
 		},
 	}
@@ -83,8 +79,7 @@ func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 		_, err := fmt.Fprintln(out, "nothing has been changed yet")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
+	w := cli.NewTable(out, "RECORD\tTIME\tACTOR\tVERB\tSCHEDULER\tOFFERED\tREASON\tCHANGES")
 	for _, r := range list.GetAuditRecords() {
 		var fields []string
 		for _, x := range r.GetFields() {
@@ -96,7 +91,7 @@ func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 			fields = append(fields[:maxChanges], fmt.Sprintf("+%d", more))
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d to %d\t%s\t%s\n", r.GetSequence(),
-			r.GetCreateTime().AsTime().Format(time.RFC3339), r.GetActor(), r.GetVerb(), cli.ShortName(r.GetResource()),
+			cli.Instant(r.GetCreateTime()), r.GetActor(), r.GetVerb(), cli.ShortName(r.GetResource()),
 			r.GetRevisionBefore(), r.GetRevisionAfter(), cli.OrDash(r.GetReason()), strings.Join(fields, " "))
 	}
 	if list.GetNextPageToken() != "" {

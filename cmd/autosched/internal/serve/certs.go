@@ -51,12 +51,7 @@ runs. Keep ca.key away from the service: only this command reads it.`,
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler list --server tuner.example.org:7443 --tls-ca pki/ca.pem --tls-cert pki/operator.pem \
       --tls-key pki/operator.key`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usage(errors.New("want one directory for the certificates"))
-			}
-			return nil
-		},
+		Args: cli.Exactly(1, "want one directory for the certificates"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.dir = args[0]
 			if err := o.check(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,16 +72,6 @@ func studyArg(args []string) (string, error) {
 	return "", cli.Usage(errors.New("want one study, as SCHEDULER/STUDY; 'autosched study list SCHEDULER' shows them"))
 }
 
-// aboutStudy calls the service about the study that the arguments name.
-func aboutStudy(f *cli.ClientFlags, cmd *cobra.Command, args []string,
-	run func(ctx context.Context, c *cli.Client, name string) error) error {
-	name, err := studyArg(args)
-	if err != nil {
-		return err
-	}
-	return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error { return run(ctx, c, name) })
-}
-
 func newStudyCreateCmd(f *cli.ClientFlags) *cobra.Command {
 	var spec pb.StudySpec
 	var maximize bool
@@ -109,7 +98,7 @@ proposes where half of the trials take a second or more.`,
 			if spec.LeaseDuration = durationpb.New(lease); maximize {
 				spec.Goal = pb.StudySpec_MAXIMIZE
 			}
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				parent, id, _ := strings.Cut(name, "/studies/")
 				got, err := c.Studies.CreateStudy(ctx, &pb.CreateStudyRequest{Parent: parent, StudyId: id,
 					ValidateOnly: f.ValidateOnly, Study: &pb.Study{DisplayName: display, Spec: &spec}})
@@ -148,35 +137,26 @@ func newStudyListCmd(f *cli.ClientFlags) *cobra.Command {
 		Long:              "Prints the studies of a scheduler: their states, how much of the budget is used, and the trials by state.",
 		Example:           "  autosched study list mine",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				all := &pb.ListStudiesResponse{}
-				for page := ""; ; {
-					got, err := c.Studies.ListStudies(ctx, &pb.ListStudiesRequest{Parent: name, PageSize: 1000,
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.ListStudiesResponse, error) {
+				return cli.Pages(func(page string) (*pb.ListStudiesResponse, error) {
+					return c.Studies.ListStudies(ctx, &pb.ListStudiesRequest{Parent: name, PageSize: 1000,
 						PageToken: page, Filter: l.Filter, OrderBy: l.OrderBy})
-					if err != nil {
-						return err
-					}
-					all.Studies = append(all.Studies, got.GetStudies()...)
-					if page = got.GetNextPageToken(); page == "" {
-						break
-					}
-				}
-				return f.Show(cmd, all, func(out io.Writer) error {
-					w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-					fmt.Fprintln(w, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
-					for _, s := range all.GetStudies() {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\n", cli.ShortStudy(s.GetName()),
-							s.GetState(), metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(),
-							s.GetUsedBudget(), s.GetSpec().GetTrialBudget(), countsText(s))
-					}
-					return w.Flush()
 				})
-			})
-		},
+			}, printStudies),
 	}
 	l.Add(cmd, "state = ACTIVE", "update_time desc")
 	return cmd
+}
+
+func printStudies(out io.Writer, all *pb.ListStudiesResponse) error {
+	w := cli.NewTable(out, "STUDY\tSTATE\tMETRIC\tSAMPLER\tUSED\tTRIALS")
+	for _, s := range all.GetStudies() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\n", cli.ShortStudy(s.GetName()), s.GetState(),
+			metricText(s.GetSpec()), s.GetSpec().GetAlgorithm(), s.GetUsedBudget(), s.GetSpec().GetTrialBudget(),
+			countsText(s))
+	}
+	return w.Flush()
 }
 
 func metricText(s *pb.StudySpec) string {
@@ -198,20 +178,15 @@ func newStudyGetCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Shows a study with the trial that has the best expected value of the metric: the lowest
 of noisy measurements is biased, so it need not be the best one.`,
 		Example: "  autosched study get mine/first\n  autosched study get mine/first --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				got, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error { return printStudy(w, got) })
-			})
-		},
+		RunE: cli.Asks(f, studyArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.Study, error) {
+				return c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
+			}, printStudy),
 	}
 }
 
 func printStudy(out io.Writer, s *pb.Study) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	spec := s.GetSpec()
 	fmt.Fprintf(w, "study\t%s (%s)\n", cli.ShortStudy(s.GetName()), s.GetState())
 	fmt.Fprintf(w, "metric\t%s\n", metricText(spec))
@@ -256,12 +231,9 @@ func newStudyBestCmd(f *cli.ClientFlags) *cobra.Command {
 its configuration and what was measured. 'autosched study propose' proposes it.`,
 		Example: "  autosched study best mine/first\n  autosched study best mine/first --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				best, err := getBest(ctx, c, name)
-				if err != nil {
-					return err
-				}
-				return f.Say(cmd, best, "%s", trialLine(best))
+				return f.Reply(cmd, best, err, "%s", trialLine(best))
 			})
 		},
 	}
@@ -283,7 +255,7 @@ func newStudyVerbCmd(f *cli.ClientFlags, verb, short, long string,
 		Use: verb + " SCHEDULER/STUDY", Short: short, Long: short + ". " + long,
 		Example: "  autosched study " + verb + " mine/first",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := do(ctx, c, name)
 				if err != nil {
 					return err
@@ -315,7 +287,7 @@ func newStudyProposeCmd(f *cli.ClientFlags) *cobra.Command {
 scheduler has any.`,
 		Example: "  autosched study propose mine/first\n  autosched study propose mine/first --trial 17",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				of := fmt.Sprintf("%s/trials/%d", name, trial)
 				if trial == 0 {
 					best, err := getBest(ctx, c, name)
@@ -339,7 +311,6 @@ scheduler has any.`,
 		},
 	}
 	cmd.Flags().Int64Var(&trial, "trial", 0, "number of the trial (default: the best one)")
-	f.AddReason(cmd)
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "")
 	return cmd
 }

@@ -38,13 +38,10 @@ goodput:max for one that is to be large; by default the metric of the study alon
 				}
 				req.Objectives = append(req.Objectives, o)
 			}
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				req.Parent = name
 				got, err := c.Studies.ListOptimalTrials(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					for _, t := range got.GetOptimalTrials() {
 						fmt.Fprintln(w, trialLine(t))
 					}
@@ -75,7 +72,7 @@ how long they take: by the mean of the trials that clients or evaluators measure
 			if cmd.Flags().Changed("trial-time") {
 				req.TrialDuration = durationpb.New(each)
 			}
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				req.Name = name
 				got, err := c.Studies.EstimateStudy(ctx, req)
 				if err != nil {

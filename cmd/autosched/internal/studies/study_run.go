@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,9 +79,7 @@ the waiting alone.`,
 		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched scheduler workload', or as the evaluator knows it (default: its own)")
 	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
 	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
-	f.AddReason(cmd)
-	f.AddEtag(cmd, "study get")
-	f.AddValidateOnly(cmd)
+	f.AddChange(cmd, "study get")
 	cmd.MarkFlagsMutuallyExclusive("wait", "validate-only")
 	return cmd
 }
@@ -109,16 +106,12 @@ and services. Their command lines and addresses are not shown: 'study run' names
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Studies.ListEvaluators(ctx, &pb.ListEvaluatorsRequest{})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(out io.Writer) error {
+				return f.Answer(cmd, got, err, func(out io.Writer) error {
 					if len(got.GetEvaluators()) == 0 {
 						_, err := fmt.Fprintln(out, "the service has no evaluators: 'autosched serve --evaluators FILE' names them")
 						return err
 					}
-					w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-					fmt.Fprintln(w, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
+					w := cli.NewTable(out, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
 					for _, e := range got.GetEvaluators() {
 						fmt.Fprintf(w, "%s\t%s\t%d\t%v\n", e.GetEvaluatorId(), e.GetKind(), e.GetParallelTrials(),
 							units.Duration(e.GetDeadline().AsDuration().Seconds()))

@@ -37,7 +37,7 @@ func newStudyExportCmd(f *cli.ClientFlags) *cobra.Command {
 Trial, to standard output or a file. 'autosched study import' reads it.`,
 		Example: "  autosched study export mine/first --out first.jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				study, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err
@@ -101,7 +101,7 @@ that the study has already.`,
 				defer file.Close()
 				in = file
 			}
-			return aboutStudy(f, cmd, args[:1], func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args[:1], studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				study, err := c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name})
 				if err != nil {
 					return err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -33,29 +32,19 @@ is a number.`,
 	return cmd
 }
 
-// trialArg reads SCHEDULER/STUDY/TRIAL, or the full name of a trial.
-func trialArg(text string) (string, error) {
-	parts := strings.Split(strings.TrimPrefix(text, "schedulers/"), "/")
+// trialArg reads SCHEDULER/STUDY/TRIAL, or the full name of a trial, from the first argument.
+func trialArg(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", cli.Usage(errors.New("want a trial, as SCHEDULER/STUDY/TRIAL"))
+	}
+	parts := strings.Split(strings.TrimPrefix(args[0], "schedulers/"), "/")
 	if len(parts) == 5 && parts[1] == "studies" && parts[3] == "trials" {
 		parts = []string{parts[0], parts[2], parts[4]}
 	}
 	if len(parts) != 3 {
-		return "", cli.Usage(fmt.Errorf("%q is no trial, as SCHEDULER/STUDY/TRIAL", text))
+		return "", cli.Usage(fmt.Errorf("%q is no trial, as SCHEDULER/STUDY/TRIAL", args[0]))
 	}
 	return fmt.Sprintf("schedulers/%s/studies/%s/trials/%s", parts[0], parts[1], parts[2]), nil
-}
-
-// aboutTrial calls the service about the trial that the first argument names.
-func aboutTrial(f *cli.ClientFlags, cmd *cobra.Command, args []string,
-	run func(ctx context.Context, c *cli.Client, name string) error) error {
-	if len(args) == 0 {
-		return cli.Usage(errors.New("want a trial, as SCHEDULER/STUDY/TRIAL"))
-	}
-	name, err := trialArg(args[0])
-	if err != nil {
-		return err
-	}
-	return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error { return run(ctx, c, name) })
 }
 
 func newTrialAskCmd(f *cli.ClientFlags) *cobra.Command {
@@ -69,7 +58,7 @@ again, after a crash for example, gets the same. Fails once the budget is used o
 nothing new.`,
 		Example: "  autosched study trial ask mine/first\n  autosched study trial ask mine/first --client host-1 --count 4 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (err error) {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) (err error) {
 				if who == "" {
 					if who, err = os.Hostname(); err != nil {
 						return cli.Usage(fmt.Errorf("--client: is missing, and the host has no name: %w", err))
@@ -77,10 +66,7 @@ nothing new.`,
 				}
 				got, err := c.Studies.SuggestTrials(ctx, &pb.SuggestTrialsRequest{Parent: name, ClientId: who,
 					SuggestionCount: count})
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, got, func(w io.Writer) error {
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
 					for _, t := range got.GetTrials() {
 						fmt.Fprintf(w, "%s%s\n", cli.ShortTrial(t.GetName()), cli.ParametersLine(t))
 					}
@@ -126,7 +112,7 @@ To repeat a command changes nothing. A result that comes after the lease expired
 		Example: "  autosched study trial tell mine/first/3 p95_wait=12.5 goodput=0.8\n" +
 			"  autosched study trial tell mine/first/3 p95_wait=14 --step 200 --more",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutTrial(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, trialArg, func(ctx context.Context, c *cli.Client, name string) error {
 				m, err := measured(args[1:])
 				if err != nil {
 					return err
@@ -139,16 +125,9 @@ To repeat a command changes nothing. A result that comes after the lease expired
 					req.Result = &pb.CompleteTrialRequest_FinalMeasurement{FinalMeasurement: m}
 				}
 				got, err := c.Studies.CompleteTrial(ctx, req)
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "%s would be %s: %s; nothing was stored", cli.ShortTrial(name),
-						got.GetState(),
-						metricsLine(got.GetFinalMeasurement()))
-				}
-				return f.Say(cmd, got, "%s %s: %s", cli.ShortTrial(name), got.GetState(),
-					metricsLine(got.GetFinalMeasurement()))
+				id := cli.ShortTrial(name)
+				how := fmt.Sprintf(" %s: %s", got.GetState(), metricsLine(got.GetFinalMeasurement()))
+				return f.Outcome(cmd, got, err, id+" would be"+how, id+how)
 			})
 		},
 	}
@@ -195,16 +174,13 @@ sampler avoids both.`,
 			if why == "" {
 				return cli.Usage(errors.New("--reason is missing: say why the trial failed"))
 			}
-			return aboutTrial(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, trialArg, func(ctx context.Context, c *cli.Client, name string) error {
 				req := &pb.CompleteTrialRequest{Name: name, Result: &pb.CompleteTrialRequest_Failure{Failure: why}}
 				if infeasible {
 					req.Result = &pb.CompleteTrialRequest_InfeasibleReason{InfeasibleReason: why}
 				}
 				got, err := c.Studies.CompleteTrial(ctx, req)
-				if err != nil {
-					return err
-				}
-				return f.Say(cmd, got, "%s %s: %s", cli.ShortTrial(name), got.GetState(), got.GetReason())
+				return f.Reply(cmd, got, err, "%s %s: %s", cli.ShortTrial(name), got.GetState(), got.GetReason())
 			})
 		},
 	}
@@ -220,31 +196,26 @@ func newTrialListCmd(f *cli.ClientFlags) *cobra.Command {
 		Short:   "List the trials of a study",
 		Long:    "Prints all trials of a study: their states, who measured them, their configurations and what was measured.",
 		Example: "  autosched study trial list mine/first",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				all, err := cli.ListTrials(ctx, c, name, l)
-				if err != nil {
-					return err
-				}
-				return f.Show(cmd, all, func(out io.Writer) error {
-					w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-					fmt.Fprintln(w, "TRIAL\tSTATE\tORIGIN\tCLIENT\tMEASURED\tPARAMETERS")
-					for _, t := range all.GetTrials() {
-						result := metricsLine(t.GetFinalMeasurement())
-						if result == "" {
-							result = t.GetReason()
-						}
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.ShortName(t.GetName()), t.GetState(),
-							t.GetOrigin(),
-							cli.OrDash(t.GetClientId()), cli.OrDash(result), strings.TrimSpace(cli.ParametersLine(t)))
-					}
-					return w.Flush()
-				})
-			})
-		},
+		RunE: cli.Asks(f, studyArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.ListTrialsResponse, error) {
+				return cli.ListTrials(ctx, c, name, l)
+			}, printTrials),
 	}
 	l.Add(cmd, "state = SUCCEEDED AND final_measurement.metrics.jct < 900", "end_time desc")
 	return cmd
+}
+
+func printTrials(out io.Writer, all *pb.ListTrialsResponse) error {
+	w := cli.NewTable(out, "TRIAL\tSTATE\tORIGIN\tCLIENT\tMEASURED\tPARAMETERS")
+	for _, t := range all.GetTrials() {
+		result := metricsLine(t.GetFinalMeasurement())
+		if result == "" {
+			result = t.GetReason()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.ShortName(t.GetName()), t.GetState(), t.GetOrigin(),
+			cli.OrDash(t.GetClientId()), cli.OrDash(result), strings.TrimSpace(cli.ParametersLine(t)))
+	}
+	return w.Flush()
 }
 
 func newTrialAddCmd(f *cli.ClientFlags) *cobra.Command {
@@ -276,17 +247,12 @@ budget. What was measured already is not measured again, unless the study allows
 				}
 				trial.FinalMeasurement, args = m, args[:1]
 			}
-			return aboutStudy(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Studies.CreateTrial(ctx, &pb.CreateTrialRequest{Parent: name, Trial: trial,
 					ValidateOnly: f.ValidateOnly})
-				if err != nil {
-					return err
-				}
-				if f.ValidateOnly {
-					return f.Say(cmd, got, "a trial of%s would be added; nothing was stored",
-						cli.ParametersLine(got))
-				}
-				return f.Say(cmd, got, "%s (%s)", trialLine(got), got.GetState())
+				return f.Outcome(cmd, got, err,
+					fmt.Sprintf("a trial of%s would be added", cli.ParametersLine(got)),
+					fmt.Sprintf("%s (%s)", trialLine(got), got.GetState()))
 			})
 		},
 	}
@@ -304,12 +270,9 @@ func newTrialStopCmd(f *cli.ClientFlags) *cobra.Command {
 waits for a client is skipped.`,
 		Example: "  autosched study trial stop mine/first/3",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutTrial(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+			return f.Named(cmd, args, trialArg, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Studies.StopTrial(ctx, &pb.StopTrialRequest{Name: name})
-				if err != nil {
-					return err
-				}
-				return f.Say(cmd, got, "%s is %s", cli.ShortTrial(name), got.GetState())
+				return f.Reply(cmd, got, err, "%s is %s", cli.ShortTrial(name), got.GetState())
 			})
 		},
 	}

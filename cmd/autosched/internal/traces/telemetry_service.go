@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -158,7 +157,7 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 				r := got.GetRejected()[0]
 				p := req.GetSamples()[r.GetIndex()]
 				out.First = fmt.Sprintf("%s: GPU %d of node %q at %s: %s: %s", name, p.GetGpuIndex(), p.GetNodeId(),
-					p.GetSampleTime().AsTime().Format(time.RFC3339), r.GetField(), r.GetReason())
+					cli.Instant(p.GetSampleTime()), r.GetField(), r.GetReason())
 			}
 			progress.Show("%s: %d records", name, out.Stored+out.Iterations)
 			req.Samples, req.Iterations = req.Samples[:0], req.Iterations[:0]
@@ -346,9 +345,7 @@ func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
 		_, err := fmt.Fprintln(out, "no samples")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w,
-		"TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
+	w := cli.NewTable(out, "TIME\tNODE\tGPU\tUTIL %\tSM ACTIVE\tMEMORY MiB\tPOWER W\tTEMP C\tCLOCK MHz\tTHROTTLE\tXID\tPROCESSES\tJOB")
 	number := func(v *float64, format string) string {
 		if v == nil {
 			return "-"
@@ -373,7 +370,7 @@ func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
 			job = strings.TrimSpace(job + " (lost)")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			s.GetSampleTime().AsTime().Format(time.RFC3339), s.GetNodeId(), gpu, number(s.UtilizationPercent, "%.0f"),
+			cli.Instant(s.GetSampleTime()), s.GetNodeId(), gpu, number(s.UtilizationPercent, "%.0f"),
 			number(s.SmActive, "%.2f"), number(s.MemoryUsedMib, "%.0f"), number(s.PowerWatts, "%.0f"),
 			number(s.TemperatureCelsius, "%.0f"), number(s.SmClockMhz, "%.0f"), throttle, whole(s.Xid),
 			whole(s.Processes), job)

@@ -28,7 +28,7 @@ type statsText struct {
 }
 
 func printStats(out io.Writer, s *stats.Description) error {
-	p := &statsText{s, out, tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	p := &statsText{s, out, cli.NewTable(out, "")}
 	p.head()
 	p.load()
 	p.service()
