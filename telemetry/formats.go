@@ -51,8 +51,10 @@ func Formats() []Format {
 			Iterations, title(minibatchColumns), has(minibatchColumns), readMinibatches},
 		{"philly", "Microsoft Philly's cluster_gpu_util: a row per machine and minute", GPUs,
 			"time,machineId,gpu0_util,...,gpu7_util", detectPhilly, readPhilly},
-		{"prometheus", "scrapes of dcgm-exporter in Prometheus' text format", GPUs,
+		{"prometheus", "scrapes of dcgm-exporter and others in Prometheus' text format, and tsdb dumps", GPUs,
 			`DCGM_FI_DEV_GPU_UTIL{gpu="0",...} 93`, detectPrometheus, readPrometheus},
+		{"prometheus-json", "answers of Prometheus' HTTP API, and VictoriaMetrics' export", GPUs,
+			`{"status":"success","data":{"resultType":"matrix",...`, detectPrometheusJSON, readPrometheusJSON},
 		{"queue", "this project's CSV of queue samples", Queues, title(queueColumns), has(queueColumns), readQueues},
 	}
 }

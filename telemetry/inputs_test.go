@@ -325,3 +325,40 @@ func TestSMILog(t *testing.T) {
 		t.Errorf("%+v", got[4:])
 	}
 }
+
+// TestPrometheusJSON: answers of the HTTP API and VictoriaMetrics' lines have the samples of the text format.
+func TestPrometheusJSON(t *testing.T) {
+	var text, values, vm, times, list strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&text, "DCGM_FI_DEV_GPU_UTIL{Hostname=\"n\",gpu=\"0\"} %d %d\n", i, 1e12+i*60e3)
+		fmt.Fprintf(&values, ",[%d.5,\"%d\"]", int(1e9)+i*60-1, i)
+		fmt.Fprintf(&times, ",%d", int(1e12)+i*60e3)
+		fmt.Fprintf(&list, ",%d", i)
+	}
+	want, _ := gpusOf(t, text.String(), "f", Options{})
+	const labels = `{"__name__":"DCGM_FI_DEV_GPU_UTIL","Hostname":"n","gpu":"0"}`
+	fmt.Fprintf(&vm, `{"metric":%s,"values":[%s],"timestamps":[%s]}`+"\n", labels, list.String()[1:], times.String()[1:])
+	got, stats := gpusOf(t, vm.String(), "f", Options{})
+	if !slices.Equal(got, want) || stats.Format != "prometheus-json" || stats.Rows != 5 {
+		t.Errorf("VictoriaMetrics: %+v, %+v", got, stats)
+	}
+	answer := fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":%s,"values":[%s]},
+		{"metric":{"__name__":"up"},"values":[[1,"1"]]}],"stats":{}}}`, labels, values.String()[1:])
+	got, stats = gpusOf(t, answer+"\n"+fmt.Sprintf(
+		`{"status":"success","data":{"resultType":"vector","result":[{"metric":%s,"value":[1000000300,"9"]}]}}`, labels), "f",
+		Options{})
+	if len(got) != 6 || got[5].Utilization != 9 || got[4].Time != 1000000239*time.Second+5e8 || stats.Rejected != 0 {
+		t.Errorf("API: %+v, %+v", got, stats)
+	}
+	for text, want := range map[string]string{
+		`{"status":"error","errorType":"execution","error":"too many samples"}`: "the answer is an error: too many samples",
+		answer[:len(answer)-40]:                "unexpected EOF",
+		`{"status":"success","data":[1,2,3]}`:  "is no answer of Prometheus",
+		`{"status":"success","data":{"result"`: "unexpected EOF",
+	} {
+		_, err := Read(t.Context(), strings.NewReader(text), "f", Options{}, func(*GPUSample) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

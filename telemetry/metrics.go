@@ -232,6 +232,9 @@ func (n *Names) metric(name string) *metric {
 	return metricNames[bareMetric(name)]
 }
 
+// Reads reports whether a metric is read.
+func (n *Names) Reads(name string) bool { return n.metric(name) != nil }
+
 // own are the site's labels of a kind.
 func (n *Names) own(what string) []string {
 	if n == nil {

@@ -187,11 +187,16 @@ type target struct {
 
 // target finds the number of labels, most of which were read before.
 func (p *points) target(labels []byte) (int32, error) {
+	return p.targetOf(labels, func() (map[string]string, bool) { return parseLabels(labels) })
+}
+
+// targetOf is target of labels that are identified by a text.
+func (p *points) targetOf(labels []byte, parse func() (map[string]string, bool)) (int32, error) {
 	if t, ok := p.byText[string(labels)]; ok {
 		return t, nil
 	}
 	x := target{field: "labels", reason: `are not NAME="VALUE",...`}
-	if all, ok := parseLabels(labels); ok {
+	if all, ok := parse(); ok {
 		x = p.newTarget(all)
 	}
 	if len(p.targets) >= 16*maxTargets {

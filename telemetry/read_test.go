@@ -67,7 +67,7 @@ func TestReadGolden(t *testing.T) {
 			continue
 		}
 		opts := Options{At: at}
-		if strings.HasSuffix(f, "nvidia-smi.csv") {
+		if strings.Contains(f, "nvidia-smi.") {
 			opts.Node = "n7" // which it does not say
 		}
 		fmt.Fprintf(&got, "=== %s\n%s", filepath.Base(f), describe(t, data, filepath.Base(f), opts))
@@ -420,6 +420,8 @@ func FuzzNvidiaSMI(f *testing.F)  { fuzz(f, "nvidia-smi") }
 func FuzzMinibatch(f *testing.F)  { fuzz(f, "pai-minibatch") }
 func FuzzPhilly(f *testing.F)     { fuzz(f, "philly") }
 func FuzzPrometheus(f *testing.F) { fuzz(f, "prometheus") }
+func FuzzSMILog(f *testing.F)     { fuzz(f, "nvidia-smi-xml") }
+func FuzzAnswers(f *testing.F)    { fuzz(f, "prometheus-json") }
 func FuzzQueues(f *testing.F)     { fuzz(f, "queue") }
 
 // One row of eight GPUs' readings a minute, as the service reads them.

@@ -36,6 +36,7 @@ Formats, recognised by their content:
   curl -s node7:9400/metrics | autosched telemetry validate - --at 2026-01-05T12:00:00Z`,
 	}
 	cmd.AddCommand(newTelemetryCollectCmd(), newTelemetryValidateCmd(), newTelemetryImportCmd(), newTelemetryShowCmd(),
+		newTelemetryFetchCmd(),
 		newTelemetryExportCmd())
 	return cmd
 }
