@@ -48,7 +48,7 @@ func TestPublishedTraining(t *testing.T) {
 gpus:
   flat: {idle: 330, max: 330, source: survey}
 `), Cluster: workload.Uniform(1250, 8), Zero: zero, To: span, Jobs: []Job{{ID: "gpt-3", End: span, Ended: true}},
-		Spells: []Spell{{GPUs: 10000, To: span}}}
+		Spells: []Spell{{GPUs: workload.GPUs(10000), To: span}}}
 	r, err := Account(in)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ gpus:
 		Nodes: []workload.NodeEvent{{At: time.Hour, Node: 1, Kind: workload.NodeDown},
 			{At: 2 * time.Hour, Node: 1, Kind: workload.NodeUp}},
 		Jobs:   []Job{{ID: "a", Tenant: "x", Submit: 0, End: 150 * time.Minute, Ended: true}},
-		Spells: []Spell{{GPUs: 2, From: 30 * time.Minute, To: 150 * time.Minute}}}
+		Spells: []Spell{{GPUs: workload.GPUs(2), From: 30 * time.Minute, To: 150 * time.Minute}}}
 	r, err := Account(in)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func hostile() *Input {
 		s.To = s.From + time.Duration(1+r.IntN(60))*time.Minute
 		until[p] = s.To
 		for _, n := range s.At {
-			s.GPUs += n.GPUs
+			s.GPUs += workload.GPUs(n.GPUs)
 		}
 		if add(s); s.Shared {
 			add(s)
@@ -218,4 +218,33 @@ func TestJobsAndIdleAreTheCluster(t *testing.T) {
 	if r.Cluster.Energy.Low >= r.Cluster.Energy.Middle || r.Cluster.Energy.Middle >= r.Cluster.Energy.High {
 		t.Errorf("band %+v", r.Cluster.Energy)
 	}
+}
+
+// TestSharesOfGPUs: jobs on shares of a GPU use the power of their part of it, and hold no more than it.
+func TestSharesOfGPUs(t *testing.T) {
+	run := func(n int, gpus workload.MilliGPU) *Report {
+		jobs := make([]workload.Job, n)
+		for i := range jobs {
+			jobs[i] = workload.Job{ID: string(rune('a' + i)), GPUs: gpus, Duration: time.Hour, HasWait: true,
+				Status: workload.Completed}
+		}
+		in := &Input{Assumptions: constant(t, "gpus:\n  flat: {idle: 100, max: 400, source: exact}\n"),
+			Cluster: workload.Uniform(1, 1), Zero: zero, To: time.Hour}
+		var err error
+		if in.Jobs, in.Spells, err = Recorded(workload.NewSorted("t", zero, jobs, false)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Account(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	whole := run(1, 1000)
+	for n, share := range map[int]workload.MilliGPU{2: 500, 4: 250, 7: 143} {
+		r := run(n, share)
+		near(t, "energy of jobs", r.Jobs.Energy.Middle, whole.Jobs.Energy.Middle, .002)
+		near(t, "energy of the cluster", r.Cluster.Energy.Middle, whole.Cluster.Energy.Middle, .002)
+	}
+	near(t, "half a GPU", run(1, 500).Jobs.Energy.Middle, whole.Jobs.Energy.Middle/2, 1e-9)
 }

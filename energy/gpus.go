@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
 )
 
 // GPUEnergy is the measured energy of a job's GPUs in a part of the GPU-hours that it held.
@@ -74,7 +75,7 @@ func (a *account) gpuParts(r *Report) {
 	hours := make([]float64, len(in.Jobs))
 	for i := range in.Spells {
 		if s := &in.Spells[i]; !s.Shared {
-			hours[s.Job] += float64(s.GPUs) * (s.To - s.From).Hours()
+			hours[s.Job] += s.GPUs.Count() * (s.To - s.From).Hours()
 		}
 	}
 	a.gpus = make([]measuredGPU, len(in.Jobs))
@@ -90,13 +91,13 @@ func (a *account) gpuParts(r *Report) {
 type measuredGPU struct{ share, watts float64 }
 
 // beyond is the measured power of a spell's GPUs above the modelled one, W.
-func (a *account) beyond(s *Spell, group, gpus int) (out [bands]float64) {
+func (a *account) beyond(s *Spell, group int, gpus workload.MilliGPU) (out [bands]float64) {
 	if a.gpus == nil || s.Shared {
 		return out
 	}
 	m := &a.gpus[s.Job]
 	for k := range bands {
-		out[k] = float64(gpus) * m.share * (m.watts - a.watts[group].gpu[k])
+		out[k] = gpus.Count() * m.share * (m.watts - a.watts[group].gpu[k])
 	}
 	return out
 }

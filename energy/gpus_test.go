@@ -52,8 +52,9 @@ func TestGPUMeter(t *testing.T) {
 func TestMeasuredGPUs(t *testing.T) {
 	as := Default()
 	in := &Input{Assumptions: as, Cluster: workload.Uniform(2, 4), Zero: zero, To: 4 * time.Hour,
-		Jobs:   []Job{{ID: "a", End: 2 * time.Hour, Ended: true}, {ID: "b", End: 3 * time.Hour, Ended: true}},
-		Spells: []Spell{{Job: 0, GPUs: 4, To: 2 * time.Hour}, {Job: 1, GPUs: 2, From: time.Hour, To: 3 * time.Hour}}}
+		Jobs: []Job{{ID: "a", End: 2 * time.Hour, Ended: true}, {ID: "b", End: 3 * time.Hour, Ended: true}},
+		Spells: []Spell{{Job: 0, GPUs: workload.GPUs(4), To: 2 * time.Hour},
+			{Job: 1, GPUs: workload.GPUs(2), From: time.Hour, To: 3 * time.Hour}}}
 	model, err := Account(in)
 	if err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func (r *Recorder) Draw(s simulator.Spell) simulator.Draw {
 	if s.To > s.From {
 		at := append([]workload.NodeGPUs(nil), s.At...)
 		r.Spells = append(r.Spells,
-			Spell{Job: int(s.Job), At: at, GPUs: s.GPUs, Shared: s.Shared, From: s.From, To: s.To})
+			Spell{Job: int(s.Job), At: at, GPUs: workload.GPUs(s.GPUs), Shared: s.Shared, From: s.From, To: s.To})
 	}
 	return r.Meter.Draw(s)
 }

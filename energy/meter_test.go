@@ -48,7 +48,7 @@ func TestMeterSeesEverySpell(t *testing.T) {
 		held := make([]float64, sim.Len())
 		last := make([]time.Duration, sim.Len())
 		for _, x := range rec.Spells {
-			if held[x.Job] += float64(x.GPUs) * (x.To - x.From).Seconds(); x.From < last[x.Job] || len(x.At) == 0 {
+			if held[x.Job] += x.GPUs.Count() * (x.To - x.From).Seconds(); x.From < last[x.Job] || len(x.At) == 0 {
 				t.Fatalf("%s: spell %+v", name, x)
 			}
 			last[x.Job] = x.To

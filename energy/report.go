@@ -15,8 +15,8 @@ import (
 type Spell struct {
 	Job int                 // index in Input.Jobs
 	At  []workload.NodeGPUs // empty if the nodes are not known
-	// GPUs is their number; Shared says that another job has them, too.
-	GPUs     int
+	// GPUs is their number; Shared says that another job has all of them, too.
+	GPUs     workload.MilliGPU
 	Shared   bool
 	From, To time.Duration
 }
@@ -241,13 +241,13 @@ func (a *account) groups() error {
 }
 
 // parts calls f with the GPUs of a spell in each group.
-func (a *account) parts(s *Spell, f func(group, gpus int)) {
+func (a *account) parts(s *Spell, f func(group int, gpus workload.MilliGPU)) {
 	if a.group == nil {
 		f(0, s.GPUs)
 		return
 	}
 	for _, n := range s.At {
-		f(a.group[n.Node], n.GPUs)
+		f(a.group[n.Node], workload.GPUs(n.GPUs))
 	}
 }
 
@@ -262,11 +262,11 @@ type level struct {
 
 // change is one of held half GPUs, by whether they are shared, of GPUs that are up, or of nodes that sleep or wake.
 type change struct {
-	at                time.Duration
-	group             int
-	alone, half, gpus int
-	asleep, waking    int
-	beyond            [bands]float64 // W measured beyond the model
+	at             time.Duration
+	group, gpus    int
+	alone, half    workload.MilliGPU
+	asleep, waking int
+	beyond         [bands]float64 // W measured beyond the model
 }
 
 // levels are the parts of the timeline in order. beyond is the GPU-time held beyond
@@ -282,7 +282,7 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 		if s.To < s.From {
 			return nil, 0, fmt.Errorf("energy: job %d holds GPUs from %v to %v", s.Job, s.From, s.To)
 		}
-		a.parts(s, func(group, gpus int) {
+		a.parts(s, func(group int, gpus workload.MilliGPU) {
 			c := change{group: group, alone: gpus}
 			if s.Shared {
 				c.alone, c.half = 0, gpus
@@ -309,7 +309,7 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 		}
 		l := level{from: at, to: to}
 		for g := range now {
-			held := float64(now[g].alone) + float64(now[g].half)/2
+			held := now[g].alone.Count() + now[g].half.Count()/2
 			off := float64(now[g].asleep * a.in.Cluster.Groups[g].GPUsPerNode)
 			free := float64(now[g].gpus) - held - off
 			if free < 0 {
@@ -325,8 +325,8 @@ func (a *account) levels() (out []level, beyond time.Duration, err error) {
 			for k := range bands {
 				w := &a.watts[g]
 				l.free[k] += w.base[k]*free + w.asleep[k]*asleep + w.waking[k]*waking
-				l.held[k] += (w.base[k]+w.alone[k])*float64(now[g].alone) +
-					(w.base[k]/2+w.half[k])*float64(now[g].half) + now[g].beyond[k]
+				l.held[k] += (w.base[k]+w.alone[k])*now[g].alone.Count() +
+					(w.base[k]/2+w.half[k])*now[g].half.Count() + now[g].beyond[k]
 			}
 		}
 		out = append(out, l)
@@ -432,8 +432,8 @@ func (a *account) jobs(r *Report) {
 	for i := range in.Spells {
 		s := &in.Spells[i]
 		j := &r.ByJob[s.Job]
-		a.parts(s, func(group, gpus int) {
-			w, n := &a.watts[group], float64(gpus)
+		a.parts(s, func(group int, gpus workload.MilliGPU) {
+			w, n := &a.watts[group], gpus.Count()
 			p := a.beyond(s, group, gpus)
 			for k := range bands {
 				if s.Shared {
@@ -578,7 +578,7 @@ func Recorded(w *workload.Workload) (jobs []Job, spells []Spell, err error) {
 		start := j.Submit + j.Wait
 		jobs = append(jobs, Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: start + j.Duration,
 			Ended: j.Status.Ended()})
-		spells = append(spells, Spell{Job: len(jobs) - 1, GPUs: j.GPUs.Whole(), From: start, To: start + j.Duration})
+		spells = append(spells, Spell{Job: len(jobs) - 1, GPUs: j.GPUs, From: start, To: start + j.Duration})
 	}
 	return jobs, spells, nil
 }

@@ -124,7 +124,7 @@ func (d *straggler) row(s *Scanner, j *job, r *row) {
 
 // lost is the number of a job's GPUs that wait for a worker, on average.
 func (d *straggler) lost(j *job, w *slowness, x *stragglerJob) float64 {
-	return float64(j.gpus) * (1 - 1/max(1, w.excess())) * float64(w.count) / float64(x.rows)
+	return j.share * (1 - 1/max(1, w.excess())) * float64(w.count) / float64(x.rows)
 }
 
 func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob, e Entity) {

@@ -53,7 +53,7 @@ func TestWaitsRise(t *testing.T) {
 			old.Params[name] = v
 		}
 	}
-	if err := old.check(); err != nil {
+	if err := old.Check(); err != nil {
 		t.Fatal(err)
 	}
 	d = &spiral{r: &compiled{rule: &old}}

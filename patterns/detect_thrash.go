@@ -52,7 +52,7 @@ func (d *thrash) fact(s *Scanner, f *fact) {
 	case "config.applied":
 		d.config, d.applied = f.config, f.at
 	case "job.preempted":
-		x := stop{at: f.at, job: f.job.name, tenant: f.job.tenant, gpuHours: f.ran.Hours() * float64(f.job.gpus)}
+		x := stop{at: f.at, job: f.job.name, tenant: f.job.tenant, gpuHours: f.ran.Hours() * f.job.share}
 		for _, n := range f.nodes {
 			x.nodes = append(x.nodes, n.Node)
 		}
@@ -93,7 +93,7 @@ func (x *stop) shares(f *fact) bool {
 func (d *thrash) jobEnded(_ *Scanner, j *job, at time.Duration) {
 	for i := range d.evictions {
 		if e := &d.evictions[i]; e.preempts == j {
-			e.ran = float64(j.gpus) * (min(at, e.started+d.window()) - e.started).Hours()
+			e.ran = j.share * (min(at, e.started+d.window()) - e.started).Hours()
 			e.preempts, e.settled = nil, true
 		}
 	}
@@ -110,7 +110,7 @@ func (d *thrash) tick(s *Scanner) {
 	}
 	for i := range d.evictions {
 		if e := &d.evictions[i]; !e.settled && s.now-e.started >= w {
-			e.ran = float64(e.preempts.gpus) * w.Hours()
+			e.ran = e.preempts.share * w.Hours()
 			e.preempts, e.settled = nil, true
 		}
 	}

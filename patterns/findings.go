@@ -186,7 +186,7 @@ func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
 			n, known := s.freed(r, j)
 			return float64(n), known
 		}
-		return float64(j.gpus), r.rule.Waste == "held"
+		return j.share, r.rule.Waste == "held"
 	case "gpu":
 		return 1, r.rule.Waste == "held"
 	case "partition", "queue":

@@ -129,7 +129,7 @@ func (x *matcher) feed(r *compiled, f *fact) []mark {
 	}
 	one := mark{at: f.at}
 	if f.job != nil {
-		one.gpuHours = f.ran.Hours() * float64(f.job.gpus)
+		one.gpuHours = f.ran.Hours() * f.job.share
 	}
 	terms := m.terms()
 	if x.partial == nil {

@@ -293,7 +293,7 @@ func ReadRules(r io.Reader, name string) (*RuleSet, error) {
 	seen := map[string]bool{}
 	for i := range set.Rules {
 		rule := &set.Rules[i]
-		err := rule.check()
+		err := rule.Check()
 		if err == nil && seen[rule.ID] {
 			err = errors.New("id: is used twice")
 		}
@@ -347,7 +347,8 @@ func oneOf(what, value string, of []string) error {
 		func(s string) bool { return s == "" }), ", "))
 }
 
-func (r *Rule) check() error {
+// Check validates the rule.
+func (r *Rule) Check() error {
 	if r.ID == "" {
 		return errors.New("id: is missing")
 	}

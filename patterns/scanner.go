@@ -371,7 +371,7 @@ func (s *Scanner) infer(name string, at time.Duration) *job {
 		return nil
 	}
 	s.seq++
-	j := &job{entity: entity{kind: "job", name: name}, submit: at, seq: s.seq, inferred: true, gpus: 1}
+	j := &job{entity: entity{kind: "job", name: name}, submit: at, seq: s.seq, inferred: true, gpus: 1, share: 1}
 	s.jobs[name] = j
 	s.place(j, at, nil)
 	return j

@@ -20,6 +20,7 @@ type job struct {
 	entity
 	user, tenant, key, queue string
 	gpus                     int
+	share                    float64 // of GPUs: gpus, or the part of one
 	limit                    time.Duration
 	submit, start            time.Duration // start: of the present run
 	hold                     time.Duration
@@ -56,13 +57,13 @@ type job struct {
 // either it is guessed: what the jobs that have ended took on average.
 func (s *Scanner) work(j *job) (hours float64, guessed, known bool) {
 	if j.limit > 0 {
-		return float64(j.gpus) * j.limit.Hours(), false, true
+		return j.share * j.limit.Hours(), false, true
 	}
 	if h := s.keys[j.key]; j.key != "" && h != nil && len(h.runs) > 0 {
-		return float64(j.gpus) * quantile(h.runs, .5), false, true
+		return j.share * quantile(h.runs, .5), false, true
 	}
 	if s.completed.n > 0 {
-		return float64(j.gpus) * s.completed.sum / float64(s.completed.n), true, true
+		return j.share * s.completed.sum / float64(s.completed.n), true, true
 	}
 	return 0, true, false
 }
@@ -336,7 +337,7 @@ func (s *Scanner) submit(e *workload.Event) *job {
 		s.release(j)
 	}
 	if g := e.Job.GPUs.Whole(); g > 0 {
-		j.gpus = g
+		j.gpus, j.share = g, e.Job.GPUs.Count()
 	}
 	j.limit, j.hold, j.submitted, j.inferred = r.TimeLimit, e.HoldUntil, true, false
 	j.queue = r.Partition
@@ -506,7 +507,7 @@ func (s *Scanner) join(g *gpu, j *job) {
 			for p := range s.poolsOf(j) {
 				p.held += more
 			}
-			j.gpus += more
+			j.gpus, j.share = j.gpus+more, j.share+float64(more)
 		}
 	}
 }
@@ -552,7 +553,7 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 		if j.running {
 			start, units := j.start, j.units
 			s.release(j)
-			j.gpus = e.Job.GPUs.Whole()
+			j.gpus, j.share = e.Job.GPUs.Whole(), e.Job.GPUs.Count()
 			s.place(j, start, e.Placement)
 			for _, g := range units {
 				if len(j.units) < j.gpus && g.job == nil {
@@ -561,7 +562,7 @@ func (s *Scanner) event(e *workload.Event, at time.Duration) {
 			}
 		} else if s.pending.has(j) {
 			s.dequeue(j)
-			j.gpus = e.Job.GPUs.Whole()
+			j.gpus, j.share = e.Job.GPUs.Whole(), e.Job.GPUs.Count()
 			s.enqueue(j)
 		}
 		s.fact(&fact{name: "job.resized", at: at, job: j})
@@ -602,7 +603,9 @@ func (s *Scanner) started(e *workload.Event, at time.Duration) {
 		if s.pending.has(j) && held != j.gpus {
 			s.dequeue(j)
 		}
-		j.gpus = held
+		if held != j.gpus { // else a share of one GPU is placed on a whole one
+			j.gpus, j.share = held, float64(held)
+		}
 	}
 	s.seen[inputStarts] = true
 	waiting := s.pending.has(j)

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +80,8 @@ type ComparedWindow struct {
 	Results []Result `json:"results"`
 	// Fidelity of the simulation under the baseline, absent where a synthetic trace has no delays.
 	Fidelity *fidelity.Graded `json:"fidelity,omitempty"`
-	// JobIDs are in order of submission.
-	JobIDs []string `json:"-"`
+	// Jobs are those of the window.
+	Jobs []workload.Job `json:"-"`
 	// FromS and ToS are seconds since the trace's zero.
 	FromS, ToS float64 `json:"-"`
 }
@@ -118,9 +117,8 @@ type Result struct {
 	Slower float64 `json:"slower"`
 	// Spread is the largest average JCT of a seed over the least, minus 1.
 	Spread float64 `json:"spread"`
-	// JCTs and Waits of the jobs in seconds, in order of submission: means over seeds.
-	JCTs  []float64 `json:"-"`
-	Waits []float64 `json:"-"`
+	// Rows of the jobs: means over seeds.
+	Rows JobRows `json:"-"`
 	// Series are GPUs over time, of the first seed, until half the window after its end.
 	Series []GPUs `json:"-"`
 	seeds  [][]float64
@@ -136,10 +134,8 @@ type GPUs struct {
 // simulated is a simulation as it is kept.
 type simulated struct {
 	Metrics
-	JobIDs []string  `json:"job_ids"`
-	JCTs   []float64 `json:"jcts_s"`
-	Waits  []float64 `json:"waits_s"`
-	Series []GPUs    `json:"series"`
+	Rows   JobRows `json:"rows"`
+	Series []GPUs  `json:"series"`
 }
 
 // Compare simulates every row on every window, and for every seed if run times are
@@ -183,7 +179,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	clock := func(at time.Duration) string { return o.Trace.Zero().Add(at).Format(time.RFC3339) }
 	for k, w := range o.Windows {
 		x := ComparedWindow{Name: w.Name, From: clock(w.From), To: clock(w.To), FromS: w.From.Seconds(),
-			ToS: w.To.Seconds(), JobIDs: got[k*seeds*len(o.Rows)].JobIDs}
+			ToS: w.To.Seconds(), Jobs: list[k*seeds*len(o.Rows)].jobs.Jobs()}
 		for j, r := range o.Rows {
 			var of []*simulated
 			for i := range seeds {
@@ -260,10 +256,7 @@ func (x *simulation) run(ctx context.Context, c workload.Cluster) (*simulated, e
 	s := sim.Summarize()
 	out.Metrics = Metrics{s.Jobs, s.AvgJCT, s.P50JCT, s.P95JCT, s.P99JCT, s.AvgQueue, s.P95Queue, s.Utilization,
 		s.Fragmentation, s.FTFLe1, s.P95Rho, float64(s.Preemptions)}
-	for _, x := range sim.Outcomes(nil) {
-		out.JobIDs = append(out.JobIDs, sim.JobName(x.ID))
-		out.JCTs, out.Waits = append(out.JCTs, x.JCT().Seconds()), append(out.Waits, x.Wait.Seconds())
-	}
+	out.Rows = rowsOf(&sim, x.jobs.Jobs(), w.From)
 	return out, nil
 }
 
@@ -274,11 +267,10 @@ func resultOf(row string, seeds []*simulated) *Result {
 	var averages []float64
 	for _, s := range seeds {
 		out.add(&s.Metrics, 1/float64(len(seeds)))
-		out.seeds, averages = append(out.seeds, s.JCTs), append(averages, s.AvgJCT)
+		out.seeds, averages = append(out.seeds, s.Rows.JCTs()), append(averages, s.AvgJCT)
 	}
 	out.Spread = spreadOf(averages)
-	out.JCTs = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].JCTs })
-	out.Waits = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].Waits })
+	out.Rows = meanRows(len(seeds), func(i int) JobRows { return seeds[i].Rows })
 	return out
 }
 
@@ -298,22 +290,6 @@ func (m *Metrics) values() []*float64 {
 // spreadOf is the largest of the seeds' averages over the least, minus 1.
 func spreadOf(averages []float64) float64 { return slices.Max(averages)/slices.Min(averages) - 1 }
 
-// meanSeries is the mean of n series, value by value.
-func meanSeries(n int, of func(i int) []float64) []float64 {
-	if n == 1 {
-		return of(0)
-	}
-	out := make([]float64, len(of(0)))
-	for j := range out {
-		v := make([]float64, n)
-		for i := range v {
-			v[i] = of(i)[j]
-		}
-		out[j] = stats.Mean(v)
-	}
-	return out
-}
-
 // over is a row's result over the jobs of all windows. Utilisation, fragmentation and
 // fairness are means over the windows by their numbers of jobs, and preemptions the sum.
 func over(windows []ComparedWindow, row int) *Result {
@@ -326,7 +302,7 @@ func over(windows []ComparedWindow, row int) *Result {
 		r := &windows[i].Results[row]
 		out.add(&r.Metrics, float64(r.Jobs)/float64(n))
 		preemptions += r.Preemptions
-		out.JCTs, out.Waits = append(out.JCTs, r.JCTs...), append(out.Waits, r.Waits...)
+		out.Rows = append(out.Rows, r.Rows...)
 		for k, s := range r.seeds {
 			if k == len(out.seeds) {
 				out.seeds = append(out.seeds, nil)
@@ -339,7 +315,7 @@ func over(windows []ComparedWindow, row int) *Result {
 		averages = append(averages, stats.Mean(s))
 	}
 	out.Jobs, out.Preemptions, out.Spread = n, preemptions, spreadOf(averages)
-	jcts, waits := slices.Sorted(slices.Values(out.JCTs)), slices.Sorted(slices.Values(out.Waits))
+	jcts, waits := slices.Sorted(slices.Values(out.Rows.JCTs())), slices.Sorted(slices.Values(out.Rows.Waits()))
 	out.P50JCT, out.P95JCT, out.P99JCT = stats.Quantile(jcts, .5), stats.Quantile(jcts, .95), stats.Quantile(jcts, .99)
 	out.P95Queue = stats.Quantile(waits, .95)
 	return out
@@ -355,15 +331,20 @@ func pair(results []Result, seed uint64) {
 		}
 		r.Low, r.High, _ = stats.RatioInterval(r.seeds, base.seeds, 1, seed)
 		const same = 1.01
-		for j := range min(len(r.JCTs), len(base.JCTs)) {
-			switch {
-			case base.JCTs[j] > same*r.JCTs[j]:
+		ended := 0
+		for j := range r.Rows {
+			is, was := &r.Rows[j], &base.Rows[j]
+			if !is.Ended || !was.Ended {
+				continue
+			}
+			switch ended++; {
+			case was.JCT > same*is.JCT:
 				r.Faster++
-			case r.JCTs[j] > same*base.JCTs[j]:
+			case is.JCT > same*was.JCT:
 				r.Slower++
 			}
 		}
-		n := float64(cmp.Or(len(r.JCTs), 1))
+		n := float64(max(1, ended))
 		r.Faster, r.Slower = r.Faster/n, r.Slower/n
 	}
 }

@@ -185,9 +185,7 @@ func (e *Evaluation) progress(s Step) {
 func (e *Evaluation) report() *Report {
 	o := e.Options
 	work := 0.0
-	var ids []string
 	for _, j := range e.counted().Jobs() {
-		ids = append(ids, j.ID)
 		work += j.Duration.Seconds() * float64(j.GPUs.Whole())
 	}
 	var constraints []string
@@ -211,7 +209,7 @@ func (e *Evaluation) report() *Report {
 		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
 		MaxChanges: o.Limits.ChangesPerDay, FlapWindowS: o.Limits.FlapWindow.Seconds(), QuietHours: quiet,
 		Seed:      o.Seed,
-		Simulator: simulator.Version, Notes: e.notes, JobIDs: ids,
+		Simulator: simulator.Version, Notes: e.notes, Counted: e.counted().Jobs(),
 	}
 }
 
@@ -379,11 +377,10 @@ func (e *Evaluation) measure(out *Outcome, sim *simulator.Sim) {
 		d := sim.Drawn()
 		out.Energy, out.Cost, out.CO2, out.EDP = d.Energy, d.Cost, d.CO2, d.Energy*s.AvgJCT/3600
 	}
-	out.JCTs = make([]float64, len(counted))
+	out.Rows = rowsOf(sim, e.Workload.Jobs(), e.Options.From)
 	guarded := make([]GuardedJob, len(counted))
 	for i := range counted {
 		o, j := &counted[i], &e.Workload.Jobs()[counted[i].ID]
-		out.JCTs[i] = o.JCT().Seconds()
 		guarded[i] = GuardedJob{j.Tenant, j.Duration, o.Wait, o.JCT()}
 	}
 	out.guard(guarded)

@@ -84,8 +84,8 @@ func TestEveryMethodRunsWithNodeEvents(t *testing.T) {
 	o.To, o.Budget = o.From+4*time.Hour, 6
 	r := evaluate(t, o)
 	for i := range r.Methods {
-		if m := &r.Methods[i]; len(m.JCTs) != r.Jobs || !(m.AvgJCT > 0 && m.Utilization > 0 && m.Utilization <= 1) {
-			t.Errorf("%s: %d of %d jobs, %+v", m.Method, len(m.JCTs), r.Jobs, m)
+		if m := &r.Methods[i]; len(m.Rows) != r.Jobs || !(m.AvgJCT > 0 && m.Utilization > 0 && m.Utilization <= 1) {
+			t.Errorf("%s: %d of %d jobs, %+v", m.Method, len(m.Rows), r.Jobs, m)
 		}
 	}
 	whole := sample(t)

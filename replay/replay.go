@@ -116,8 +116,8 @@ type Report struct {
 	Simulator   string       `json:"simulator"`
 	Notes       []string     `json:"notes,omitempty"`
 	Methods     []Method     `json:"methods"`
-	// JobIDs of the counted jobs, in order of submission.
-	JobIDs []string `json:"-"`
+	// Counted are the jobs that count, in order of submission.
+	Counted []workload.Job `json:"-"`
 }
 
 // Baseline is the first method: the reference of ratios, guards and the verdict.
@@ -186,7 +186,7 @@ type Outcome struct {
 	// Configuration at the end, as parameters.
 	Configuration string     `json:"configuration"`
 	Decisions     []Decision `json:"decisions,omitempty"`
-	JCTs          []float64  `json:"-"` // seconds, in order of submission
+	Rows          JobRows    `json:"-"`
 	Series        []Sample   `json:"-"`
 }
 

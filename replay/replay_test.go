@@ -54,8 +54,8 @@ func TestEveryMethodRuns(t *testing.T) {
 	var names []string
 	for _, m := range r.Methods {
 		names = append(names, m.Method)
-		if m.AvgJCT <= 0 || len(m.JCTs) != r.Jobs || m.Ratio <= 0 {
-			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.JCTs), m.Ratio)
+		if m.AvgJCT <= 0 || len(m.Rows.JCTs()) != r.Jobs || m.Ratio <= 0 {
+			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.Rows.JCTs()), m.Ratio)
 		}
 		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true,
 			"oracle": true}[m.Method]
@@ -176,8 +176,8 @@ func TestWarmup(t *testing.T) {
 	warm := cold
 	warm.Warmup = 12 * time.Hour
 	a, b := evaluate(t, cold), evaluate(t, warm)
-	if a.Jobs != b.Jobs || len(a.Methods[0].JCTs) != len(b.Methods[0].JCTs) {
-		t.Errorf("warm-up changes what counts: %d and %d jobs", len(a.Methods[0].JCTs), len(b.Methods[0].JCTs))
+	if a.Jobs != b.Jobs || len(a.Methods[0].Rows) != len(b.Methods[0].Rows) {
+		t.Errorf("warm-up changes what counts: %d and %d jobs", len(a.Methods[0].Rows), len(b.Methods[0].Rows))
 	}
 	if !(b.Methods[0].AvgJCT > a.Methods[0].AvgJCT) {
 		t.Errorf("a warm cluster is not busier: JCT %v after %v", b.Methods[0].AvgJCT, a.Methods[0].AvgJCT)

@@ -95,7 +95,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &measured{Method: *m, JCTs: m.JCTs, Series: m.Series}, nil
+			return &measured{Method: *m, Rows: m.Rows, Series: m.Series}, nil
 		})
 	if err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // measured is a method's outcome with the fields that a report omits, as it is kept.
 type measured struct {
 	Method
-	JCTs   []float64 `json:"jcts_s"`
-	Series []Sample  `json:"series"`
+	Rows   JobRows  `json:"rows"`
+	Series []Sample `json:"series"`
 }
 
 func (m *measured) method() *Method {
 	out := m.Method
-	out.JCTs, out.Series = m.JCTs, m.Series
+	out.Rows, out.Series = m.Rows, m.Series
 	return &out
 }
 
@@ -212,7 +212,7 @@ func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 			GuardedJCT:       mean(func(o *Outcome) float64 { return o.Hindsight.GuardedJCT }),
 			GuardedRobustJCT: mean(func(o *Outcome) float64 { return o.Hindsight.GuardedRobustJCT })}
 	}
-	out.JCTs = meanSeries(len(seeds), func(i int) []float64 { return seeds[i].JCTs })
+	out.Rows = meanRows(len(seeds), func(i int) JobRows { return seeds[i].Rows })
 	averages := make([]float64, len(seeds))
 	out.Seeds = make([]Outcome, len(seeds))
 	for i := range seeds {

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/workload"
 )
 
 // SettingsChange is a change of a site's settings: the file that makes it, and which jobs wait longer by it.
@@ -32,18 +31,6 @@ func CompareWaits(ctx context.Context, o CompareOptions) ([]round.Group, error) 
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]*workload.Job{}
-	jobs := o.Trace.Window(o.Windows[0].From, o.Windows[0].To).Jobs()
-	for i := range jobs {
-		byID[jobs[i].ID] = &jobs[i]
-	}
 	w := &r.Windows[0]
-	before, after := &w.Results[0], &w.Results[1]
-	changes := make([]round.JobChange, len(w.JobIDs))
-	for i, id := range w.JobIDs {
-		changes[i] = round.JobChange{Job: byID[id],
-			Before: round.JobResult{Wait: before.Waits[i], JCT: before.JCTs[i], Ended: true},
-			After:  round.JobResult{Wait: after.Waits[i], JCT: after.JCTs[i], Ended: true}}
-	}
-	return round.Groups(changes), nil
+	return round.Groups(Changes(w.Jobs, w.Results[0].Rows, w.Results[1].Rows)), nil
 }

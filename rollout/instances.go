@@ -217,12 +217,6 @@ func (s *State) find(id string) (at int, found bool) {
 	})
 }
 
-// Known reports whether an instance of an id has acknowledged anything.
-func (s *State) Known(id string) bool {
-	_, found := s.find(id)
-	return found
-}
-
 // instance is the one of an id, to be changed, made if it is new.
 func (t *transition) instance(id string) (*Instance, error) {
 	at, found := t.find(id)

@@ -24,10 +24,10 @@ type JobChange struct {
 // JobResult is the result of a job under a configuration, in seconds.
 type JobResult struct {
 	// Wait is the queueing delay. It is counted of a job that has not ended, too: until the end of the simulation.
-	Wait float64
-	JCT  float64 // 0 unless Ended
+	Wait float64 `json:"wait_s"`
+	JCT  float64 `json:"jct_s"` // 0 unless Ended
 	// Ended is false of a job whose run time is not known or that the simulation does not reach the end of.
-	Ended bool
+	Ended bool `json:"ended"`
 }
 
 // JobChanges joins the outcomes of two simulations of the same jobs. Outcomes of one simulation alone are left out.

@@ -21,8 +21,21 @@ type MilliGPU int64
 // GPUs is n whole GPUs.
 func GPUs(n int) MilliGPU { return MilliGPU(n) * 1000 }
 
-// Whole rounds up to whole GPUs, the grant of a policy without sharing.
+// Whole rounds up to whole GPUs, the grant of a policy without sharing. Sums take [MilliGPU.Count].
 func (m MilliGPU) Whole() int { return int((m + 999) / 1000) }
+
+// Count is the number of GPUs with its fraction.
+func (m MilliGPU) Count() float64 { return float64(m) / 1000 }
+
+// Cover is the whole GPUs that hold a sum of shares. Each share is rounded to a thousandth, so that the seven sevenths
+// of a GPU may add up to 1.001.
+func (m MilliGPU) Cover() int {
+	n := m / 1000
+	if m-1000*n > min(4*n, 100) {
+		n++
+	}
+	return int(n)
+}
 
 // Limits beyond which a job is refused by readers and by Validate. They bound
 // arithmetic: GPU-time of one job must fit an int64 of nanoseconds.

@@ -38,6 +38,16 @@ func TestWholeGPUs(t *testing.T) {
 			t.Errorf("%d milli-GPUs are %d whole ones, want %d", m, got, want)
 		}
 	}
+	// Seven sevenths of a GPU need one, and whole ones beside a part one more.
+	for m, want := range map[MilliGPU]int{0: 0, 1: 1, 7 * 143: 1, 999: 1, GPUs(4) + 143: 5, 14 * 143: 2, GPUs(999): 999,
+		GPUs(999) + 143: 1000} {
+		if got := m.Cover(); got != want {
+			t.Errorf("a sum of %d milli-GPUs needs %d GPUs, want %d", m, got, want)
+		}
+	}
+	if MilliGPU(250).Count() != .25 {
+		t.Error(MilliGPU(250).Count())
+	}
 }
 
 // Every field of a job but its wait is part of the digest.

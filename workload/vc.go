@@ -46,7 +46,7 @@ func AutoVCs(jobs []Job, gpus int) []VC {
 			at[j.Tenant] = k
 			vcs, time, widest = append(vcs, VC{Tenant: j.Tenant}), append(time, 0), append(widest, 0)
 		}
-		time[k] += j.Duration.Seconds() * float64(j.GPUs.Whole())
+		time[k] += j.Duration.Seconds() * j.GPUs.Count()
 		widest[k] = max(widest[k], j.GPUs.Whole())
 	}
 	need, all := 0, 0.0

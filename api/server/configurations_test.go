@@ -399,7 +399,11 @@ func TestFormerEpochIsRefused(t *testing.T) {
 	uid := f.create("s", pb.SchedulerSpec_AUTO).GetUid()
 	before := f.watch(background(t), &pb.WatchConfigurationsRequest{Parent: "schedulers/s", SendInitialEvents: true})()
 	f.stop()
-	if _, err := store.RaiseEpoch(dir, store.Options{}); err != nil {
+	restored, err := store.Open(dir, store.Options{NewEpoch: true})
+	if err == nil {
+		err = restored.Close()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	f = serveWith(t, dir, controller.Options{Decide: keep}, options)

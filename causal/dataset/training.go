@@ -1,6 +1,5 @@
 // Package dataset measures configurations on segments of a trace, which makes the
-// training set of a causal model (Train), and tests a model's predictions on held-out
-// segments (Training.Foresee).
+// training set of a causal model.
 package dataset
 
 import (
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -369,43 +367,6 @@ func (l *layout) values(of func(row int) float64) []float64 {
 		out[i] = of(i)
 	}
 	return out
-}
-
-// NewTraining returns the training set of a table written by Train.
-func NewTraining(t *causal.Table, spec *causal.Spec) (*Training, error) {
-	out := &Training{Table: t, Spec: spec}
-	s := t.Index(SegmentColumn)
-	if s < 0 || t.Column(s).Kind != causal.Categorical {
-		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: "+
-			"write it with 'autosched explain dataset'", SegmentColumn)
-	}
-	var objective string
-	for _, name := range t.Names() {
-		if of, ok := strings.CutSuffix(name, RatioName("")); ok && spec.Tiers[name] == causal.TierObjective {
-			objective = of
-		}
-	}
-	base := t.Index(BaseName(objective))
-	if objective == "" || base < 0 {
-		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: "+
-			"write it with 'autosched explain dataset'", RatioName("X"), BaseName("X"))
-	}
-	last := -1.0
-	for r, v := range t.Column(s).Values {
-		if v < last { // levels are sorted, and times sort as texts
-			return nil, fmt.Errorf("training: row %d: segment %s comes after a later one; sort the rows by segment",
-				r+1, t.Column(s).Levels[int(v)])
-		}
-		last = v
-		out.Segments = append(out.Segments, int(v))
-		b := t.Column(base).Values[r]
-		if b <= 0 {
-			return nil, fmt.Errorf("training: row %d, column %q: %v is not positive", r+1, BaseName(objective), b)
-		}
-		out.Bases = append(out.Bases, b)
-	}
-	out.Starts = t.Column(s).Levels
-	return out, nil
 }
 
 // used drops the levels of a category that never occur.

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/autosched/autosched/causal"
-	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -84,39 +82,6 @@ func TestTrain(t *testing.T) {
 			t.Errorf("no column %s among %v", want, set.Table.Names())
 		}
 	}
-	again, err := NewTraining(set.Table, set.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(set.Bases, again.Bases); diff != "" || !slices.Equal(set.Segments, again.Segments) ||
-		!slices.Equal(set.Starts, again.Starts) {
-		t.Errorf("read again: %s, segments %v, starts %v", diff, again.Segments, again.Starts)
-	}
-}
-
-func TestNewTrainingRefuses(t *testing.T) {
-	segment := func(s ...string) causal.Column { return causal.NewCategorical(SegmentColumn, s) }
-	ratio := causal.Column{Name: RatioName("avg_jct"), Values: []float64{1, 2}}
-	base := func(v ...float64) causal.Column { return causal.Column{Name: BaseName("avg_jct"), Values: v} }
-	for name, c := range map[string]struct {
-		columns []causal.Column
-		want    string
-	}{
-		"no segments":  {[]causal.Column{ratio, base(5, 6)}, "no column \"segment\""},
-		"no base":      {[]causal.Column{ratio, segment("a", "b")}, "X_incumbent"},
-		"no objective": {[]causal.Column{segment("a", "b"), base(5, 6)}, "no objective"},
-		"not sorted":   {[]causal.Column{ratio, segment("b", "a"), base(5, 6)}, "row 2"},
-		"zero base":    {[]causal.Column{ratio, segment("a", "b"), base(5, 0)}, "row 2, column \"avg_jct_incumbent\""},
-	} {
-		table, err := causal.NewTable(c.columns...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := &causal.Spec{Tiers: map[string]string{ratio.Name: causal.TierObjective}}
-		if _, err := NewTraining(table, spec); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
-		}
-	}
 }
 
 func TestTrainDoesNotDependOnWorkers(t *testing.T) {
@@ -126,29 +91,6 @@ func TestTrainDoesNotDependOnWorkers(t *testing.T) {
 	}
 	if diff := cmp.Diff(a.Bases, b.Bases); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestForesee(t *testing.T) {
-	testshared.Full(t)
-	set := train(t, 0)
-	f, err := set.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.TrainSegments != 11 || f.TestSegments != 5 || f.TrainRows+f.TestRows != set.Table.Rows() || f.Spread <= 1 {
-		t.Errorf("%+v", f)
-	}
-	// The workload's own run times are most of the objective.
-	if f.Error >= f.Mean || f.Error > .5 || f.Rank < 0 {
-		t.Errorf("%+v", f)
-	}
-	if d := f.Differ; d.Segments == 0 || d.Segments > f.TestSegments || d.Rows == 0 || d.Rows > f.TestRows ||
-		d.Error <= 0 || d.IncumbentOnly <= 0 {
-		t.Errorf("where configurations differ: %+v", d)
-	}
-	if f.Document == nil || len(f.Document.Nodes) == 0 {
-		t.Error("no graph")
 	}
 }
 
@@ -166,35 +108,5 @@ func TestTrainRefuses(t *testing.T) {
 		if _, err := Train(context.Background(), o, c.t); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
-	}
-	if _, err := train(t, 0).Foresee(context.Background(), 1, causal.LearnOptions{}, model.Options{}); err == nil {
-		t.Error("nothing to judge on, and no error")
-	}
-	idle := train(t, 0)
-	c := idle.Table.Column(idle.Table.Index(RatioName("avg_jct")))
-	for r := range c.Values {
-		c.Values[r] = 1
-	}
-	if _, err := idle.Foresee(context.Background(), .7, causal.LearnOptions{}, model.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "configurations make no difference") {
-		t.Errorf("an objective that never changes: %v", err)
-	}
-}
-
-func TestTries(t *testing.T) {
-	var tries Tries
-	// The two best of five are within 1 %: the predictions put one of them second.
-	tries.add([]float64{3, 1, 2, 5, 4}, []float64{10, 20, 10.05, 30, 40})
-	// Drawn at random, the first of two good ones among five comes after 6/3. The
-	// best of three of five: 10 in 6 of 10 cases, 10.05 in 3, 20 in 1.
-	want := Tries{Random: 2, Model: 2, RandomOf: (6*10 + 3*10.05 + 20) / 10 / 10, ModelOf: 1}
-	if diff := cmp.Diff(want, tries, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
-		t.Error(diff)
-	}
-	tries.add([]float64{1, 1}, []float64{2, 2}) // fewer than three
-	tries.over(2)
-	if diff := cmp.Diff(Tries{Random: 1.5, Model: 1.5, RandomOf: (want.RandomOf + 1) / 2, ModelOf: 1}, tries,
-		cmpopts.EquateApprox(0, 1e-12)); diff != "" {
-		t.Error(diff)
 	}
 }

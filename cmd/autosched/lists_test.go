@@ -57,7 +57,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"explain dataset --out x --tiers y --segment 0s", "--segment"},
 		{"explain dataset --out x --tiers y --preset none", "--preset"},
 		{"explain dataset --out x --tiers y --objective none", "--objective"},
-		{"explain foresee --workers -1", "--workers"},
+		{"explain dataset --out x --tiers y --workers -1", "--workers"},
 		{"scheduler emulate --mode none", "--mode"},
 		{"scheduler emulate --interval 0s", "--interval"},
 		{"scheduler emulate --budget 0", "--budget"},

@@ -164,9 +164,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"explain page", "--data " + data + " --tiers " + tiers, "causal-page", false},
 		{"explain dataset", small + " --segment 3h --configs 4 --out " + file("r.csv", "") + " --tiers " +
 			file("t.json", ""), "causal-dataset", false},
-		{"explain foresee",
-			"--trace sample --to 2017-10-09T18:00:00Z --nodes 16 --segment 3h --stride 2h --configs 6 " +
-				"--boosted=false", "causal-prediction", true},
 		{"forecast durations features", "", "features", false},
 		{"forecast durations train", "--trace sample --to 2017-10-10 --out " + model, "duration-model", false},
 		{"forecast durations explain", "--model " + model, "duration-explanation", false},

@@ -60,6 +60,26 @@ func TestParseTRES(t *testing.T) {
 	}
 }
 
+// TestMIGSlices: the model says how many slices a GPU has, and where there is none, the profile.
+func TestMIGSlices(t *testing.T) {
+	for model, want := range map[string]struct {
+		slices, of int64
+		unsure     bool
+	}{
+		"1g.5gb": {1, 7, false}, "nvidia_a100_3g.20gb": {3, 7, false}, "1g.5gb+me": {1, 7, false},
+		"h100_1g.24gb": {1, 7, false}, "1g.24gb": {1, 7, true}, "2g.48gb": {2, 4, true}, "7g.141gb": {7, 7, false},
+		"nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb": {1, 4, false}, "RTX_PRO_5000_2g.48gb": {2, 2, false},
+		"4g.96gb": {4, 4, false}, "1g.16gb": {1, 2, false}, "a30_1g.6gb": {1, 4, false}, "2g.12gb+me": {2, 4, false},
+		"1c.3g.20gb": {1, 7, false}, "a100_2c.4g.40gb": {2, 7, false}, "1g.12gb": {1, 7, false},
+		"a100": {}, "1g.": {}, "tesla_12g.5gb": {}, "g.5gb": {}, "8g.80gb": {}, "1g.xgb": {},
+	} {
+		slices, of, unsure := slurmtext.MIGSlices(model)
+		if slices != want.slices || of != want.of || unsure != want.unsure {
+			t.Errorf("%s: %d of %d, unsure: %v; want %+v", model, slices, of, unsure, want)
+		}
+	}
+}
+
 // TestJobTRES: a job that waits has what it requests, one that has started what it got.
 func TestJobTRES(t *testing.T) {
 	for _, c := range []struct {

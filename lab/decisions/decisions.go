@@ -265,6 +265,6 @@ func (p *planned) measure(ctx context.Context) (*Cell, error) {
 		return nil, err
 	}
 	got.Decisions = nil
-	return &Cell{CellKey: p.key, Jobs: len(got.JCTs), Outcome: got.Outcome,
+	return &Cell{CellKey: p.key, Jobs: len(got.Rows.JCTs()), Outcome: got.Outcome,
 		CPUSeconds: (cputime.Process() - began).Seconds()}, nil
 }

@@ -22,9 +22,8 @@ func reportOf(methods ...any) *document {
 	for i := 0; i < len(methods); i += 3 {
 		m := replay.Method{Method: methods[i].(string), Outcome: replay.Outcome{
 			Configuration: methods[i+1].(string), AvgJCT: methods[i+2].(float64)}}
-		m.JCTs = make([]float64, 600)
-		for j := range m.JCTs {
-			m.JCTs[j] = m.AvgJCT * (.5 + .5*float64(j%3))
+		for j := range 600 {
+			m.Rows = append(m.Rows, named(fmt.Sprint("job", j), m.AvgJCT*(.5+.5*float64(j%3)))...)
 		}
 		r.Methods = append(r.Methods, m)
 	}
@@ -38,8 +37,8 @@ func reportOf(methods ...any) *document {
 func unsure(r *document) *document {
 	m := &r.Methods[len(r.Methods)-1]
 	base := &r.Methods[0]
-	copy(m.JCTs, base.JCTs)
-	m.JCTs[0] += 600 * (m.AvgJCT - base.AvgJCT)
+	copy(m.Rows, base.Rows)
+	m.Rows[0].JCT += 600 * (m.AvgJCT - base.AvgJCT)
 	return r
 }
 
@@ -67,7 +66,7 @@ const (
 // fewJobs keeps 100 jobs.
 func fewJobs(r *document) *document {
 	for i := range r.Methods {
-		r.Methods[i].JCTs = r.Methods[i].JCTs[:100]
+		r.Methods[i].Rows = r.Methods[i].Rows[:100]
 	}
 	return r
 }
@@ -242,11 +241,11 @@ func TestAnswerCorrectsForSeveral(t *testing.T) {
 	noisy := func(r *document, factor float64) *document {
 		m, draw := r.find("preset"), rng.Stream("noise", 1)
 		sum := 0.0
-		for i := range m.JCTs {
-			m.JCTs[i] = r.Methods[0].JCTs[i] * draw.ExpFloat64() / factor
-			sum += m.JCTs[i]
+		for i := range m.Rows {
+			m.Rows[i].JCT = r.Methods[0].Rows[i].JCT * draw.ExpFloat64() / factor
+			sum += m.Rows[i].JCT
 		}
-		m.AvgJCT = sum / float64(len(m.JCTs))
+		m.AvgJCT = sum / float64(len(m.Rows))
 		return r
 	}
 	alone := func() *document { return reportOf("current", defaults, 100., "preset", other, 100.) }

@@ -150,17 +150,12 @@ func (r *rowsDocument) writeJobs(w io.Writer) error {
 	}
 	c.Write(line)
 	for i := range r.Windows {
-		x := &r.Windows[i]
-		for j, id := range x.JobIDs {
-			line = append(line[:0], x.Name, id)
-			for k := range x.Results {
-				v := ""
-				if j < len(x.Results[k].JCTs) {
-					v = number(x.Results[k].JCTs[j])
-				}
-				line = append(line, v)
-			}
-			c.Write(line)
+		var rows []replay.JobRows
+		for k := range r.Windows[i].Results {
+			rows = append(rows, r.Windows[i].Results[k].Rows)
+		}
+		if err := writeTable(c, []string{r.Windows[i].Name}, rows); err != nil {
+			return err
 		}
 	}
 	c.Flush()
@@ -288,7 +283,7 @@ func (p *rowsPage) section(title string, results []replay.Result) rowsSection {
 			row.Faster, row.Slower = "–", "–"
 		}
 		row.Rest = []string{percent(r.Utilization), percent(r.FTFLe1), units.Count(int(math.Round(r.Preemptions)))}
-		jcts[i], waits[i] = slices.Sorted(slices.Values(r.JCTs)), slices.Sorted(slices.Values(r.Waits))
+		jcts[i], waits[i] = slices.Sorted(slices.Values(r.Rows.JCTs())), slices.Sorted(slices.Values(r.Rows.Waits()))
 	}
 	draw := func(sorted [][]float64, label, name string) *figure {
 		c := cdf(p.Swatches, sorted, name)

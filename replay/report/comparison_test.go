@@ -25,7 +25,8 @@ func rows(n int, jobs ...int) *replay.Comparison {
 				r.Low, r.High = r.Ratio-.05, r.Ratio+.05
 			}
 			for j := range jobs {
-				r.JCTs, r.Waits = append(r.JCTs, float64(10+j)/r.Ratio), append(r.Waits, float64(j%7*i))
+				r.Rows = append(r.Rows, named(fmt.Sprint("job,", j), float64(10+j)/r.Ratio)...)
+				r.Rows[j].Wait = float64(j % 7 * i)
 				r.Series = append(r.Series,
 					replay.GPUs{AtS: float64(600 * j), Used: float64(j % 40), Queued: float64(j)})
 			}
@@ -40,9 +41,6 @@ func rows(n int, jobs ...int) *replay.Comparison {
 	for i, k := range jobs {
 		w := replay.ComparedWindow{Name: fmt.Sprint("w", i), From: "2017-10-09T00:00:00Z", To: "2017-10-09T03:00:00Z",
 			ToS: 10800, Results: results(k)}
-		for j := range k {
-			w.JobIDs = append(w.JobIDs, fmt.Sprint("job,", j))
-		}
 		c.Windows, total = append(c.Windows, w), total+k
 	}
 	if len(jobs) > 1 {

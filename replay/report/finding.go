@@ -277,7 +277,7 @@ func (r *document) interval(a, b *replay.Method, of int) (lo, hi float64, ok boo
 func jctsOf(m *replay.Method) [][]float64 {
 	var out [][]float64
 	for _, s := range seedsOf(m) {
-		out = append(out, s.JCTs)
+		out = append(out, s.Rows.JCTs())
 	}
 	return out
 }

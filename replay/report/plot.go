@@ -79,7 +79,7 @@ func noiseBand(points []chart.Point) *chart.Area {
 func (r *document) sortedJCTs() [][]float64 {
 	out := make([][]float64, len(r.Methods))
 	for i := range r.Methods {
-		out[i] = slices.Clone(r.Methods[i].JCTs)
+		out[i] = r.Methods[i].Rows.JCTs()
 		slices.Sort(out[i])
 	}
 	return out

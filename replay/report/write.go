@@ -161,36 +161,36 @@ func (r *document) writeDecisions(w io.Writer) error {
 }
 
 // writeJobs writes a row for each counted job, in order of submission, with its
-// JCT in seconds under each method, the mean over its seeds.
+// JCT in seconds under each method, the mean over its seeds: empty of a job that has not ended.
 func (r *document) writeJobs(w io.Writer) error {
 	c := csv.NewWriter(w)
-	row := []string{"job"}
-	jobs := len(r.JobIDs)
+	head, rows := []string{"job"}, []replay.JobRows(nil)
 	for i := range r.Methods {
-		row = append(row, r.Methods[i].Method)
-		jobs = max(jobs, len(r.Methods[i].JCTs))
+		head, rows = append(head, r.Methods[i].Method), append(rows, r.Methods[i].Rows)
 	}
-	if err := c.Write(row); err != nil {
+	if err := c.Write(head); err != nil {
 		return err
 	}
-	for j := range jobs {
-		row = append(row[:0], "")
-		if j < len(r.JobIDs) {
-			row[0] = r.JobIDs[j]
-		}
-		for i := range r.Methods {
-			v := ""
-			if j < len(r.Methods[i].JCTs) {
-				v = number(r.Methods[i].JCTs[j])
-			}
-			row = append(row, v)
-		}
-		if err := c.Write(row); err != nil {
-			return err
-		}
+	if err := writeTable(c, nil, rows); err != nil {
+		return err
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// writeTable writes a row for each job: fields before its name, and its JCT in seconds in each simulation.
+func writeTable(c *csv.Writer, before []string, of []replay.JobRows) error {
+	return replay.Table(of, func(id string, jcts []*float64) error {
+		row := append(slices.Clone(before), id)
+		for _, v := range jcts {
+			if v == nil {
+				row = append(row, "")
+			} else {
+				row = append(row, number(*v))
+			}
+		}
+		return c.Write(row)
+	})
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -24,6 +24,26 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// named are rows of jobs by their names with their JCTs; -1 is that of a job that has not ended.
+func named(of ...any) (out replay.JobRows) {
+	for i := 0; i < len(of); i += 2 {
+		row := replay.JobRow{ID: of[i].(string)}
+		if jct := of[i+1].(float64); jct >= 0 {
+			row.JobResult = round.JobResult{JCT: jct, Ended: true}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// numbered are rows of jobs with their JCTs.
+func numbered(jcts []float64) (out replay.JobRows) {
+	for i, v := range jcts {
+		out = append(out, named(fmt.Sprint("job", i), v)...)
+	}
+	return out
+}
+
 // tiny is a report with a default, a preset, a control and an adaptive method.
 func tiny() *document {
 	r := &document{&replay.Report{
@@ -33,14 +53,14 @@ func tiny() *document {
 		Baseline: replay.Baseline{Method: "default", Configuration: "queues=3 order=submit", Assumed: true,
 			Default: "queues=3 order=submit"},
 		IntervalS: 3600, HorizonS: 14400,
-		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1", JobIDs: []string{"a", "b", "c,d"},
+		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1",
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
 		m := replay.Method{Method: name, Description: "what it does, and why", Outcome: replay.Outcome{
 			AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
 			Ratio: 4000 / (4000 - 500*float64(i)), Preemptions: i, Utilization: .75, FTFLe1: 1,
 			Configuration: fmt.Sprintf("queues=%d order=submit", 3+i%2),
-			JCTs:          []float64{60, 1800.25, 9600 - 500*float64(i)}}}
+			Rows:          named("a", 60., "b", 1800.25, "c,d", 9600-500*float64(i))}}
 		for k := range 4 {
 			m.Series = append(m.Series,
 				replay.Sample{AtS: float64(3600 * k), Waiting: 3 - k, Running: 1, BusyGPU: 10 * k})
@@ -63,15 +83,12 @@ func tiny() *document {
 // long has n jobs and k rounds.
 func long(n, k int) *document {
 	r := tiny()
-	r.Jobs, r.JobIDs = n, nil
-	for i := range n {
-		r.JobIDs = append(r.JobIDs, fmt.Sprint("job", i))
-	}
+	r.Jobs = n
 	for i := range r.Methods {
 		m := &r.Methods[i]
-		m.JCTs, m.Series = nil, nil
+		m.Rows, m.Series = nil, nil
 		for j := range n {
-			m.JCTs = append(m.JCTs, float64(10+j*j%5003*(10-i)))
+			m.Rows = append(m.Rows, named(fmt.Sprint("job", j), float64(10+j*j%5003*(10-i)))...)
 		}
 		for j := range k {
 			m.Series = append(m.Series, replay.Sample{AtS: float64(3600 * j), Waiting: j * 7 % 50, BusyGPU: j % 41})
@@ -271,19 +288,19 @@ func TestHTML(t *testing.T) {
 	none.Methods = nil
 	for i := range bare.Methods {
 		m := &bare.Methods[i]
-		m.JCTs, m.Series, m.Decisions = nil, nil, nil
+		m.Rows, m.Series, m.Decisions = nil, nil, nil
 	}
 	fixed := tiny()
 	fixed.Methods = fixed.Methods[:2]
 	many := tiny()
 	for i := range many.Methods {
-		many.Methods[i].JCTs = slices.Repeat(many.Methods[i].JCTs, 100)
+		many.Methods[i].Rows = numbered(slices.Repeat(many.Methods[i].Rows.JCTs(), 100))
 	}
 	zero := tiny()
 	zero.From, zero.To = "?", ""
 	for i := range zero.Methods {
 		m := &zero.Methods[i]
-		m.AvgJCT, m.P50JCT, m.Ratio, m.JCTs, m.Series = 1, 0, 1, []float64{0}, m.Series[:1]
+		m.AvgJCT, m.P50JCT, m.Ratio, m.Rows, m.Series = 1, 0, 1, named("a", 0.), m.Series[:1]
 	}
 	synthetic := long(5000, 3000)
 	synthetic.Synthetic = true
@@ -375,9 +392,9 @@ func TestIntervalOfSeeds(t *testing.T) {
 	lo, hi, _ := r.interval(a, b, 1)
 	for _, factor := range []float64{.8, 1, 1.2} {
 		seed := a.Outcome
-		seed.JCTs = slices.Clone(seed.JCTs)
-		for i := range seed.JCTs {
-			seed.JCTs[i] *= factor
+		seed.Rows = slices.Clone(seed.Rows)
+		for i := range seed.Rows {
+			seed.Rows[i].JCT *= factor
 		}
 		a.Seeds = append(a.Seeds, seed)
 	}
@@ -394,9 +411,9 @@ func TestInterval(t *testing.T) {
 	r := long(1000, 1)
 	a, b := &r.Methods[3], &r.Methods[0]
 	sa, sb := 0.0, 0.0
-	for i := range a.JCTs {
-		sa += a.JCTs[i]
-		sb += b.JCTs[i]
+	for i := range a.Rows {
+		sa += a.Rows[i].JCT
+		sb += b.Rows[i].JCT
 	}
 	lo, hi, ok := r.interval(a, b, 1)
 	if mid := sb / sa; !ok || !(lo <= mid && mid <= hi) || lo < mid/2 || hi > 2*mid {

@@ -37,17 +37,6 @@ func (r *Store) NewEpoch() string {
 // Secret returns a secret of the store that outlives restarts.
 func (r *Store) Secret() []byte { return []byte(r.epoch.Secret) }
 
-// RaiseEpoch begins a new epoch in a directory that no process has open. Schedulers and watchers then read their
-// configurations again. It must be called after a store was restored.
-func RaiseEpoch(dir string, o Options) (controller.Epoch, error) {
-	o.NewEpoch = true
-	r, err := Open(dir, o)
-	if err != nil {
-		return controller.Epoch{}, err
-	}
-	return r.Epoch(), r.Close()
-}
-
 // initEpoch reads the epoch with its secret. It begins a new epoch if there is none, if config.db is a copy, and on
 // request. An epoch that cannot be written is in force until the store is closed.
 func (r *Store) initEpoch(o Options) {

@@ -101,7 +101,7 @@ func TestNewerDirectoryIsRefused(t *testing.T) {
 			_, anew := Open(dir, Options{StartAnew: true})
 			_, read := OpenReader(dir)
 			_, inspected := Inspect(dir)
-			_, raised := RaiseEpoch(dir, Options{})
+			_, raised := Open(dir, Options{NewEpoch: true})
 			for _, err := range []error{opened, anew, read, inspected, raised} {
 				if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), name) ||
 					!strings.Contains(err.Error(), "autosched admin restore") {

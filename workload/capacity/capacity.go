@@ -79,7 +79,7 @@ func (i Inferred) String() string {
 		}
 	case Concurrency:
 		text = fmt.Sprintf("at least %s, because %d GPUs were in use at %s, by the recorded starts of %d jobs", text,
-			i.Peak.Whole(), i.At.Format(time.RFC3339), i.Jobs)
+			i.Peak.Cover(), i.At.Format(time.RFC3339), i.Jobs)
 	}
 	if i.Assumed {
 		text += fmt.Sprintf("; %d GPUs per node are assumed", DefaultGPUsPerNode)
@@ -136,7 +136,7 @@ func Infer(w *workload.Workload, e Evidence) (Inferred, error) {
 	}
 	i.Assumed = perNode == 0
 	perNode = cmp.Or(perNode, DefaultGPUsPerNode)
-	i.Cluster = workload.Uniform(cmp.Or(e.Nodes, (i.Peak.Whole()+perNode-1)/perNode), perNode)
+	i.Cluster = workload.Uniform(cmp.Or(e.Nodes, (i.Peak.Cover()+perNode-1)/perNode), perNode)
 	return i, i.Cluster.Validate()
 }
 

@@ -298,7 +298,7 @@ func (l *lists) sizes(pool []int, kinds []kind, perNode int, apart bool) {
 		if perNode == 0 {
 			size = max(size, n.share.Whole())
 		}
-		peaks = append(peaks, n.peak.Whole())
+		peaks = append(peaks, n.peak.Cover())
 	}
 	slices.Sort(peaks)
 	if perNode == 0 {
@@ -307,7 +307,7 @@ func (l *lists) sizes(pool []int, kinds []kind, perNode int, apart bool) {
 	for _, k := range pool {
 		n := &l.nodes[k]
 		kinds[k].gpus = size
-		most := max(n.share, n.peak).Whole()
+		most := max(n.share, n.peak).Cover()
 		if apart && perNode == 0 && n.jobs >= manyJobs && 2*most <= size {
 			kinds[k].gpus = max(1, most)
 		}

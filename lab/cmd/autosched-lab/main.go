@@ -17,8 +17,10 @@ func newRootCmd() *cobra.Command {
 		Use:   "autosched-lab",
 		Short: "Measure samplers, searches, studies, presets, horizons, pattern rules and whole decisions",
 	}
-	root.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(), newBenchPatternsCmd(),
-		newBenchPresetsCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd())
+	root.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(),
+		newBenchPatternsCmd(),
+		newBenchPresetsCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd(),
+		newForeseeCmd())
 	cli.Finish(root, map[string]cli.Completion{
 		"search samplers":   cli.ListOf(append(cli.SamplerNames(), "all")...),
 		"studies samplers":  cli.ListOf(append(cli.SamplerNames(), "all")...),

@@ -258,7 +258,10 @@ func TestRender(t *testing.T) {
 	if err != nil || text != string(golden) {
 		t.Errorf("(%v) it is\n%s", err, text)
 	}
-	if !conf.Intact([]byte(text)) || conf.Intact(bytes.Replace([]byte(text), []byte("4000"), []byte("4001"), 1)) {
+	head, _, _ := strings.Cut(text, "\n")
+	changed := bytes.Replace([]byte(text), []byte("4000"), []byte("4001"), 1)
+	if _, sum, _ := strings.Cut(head, ", settings "); !strings.HasPrefix(conf.Fingerprint([]byte(text)), sum) ||
+		strings.HasPrefix(conf.Fingerprint(changed), sum) {
 		t.Error("the head does not show that a line was changed")
 	}
 	for id, v := range map[string]space.Value{"PriorityWeightAge": space.Num(-1), "PriorityMaxAge": space.Num(90),

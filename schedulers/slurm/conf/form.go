@@ -229,10 +229,3 @@ func Head(revision int64, at time.Time, body []byte) string {
 	return fmt.Sprintf("# AutoSched: revision %d, %s, settings %.12s\n", revision, at.UTC().Format(time.RFC3339),
 		Fingerprint(body))
 }
-
-// Intact reports whether the settings of a file match its head.
-func Intact(text []byte) bool {
-	head, _, _ := strings.Cut(string(text), "\n")
-	_, sum, ok := strings.Cut(head, ", settings ")
-	return ok && strings.HasPrefix(head, "# AutoSched:") && len(sum) == 12 && strings.HasPrefix(Fingerprint(text), sum)
-}

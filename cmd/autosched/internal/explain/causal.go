@@ -32,8 +32,8 @@ runs differ.
   autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
   autosched explain page --data runs.csv --tiers tiers.json --out model.html`,
 	}
-	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalForeseeCmd(),
-		newCausalLearnCmd(), newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
+	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalLearnCmd(),
+		newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,67 +16,65 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// trainingFlags say how to measure a training set.
-type trainingFlags struct {
-	replay   cli.ReplayFlags
-	tune     cli.TuneFlags
-	config   cli.ConfigFlags
-	training dataset.Options // with the incumbent after check
+// datasetOptions are the flags of explain dataset.
+type datasetOptions struct {
+	replay     cli.ReplayFlags
+	tune       cli.TuneFlags
+	config     cli.ConfigFlags
+	training   dataset.Options // with the incumbent after check
+	out, tiers string
 }
 
-func (f *trainingFlags) add(cmd *cobra.Command) {
-	f.replay.Add(cmd)
-	f.replay.AddTo(cmd)
-	f.config.Add(cmd)
+func (o *datasetOptions) add(cmd *cobra.Command) {
+	o.replay.Add(cmd)
+	o.replay.AddTo(cmd)
+	o.config.Add(cmd)
 	fl := cmd.Flags()
-	cli.AddObjective(cmd, &f.tune.Objective)
-	fl.IntVar(&f.tune.Settings.Workers, "workers", 0,
+	cli.AddObjective(cmd, &o.tune.Objective)
+	fl.IntVar(&o.tune.Settings.Workers, "workers", 0,
 		"parallel evaluations (0: one per processor); results do not depend on it")
-	fl.DurationVar(&f.training.Segment, "segment", 24*time.Hour,
+	fl.DurationVar(&o.training.Segment, "segment", 24*time.Hour,
 		"length of the segments of the window on which configurations are simulated")
-	fl.DurationVar(&f.training.Stride, "stride", 6*time.Hour,
+	fl.DurationVar(&o.training.Stride, "stride", 6*time.Hour,
 		"time from the begin of a segment to that of the next (0: --segment)")
-	fl.IntVar(&f.training.Configs, "configs", 15, "configurations per segment, different on each")
+	fl.IntVar(&o.training.Configs, "configs", 15, "configurations per segment, different on each")
 }
 
 // check checks all that needs no trace.
-func (f *trainingFlags) check() error {
-	t := &f.training
+func (o *datasetOptions) check() error {
+	if o.out == "" || o.tiers == "" {
+		return cli.Usage(errors.New("--out and --tiers name the files to write: a table and its tiers"))
+	}
+	t := &o.training
 	if t.Configs < 1 || t.Segment <= 0 || t.Stride < 0 {
 		return cli.Usage(fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0",
 			t.Configs, t.Segment, t.Stride))
 	}
-	if f.tune.Settings.Workers < 0 {
-		return cli.Usage(fmt.Errorf("--workers: %d is negative", f.tune.Settings.Workers))
+	if o.tune.Settings.Workers < 0 {
+		return cli.Usage(fmt.Errorf("--workers: %d is negative", o.tune.Settings.Workers))
 	}
-	if err := round.CheckObjective(f.tune.Objective, false); err != nil {
+	if err := round.CheckObjective(o.tune.Objective, false); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
 	var err error
-	_, t.Incumbent, err = f.replay.Configured(&f.config)
+	_, t.Incumbent, err = o.replay.Configured(&o.config)
 	return err
 }
 
 // train measures configurations. Notes and progress go to notes.
-func (f *trainingFlags) train(ctx context.Context, notes io.Writer) (*dataset.Training, error) {
-	in, err := f.replay.Load(ctx, notes)
+func (o *datasetOptions) train(ctx context.Context, notes io.Writer) (*dataset.Training, error) {
+	in, err := o.replay.Load(ctx, notes)
 	if err != nil {
 		return nil, err
 	}
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
-	t := f.training
+	t := o.training
 	t.Progress = func(done, of int) { line.Show("configuration %d of %d", done, of) }
 	return dataset.Train(ctx, replay.Options{
-		Trace: in.Trace, From: in.From, To: in.To, Cluster: f.replay.Cluster, Scheduler: in.Scheduler,
-		Goal: round.Minimise(f.tune.Objective), Settings: f.tune.Seeded(f.replay.Seed), Simulate: in.Options,
+		Trace: in.Trace, From: in.From, To: in.To, Cluster: o.replay.Cluster, Scheduler: in.Scheduler,
+		Goal: round.Minimise(o.tune.Objective), Settings: o.tune.Seeded(o.replay.Seed), Simulate: in.Options,
 	}, t)
-}
-
-// datasetOptions are the flags of causal dataset.
-type datasetOptions struct {
-	trainingFlags
-	out, tiers string
 }
 
 func newCausalDatasetCmd() *cobra.Command {
@@ -94,14 +91,14 @@ A row is one of them: the workload (context), the parameters (config), the
 behaviour of the scheduler (metric), and the objective relative to that of the
 configuration in force (objective). The column segment numbers the segment, and
 the one ending in _incumbent has the objective of the configuration in force
-there; both are for --group and for "causal foresee", and are no features.
+there; both are for --group, and are no features.
 --tiers gives the tier of every column. All values are simulated.`,
 		Example: `  autosched explain dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
   autosched explain learn --data runs.csv --tiers tiers.json --group segment --out graph.json
   autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmp.Or(o.checkFiles(), o.check()); err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
 			r, err := o.run(cmd)
@@ -115,13 +112,6 @@ there; both are for --group and for "causal foresee", and are no features.
 	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV, - for standard output (required)")
 	cmd.Flags().StringVar(&o.tiers, "tiers", "", "tiers file to write, JSON (required)")
 	return cmd
-}
-
-func (o *datasetOptions) checkFiles() error {
-	if o.out == "" || o.tiers == "" {
-		return cli.Usage(errors.New("--out and --tiers name the files to write: a table and its tiers"))
-	}
-	return nil
 }
 
 // run measures configurations and writes the table and its tiers.
@@ -144,7 +134,7 @@ func (o *datasetOptions) run(cmd *cobra.Command) (*datasetReport, error) {
 	}, err
 }
 
-// datasetReport is the result of causal dataset.
+// datasetReport is the result of explain dataset.
 type datasetReport struct {
 	Columns   []string `json:"columns"`
 	Data      string   `json:"data"`

@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/patterns/cre"
 )
 
 // patternExchange is the result of patterns import and export.
@@ -52,7 +53,7 @@ func newPatternsImportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Make rules of Common Reliability Enumerations",
-		Long: `Reads a file of Common Reliability Enumerations (schema ` + patterns.CREVersion + `) and writes rules for --rules of
+		Long: `Reads a file of Common Reliability Enumerations (schema ` + cre.Version + `) and writes rules for --rules of
 'autosched patterns scan', whose --messages they match. It says what is lost: queries,
 scripts and matches within matches cannot be expressed.`,
 		Example: "  autosched patterns import cre.yaml --out rules.yaml",
@@ -72,7 +73,7 @@ scripts and matches within matches cannot be expressed.`,
 			}
 			defer in.Close()
 			r := &patternExchange{File: args[0]}
-			set, lost, err := patterns.ReadCRE(in, args[0])
+			set, lost, err := cre.Read(in, args[0])
 			if err != nil {
 				return err
 			}
@@ -95,7 +96,7 @@ func newPatternsExportCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [NAME...]",
 		Short: "Write rules as Common Reliability Enumerations",
-		Long: `Writes rules in the schema ` + patterns.CREVersion + ` of Common Reliability Enumerations, as far as it can express
+		Long: `Writes rules in the schema ` + cre.Version + ` of Common Reliability Enumerations, as far as it can express
 them, and says what is lost: it has no numeric windows, no groups by user or key, and no
 detectors. Terms on events become queries on the lines that 'autosched trace export' writes.`,
 		Example: "  autosched patterns export crash_loop --out cre.yaml",
@@ -111,7 +112,7 @@ detectors. Terms on events become queries on the lines that 'autosched trace exp
 			r.add(set)
 			err = cli.WriteOutput(cmd, out, func(w io.Writer) error {
 				var err error
-				r.Lost, err = patterns.WriteCRE(w, set)
+				r.Lost, err = cre.Write(w, set)
 				return err
 			})
 			if err != nil {

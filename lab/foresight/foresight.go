@@ -1,4 +1,5 @@
-package dataset
+// Package foresight tests the predictions of a causal model, learnt on earlier segments of a trace, on later ones.
+package foresight
 
 import (
 	"cmp"
@@ -7,8 +8,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/stats"
 )
@@ -123,8 +126,8 @@ func (t *Tries) over(n float64) {
 
 // Foresee learns graph and model on the first share of the segments and tests them on
 // the others.
-func (t *Training) Foresee(ctx context.Context, share float64, learn causal.LearnOptions,
-	fit model.Options) (*Foresight, error) {
+func Foresee(ctx context.Context, t *dataset.Training, share float64, learn causal.LearnOptions,
+	options model.Options) (*Foresight, error) {
 	cut := int(math.Round(share * float64(len(t.Starts))))
 	var train, test []int
 	for r, s := range t.Segments {
@@ -138,11 +141,11 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 		return nil, errors.New("training: too few segments to learn from some and judge on others: " +
 			"take a longer window, shorter segments or more configurations")
 	}
-	m, graph, err := t.fit(ctx, train, learn, fit)
+	m, graph, err := fit(ctx, t, train, learn, options)
 	if err != nil {
 		return nil, err
 	}
-	got, err := t.predict(m, train, test)
+	got, err := predict(t, m, train, test)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +163,8 @@ func (t *Training) Foresee(ctx context.Context, share float64, learn causal.Lear
 }
 
 // fit learns a graph on some rows and a model along it.
-func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOptions,
-	fit model.Options) (*model.Model, *causal.Document, error) {
+func fit(ctx context.Context, t *dataset.Training, rows []int, learn causal.LearnOptions,
+	options model.Options) (*model.Model, *causal.Document, error) {
 	table := t.Table.Select(rows)
 	for i := range table.Len() {
 		if c := table.Column(i); t.Spec.Tiers[c.Name] == causal.TierObjective &&
@@ -178,11 +181,11 @@ func (t *Training) fit(ctx context.Context, rows []int, learn causal.LearnOption
 	if err != nil {
 		return nil, nil, err
 	}
-	fit.LogObjectives = true
+	options.LogObjectives = true
 	for _, r := range rows {
-		fit.Groups = append(fit.Groups, t.Segments[r])
+		options.Groups = append(options.Groups, t.Segments[r])
 	}
-	m, err := model.Fit(ctx, table, structure, fit)
+	m, err := model.Fit(ctx, table, structure, options)
 	return m, graph, err
 }
 
@@ -195,7 +198,7 @@ type predictions struct {
 	mean, incumbent           []float64
 }
 
-func (t *Training) predict(m *model.Model, train, test []int) (*predictions, error) {
+func predict(t *dataset.Training, m *model.Model, train, test []int) (*predictions, error) {
 	objective := m.Objectives()[0]
 	column := t.Table.Index(objective)
 	points := make([]model.Point, len(test))
@@ -288,4 +291,42 @@ func relative(predicted, measured []float64) float64 {
 		sum += math.Abs(predicted[i]-v) / v
 	}
 	return sum / float64(len(measured))
+}
+
+// NewTraining returns the training set of a table written by dataset.Train.
+func NewTraining(t *causal.Table, spec *causal.Spec) (*dataset.Training, error) {
+	out := &dataset.Training{Table: t, Spec: spec}
+	s := t.Index(dataset.SegmentColumn)
+	if s < 0 || t.Column(s).Kind != causal.Categorical {
+		return nil, fmt.Errorf("training: the table has no column %q with the beginnings of segments: "+
+			"write it with 'autosched explain dataset'", dataset.SegmentColumn)
+	}
+	var objective string
+	for _, name := range t.Names() {
+		if of, ok := strings.CutSuffix(name, dataset.RatioName("")); ok && spec.Tiers[name] == causal.TierObjective {
+			objective = of
+		}
+	}
+	base := t.Index(dataset.BaseName(objective))
+	if objective == "" || base < 0 {
+		return nil, fmt.Errorf("training: the table has no objective %q with a column %q: "+
+			"write it with 'autosched explain dataset'", dataset.RatioName("X"), dataset.BaseName("X"))
+	}
+	last := -1.0
+	for r, v := range t.Column(s).Values {
+		if v < last { // levels are sorted, and times sort as texts
+			return nil, fmt.Errorf("training: row %d: segment %s comes after a later one; sort the rows by segment",
+				r+1, t.Column(s).Levels[int(v)])
+		}
+		last = v
+		out.Segments = append(out.Segments, int(v))
+		b := t.Column(base).Values[r]
+		if b <= 0 {
+			return nil, fmt.Errorf("training: row %d, column %q: %v is not positive", r+1,
+				dataset.BaseName(objective), b)
+		}
+		out.Bases = append(out.Bases, b)
+	}
+	out.Starts = t.Column(s).Levels
+	return out, nil
 }

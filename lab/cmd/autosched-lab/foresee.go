@@ -1,4 +1,4 @@
-package explain
+package main
 
 import (
 	"errors"
@@ -12,25 +12,26 @@ import (
 	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/lab/foresight"
 )
 
-// foreseeOptions are the flags of causal foresee.
+// foreseeOptions are the flags of foresee.
 type foreseeOptions struct {
-	trainingFlags
 	data, tiers string
 	share       float64
 	boosted     bool
+	seed        uint64
+	json        bool
 }
 
-func newCausalForeseeCmd() *cobra.Command {
+func newForeseeCmd() *cobra.Command {
 	var o foreseeOptions
 	cmd := &cobra.Command{
-		Use:   "foresee",
+		Use:   "foresee --data FILE --tiers FILE",
 		Short: "Evaluate the causal model on unseen configurations and unseen days",
-		Long: `Measures configurations on segments of a trace as "causal dataset" does, learns
-graph and model from the earlier segments, and predicts the configurations of the
-later ones, which are not in the training data, from the workload and the
-objective of the configuration in force there.
+		Long: `Learns graph and model from the earlier segments of a table that 'autosched explain
+dataset' wrote, and predicts the configurations of the later ones, which are not in the
+training data, from the workload and the objective of the configuration in force there.
 
 error is the mean of |predicted - measured| / measured. Beside it: each head
 alone, the mean as a prediction, and a constant multiple of the objective under
@@ -38,82 +39,63 @@ the configuration in force. The rank correlation measures the order of the
 configurations of a segment; spread their differences (the 90 % over the 10 %
 quantile). In quiet times all configurations are equally good; the other segments
 are therefore shown apart. All measurements are simulated.`,
-		Example: `  autosched explain foresee --trace jobs.csv.gz --from 2017-09-28T00:00:00Z --to 2017-11-02T00:00:00Z --nodes 60 --scheduler tiresias
-  autosched explain foresee --data runs.csv --tiers tiers.json`,
-		Args: cli.NoArgs,
+		Example: `  autosched-lab foresee --data runs.csv --tiers tiers.json`,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
+			if !(o.share > 0 && o.share < 1) {
+				return cli.Usage(fmt.Errorf("--train: %g is not between 0 and 1", o.share))
 			}
-			r, err := o.run(cmd)
+			if o.data == "" || o.tiers == "" {
+				return cli.Usage(errors.New("--data and --tiers are missing: name the files of 'autosched explain dataset'"))
+			}
+			set, err := readTraining(cmd, o.data, o.tiers)
 			if err != nil {
 				return err
 			}
-			name := o.data
-			if name == "" {
-				name = o.replay.Scheduler
+			families := []model.Family{model.Linear, model.Quadratic}
+			if o.boosted {
+				families = append(families, model.Boosted)
 			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "causal-prediction/v1", r, func(w io.Writer) error {
-				return printForesight(w, name, r)
+			r, err := foresight.Foresee(cmd.Context(), set, o.share, causal.LearnOptions{},
+				model.Options{Families: families, Seed: o.seed})
+			if err != nil {
+				return err
+			}
+			return cli.Show(cmd.OutOrStdout(), o.json, "causal-prediction/v1", r, func(w io.Writer) error {
+				return printForesight(w, o.data, r)
 			})
 		},
 	}
-	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.data, "data", "", "table that 'explain dataset' wrote, instead of measuring one")
-	fl.StringVar(&o.tiers, "tiers", "", "tiers file that 'explain dataset' wrote beside the table (with --data)")
+	fl.StringVar(&o.data, "data", "", "table that 'autosched explain dataset' wrote, - for standard input (required)")
+	fl.StringVar(&o.tiers, "tiers", "", "tiers file that it wrote beside the table (required)")
 	fl.Float64Var(&o.share, "train", .6, "share of the segments to learn from, the earlier ones")
 	fl.BoolVar(&o.boosted, "boosted", true, "try boosted trees too: a few seconds more, and mostly the best")
+	fl.Uint64Var(&o.seed, "seed", 1, "seed of the model")
+	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
 
-// check checks all that needs neither trace nor table.
-func (o *foreseeOptions) check() error {
-	switch {
-	case !(o.share > 0 && o.share < 1):
-		return cli.Usage(fmt.Errorf("--train: %g is not between 0 and 1", o.share))
-	case (o.data == "") != (o.tiers == ""):
-		return cli.Usage(errors.New("--data and --tiers go together: what 'explain dataset' wrote"))
-	case o.data != "":
-		return nil
-	}
-	return o.trainingFlags.check()
-}
-
-// run measures or reads a training set, learns from it and predicts.
-func (o *foreseeOptions) run(cmd *cobra.Command) (*dataset.Foresight, error) {
-	var set *dataset.Training
-	var err error
-	if o.data != "" {
-		set, err = readTraining(cmd, o.data, o.tiers)
-	} else {
-		set, err = o.train(cmd.Context(), cmd.ErrOrStderr())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return set.Foresee(cmd.Context(), o.share, causal.LearnOptions{},
-		model.Options{Families: families(o.boosted), Seed: o.replay.Seed})
-}
-
-// readTraining reads what 'explain dataset' wrote.
+// readTraining reads the files that 'autosched explain dataset' wrote.
 func readTraining(cmd *cobra.Command, data, tiers string) (*dataset.Training, error) {
-	spec, err := readTiers(tiers)
+	spec, err := cli.ReadFile(tiers, causal.ReadSpec)
 	if err != nil {
 		return nil, fmt.Errorf("--tiers: %w", err)
 	}
-	t, err := readTable(cmd, data, spec.Types)
+	t, err := cli.ReadInput(cmd, data, func(r io.Reader) (*causal.Table, error) {
+		return causal.ReadCSV(r, spec.Types)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--data: %w", err)
 	}
-	set, err := dataset.NewTraining(t, spec)
+	set, err := foresight.NewTraining(t, spec)
 	if err != nil {
 		return nil, fmt.Errorf("--data: %s: %w", data, err)
 	}
 	return set, nil
 }
 
-func printForesight(w io.Writer, scheduler string, f *dataset.Foresight) error {
+func printForesight(w io.Writer, scheduler string, f *foresight.Foresight) error {
 	fmt.Fprintf(w, "%s, %s: learnt from %d rows of %d pieces (graph of %d edges), judged on %d rows of %d later "+
 		"pieces\n\n", scheduler, f.Objective, f.TrainRows, f.TrainSegments, f.Edges, f.TestRows, f.TestSegments)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -126,7 +108,7 @@ func printForesight(w io.Writer, scheduler string, f *dataset.Foresight) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	tries := func(t dataset.Tries) {
+	tries := func(t foresight.Tries) {
 		fmt.Fprintf(w, "To come within 1 %% of a piece's best, %.1f of its configurations are measured in the model's "+
 			"order, %.1f at random; the best of three is %.1f %% and %.1f %% above it\n", t.Model, t.Random,
 			100*(t.ModelOf-1), 100*(t.RandomOf-1))

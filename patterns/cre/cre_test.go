@@ -1,10 +1,12 @@
-package patterns
+package cre
 
 import (
 	"bytes"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/autosched/autosched/patterns"
 )
 
 const enumerations = `rules:
@@ -42,8 +44,8 @@ terms:
   inner: {set: {match: [x]}}
 `
 
-func TestReadCRE(t *testing.T) {
-	set, lost, err := ReadCRE(strings.NewReader(enumerations), "cre.yaml")
+func TestRead(t *testing.T) {
+	set, lost, err := Read(strings.NewReader(enumerations), "cre.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,22 +89,33 @@ rules:
 		t.Errorf("lost:\n%s", text)
 	}
 
-	// It finds what it describes.
-	s := newScan(t, Options{Rules: set})
-	for i, text := range []string{"full and now", "refused", "refused"} {
-		at := hour + time.Duration(i)*time.Second
-		s.must(s.Message(&Message{Time: at, Node: "n1", Source: "log.queue", Text: text}))
+	// The rule matches the lines that it describes.
+	var found []string
+	s, err := patterns.New(patterns.Options{Rules: set, OnFinding: func(f *patterns.Finding) {
+		found = append(found, f.Rule+" "+f.Entity.String())
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.must(s.Advance(2 * hour)) // a negative term may come for 3 s
-	if got := s.close(); !strings.HasPrefix(got, "EX-1 node/n1") {
-		t.Errorf("found %q", got)
+	for i, text := range []string{"full and now", "refused", "refused"} {
+		at := time.Hour + time.Duration(i)*time.Second
+		if err := s.Apply(at, patterns.Record{Message: &patterns.Message{Time: at, Node: "n1", Source: "log.queue",
+			Text: text}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Advance(time.Hour + time.Minute); err != nil { // a negative term may come for 3 s
+		t.Fatal(err)
+	}
+	if len(found) != 1 || found[0] != "EX-1 node/n1" {
+		t.Errorf("found %q", found)
 	}
 }
 
-func TestWriteCRE(t *testing.T) {
-	set := Builtin()
+func TestWrite(t *testing.T) {
+	set := patterns.Builtin()
 	var out bytes.Buffer
-	lost, err := WriteCRE(&out, set)
+	lost, err := Write(&out, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,15 +133,15 @@ func TestWriteCRE(t *testing.T) {
 		}
 	}
 	// A rule on lines of logs comes back as it was.
-	read, _, err := ReadCRE(strings.NewReader(enumerations), "cre.yaml")
+	read, _, err := Read(strings.NewReader(enumerations), "cre.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()
-	if _, err := WriteCRE(&out, read); err != nil {
+	if _, err := Write(&out, read); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := ReadCRE(&out, "again")
+	again, _, err := Read(&out, "again")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,10 +157,10 @@ func TestWriteCRE(t *testing.T) {
 	}
 }
 
-func FuzzReadCRE(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add(enumerations)
 	f.Fuzz(func(t *testing.T, text string) {
-		set, _, err := ReadCRE(strings.NewReader(text), "fuzz")
+		set, _, err := Read(strings.NewReader(text), "fuzz")
 		if err != nil {
 			return
 		}
@@ -155,7 +168,7 @@ func FuzzReadCRE(f *testing.F) {
 		if err := set.Write(&b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadRules(&b, "again"); err != nil {
+		if _, err := patterns.ReadRules(&b, "again"); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})

@@ -1,7 +1,9 @@
-package patterns
+// Package cre converts rules from and to Common Reliability Enumerations.
+package cre
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -10,28 +12,33 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/autosched/autosched/patterns"
 )
 
-// CREVersion is the version of the schema of Common Reliability Enumerations that ReadCRE and
-// WriteCRE know.
-const CREVersion = "0.1.1"
+// Version is the version of the schema of Common Reliability Enumerations that Read and
+// Write know.
+const Version = "0.1.1"
 
-// creFile is a file of Common Reliability Enumerations.
-type creFile struct {
-	Rules []creRule            `yaml:"rules"`
+// maxFile bounds the bytes of a file that are read.
+const maxFile = 4 << 20
+
+// file is a file of Common Reliability Enumerations.
+type file struct {
+	Rules []enumeration        `yaml:"rules"`
 	Terms map[string]yaml.Node `yaml:"terms,omitempty"`
 }
 
-type creRule struct {
+type enumeration struct {
 	Metadata map[string]any `yaml:"metadata,omitempty"`
-	CRE      creHead        `yaml:"cre"`
+	CRE      head           `yaml:"cre"`
 	Rule     struct {
-		Sequence *creMatch `yaml:"sequence,omitempty"`
-		Set      *creMatch `yaml:"set,omitempty"`
+		Sequence *match `yaml:"sequence,omitempty"`
+		Set      *match `yaml:"set,omitempty"`
 	} `yaml:"rule"`
 }
 
-type creHead struct {
+type head struct {
 	ID          string         `yaml:"id"`
 	Severity    int            `yaml:"severity"`
 	Title       string         `yaml:"title,omitempty"`
@@ -41,22 +48,22 @@ type creHead struct {
 	Rest        map[string]any `yaml:",inline"`
 }
 
-type creMatch struct {
-	Window       string    `yaml:"window,omitempty"`
-	Correlations []string  `yaml:"correlations,omitempty"`
-	Event        *creEvent `yaml:"event,omitempty"`
-	Origin       bool      `yaml:"origin,omitempty"`
-	Order        []creTerm `yaml:"order,omitempty"`
-	Match        []creTerm `yaml:"match,omitempty"`
-	Negate       []creTerm `yaml:"negate,omitempty"`
+type match struct {
+	Window       string   `yaml:"window,omitempty"`
+	Correlations []string `yaml:"correlations,omitempty"`
+	Event        *event   `yaml:"event,omitempty"`
+	Origin       bool     `yaml:"origin,omitempty"`
+	Order        []term   `yaml:"order,omitempty"`
+	Match        []term   `yaml:"match,omitempty"`
+	Negate       []term   `yaml:"negate,omitempty"`
 }
 
-type creEvent struct {
+type event struct {
 	Source string `yaml:"source"`
 	Origin bool   `yaml:"origin,omitempty"`
 }
 
-type creTerm struct {
+type term struct {
 	Value    string `yaml:"value,omitempty"`
 	JQ       string `yaml:"jq,omitempty"`
 	Regex    string `yaml:"regex,omitempty"`
@@ -65,43 +72,43 @@ type creTerm struct {
 	Slide    string `yaml:"slide,omitempty"`
 	Anchor   int    `yaml:"anchor,omitempty"`
 	Absolute bool   `yaml:"absolute,omitempty"`
-	// Rest has what is not known: fields, nested matches, queries and scripts.
+	// Rest has the unsupported keys: fields, nested matches, queries and scripts.
 	Rest map[string]any `yaml:",inline"`
 }
 
 // UnmarshalYAML reads a term, or a text alone, which is its value.
-func (t *creTerm) UnmarshalYAML(n *yaml.Node) error {
+func (t *term) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		t.Value = n.Value
 		return nil
 	}
-	type plain creTerm
+	type plain term
 	return n.Decode((*plain)(t))
 }
 
-// creGroups are the names to group by of correlations.
-var creGroups = map[string]string{"hostname": "node", "node": "node", "job": "job", "user": "user", "tenant": "tenant"}
+// groups are the names to group by of correlations.
+var groups = map[string]string{"hostname": "node", "node": "node", "job": "job", "user": "user", "tenant": "tenant"}
 
-// ReadCRE makes rules of Common Reliability Enumerations, and lists what is lost: rules that cannot
+// Read makes rules of Common Reliability Enumerations and lists the losses: rules that cannot
 // be expressed, and parts of the others. Their terms match lines of logs.
-func ReadCRE(r io.Reader, name string) (set *RuleSet, lost []string, err error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxRuleFile))
+func Read(r io.Reader, name string) (set *patterns.RuleSet, lost []string, err error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFile))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	var file creFile
-	if err := yaml.Unmarshal(text, &file); err != nil {
+	var f file
+	if err := yaml.Unmarshal(text, &f); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(file.Rules) == 0 {
+	if len(f.Rules) == 0 {
 		return nil, nil, fmt.Errorf("%s: rules: has none; want a file of Common Reliability Enumerations", name)
 	}
-	set = &RuleSet{Version: 1}
-	for i := range file.Rules {
-		x := &file.Rules[i]
-		rule, parts, err := x.rule(file.Terms)
+	set = &patterns.RuleSet{Version: 1}
+	for i := range f.Rules {
+		x := &f.Rules[i]
+		rule, parts, err := x.rule(f.Terms)
 		if err == nil {
-			err = rule.check()
+			err = rule.Check()
 		}
 		if err == nil && set.Rule(rule.ID) != nil {
 			err = fmt.Errorf("id: is used twice")
@@ -116,17 +123,17 @@ func ReadCRE(r io.Reader, name string) (set *RuleSet, lost []string, err error) 
 		}
 	}
 	if len(set.Rules) == 0 {
-		return nil, lost, fmt.Errorf("%s: none of %d rules can be expressed: %s", name, len(file.Rules), lost[0])
+		return nil, lost, fmt.Errorf("%s: none of %d rules can be expressed: %s", name, len(f.Rules), lost[0])
 	}
 	return set, lost, nil
 }
 
-// creQuiet closes findings of rules that are events and not states.
-const creQuiet = Span(5 * time.Minute)
+// quiet closes findings of rules that are events and not states.
+const quiet = patterns.Span(5 * time.Minute)
 
-func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
-	out := &Rule{ID: x.CRE.ID, Title: x.CRE.Title, GroupBy: []string{"cluster"}, Action: "mitigate", Quiet: creQuiet,
-		Words: oneLine(x.CRE.Mitigation)}
+func (x *enumeration) rule(terms map[string]yaml.Node) (*patterns.Rule, []string, error) {
+	out := &patterns.Rule{ID: x.CRE.ID, Title: x.CRE.Title, GroupBy: []string{"cluster"}, Action: "mitigate",
+		Quiet: quiet, Words: oneLine(x.CRE.Mitigation)}
 	if out.Words == "" {
 		out.Words = "See " + x.CRE.ID + "."
 	}
@@ -145,9 +152,9 @@ func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
 	if from == nil || x.Rule.Sequence != nil && x.Rule.Set != nil {
 		return nil, nil, fmt.Errorf("rule: wants one of sequence and set")
 	}
-	m := &Match{}
+	m := &patterns.Match{}
 	var err error
-	if m.Window, err = creSpan(from.Window); err != nil {
+	if m.Window, err = span(from.Window); err != nil {
 		return nil, nil, fmt.Errorf("window: %w", err)
 	}
 	if from.Event != nil {
@@ -159,7 +166,7 @@ func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
 	if len(from.Correlations) > 0 {
 		out.GroupBy = nil
 		for _, c := range from.Correlations {
-			g, ok := creGroups[c]
+			g, ok := groups[c]
 			if !ok {
 				return nil, nil, fmt.Errorf("correlations: %s is nothing to group by here", c)
 			}
@@ -167,8 +174,8 @@ func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
 		}
 	}
 	for _, list := range []struct {
-		from []creTerm
-		to   *[]Term
+		from []term
+		to   *[]patterns.Term
 	}{{from.Order, &m.Order}, {from.Match, &m.Match}, {from.Negate, &m.Negate}} {
 		for i := range list.from {
 			t, err := list.from[i].term(terms)
@@ -186,16 +193,16 @@ func (x *creRule) rule(terms map[string]yaml.Node) (*Rule, []string, error) {
 	return out, lost, nil
 }
 
-func creSpan(text string) (Span, error) {
+func span(text string) (patterns.Span, error) {
 	if text == "" {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(text)
-	return Span(d), err
+	return patterns.Span(d), err
 }
 
-func (t *creTerm) term(terms map[string]yaml.Node) (Term, error) {
-	out := Term{Event: "message", Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor,
+func (t *term) term(terms map[string]yaml.Node) (patterns.Term, error) {
+	out := patterns.Term{Event: "message", Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor,
 		Absolute: t.Absolute}
 	for _, key := range slices.Sorted(maps.Keys(t.Rest)) {
 		return out, fmt.Errorf("%s: matches no line of a log", key)
@@ -207,47 +214,47 @@ func (t *creTerm) term(terms map[string]yaml.Node) (Term, error) {
 		return out, fmt.Errorf("%s: matches nested in others are not supported", t.Value)
 	}
 	var err error
-	if out.Window, err = creSpan(t.Window); err != nil {
+	if out.Window, err = span(t.Window); err != nil {
 		return out, err
 	}
-	out.Slide, err = creSpan(t.Slide)
+	out.Slide, err = span(t.Slide)
 	return out, err
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// creEvents is the source of terms that match events: the lines of this project's event log.
-const creEvents = "cre.autosched.events"
+// eventLog is the source of terms that match events: the lines of this project's event log.
+const eventLog = "cre.autosched.events"
 
-// creKinds are the kinds of events in an event log.
-var creKinds = map[string]string{"job.submitted": "SUBMITTED", "job.started": "STARTED", "job.preempted": "PREEMPTED",
+// kinds are the kinds of events in an event log.
+var kinds = map[string]string{"job.submitted": "SUBMITTED", "job.started": "STARTED", "job.preempted": "PREEMPTED",
 	"job.resumed": "RESUMED", "job.resized": "RESIZED", "job.ended": "FINISHED", "node.up": "NODE_UP",
 	"node.down": "NODE_DOWN", "node.drained": "NODE_DRAINED", "config.applied": "CONFIG_APPLIED"}
 
-// WriteCRE writes the rules that Common Reliability Enumerations can express, and lists what is lost.
+// Write writes the rules that Common Reliability Enumerations can express, and lists the losses.
 // Terms on events become queries on the lines of an event log.
-func WriteCRE(w io.Writer, set *RuleSet) (lost []string, err error) {
-	var file creFile
+func Write(w io.Writer, set *patterns.RuleSet) (lost []string, err error) {
+	var f file
 	for i := range set.Rules {
 		r := &set.Rules[i]
-		x, parts, err := r.cre()
+		x, parts, err := enumerate(r)
 		if err != nil {
 			lost = append(lost, fmt.Sprintf("%s is left out: %v", r.ID, err))
 			continue
 		}
-		file.Rules = append(file.Rules, *x)
+		f.Rules = append(f.Rules, *x)
 		if len(parts) > 0 {
 			lost = append(lost, fmt.Sprintf("%s: not kept: %s", r.ID, strings.Join(parts, ", ")))
 		}
 	}
-	if len(file.Rules) == 0 {
+	if len(f.Rules) == 0 {
 		return lost, fmt.Errorf("none of %d rules can be expressed: %s", len(set.Rules), lost[0])
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Common Reliability Enumerations, schema %s\n", CREVersion)
+	fmt.Fprintf(&b, "# Common Reliability Enumerations, schema %s\n", Version)
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(&file); err != nil {
+	if err := e.Encode(&f); err != nil {
 		return lost, err
 	}
 	if err := e.Close(); err != nil {
@@ -257,16 +264,16 @@ func WriteCRE(w io.Writer, set *RuleSet) (lost []string, err error) {
 	return lost, err
 }
 
-func (r *Rule) cre() (*creRule, []string, error) {
+func enumerate(r *patterns.Rule) (*enumeration, []string, error) {
 	if r.Detect != "" {
 		return nil, nil, fmt.Errorf("detect: %s is a detector, which they lack", r.Detect)
 	}
 	if len(r.Derive) > 0 {
 		return nil, nil, fmt.Errorf("derive: they have no numeric windows")
 	}
-	x := &creRule{CRE: creHead{ID: r.ID, Severity: 2, Title: r.Title, Mitigation: r.Words}}
-	m := r.match()
-	to := &creMatch{Event: &creEvent{Source: m.Source}}
+	x := &enumeration{CRE: head{ID: r.ID, Severity: 2, Title: r.Title, Mitigation: r.Words}}
+	m := cmp.Or(r.Sequence, r.Set)
+	to := &match{Event: &event{Source: m.Source}}
 	if m.Window > 0 {
 		to.Window = time.Duration(m.Window).String()
 	}
@@ -274,7 +281,7 @@ func (r *Rule) cre() (*creRule, []string, error) {
 	for _, g := range r.GroupBy {
 		found := g == "cluster"
 		for _, name := range []string{"hostname", "job", "user", "tenant"} {
-			if creGroups[name] == g && m.Source != "" {
+			if groups[name] == g && m.Source != "" {
 				to.Correlations = append(to.Correlations, name)
 				found = true
 			}
@@ -284,11 +291,11 @@ func (r *Rule) cre() (*creRule, []string, error) {
 		}
 	}
 	for _, list := range []struct {
-		from []Term
-		to   *[]creTerm
+		from []patterns.Term
+		to   *[]term
 	}{{m.Order, &to.Order}, {m.Match, &to.Match}, {m.Negate, &to.Negate}} {
 		for i := range list.from {
-			t, parts, err := list.from[i].cre()
+			t, parts, err := enumerateTerm(&list.from[i])
 			if err != nil {
 				return nil, nil, err
 			}
@@ -296,7 +303,7 @@ func (r *Rule) cre() (*creRule, []string, error) {
 				if m.Source != "" {
 					return nil, nil, fmt.Errorf("its terms have two sources")
 				}
-				to.Event.Source = creEvents
+				to.Event.Source = eventLog
 			}
 			lost = append(lost, parts...)
 			*list.to = append(*list.to, t)
@@ -325,8 +332,8 @@ func (r *Rule) cre() (*creRule, []string, error) {
 	return x, lost, nil
 }
 
-func (t *Term) cre() (creTerm, []string, error) {
-	out := creTerm{Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor, Absolute: t.Absolute}
+func enumerateTerm(t *patterns.Term) (term, []string, error) {
+	out := term{Value: t.Value, Regex: t.Regex, Count: t.Count, Anchor: t.Anchor, Absolute: t.Absolute}
 	if t.Window != 0 {
 		out.Window = time.Duration(t.Window).String()
 	}
@@ -336,7 +343,7 @@ func (t *Term) cre() (creTerm, []string, error) {
 	if t.Event == "message" {
 		return out, nil, nil
 	}
-	kind := creKinds[t.Event]
+	kind := kinds[t.Event]
 	if kind == "" {
 		return out, nil, fmt.Errorf("event: %s is in no event log", t.Event)
 	}
