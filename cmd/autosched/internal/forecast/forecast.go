@@ -51,12 +51,11 @@ func forecastMethods() string {
 type forecastEvalOptions struct {
 	trace, from, to, since string
 	how                    cli.ReadFlags
-	method, compare, count string
+	method, count          string
 	rolling                arrivals.Rolling
 	horizon                time.Duration
 	json                   bool
 
-	given       func(flag string) bool
 	forecasters []*arrivals.Forecaster // after check
 }
 
@@ -80,19 +79,13 @@ and largest.
 --trace also takes a table of counts: CSV with a column time (RFC 3339) or unix,
 and a column ` + strings.Join(arrivals.CountColumns, ", ") + `. It has neither batches nor jobs.
 
---compare fig8 is the AutoSched paper's Figure 8: its method, by relative error,
-on the original series and on the periodic one, against real arrivals; and the
-periodic copy against the periodic series, which is smoothed by a transform over
-past and future. --compare table5 scores its similarities, on both series.
-
 Methods:
 ` + forecastMethods() + `
 paper takes a similarity and a series after a colon, with a comma between them:
 ` + strings.Join(arrivals.Metrics, ", ") + `; periodic, original. The first of each is the default.`,
 		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --methods all
   autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json
-  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --methods paper:manhattan,original
-  autosched forecast eval --trace sample --from 2017-10-10 --to 2017-10-12 --compare fig8`,
+  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --methods paper:manhattan,original`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -110,7 +103,6 @@ paper takes a similarity and a series after a colon, with a comma between them:
 }
 
 func (o *forecastEvalOptions) add(cmd *cobra.Command) {
-	o.given = cmd.Flags().Changed
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "",
 		`trace file, table of counts, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
@@ -121,7 +113,6 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.since, "history-from", "", "ignore arrivals before this instant (default: none)")
 	f.StringVar(&o.method, "methods", arrivals.DefaultMethod,
 		"methods to score, comma-separated, or all: "+strings.Join(ForecastNames(), ", "))
-	f.StringVar(&o.compare, "compare", "", "a comparison of the paper instead of --methods: fig8 or table5")
 	f.StringVar(&o.count, "count", arrivals.CountJobs, "what to score: jobs or batches")
 	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
 	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
@@ -129,7 +120,6 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	_ = cmd.RegisterFlagCompletionFunc("count", cli.OneOf(arrivals.CountJobs, arrivals.CountBatches))
-	_ = cmd.RegisterFlagCompletionFunc("compare", cli.OneOf("fig8", "table5"))
 }
 
 func ForecastNames() []string {
@@ -142,21 +132,6 @@ func ForecastNames() []string {
 
 // methods are the names that the flags choose.
 func (o *forecastEvalOptions) methods() ([]string, error) {
-	switch o.compare {
-	case "":
-	case "fig8":
-		return []string{"paper:" + arrivals.Relative + ",original", "paper:" + arrivals.Relative + ",periodic"}, nil
-	case "table5":
-		var out []string
-		for _, series := range []string{"original", "periodic"} {
-			for _, m := range arrivals.Metrics {
-				out = append(out, "paper:"+m+","+series)
-			}
-		}
-		return out, nil
-	default:
-		return nil, cli.Usage(fmt.Errorf("--compare: %q is not fig8 or table5", o.compare))
-	}
 	if o.method == "all" {
 		return ForecastNames(), nil
 	}
@@ -190,12 +165,6 @@ func (o *forecastEvalOptions) check() error {
 		return cli.Usage(errors.New(`--trace is missing: name a trace file, "sample" or "sample-shifts"`))
 	case o.from == "" || o.to == "":
 		return cli.Usage(errors.New("--from and --to are missing: the window to forecast"))
-	case o.compare != "" && o.given("methods"):
-		return cli.Usage(errors.New("--compare brings its own methods: leave out --methods"))
-	case o.compare == "fig8" && o.count != arrivals.CountJobs:
-		return cli.Usage(errors.New("--compare fig8 counts jobs: leave out --count"))
-	case o.compare == "fig8" && o.horizon != time.Hour:
-		return cli.Usage(errors.New("--compare fig8 forecasts an hour: leave out --horizon"))
 	case o.count != arrivals.CountJobs && o.count != arrivals.CountBatches:
 		return cli.Usage(fmt.Errorf("--count: %q is not jobs or batches", o.count))
 	case o.horizon <= 0:
@@ -236,13 +205,10 @@ func (o *forecastEvalOptions) run(ctx context.Context, notes io.Writer) (*foreca
 	r := &forecastReport{
 		Trace: in.name, Synthetic: in.synthetic, From: in.clock(o.rolling.From), To: in.clock(o.rolling.To),
 		Horizon: o.horizon.Seconds(), Bin: in.history.Bin().Seconds(), Count: o.count, Samples: o.rolling.Futures,
-		Seed: o.rolling.Seed, single: o.compare == "" && o.method != "all" && len(o.forecasters) == 1,
+		Seed: o.rolling.Seed, single: o.method != "all" && len(o.forecasters) == 1,
 	}
 	line := cli.NewProgressLine(notes)
 	r.Results, err = evaluateAll(ctx, in.history, o.forecasters, o.rolling, o.count, line)
-	if err == nil && o.compare == "fig8" {
-		r.Periodic, err = arrivals.EvaluatePeriodic(ctx, in.history, arrivals.Relative, o.rolling)
-	}
 	line.Clear()
 	if err != nil {
 		return nil, fmt.Errorf("forecast eval: %w", err)

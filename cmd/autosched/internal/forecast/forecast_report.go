@@ -20,8 +20,7 @@ type forecastReport struct {
 	Samples   int     `json:"samples"`
 	Seed      uint64  `json:"seed"`
 
-	Results  []*arrivals.Score       `json:"results,omitempty"`
-	Periodic *arrivals.PeriodicScore `json:"periodic_against_periodic,omitempty"`
+	Results []*arrivals.Score `json:"results,omitempty"`
 
 	single bool // --methods names a single method
 }
@@ -49,18 +48,7 @@ func (r *forecastReport) print(w io.Writer) error {
 		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.2f\t%.3f\t%.3f\t%.2f\t%.2f\t%.2f\t%.2f\n", s.Method, s.WAPE, s.WAPEMean,
 			s.MAEPerBin, s.Bias, s.Coverage80, s.Burstiness, s.RelMin, s.RelMed, s.RelMax)
 	}
-	if p := r.Periodic; p != nil {
-		fmt.Fprintf(t, "periodic against periodic\t%.3f\t\t\t\t\t\t%.2f\t%.2f\t%.2f\n", p.WAPE, p.RelMin, p.RelMed,
-			p.RelMax)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if p := r.Periodic; p != nil {
-		fmt.Fprintf(w, "\nThe last row compares with a smoothed truth and its transform has seen the future;\n"+
-			"against real arrivals the same copies have a wape of %.3f.\n", p.WAPEReal)
-	}
-	return nil
+	return t.Flush()
 }
 
 // spanText writes a horizon in hours or minutes.

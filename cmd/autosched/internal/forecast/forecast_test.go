@@ -49,20 +49,6 @@ func TestForecastEval(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
-	if fig := run("--compare", "fig8", "--futures", "1"); !strings.Contains(fig, "paper:relative,original") ||
-		!strings.Contains(fig, "seen the future") {
-		t.Error(fig)
-	}
-	var table struct {
-		Results []struct {
-			Method string  `json:"method"`
-			WAPE   float64 `json:"wape"`
-		} `json:"results"`
-	}
-	if err := json.Unmarshal([]byte(run("--compare", "table5", "--futures", "1", "--json")), &table); err != nil ||
-		len(table.Results) != 10 || table.Results[0].WAPE == 0 {
-		t.Errorf("table 5: %v, %+v", err, table)
-	}
 }
 
 // counted writes three days of counts per half hour.
@@ -112,8 +98,6 @@ func TestForecastMisuse(t *testing.T) {
 		{"forecast eval --trace sample --methods magic" + window, 2, "--methods: "},
 		{"forecast eval --trace sample --horizon 9000h" + window, 2, "--horizon: "},
 		{"forecast eval --trace sample --methods paper:loud" + window, 2, "manhattan"},
-		{"forecast eval --trace sample --compare fig9" + window, 2, "table5"},
-		{"forecast eval --trace sample --compare fig8 --methods knn" + window, 2, "--methods"},
 		{"forecast eval --trace sample --count users" + window, 2, "--count"},
 		{"forecast eval --trace sample --futures 0" + window, 2, "--futures"},
 		{"forecast eval --trace sample --horizon 0s" + window, 2, ""},
