@@ -17,6 +17,7 @@ import (
 type ReadFlags struct {
 	added           bool
 	shards          int
+	gpusPerProc     float64
 	requeueRestarts bool
 	zone            string
 	columns         string
@@ -33,6 +34,8 @@ func (f *ReadFlags) Add(cmd *cobra.Command) {
 	fl.StringVar(&f.zone, "timezone", "",
 		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
+	fl.Float64Var(&f.gpusPerProc, "gpus-per-proc", 0,
+		"GPUs that go with a processor, for a trace in the Standard Workload Format, such as 0.25 (default: 1)")
 	fl.BoolVar(&f.requeueRestarts, "requeue-restarts", true,
 		"a job that Slurm requeued began anew: its last start is its run time; =false: starts add up, as those of jobs "+
 			"that checkpoint")
@@ -50,6 +53,11 @@ func (f *ReadFlags) Apply(o *trace.Options) error {
 	if f.shards < 0 {
 		return UsageError{fmt.Errorf("--shards-per-gpu: %d is negative", f.shards)}
 	}
+	if f.gpusPerProc != 0 {
+		if err := trace.CheckGPUsPerProc(f.gpusPerProc); err != nil {
+			return UsageError{fmt.Errorf("--gpus-per-proc: %w", err)}
+		}
+	}
 	var err error
 	if f.columns != "" {
 		if o.Columns, err = trace.ParseColumns(f.columns); err != nil {
@@ -62,6 +70,7 @@ func (f *ReadFlags) Apply(o *trace.Options) error {
 		}
 	}
 	o.Shards, o.RequeueRestarts, o.Events = f.shards, f.requeueRestarts || !f.added, f.Events
+	o.GPUsPerProc = f.gpusPerProc
 	return nil
 }
 

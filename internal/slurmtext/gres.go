@@ -132,3 +132,57 @@ func ParseNodeGPUs(text string) (n NodeGPUs, err error) {
 	}
 	return n, err
 }
+
+// gpuPlugin is the number of the plugin gpu, which old versions of slurmdbd write in place of its name
+// (gres_build_id in src/common/gres.c).
+const gpuPlugin = "7696487"
+
+// ParseGresGPUs reads the GPUs of a job from a column of generic resources, as sacct up to 20.11 and slurmdbd have
+// them: gpu:2, gpu:a100:8, gpu:1(IDX:0), 7696487:2, or the number of GPUs alone. Those requested (perNode) count for
+// each of a number of nodes, but after PER_JOB.
+func ParseGresGPUs(text string, perNode bool, nodes int64) (t TRES, err error) {
+	if n, err := count(text, maxGPUs); err == nil {
+		t.GPUs = GPUs(n)
+		return t, nil
+	}
+	for _, prefix := range []string{"PER_NODE:", "PER_JOB:", "gres:", "gres/"} {
+		if rest, cut := strings.CutPrefix(text, prefix); cut {
+			perNode = perNode && prefix != "PER_JOB:"
+			text = rest
+		}
+	}
+	items, err := ParseGres(text)
+	if err != nil {
+		return t, err
+	}
+	if !perNode {
+		nodes = 1
+	}
+	for _, g := range items {
+		if g.Count > maxGPUs/nodes {
+			if err = ErrTooWide; g.Name != "gpu" && g.Name != "shard" {
+				err = nil
+			}
+			if err != nil {
+				return t, err
+			}
+			continue
+		}
+		switch g.Name {
+		case "gpu", gpuPlugin:
+			share, _ := gpusOf(g.Count*nodes, g.Type)
+			t.GPUs = t.GPUs.Plus(share)
+			if _, _, unsure := MIGSlices(g.Type); unsure {
+				t.Unsure = g.Type
+			}
+		case "mps":
+			t.GPUs = t.GPUs.Plus(fraction(g.Count*nodes, 100))
+		case "shard":
+			t.Shards += g.Count * nodes
+		}
+	}
+	if t.GPUs.parts > maxGPUs*partsPerGPU || t.Shards > maxGPUs {
+		return t, ErrTooWide
+	}
+	return t, nil
+}

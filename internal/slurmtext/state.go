@@ -2,6 +2,7 @@ package slurmtext
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,10 +29,21 @@ type JobState struct {
 // ParseJobState reads a state of sacct, such as COMPLETED or CANCELLED by 1000. job_state_string in
 // src/common/slurm_protocol_defs.c has the names, job_state_string_complete there adds flags behind a comma, and narrow
 // columns cut them off with a plus sign (src/common/print_fields.c). A state that is not known is one of a job that has
-// ended. A preempted job that is not requeued was cancelled by Slurm.
+// ended. A preempted job that is not requeued was cancelled by Slurm. slurmdbd's tables have the numbers of enum
+// job_states in slurm/slurm.h, perhaps with flags of higher bits.
 func ParseJobState(text string) JobState {
 	name, _, _ := strings.Cut(text, " ")
 	name, _, _ = strings.Cut(name, ",")
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		switch base := n & 0xff; {
+		case n&requeueFlag != 0:
+			name = "REQUEUED"
+		case n&resizingFlag != 0:
+			name = "RESIZING"
+		case base < uint64(len(jobStates)):
+			name = jobStates[base]
+		}
+	}
 	s := JobState{Name: strings.TrimRight(name, "+"), Ended: true}
 	switch s.Name {
 	case "COMPLETED":
@@ -51,6 +63,13 @@ func ParseJobState(text string) JobState {
 	}
 	return s
 }
+
+// jobStates are the names of Slurm's job states by number.
+var jobStates = [...]string{"PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT",
+	"NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+
+// Flags of slurm/slurm.h in the number of a state.
+const requeueFlag, resizingFlag = 1 << 10, 1 << 13
 
 // A NodeState is the use that the scheduler can make of a node.
 type NodeState int

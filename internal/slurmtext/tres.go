@@ -14,6 +14,10 @@ type TRES struct {
 	Shards int64
 	// MilliCPUs are thousandths of CPUs, Memory is in bytes; 0 if the text lacks them.
 	MilliCPUs, Memory int64
+	// Numbered says that resources have numbers in place of names, so that which one GPUs are is a guess.
+	Numbered bool
+	// Unsure is a type of MIG instance of which the share of a GPU is not certain: see MIGSlices.
+	Unsure string
 }
 
 // The bounds of a job's CPUs and memory.
@@ -36,7 +40,9 @@ var (
 // GPUs are the total if it is there, less the MIG instances, each of which counts as one in it; otherwise the sum over
 // the types. slurmdb_make_tres_string_from_simple in src/common/slurmdb_defs.c writes whole numbers, and a memory with
 // a unit from mebibytes up (convert_num_unit2 in src/common/slurm_protocol_api.c); gres_stepmgr_set_job_tres_cnt in
-// src/stepmgr/gres_stepmgr.c counts totals and types. Names are in any case, as xstrcasecmp compares them there.
+// src/stepmgr/gres_stepmgr.c counts totals and types. Names are in any case, as xstrcasecmp compares them there. The
+// tables of slurmdbd have numbers in their place (1=2,2=1024,1001=4): slurm/slurmdb.h has those below 1000, and the
+// resources of AccountingStorageTRES follow from 1001 on, the first of which is taken for gres/gpu.
 func ParseTRES(text string) (TRES, error) {
 	var t TRES
 	var total, typed, instances int64
@@ -44,6 +50,9 @@ func ParseTRES(text string) (TRES, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		name, amount, _ := strings.Cut(item, "=")
 		kind, model, _ := strings.Cut(name, ":")
+		if name != "" && name[0] >= '0' && name[0] <= '9' {
+			t.Numbered, kind = true, numbered[name]
+		}
 		var n int64
 		switch strings.ToLower(kind) {
 		case "gres/gpu":
@@ -55,6 +64,9 @@ func ParseTRES(text string) (TRES, error) {
 			case mig:
 				instances += n
 				t.GPUs = t.GPUs.Plus(share)
+				if _, _, unsure := MIGSlices(model); unsure {
+					t.Unsure = model
+				}
 			default:
 				typed += n
 			}
@@ -85,20 +97,24 @@ func ParseTRES(text string) (TRES, error) {
 	return t, nil
 }
 
+// numbered are the resources that matter by their number.
+var numbered = map[string]string{"1": "cpu", "2": "mem", "1001": "gres/gpu"}
+
 // JobTRES reads the resources of a job by its columns AllocTRES and ReqTRES: those allocated, or where they have no GPU
 // those requested. AllocTRES is empty while a job waits (as_mysql_job.c). column is the column of an error.
 func JobTRES(alloc, requested string) (t TRES, column string, err error) {
-	if t, err = ParseTRES(alloc); err != nil || t.hasGPUs() {
+	if t, err = ParseTRES(alloc); err != nil || t.HasGPUs() {
 		return t, "AllocTRES", err
 	}
 	asked, err := ParseTRES(requested)
-	if err == nil && !asked.hasGPUs() {
+	if err == nil && !asked.HasGPUs() {
 		return t, "AllocTRES", nil
 	}
 	return asked, "ReqTRES", err
 }
 
-func (t TRES) hasGPUs() bool { return !t.GPUs.IsZero() || t.Shards > 0 }
+// HasGPUs reports whether there are GPUs or shares of them.
+func (t TRES) HasGPUs() bool { return !t.GPUs.IsZero() || t.Shards > 0 }
 
 // Share returns the GPUs of a job on a cluster whose GPUs have a number of shards each, 0 if that is not known: shards
 // are an error then.

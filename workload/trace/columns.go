@@ -14,8 +14,9 @@ type Columns []Column
 
 // Column is one of them.
 type Column struct {
-	Field string `json:"field"`  // one of ColumnFields
-	Name  string `json:"column"` // in the header
+	Field string `json:"field"` // one of ColumnFields
+	// Name is that in the header, or of a number a product of several and of constants, such as workers*gpus.
+	Name string `json:"column"`
 	// Unit is the unit of its numbers, one of its field's. Default: seconds, bytes or
 	// whole ones; instants are known by their size, see docs/traces.md.
 	Unit string `json:"unit,omitempty"`
@@ -49,10 +50,12 @@ var ColumnFields = []ColumnField{
 		"ended end_at ended_at finish finished finish_at finished_at completed completed_at completion stop stopped " +
 			"stopped_at deleted deleted_at deletion"},
 	{"duration", "how long it ran (required without start and end)", timeUnits,
-		"runtime run elapsed elapsedraw running execution wall walltime run_duration job_duration"},
+		"runtime run elapsed elapsedraw running execution wall walltime run_duration job_duration " +
+			"wallclock_used wallclock"},
 	{"gpus", "how many GPUs it asked for (required)", countUnits,
 		"gpu n_gpu n_gpus num_gpu num_gpus gpu_num gpu_count gpus_count ngpu ngpus gpu_request gpus_requested " +
-			"requested_gpus gpu_req req_gpus world_size"},
+			"requested_gpus gpu_req req_gpus gpus_req gpus_per_worker gpus_per_pod gpus_per_node gpu_per_node gpus_per_task " +
+			"gpus_per_replica allocgres reqgres gres world_size"},
 	{"id", "its name, used once (default: the number of its row)", nil,
 		"job_id jobid job uid uuid pod pod_name task_id workload_id run_id"},
 	{"user", "the user that submitted it", nil, "user_id userid username user_name owner submitter uname"},
@@ -60,11 +63,11 @@ var ColumnFields = []ColumnField{
 		"vc virtual_cluster team project account group queue namespace org organization department"},
 	{"name", "what recurs: jobs of one user and name", nil, "job_name jobname title task_name experiment"},
 	{"model", "its model class", nil, "model_name model_type workload workload_type architecture"},
-	{"status", "how it ended", nil, "state job_state result outcome phase exit_status final_status"},
-	{"wait", "how long it waited", timeUnits, "queue_delay queueing_delay wait_delay waiting waited queue"},
+	{"status", "how it ended", statusUnits, "state job_state result outcome phase exit_status final_status"},
+	{"wait", "how long it waited", timeUnits, "queue_delay queueing_delay wait_delay waiting waited queue queue_wait"},
 	{"deadline", "by when it should have ended", timeUnits, "due due_at due_date"},
 	{"time_limit", "the run time after which the cluster ends it", timeUnits,
-		"limit timelimit max_runtime requested_runtime req_runtime"},
+		"limit timelimit max_runtime requested_runtime req_runtime wallclock_req"},
 	{"gpu_model", "the GPU model it needs", nil, "gpu_type gputype accelerator gpu_kind"},
 	{"partition", "the partition it runs in", nil, "pool node_pool"},
 	{"node_count", "how many nodes it ran on, with an equal share of the GPUs on each", nil,
@@ -72,8 +75,8 @@ var ColumnFields = []ColumnField{
 	{"qos", "its quality of service", nil, "quality_of_service"},
 	{"account", "the account charged", nil, ""},
 	{"priority", "the priority it had, higher is earlier", nil, "prio"},
-	{"cpus", "CPUs it asked for", countUnits, "cpu n_cpu num_cpus ncpus cpu_num cpu_count"},
-	{"memory", "memory it asked for", memoryUnits, "mem ram memory_request mem_request"},
+	{"cpus", "CPUs it asked for", countUnits, "cpu n_cpu num_cpus ncpus cpu_num cpu_count cpu_request processors_req"},
+	{"memory", "memory it asked for", memoryUnits, "mem ram memory_request mem_request mem_req"},
 }
 
 // ColumnField is one thing that a column may mean.
@@ -97,7 +100,9 @@ var (
 		{"us", 1, 3, "microseconds since 1970"}, {"ns", 1, 0, "nanoseconds since 1970"},
 		{"min", 60, 9, "minutes since 1970"}, {"h", 3600, 9, "hours since 1970"}, {"d", 86400, 9, "days since 1970"}}
 	countUnits  = []unit{{"whole", 1, 3, ""}, {"percent", 1, 1, ""}, {"milli", 1, 0, ""}}
-	memoryUnits = []unit{{name: "B"}, {name: "KiB"}, {name: "MiB"}, {name: "GiB"}} // for csvRow.memory
+	memoryUnits = []unit{{name: "B"}, {name: "KiB"}, {name: "MiB"}, {name: "GiB"}, {name: "TiB"}, {name: "KB"},
+		{name: "MB"}, {name: "GB"}, {name: "TB"}} // for csvRow.memory
+	statusUnits = []unit{{name: "slurm"}, {name: "exit"}} // numbers: Slurm's states, and 0 for success
 )
 
 // parse reads a number of the unit. Finer digits than are kept are cut off.
@@ -128,6 +133,15 @@ func (f *ColumnField) unit(name string) (unit, bool) {
 		}
 	}
 	return unit{}, false
+}
+
+// factors are the names of the columns and constants that a column of a table is the product of.
+func (c Column) factors(header [][]byte) []string {
+	if f := fieldNamed(c.Field); f.units == nil || !strings.Contains(c.Name, "*") || f.Name == "status" ||
+		slices.ContainsFunc(header, func(b []byte) bool { return string(bytes.TrimSpace(b)) == c.Name }) {
+		return []string{c.Name}
+	}
+	return strings.Split(c.Name, "*")
 }
 
 // ParseColumns reads "submit=created,start=admitted,gpus=n_gpu": a field, the name of
@@ -182,8 +196,11 @@ func (cs Columns) missing() string {
 	return strings.Join(out, ", ")
 }
 
-// separators of foreign tables. Fields may be in quotes.
-const separators = ",\t;|"
+// separators of foreign tables, whose fields may be in quotes; blank is that of tables without any of them.
+const (
+	separators = ",\t;|"
+	blank      = ' '
+)
 
 // separatorOf is the one that cuts a header into most fields.
 func separatorOf(header []byte) byte {
@@ -193,13 +210,27 @@ func separatorOf(header []byte) byte {
 			best, most = separators[i], n
 		}
 	}
+	if most == 0 && len(bytes.Fields(header)) > 1 {
+		return blank
+	}
 	return best
+}
+
+// splitAt cuts a line at a separator; blanks separate as many as there are.
+func splitAt(line []byte, sep byte, dst [][]byte) (fields [][]byte, reason string) {
+	if sep != blank {
+		return lines.Split(line, sep, dst)
+	}
+	for f := range bytes.FieldsSeq(line) {
+		dst = append(dst, f)
+	}
+	return dst, ""
 }
 
 // guess names the columns of a header that look like a field's, in the order of
 // ColumnFields.
 func guess(header []byte) Columns {
-	fields, reason := lines.Split(bytes.Clone(header), separatorOf(header), nil)
+	fields, reason := splitAt(bytes.Clone(header), separatorOf(header), nil)
 	if reason != "" || len(fields) < 2 {
 		return nil
 	}
@@ -269,23 +300,4 @@ func (f *ColumnField) stem(name []byte) (stem, unit string) {
 		unit = ""
 	}
 	return stem, unit
-}
-
-// suggest says how --columns may be used on a header that no format has; it is empty
-// where nothing in the header is known.
-func suggest(header []byte) string {
-	cs := guess(header)
-	if len(cs) == 0 {
-		return ""
-	}
-	names, fields := make([]string, len(cs)), make([]string, len(cs))
-	for i, c := range cs {
-		names[i], fields[i] = c.Name, c.Field
-	}
-	out := fmt.Sprintf("columns %s look like %s: try --columns %s", strings.Join(names, ", "),
-		strings.Join(fields, ", "), cs)
-	if missing := cs.missing(); missing != "" {
-		out += ", and name the column of " + missing + " too"
-	}
-	return out
 }

@@ -18,8 +18,7 @@ type csvRow struct {
 	in        *input
 	names     []string
 	column    []int // position of each name, negative if the trace has none
-	width     int
-	bare      bool // the file has no names
+	bare      bool  // the file has no names
 	fields    [][]byte
 	earliest  int64 // the latest time of the row so far, seconds since the Unix epoch
 	bad       int
@@ -124,16 +123,20 @@ func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
 		w.nanos = int(int64(d) - 1e9*w.seconds)
 		w.zoned = true
 	}
-	if !w.zoned && r.in.clock.zone != nil {
+	if !w.zoned {
 		w.seconds = r.zoned(i, w.seconds)
 	}
 	r.earliest = max(r.earliest, w.seconds)
 	return r.sinceZero(i, w.seconds, w.nanos), true
 }
 
-// zoned is the instant at which the clock of Options.Zone showed a time. Of two it is
+// zoned is the instant at which the clock of Options.Zone showed a time, UTC without one. Of two it is
 // the first one, unless that is before an earlier time of the same row.
 func (r *csvRow) zoned(i int, local int64) int64 {
+	if r.in.clock.zone == nil {
+		r.in.noZone = true
+		return local
+	}
 	r.in.report.Zone = r.in.clock.zone.String()
 	first, second, n := r.in.clock.instants(local)
 	switch {

@@ -192,6 +192,8 @@ type jsonElements struct {
 	array bool
 	begun bool // something was read
 	ended bool // the array was closed
+	// member says that the array is part of an object, whose rest is left unread.
+	member bool
 }
 
 // Bounds of an element: the deepest job has five levels.
@@ -225,7 +227,9 @@ func (s *jsonElements) next() (element []byte, long bool, err error) {
 		case c == '[' && !s.begun:
 			s.array, s.begun = true, true
 		case c == ']' && s.array && !comma:
-			s.ended = true
+			if s.ended = true; s.member {
+				return nil, false, nil
+			}
 		case c == ',' && s.n > 0 && !comma:
 			comma = true
 		case s.array && s.n > 0 && !comma:

@@ -9,64 +9,153 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/workload"
 )
 
-// sacctFormat is the output of Slurm's accounting:
-//
-// SacctCommand. More columns do no harm. A job has a row per start: a requeue begins
-// another (-D). Their run times add up, as with Philly's attempts, unless
-// Options.RequeueRestarts. Rows of one id are one job if user and name are the same
-// too; ids begin anew after 67 million jobs. The components of a heterogeneous job
-// (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it
-// becomes eligible: until then a dependency, a begin time or a hold keeps it, and no
-// scheduler could start it. The waiting jobs of an array are one row, and a job each.
+// sacctFormat is Slurm's accounting as a table: what sacct -P prints (SacctCommand), the same saved again with other
+// separators and quotes, without its header, with GPUs in GRES columns of old versions, or the job table of slurmdbd.
+// More columns do no harm. A job has a row per start: a requeue begins another (-D). Their run times add up, as with
+// Philly's attempts, unless Options.RequeueRestarts. Rows of one id are one job if user and name are the same or the
+// start is, and if none was submitted long after another's end; ids begin anew after 67 million jobs. The components of
+// a heterogeneous job (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it becomes
+// eligible: until then a dependency, a begin time or a hold keeps it, and no scheduler could start it. The waiting jobs
+// of an array are one row, and a job each.
 var sacctFormat = sacctBy("Account/Partition")
+
+// Columns of sacctFormat.
+const (
+	sacctID = iota
+	sacctState
+	sacctSubmit
+	sacctStart
+	sacctAnyGPUs
+	sacctEnd
+	sacctEligible
+	sacctElapsedRaw
+	sacctElapsed
+	sacctAllocTRES
+	sacctReqTRES
+	sacctAllocGRES
+	sacctReqGRES
+	sacctUser
+	sacctTenant
+	sacctName
+	sacctPartition
+	sacctLimitRaw
+	sacctLimit
+	sacctJobID
+	sacctNodes
+	sacctQOS
+	sacctAccount
+	sacctNodeCount
+	sacctCluster
+	sacctSuspended
+	sacctArray
+	sacctTask
+	sacctTasks
+	sacctLeader
+	sacctOffset
+)
+
+// sacctColumns are the names of the columns in their order, those of sacct first.
+var sacctColumns = [...]string{
+	sacctID: "JobIDRaw/JobID/id_job", sacctState: "State", sacctSubmit: "Submit/time_submit",
+	sacctStart:   "Start/time_start",
+	sacctAnyGPUs: "AllocTRES/ReqTRES/AllocGRES/ReqGRES/tres_alloc/tres_req/gres_used/gres_alloc",
+	sacctEnd:     "End/time_end", sacctEligible: "Eligible/time_eligible", sacctElapsedRaw: "ElapsedRaw",
+	sacctElapsed: "Elapsed", sacctAllocTRES: "AllocTRES/tres_alloc", sacctReqTRES: "ReqTRES/tres_req",
+	sacctAllocGRES: "AllocGRES/gres_used/gres_alloc", sacctReqGRES: "ReqGRES/gres_req", sacctUser: "User/id_user",
+	sacctName: "JobName/job_name", sacctPartition: "Partition", sacctLimitRaw: "TimelimitRaw",
+	sacctLimit: "Timelimit", sacctJobID: "JobID", sacctNodes: "NodeList", sacctQOS: "QOS", sacctAccount: "Account",
+	sacctNodeCount: "NNodes/AllocNodes/nodes_alloc", sacctCluster: "Cluster", sacctSuspended: "time_suspended",
+	sacctArray: "id_array_job", sacctTask: "id_array_task", sacctTasks: "array_task_str",
+	sacctLeader: "het_job_id/pack_job_id", sacctOffset: "het_job_offset/pack_job_offset",
+}
+
+// sacctTable is the table with a column for the tenant, separated by sep.
+func sacctTable(tenant string, sep byte) *table {
+	names := sacctColumns
+	names[sacctTenant] = tenant
+	t := &table{quoted: sep, anyCase: true, required: names[:sacctAnyGPUs+1], optional: names[sacctAnyGPUs+1:],
+		begin: func(in *input, has func(string) bool) { in.beginSacct(has(names[sacctName])) }, fold: foldSacct}
+	if sep == '|' {
+		t.sep, t.quoted = sep, 0
+	}
+	return t
+}
+
+func (in *input) beginSacct(named bool) {
+	in.wallClock = !in.hasZero
+	if in.state == nil {
+		in.state = &sacctJobs{past: map[int32][]spell{}}
+	}
+	if !named {
+		in.state.(*sacctJobs).bare = true
+	}
+}
 
 // sacctBy is sacctFormat with a column for the tenant.
 func sacctBy(tenant string) Format {
-	t := &table{
-		sep:      '|',
-		required: []string{"JobIDRaw/JobID", "State", "Submit", "Start", "End", "AllocTRES"},
-		optional: []string{"Eligible", "ElapsedRaw", "Elapsed", "ReqTRES", "User", tenant, "JobName",
-			"Partition", "TimelimitRaw", "Timelimit", "JobID", "NodeList", "QOS", "Account", "NNodes"},
-		begin: func(in *input, has func(string) bool) {
-			in.wallClock = !in.hasZero
-			if in.state == nil {
-				in.state = &sacctJobs{}
-			}
-			if !has("JobName") {
-				in.state.(*sacctJobs).bare = true
-			}
-		},
-		fold: foldSacct,
+	of := func(head []byte) *table {
+		header := lines.Header(head)
+		t := sacctTable(tenant, separatorOf(header))
+		if t.matches(head) {
+			return t
+		}
+		if named := bareSacct(head); named != "" {
+			t = sacctTable(tenant, '|')
+			t.given = named
+			return t
+		}
+		return nil
 	}
-	f := formatOf("sacct",
-		"Slurm, sacct -X -a -D -P: a row per start of a job, GPUs from AllocTRES, jobs without GPU left out", t)
-	f.finish = finishSacct
-	f.hint = hintSacct
-	f.withTenant = sacctBy
-	return f
+	return Format{
+		Name: "sacct",
+		About: "Slurm, sacct -X -a -D -P (also without header, as CSV or from slurmdbd): a row per start of a job, jobs " +
+			"without GPU left out",
+		Header: strings.ReplaceAll(SacctCommand[strings.IndexByte(SacctCommand, '=')+1:], ",", "|"),
+		detect: func(head []byte) bool { return of(head) != nil },
+		read: func(in *input) error {
+			head, err := in.source.Peek()
+			if err != nil {
+				return err
+			}
+			t := of(head)
+			if t == nil { // an error that says what is missing
+				t = sacctTable(tenant, separatorOf(lines.Header(head)))
+			}
+			return t.read(in)
+		},
+		finish: finishSacct, hint: hintSacct, withTenant: sacctBy,
+	}
 }
 
 // SacctCommand prints the input of sacctFormat.
 const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State," +
 	"Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList"
 
-// hintSacct recognises output of sacct that is no table with bars, or lacks columns.
+// hintSacct recognises output of sacct that cuts values off, or lacks columns.
 func hintSacct(header []byte) string {
 	words := bytes.FieldsFunc(header, func(r rune) bool { return r == ' ' || r == '\t' || r == '|' || r == ',' })
 	has := func(name string) bool {
-		return slices.ContainsFunc(words, func(w []byte) bool { return string(w) == name })
+		return slices.ContainsFunc(words, func(w []byte) bool { return strings.EqualFold(string(w), name) })
 	}
 	if !has("JobID") && !has("JobIDRaw") || !has("State") && !has("AllocTRES") && !has("Partition") {
-		return ""
+		return hintBareSacct(header)
 	}
-	if bytes.IndexByte(header, '|') < 0 {
+	if !bytes.ContainsAny(header, "|,;\t") {
 		return "it looks like sacct's columns of fixed width, which cut values off; run " + SacctCommand
 	}
-	return "it looks like sacct with other columns; run " + SacctCommand
+	var lacks []string
+	for i, names := range sacctColumns[:sacctAnyGPUs+1] {
+		if !slices.ContainsFunc(strings.Split(names, "/"), has) {
+			first, _, _ := strings.Cut(sacctColumns[i], "/")
+			lacks = append(lacks, first)
+		}
+	}
+	return "it looks like sacct with other columns; run " + SacctCommand + " (it lacks " + strings.Join(lacks, ", ") + ")"
 }
 
 type sacctJobs struct {
@@ -74,6 +163,9 @@ type sacctJobs struct {
 	at   names   // the ids
 	last []int32 // the last job of an id
 	bare bool    // there is no column of names, and so no keys
+	past map[int32][]spell
+	// until is the last instant in the rows: what runs without a run time ran until then.
+	until time.Duration
 	// running counts the tasks that run, by array.
 	running map[string]int
 	// allocated are the resources of jobs with GPUs by the text of AllocTRES: few texts recur.
@@ -86,116 +178,213 @@ type resources struct {
 	milliCPUs, memory int64
 }
 
+// spell is one start of a job.
+type spell struct {
+	start, run  time.Duration
+	ended, open bool // open: it runs, and for how long is not said
+}
+
+func (s *spell) end() time.Duration { return s.start + s.run }
+
 type sacctJob struct {
 	workload.Job
-	workload.Request
 	name    [16]byte      // key of user and name
 	asked   time.Duration // first submission, eligible or not
 	first   time.Duration // start
-	latest  time.Duration // start or submission
-	lastRun time.Duration // run time of the latest row
-	leader  string        // id of the heterogeneous job of which it is a component
-	array   string        // of a job that waits: JobID, such as 15_[3-9%2]
-	task    string        // of a task that has started: the array's id
-	held    bool          // it may not start yet
-	offset  int32         // its place among the components
+	latest  time.Duration // start or submission of the row that says how the job ended
+	spell   spell         // the last one; others are in sacctJobs.past
+	shown   string        // JobID of a component, a task that has started or the tasks that wait
+	cluster string
 	file    string
 	line    int32
 	rows    int32
 	before  int32 // the job of the same id before, -1 if there is none
+	offset  int32 // its place among the components of a heterogeneous job, -1 if it is none
+	held    bool  // it may not start yet
+	waits   bool  // the latest row has not started
 	started bool
 	ended   bool
 }
 
 // sacctRow is one start of a job, as a row of sacct has it.
 type sacctRow struct {
-	id             []byte
-	name           [16]byte // key of user and name
-	user, account  string
-	partition      string
-	status         workload.Status
-	asked          time.Duration // submission
-	submit, start  time.Duration // submission, or eligibility if that is later
-	started, ended bool
-	run            time.Duration
-	tres           resources
-	limit          time.Duration
-	leader         string // of a heterogeneous job
-	array, task    string // JobID of the waiting jobs of an array; the array of a task that has started
-	held           bool   // it waits for more than the scheduler
-	offset         int32
-	nodes          string
-	qos, accounted string // accounted is the account if it is not the tenant
-	count          int32  // of nodes
+	id            []byte
+	name          [16]byte // key of user and name
+	user, account string
+	status        workload.Status
+	asked         time.Duration // submission
+	submit        time.Duration // submission, or eligibility if that is later
+	spell         spell
+	started       bool
+	ended         bool
+	tres          resources
+	requested     workload.Requested
+	shown         string
+	held          bool // it waits for more than the scheduler
+	offset        int32
+	nodes         string
+	cluster       string
 }
 
 // sacct reads a row. It is not ok where r has a fault or leaves the row out.
 func (r *csvRow) sacct() (row sacctRow, ok bool) {
-	row.id = r.value(0)
+	row.id = r.value(sacctID)
 	switch {
 	case len(row.id) == 0:
-		r.fault(0, isEmpty)
+		r.fault(sacctID, isEmpty)
 	case bytes.IndexByte(row.id, '.') >= 0:
 		r.leaveOut("it is a step of a job (sacct -X lists none)")
 		return row, false
 	}
-	var hasEnd, over bool
-	var end time.Duration
-	row.status, over = r.slurmState(1)
-	row.asked = r.submitClock(2)
+	row.status, row.ended = r.slurmState(sacctState)
+	row.asked = r.submitClock(sacctSubmit)
 	row.submit = row.asked
-	if eligible, ok := r.wallClock(6); ok {
+	if eligible, ok := r.slurmClock(sacctEligible); ok {
 		row.submit = max(row.submit, eligible)
 	} else {
-		row.held = len(r.value(6)) > 0
+		row.held = len(r.value(sacctEligible)) > 0
 	}
-	row.start, row.started = r.wallClock(3)
-	end, hasEnd = r.wallClock(4)
-	row.ended = over && (hasEnd || !row.started)
-	row.tres = r.tres(5, 9)
+	row.spell.ended = row.ended
+	row.spell.start, row.started = r.slurmClock(sacctStart)
+	end, hasEnd := r.slurmClock(sacctEnd)
+	hasEnd = hasEnd && row.ended // of a job that runs it is expected
+	shown, leader := r.shownID()
+	row.tres = r.tres()
+	run := &row.spell.run
 	switch {
 	case !row.started:
-	case !absent(r.value(7)):
-		row.run = r.elapsed(7, parseSeconds)
-	case !absent(r.value(8)):
-		row.run = r.elapsed(8, parseElapsed)
+	case !absent(r.value(sacctElapsedRaw)):
+		*run = r.elapsed(sacctElapsedRaw, parseSeconds)
+	case !absent(r.value(sacctElapsed)):
+		*run = r.elapsed(sacctElapsed, parseElapsed)
 	case hasEnd:
-		if row.run = end - row.start; row.run < 0 {
-			r.fault(4, "is before Start")
+		if *run = end - row.spell.start; *run < 0 {
+			r.fault(sacctEnd, "is before Start")
 		}
+		if n, reason := parseDecimal(r.value(sacctSuspended), 0); reason == "" && n > 0 {
+			if held := *run - time.Duration(min(n, 1<<32))*time.Second; held >= 0 {
+				*run = held
+			}
+		}
+	case row.ended:
+		r.fault(sacctState, "has ended, and no column says when")
+	default:
+		row.spell.open = true
 	}
 	if !r.ok() {
 		return row, false
 	}
-	if row.nodes = r.hosts(17); !r.ok() {
+	if row.tres.gpus == 0 && !leader {
+		if !row.started && r.column[sacctReqTRES] < 0 && r.column[sacctReqGRES] < 0 {
+			r.leaveOut("it never started, and no column (ReqTRES) says what it asks for")
+		} else {
+			r.leaveOut(noGPU)
+		}
 		return row, false
 	}
-	row.name = workload.NameKey(r.value(10), r.value(12))
-	row.user, row.account, row.partition = r.text(10), r.text(11), r.text(13)
-	if row.qos = r.text(18); r.text(19) != row.account {
-		row.accounted = r.text(19)
+	until := &r.in.state.(*sacctJobs).until
+	if *until = max(*until, row.asked); row.started {
+		*until = max(*until, row.spell.end())
 	}
-	if n, reason := parseDecimal(r.value(20), 0); reason == "" && n > 0 && n <= workload.MaxPlaces {
-		row.count = int32(n)
+	if row.nodes = r.hosts(sacctNodes); !r.ok() {
+		return row, false
 	}
-	if row.limit = r.timeLimit(14); absent(r.value(14)) {
-		row.limit = r.timeLimit(15)
+	row.name = workload.NameKey(r.value(sacctUser), r.value(sacctName))
+	row.user, row.account, row.cluster = r.text(sacctUser), r.text(sacctTenant), r.text(sacctCluster)
+	asks := workload.Request{Partition: r.text(sacctPartition), QOS: r.text(sacctQOS), MilliCPUs: row.tres.milliCPUs,
+		Memory: row.tres.memory, NodeCount: r.slurmNodes()}
+	if account := r.text(sacctAccount); account != row.account {
+		asks.Account = account
 	}
-	shown := r.value(16)
-	if len(shown) == 0 {
-		shown = row.id
+	if asks.TimeLimit = r.timeLimit(sacctLimitRaw); absent(r.value(sacctLimitRaw)) {
+		asks.TimeLimit = r.timeLimit(sacctLimit)
 	}
+	row.requested, row.offset = asks.Shared(), -1
 	if bytes.ContainsAny(shown, "+_") {
 		switch id := slurmtext.ParseJobID(string(shown)); {
 		case id.Component >= 0:
-			row.leader, row.offset = r.in.text([]byte(id.Job)), int32(id.Component)
+			row.shown, row.offset = r.in.text([]byte(id.Job)), int32(id.Component)
 		case id.Array && row.started:
-			row.task = r.in.text([]byte(id.Job))
+			row.shown = r.in.text([]byte(id.Job))
 		case id.Array:
-			row.array = r.in.text(shown)
+			row.shown = r.in.text(shown)
 		}
 	}
 	return row, r.ok()
+}
+
+// shownID is the id as the column JobID has it; leader reports that it is of a component. slurmdbd's table has its
+// parts in columns of their own.
+func (r *csvRow) shownID() (id []byte, component bool) {
+	if id = r.value(sacctJobID); len(id) == 0 {
+		id = r.value(sacctID)
+	}
+	number := func(i int) []byte {
+		if v := r.value(i); string(v) != "0" && isDigits(v) && string(v) != noValue {
+			return v
+		}
+		return nil
+	}
+	switch array, leader := number(sacctArray), number(sacctLeader); {
+	case array != nil && isDigits(r.value(sacctTask)) && string(r.value(sacctTask)) != noValue:
+		id = slices.Concat(array, []byte{'_'}, r.value(sacctTask))
+	case array != nil && !absent(r.value(sacctTasks)):
+		id = slices.Concat(array, []byte("_["), bytes.Trim(r.value(sacctTasks), "[]"), []byte{']'})
+	case leader != nil && isDigits(r.value(sacctOffset)):
+		id = slices.Concat(leader, []byte{'+'}, r.value(sacctOffset))
+	}
+	return id, bytes.IndexByte(id, '+') >= 0
+}
+
+// noValue is Slurm's NO_VAL.
+const noValue = "4294967294"
+
+// slurmClock is wallClock where 0, -1 and Slurm's marks for no value are no time.
+func (r *csvRow) slurmClock(i int) (at time.Duration, known bool) {
+	switch string(r.value(i)) {
+	case "0", "-1", noValue, "4294967295":
+		return 0, false
+	}
+	return r.wallClock(i)
+}
+
+// slurmNodes is the number of nodes of a job, 0 if it is not known.
+func (r *csvRow) slurmNodes() int32 {
+	n, reason := parseDecimal(r.value(sacctNodeCount), 0)
+	if reason != "" || n < 0 || n > workload.MaxPlaces {
+		return 0
+	}
+	return int32(n)
+}
+
+// longAfter is how long after the end of one job another of its id may be submitted and be the same job, requeued:
+// Slurm forgets an ended job long before (MinJobAge).
+const longAfter = 24 * time.Hour
+
+// is reports whether a row is of the job.
+func (s *sacctJobs) is(k int32, row *sacctRow) bool {
+	j := s.jobs.at(int(k))
+	if j.cluster != row.cluster {
+		return false
+	}
+	if row.started && s.spellAt(k, row.spell.start) != nil {
+		return true
+	}
+	return j.name == row.name && !(j.spell.ended && j.started && row.asked > j.spell.end()+longAfter) &&
+		!(row.spell.ended && row.started && j.asked > row.spell.end()+longAfter)
+}
+
+// spellAt is a job's start at an instant, nil if there is none.
+func (s *sacctJobs) spellAt(k int32, start time.Duration) *spell {
+	if j := s.jobs.at(int(k)); j.started && j.spell.start == start {
+		return &j.spell
+	}
+	for i := range s.past[k] {
+		if p := &s.past[k][i]; p.start == start {
+			return p
+		}
+	}
+	return nil
 }
 
 // foldSacct adds a row to its job.
@@ -209,15 +398,14 @@ func foldSacct(r *csvRow) {
 	number, hash := s.at.find(string(row.id))
 	k := int32(-1)
 	if number >= 0 {
-		for k = s.last[number]; k >= 0 && s.jobs.at(int(k)).name != row.name; {
+		for k = s.last[number]; k >= 0 && !s.is(k, &row); {
 			k = s.jobs.at(int(k)).before
 		}
 	}
 	if k < 0 {
 		k = int32(s.jobs.len())
 		j := sacctJob{Job: workload.Job{ID: in.own(row.id), User: row.user, Tenant: row.account, Submit: row.submit},
-			name: row.name, asked: row.asked, leader: row.leader, offset: row.offset,
-			file: in.file, line: int32(in.line), before: -1, latest: row.submit}
+			name: row.name, asked: row.asked, file: in.file, line: int32(in.line), before: -1, cluster: row.cluster}
 		if number < 0 {
 			s.at.add(j.ID, hash)
 			s.last = append(s.last, k)
@@ -230,62 +418,132 @@ func foldSacct(r *csvRow) {
 	j := s.jobs.at(int(k))
 	j.rows++
 	j.Submit, j.asked = min(j.Submit, row.submit), min(j.asked, row.asked)
-	if row.started && (!j.started || row.start < j.first) {
-		j.started, j.first = true, row.start
-	}
-	j.Duration = min(j.Duration+min(row.run, workload.MaxDuration+1), workload.MaxDuration+1)
-	// Rows may come in any order: the latest says how the job ended and, if it
-	// held GPUs, how many.
-	at := row.submit
+	// Rows may come in any order: the latest says how the job ended and, if it held GPUs, how many. Of two rows of one
+	// start it is the one that has ended.
+	at, newer := row.submit, j.rows == 1
 	if row.started {
-		at = max(row.submit, row.start)
+		at = max(at, row.spell.start)
+		known := s.spellAt(k, row.spell.start)
+		switch {
+		case known != nil:
+			better := row.ended && !known.ended || row.ended == known.ended && row.spell.run > known.run
+			if newer = better && known == &j.spell && !j.waits; better {
+				*known = row.spell
+			}
+		case !j.started:
+			j.spell = row.spell
+			newer = newer || at >= j.latest
+		case row.spell.start > j.spell.start:
+			s.past[k], j.spell = append(s.past[k], j.spell), row.spell
+			newer = at >= j.latest
+		default:
+			s.past[k] = append(s.past[k], row.spell)
+		}
+		if !j.started || row.spell.start < j.first {
+			j.started, j.first = true, row.spell.start
+		}
+	} else {
+		newer = newer || at > j.latest || at == j.latest && !j.started
 	}
-	if at >= j.latest || j.rows == 1 {
-		j.latest, j.Status, j.ended, j.lastRun = at, row.status, row.ended, row.run
-		j.Partition, j.TimeLimit, j.Nodes = row.partition, row.limit, cmp.Or(row.nodes, j.Nodes)
-		j.QOS, j.Account = row.qos, row.accounted
-		j.held, j.array, j.task = row.held, row.array, row.task
-		if row.count > 0 {
-			j.NodeCount = row.count
+	if !newer {
+		if j.GPUs == 0 {
+			j.GPUs, j.Requested = row.tres.gpus, row.requested
 		}
-		if row.tres.gpus > 0 || j.GPUs == 0 {
-			j.ask(&row.tres)
-		}
-	} else if j.GPUs == 0 {
-		j.ask(&row.tres)
+		return
+	}
+	j.latest, j.Status, j.ended, j.waits = at, row.status, row.ended, !row.started
+	j.Nodes = cmp.Or(row.nodes, j.Nodes)
+	j.held, j.shown, j.offset = row.held, row.shown, row.offset
+	if row.tres.gpus > 0 || j.GPUs == 0 {
+		j.GPUs, j.Requested = row.tres.gpus, row.requested
 	}
 }
 
-func (j *sacctJob) ask(t *resources) { j.GPUs, j.MilliCPUs, j.Memory = t.gpus, t.milliCPUs, t.memory }
+// run is how long a job ran: all its starts, or the last one alone.
+func (s *sacctJobs) run(k int, last bool) time.Duration {
+	j := s.jobs.at(k)
+	length := func(p *spell) time.Duration {
+		if p.open {
+			return max(0, s.until-p.start)
+		}
+		return p.run
+	}
+	if last {
+		if !j.started || j.waits {
+			return 0
+		}
+		return length(&j.spell)
+	}
+	sum := length(&j.spell)
+	for i := range s.past[int32(k)] {
+		sum = min(sum+length(&s.past[int32(k)][i]), workload.MaxDuration+1)
+	}
+	return sum
+}
 
-// tres reads AllocTRES or, for a job that has no GPU there, ReqTRES.
-func (r *csvRow) tres(alloc, requested int) resources {
+// tres reads the GPUs, CPUs and memory of a row: AllocTRES, and if that has no GPU AllocGRES, ReqTRES or ReqGRES, of
+// which the last counts for each node. In slurmdbd's table resources have numbers, and a GRES column that names GPUs
+// comes first.
+func (r *csvRow) tres() resources {
 	s := r.in.state.(*sacctJobs)
-	if known, ok := s.allocated[string(r.value(alloc))]; ok {
+	alloc := r.value(sacctAllocTRES)
+	if known, ok := s.allocated[string(alloc)]; ok {
 		return known
 	}
-	t, column, err := slurmtext.JobTRES(string(r.value(alloc)), string(r.value(requested)))
+	t, column, err := slurmtext.JobTRES(string(alloc), string(r.value(sacctReqTRES)))
+	at := sacctAllocTRES
+	if column == "ReqTRES" {
+		at = sacctReqTRES
+	}
+	numbered := t.Numbered
+	if err == nil && (numbered || at == sacctReqTRES || !t.HasGPUs()) {
+		for _, c := range [...]int{sacctAllocGRES, sacctReqGRES} {
+			if v := r.value(c); !absent(v) && (c == sacctAllocGRES || !t.HasGPUs()) {
+				g, failed := slurmtext.ParseGresGPUs(string(v), c == sacctReqGRES, max(1, int64(r.slurmNodes())))
+				if failed != nil {
+					at, err = c, failed
+				} else if g.HasGPUs() {
+					if numbered && t.HasGPUs() && t.GPUs != g.GPUs {
+						r.in.note(otherTRES)
+					}
+					t.GPUs, t.Shards, numbered, at = g.GPUs, g.Shards, false, c
+					break
+				}
+			}
+		}
+	}
+	if numbered && t.HasGPUs() {
+		r.in.note(numberedTRES)
+	}
 	var gpus slurmtext.Share
 	if err == nil {
 		gpus, err = t.Share(r.in.opts.Shards)
-	}
-	at := alloc
-	if column == "ReqTRES" {
-		at = requested
 	}
 	if err != nil {
 		r.fault(at, err.Error())
 		return resources{}
 	}
+	if t.Unsure != "" {
+		slices, of, _ := slurmtext.MIGSlices(t.Unsure)
+		r.in.note(fmt.Sprintf("gres/gpu:%s counts as %d/%d of a GPU: GPUs of other numbers of slices have this profile, too",
+			t.Unsure, slices, of))
+	}
 	out := resources{workload.MilliGPU(gpus.NearestMilli()), t.MilliCPUs, t.Memory}
-	if at == alloc && out.gpus > 0 {
+	if at == sacctAllocTRES && out.gpus > 0 && !t.Numbered {
 		if s.allocated == nil {
 			s.allocated = map[string]resources{}
 		}
-		s.allocated[string(r.value(alloc))] = out
+		s.allocated[string(alloc)] = out
 	}
 	return out
 }
+
+// Notes on resources that have numbers.
+const (
+	numberedTRES = "resource 1001 is taken for gres/gpu: slurmdbd gives this number to the first of AccountingStorageTRES " +
+		"(sacctmgr show tres lists the numbers)"
+	otherTRES = "resource 1001 has another number than the column of GRES has GPUs, and the latter counts"
+)
 
 // timeLimit reads a time limit, 0 if it is none.
 func (r *csvRow) timeLimit(i int) time.Duration {
@@ -316,16 +574,26 @@ func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time
 func finishSacct(in *input) error {
 	s := in.state.(*sacctJobs)
 	s.at = names{}
-	if in.opts.RequeueRestarts {
-		for i := range s.jobs.len() {
-			j := s.jobs.at(i)
-			j.Duration = j.lastRun
+	for i := range s.jobs.len() {
+		j := s.jobs.at(i)
+		j.Duration = s.run(i, in.opts.RequeueRestarts)
+		if j.spell.open && j.started && !j.ended {
+			in.note("jobs that run and have no elapsed time are taken to run until the last instant of the trace")
 		}
 	}
 	s.joinComponents()
+	s.running = map[string]int{}
+	for i := range s.jobs.len() {
+		if k := s.jobs.at(i); k.shown != "" && k.offset < 0 && k.started && !k.ended {
+			s.running[k.shown]++
+		}
+	}
 	var pending []workload.Job
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)
+		if i > 0 && i%chunkLen == 0 {
+			s.jobs.chunks[i/chunkLen-1] = nil // its jobs are in the input's list
+		}
 		if j.rows == 0 { // part of a gang
 			continue
 		}
@@ -375,10 +643,12 @@ func finishSacct(in *input) error {
 				hex := j.name
 				j.Key = in.own(hex[:])
 			}
-			if j.rows > 1 && j.TimeLimit > 0 && !in.opts.RequeueRestarts {
-				j.TimeLimit = max(j.TimeLimit, j.Duration) // it counts from each start, the duration is of all
-			}
 			j.shareNodes()
+			asks := j.Request()
+			if j.rows > 1 && asks.TimeLimit > 0 && !in.opts.RequeueRestarts && j.Duration > asks.TimeLimit {
+				asks.TimeLimit = j.Duration // it counts from each start, the duration is of all
+				j.Requested = asks.Shared()
+			}
 			in.addOnce(&j.Job)
 		}
 	}
@@ -389,10 +659,11 @@ func finishSacct(in *input) error {
 
 // shareNodes completes the job's request: a number of nodes only if they share its GPUs equally.
 func (j *sacctJob) shareNodes() {
-	if j.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(j.NodeCount)) != 0 {
-		j.NodeCount = 0
+	asks := j.Request()
+	if asks.NodeCount > 0 && j.GPUs%(1000*workload.MilliGPU(asks.NodeCount)) != 0 {
+		asks.NodeCount = 0
+		j.Requested = asks.Shared()
 	}
-	j.Requested = j.Request.Shared()
 }
 
 // maxTasks bounds the jobs that the rest of an array expands to.
@@ -408,20 +679,12 @@ const (
 // tasks are the jobs that wait of an array: the ones that its throttle lets start beside the ones that run; rest counts
 // the others. Of a job that is no array it is the job.
 func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount) {
-	if !strings.Contains(j.array, "[") {
+	if !strings.Contains(j.shown, "[") {
 		return []workload.Job{j.Job}, nil
 	}
-	id := slurmtext.ParseJobID(j.array)
+	id := slurmtext.ParseJobID(j.shown)
 	most, reason := maxTasks, oneTooFar
 	if n := id.Tasks.Throttle; n > 0 {
-		if s.running == nil {
-			s.running = map[string]int{}
-			for i := range s.jobs.len() {
-				if k := s.jobs.at(i); k.task != "" && k.started && !k.ended {
-					s.running[k.task]++
-				}
-			}
-		}
 		if n -= s.running[id.Job]; n < most {
 			most, reason = max(0, n), throttled
 		}
@@ -445,8 +708,9 @@ func (s *sacctJobs) tasks(j *sacctJob) (tasks []workload.Job, rest []ReasonCount
 
 // fits reports whether the sums of a gang are within the limits of a job.
 func (j *sacctJob) fits() bool {
-	return j.GPUs <= workload.GPUs(workload.MaxGPUs) && j.MilliCPUs <= workload.MaxMilliCPUs &&
-		j.Memory <= workload.MaxMemory
+	asks := j.Request()
+	return j.GPUs <= workload.GPUs(workload.MaxGPUs) && asks.MilliCPUs <= workload.MaxMilliCPUs &&
+		asks.Memory <= workload.MaxMemory
 }
 
 // joinComponents makes one job of the components of each heterogeneous job, that of
@@ -458,8 +722,8 @@ func (s *sacctJobs) joinComponents() {
 	}
 	first := map[gang]*sacctJob{}
 	for i := range s.jobs.len() {
-		if j := s.jobs.at(i); j.leader != "" {
-			k := gang{j.leader, j.asked}
+		if j := s.jobs.at(i); j.offset >= 0 {
+			k := gang{j.shown, j.asked}
 			if g := first[k]; g == nil || j.offset < g.offset {
 				first[k] = j
 			}
@@ -467,10 +731,10 @@ func (s *sacctJobs) joinComponents() {
 	}
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)
-		if j.leader == "" {
+		if j.offset < 0 {
 			continue
 		}
-		g := first[gang{j.leader, j.asked}]
+		g := first[gang{j.shown, j.asked}]
 		if g == j {
 			j.ID = strings.Replace(j.ID, "+"+strconv.Itoa(int(j.offset)), "", 1)
 			continue
@@ -492,26 +756,28 @@ func (j *sacctJob) join(c *sacctJob) {
 	default:
 		j.Nodes += "," + c.Nodes
 	}
+	asks, more := j.Request(), c.Request()
 	switch { // nodes with equal shares
 	case c.GPUs == 0:
 	case j.GPUs == 0:
-		j.NodeCount = c.NodeCount
-	case int64(j.GPUs)*int64(c.NodeCount) == int64(c.GPUs)*int64(j.NodeCount):
-		j.NodeCount += c.NodeCount
+		asks.NodeCount = more.NodeCount
+	case int64(j.GPUs)*int64(more.NodeCount) == int64(c.GPUs)*int64(asks.NodeCount):
+		asks.NodeCount += more.NodeCount
 	default:
-		j.NodeCount = 0
+		asks.NodeCount = 0
 	}
-	j.GPUs, j.MilliCPUs, j.Memory = j.GPUs+c.GPUs, j.MilliCPUs+c.MilliCPUs, j.Memory+c.Memory
+	j.GPUs, asks.MilliCPUs, asks.Memory = j.GPUs+c.GPUs, asks.MilliCPUs+more.MilliCPUs, asks.Memory+more.Memory
 	j.Submit, j.first, j.Duration = max(j.Submit, c.Submit), max(j.first, c.first), max(j.Duration, c.Duration)
 	j.started, j.ended = j.started && c.started, j.ended && c.ended
-	if j.Partition != c.Partition {
-		j.Partition = ""
+	if asks.Partition != more.Partition {
+		asks.Partition = ""
 	}
-	if c.TimeLimit == 0 || j.TimeLimit == 0 {
-		j.TimeLimit = 0
+	if more.TimeLimit == 0 || asks.TimeLimit == 0 {
+		asks.TimeLimit = 0
 	} else {
-		j.TimeLimit = max(j.TimeLimit, c.TimeLimit)
+		asks.TimeLimit = max(asks.TimeLimit, more.TimeLimit)
 	}
+	j.Requested = asks.Shared()
 }
 
 // statusOf are the statuses of outcomes.

@@ -40,6 +40,8 @@ var Formats = []Format{
 	phillyJSONFormat,
 	sacctFormat,
 	secondsFormat,
+	slurmJSONFormat,
+	swfFormat,
 }
 
 func formatNamed(name string) *Format {

@@ -39,9 +39,12 @@ type input struct {
 	state any
 
 	clock     localClock // of Options.Zone
-	line      int        // number of the line last read, from 1
+	line      int        // number of the present line, from 1
+	numbered  int        // lines read from the file
+	pushed    []pushedLine
 	zero      time.Time
 	hasZero   bool // the trace names its zero; submissions count from it
+	noZone    bool // there were times without a zone, read as UTC
 	wallClock bool // submissions count from the Unix epoch until they are rebased
 	hasKeys   bool // the trace has a column of keys: jobs without one stay so
 	synthetic bool
@@ -118,7 +121,7 @@ func (in *input) read(ctx context.Context, t *traceFile, folder bool) (err error
 		return err
 	}
 	defer f.Close()
-	in.file, in.line = t.name, 0
+	in.file, in.line, in.numbered, in.pushed = t.name, 0, 0, nil
 	if in.source, err = lines.New(ctx, f, in.limits()); err != nil {
 		return err
 	}
@@ -210,7 +213,7 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 		}
 		fmt.Fprintf(&want, "\n  %s: %s", f.Name, f.Header)
 	}
-	columns := suggest(header)
+	columns := in.suggest(head)
 	if columns == "" {
 		columns = "if it is a table, say what its columns mean with --columns"
 	}
@@ -247,6 +250,9 @@ func (in *input) detectColumns(head []byte, folder bool) (func(*input) error, er
 // finish sorts, finds the zero and gives keys to jobs that have none.
 func (in *input) finish() *workload.Workload {
 	in.ids, in.texts = names{}, nil
+	if in.noZone {
+		in.note("times without a zone are taken for UTC: --timezone names the zone whose clock they show")
+	}
 	zero := in.zero
 	if in.wallClock {
 		zero = time.Unix(0, int64(in.first)).UTC().Truncate(24 * time.Hour)
@@ -279,11 +285,17 @@ func (in *input) next() ([]byte, error) {
 		if in.strict != nil {
 			return nil, in.strict
 		}
+		if len(in.pushed) > 0 {
+			line := in.pushed[0]
+			in.pushed, in.line = in.pushed[1:], line.number
+			return line.text, nil
+		}
 		line, long, err := in.source.Line()
 		if err == io.EOF {
 			return nil, nil
 		}
-		in.line++
+		in.numbered++
+		in.line = in.numbered
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", in.line, err)
 		}

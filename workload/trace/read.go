@@ -47,6 +47,8 @@ type Options struct {
 	// Shards is how many shards a GPU has (Slurm's gres/shard), where a trace counts in
 	// them. Default: rows that do are rejected.
 	Shards int
+	// GPUsPerProc is how many GPUs go with a processor, where a trace counts in processors (swf). Default: one.
+	GPUsPerProc float64
 	// RequeueRestarts says that a job that Slurm requeued lost its progress: its run
 	// time is that of its last start. Default: its starts add up.
 	RequeueRestarts bool

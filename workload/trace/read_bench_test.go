@@ -43,6 +43,8 @@ func formatText(format string, n int) [][]byte {
 	case "sacct":
 		b.WriteString(
 			"JobIDRaw|JobName|User|Account|Partition|QOS|State|ExitCode|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|ReqTRES|AllocTRES|NNodes|NodeList|Priority|Reason|Flags|DBIndex\n")
+	case "slurm-json":
+		b.WriteString(`{"jobs":[`)
 	case "seconds":
 		b.WriteString("job_id,submit_time_s,duration_s,num_gpus,vc\n")
 	}
@@ -93,12 +95,27 @@ func formatText(format string, n int) [][]byte {
 				"%d|job%d|%s|%s|train|normal|COMPLETED|0:0|%s|%s|%s|%s|%d|10|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|billing=2,cpu=2,gres/gpu=%d,mem=1G,node=1|1|g27|11020|None|SchedBackfill,StartRecieved|%d\n",
 				i, r.IntN(5000), user, vc, clock(at, tee), clock(at, tee), clock(at+wait, tee), clock(at+wait+run, tee),
 				run, gpus, gpus, i)
+		case "slurm-json":
+			if i > 0 {
+				b.WriteString(",\n")
+			}
+			fmt.Fprintf(b, `{"account":%q,"job_id":%d,"name":"job%d","user":%q,"nodes":"g27","allocation_nodes":1,`+
+				`"state":{"current":["COMPLETED"]},"time":{"elapsed":%d,"eligible":%d,"submission":%d,"start":%d,"end":%d,`+
+				`"limit":{"set":true,"number":10}},"tres":{"allocated":[{"type":"gres","name":"gpu","count":%d}]}}`,
+				vc, i+1, r.IntN(5000), user, run, zero.Unix()+int64(at), zero.Unix()+int64(at),
+				zero.Unix()+int64(at+wait), zero.Unix()+int64(at+wait+run), gpus)
+		case "swf":
+			fmt.Fprintf(b, "%d %d %d %d %d -1 -1 %d 600 -1 1 %d 2 %d 1 -1 -1 -1\n", i+1, at, wait, run, gpus, gpus,
+				r.IntN(300), r.IntN(5000))
 		case "seconds":
 			fmt.Fprintf(b, "%d,%d,%d,%d,%s\n", i, at, run, gpus, vc)
 		}
 	}
-	if format == "philly-json" {
+	switch format {
+	case "philly-json":
 		b.WriteString("]")
+	case "slurm-json":
+		b.WriteString(`],"errors":[]}`)
 	}
 	out := make([][]byte, len(files))
 	for i, f := range files {

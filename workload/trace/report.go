@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/internal/lines"
@@ -53,6 +54,18 @@ type Report struct {
 	// its files or, with Declared, the trace states them.
 	Machines []workload.NodeGroup `json:"machines,omitempty"`
 	Declared bool                 `json:"declared_machines,omitempty"`
+	// Notes are what the reader had to assume, a sentence each.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// maxNotes bounds the notes on a hostile trace.
+const maxNotes = 20
+
+// note adds a sentence on something that the reader had to assume, once.
+func (in *input) note(text string) {
+	if r := in.report; len(r.Notes) < maxNotes && !slices.Contains(r.Notes, text) {
+		r.Notes = append(r.Notes, text)
+	}
 }
 
 // Rejection is one row that could not be used.

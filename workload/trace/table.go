@@ -17,12 +17,14 @@ type table struct {
 	sep byte
 	// quoted separates fields that may be in quotes. Default: a comma.
 	quoted byte
-	// exact says that the names of columns hold no alternatives.
-	exact bool
+	// exact says that the names of columns hold no alternatives, anyCase that they are in upper or lower case.
+	exact, anyCase bool
 	// required and optional columns. A column with several names has
 	// slashes between them: the first one found counts.
 	required []string
 	optional []string
+	// given is the header of a table that has none.
+	given string
 	// bare recognises the first row of a table without header, whose columns are
 	// then the required ones, in their order. Default: there is a header.
 	bare func(fields [][]byte) bool
@@ -54,7 +56,7 @@ func (t *table) columnOf(fields [][]byte, names string) int {
 	for name := range strings.SplitSeq(names, sep) {
 		at := noColumn
 		for c, f := range fields {
-			if string(bytes.TrimSpace(f)) == name {
+			if f = bytes.TrimSpace(f); string(f) == name || t.anyCase && strings.EqualFold(string(f), name) {
 				if at >= 0 {
 					return twoColumn
 				}
@@ -70,31 +72,31 @@ func (t *table) columnOf(fields [][]byte, names string) int {
 
 func (t *table) read(in *input) error {
 	r := &csvRow{in: in, names: t.names()}
-	line, err := t.header(in, r)
+	line, rows, err := t.header(in, r)
 	for ; err == nil && line != nil; line, err = in.next() {
-		if len(line) == 0 {
+		if len(line) == 0 || bytes.Equal(line, rows.header) {
 			continue
 		}
+		at, reason := in.line, ""
+		if line, r.fields, reason, err = rows.next(line, r.fields[:0]); err != nil {
+			return err
+		}
+		in.line = at
 		if err := in.row(); err != nil {
 			return err
 		}
-		t.take(r, line)
+		if reason != "" {
+			in.reject("line", reason, line)
+			continue
+		}
+		t.take(r)
 	}
 	return err
 }
 
-// take applies a row to it.
-func (t *table) take(r *csvRow, line []byte) {
+// take makes a job of the row's fields.
+func (t *table) take(r *csvRow) {
 	in := r.in
-	var reason string
-	if r.fields, reason = t.split(line, r.fields[:0]); reason != "" {
-		in.reject("line", reason, line)
-		return
-	}
-	if len(r.fields) != r.width {
-		in.reject("line", "has another number of fields than the header", line)
-		return
-	}
 	r.badReason, r.out = "", ""
 	var j workload.Job
 	if t.fold != nil {
@@ -112,46 +114,46 @@ func (t *table) take(r *csvRow, line []byte) {
 	}
 }
 
-// header reads comments and the header, finds the columns, and returns the
-// first row, nil if there is none.
-func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
+// header reads comments and the header, finds the columns, and returns the first line below, nil if there is none.
+func (t *table) header(in *input, r *csvRow) (first []byte, x *rows, err error) {
 	for {
 		line, err := in.next()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if line == nil {
-			return nil, fmt.Errorf("%w: there is no header", ErrFormat)
+			return nil, nil, fmt.Errorf("%w: there is no header", ErrFormat)
 		}
 		if len(line) == 0 {
 			continue
 		}
 		if line[0] == '#' {
 			if err := in.comment(string(line)); err != nil {
-				return nil, fmt.Errorf("line %d: %w", in.line, err)
+				return nil, nil, fmt.Errorf("line %d: %w", in.line, err)
 			}
 			continue
 		}
-		fields, reason := t.split(bytes.Clone(line), nil)
+		named := cmp.Or(t.given, string(line))
+		fields, reason := t.split([]byte(named), nil)
 		if reason != "" {
-			return nil, fmt.Errorf("%w: line %d: the header %s", ErrFormat, in.line, reason)
+			return nil, nil, fmt.Errorf("%w: line %d: the header %s", ErrFormat, in.line, reason)
 		}
-		r.width = len(fields)
 		r.column = make([]int, len(r.names))
 		if t.bare != nil && t.bare(fields) {
 			for i := range r.column {
 				r.column[i] = i
 			}
 			r.bare = true
-			return line, nil
+			return line, newRows(in, t, nil, nil, len(fields)), nil
 		}
+		x := newRows(in, t, []byte(named), fields, len(fields))
 		for i, name := range r.names {
 			r.column[i] = t.columnOf(fields, name)
 			if r.column[i] == twoColumn {
-				return nil, fmt.Errorf("%w: line %d: the header names %s twice", ErrFormat, in.line, name)
+				return nil, nil, fmt.Errorf("%w: line %d: the header names %s twice", ErrFormat, in.line, name)
 			}
 			if r.column[i] < 0 && i < len(t.required) {
-				return nil, fmt.Errorf("%w: line %d: the header lacks %s; it is %s",
+				return nil, nil, fmt.Errorf("%w: line %d: the header lacks %s; it is %s",
 					ErrFormat, in.line, strings.ReplaceAll(name, "/", " or "), lines.Excerpt(line))
 			}
 			if c := r.column[i]; c >= 0 {
@@ -161,13 +163,18 @@ func (t *table) header(in *input, r *csvRow) (row []byte, err error) {
 		if t.begin != nil {
 			t.begin(in, func(column string) bool { return t.columnOf(fields, column) >= 0 })
 		}
-		return in.next()
+		if t.given != "" {
+			in.note("there is no header: the columns are taken to be " + strings.ReplaceAll("|"+t.given+"|", "||", "|?|"))
+			return line, x, nil
+		}
+		line, err = in.next()
+		return line, x, err
 	}
 }
 
 func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string) {
 	if t.sep == 0 {
-		return lines.Split(line, cmp.Or(t.quoted, ','), dst)
+		return splitAt(line, cmp.Or(t.quoted, ','), dst)
 	}
 	for {
 		i := bytes.IndexByte(line, t.sep)
