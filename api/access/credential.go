@@ -16,11 +16,11 @@ import (
 var (
 	// ErrIdentity says that a caller has no identity that counts.
 	ErrIdentity = errors.New("caller not identified")
-	// ErrRole says that a caller may not do what it asks for.
+	// ErrRole is the error of a request that the caller's role does not allow.
 	ErrRole = errors.New("not allowed")
 )
 
-// Credential is what a call brings to say who calls.
+// Credential is the evidence of a caller's identity in a call.
 type Credential struct {
 	chains [][]*x509.Certificate // verified in the handshake
 	uris   []string              // of the certificate

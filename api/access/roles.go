@@ -1,6 +1,6 @@
-// Package access decides who a caller of the service is and keeps the files that
-// say so: the server's certificate, the authority of client certificates, and the
-// roles file. What a role may do is decided where the methods are, in api/server.
+// Package access decides who a caller of the service is and keeps the files that say so: the server's certificate, the
+// authority of client certificates, and the roles file. Package api/server has the rights of roles, beside its
+// methods.
 //
 // The identity of a certificate is its one URI (a SPIFFE ID or any other), as
 // issued by SPIRE, cert-manager and `autosched admin certs`. The common name is not
@@ -25,11 +25,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Role is what a caller may do.
+// Role is the set of methods that a caller may call.
 type Role string
 
-// The roles. Admin includes operator, which includes viewer; a scheduler may do
-// what schedulers do, for its own id alone.
+// The roles. Admin includes operator, which includes viewer; a scheduler may call the methods of schedulers, for its
+// own id alone.
 const (
 	Viewer    Role = "viewer"
 	Scheduler Role = "scheduler"

@@ -52,7 +52,7 @@ func TestParseRoles(t *testing.T) {
 	}
 }
 
-// FuzzParseRoles: no file makes it panic, and what it takes has callers.
+// FuzzParseRoles: no file makes it panic, and an accepted file has callers.
 func FuzzParseRoles(f *testing.F) {
 	f.Add([]byte(goodRoles))
 	f.Add([]byte("callers: [{name: a, role: viewer, uris: [x:y]}]"))

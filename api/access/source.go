@@ -36,7 +36,7 @@ func (f Files) Check() error {
 	return nil
 }
 
-// material is what the files hold at a time.
+// material is the content of the files at a time.
 type material struct {
 	cert        *tls.Certificate // nil without encryption
 	pool        *x509.CertPool   // nil if no client certificate counts
@@ -47,8 +47,8 @@ type material struct {
 // maxFile bounds each file, in bytes.
 const maxFile = 1 << 20
 
-// read reads and checks all files. What is bad, by itself or beside its key, is an
-// error and stays as in the former content. sum identifies what was read.
+// read reads and checks all files. A file that is bad, by itself or beside its key, is an error and keeps its former
+// content. sum identifies the bytes read.
 func (f Files) read(former material) (m material, sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	m = former
@@ -132,9 +132,9 @@ type Options struct {
 	Now   func() time.Time // the clock by which certificates expire; time.Now if nil
 }
 
-// Source keeps what the files hold. Run reads them again when they change, so that
-// certificates rotate and callers are revoked while the service runs. A file that
-// is not whole and correct is logged, and its former content stays in force.
+// Source keeps the content of the files. Run reads them again when they change, so that certificates rotate and
+// callers are revoked while the service runs. A file that is not whole and correct is logged, and its former content
+// stays in force.
 type Source struct {
 	files Files
 	log   *slog.Logger
@@ -197,7 +197,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the files, and uses those that changed and are good.
+// look reads the files and uses the valid ones that changed.
 func (s *Source) look() {
 	m, sum, err := s.files.read(*s.current.Load())
 	if sum == s.sum {
@@ -234,14 +234,13 @@ func (s *Source) warnExpiry() {
 	}
 }
 
-// Identify finds the caller by what the files hold now. Without a roles file every
-// caller is an admin without a name.
+// Identify finds the caller by the present content of the files. Without a roles file every caller is an admin without
+// a name.
 func (s *Source) Identify(c Credential) (Caller, error) { return s.current.Load().identify(c, s.now()) }
 
-// TLS is the configuration of the server for a protocol such as h2; nil without
-// encryption. New connections use what the files hold then; open ones go on.
-// A client without a certificate may connect: it may bring a token, or ask for
-// its health.
+// TLS is the configuration of the server for a protocol such as h2; nil without encryption. New connections use the
+// content of the files at that time; open ones go on. A client without a certificate may connect: it may bring a
+// token, or ask for its health.
 func (s *Source) TLS(protocol string) *tls.Config {
 	if s.files.Cert == "" {
 		return nil

@@ -202,7 +202,7 @@ func (p *page) enum(e protoreflect.EnumDescriptor) {
 
 func byName[D protoreflect.Descriptor](a, b D) int { return cmp.Compare(a.FullName(), b.FullName()) }
 
-// all are messages with those nested in them.
+// all returns messages with the messages nested in them.
 func all(of protoreflect.MessageDescriptors) []protoreflect.MessageDescriptor {
 	var out []protoreflect.MessageDescriptor
 	for i := range of.Len() {

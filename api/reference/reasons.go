@@ -7,7 +7,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/code"
 )
 
-// reasons are those of the service's errors besides the names of the codes, with what a caller can do. A test of
+// reasons are the reasons of the service's errors besides the names of the codes, with the caller's remedy. A test of
 // api/server compares them with the errors.
 var reasons = []struct {
 	reason string

@@ -33,7 +33,7 @@ const maxCost = 200_000 * time.Hour
 
 const minWeight, maxWeight = .1, 10
 
-// checkCost refuses rounds that keep the processors from those of other schedulers for long.
+// checkCost refuses rounds that would hold the processors for long while other schedulers wait.
 func checkCost(p *controller.Policy, v *convert.Violations) {
 	s := p.WithDefaults()
 	if cost := float64(s.Budget) * float64(s.Futures) * s.Horizon.Hours(); cost > maxCost.Hours() {

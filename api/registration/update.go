@@ -230,7 +230,7 @@ func (r *Reader) Update(c *controller.Scheduler, req *pb.UpdateSchedulerRequest)
 	return v.Err()
 }
 
-// populated are the paths of fields that are set, without those that have others inside.
+// populated returns the paths of fields that are set, without messages that have other paths inside.
 func populated(m proto.Message, paths []string) (out []string) {
 	for _, path := range paths {
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(p, path+".") }) {

@@ -80,7 +80,7 @@ func testRoles() string {
 	return text
 }
 
-// replace writes a file by rename, as those who rotate files should.
+// replace writes a file by rename, as rotations of files should.
 func (s *secured) replace(path, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -176,9 +176,8 @@ func with(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// accessMatrix says which callers may call what: a star for one that may. They
-// are a caller without an identity, a viewer, an operator, an admin, the scheduler
-// that the request names, and another scheduler.
+// accessMatrix has the callers of each method: a star for one that may call it. They are a caller without an identity,
+// a viewer, an operator, an admin, the scheduler that the request names, and another scheduler.
 const accessMatrix = `
 method                                                    none viewer operator admin own other
 /autosched.v1.TuningService/CreateScheduler                -    -      -        *     *   -

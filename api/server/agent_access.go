@@ -17,8 +17,7 @@ import (
 	"github.com/autosched/autosched/api/access"
 )
 
-// AgentOptions are those of a server of SchedulerAgent: encrypted as the files say, for callers with
-// the right to change what a scheduler runs, which are operators and admins.
+// AgentOptions are the options of a server of SchedulerAgent: encrypted as the files say, for operators and admins.
 func AgentOptions(files *access.Source) []grpc.ServerOption {
 	admit := func(ctx context.Context, method string) error {
 		credential, err := credentialOf(ctx)

@@ -1,7 +1,6 @@
 package server
 
-// The metadata of a call that the audit log has beside what the call changes. Values of keys
-// that end in -bin may be any text.
+// The metadata of a call that the audit log has beside the change. Values of keys that end in -bin may be any text.
 const (
 	requestIDHeader = "x-request-id"
 )

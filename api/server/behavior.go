@@ -10,8 +10,8 @@ import (
 	"github.com/autosched/autosched/api/convert"
 )
 
-// missing are the fields that a request has to have and lacks. Handlers find them where they name all that is wrong,
-// where a mask says what counts, and where elements are refused one by one.
+// missing are the fields that a request has to have and lacks. Handlers check them where they name all violations,
+// where a mask selects the fields, and where elements are refused one by one.
 func missing(req proto.Message) (v convert.Violations) {
 	switch r := req.(type) {
 	case *pb.CreateSchedulerRequest, *pb.UpdateSchedulerRequest:

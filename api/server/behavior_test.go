@@ -22,7 +22,7 @@ import (
 	"github.com/autosched/autosched/api/convert"
 )
 
-// fill sets every field of a message and of those in it, of the API's package, to some value.
+// fill sets every field of a message, and of the messages of the API's package in it, to some value.
 func fill(m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		field := m.Descriptor().Fields().Get(i)
@@ -147,7 +147,7 @@ func TestRequired(t *testing.T) {
 					switch {
 					case method.IsStreamingClient(): // refuses elements: TestRequiredElements
 						continue
-					case method.Name() == "UpdateScheduler" && path != "scheduler": // what a mask names
+					case method.Name() == "UpdateScheduler" && path != "scheduler": // selected by a mask
 						continue
 					case method.Name() == "IngestTelemetry" && path != "parent":
 						continue
@@ -236,7 +236,7 @@ func TestRequiredElements(t *testing.T) {
 	}
 }
 
-// TestOutputOnly: what only answers have is ignored in requests, by masks, too.
+// TestOutputOnly: output-only fields are ignored in requests, by masks, too.
 func TestOutputOnly(t *testing.T) {
 	f := serve(t, nil)
 	before := f.create("prod", pb.SchedulerSpec_RECOMMEND)

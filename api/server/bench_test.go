@@ -223,9 +223,9 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// BenchmarkIngestTelemetry stores what 125 nodes of 8 GPUs send at a time, durably, from request to answer, and looks
-// for patterns in it: a call of each node, as collectors do, and one of all. samples/cpu-s leave out the time that the
-// disk takes, and have the client's part.
+// BenchmarkIngestTelemetry stores the samples of 125 nodes of 8 GPUs at a time, durably, from request to answer, and
+// looks for patterns in it: a call of each node, as collectors do, and one of all. samples/cpu-s leave out the time
+// that the disk takes, and have the client's part.
 func BenchmarkIngestTelemetry(b *testing.B) {
 	const nodes, gpus = 125, 8
 	for _, calls := range []int{nodes, 1} {

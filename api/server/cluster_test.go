@@ -28,8 +28,7 @@ func description(t *testing.T, text string) *structpb.Struct {
 	return out
 }
 
-// TestDescribedCluster: what a description says of nodes, accounts and settings is what rounds simulate, and what
-// is read.
+// TestDescribedCluster: rounds simulate the nodes, accounts and settings of a description, and reads return them.
 func TestDescribedCluster(t *testing.T) {
 	f := serve(t, nil)
 	want, err := workload.ParseCluster([]byte(describedCluster))

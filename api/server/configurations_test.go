@@ -40,7 +40,7 @@ func byRound(_ context.Context, in round.Input) (round.Decision, error) {
 	return round.Decision{Config: c, Adopt: true, Reason: "test", Ratio: 1.2}, nil
 }
 
-// watch opens a watch and returns what receives its next event.
+// watch opens a watch and returns a function that receives its next event.
 func (f *fixture) watch(ctx context.Context, r *pb.WatchConfigurationsRequest) func() *pb.WatchConfigurationsResponse {
 	f.t.Helper()
 	stream, err := f.config.WatchConfigurations(ctx, r)
@@ -138,7 +138,7 @@ func TestPollWatchAcknowledge(t *testing.T) {
 		Name: refused.GetCurrentConfiguration(), ContentHash: c.GetContentHash(), // the hash of other values
 		Acknowledgement: &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}})
 	wantCode(t, err, codes.InvalidArgument)
-	f.ingest("s", submitted("3", 2*time.Hour+time.Second)) // three queues: what runs
+	f.ingest("s", submitted("3", 2*time.Hour+time.Second)) // three queues run
 	f.ingest("s", submitted("4", 3*time.Hour+time.Second)) // four
 	pushed = next()
 	for pushed.GetHeartbeat() != nil {
@@ -149,7 +149,7 @@ func TestPollWatchAcknowledge(t *testing.T) {
 		t.Fatal(pushed)
 	}
 
-	// Resuming after the refused revision gives what came later, and no more.
+	// Resuming after the refused revision gives later events only.
 	resumed := f.watch(ctx, &pb.WatchConfigurationsRequest{Parent: "schedulers/s", ResumeToken: token})
 	if got := resumed(); got.GetConfiguration().GetRevision() != 4 {
 		t.Error(got)
@@ -196,7 +196,7 @@ func TestSlowWatcherGetsTheNewest(t *testing.T) {
 		f.ingest("s", submitted(string(rune('a'+hour)), time.Duration(hour)*time.Hour+time.Second))
 	}
 	var last int64
-	// Rounds that are due together become one, and may decide on what is in force.
+	// Rounds that are due together become one, and may decide on the configuration in force.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		s, err := f.tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/s"})
 		if err != nil {
@@ -353,7 +353,7 @@ func TestEndStatuses(t *testing.T) {
 	}
 }
 
-// TestRequestsAreConverted: what a job asks for reaches the ledger, and what makes no sense is refused by name.
+// TestRequestsAreConverted: the request of a job reaches the ledger, and an invalid one is refused by name.
 func TestRequestsAreConverted(t *testing.T) {
 	e := submitted("1", 0)
 	e.Job.MilliGpus = 8000

@@ -82,7 +82,7 @@ func TestEventDeadline(t *testing.T) {
 	}
 }
 
-// TestEventSnapshot: what there is at an instant, as the API and as events have it.
+// TestEventSnapshot: the active jobs and nodes at an instant, as the API and as events have them.
 func TestEventSnapshot(t *testing.T) {
 	at := submitted("1", time.Hour).GetSchedulerTime()
 	taken := func(edit func(*pb.Snapshot)) *pb.Event {

@@ -18,8 +18,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// FuzzEvent: no message makes conversion panic, and what it lets through has
-// times and sizes that a ledger can count with.
+// FuzzEvent: no message makes conversion panic, and accepted events have times and sizes that a ledger can count with.
 func FuzzEvent(f *testing.F) {
 	for _, e := range []*pb.Event{submitted("1", 0),
 		{EventId: "2", Kind: pb.Event_NODE_UP, Node: &pb.NodeDetails{NodeId: "n", Gpus: 8}}} {
@@ -105,7 +104,7 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// FuzzNames: a name that is read is the one name of what it names.
+// FuzzNames: a name that is read is the only name of its resource.
 func FuzzNames(f *testing.F) {
 	f.Add("schedulers/a")
 	f.Add("schedulers/a/configurations/7")

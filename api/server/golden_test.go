@@ -229,8 +229,7 @@ func indent(m proto.Message) string {
 	return layout(out.Bytes(), "", 0)
 }
 
-// layout breaks compact JSON into lines of at most 110 columns. used is what
-// stands before it on its line.
+// layout breaks compact JSON into lines of at most 110 columns. used is the number of columns before it on its line.
 func layout(b []byte, prefix string, used int) string {
 	if used+len(b) <= 110 || b[0] != '{' && b[0] != '[' {
 		return string(b)

@@ -23,7 +23,7 @@ func (s *Server) Connect(name, scheduler string) (*grpc.ClientConn, error) {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 }
 
-// Measure adds metrics to those of Operations.
+// Measure adds metrics to Operations.
 func (s *Server) Measure(c ...prometheus.Collector) { s.metrics.registry.MustRegister(c...) }
 
 // localListener accepts connections of a caller within the process.

@@ -42,8 +42,8 @@ func TestBackupIsAStore(t *testing.T) {
 	}
 }
 
-// TestReadinessSaysOfTheStore: what is wrong with the store and the rounds is in the diagnosis, and
-// in readiness without what only callers with a role may see.
+// TestReadinessSaysOfTheStore: faults of the store and the rounds are in the diagnosis, and in readiness without the
+// details that need a role.
 func TestReadinessSaysOfTheStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	failing := func(context.Context, round.Input) (round.Decision, error) {

@@ -20,9 +20,8 @@ import (
 	"github.com/autosched/autosched/api/server/rpc"
 )
 
-// metrics are those of the API, beside the service's own, in a registry of the
-// server. Labels are methods, codes and registered schedulers, so requests
-// cannot create new series.
+// metrics are the metrics of the API, beside the service's own, in a registry of the server. Labels are methods, codes
+// and registered schedulers, so requests cannot create new series.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec   // by method and code
@@ -81,11 +80,9 @@ func (m *metrics) stream(srv any, stream grpc.ServerStream, info *grpc.StreamSer
 	return err
 }
 
-// Operations is the HTTP handler for operators: /metrics for Prometheus, which
-// asks for a role that reads, /healthz, which answers while the process lives,
-// /readyz, which fails once the server is shutting down, and /readyz/tuning, which
-// fails also until events are taken in and while they cannot be stored. Both name what
-// is not well.
+// Operations is the HTTP handler for operators: /metrics for Prometheus, which asks for a role that reads, /healthz,
+// which answers while the process lives, /readyz, which fails once the server is shutting down, and /readyz/tuning,
+// which fails also until events are taken in and while they cannot be stored. Both name the failing checks.
 func (s *Server) Operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", s.guard.web(promhttp.HandlerFor(s.metrics.registry,
@@ -97,8 +94,8 @@ func (s *Server) Operations() http.Handler {
 	return mux
 }
 
-// ready answers whether the service does its work: it fails if one of the checks named is not OK.
-// Anybody may ask, so what was found is not part of the answer.
+// ready answers whether the service does its work: it fails if one of the checks named is not OK. Anybody may ask, so
+// the findings are not part of the answer.
 func (s *Server) ready(w http.ResponseWriter, needed []string) {
 	select {
 	case <-s.draining:
@@ -121,7 +118,7 @@ func (s *Server) ready(w http.ResponseWriter, needed []string) {
 	fmt.Fprintln(w, strings.Join(lines, "\n"))
 }
 
-// readyText says what is wrong if a check is not OK.
+// readyText describes a check that is not OK.
 var readyText = map[string]string{
 	"start":      "the stored events are being read",
 	"changes":    "changes of configurations cannot be stored",

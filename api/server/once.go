@@ -18,8 +18,8 @@ import (
 	"github.com/autosched/autosched/controller"
 )
 
-// once makes a request that has a request_id once: sent again it is answered with what the first one made or
-// changed. One with validate_only is checked and not made.
+// once makes a request that has a request_id once: sent again it is answered with the resource of the first one. One
+// with validate_only is checked and not made.
 func (s *Server) once(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	m, ok := req.(proto.Message)
 	if !ok {
@@ -89,7 +89,7 @@ func subject(m proto.Message) string {
 	return ""
 }
 
-// made reads what a request made or changed, as the answer of its method.
+// made reads the resource that a request made or changed, as the answer of its method.
 func (s *Server) made(ctx context.Context, method, name string) (any, error) {
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(
 		protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")))

@@ -46,7 +46,7 @@ func TestUpdateScheduler(t *testing.T) {
 	if err != nil || got.GetSpec().GetMode() != pb.SchedulerSpec_AUTO || got.GetEtag() != made.GetEtag() {
 		t.Fatalf("validate only: %v, %v", got, err)
 	}
-	// Only what the mask names.
+	// Only the fields of the mask.
 	got, err = ask(made.GetEtag(), false, "spec.mode", "spec.rollout.futures", "spec.rollout.guard",
 		"spec.rollout.min_gain", "spec.rollout.change_price")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestUpdateScheduler(t *testing.T) {
 			return err
 		})
 	}
-	// Without a mask, what is set.
+	// Without a mask, the fields that are set.
 	got, err = f.tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{Scheduler: &pb.Scheduler{Name: made.GetName(),
 		Spec: &pb.SchedulerSpec{Rollout: &pb.RolloutPolicy{TrialBudget: 33}}}})
 	if err != nil || got.GetSpec().GetRollout().GetTrialBudget() != 33 || got.GetDisplayName() != "the big one" ||
@@ -152,8 +152,8 @@ func TestUpdateScheduler(t *testing.T) {
 	})
 }
 
-// TestUpdateSimulation: whole, by field, and back to what the service was started with.
-// What the fields of an update cost together with those that stay is bounded.
+// TestUpdateSimulation: whole, by field, and back to what the service was started with. The cost of a round with the
+// updated and the other fields is bounded.
 func TestUpdatedRoundsAreBounded(t *testing.T) {
 	f := serve(t, nil)
 	f.create("s", pb.SchedulerSpec_AUTO)
@@ -171,8 +171,8 @@ func TestUpdatedRoundsAreBounded(t *testing.T) {
 	})
 }
 
-// The etag of a scheduler is of what operators set: events, rounds and acknowledgements between a
-// read and the update that follows from it do not make the update fail.
+// The etag of a scheduler covers the fields that operators set: events, rounds and acknowledgements between a read and
+// the update that follows from it do not make the update fail.
 func TestEtagIgnoresTheStatus(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)
@@ -390,8 +390,8 @@ func TestIncidentIsReported(t *testing.T) {
 	}
 }
 
-// TestValidateOnlyOfTuning: what freezes, pauses and triggers checks whole, answers with what would be, and leaves
-// everything as it is.
+// TestValidateOnlyOfTuning: freezes, pauses and triggers are checked whole, answered with the outcome, and change
+// nothing.
 func TestValidateOnlyOfTuning(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)

@@ -60,7 +60,7 @@ func TestPinRefusesValues(t *testing.T) {
 	}
 }
 
-// TestPinDuringWaves: what is pinned reaches all instances at once, in the middle of a wave, a freeze and a pause; a
+// TestPinDuringWaves: pinned values reach all instances at once, in the middle of a wave, a freeze and a pause; a
 // refusal ends the pin, and a deleted scheduler keeps it until it is undeleted.
 func TestPinDuringWaves(t *testing.T) {
 	f := serve(t, nil)
@@ -144,8 +144,8 @@ func TestPinDuringWaves(t *testing.T) {
 	}
 }
 
-// TestPinBase: what a pin does not name is as in force, changes by hand among it; as on offer while nothing is
-// acknowledged, and while other values are pinned.
+// TestPinBase: parameters that a pin does not name are as in force, changes by hand among it; as on offer while
+// nothing is acknowledged, and while other values are pinned.
 func TestPinBase(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_AUTO)

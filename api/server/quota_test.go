@@ -77,7 +77,7 @@ func TestLimitOfSchedulers(t *testing.T) {
 	}
 }
 
-// What one limit refuses is not taken of another one.
+// A refusal by one limit does not count for another one.
 func TestRefusedEventsCountForNoLimit(t *testing.T) {
 	q := rpc.NewQuota(rpc.Limits{Events: 5, EventsPerCaller: 4}, func() time.Time { return time.Unix(1, 0) })
 	as := func(name string) context.Context {

@@ -70,8 +70,8 @@ func TestReportsOfTheEpoch(t *testing.T) {
 	}
 }
 
-// TestReportedMetricsForPrometheus: /metrics has the latest values and the means of what is offered and of what was
-// before.
+// TestReportedMetricsForPrometheus: /metrics has the latest values and the means of the current and the previous
+// revision.
 func TestReportedMetricsForPrometheus(t *testing.T) {
 	f := serve(t, nil)
 	registerExternal(t, f)

@@ -56,7 +56,7 @@ type contextStream struct {
 
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// logInternal logs what an answer does not say.
+// logInternal logs the cause of an internal error, which the answer lacks.
 func (s *Server) logInternal(ctx context.Context, method string, err error) {
 	var internal rpc.InternalError
 	if errors.As(err, &internal) {
@@ -64,7 +64,7 @@ func (s *Server) logInternal(ctx context.Context, method string, err error) {
 	}
 }
 
-// Changes reports whether a method changes something: those that a viewer may call do not.
+// Changes reports whether a method changes something: a method that a viewer may call does not.
 func (r rule) changes() bool { return !r.open && !slices.Contains(r.roles, access.Viewer) }
 
 // schedulerOf is the id of the scheduler that a request is about, "" for none.

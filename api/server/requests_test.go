@@ -110,7 +110,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestInternalErrorsAreLogged: what the caller does not see is in the log, with the request's id.
+// TestInternalErrorsAreLogged: the hidden cause is in the log, with the request's id.
 func TestInternalErrorsAreLogged(t *testing.T) {
 	var log lines
 	s := &Server{log: slog.New(access.LogHandler(slog.NewJSONHandler(&log, nil))), newID: func() string { return "id" }}
@@ -217,7 +217,7 @@ func TestMetricsArePageRows(t *testing.T) {
 		}
 	}
 	for name := range rows {
-		// Those of package adapter/push, and of the webhook of package service/findings.
+		// Metrics of package adapter/push, and of the webhook of package service/findings.
 		if strings.HasPrefix(name, "autosched_agent_") || name == "autosched_findings_webhook_total" {
 			continue
 		}

@@ -60,17 +60,17 @@ type Options struct {
 	// Findings look for patterns; FindingService is not served if nil.
 	Findings *findings.Keeper
 	Reports  *reports.Keeper // of metrics; MetricService is not served if nil
-	// Workloads are those that it keeps; WorkloadService is not served if nil.
+	// Workloads keeps the workloads; WorkloadService is not served if nil.
 	Workloads *workloads.Keeper
-	// Evaluators are those of Studies, by id.
+	// Evaluators are the evaluators of Studies, by id.
 	Evaluators map[string]study.Evaluator
-	Builtins   []controller.Builtin // what can be registered
+	Builtins   []controller.Builtin // that can be registered
 	// Simulation is recorded for registrations that name none.
 	Simulation controller.Simulation
 	// PollAfter is the interval that polling schedulers are asked to keep; 30 s if 0.
 	PollAfter time.Duration
-	// Jitter draws what is added to PollAfter, at least 0 and below its argument,
-	// so that callers spread out. Random if nil.
+	// Jitter draws the addition to PollAfter, at least 0 and below its argument, so that callers spread out. Random if
+	// nil.
 	Jitter func(below time.Duration) time.Duration
 	Log    *slog.Logger // nothing is logged if nil
 	// Access encrypts connections and identifies callers; if nil, connections are
@@ -161,7 +161,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// options are those of package grpc: transport, limits and the chains of interceptors.
+// options are the options of package grpc: transport, limits and the chains of interceptors.
 func (s *Server) options(o *Options) []grpc.ServerOption {
 	transport := insecure.NewCredentials()
 	if o.Access != nil {

@@ -74,12 +74,11 @@ type fixture struct {
 	config pb.ConfigurationServiceClient
 	conn   *grpc.ClientConn
 	stop   func()
-	// studies are those of the server.
+	// studies is the keeper of the server.
 	studies *studies.Service
 }
 
-// serve starts a service with the built-in scheduler test. decide is what its
-// rounds decide; nil adopts packing.
+// serve starts a service with the built-in scheduler test. decide decides its rounds; nil adopts packing.
 func serve(t *testing.T, decide round.DecideFunc) *fixture {
 	t.Helper()
 	if decide == nil {
@@ -235,7 +234,7 @@ func (f *fixture) create(id string, mode pb.SchedulerSpec_Mode) *pb.Scheduler {
 	return s
 }
 
-// patience is how long a test waits for what ends in milliseconds, unless the machine is busy.
+// patience bounds waits that take milliseconds unless the machine is busy.
 const patience = 2 * time.Minute
 
 // waitRounds waits until a scheduler has had n rounds.
@@ -325,7 +324,7 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 		got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
 		t.Errorf("defaults are not filled in: %v", got)
 	}
-	// What the service answers registers the same again.
+	// The answer of the service registers the same again.
 	second, err := f.tuning.CreateScheduler(ctx,
 		&pb.CreateSchedulerRequest{SchedulerId: "b", Scheduler: &pb.Scheduler{Spec: got.GetSpec()}})
 	if err != nil {
@@ -336,8 +335,7 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 	}
 }
 
-// What the service was started with is recorded at a registration that names no
-// simulation.
+// The simulation of the service is recorded at a registration that names none.
 func TestSimulationDefaults(t *testing.T) {
 	f := serveWith(t, t.TempDir(), controller.Options{Decide: round.DecideOnline}, Options{
 		Builtins:   []controller.Builtin{testBuiltin},

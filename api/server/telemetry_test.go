@@ -25,7 +25,7 @@ func gpuSample(node string, at time.Duration, edit ...func(*pb.GpuSample)) *pb.G
 	return p
 }
 
-// TestTelemetry: samples come back as they were sent, once, by pages and by what is asked for.
+// TestTelemetry: samples come back as they were sent, once, by pages and filters.
 func TestTelemetry(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)
@@ -100,7 +100,7 @@ func TestTelemetry(t *testing.T) {
 	}
 }
 
-// TestBadTelemetry: what is wrong is named, and the rest is stored.
+// TestBadTelemetry: faults are named, and the rest is stored.
 func TestBadTelemetry(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)
@@ -156,7 +156,7 @@ func TestBadTelemetry(t *testing.T) {
 	})
 }
 
-// TestIterations: iterations are stored, and what is wrong with one is named without holding up the others.
+// TestIterations: iterations are stored, and a fault of one is named without holding up the others.
 func TestIterations(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)

@@ -166,7 +166,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestWorkloadsAreRefused: bad uploads are refused with what is wrong, and store nothing.
+// TestWorkloadsAreRefused: bad uploads are refused with their faults, and store nothing.
 func TestWorkloadsAreRefused(t *testing.T) {
 	f := serve(t, nil)
 	registerExternal(t, f)

@@ -95,7 +95,7 @@ func typeOf(f protoreflect.FieldDescriptor) string {
 	return f.Cardinality().String() + " " + kind
 }
 
-// jsonName is what a field is called in JSON if its proto does not say.
+// jsonName is the default name of a field in JSON.
 func jsonName(name protoreflect.Name) string {
 	words := strings.Split(string(name), "_")
 	for i := range words[1:] {
@@ -106,8 +106,8 @@ func jsonName(name protoreflect.Name) string {
 	return strings.Join(words, "")
 }
 
-// TestCompatible: what the file has stays. A field may be added, not removed, renumbered or renamed,
-// nor have its type changed.
+// TestCompatible: the fields of the file stay. A field may be added, not removed, renumbered or renamed, nor have its
+// type changed.
 func TestCompatible(t *testing.T) {
 	now := surface()
 	text, err := os.ReadFile(surfaceFile)

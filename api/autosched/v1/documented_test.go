@@ -13,8 +13,8 @@ var (
 	otherLine = regexp.MustCompile(`^(service|rpc|enum) \w+`)
 )
 
-// TestDocumented: every service, method, enum and field of the protos has a comment. Fields in a row,
-// and those of a oneof, may share one.
+// TestDocumented: every service, method, enum and field of the protos has a comment. Fields in a row, and the fields
+// of a oneof, may share one.
 func TestDocumented(t *testing.T) {
 	files, err := filepath.Glob("*.proto")
 	if err != nil || len(files) == 0 {

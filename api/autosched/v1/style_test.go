@@ -28,8 +28,8 @@ var (
 
 const goPackage = "github.com/autosched/autosched/api/autosched/v1;autoschedv1"
 
-// style checks a file against the rules that the API keeps to: those of buf's category STANDARD, but that methods
-// return resources, as AIP-131 has it, and that values of an enum within a message have no prefix; and some of AIP.
+// style checks a file against the rules that the API keeps to: buf's category STANDARD, but that methods return
+// resources, as AIP-131 has it, and that values of an enum within a message have no prefix; and some of AIP.
 type style struct {
 	faults []string
 	inputs map[protoreflect.FullName]bool // the requests of methods
@@ -204,7 +204,7 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// TestStyleFinds: each rule finds what breaks it.
+// TestStyleFinds: each rule finds its violations.
 func TestStyleFinds(t *testing.T) {
 	for text, want := range map[string]string{
 		`message_type { name: "thing" }`:                                                        "a message is called",

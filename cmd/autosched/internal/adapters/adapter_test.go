@@ -132,7 +132,7 @@ func (a *adapted) refused() (c *pb.Configuration) {
 	return c
 }
 
-// has wants a line in the scheduler's file, and the scheduler to run what the file says.
+// has wants a line in the scheduler's file, and the scheduler to run the values of the file.
 func (a *adapted) has(line string) {
 	a.t.Helper()
 	text, err := os.ReadFile(a.file)
@@ -170,9 +170,9 @@ func (a *adapted) narrow(parameter string, least float64) {
 	}
 }
 
-// TestAdapters runs Tiresias, Themis and Lucid, each configured by its own file, by an adapter that watches and
-// by one that the service calls: the adapter applies what the service offers, is killed and goes on, refuses
-// what the scheduler's check refuses, rolls back, and reports what an administrator changed.
+// TestAdapters runs Tiresias, Themis and Lucid, each configured by its own file, by an adapter that watches and by one
+// that the service calls: the adapter applies the offered configurations, is killed and goes on, refuses a
+// configuration that the scheduler's check refuses, rolls back, and reports an administrator's changes.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -277,7 +277,7 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// TestEmulateFiles: each instance of an emulated scheduler reads a file of its own, and says what it runs.
+// TestEmulateFiles: each instance of an emulated scheduler reads a file of its own and reports the values in force.
 func TestEmulateFiles(t *testing.T) {
 	_, address := clitest.ServeProcess(t, t.TempDir(), "127.0.0.1:0")
 	file := filepath.Join(t.TempDir(), "options.yaml")

@@ -215,7 +215,7 @@ func printCheck(out io.Writer, r conformance.Result) {
 	}
 }
 
-// start starts the client under test in a process group of its own, and returns what kills it.
+// start starts the client under test in a process group of its own and returns a function that kills it.
 func (o *conformanceOptions) start(address string, notes io.Writer) (func(), error) {
 	args := make([]string, len(o.command))
 	for i, arg := range o.command {

@@ -168,7 +168,7 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	log := slog.New(slog.NewTextHandler(notes, nil))
 	warn := func(err error) { log.Warn(err.Error()) }
 	site := o.site.Options.Filled()
-	// What a former adapter left half done is put right before the service is asked for anything.
+	// An unfinished change of an earlier run must be completed before the service is asked for anything.
 	if o.mode != "observe" {
 		if err := slurm.Recover(ctx, site); err != nil {
 			warn(err)

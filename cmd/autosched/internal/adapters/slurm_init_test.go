@@ -37,7 +37,7 @@ func TestSlurmInit(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "includes it already") || strings.Contains(out, "take out") {
 		t.Errorf("%d %s\n%s", code, errs, out)
 	}
-	// What is written is what the other commands take, and the file in force says the same as current.yaml.
+	// The other commands take the written files, and the file in force has the values of current.yaml.
 	cluster, current := filepath.Join(site, "cluster.json"), filepath.Join(site, "current.yaml")
 	simulate := func(args ...string) string {
 		code, out, errs := clitest.Run(append([]string{"simulate", "--trace", "sample", "--cluster", cluster, "--scheduler",
@@ -62,8 +62,7 @@ func TestSlurmInit(t *testing.T) {
 	}
 }
 
-// TestTuneQOS: priorities of QOS that init opens are parameters of the registration, and of what commands simulate at
-// the site.
+// TestTuneQOS: priorities of QOS that init opens are parameters of the registration, and of simulations of the site.
 func TestTuneQOS(t *testing.T) {
 	dir := t.TempDir()
 	site, tuned := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf")

@@ -55,7 +55,7 @@ func (s *slurmSite) serve() {
 	s.tuning = pb.NewTuningServiceClient(conn)
 }
 
-// run starts the adapter, and returns what ends it as kill -9 does.
+// run starts the adapter and returns a function that ends it as kill -9 does.
 func (s *slurmSite) run(mode string, more ...string) (kill func()) {
 	s.Helper()
 	cmd := exec.Command(s.bin, append([]string{"slurm", "run", "--server", s.server, "--scheduler", "prod", "--slurm-conf",
@@ -78,7 +78,7 @@ func (s *slurmSite) run(mode string, more ...string) (kill func()) {
 	return kill
 }
 
-// until waits for what the service knows of the adapter.
+// until waits for a status of the adapter in the service.
 func (s *slurmSite) until(what string, ok func(*pb.Scheduler, *pb.InstanceStatus) bool) {
 	s.Helper()
 	var got *pb.Scheduler
@@ -133,8 +133,8 @@ func (s *slurmSite) pin(age int) {
 	}
 }
 
-// drift has an administrator change a setting by hand, again and again: in every mode it is reported, the service knows
-// what is in force, and nothing is overwritten until someone says so.
+// drift has an administrator change a setting by hand, again and again: in every mode it is reported, the service
+// knows the values in force, and nothing is overwritten until an operator asks for it.
 func (s *slurmSite) drift(reader string, more ...string) {
 	s.Helper()
 	adapter := s.as
@@ -210,7 +210,7 @@ func TestSlurmDrift(t *testing.T) {
 	s.drift("")
 }
 
-// TestSlurmAdopts: the registered defaults do not take the place of what is in force at the first start.
+// TestSlurmAdopts: the registered defaults do not replace the settings in force at the first start.
 func TestSlurmAdopts(t *testing.T) {
 	conf := clitest.FakeSlurm(t)
 	s := &slurmSite{T: t, conf: conf, bin: os.Args[0], reconfigure: func() {},
@@ -269,7 +269,7 @@ func TestSlurmLive(t *testing.T) {
 	t.Setenv("AUTOSCHED_TEST_MAIN", "1") // of RunAs
 	for _, x := range []struct {
 		as, args, want string
-		may, watches   bool // watches: waits for backfill, or needs what such a command left
+		may, watches   bool // watches: waits for backfill, or needs the result of such a command
 	}{
 		{reader, "doctor --log " + c.Log(), "neither reconfigure nor set QOS: enough for --mode observe", true, false},
 		{reader, "doctor", "cannot be written: enough for --mode observe", true, false},
@@ -341,7 +341,7 @@ func actsOn(t *testing.T, c *slurmtest.Cluster, runs string) {
 		rule, action string
 		entity       patterns.Entity
 		show         []string
-		want         string // in what it shows
+		want         string // in its output
 	}{
 		{"idle_allocation", "warn_idle", job, showJob(runs), "JobState=RUNNING"},
 		{"hoarding", "right_size", job, showJob(runs), "JobState=RUNNING"},

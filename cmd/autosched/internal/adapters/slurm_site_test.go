@@ -18,7 +18,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// export writes what sacct prints of jobs that waited: narrow ones behind wide ones, and short ones behind long ones.
+// export writes the output of sacct for jobs that waited: narrow ones behind wide ones, and short ones behind long
+// ones.
 func export(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -68,7 +69,7 @@ func TestSite(t *testing.T) {
 		}
 		return r
 	}
-	// What is adopted is what the file says, and the incumbent is what init read.
+	// The adopted values are in the file, and the incumbent has the values that init read.
 	r := run("tune", "--budget", "60", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
 	var change replay.SettingsChange
 	if err := json.Unmarshal(r["settings_change"], &change); err != nil {
@@ -93,7 +94,7 @@ func TestSite(t *testing.T) {
 	if got := string(r["best"]); !same(t, got, configs(tuned)) {
 		t.Errorf("the file puts in force\n%s\nand the search found\n%s", configs(tuned), got)
 	}
-	// Backfill keeps to what init narrows: the window in force, and ten seconds.
+	// Backfill keeps to the ranges of init: the window in force, and ten seconds.
 	var best space.Values
 	if err := json.Unmarshal(r["best"], &best); err != nil || best["SchedulerParameters.bf_window"].Float() < 1440 ||
 		best["SchedulerParameters.bf_interval"].Float() < 10 {

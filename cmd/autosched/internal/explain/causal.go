@@ -52,8 +52,7 @@ func readGraph(cmd *cobra.Command, path string) (*causal.Document, error) {
 
 func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }
 
-// writeGraph writes a graph to a file, or to standard output without one. What
-// cannot be written leaves no file behind.
+// writeGraph writes a graph to a file, or to standard output without one. A failed write leaves no file behind.
 func writeGraph(cmd *cobra.Command, path string, d *causal.Document,
 	write func(io.Writer, *causal.Document) error) error {
 	var b bytes.Buffer

@@ -19,7 +19,7 @@ type compareOptions struct {
 	given func(flag string) bool
 }
 
-// comparison is what causal compare answers.
+// comparison is the result of explain compare.
 type comparison struct {
 	Model       modelJSON          `json:"model"`
 	A           int                `json:"row_a"`

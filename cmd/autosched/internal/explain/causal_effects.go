@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 )
 
-// objectiveEffects is what is known of one objective.
+// objectiveEffects has the effects on one objective.
 type objectiveEffects struct {
 	Objective    string              `json:"objective"`
 	Effects      []model.Effect      `json:"effects"`
@@ -27,7 +27,7 @@ type effectsOptions struct {
 	top   int
 }
 
-// effects is what causal effects answers.
+// effects is the result of explain effects.
 type effects struct {
 	Model      modelJSON          `json:"model"`
 	Objectives []objectiveEffects `json:"objectives"`

@@ -12,8 +12,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestCausalHostileTables gives every command that learns from a table those it
-// cannot learn from, or can only in part.
+// TestCausalHostileTables gives every command that learns from a table tables with too little to learn from.
 func TestCausalHostileTables(t *testing.T) {
 	t.Parallel()
 	testshared.Full(t)
@@ -25,7 +24,7 @@ func TestCausalHostileTables(t *testing.T) {
 		}
 		return path
 	}
-	// table has rows of x, y and jct = 3 x + noise, with what more says.
+	// table has rows of x, y and jct = 3 x + noise, with the additions of more.
 	table := func(name string, rows int, header string, more func(i int, x float64) string) string {
 		r := rng.Stream("hostile tables", 1)
 		var b strings.Builder

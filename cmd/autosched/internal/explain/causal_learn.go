@@ -197,7 +197,7 @@ func (o *learnGraphOptions) run(cmd *cobra.Command) (*causal.Document, error) {
 	return causal.Learn(cmd.Context(), table, spec, o.learn)
 }
 
-// spec returns what is known of the columns.
+// spec returns the tiers and types of the columns.
 func (o *learnGraphOptions) spec(notes io.Writer) (*causal.Spec, error) {
 	spec := &causal.Spec{Mode: causal.ModeNone}
 	if o.tiers == "" {

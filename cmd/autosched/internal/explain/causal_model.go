@@ -30,7 +30,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.json, "json", false, "print JSON instead of tables")
 }
 
-// addModel adds what every command takes.
+// addModel adds the flags that all commands share.
 func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.data, "data", "", "CSV of runs, - for standard input (required)")
@@ -46,8 +46,7 @@ func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
 }
 
-// families are what is tried for every metric and objective; what is best on rows
-// left out is taken.
+// families are the candidates for every metric and objective; the best on held-out rows is taken.
 func families(boosted bool) []model.Family {
 	all := []model.Family{model.Linear, model.Quadratic}
 	if boosted {
@@ -56,7 +55,7 @@ func families(boosted bool) []model.Family {
 	return all
 }
 
-// learnt is a model with what it was learnt from.
+// learnt is a model with its training data.
 type learnt struct {
 	*model.Model
 	table      *causal.Table
@@ -201,9 +200,9 @@ type modelJSON struct {
 	Data  string `json:"data"`
 	Rows  int    `json:"rows"`
 	Edges int    `json:"edges"`
-	// Numbers says what the numbers are.
+	// Numbers describes the numbers: predicted or measured.
 	Numbers string `json:"numbers"`
-	// Errors are those on rows left out of learning.
+	// Errors are measured on held-out rows.
 	Errors []model.Errors `json:"errors"`
 }
 
@@ -222,7 +221,7 @@ func (l *learnt) judged() []model.Errors {
 // worth listening to.
 const notMuchBetter = .9
 
-// print says what the model is and how far it is off.
+// print describes the model and its error.
 func (l *learnt) print(w io.Writer, numbers string) error {
 	fmt.Fprintf(w, "Model learnt from %d rows of %s, along a graph of %d edges. %s\n\n",
 		l.table.Rows(), l.data, len(l.document.Edges), numbers)

@@ -101,7 +101,7 @@ func TestCausalModelAnswers(t *testing.T) {
 	ask(&what, "whatif", "--at", "7", "--set", "queues=1")
 	if c := what.Counterfactual; len(c) != 2 || c[0].Variable != "delay" || c[1].Variable != "jct" {
 		t.Errorf("%+v", c)
-	} else { // what was not explained of that run stays
+	} else { // the unexplained part of that run stays
 		near("counterfactual", c[1].WouldHave-c[1].Data, 10*(c[0].WouldHave-c[0].Data), 3)
 	}
 
@@ -134,7 +134,7 @@ func TestCausalModelTables(t *testing.T) {
 		{"compare --a 1 --b 3", "ROW 1|delay|unexplained"},
 	} {
 		args := strings.Fields(tt.args)
-		// The graph says what the columns are, so that no tiers are needed.
+		// The graph has the tiers of the columns.
 		code, out, errs := clitest.Run(append([]string{"explain", args[0], "--data", data, "--graph", graph},
 			args[1:]...)...)
 		if code != 0 {

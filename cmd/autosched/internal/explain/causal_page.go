@@ -15,8 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/schema"
 )
 
-// evaluatorScript predicts in a browser as the model does; panelScript is what
-// the reader moves.
+// evaluatorScript predicts in a browser as the model does; panelScript has the controls.
 var (
 	//go:embed causal_page.js
 	evaluatorScript string

@@ -21,9 +21,8 @@ type whatIf struct {
 	// Base are the context and configuration before.
 	Base    map[string]string `json:"base"`
 	Answers []model.Answer    `json:"answers"`
-	// Counterfactual is what a run of the data would have been, all that is not
-	// modelled being as it was: present with a row and settings of config and
-	// context only.
+	// Counterfactual is the outcome of a run of the data under other settings, with all that is not modelled
+	// unchanged: present with a row and settings of config and context only.
 	Counterfactual []counterfactual `json:"counterfactual,omitempty"`
 	Notes          []string         `json:"notes,omitempty"`
 
@@ -160,7 +159,7 @@ func (o *whatIfOptions) start(l *learnt) (model.Point, string, error) {
 	return point, where, nil
 }
 
-// beyond notes values outside of what the data have.
+// beyond notes values outside of the ranges of the data.
 func (l *learnt) beyond(settings []model.Setting) []string {
 	var out []string
 	for _, s := range settings {
@@ -174,7 +173,7 @@ func (l *learnt) beyond(settings []model.Setting) []string {
 	return out
 }
 
-// counterfactual is what a run would have been: metrics and objectives.
+// counterfactual has the metrics and objectives of a run under other settings.
 func (l *learnt) counterfactual(p model.Point, settings []model.Setting) ([]counterfactual, error) {
 	got, err := l.Counterfactual(p, settings)
 	if err != nil {

@@ -113,9 +113,9 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-// TestModelsLearnRoundTrip: on a cluster where restarts and spreading cost what
-// no built-in model says, both are learnt from the outcomes of recurring jobs,
-// and simulating with what was learnt comes close to that cluster.
+// TestModelsLearnRoundTrip: on a cluster where restarts and spreading have other costs than in the built-in models,
+// both are learnt from the outcomes of recurring jobs, and a simulation with the learnt models comes close to that
+// cluster.
 func TestModelsLearnRoundTrip(t *testing.T) {
 	testshared.Full(t)
 	dir := t.TempDir()

@@ -154,7 +154,7 @@ func byText(actor string, at *timestamppb.Timestamp, reason string) string {
 	return text
 }
 
-// incidentText says what did worse, who found it and what followed.
+// incidentText describes an incident: the worse revision, who found it and the outcome.
 func incidentText(i *pb.Incident) string {
 	text := fmt.Sprintf("revision %d did worse than promised (%s, %s); revision %d has the values of revision %d",
 		i.GetWorseRevision(), i.GetActor(), cli.Instant(i.GetSchedulerTime()), i.GetRevision(),

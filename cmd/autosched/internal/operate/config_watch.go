@@ -87,7 +87,7 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// follow prints what one stream sends.
+// follow prints the events of one stream.
 func (w *watch) follow(ctx context.Context) error {
 	stream, err := w.Configurations.WatchConfigurations(ctx,
 		&pb.WatchConfigurationsRequest{Parent: w.name, ResumeToken: w.token, SendInitialEvents: w.token == ""})

@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 )
 
-// wavesText says how what a round found reaches the instances.
+// wavesText describes the waves of a rollout.
 func wavesText(r *pb.RolloutPolicy) string {
 	var parts []string
 	if r.GetCanary() {
@@ -25,7 +25,7 @@ func wavesText(r *pb.RolloutPolicy) string {
 	return text
 }
 
-// limitsText says what bounds the changes by tuning.
+// limitsText describes the limits on changes by tuning.
 func limitsText(r *pb.RolloutPolicy) string {
 	var parts []string
 	if n := r.GetMaxChangesPerDay(); n > 0 {

@@ -193,7 +193,7 @@ may be repeated with the same --time.`,
 	return cmd
 }
 
-// printReported prints what was reported under a revision against what was reported before.
+// printReported prints the metrics reported under a revision beside the previous one's.
 func printReported(w io.Writer, all []*pb.ReportedMetric) {
 	for _, m := range all {
 		text := reportedText(m)

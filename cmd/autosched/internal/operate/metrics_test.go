@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestMetrics: what a study found is approved, the scheduler reports that it waits longer by it, and the last good
+// TestMetrics: the result of a study is approved, the scheduler reports that it waits longer by it, and the last good
 // values come back. An operator sees all of it.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()

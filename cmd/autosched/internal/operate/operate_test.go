@@ -307,7 +307,7 @@ func TestValuesLineNamesSpecialValues(t *testing.T) {
 	}
 }
 
-// TestPrintable: what a scheduler or another operator wrote does not reach the terminal as its control characters.
+// TestPrintable: control characters in texts of schedulers and operators do not reach the terminal.
 func TestPrintable(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	call := func(cmd *cobra.Command, args ...string) string {

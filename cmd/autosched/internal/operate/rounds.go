@@ -172,7 +172,7 @@ func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
 	incumbent := r.GetIncumbentObjectives()
 	for _, c := range r.GetCandidates() {
 		if c.GetOutcome() == "in force" {
-			incumbent = c.GetObjectives() // without those of a race
+			incumbent = c.GetObjectives() // without the measurements of a race
 		}
 	}
 	for _, c := range r.GetCandidates() {

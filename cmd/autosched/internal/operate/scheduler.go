@@ -44,7 +44,7 @@ func newSchedulerCmd() *cobra.Command {
 const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to " +
 	"p99_jct<=1.1*incumbent' (docs/tune.md)"
 
-// registerFlags are those of scheduler register.
+// registerFlags are the flags of scheduler register.
 type registerFlags struct {
 	builtin      string
 	space        string
@@ -303,7 +303,7 @@ their cluster and the number of ingested events.`,
 	return cmd
 }
 
-// objectiveSpec is what rounds improve: a metric, or a goal.
+// objectiveSpec is the objective of rounds: a metric, or a goal.
 func objectiveSpec(text string) *pb.ObjectiveSpec {
 	if strings.ContainsAny(text, " *+<") {
 		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: text}}

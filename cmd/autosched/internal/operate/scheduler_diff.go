@@ -128,7 +128,7 @@ func diffConfigs(cmd *cobra.Command, args []string, sp *space.Space, presets []s
 			p, _ := sp.Param(ch.Param)
 			switch {
 			case ch.From.IsZero():
-				// Left out, which is what a file may do.
+				// A file may leave values out.
 			case ch.To.IsZero():
 				fmt.Fprintf(w, "%s: %s=%s does not count (%s)\n", args[i], ch.Param, ch.From, ch.Rule)
 			default:

@@ -122,7 +122,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	return w.Flush()
 }
 
-// instanceText says what an instance runs and how it stands to what it should run.
+// instanceText describes the reported and the desired revision of an instance.
 func instanceText(i *pb.InstanceStatus) string {
 	text := fmt.Sprintf("%s runs revision %d", cli.OrDash(i.GetInstanceId()), i.GetReportedRevision())
 	if i.GetReportedRevision() == 0 {
@@ -134,8 +134,7 @@ func instanceText(i *pb.InstanceStatus) string {
 	return text + " (" + i.GetCondition().String() + ")"
 }
 
-// simulationText says in what a scheduler's simulation differs from the default, "" if
-// in nothing.
+// simulationText lists the differences of a scheduler's simulation from the default, "" for none.
 func simulationText(s *pb.Simulation) string {
 	var parts []string
 	if n := s.GetMaxPreemptions(); n > 0 {

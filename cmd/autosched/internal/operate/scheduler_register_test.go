@@ -16,8 +16,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 )
 
-// TestRegisterCurrent: revision 1, the defaults of what is registered, is the configuration
-// that flags name.
+// TestRegisterCurrent: revision 1, the registered defaults, is the configuration that flags name.
 func TestRegisterCurrent(t *testing.T) {
 	for _, s := range schedulers.All {
 		for _, p := range s.Presets {

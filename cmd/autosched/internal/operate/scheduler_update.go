@@ -22,7 +22,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
-// updateFlags are those of scheduler update.
+// updateFlags are the flags of scheduler update.
 type updateFlags struct {
 	displayName  string
 	labels       map[string]string
@@ -35,7 +35,7 @@ type updateFlags struct {
 	interval     time.Duration
 	horizon      time.Duration
 	minRatio     float64
-	adoption     round.Settings // what cli.AddAdoption sets
+	adoption     round.Settings // set by cli.AddAdoption
 	limits       rollout.Limits
 	canary       bool
 	waveShare    float64

@@ -108,7 +108,7 @@ func configurations(sp *space.Space) (n float64, exact bool) {
 	return sp.Size(), false
 }
 
-// validation is what --json prints.
+// validation is the output of --json.
 type validation struct {
 	Valid      bool             `json:"valid"`
 	Violations space.Violations `json:"violations,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// Commands with --validate-only say what they would change, and change nothing.
+// Commands with --validate-only describe the change and make none.
 func TestValidateOnlyCommands(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	space := clitest.NumberSpace(t)

@@ -120,7 +120,7 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 	return w.Flush()
 }
 
-// printPredicted prints what the causal model says.
+// printPredicted prints the predictions of the causal model.
 func printPredicted(w io.Writer, p *pb.CausalPrediction) {
 	if r := p.GetReliability(); r.GetReliable() {
 		fmt.Fprintf(w, "predicted\tratio %s (90 %%: %s to %s) of the whole objective, by the causal model\n",
@@ -132,7 +132,7 @@ func printPredicted(w io.Writer, p *pb.CausalPrediction) {
 	fmt.Fprintf(w, "causal model\t%s\n", trust(p.GetReliability()))
 }
 
-// printSimulated prints what was simulated.
+// printSimulated prints the results of the simulation.
 func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running string) {
 	if all := r.GetWorkloads(); len(all) > 0 {
 		var names []string
@@ -209,12 +209,12 @@ func (a *amounts) number(seconds bool, x float64) string {
 	return shortNumber(x)
 }
 
-// metric is one of an outlook; those in seconds end in _s.
+// metric formats a metric of an outlook; the names of times end in _s.
 func (a *amounts) metric(key string, x float64) string {
 	return a.number(strings.HasSuffix(key, "_s"), x)
 }
 
-// energyText is what a configuration draws, with the band of the power model.
+// energyText is the energy use of a configuration, with the band of the power model.
 func energyText(u *pb.EnergyUse) string {
 	if u == nil {
 		return "-"

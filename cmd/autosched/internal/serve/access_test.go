@@ -38,8 +38,7 @@ func startSecured(t *testing.T, pki string, more ...string) (address, operations
 	return clitest.Eventually(t, log.String, `msg=serving address=(\S+)`), clitest.Eventually(t, log.String, `readyz" address=(\S+)`)
 }
 
-// TestCertsServeAndClients: what certs makes is enough for the service, its clients
-// and an emulated scheduler.
+// TestCertsServeAndClients: the files of certs are enough for the service, its clients and an emulated scheduler.
 func TestCertsServeAndClients(t *testing.T) {
 	pki := filepath.Join(t.TempDir(), "pki")
 	run := func(cmd *cobra.Command, args ...string) (string, error) {
@@ -125,7 +124,7 @@ func TestCertsServeAndClients(t *testing.T) {
 	}
 }
 
-// TestCertsAgain: a second call keeps what there is, and half a pair is an error.
+// TestCertsAgain: a second call keeps existing files, and half a pair is an error.
 func TestCertsAgain(t *testing.T) {
 	dir := t.TempDir()
 	read := func(name string) string {
@@ -164,8 +163,7 @@ func TestCertsAgain(t *testing.T) {
 	}
 }
 
-// TestAccessFlagsRefuse: what would leave the service or a token open is an error that
-// names the way out.
+// TestAccessFlagsRefuse: flags that would leave the service or a token open are an error that names the way out.
 func TestAccessFlagsRefuse(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"serve --dir D --listen 0.0.0.0:0", "give --tls-cert and --tls-key"},

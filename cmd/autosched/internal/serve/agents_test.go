@@ -40,8 +40,8 @@ func (s *calledScheduler) DescribeParameters(context.Context,
 	return &pb.DescribeParametersResponse{Parameters: s.now.GetParameters(), Revision: s.now.GetRevision()}, nil
 }
 
-// A daemon with roles calls the schedulers that its file names, and takes what it reads back for
-// their acknowledgement.
+// A daemon with roles calls the schedulers that its file names, and takes the values it reads back as their
+// acknowledgement.
 func TestServeCallsAgents(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestServeCallsAgents(t *testing.T) {
 	}
 }
 
-// What is wrong with a file of agents is found before anything starts.
+// A faulty file of agents is refused before anything starts.
 func TestBadAgents(t *testing.T) {
 	dir := t.TempDir()
 	agents := filepath.Join(dir, "agents.yaml")

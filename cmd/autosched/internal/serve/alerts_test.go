@@ -93,7 +93,7 @@ func (o *observed) events() {
 	o.do("scheduler", "rounds", "trigger", "sim", "--wait", "2m")
 }
 
-// series is a line of what the service exposes.
+// series is a line of the service's metrics.
 type series struct {
 	name   string
 	labels map[string]string
@@ -140,8 +140,7 @@ func (o *observed) scrape() (all []series) {
 	return all
 }
 
-// rare are metrics that a service exposes only after what seldom happens; TestMetricsArePageRows holds them to the
-// registry.
+// rare are metrics that a service exposes only after rare events; TestMetricsArePageRows holds them to the registry.
 var rare = []string{"autosched_access_files_stale", "autosched_rollbacks_total", "autosched_quota_refusals_total",
 	"autosched_store_damaged"}
 
@@ -197,8 +196,8 @@ func TestDeployedExpressionsAreExposed(t *testing.T) {
 	}
 }
 
-// TestAlertsFire: promtool evaluates the alert rules on what a service exposes. They fire for what is wrong with it and
-// for nothing else.
+// TestAlertsFire: promtool evaluates the alert rules on the metrics of a service. They fire for its faults and for
+// nothing else.
 func TestAlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestAudit lists, exports and verifies what operators changed, here and in the data directory.
+// TestAudit lists, exports and verifies the changes of operators, here and in the data directory.
 func TestAudit(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := clitest.StartServe(t, dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestBackupRestoreDoctor: a backup of a running service is a service elsewhere, and doctor finds
-// both well, and what is wrong with a damaged one.
+// TestBackupRestoreDoctor: a backup of a running service is a service elsewhere, and doctor finds both well, and names
+// the faults of a damaged one.
 func TestBackupRestoreDoctor(t *testing.T) {
 	dir := t.TempDir()
 	data, restored, file := filepath.Join(dir, "data"), filepath.Join(dir, "restored"), filepath.Join(dir, "b.tar.zst")

@@ -201,7 +201,7 @@ func (o *certsOptions) token(name string, out io.Writer) (string, error) {
 	return token, err
 }
 
-// roles writes the roles file, or says what to add to the one there is.
+// roles writes the roles file, or prints the lines to add to an existing one.
 func (o *certsOptions) roles(made []identity, out io.Writer) error {
 	if len(made) == 0 {
 		return nil

@@ -29,10 +29,9 @@ import (
 	"github.com/autosched/autosched/service/store"
 )
 
-// TestDamagedServices damages a file of a service, its store, certificates and roles, and starts it
-// on them as a process. It may refuse to start, by an error that names the file; otherwise what it
-// serves is what was written, and it runs until it is stopped. AUTOSCHED_DAMAGED is the number of
-// services.
+// TestDamagedServices damages a file of a service, its store, certificates and roles, and starts it on them as a
+// process. It may refuse to start, by an error that names the file; otherwise it serves the written values and runs
+// until it is stopped. AUTOSCHED_DAMAGED is the number of services.
 func TestDamagedServices(t *testing.T) {
 	t.Parallel()
 	testshared.Full(t)
@@ -171,7 +170,7 @@ func (d *damagedService) run() {
 	}
 }
 
-// use reads what the service serves, and sends it an event, which waits until the history is read.
+// use reads all resources of the service and sends it an event, which waits until the history is read.
 func (d *damagedService) use(server string) {
 	conn, err := (&cli.ConnectFlags{Server: server, CA: filepath.Join(d.pki, "ca.pem"),
 		Cert: filepath.Join(d.pki, "admin.pem"), Key: filepath.Join(d.pki, "admin.key")}).Dial()

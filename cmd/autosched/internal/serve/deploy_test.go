@@ -318,8 +318,8 @@ func dockerfile(t *testing.T) map[string]string {
 	return out
 }
 
-// TestUnit: the systemd unit starts the service with settings that are correct, leaves it time to
-// drain, and is what systemd takes.
+// TestUnit: the systemd unit starts the service with settings that are correct, leaves it time to drain, and is
+// accepted by systemd.
 func TestUnit(t *testing.T) {
 	unit := deployed(t, "autosched.service")
 	value := func(key string) string {
@@ -341,7 +341,7 @@ func TestUnit(t *testing.T) {
 	if err != nil || stop <= o.drain {
 		t.Errorf("killed after %v (%v), calls have %v to finish", stop, err, o.drain)
 	}
-	// What is commented out are settings for other hosts.
+	// Lines that are commented out are settings for other hosts.
 	public := regexp.MustCompile(`(?m)^(listen|operations):.*\n`).ReplaceAllString(deployed(t, "serve.yaml"), "")
 	public = regexp.MustCompile(`(?m)^# ([a-z-]+: [^ ]+)$`).ReplaceAllString(public, "$1")
 	if o := settingsOf(t, public); o.access.Files.Roles == "" || !strings.HasPrefix(o.listen, "0.0.0.0:") {

@@ -20,9 +20,9 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestImage: in a root that has only what the Dockerfile copies and the manifests mount, with an empty
-// environment and the pod's user, the container's command serves, answers the probes, and ends at
-// SIGTERM. The program is the test's.
+// TestImage: in a root with only the files that the Dockerfile copies and the manifests mount, with an empty
+// environment and the pod's user, the container's command serves, answers the probes, and ends at SIGTERM. The program
+// is the test's.
 func TestImage(t *testing.T) {
 	switch f, err := elf.Open(os.Args[0]); {
 	case os.Geteuid() != 0:
@@ -153,8 +153,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestRelease: make release builds the same bytes twice, from different folders, with the version in
-// it and checksums beside it, and what it builds is all that a container needs.
+// TestRelease: make release builds the same bytes twice, from different folders, with the version in it and checksums
+// beside it, and a container needs no other files.
 func TestRelease(t *testing.T) {
 	testshared.Full(t)
 	archs := map[string]elf.Machine{"amd64": elf.EM_X86_64}

@@ -64,7 +64,7 @@ func serveForKills(dir string) {
 	}
 }
 
-// killed is what a service was seen to say and do through all its lives on one directory.
+// killed records the observed answers of a service through all its lives on one directory.
 type killed struct {
 	t   *testing.T
 	dir string
@@ -79,7 +79,7 @@ type killed struct {
 	counts  map[string]int
 }
 
-// killedScheduler is what was seen of one scheduler.
+// killedScheduler records the observed state of one scheduler.
 type killedScheduler struct {
 	hashes []string          // by revision, from 1
 	acks   []map[string]bool // by revision: acknowledgements that may be the recorded one
@@ -96,8 +96,8 @@ func (k *killed) count(what string) {
 	k.counts[what]++
 }
 
-// sees checks a configuration that the service answered: its values are in the space, are what
-// their hash says, and are those that the revision always had.
+// sees checks a configuration that the service answered: its values are in the space, match their hash, and never
+// change within a revision.
 func (k *killed) sees(id string, c *pb.Configuration) {
 	values := map[string]any{}
 	for name, v := range c.GetParameters() {
@@ -187,8 +187,7 @@ func (k *killed) ingest(ctx context.Context, c pb.TuningServiceClient, id string
 	}
 }
 
-// resend sends the batches of the life before again: those acknowledged are known, and of others
-// all is or nothing.
+// resend sends the batches of the life before again: acknowledged ones are known, and of others all or nothing.
 func (k *killed) resend(ctx context.Context, c pb.TuningServiceClient) {
 	sent, streams := map[int]bool{}, map[string]eventStream{}
 	for n, req := range k.batches {
@@ -221,7 +220,7 @@ func (k *killed) resend(ctx context.Context, c pb.TuningServiceClient) {
 	}
 }
 
-// operate does what operators and schedulers do until the service is gone.
+// operate acts as operators and schedulers do until the service is gone.
 func (k *killed) operate(ctx context.Context, id string, tuning pb.TuningServiceClient,
 	config pb.ConfigurationServiceClient) {
 	name, s := "schedulers/"+id, k.of[id]
@@ -481,9 +480,9 @@ func (k *killed) register(ctx context.Context, tuning pb.TuningServiceClient, co
 	}
 }
 
-// TestKills kills a service with SIGKILL again and again while schedulers, operators and watchers
-// use it, and after each looks for all that it had acknowledged. It finds what a process loses,
-// not what a power cut does. AUTOSCHED_KILLS is the number of kills.
+// TestKills kills a service with SIGKILL again and again while schedulers, operators and watchers use it, and after
+// each looks for all that it had acknowledged. It finds losses by the death of a process, not by a power cut.
+// AUTOSCHED_KILLS is the number of kills.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	kills, lives := 200, 40 // lives of one directory

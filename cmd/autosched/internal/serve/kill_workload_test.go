@@ -17,7 +17,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 )
 
-// killedWorkloads are the workloads of a scheduler that were acknowledged, and those whose last change was not.
+// killedWorkloads are the workloads of a scheduler that were acknowledged, and the ones whose last change was not.
 type killedWorkloads struct {
 	*killed
 	made   int               // uploads begun
@@ -55,7 +55,7 @@ func (k *killedWorkloads) change(ctx context.Context, c pb.WorkloadServiceClient
 	return true
 }
 
-// check looks for the workloads acknowledged: what is listed has the jobs that it had.
+// check looks for the acknowledged workloads, each with its jobs.
 func (k *killedWorkloads) check(ctx context.Context, c pb.WorkloadServiceClient) {
 	list, err := c.ListWorkloads(ctx, &pb.ListWorkloadsRequest{Parent: "schedulers/auto"})
 	if err != nil {
@@ -90,8 +90,8 @@ func (k *killedWorkloads) check(ctx context.Context, c pb.WorkloadServiceClient)
 	clear(k.unsure)
 }
 
-// TestWorkloadKills kills a service with SIGKILL while workloads are uploaded and deleted: those acknowledged are
-// there, or gone, after it, and none is in between.
+// TestWorkloadKills kills a service with SIGKILL while workloads are uploaded and deleted: acknowledged changes are
+// there after it, and none is half done.
 func TestWorkloadKills(t *testing.T) {
 	t.Parallel()
 	lives := 12

@@ -149,7 +149,7 @@ func (l *loaded) batch(n int, apart time.Duration) *pb.IngestEventsRequest {
 	return req
 }
 
-// metrics reads what a service says of its own process.
+// metrics reads a process metric of a service.
 func (l *loaded) metrics(name string) float64 {
 	l.t.Helper()
 	client, scheme := &http.Client{Transport: &http.Transport{}}, "http"
@@ -178,9 +178,9 @@ func (l *loaded) metrics(name string) float64 {
 	return value
 }
 
-// TestWatchersUnderLoad: many watchers, a tenth of which read nothing, and changes in a row. All
-// others get the last one, and those too once they read; none gets a change twice or an older one.
-// AUTOSCHED_WATCHERS is their number.
+// TestWatchersUnderLoad: many watchers, a tenth of which read nothing, and changes in a row. All others get the last
+// one, and the stalled ones too once they read; none gets a change twice or an older one. AUTOSCHED_WATCHERS is their
+// number.
 func TestWatchersUnderLoad(t *testing.T) {
 	const changes = 60
 	watchers := number("AUTOSCHED_WATCHERS", 1000)
@@ -194,7 +194,7 @@ func TestWatchersUnderLoad(t *testing.T) {
 		conns = append(conns, l.dial())
 	}
 	before := l.metrics("go_memstats_heap_inuse_bytes") + l.metrics("go_memstats_stack_inuse_bytes")
-	begin := make(chan struct{}) // closed when those that stalled may read
+	begin := make(chan struct{}) // closed when stalled watchers may read
 	var ready, live, stalled sync.WaitGroup
 	for i := range watchers {
 		ready.Add(1)
@@ -236,7 +236,7 @@ func TestWatchersUnderLoad(t *testing.T) {
 			last.Store(to)
 		}
 	}
-	l.change(ctx, changes) // wakes those that had the last before it was known to be
+	l.change(ctx, changes) // wakes watchers that had the last before it was known to be
 	live.Wait()
 	took := time.Since(began)
 	close(begin)
@@ -355,14 +355,14 @@ func TestIngestInBatches(t *testing.T) {
 	t.Errorf("batches are %.1f times as fast as single events", best)
 }
 
-// TestSoak uses a service for a while and looks at what it holds: goroutines, descriptors and memory
-// stay as they are. AUTOSCHED_SOAK is how many seconds it takes.
+// TestSoak uses a service for a while: its goroutines, descriptors and memory stay as they are. AUTOSCHED_SOAK is how
+// many seconds it takes.
 func TestSoak(t *testing.T) {
 	seconds := number("AUTOSCHED_SOAK", 9)
 	l := startLoaded(t, false)
 	type holding struct{ goroutines, descriptors, heap float64 }
 	use := func(span time.Duration) holding {
-		heap := math.Inf(1) // the least in use: what is not collected yet does not count
+		heap := math.Inf(1) // the least in use: garbage does not count
 		for n, end := 0, time.Now().Add(span); time.Now().Before(end); n++ {
 			if n%8 == 0 {
 				heap = min(heap, l.metrics("go_memstats_heap_inuse_bytes"))

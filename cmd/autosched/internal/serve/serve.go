@@ -211,7 +211,7 @@ type limitFlag struct {
 	usage string
 }
 
-// limitFlags bound what callers and schedulers take of the service.
+// limitFlags bound the use of the service by callers and schedulers.
 var limitFlags = []limitFlag{
 	{"limit-schedulers", func(l *rpc.Limits) *int { return &l.Schedulers }, "most registered schedulers"},
 	{"limit-schedulers-per-caller", func(l *rpc.Limits) *int { return &l.SchedulersPerCaller },
@@ -231,7 +231,7 @@ var limitFlags = []limitFlag{
 	{"limit-message", func(l *rpc.Limits) *int { return &l.Message }, "largest request in bytes"},
 }
 
-// named adds the file of settings to what is wrong with them.
+// named adds the name of the file of settings to an error in them.
 func (o *serveOptions) named(err error) error {
 	if o.config == "" {
 		return err
@@ -339,7 +339,7 @@ func (o *serveOptions) openEnergy(log *slog.Logger) (func() *energy.Tariff, erro
 	return source.Tariff, nil
 }
 
-// gpuHourPrice is what findings count costs by.
+// gpuHourPrice is the price of a GPU-hour in findings.
 func (o *serveOptions) gpuHourPrice(tariff func() *energy.Tariff) func() float64 {
 	return func() float64 {
 		if o.findingsPrice > 0 || tariff == nil {

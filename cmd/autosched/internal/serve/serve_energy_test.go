@@ -29,8 +29,8 @@ func energyService(t *testing.T) (config, prices string) {
 	return filepath.Join(dir, "service.yaml"), filepath.Join(dir, "prices.csv")
 }
 
-// TestServeEnergy: a service with a power model tunes for energy under a constraint on cost; what it adopts says what
-// is drawn, with the band; and its rounds can be decided again bit for bit though the prices were replaced.
+// TestServeEnergy: a service with a power model tunes for energy under a constraint on cost; the adopted revision has
+// its energy use, with the band; and its rounds can be decided again bit for bit though the prices were replaced.
 func TestServeEnergy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decides rounds while emulated time goes on, too slow under the race detector")
@@ -107,8 +107,8 @@ func TestServeEnergy(t *testing.T) {
 	}
 }
 
-// TestServeEnergyRefuses: what counts energy is refused in registrations and updates without a power model, and for
-// GPUs whose power is not known; files that are not right are named.
+// TestServeEnergyRefuses: objectives that count energy are refused in registrations and updates without a power model,
+// and for GPUs whose power is not known; files that are not right are named.
 func TestServeEnergyRefuses(t *testing.T) {
 	config, prices := energyService(t)
 	without, _ := clitest.StartServe(t, t.TempDir())

@@ -33,7 +33,7 @@ func spiralTrace(t *testing.T) string {
 }
 
 // TestRoundsOnFindings: jobs that starve are found, and rounds are decided for them long before one is due; they
-// propose what rounds do, in the name of the finding, in operations and in the audit log.
+// propose as other rounds do, in the name of the finding, in operations and in the audit log.
 func TestRoundsOnFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("decides rounds while emulated time goes on, too slow under the race detector")

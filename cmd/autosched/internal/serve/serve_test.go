@@ -65,7 +65,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// What get prints can be registered again; so can YAML.
+	// The output of get can be registered again; so can YAML.
 	spec := run(clitest.Cmd("scheduler"), "", "get", "prod", "--json")
 	run(clitest.Cmd("scheduler"), spec, "register", "-", "--id", "copy")
 	yaml := filepath.Join(t.TempDir(), "s.yaml")

@@ -88,7 +88,7 @@ func TestSettingsFile(t *testing.T) {
 	}
 }
 
-// TestSettingsExample: the example is correct, and says nothing but what the page lists.
+// TestSettingsExample: the example is correct, and has only settings that the page lists.
 func TestSettingsExample(t *testing.T) {
 	example := filepath.Join("..", "..", "..", "..", "examples", "serve.yaml")
 	if code, out, errs := clitest.Run("serve", "--config", example, "--check-config"); code != 0 {

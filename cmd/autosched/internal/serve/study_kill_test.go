@@ -38,7 +38,7 @@ const (
 )
 
 // studyClient begins once its input ends. It asks for trials, takes a while to measure each and reports it, until the
-// study is over, and says what it does, before it does it.
+// study is over, and prints each step before it takes it.
 func studyClient(address, name string) {
 	say := func(words ...any) { fmt.Printf(strings.Repeat("%v\t", len(words))+"\n", words...) }
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -114,10 +114,10 @@ func reportTrial(c pb.StudyServiceClient, trial *pb.Trial, soon func() (context.
 	}
 }
 
-// killedClients are the client processes of a study, which are killed as its service is, and what they said.
+// killedClients are the client processes of a study, which are killed as its service is, with their output.
 type killedClients struct {
 	t      *testing.T
-	ready  sync.WaitGroup // those whose first life is about to begin
+	ready  sync.WaitGroup // clients whose first life is about to begin
 	begin  chan struct{}
 	over   chan struct{} // closed once a client finds the study over
 	mu     sync.Mutex
@@ -181,7 +181,7 @@ func (k *killedClients) client(ctx context.Context, n int, address string) {
 	}
 }
 
-// said notes what a client said.
+// said records a line of a client.
 func (k *killedClients) said(words []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -206,7 +206,7 @@ func (k *killedClients) said(words []string) {
 	}
 }
 
-// serve starts the service, and returns what kills it.
+// serve starts the service and returns a function that kills it.
 func (k *killedClients) serve(dir, address string) (kill func()) {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), killDir+"="+dir, killListen+"="+address)
@@ -277,7 +277,7 @@ func (k *killedClients) study(budget, most int) (kills int) {
 		}
 	}
 	cancel()
-	clients.Wait() // what they said is known
+	clients.Wait() // their output is complete
 	for _, t := range k.check(k.t.Context(), studies) {
 		switch t.GetState() {
 		case pb.Trial_SUCCEEDED, pb.Trial_FAILED, pb.Trial_INFEASIBLE, pb.Trial_STALE, pb.Trial_SKIPPED:
@@ -309,7 +309,7 @@ func (k *killedClients) create(ctx context.Context, tuning pb.TuningServiceClien
 	}
 }
 
-// check finds all that was answered in what the service has, and nothing that was not sent.
+// check finds every answered trial in the service, and none that was not sent.
 func (k *killedClients) check(ctx context.Context, c pb.StudyServiceClient) []*pb.Trial {
 	all, err := cli.ListTrials(ctx, (&cli.Client{Studies: c}), killedStudy, cli.ListFlags{})
 	if err != nil {

@@ -151,7 +151,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	}
 }
 
-// TestEvaluatorsFile: what is wrong with the file is named with its line before the service starts.
+// TestEvaluatorsFile: a fault of the file is named with its line before the service starts.
 func TestEvaluatorsFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "e.yaml")
 	if err := os.WriteFile(file, []byte("evaluators:\n  - id: a\n"), 0o600); err != nil {

@@ -141,8 +141,8 @@ func TestStudyImport(t *testing.T) {
 	}
 }
 
-// TestStudyImportOfOddFiles: what Optuna writes and JSON does not have, what it deleted, files of any size, goals that
-// differ, and errors that name the line.
+// TestStudyImportOfOddFiles: extensions of JSON by Optuna, deleted studies, files of any size, goals that differ, and
+// errors that name the line.
 func TestStudyImportOfOddFiles(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	call := func(stdin string, args ...string) (string, error) {
@@ -239,7 +239,7 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 	}
 }
 
-// TestStudyOptimalAndEstimate: the front of two metrics, and what is left with and without a duration.
+// TestStudyOptimalAndEstimate: the front of two metrics, and the remaining trials with and without a duration.
 func TestStudyOptimalAndEstimate(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	path := filepath.Join(t.TempDir(), "space.yaml")

@@ -137,13 +137,13 @@ type fileTrial struct {
 	line int
 }
 
-// addTrials adds those trials to a study that it does not have, and returns their number.
+// addTrials adds the trials that a study lacks and returns their number.
 func addTrials(ctx context.Context, c *cli.Client, study *pb.Study, trials []fileTrial) (n int, err error) {
 	have, err := cli.ListTrials(ctx, c, study.GetName(), cli.ListFlags{})
 	if err != nil {
 		return 0, err
 	}
-	// What a trial leaves out is at its default, as the service adds it.
+	// Missing parameters are at their defaults, as the service adds them.
 	key := func(t *pb.Trial) string {
 		whole := &pb.Trial{Parameters: map[string]*structpb.Value{}}
 		for _, p := range study.GetSpec().GetParameters() {
@@ -186,10 +186,10 @@ func addTrials(ctx context.Context, c *cli.Client, study *pb.Study, trials []fil
 	return n, nil
 }
 
-// trialField is what is wrong with a trial of a request.
+// trialField matches a violation in a trial of a request.
 var trialField = regexp.MustCompile(`^trials\[(\d+)\]\.(.*)`)
 
-// lineError is what is wrong with a line.
+// lineError is the error of a line.
 type lineError struct {
 	line int
 	why  string

@@ -202,7 +202,7 @@ func (o *telemetryValidateOptions) instant() (time.Duration, error) {
 	return time.Duration(t.UnixNano()), err
 }
 
-// telemetryValidation is what telemetry validate prints.
+// telemetryValidation is the result of telemetry validate.
 type telemetryValidation struct {
 	Files []telemetryFile `json:"files"`
 }

@@ -125,7 +125,7 @@ func (o *telemetryCollectOptions) check() error {
 	return nil
 }
 
-// sink is where the samples go, and what ends it.
+// sink returns the destination of the samples and the function that closes it.
 func (o *telemetryCollectOptions) sink(say func(string)) (collect.Sink, func() error, error) {
 	if o.scheduler != "" {
 		name, err := cli.SchedulerArg([]string{o.scheduler})
@@ -153,7 +153,7 @@ func (o *telemetryCollectOptions) sink(say func(string)) (collect.Sink, func() e
 	}, nil
 }
 
-// source is what samples: exporters if there is no driver.
+// source is the source of samples: exporters if there is no driver.
 func (o *telemetryCollectOptions) source(driver collect.Driver, say func(string)) (collect.Source, error) {
 	opts := collect.Options{Node: o.node, Notify: say}
 	if driver == nil {

@@ -104,12 +104,12 @@ rows and records are counted, and the first of them named. Steps need the times 
 	return cmd
 }
 
-// telemetryImported is what telemetry import prints.
+// telemetryImported is the result of telemetry import.
 type telemetryImported struct {
 	Stored     int64 `json:"stored"`
 	Iterations int64 `json:"iterations,omitempty"`
 	Rejected   int64 `json:"rejected"` // of both
-	// First says what is wrong with the first that was rejected.
+	// First is the error of the first rejected sample.
 	First string `json:"first,omitempty"`
 }
 
@@ -199,14 +199,14 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 	return out, nil
 }
 
-// telemetrySink sends what a node collects to the service.
+// telemetrySink sends the samples of a node to the service.
 type telemetrySink struct {
 	samples pb.TelemetryServiceClient
 	parent  string
 	say     func(text string)
 }
 
-// Send implements collect.Sink. What the service rejects is not sent again.
+// Send implements collect.Sink. Rejected samples are not sent again.
 func (t *telemetrySink) Send(ctx context.Context, all []telemetry.GPUSample) error {
 	req := &pb.IngestTelemetryRequest{Parent: t.parent}
 	for i := range all {
@@ -385,7 +385,7 @@ func printSamples(out io.Writer, all []*pb.GpuSample, more bool) error {
 	return nil
 }
 
-// telemetryExported is what telemetry export prints.
+// telemetryExported is the result of telemetry export.
 type telemetryExported struct {
 	File    string `json:"file"`
 	Samples int    `json:"samples"`

@@ -20,8 +20,8 @@ import (
 	"github.com/autosched/autosched/telemetry"
 )
 
-// TestTelemetryInTheService: what is imported, in several files and again, is exported as it was, also after a restart,
-// and what a node collects joins it.
+// TestTelemetryInTheService: samples imported from several files, and again, are exported unchanged, also after a
+// restart, and the samples of a node join them.
 func TestTelemetryInTheService(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := clitest.StartServe(t, dir)
@@ -121,8 +121,8 @@ func TestTelemetryInTheService(t *testing.T) {
 	}
 }
 
-// TestCollectAcrossRestarts: what a node measures while the service is down arrives once it is back: nothing is lost,
-// and nothing is there twice.
+// TestCollectAcrossRestarts: measurements while the service is down arrive once it is back: nothing is lost, and
+// nothing is there twice.
 func TestCollectAcrossRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("collects for seconds")
@@ -158,7 +158,7 @@ func TestCollectAcrossRestarts(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatalf("%v\n%s", err, notes.String())
 	}
-	seen := map[int]int{} // by what the exporter said, which differs from scrape to scrape
+	seen := map[int]int{} // by the exporter's value, which differs from scrape to scrape
 	stats, err := telemetry.Read(t.Context(), strings.NewReader(must("telemetry", "export", "prod")), "export",
 		telemetry.Options{},
 		func(s *telemetry.GPUSample) error {

@@ -87,7 +87,7 @@ func (o *traceExportOptions) check() error {
 		cli.CheckInstant("to", o.to))
 }
 
-// run writes the events to w, and those of nodes to their file. Notes go to notes.
+// run writes the events of jobs to w and the events of nodes to their file. Notes go to notes.
 func (o *traceExportOptions) run(ctx context.Context, w, notes io.Writer) (_ *exportedEvents, err error) {
 	records, err := cli.OpenRecords(o.dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func (o *traceExportOptions) run(ctx context.Context, w, notes io.Writer) (_ *ex
 	first, last := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	var nodes []workload.Event
 	damage, err := controller.ReadEvents(ctx, records, s, func(e workload.Event) error {
-		if e.Kind.OfNode() && e.Time < to { // those before say which nodes are there
+		if e.Kind.OfNode() && e.Time < to { // events before define the nodes
 			nodes = append(nodes, e)
 		}
 		if e.Time < from || e.Time >= to {
@@ -194,7 +194,7 @@ type exportedEvents struct {
 	Jobs      int       `json:"jobs_submitted"`
 	First     time.Time `json:"first"`
 	Last      time.Time `json:"last"`
-	// NodeEvents counts those written by --node-events-out; -1 without the flag.
+	// NodeEvents counts the events written by --node-events-out; -1 without the flag.
 	NodeEvents int `json:"node_events"`
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// What a service recorded of an emulated scheduler is a trace of the same jobs, with the
-// waits and run times they had, and of the registered cluster.
+// The records of an emulated scheduler are a trace of the same jobs, with the waits and run times they had, and of the
+// registered cluster.
 func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -98,7 +98,7 @@ func TestExportIsATraceOfTheEmulatedJobs(t *testing.T) {
 		!strings.Contains(out, "node events") {
 		t.Errorf("simulate: %s %s", out, errs)
 	}
-	// Part of it, and what there is not.
+	// A part of it, and missing schedulers.
 	if code, out, errs := clitest.Run(append(export, "--to", "3h")...); code != 0 || !strings.Contains(out, "to 2017-10-09T02:") {
 		t.Errorf("--to: %s %s", out, errs)
 	}

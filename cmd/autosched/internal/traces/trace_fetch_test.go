@@ -97,7 +97,7 @@ func TestTraceFetchRefuses(t *testing.T) {
 		sha256 string
 		status int
 		says   string
-		keeps  bool // the part file, because it is what the server has
+		keeps  bool // the part file, because it has the bytes of the server
 	}{
 		"digest": {good, strings.Repeat("0", 64), 0, "expected is 000", false},
 		"pointer": {[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:2037\nsize 1055988361\n"), "",

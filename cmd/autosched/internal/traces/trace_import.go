@@ -123,7 +123,7 @@ func (r *traceImport) print(w io.Writer) error {
 	return err
 }
 
-// anonymizeFlags say what to hide of a trace.
+// anonymizeFlags select the columns of a trace to hide.
 type anonymizeFlags struct {
 	anonymize   bool
 	keyFile     string

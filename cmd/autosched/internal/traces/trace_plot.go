@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/workload/stats"
 )
 
-// plotStats draws what trace stats describes.
+// plotStats draws the statistics of trace stats.
 func plotStats(path string, w *workload.Workload, s *stats.Description) error {
 	var text strings.Builder
 	if err := printStats(&text, s); err != nil {

@@ -230,8 +230,7 @@ func TestTraceSynth(t *testing.T) {
 	}
 }
 
-// A trace that would take long is not drawn on after an interruption, nor
-// written: what the file held stays.
+// A trace that would take long is not drawn on after an interruption, nor written: the file keeps its content.
 func TestTraceSynthInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -358,8 +357,8 @@ func TestTraceFormats(t *testing.T) {
 	}
 }
 
-// TestTraceSynthRecipe: a recipe gives the same trace each time, another by another seed,
-// and what cannot be is said.
+// TestTraceSynthRecipe: a recipe gives the same trace each time, another by another seed, and an impossible one is an
+// error.
 func TestTraceSynthRecipe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.json")
 	if err := os.WriteFile(file, []byte(`{"recipes": {"sweep": {"days": 2, "seed": 1, "parts": [{"burst": {"at_h": 1,
