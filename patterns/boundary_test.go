@@ -2,7 +2,6 @@ package patterns
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,38 +11,31 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestSlots: a signal is either computed or recorded, and every slot is that of one signal.
-func TestSlots(t *testing.T) {
-	var n slotNumbers
-	fields := reflect.ValueOf(&n).Elem()
-	of := map[*int]string{}
-	for name, sig := range signals {
-		if (sig.compute == nil) == (sig.slot == nil) {
-			t.Errorf("%s: computed %t, recorded %t", name, sig.compute != nil, sig.slot != nil)
-			continue
-		}
-		if sig.slot == nil {
-			continue
-		}
-		at := sig.slot(&n)
-		if of[at] != "" {
-			t.Errorf("%s and %s share a slot", name, of[at])
-		}
-		of[at] = name
-	}
-	if len(of) != fields.NumField() {
-		t.Errorf("%d slots of %d have a signal", len(of), fields.NumField())
-	}
+// TestSignals: each is computed, or a series of its own that is recorded only where a rule asks for it.
+func TestSignals(t *testing.T) {
 	s := newScan(t, Options{})
-	for at, name := range map[int]string{s.slots.busy: "job.busy", s.slots.gpuMemory: "gpu.memory",
-		s.slots.quotaUse: "tenant.quota_use", s.slots.blocked: "partition.blocked"} {
-		kind, field, _ := strings.Cut(name, ".")
-		if at < 0 || s.recorded[kind][at].name != field {
-			t.Errorf("%s has the slot %d of %v", name, at, s.recorded[kind])
+	of := map[string]string{}
+	for name, sig := range signals {
+		if sig.compute != nil {
+			continue
+		}
+		kind, _, _ := strings.Cut(name, ".")
+		key := kind + strconv.Itoa(sig.series)
+		if of[key] != "" {
+			t.Errorf("%s and %s share a series", name, of[key])
+		}
+		of[key] = name
+		want := name != "queue.pending_gpus" && name != "queue.free" && name != "partition.free"
+		if slots := s.cluster.series[kind].slots[sig.series]; (slots > 0) != want {
+			t.Errorf("%s: %d steps are kept, want some %t", name, slots, want)
 		}
 	}
-	if s.slots.pendingGPUs != -1 {
-		t.Errorf("queue.pending_gpus, which no rule asks for, has slot %d", s.slots.pendingGPUs)
+	n := 0
+	for _, x := range s.cluster.series {
+		n += len(x.slots)
+	}
+	if len(of) != n {
+		t.Errorf("%d series of %d have a signal", len(of), n)
 	}
 }
 

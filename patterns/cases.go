@@ -295,6 +295,8 @@ func (c *Case) compare(found []*Finding) (wrong []string) {
 // opened is the time since the begin of a case, which is the zero time.
 func opened(f *Finding) Span { return Span(f.Opened.Sub(time.Time{})) }
 
+func isComma(r rune) bool { return r == ',' }
+
 // feed gives the records to a scanner in order of time.
 func (c *Case) feed(s *Scanner) error {
 	type dated struct {
@@ -334,7 +336,7 @@ func (r *CaseRecord) records(at time.Duration, n int) (out []Record) {
 			User: r.User, Key: r.Key, GPUs: workload.GPUs(r.GPUs), Status: statuses[r.Status],
 			Requested: workload.Request{TimeLimit: time.Duration(r.Limit), Partition: r.Queue}.Shared()}}
 		if kind == workload.Started && r.Node != "" {
-			for _, node := range splitNames(name(r.Node)) {
+			for _, node := range strings.FieldsFunc(name(r.Node), isComma) {
 				e.Placement = append(e.Placement, workload.NodeShare{Node: node, GPUs: max(1, r.GPUs)})
 			}
 		}
@@ -364,7 +366,7 @@ func (r *CaseRecord) records(at time.Duration, n int) (out []Record) {
 		}
 		return out
 	}
-	for _, node := range splitNames(r.Node) {
+	for _, node := range strings.FieldsFunc(r.Node, isComma) {
 		for g := range max(1, r.GPUs) {
 			out = append(out, Record{GPU: r.sample(at, node, g)})
 		}

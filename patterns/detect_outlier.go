@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // outlier finds jobs whose slowest worker has iterations far beyond the rest. An iteration is far
@@ -29,7 +31,7 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.countDropped(d.r.rule.ID)
+			s.cluster.drop(d.r.rule.ID)
 			return
 		}
 		x = &outlierJob{}
@@ -44,7 +46,8 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 	if len(x.history) == size {
 		if d.beyond(x.history, v) {
 			x.at = append(x.at, x.n)
-			x.excess = v / quantile(x.history, .5)
+			sorted := slices.Sorted(slices.Values(x.history))
+			x.excess = v / sorted[stats.NearestRank(.5, size)]
 		}
 		x.history[x.next] = v
 		x.next = (x.next + 1) % size
@@ -55,20 +58,21 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 		x.at = x.at[1:]
 	}
 	e := Entity{"job", j.name}
+	now := s.at(s.now())
 	switch o := d.r.open[e]; {
 	case o == nil && len(x.at) >= int(d.r.param("count")):
 		f := Finding{Entity: e, Job: j.name, Confidence: min(.9, .5+.1*float64(len(x.at))),
 			Evidence: []Evidence{{What: "outliers among the recent iterations", Value: float64(len(x.at)),
-				Threshold: d.r.param("count"), Unit: "rows", From: s.at(s.now), To: s.at(s.now)},
+				Threshold: d.r.param("count"), Unit: "rows", From: now, To: now},
 				{What: "time of the last one", Value: x.excess, Threshold: d.r.param("ratio"), Unit: "x the median",
-					From: s.at(s.now), To: s.at(s.now)}}}
+					From: now, To: now}}}
 		if regular(x.at, d.r.param("regular")) {
 			f.Action, f.Confidence = "note_checkpoint", .5
 			f.Words = "Job {job} has long iterations at regular intervals, as checkpoints or evaluations make: no action."
 		}
-		s.found(d.r, s.now, f, 0)
+		s.found(d.r, s.now(), f, 0)
 	case o != nil && len(x.at) == 0:
-		s.closeFinding(d.r, e, s.now)
+		s.closeFinding(d.r, e, s.now())
 	}
 }
 
@@ -127,7 +131,7 @@ func (d *spread) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.countDropped(d.r.rule.ID)
+			s.cluster.drop(d.r.rule.ID)
 			return
 		}
 		x = &spreadJob{}
@@ -156,20 +160,21 @@ func (d *spread) row(s *Scanner, j *job, r *row) {
 	mean := sum / float64(size)
 	cv := math.Sqrt(max(0, sq/float64(size)-mean*mean)) / max(mean, 1e-9)
 	e := Entity{"job", j.name}
+	now := s.at(s.now())
 	limit := d.r.param("unstable")
 	switch {
 	case cv > limit:
 		j.stability = "unstable"
-		s.found(d.r, s.now, Finding{Entity: e, Job: j.name, Confidence: min(.95, .6+.35*(cv-limit)/limit),
+		s.found(d.r, s.now(), Finding{Entity: e, Job: j.name, Confidence: min(.95, .6+.35*(cv-limit)/limit),
 			Evidence: []Evidence{{What: "standard deviation of iteration times over their mean", Value: cv,
-				Threshold: limit, From: s.at(s.now), To: s.at(s.now)}}}, 0)
+				Threshold: limit, From: now, To: now}}}, 0)
 		return
 	case cv < d.r.param("stable"):
 		j.stability = "stable"
 	default:
 		j.stability = "normal"
 	}
-	s.closeFinding(d.r, e, s.now)
+	s.closeFinding(d.r, e, s.now())
 }
 
 func (d *spread) jobEnded(_ *Scanner, j *job, _ time.Duration) { delete(d.jobs, j) }

@@ -41,20 +41,19 @@ func newSpiral(r *compiled) detector { return &spiral{r: r, pools: map[string]*s
 
 func (d *spiral) tick(s *Scanner) {
 	length := time.Duration(d.r.param("interval_minutes") * float64(time.Minute))
-	for _, name := range s.poolNames {
-		p := s.pools[name]
-		if !p.everSeen || name == allJobs && s.split() {
+	for _, p := range s.cluster.pools {
+		if !p.used || p.name == allJobs && s.cluster.split() {
 			continue
 		}
-		x := d.pools[name]
+		x := d.pools[p.name]
 		if x == nil {
 			if len(d.pools) >= s.o.Cap {
-				s.countDropped(d.r.rule.ID)
+				s.cluster.drop(d.r.rule.ID)
 				continue
 			}
-			x = &spiralPool{began: s.now}
-			d.pools[name] = x
-			p.arrivals, p.guessed, p.served, p.waits = 0, 0, 0, nil
+			x = &spiralPool{began: s.now()}
+			d.pools[p.name] = x
+			p.flow = flow{unknown: p.flow.unknown}
 			continue
 		}
 		if free, known := p.free(); known && p.capacity() > 0 {
@@ -64,24 +63,25 @@ func (d *spiral) tick(s *Scanner) {
 		}
 		x.pending += float64(p.pendingGPUs())
 		x.pendingN++
-		if s.now-x.began < length {
+		if s.now()-x.began < length {
 			continue
 		}
-		one := interval{at: s.now, arrived: p.arrivals, guessed: p.guessed, served: p.served,
-			arrivalsKnown: !p.unknownWork,
+		one := interval{at: s.now(), arrived: p.flow.arrived, guessed: p.flow.guessed, served: p.flow.served,
+			arrivalsKnown: !p.flow.unknown,
 			freeKnown:     x.freeN > 0, pending: x.pending / float64(max(1, x.pendingN))}
 		one.free = x.free / float64(max(1, x.freeN))
 		one.reserve = x.spare / float64(max(1, x.freeN))
 		least := max(1, int(d.r.param("least_starts")))
-		if len(p.waits) < least && p.arrivals > 0 && s.seen[inputStarts] {
-			p.waits = append(p.waits, s.waitedSoFar(p)...) // of jobs that do not start, no wait is known
+		waits := p.flow.waits
+		if len(waits) < least && p.flow.arrived > 0 && s.cluster.seen.starts {
+			waits = append(waits, s.cluster.waitedSoFar(p)...) // of jobs that do not start, no wait is known
 		}
-		if len(p.waits) >= least {
-			slices.Sort(p.waits)
-			one.wait, one.longest, one.waited = p.waits[len(p.waits)/2], p.waits[len(p.waits)-1], true
+		if len(waits) >= least {
+			slices.Sort(waits)
+			one.wait, one.longest, one.waited = waits[len(waits)/2], waits[len(waits)-1], true
 		}
-		p.arrivals, p.guessed, p.served, p.waits, p.unknownWork = 0, 0, 0, p.waits[:0], false
-		*x = spiralPool{intervals: append(x.intervals, one), began: s.now, clear: x.clear}
+		p.flow = flow{waits: waits[:0]}
+		*x = spiralPool{intervals: append(x.intervals, one), began: s.now(), clear: x.clear}
 		most := max(int(d.r.param("trend_intervals")), int(d.r.param("times"))+1)
 		if n := len(x.intervals); n > most {
 			x.intervals = slices.Delete(x.intervals, 0, n-most)
@@ -90,18 +90,8 @@ func (d *spiral) tick(s *Scanner) {
 	}
 }
 
-// waitedSoFar is how long the pending jobs of a pool have waited.
-func (s *Scanner) waitedSoFar(p *pool) (out []time.Duration) {
-	for _, j := range s.pending.list {
-		if p.entity.name == allJobs || p.entity.name == j.queue {
-			out = append(out, max(0, s.now-max(j.submit, j.hold)))
-		}
-	}
-	return out
-}
-
 func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
-	e := Entity{"queue", p.entity.name}
+	e := Entity{"queue", p.name}
 	evidence, began, margin, ok := d.waitsRise(s, x.intervals)
 	if !ok {
 		evidence, began, margin, ok = d.pendingRises(s, p, x.intervals)
@@ -116,7 +106,7 @@ func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
 	if o := d.r.open[e]; o != nil {
 		o.rate = min(last.reserve, last.pending)
 		if x.clear++; x.clear >= int(d.r.param("clear_intervals")) {
-			s.closeFinding(d.r, e, s.now)
+			s.closeFinding(d.r, e, s.now())
 			x.clear = 0
 		}
 	}

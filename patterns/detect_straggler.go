@@ -99,7 +99,7 @@ func (d *straggler) row(s *Scanner, j *job, r *row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.countDropped(d.r.rule.ID)
+			s.cluster.drop(d.r.rule.ID)
 			return
 		}
 		x = d.newJob()
@@ -114,9 +114,9 @@ func (d *straggler) row(s *Scanner, j *job, r *row) {
 		case o == nil && w.count >= x.need:
 			d.open(s, j, i, w, x, e)
 		case o != nil && w.count <= x.leave:
-			s.closeFinding(d.r, e, s.now)
+			s.closeFinding(d.r, e, s.now())
 		case o != nil && w.count >= x.need:
-			o.matched = s.now
+			o.matched = s.now()
 			o.rate = d.lost(j, w, x)
 		}
 	}
@@ -129,54 +129,33 @@ func (d *straggler) lost(j *job, w *slowness, x *stragglerJob) float64 {
 
 func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob, e Entity) {
 	excess := w.excess()
+	now := s.at(s.now())
 	f := Finding{Entity: e, Job: j.name,
 		Confidence: min(1, .5+.25*float64(w.count)/float64(x.rows)+.5*(excess-x.factor)/x.factor),
 		Evidence: []Evidence{
-			{What: fmt.Sprintf("slow rows of the last %d", x.rows), Value: float64(w.count), Threshold: float64(x.need),
-				Unit: "rows", From: s.at(s.now), To: s.at(s.now)},
-			{What: "time of its slow rows", Value: excess, Threshold: x.factor, Unit: "x the median", From: s.at(s.now),
-				To: s.at(s.now)}}}
-	node := workerNode(j, i)
+			{What: fmt.Sprintf("slow rows of the last %d", x.rows), Value: float64(w.count),
+				Threshold: float64(x.need), Unit: "rows", From: now, To: now},
+			{What: "time of its slow rows", Value: excess, Threshold: x.factor, Unit: "x the median",
+				From: now, To: now}}}
+	node := j.workerNode(i)
 	if node != "" {
 		f.Node = node
 		f.Words = fmt.Sprintf("Worker %d of job %s, on node %s, is %.2f times as slow as the median worker: exclude "+
 			"the node from the job's next start.", j.workers[i], j.name, node, excess)
 		was := d.nodes[node]
-		if was.job != "" && was.job != j.name && s.now-was.at <= hours(d.r.param("same_node_hours")) {
+		if was.job != "" && was.job != j.name && s.now()-was.at <= hours(d.r.param("same_node_hours")) {
 			f.Action = "drain_node"
 			f.Confidence = max(f.Confidence, .95)
 			f.Words = fmt.Sprintf("Node %s slows job %s down, as it did job %s %.1f h ago: propose to drain it.", node,
-				j.name, was.job, (s.now - was.at).Hours())
+				j.name, was.job, (s.now() - was.at).Hours())
 		}
 		if len(d.nodes) < s.o.Cap {
-			d.nodes[node] = suspect{j.name, s.now}
+			d.nodes[node] = suspect{j.name, s.now()}
 		}
 	}
-	s.found(d.r, s.now, f, d.lost(j, w, x))
+	s.found(d.r, s.now(), f, d.lost(j, w, x))
 }
 
 func hours(x float64) time.Duration { return time.Duration(x * float64(time.Hour)) }
-
-// workerNode is the node of a worker where its placement shows it: a worker for each node, or
-// for each GPU, in order.
-func workerNode(j *job, i int) string {
-	w := j.workers[i]
-	if w < 0 || len(j.placement) == 0 {
-		return ""
-	}
-	switch len(j.workers) {
-	case len(j.placement):
-		if w < len(j.placement) {
-			return j.placement[w].Node
-		}
-	case heldBy(j.placement):
-		for _, p := range j.placement {
-			if w -= p.GPUs; w < 0 {
-				return p.Node
-			}
-		}
-	}
-	return ""
-}
 
 func (d *straggler) jobEnded(_ *Scanner, j *job, _ time.Duration) { delete(d.jobs, j) }

@@ -57,7 +57,7 @@ func (d *thrash) fact(s *Scanner, f *fact) {
 			x.nodes = append(x.nodes, n.Node)
 		}
 		if len(d.stops) >= s.o.Cap {
-			s.countDropped(d.r.rule.ID)
+			s.cluster.drop(d.r.rule.ID)
 			return
 		}
 		d.stops = append(d.stops, x)
@@ -102,21 +102,21 @@ func (d *thrash) jobEnded(_ *Scanner, j *job, at time.Duration) {
 func (d *thrash) tick(s *Scanner) {
 	w := d.window()
 	e := Entity{"cluster", allJobs}
-	if o := d.r.open[e]; o != nil && s.now-o.matched > w {
-		s.closeFinding(d.r, e, s.now)
+	if o := d.r.open[e]; o != nil && s.now()-o.matched > w {
+		s.closeFinding(d.r, e, s.now())
 	}
 	if len(d.stops)+len(d.evictions) == 0 {
 		return
 	}
 	for i := range d.evictions {
-		if e := &d.evictions[i]; !e.settled && s.now-e.started >= w {
+		if e := &d.evictions[i]; !e.settled && s.now()-e.started >= w {
 			e.ran = e.preempts.share * w.Hours()
 			e.preempts, e.settled = nil, true
 		}
 	}
 	d.judge(s)
-	d.stops = slices.DeleteFunc(d.stops, func(x stop) bool { return x.at < s.now-w })
-	d.evictions = slices.DeleteFunc(d.evictions, func(e eviction) bool { return e.at < s.now-2*w })
+	d.stops = slices.DeleteFunc(d.stops, func(x stop) bool { return x.at < s.now()-w })
+	d.evictions = slices.DeleteFunc(d.evictions, func(e eviction) bool { return e.at < s.now()-2*w })
 }
 
 // fewStops is up to how many stops in a window each is judged at once, and not at the next tick.
@@ -132,9 +132,9 @@ func (d *thrash) judge(s *Scanner) {
 	w := d.window()
 	counts := map[string]int{}
 	var evidence []Evidence
-	began, lost, margin := s.now, 0., 0.
+	began, lost, margin := s.now(), 0., 0.
 	for _, x := range d.stops {
-		if x.at < s.now-w {
+		if x.at < s.now()-w {
 			continue
 		}
 		lost += x.gpuHours
@@ -142,14 +142,14 @@ func (d *thrash) judge(s *Scanner) {
 		counts[x.job]++
 		if n := counts[x.job]; float64(n) == d.r.param("stops") {
 			evidence = append(evidence, Evidence{What: "stops of job " + x.job, Value: float64(n),
-				Threshold: d.r.param("stops"), From: s.at(s.now - w), To: s.at(s.now)})
+				Threshold: d.r.param("stops"), From: s.at(s.now() - w), To: s.at(s.now())})
 		}
 	}
 	mutual := time.Duration(d.r.param("mutual_minutes") * float64(time.Minute))
 	for i, a := range d.evictions {
 		for k := i - 1; k >= 0 && a.at-d.evictions[k].at <= mutual; k-- {
 			b := d.evictions[k]
-			if a.from != a.to && a.from == b.to && a.to == b.from && a.at >= s.now-w {
+			if a.from != a.to && a.from == b.to && a.to == b.from && a.at >= s.now()-w {
 				what := fmt.Sprintf("minutes until %s and %s stopped each other", b.from, b.to)
 				evidence = append(evidence, Evidence{What: what, Value: (a.at - b.at).Minutes(),
 					Threshold: mutual.Minutes(), Unit: "min", From: s.at(b.at), To: s.at(a.at)})
@@ -166,7 +166,7 @@ func (d *thrash) judge(s *Scanner) {
 	}
 	if evicted >= d.r.param("least_gpu_hours") && evicted > d.r.param("ratio")*ran {
 		evidence = append(evidence, Evidence{What: "evicted GPU-hours, of those that preemptors ran", Value: evicted,
-			Threshold: d.r.param("ratio") * ran, Unit: "GPU-hours", From: s.at(s.now - 2*w), To: s.at(s.now)})
+			Threshold: d.r.param("ratio") * ran, Unit: "GPU-hours", From: s.at(s.now() - 2*w), To: s.at(s.now())})
 	}
 	if len(evidence) == 0 {
 		return
@@ -174,7 +174,7 @@ func (d *thrash) judge(s *Scanner) {
 	margin = min(.9, .6+.1*float64(len(evidence)))
 	f := Finding{Entity: Entity{"cluster", allJobs}, Evidence: evidence[:min(8, len(evidence))],
 		Confidence: margin}
-	if d.config != "" && s.now-d.applied < hours(d.r.param("rollback_hours")) {
+	if d.config != "" && s.now()-d.applied < hours(d.r.param("rollback_hours")) {
 		f.Action = "roll_back"
 		f.Words = fmt.Sprintf("Preemptions undo each other since shortly after configuration %s: freeze tuning and roll "+
 			"it back.", d.config)
@@ -214,7 +214,7 @@ func (d *regression) fact(s *Scanner, f *fact) {
 func (d *regression) guardrail(s *Scanner, g *Guardrail, at time.Duration) {
 	since, known := d.applied[g.Revision]
 	if !known && g.Applied != 0 && len(d.applied) < s.o.Cap {
-		since, known = g.Applied-s.zeroUnix, true
+		since, known = g.Applied-s.zeroUnix(), true
 		d.applied[g.Revision] = since
 	}
 	if !known || at-since > hours(d.r.param("within_hours")) || at < since {
@@ -260,8 +260,8 @@ func (d *regression) tick(s *Scanner) {
 		return
 	}
 	for _, rev := range slices.Sorted(maps.Keys(d.applied)) {
-		if s.now-d.applied[rev] > hours(d.r.param("within_hours"))+time.Hour {
-			s.closeFinding(d.r, Entity{"config_version", rev}, s.now)
+		if s.now()-d.applied[rev] > hours(d.r.param("within_hours"))+time.Hour {
+			s.closeFinding(d.r, Entity{"config_version", rev}, s.now())
 			delete(d.applied, rev)
 			for key := range d.windows {
 				if len(key) > len(rev) && key[:len(rev)] == rev && key[len(rev)] == 0 {

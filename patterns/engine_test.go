@@ -94,7 +94,7 @@ func TestCapOfWorkers(t *testing.T) {
 	steps := func(at time.Duration, job string) {
 		for w := range 4 {
 			s.must(s.Iteration(&telemetry.Iteration{Job: job, Worker: w, Took: time.Second,
-				Time: time.Duration(s.zeroUnix) + at}))
+				Time: time.Duration(s.zeroUnix()) + at}))
 		}
 	}
 	for i, id := range []string{"1", "2", "3", "4"} {
@@ -129,7 +129,7 @@ func TestStepsFallBack(t *testing.T) {
 					took *= 2
 				}
 				s.must(s.Iteration(&telemetry.Iteration{Job: "j", Worker: w, Step: k + add(k), Took: took,
-					Time: time.Duration(s.zeroUnix) + time.Duration(k+1)*minute + time.Duration(w)*time.Second}))
+					Time: time.Duration(s.zeroUnix()) + time.Duration(k+1)*minute + time.Duration(w)*time.Second}))
 			}
 		}
 		if got := s.close(); !strings.HasPrefix(got, "straggler worker/j/2 46m0s-1h40m0s open") {
@@ -359,7 +359,7 @@ func TestNodeNames(t *testing.T) {
 		}
 		s.close()
 		var up []string
-		for name, n := range s.nodes {
+		for name, n := range s.cluster.nodes {
 			if n.up {
 				up = append(up, name)
 			}
@@ -368,8 +368,8 @@ func TestNodeNames(t *testing.T) {
 			}
 		}
 		slices.Sort(up)
-		if got := strings.Join(up, " "); got != c.names || s.pools[allJobs].total != c.total {
-			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, s.pools[allJobs].total, got, c.total, c.names)
+		if got := strings.Join(up, " "); got != c.names || s.cluster.poolOf(allJobs).total != c.total {
+			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, s.cluster.poolOf(allJobs).total, got, c.total, c.names)
 		}
 	}
 }

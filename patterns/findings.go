@@ -15,7 +15,7 @@ type open struct {
 	// The times of Finding since Options.Zero, which stamp converts.
 	began, opened, closed time.Duration
 
-	entity  *entity // of a derived condition, nil otherwise
+	subject *subject // of a derived condition, nil otherwise
 	counted time.Duration
 	matched time.Duration // last
 	updated time.Duration
@@ -23,11 +23,7 @@ type open struct {
 	marks   map[time.Duration]bool
 }
 
-// ruleState is a rule's state of an entity with derived conditions.
-type ruleState struct {
-	active []condState
-}
-
+// condState is the state of a derived condition of a subject.
 type condState struct {
 	on    bool
 	since time.Duration // when it began to hold, or entered
@@ -46,17 +42,17 @@ func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
 		began: marks[0].at, counted: f.at, matched: f.at}
 	for i, m := range marks {
 		o.began = min(o.began, m.at)
-		if f.entity == nil {
+		if f.subject == nil {
 			t := r.rule.match().terms()[r.steps[i]]
 			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: s.at(m.at),
 				To: s.at(m.at)})
 		}
 	}
 	words, action := r.rule.Words, r.rule.Action
-	if f.entity != nil {
-		o.entity, o.Confidence = f.entity, 0
+	if f.subject != nil {
+		o.subject, o.Confidence = f.subject, 0
 		s.derivedEvidence(r, o)
-		v := s.viewOf(r, f.entity, nil)
+		v := s.viewOf(r, f.subject, nil)
 		for i := range r.rule.Variants {
 			if x := &r.rule.Variants[i]; v.judge(&x.When) == yes {
 				words, action = x.Words, x.Action
@@ -93,7 +89,7 @@ func (t *Term) what() string {
 // begin adds a finding to the open ones.
 func (s *Scanner) begin(r *compiled, o *open) {
 	if len(r.open) >= s.o.Cap {
-		s.countDropped(r.rule.ID)
+		s.cluster.drop(r.rule.ID)
 		return
 	}
 	o.Open, o.closed, o.updated = true, max(o.opened, o.began), o.opened
@@ -129,32 +125,26 @@ func (s *Scanner) emit(o *open) {
 func (s *Scanner) derivedEvidence(r *compiled, o *open) {
 	margin, trust := 1., 1.
 	o.Evidence = nil
-	if st := s.state(r, o.entity); st != nil {
-		for i := range r.rule.Derive {
-			if !st.active[i].on {
-				continue
-			}
-			d := &r.rule.Derive[i]
-			v := s.viewOf(r, o.entity, d)
-			if v.judge(&d.Condition) == yes {
-				o.Evidence, margin = v.evidence(&d.Condition, o.Evidence, margin)
-			}
-			trust = min(trust, v.trust, st.active[i].trust)
+	for i, st := range r.states[o.subject] {
+		if !st.on {
+			continue
 		}
+		d := &r.rule.Derive[i]
+		v := s.viewOf(r, o.subject, d)
+		if v.judge(&d.Condition) == yes {
+			o.Evidence, margin = v.evidence(&d.Condition, o.Evidence, margin)
+		}
+		trust = min(trust, v.trust, st.trust)
 	}
 	o.Confidence = max(o.Confidence, math.Round(1000*trust*(.6+.4*min(1, margin)))/1000)
 	for _, e := range o.Evidence {
 		o.began = min(o.began, s.since(e.From))
 	}
-	if j := s.jobs[o.entity.name]; o.entity.kind == "job" && j != nil {
+	if j := o.subject.job; j != nil {
 		o.Job = j.name
 		if j.running {
 			o.began = max(o.began, j.start)
 		}
-	}
-	if g := s.unit(o.entity); g != nil && g.job != nil {
-		o.Job = g.job.name
-		o.began = max(o.began, g.job.start)
 	}
 }
 
@@ -170,16 +160,16 @@ func (s *Scanner) renew(r *compiled, o *open) {
 
 // wasteRate is the number of GPUs that an open finding wastes now, where it is known.
 func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
-	if r.rule.Waste == "" || o.entity == nil {
+	if r.rule.Waste == "" || o.subject == nil {
 		return o.rate, r.rule.Detect != ""
 	}
-	switch o.entity.kind {
+	switch o.subject.kind {
 	case "job":
-		j := s.jobs[o.entity.name]
-		if j == nil || !j.running {
+		j := o.subject.job
+		if !j.running {
 			return 0, false
 		}
-		if s.now-j.seen > 5*time.Minute+2*s.o.Period && j.samples > 0 {
+		if s.now()-j.sampled > 5*time.Minute+2*s.o.Period && j.use.samples > 0 {
 			return 0, false // not measured: not known to be wasted
 		}
 		if r.rule.Waste == "unused" {
@@ -190,12 +180,11 @@ func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
 	case "gpu":
 		return 1, r.rule.Waste == "held"
 	case "partition", "queue":
-		if p := s.pools[o.entity.name]; p != nil {
-			n, known := p.free()
-			return float64(min(n, p.pendingGPUs())), known
-		}
+		p := s.cluster.poolOf(o.subject.name)
+		n, known := p.free()
+		return float64(min(n, p.pendingGPUs())), known
 	case "tenant":
-		if t := s.tenants[o.entity.name]; t != nil {
+		if t := s.cluster.tenants[o.subject.name]; t != nil {
 			return float64(max(0, t.quota-t.held)), true
 		}
 	}
@@ -227,11 +216,11 @@ func (s *Scanner) countRuns(r *compiled, o *open, marks []mark) {
 
 // count adds the waste since the last count.
 func (s *Scanner) count(r *compiled, o *open) {
-	if rate, known := s.wasteRate(r, o); known && s.now > o.counted {
-		o.WastedGPUHours += rate * (s.now - o.counted).Hours()
+	if rate, known := s.wasteRate(r, o); known && s.now() > o.counted {
+		o.WastedGPUHours += rate * (s.now() - o.counted).Hours()
 	}
-	o.counted = max(o.counted, s.now)
-	o.closed = max(o.closed, s.now)
+	o.counted = max(o.counted, s.now())
+	o.closed = max(o.closed, s.now())
 }
 
 // closeFinding ends the open finding of an entity.
@@ -253,14 +242,12 @@ func (s *Scanner) closeFinding(r *compiled, e Entity, at time.Duration) {
 
 // closeJob ends the findings about a job, its GPUs and its workers.
 func (s *Scanner) closeJob(j *job, at time.Duration) {
-	s.passRows(j)
 	for _, r := range s.rules {
 		switch r.kind {
 		case "job":
 			s.closeFinding(r, Entity{"job", j.name}, at)
-			if r.detector == nil {
-				delete(r.matchers, Entity{"job", j.name})
-			}
+			delete(r.matchers, Entity{"job", j.name})
+			delete(r.states, &j.subject)
 		case "worker", "gpu":
 			for i := len(r.opened) - 1; i >= 0; i-- {
 				if r.opened[i].Job == j.name {
@@ -272,17 +259,16 @@ func (s *Scanner) closeJob(j *job, at time.Duration) {
 			r.detector.jobEnded(s, j, at)
 		}
 	}
-	j.clear()
 }
 
-// closeGPU ends the findings about a GPU, and forgets what was seen of it.
+// closeGPU ends the findings about a GPU.
 func (s *Scanner) closeGPU(g *gpu) {
 	for _, r := range s.rules {
 		if r.kind == "gpu" {
-			s.closeFinding(r, Entity{"gpu", g.name}, s.now)
+			s.closeFinding(r, Entity{"gpu", g.name}, s.now())
+			delete(r.states, &g.subject)
 		}
 	}
-	g.clear()
 }
 
 // confirm raises the confidence of a job's open findings.
@@ -316,7 +302,7 @@ const maxAffected = 5
 // tenant, and the first jobs of other tenants that wait where the finding wastes GPUs.
 func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 	own, where := "", ""
-	j := s.jobs[o.Job]
+	j := s.cluster.jobs[o.Job]
 	if j == nil && f != nil {
 		j = f.job // the last that a user, a key ran
 	}
@@ -341,12 +327,12 @@ func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 	}
 	var list []*job
 	shares := map[string]bool{}
-	for _, p := range s.pending.list {
-		if p.name == o.Job || p.hold > s.now || own != "" && p.tenant == own {
+	for _, p := range s.cluster.pending.list {
+		if p.name == o.Job || p.hold > s.now() || own != "" && p.tenant == own {
 			continue
 		}
 		if _, known := shares[p.queue]; !known {
-			shares[p.queue] = s.share(p.queue, where)
+			shares[p.queue] = s.cluster.share(p.queue, where)
 		}
 		if shares[p.queue] {
 			list = append(list, p)
@@ -358,18 +344,6 @@ func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 	}
 }
 
-// share reports whether jobs of two queues may ask for the same nodes. A queue without nodes of its own has those of
-// the cluster.
-func (s *Scanner) share(a, b string) bool {
-	for _, name := range []string{a, b} {
-		if p := s.pools[name]; name == allJobs || p == nil || len(p.nodes) == 0 {
-			return true
-		}
-	}
-	with := func(n *node) bool { return slices.Contains(n.partition, b) }
-	return a == b || slices.ContainsFunc(s.pools[a].nodes, with)
-}
-
 // say fills the numbers of a finding into its words: {entity}, {job}, {gpus}, {freed}, {keep}, {wasted},
 // {hours}, {tenant}.
 func (s *Scanner) say(words string, o *open) string {
@@ -377,7 +351,7 @@ func (s *Scanner) say(words string, o *open) string {
 		return words
 	}
 	gpus, tenant, freed := 0, "", 0
-	if j := s.jobs[o.Job]; j != nil {
+	if j := s.cluster.jobs[o.Job]; j != nil {
 		gpus, tenant = j.gpus, j.tenant
 		for _, r := range s.rules {
 			if r.rule.ID == o.Rule && r.rule.RightSize.Busy > 0 {
@@ -406,14 +380,14 @@ func gpuText(n int) string {
 func (s *Scanner) attend(r *compiled) {
 	for i := len(r.opened) - 1; i >= 0; i-- {
 		o := r.opened[i]
-		if q := time.Duration(r.rule.Quiet); q > 0 && s.now-o.matched > q {
+		if q := time.Duration(r.rule.Quiet); q > 0 && s.now()-o.matched > q {
 			s.closeFinding(r, o.Entity, o.matched+q)
 			continue
 		}
 		s.count(r, o)
-		if s.now-o.updated >= time.Hour {
-			o.updated = s.now
-			if o.entity != nil {
+		if s.now()-o.updated >= time.Hour {
+			o.updated = s.now()
+			if o.subject != nil {
 				s.renew(r, o)
 			}
 			s.emit(o)

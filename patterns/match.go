@@ -4,27 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/autosched/autosched/workload"
 )
-
-// fact is something that happened, which terms match.
-type fact struct {
-	name   string // of an event, or derived:NAME
-	at     time.Duration
-	job    *job
-	ran    time.Duration
-	hasRun bool
-	status string
-	node   string
-	gpu    string
-	config string
-	text   string
-	source string
-	nodes  []workload.NodeShare
-	// entity is that of a derived condition.
-	entity *entity
-}
 
 // groupValue is a fact's value of a name to group by; empty if it has none.
 func (f *fact) groupValue(group string) string {
@@ -234,8 +214,8 @@ func (x *matcher) denied(r *compiled, marks []mark) bool {
 // key is the entity of a fact by a rule's groups, with its name; false if the fact lacks one.
 func (r *compiled) key(f *fact) (Entity, bool) {
 	e := Entity{Kind: r.kind}
-	if f.entity != nil {
-		return Entity{f.entity.kind, f.entity.name}, true
+	if f.subject != nil {
+		return Entity{f.subject.kind, f.subject.name}, true
 	}
 	for i, g := range r.rule.GroupBy {
 		v := f.groupValue(g)
@@ -296,7 +276,7 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 	x := r.matchers[e]
 	if x == nil {
 		if len(r.matchers) >= s.o.Cap {
-			s.countDropped(r.rule.ID)
+			s.cluster.drop(r.rule.ID)
 			return
 		}
 		x = &matcher{}
@@ -306,10 +286,10 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 	if marks == nil {
 		return
 	}
-	if due := x.due(r, marks); due > s.now {
+	if due := x.due(r, marks); due > s.now() {
 		if len(x.pending) < maxTerms {
 			x.pending = append(x.pending, matched{marks, due})
-			s.waitingMatches[r] = append(s.waitingMatches[r], e)
+			r.waiting = append(r.waiting, e)
 		}
 		return
 	}
@@ -334,32 +314,31 @@ func (r *compiled) relevant(f *fact) bool {
 // settle decides the matches whose negative terms are known by now.
 func (s *Scanner) settle() {
 	for _, r := range s.rules {
-		list := s.waitingMatches[r]
-		if len(list) == 0 {
+		if len(r.waiting) == 0 {
 			continue
 		}
 		var rest []Entity
-		for _, e := range list {
+		for _, e := range r.waiting {
 			x := r.matchers[e]
 			if x == nil {
 				continue
 			}
 			for i := 0; i < len(x.pending); i++ {
 				p := x.pending[i]
-				if p.due > s.now {
+				if p.due > s.now() {
 					continue
 				}
 				x.pending = slices.Delete(x.pending, i, i+1)
 				i--
 				if !x.denied(r, p.marks) {
-					s.matched(r, e, &fact{at: p.marks[len(p.marks)-1].at, job: s.jobs[e.Name]}, p.marks)
+					s.matched(r, e, &fact{at: p.marks[len(p.marks)-1].at, job: s.cluster.jobs[e.Name]}, p.marks)
 				}
 			}
 			if len(x.pending) > 0 && !slices.Contains(rest, e) {
 				rest = append(rest, e)
 			}
 		}
-		s.waitingMatches[r] = rest
+		r.waiting = rest
 	}
 }
 

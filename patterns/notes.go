@@ -78,13 +78,12 @@ func (c *Condition) samples() bool {
 
 // inputs are those that were seen.
 func (s *Scanner) inputs() map[string]bool {
-	seen := maps.Clone(s.seen)
-	p := s.pools[allJobs]
-	seen[inputGPUs] = s.sawGPU
-	seen[inputSize] = p.total > 0 || p.everSampled
-	seen[inputPlaces] = p.unplaced == 0 && !s.seen["unplaced"]
-	seen[inputQuotas] = len(s.tenants) > 0
-	return seen
+	c := s.cluster
+	p := c.poolOf(allJobs)
+	return map[string]bool{inputGPUs: c.seen.gpus, inputIterations: c.seen.iterations, inputGuardrails: s.sawGuardrails,
+		inputMessages: s.sawMessages, inputStarts: c.seen.starts, inputStops: c.seen.stops,
+		inputPlaces: p.unplaced == 0 && !c.seen.unplaced, inputSize: p.total > 0 || p.everSample,
+		inputQuotas: len(c.tenants) > 0}
 }
 
 // Examined are the ids of the rules whose inputs were seen, in order.
@@ -121,12 +120,12 @@ func (s *Scanner) Notes() (out []string) {
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
 	}
-	if s.unjoined > 0 {
-		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.unjoined))
+	if s.cluster.unjoined > 0 {
+		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.cluster.unjoined))
 	}
-	for _, what := range slices.Sorted(maps.Keys(s.overCap)) {
+	for _, what := range slices.Sorted(maps.Keys(s.cluster.dropped)) {
 		out = append(out, fmt.Sprintf("%s: the cap was hit: %d records or entities beyond it were not examined", what,
-			s.overCap[what]))
+			s.cluster.dropped[what]))
 	}
 	return out
 }

@@ -20,65 +20,8 @@ type JobReport struct {
 	Waits map[string]time.Duration `json:"waits_ns,omitempty"`
 }
 
-// Why a job waits. The causes are inferred from the state of its queue once a minute.
-const (
-	waitQuota         = iota
-	waitFragmentation // fits by count, not by place
-	waitPriority      // jobs that started meanwhile took as much as it asks for
-	waitCapacity
-	waitHeadOfLine // fits, and a job that does not is ahead
-	waitLimits     // it may not start yet
-	waitCannotTell
-	causes
-)
-
 var causeNames = [causes]string{"quota", "fragmentation", "priority", "capacity", "head_of_line", "limits",
 	"cannot_tell"}
-
-// attribute adds the time since the last tick to the causes for which the requests of a pool wait. A
-// queue without nodes of its own has those of the cluster.
-func (s *Scanner) attribute(p *pool) {
-	dt := min(tick, s.now-p.attributed)
-	if p.attributed == 0 {
-		dt = tick
-	}
-	p.attributed = s.now
-	if len(p.pending) == 0 {
-		return
-	}
-	on := p
-	if len(p.nodes) == 0 && !p.hasSample {
-		on = s.pools[allJobs]
-	}
-	free, known := on.free()
-	placeable := !on.hasSample && on.unplaced == 0 && len(on.nodes) > 0
-	blocked := false // a request that does not fit
-	for n := range p.pending {
-		blocked = blocked || n.gpus > free
-	}
-	for n := range p.pending {
-		w := p.waiting[n]
-		if w == nil {
-			continue
-		}
-		cause := waitCannotTell
-		t := s.tenants[n.tenant]
-		switch {
-		case t != nil && t.quota > 0 && t.held+n.gpus > t.quota:
-			cause = waitQuota
-		case !known:
-		case n.gpus > free && on.started >= n.gpus:
-			cause = waitPriority
-		case n.gpus > free:
-			cause = waitCapacity
-		case placeable && on.fits(n.gpus, 1) == 0:
-			cause = waitFragmentation
-		case blocked:
-			cause = waitHeadOfLine
-		}
-		w[cause] += dt
-	}
-}
 
 // Bounds of the classes of bottlenecks, as shares.
 const (
@@ -97,8 +40,11 @@ type keyBusy struct {
 	busy float64
 }
 
-// report is what is known of a job that has ended.
-func (s *Scanner) report(j *job) *JobReport {
+// report reports a job that has ended.
+func (s *Scanner) report(j *job) {
+	if s.o.OnJob == nil {
+		return
+	}
 	r := &JobReport{Job: j.name, Bottleneck: "cannot_tell", Stability: j.stability}
 	for i, w := range j.waits {
 		if i == waitCannotTell && w > 0 && j.hold > j.submit {
@@ -108,20 +54,25 @@ func (s *Scanner) report(j *job) *JobReport {
 		}
 		r.wait(causeNames[i], w)
 	}
-	if j.samples < leastSamples {
-		return r
+	if j.use.samples >= leastSamples {
+		s.bottleneck(j, r)
 	}
-	busy := j.busySum / float64(j.samples)
-	memory, hasMemory := 0., j.occupied > 0
+	s.o.OnJob(r)
+}
+
+// bottleneck classifies a job by its samples.
+func (s *Scanner) bottleneck(j *job, r *JobReport) {
+	busy := j.use.busy / float64(j.use.samples)
+	memory, hasMemory := 0., j.use.occupied > 0
 	if hasMemory {
-		memory = j.memorySum / float64(j.occupied)
+		memory = j.use.memory / float64(j.use.occupied)
 	}
 	add := func(what string, value, threshold float64) {
 		r.Evidence = append(r.Evidence, Evidence{What: what, Value: math.Round(1e4*value) / 1e4,
-			Threshold: threshold, Unit: "share", From: s.at(j.start), To: s.at(s.now)})
+			Threshold: threshold, Unit: "share", From: s.at(j.start), To: s.at(s.now())})
 	}
-	dips := float64(j.dips) / float64(j.samples)
-	narrow := s.busyByKey[j.key]
+	dips := float64(j.use.dips) / float64(j.use.samples)
+	narrow := s.narrow[j.key]
 	switch {
 	case j.key != "" && narrow.gpus > 0 && j.gpus >= 2*narrow.gpus && busy < narrowerBusy*narrow.busy:
 		r.Bottleneck = "communication"
@@ -138,10 +89,9 @@ func (s *Scanner) report(j *job) *JobReport {
 		add("busy", busy, lowBusy)
 		add("memory", memory, lowMemory)
 	}
-	if j.key != "" && (narrow.gpus == 0 || j.gpus < narrow.gpus) && len(s.busyByKey) < s.o.Cap {
-		s.busyByKey[j.key] = keyBusy{j.gpus, busy}
+	if j.key != "" && (narrow.gpus == 0 || j.gpus < narrow.gpus) && len(s.narrow) < s.o.Cap {
+		s.narrow[j.key] = keyBusy{j.gpus, busy}
 	}
-	return r
 }
 
 func (r *JobReport) wait(cause string, d time.Duration) {

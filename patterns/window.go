@@ -4,116 +4,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/internal/stats"
 )
-
-// entity is what signals are of and rules hold for.
-type entity struct {
-	kind, name string
-	recorded   []recorded  // signals of the kind, once there are values
-	rings      []ring      // by the place of the signal among those of its kind
-	states     []ruleState // by rule
-}
-
-// clear forgets what was seen of an entity, and so what held.
-func (e *entity) clear() {
-	e.states = nil
-	for i := range e.rings {
-		clear(e.rings[i].steps)
-	}
-}
-
-// ring has the last values of a signal: the mean of each step of time.
-type ring struct {
-	head  int64 // number of the last step
-	pos   int   // its place: its number modulo the size
-	steps []stepSum
-}
-
-// stepSum is the values of a step; sum and number lie together, as both are read and written at once.
-type stepSum struct {
-	sum float32
-	n   uint32
-}
-
-func floorDiv(a, b time.Duration) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return int64(q)
-}
-
-// firstSlots is the size of a new ring: most jobs are short.
-const firstSlots = 16
-
-// grow makes room for a step, up to a number of slots.
-func (r *ring) grow(slots int, k int64) {
-	size := len(r.steps)
-	for int64(size) <= k-r.head+int64(len(r.steps)) && size < slots {
-		size = min(slots, 2*size)
-	}
-	more := ring{r.head, int(mod(r.head, int64(size))), make([]stepSum, size)}
-	for i := r.head - int64(len(r.steps)) + 1; i <= r.head; i++ {
-		more.steps[mod(i, int64(size))] = r.steps[mod(i, int64(len(r.steps)))]
-	}
-	*r = more
-}
-
-// add adds a value to a step.
-func (r *ring) add(slots int, k int64, v float64) {
-	if k == r.head && r.steps != nil { // most values are of the last step
-		r.steps[r.pos].sum += float32(v)
-		r.steps[r.pos].n++
-		return
-	}
-	if r.steps == nil {
-		n := min(slots, firstSlots)
-		*r = ring{k, int(mod(k, int64(n))), make([]stepSum, n)}
-	}
-	if k > r.head && len(r.steps) < slots {
-		r.grow(slots, k)
-	}
-	size := int64(len(r.steps))
-	p := r.pos
-	switch {
-	case k == r.head+1: // or of the next
-		if p++; p == len(r.steps) {
-			p = 0
-		}
-		r.steps[p] = stepSum{}
-		r.head, r.pos = k, p
-	case k > r.head:
-		for i := max(r.head+1, k-size+1); i <= k; i++ {
-			r.steps[mod(i, size)] = stepSum{}
-		}
-		p = int(mod(k, size))
-		r.head, r.pos = k, p
-	case k <= r.head-size:
-		return
-	default:
-		p = int(mod(k, size))
-	}
-	r.steps[p].sum += float32(v)
-	r.steps[p].n++
-}
-
-func mod(a, b int64) int64 {
-	if a %= b; a < 0 {
-		a += b
-	}
-	return a
-}
-
-// signal is a number of a kind of entity: one that a scanner records in steps of time (the
-// period of samples where step is 0), or one that it computes for an instant.
-type signal struct {
-	step time.Duration
-	unit string
-	// A signal is computed, or recorded in the ring that slot numbers.
-	compute func(*Scanner, *compiled, *entity) (float64, bool)
-	slot    func(*slotNumbers) *int
-	age     bool // grows with time alone
-}
 
 // of is the signal of a condition on a kind of entity.
 func (c *Condition) of(kind string) *signal {
@@ -121,13 +14,6 @@ func (c *Condition) of(kind string) *signal {
 		return c.sig
 	}
 	return signals[kind+"."+c.Signal]
-}
-
-// recorded is a signal that rules ask for, with the ring it needs.
-type recorded struct {
-	name  string
-	step  time.Duration
-	slots int
 }
 
 // verdict is the truth of a condition.
@@ -150,7 +36,7 @@ func truth(b bool) verdict {
 type view struct {
 	s        *Scanner
 	r        *compiled
-	e        *entity
+	e        *subject
 	from     time.Duration // values before it are left out
 	expected int           // samples of a period
 	coverage float64
@@ -159,50 +45,34 @@ type view struct {
 	trust float64
 }
 
-// window finds the steps of a condition's window: their ring, the first, and their number.
-func (v *view) window(c *Condition) (r *ring, rec *recorded, first, last int64) {
-	list := v.e.recorded
-	i := slices.IndexFunc(list, func(x recorded) bool { return x.name == c.Signal })
-	if i < 0 || v.e.rings[i].steps == nil {
-		return nil, nil, 0, 0
-	}
-	rec, r = &list[i], &v.e.rings[i]
-	last = floorDiv(v.s.now, rec.step)
-	return r, rec, last - int64(time.Duration(c.Over)/rec.step), last
+// window returns the steps of a condition's window: the first, and the one after the last.
+func (v *view) window(c *Condition) (first, last int64) {
+	step := v.e.series.step
+	last = stepOf(v.s.now(), step)
+	return last - int64(time.Duration(c.Over)/step), last
 }
 
-// values calls f with the means of a window's steps that have samples, and returns the share of
-// the samples that there should be.
+// values calls f with the means of a window's steps that have samples, and returns the share of the expected samples.
 func (v *view) values(c *Condition, f func(step int64, mean float32, n int) bool) (coverage float64) {
-	r, rec, first, last := v.window(c)
-	if r == nil {
-		return 0
+	first, last := v.window(c)
+	step, sampled := v.e.series.step, v.e.series.step == v.s.o.Period
+	wanted := float64(last - first)
+	if sampled {
+		wanted *= float64(v.expected)
 	}
-	wanted := float64(last-first) * float64(v.expected)
-	if rec.step != v.s.o.Period {
-		wanted = float64(last - first)
-	}
-	if since := floorDiv(v.from+rec.step-1, rec.step); v.from > 0 && since > first {
+	if since := stepOf(v.from+step-1, step); v.from > 0 && since > first {
 		first = since
 	}
-	size := int64(len(r.steps))
-	n, filled := 0, 0
-	stop := max(first, r.head-size+1)
-	p := mod(last-1, size)
-	for k := last - 1; k >= stop; k-- {
-		if x := r.steps[p]; k <= r.head && x.n > 0 {
-			n += int(x.n)
-			filled++
-			if !f(k, x.sum/float32(x.n), int(x.n)) {
-				return 1
-			}
-		}
-		if p--; p < 0 {
-			p = size - 1
-		}
-	}
-	if rec.step != v.s.o.Period {
-		n = filled
+	whole := true
+	steps, n := v.e.means(c.of(v.e.kind).series, first, last, func(step int64, mean float32, n int) bool {
+		whole = f(step, mean, n)
+		return whole
+	})
+	switch {
+	case !whole:
+		return 1
+	case !sampled:
+		n = steps
 	}
 	return min(1, float64(n)/max(1, wanted))
 }
@@ -248,26 +118,11 @@ func (v *view) number(c *Condition) (x, coverage float64, known bool) {
 		x = float64(above) / float64(n)
 	case "quantile":
 		slices.Sort(list)
-		x = float64(list[rank(c.Q, len(list))])
+		x = float64(list[stats.NearestRank(c.Q, len(list))])
 	case "slope":
-		x = slope(steps, list) * float64(time.Hour) / float64(v.stepOf(c))
+		x = slope(steps, list) * float64(time.Hour) / float64(v.e.series.step)
 	}
 	return x, coverage, true
-}
-
-func (v *view) stepOf(c *Condition) time.Duration {
-	_, rec, _, _ := v.window(c)
-	return rec.step
-}
-
-// rank is the place of a quantile in a sorted list, by the nearest rank.
-func rank(q float64, n int) int { return min(n-1, max(0, int(math.Ceil(q*float64(n)))-1)) }
-
-// quantile is one of values in any order.
-func quantile(values []float64, q float64) float64 {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted[rank(q, len(sorted))]
 }
 
 // slope is that of the line of least squares, per step.
@@ -343,12 +198,9 @@ func (v *view) leaf(c *Condition) (verdict, float64) {
 	limit := float32(*c.Below)
 	allowed := 0 // steps that may be at or above the limit
 	if c.Fn == "quantile" {
-		_, rec, first, last := v.window(c)
-		if rec == nil {
-			return unknown, 0
-		}
+		first, last := v.window(c)
 		allowed = int(last - first)
-		allowed -= rank(c.Q, allowed) + 1
+		allowed -= stats.NearestRank(c.Q, allowed) + 1
 	}
 	high, n := 0, 0
 	coverage := v.values(c, func(_ int64, mean float32, _ int) bool {
@@ -364,7 +216,7 @@ func (v *view) leaf(c *Condition) (verdict, float64) {
 	case n == 0 || coverage < v.coverage:
 		return unknown, coverage
 	}
-	if c.Fn == "quantile" && high > n-1-rank(c.Q, n) {
+	if c.Fn == "quantile" && high > n-1-stats.NearestRank(c.Q, n) {
 		return no, coverage
 	}
 	return yes, coverage
@@ -372,8 +224,8 @@ func (v *view) leaf(c *Condition) (verdict, float64) {
 
 // each judges the condition of every GPU of a job.
 func (v *view) each(c *Condition) verdict {
-	j := v.s.jobs[v.e.name]
-	if j == nil || len(j.units) == 0 {
+	j := v.e.job
+	if len(j.units) == 0 {
 		return unknown
 	}
 	inner := *c
@@ -382,7 +234,7 @@ func (v *view) each(c *Condition) verdict {
 	trust := v.trust
 	for _, g := range j.units {
 		x := *v
-		x.e, x.expected = &g.entity, 1
+		x.e, x.expected = &g.subject, 1
 		switch x.judge(&inner) {
 		case yes:
 			hold++
@@ -422,20 +274,20 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		what = c.Fn + " " + c.Signal
 	}
 	if c.Each != "" {
-		j := v.s.jobs[v.e.name]
+		j := v.e.job
 		inner := *c
 		inner.Each = ""
 		n := 0
 		for _, g := range j.units {
 			x := *v
-			x.e, x.expected = &g.entity, 1
+			x.e, x.expected = &g.subject, 1
 			if x.judge(&inner) == yes {
 				n++
 			}
 		}
 		return append(out, Evidence{What: "GPUs with " + what, Value: float64(n),
 			Threshold: math.Ceil(c.Share * float64(j.gpus)), Unit: "GPUs",
-			From: v.s.at(v.s.now - time.Duration(c.Over)), To: v.s.at(v.s.now)}), margin
+			From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())}), margin
 	}
 	x, _, known := v.number(c)
 	if !known {
@@ -446,7 +298,7 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		d = -d
 	}
 	out = append(out, Evidence{What: what, Value: x, Threshold: limit,
-		Unit: c.of(v.e.kind).unit, From: v.s.at(v.s.now - time.Duration(c.Over)), To: v.s.at(v.s.now)})
+		Unit: c.of(v.e.kind).unit, From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())})
 	if c.of(v.e.kind).age {
 		return out, margin // it passes its threshold as time passes
 	}

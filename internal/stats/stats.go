@@ -34,6 +34,9 @@ func Quantile(sorted []float64, q float64) float64 {
 	return sorted[lo] + (at-float64(lo))*(sorted[lo+1]-sorted[lo])
 }
 
+// NearestRank returns the index of a quantile in a sorted sample of n values by the nearest-rank method.
+func NearestRank(q float64, n int) int { return min(n-1, max(0, int(math.Ceil(q*float64(n)))-1)) }
+
 // Spearman returns Spearman's rank correlation of two series; 0 if one is constant.
 func Spearman(a, b []float64) float64 {
 	x, y := Ranks(a), Ranks(b)

@@ -1,0 +1,351 @@
+package patterns
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/autosched/autosched/internal/stats"
+)
+
+// quantile returns one of values in any order.
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return sorted[stats.NearestRank(q, len(sorted))]
+}
+
+// runs are how long jobs ran.
+type runs struct {
+	byKey map[string]*history
+	n     int
+	hours float64 // their sum
+}
+
+// history has the latest runs of a key, in hours.
+type history struct {
+	hours []float64
+	next  int
+}
+
+const maxHistory = 256 // runs of a key
+
+func (h *history) add(hours float64) {
+	if len(h.hours) < maxHistory {
+		h.hours = append(h.hours, hours)
+		return
+	}
+	h.hours[h.next] = hours
+	h.next = (h.next + 1) % maxHistory
+}
+
+// add adds a run of a key, one of at most most.
+func (r *runs) add(key string, hours float64, most int) {
+	r.n++
+	r.hours += hours
+	h := r.byKey[key]
+	if h == nil {
+		if key == "" || len(r.byKey) >= most {
+			return
+		}
+		h = &history{}
+		r.byKey[key] = h
+	}
+	h.add(hours)
+}
+
+// quantile returns a quantile of the run times of a key, where there are some.
+func (r *runs) quantile(key string, q float64) (hours float64, known bool) {
+	h := r.byKey[key]
+	if h == nil {
+		return 0, false
+	}
+	return quantile(h.hours, q), true
+}
+
+// work returns the GPU-hours that a job asks for: by its limit, or as its key usually takes. Without either they are
+// guessed as the mean of the jobs that ended.
+func (s *state) work(j *job) (hours float64, guessed, known bool) {
+	if j.limit > 0 {
+		return j.share * j.limit.Hours(), false, true
+	}
+	if usual, known := s.runs.quantile(j.key, .5); known {
+		return j.share * usual, false, true
+	}
+	if s.runs.n > 0 {
+		return j.share * s.runs.hours / float64(s.runs.n), true, true
+	}
+	return 0, true, false
+}
+
+// waits are the waits of the last week, by width of job in powers of two.
+type waits struct {
+	list   [32][]waited // in order of their ends
+	sorted [32][]float64
+}
+
+// waited is a wait that ended.
+type waited struct{ at, wait time.Duration }
+
+func widthClass(gpus int) int { return bits.Len(uint(max(1, gpus) - 1)) }
+
+func (w *waits) add(gpus int, at, wait time.Duration) {
+	c := widthClass(gpus)
+	w.list[c] = append(w.list[c], waited{at, wait})
+	w.sorted[c] = nil
+}
+
+const week = 7 * 24 * time.Hour
+
+// usual returns the 95th percentile of the waits of a width over the week before an instant.
+func (w *waits) usual(gpus int, now time.Duration) (hours float64, known bool) {
+	c := widthClass(gpus)
+	if w.sorted[c] == nil {
+		w.prune(c, now)
+		for _, x := range w.list[c] {
+			w.sorted[c] = append(w.sorted[c], x.wait.Hours())
+		}
+		slices.Sort(w.sorted[c])
+	}
+	sorted := w.sorted[c]
+	if len(sorted) == 0 {
+		return 0, false
+	}
+	return sorted[stats.NearestRank(.95, len(sorted))], true
+}
+
+// prune drops the waits of a class that are older than a week.
+func (w *waits) prune(class int, now time.Duration) {
+	w.sorted[class] = nil
+	old := slices.IndexFunc(w.list[class], func(x waited) bool { return x.at >= now-week })
+	if old < 0 {
+		old = len(w.list[class])
+	}
+	w.list[class] = append(w.list[class][:0], w.list[class][old:]...)
+}
+
+// overtakers are the jobs of a pool that started, and the sums of their work from each on, as of an instant.
+type overtakers struct {
+	started []overtaker
+	work    []float64 // nil where it is out of date
+	asOf    time.Duration
+}
+
+// overtaker is a job that has started.
+type overtaker struct {
+	submit time.Duration
+	work   float64 // GPU-hours
+}
+
+func (o *overtakers) add(submit time.Duration, work float64) {
+	o.started = append(o.started, overtaker{submit, work})
+	o.work = nil
+}
+
+// dropOvertakers forgets the started jobs of a pool that no pending job was submitted before.
+func (s *state) dropOvertakers(p *pool) {
+	oldest := s.now
+	for _, j := range s.pending.list {
+		oldest = min(oldest, j.submit)
+	}
+	p.overtakers.started = slices.DeleteFunc(p.overtakers.started, func(o overtaker) bool { return o.submit <= oldest })
+}
+
+// overtaken returns the work of the jobs in a pending job's queue that were submitted later and started.
+func (s *state) overtaken(j *job) float64 {
+	p := s.attributed(j)
+	o := &p.overtakers
+	if o.asOf != s.now || o.work == nil {
+		s.dropOvertakers(p)
+		slices.SortStableFunc(o.started, func(a, b overtaker) int { return cmp.Compare(a.submit, b.submit) })
+		o.work = append(o.work[:0], make([]float64, len(o.started)+1)...)
+		for i := len(o.started) - 1; i >= 0; i-- {
+			o.work[i] = o.work[i+1] + o.started[i].work
+		}
+		o.asOf = s.now
+	}
+	i, _ := slices.BinarySearchFunc(o.started[:len(o.work)-1], j.submit+1,
+		func(o overtaker, t time.Duration) int { return cmp.Compare(o.submit, t) })
+	return o.work[i]
+}
+
+// hourly forgets old statistics, and jobs that only samples name whose samples have ended.
+func (s *state) hourly() {
+	for c := range s.waits.list {
+		s.waits.prune(c, s.now)
+	}
+	for _, p := range s.pools {
+		s.dropOvertakers(p)
+	}
+	for _, j := range slices.Clone(s.running.list) {
+		if last := max(j.sampled, j.progress); j.inferred && s.now-last > time.Hour {
+			s.remove(j, last)
+		}
+	}
+}
+
+// need is a kind of request; jobs of one kind wait for the same reasons.
+type need struct {
+	tenant string
+	gpus   int
+}
+
+// Causes of waits, inferred from the state of a job's queue once a minute.
+const (
+	waitQuota         = iota
+	waitFragmentation // fits by count, not by place
+	waitPriority      // jobs that started meanwhile took as much as it asks for
+	waitCapacity
+	waitHeadOfLine // fits, and a job that does not is ahead
+	waitLimits     // it may not start yet
+	waitCannotTell
+	causes
+)
+
+// attribute adds the time since the last tick to the causes for which the requests of a pool wait. A queue without
+// nodes of its own has all nodes of the cluster.
+func (s *state) attribute(p *pool) {
+	dt := min(tick, s.now-p.attributed)
+	if p.attributed == 0 {
+		dt = tick
+	}
+	p.attributed = s.now
+	if len(p.pending) == 0 {
+		return
+	}
+	on := p
+	if len(p.nodes) == 0 && !p.sampled {
+		on = s.poolOf(allJobs)
+	}
+	free, known := on.free()
+	placeable := !on.sampled && on.unplaced == 0 && len(on.nodes) > 0
+	blocked := false // a request that does not fit
+	for n := range p.pending {
+		blocked = blocked || n.gpus > free
+	}
+	for n := range p.pending {
+		w := p.waiting[n]
+		if w == nil {
+			continue
+		}
+		cause := waitCannotTell
+		t := s.tenants[n.tenant]
+		switch {
+		case t != nil && t.quota > 0 && t.held+n.gpus > t.quota:
+			cause = waitQuota
+		case !known:
+		case n.gpus > free && on.started >= n.gpus:
+			cause = waitPriority
+		case n.gpus > free:
+			cause = waitCapacity
+		case placeable && on.fits(n.gpus, 1) == 0:
+			cause = waitFragmentation
+		case blocked:
+			cause = waitHeadOfLine
+		}
+		w[cause] += dt
+	}
+}
+
+// sampleQueues records the series of queues, partitions and tenants.
+func (s *state) sampleQueues() {
+	for _, p := range s.pools {
+		if p.sampled && s.now-p.sampledAt > 2*time.Minute+s.late {
+			p.sampled = false
+		}
+		free, known := p.free()
+		s.attribute(p)
+		if known {
+			s.putNow(&p.part, partitionFree, float64(free))
+			if c := p.capacity(); c > 0 {
+				s.putNow(&p.subject, queueFree, float64(free)/float64(c))
+			}
+			s.sampleBlocked(p, free)
+		}
+		if p.used {
+			s.putNow(&p.subject, queuePending, float64(p.pendingGPUs()))
+		}
+		p.flow.served += float64(p.held) * tick.Hours()
+	}
+	for _, p := range s.pools {
+		p.started = 0
+	}
+	for _, vc := range s.cluster.VCs {
+		t := s.tenants[vc.Tenant]
+		if t.quota <= 0 {
+			continue
+		}
+		s.putNow(&t.subject, tenantUse, float64(t.held)/float64(t.quota))
+		waiting := 0.
+		if len(s.pending.list) > t.pending {
+			waiting = 1
+		}
+		s.putNow(&t.subject, tenantOthersWaiting, waiting)
+	}
+}
+
+// sampleBlocked records fragmentation: F1 where there are enough free GPUs for the smallest request and no pending
+// gang can be placed, else 0; nothing where the nodes of a running job are not known.
+func (s *state) sampleBlocked(p *pool, free int) {
+	if p.part.series.slots[partitionBlocked] == 0 || len(p.nodes) == 0 || p.unplaced > 0 {
+		return
+	}
+	if free == 0 || len(p.pending) == 0 {
+		s.putNow(&p.part, partitionBlocked, 0)
+		return
+	}
+	counts := map[int]int{}
+	least := 0
+	for n, c := range p.pending {
+		counts[n.gpus] += c
+		if least == 0 || n.gpus < least {
+			least = n.gpus
+		}
+	}
+	demand, placeable, any := 0., 0., false
+	for size, c := range counts {
+		d := float64(size * c)
+		fit := min(c, p.fits(size, c))
+		any = any || fit > 0
+		demand += d
+		placeable += d * float64(min(free, size*fit))
+	}
+	f1 := 0.
+	if free >= least && !any {
+		f1 = 1 - placeable/(demand*float64(free))
+	}
+	s.putNow(&p.part, partitionBlocked, f1)
+}
+
+// fits returns how many requests of a size, at most a number, fit the free GPUs of nodes: gangs wider
+// than a node on nodes with an equal share each.
+func (p *pool) fits(size, most int) int {
+	largest := 0
+	for _, n := range p.nodes {
+		largest = max(largest, n.gpus)
+	}
+	if size <= 0 || largest == 0 {
+		return 0
+	}
+	nodes := (size + largest - 1) / largest
+	each := (size + nodes - 1) / nodes
+	places := 0
+	for _, n := range p.nodes {
+		places += n.free() / each
+		if places >= nodes*most {
+			return most
+		}
+	}
+	return places / nodes
+}
+
+// waitedSoFar returns how long the pending jobs of a pool have waited.
+func (s *state) waitedSoFar(p *pool) (out []time.Duration) {
+	for _, j := range s.pending.list {
+		if p.name == allJobs || p.name == j.queue {
+			out = append(out, max(0, s.now-max(j.submit, j.hold)))
+		}
+	}
+	return out
+}
