@@ -26,13 +26,13 @@ func TestSignals(t *testing.T) {
 		}
 		of[key] = name
 		want := name != "queue.pending_gpus" && name != "queue.free" && name != "partition.free"
-		if slots := s.cluster.series[kind].slots[sig.series]; (slots > 0) != want {
+		if slots := s.cluster.Series[kind].Slots[sig.series]; (slots > 0) != want {
 			t.Errorf("%s: %d steps are kept, want some %t", name, slots, want)
 		}
 	}
 	n := 0
-	for _, x := range s.cluster.series {
-		n += len(x.slots)
+	for _, x := range s.cluster.Series {
+		n += len(x.Slots)
 	}
 	if len(of) != n {
 		t.Errorf("%d series of %d have a signal", len(of), n)

@@ -3,25 +3,27 @@ package patterns
 import (
 	"math"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // detector is a rule that is code. Its methods are called in order of time.
 type detector interface {
-	fact(*Scanner, *fact)
-	row(*Scanner, *job, *row)
+	fact(*Scanner, *cluster.Fact)
+	row(*Scanner, *cluster.Job, *cluster.Row)
 	guardrail(*Scanner, *Guardrail, time.Duration)
 	tick(*Scanner)
-	jobEnded(*Scanner, *job, time.Duration)
+	jobEnded(*Scanner, *cluster.Job, time.Duration)
 }
 
 // passive is a detector that nothing concerns.
 type passive struct{}
 
-func (passive) fact(*Scanner, *fact)                          {}
-func (passive) row(*Scanner, *job, *row)                      {}
-func (passive) guardrail(*Scanner, *Guardrail, time.Duration) {}
-func (passive) tick(*Scanner)                                 {}
-func (passive) jobEnded(*Scanner, *job, time.Duration)        {}
+func (passive) fact(*Scanner, *cluster.Fact)                   {}
+func (passive) row(*Scanner, *cluster.Job, *cluster.Row)       {}
+func (passive) guardrail(*Scanner, *Guardrail, time.Duration)  {}
+func (passive) tick(*Scanner)                                  {}
+func (passive) jobEnded(*Scanner, *cluster.Job, time.Duration) {}
 
 // detectorKind says what a detector's rule has.
 type detectorKind struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // outlier finds jobs whose slowest worker has iterations far beyond the rest. An iteration is far
@@ -14,7 +15,7 @@ import (
 type outlier struct {
 	passive
 	r    *compiled
-	jobs map[*job]*outlierJob
+	jobs map[*cluster.Job]*outlierJob
 }
 
 type outlierJob struct {
@@ -25,20 +26,20 @@ type outlierJob struct {
 	excess  float64
 }
 
-func newOutlier(r *compiled) detector { return &outlier{r: r, jobs: map[*job]*outlierJob{}} }
+func newOutlier(r *compiled) detector { return &outlier{r: r, jobs: map[*cluster.Job]*outlierJob{}} }
 
-func (d *outlier) row(s *Scanner, j *job, r *row) {
+func (d *outlier) row(s *Scanner, j *cluster.Job, r *cluster.Row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.cluster.drop(d.r.rule.ID)
+			s.cluster.Drop(d.r.rule.ID)
 			return
 		}
 		x = &outlierJob{}
 		d.jobs[j] = x
 	}
 	size := max(2, int(d.r.param("history")))
-	v := r.slowest()
+	v := r.Slowest()
 	if math.IsNaN(v) {
 		return
 	}
@@ -57,11 +58,11 @@ func (d *outlier) row(s *Scanner, j *job, r *row) {
 	for len(x.at) > 0 && x.at[0] <= x.n-int(d.r.param("recent")) {
 		x.at = x.at[1:]
 	}
-	e := Entity{"job", j.name}
+	e := Entity{"job", j.Name}
 	now := s.at(s.now())
 	switch o := d.r.open[e]; {
 	case o == nil && len(x.at) >= int(d.r.param("count")):
-		f := Finding{Entity: e, Job: j.name, Confidence: min(.9, .5+.1*float64(len(x.at))),
+		f := Finding{Entity: e, Job: j.Name, Confidence: min(.9, .5+.1*float64(len(x.at))),
 			Evidence: []Evidence{{What: "outliers among the recent iterations", Value: float64(len(x.at)),
 				Threshold: d.r.param("count"), Unit: "rows", From: now, To: now},
 				{What: "time of the last one", Value: x.excess, Threshold: d.r.param("ratio"), Unit: "x the median",
@@ -111,13 +112,13 @@ func regular(at []int, share float64) bool {
 	return least > 1 && float64(most-least) <= share*float64(least)
 }
 
-func (d *outlier) jobEnded(_ *Scanner, j *job, _ time.Duration) { delete(d.jobs, j) }
+func (d *outlier) jobEnded(_ *Scanner, j *cluster.Job, _ time.Duration) { delete(d.jobs, j) }
 
 // spread classifies jobs by the spread of their iterations' times, and finds unstable ones.
 type spread struct {
 	passive
 	r    *compiled
-	jobs map[*job]*spreadJob
+	jobs map[*cluster.Job]*spreadJob
 }
 
 type spreadJob struct {
@@ -125,19 +126,19 @@ type spreadJob struct {
 	took       []float64
 }
 
-func newSpread(r *compiled) detector { return &spread{r: r, jobs: map[*job]*spreadJob{}} }
+func newSpread(r *compiled) detector { return &spread{r: r, jobs: map[*cluster.Job]*spreadJob{}} }
 
-func (d *spread) row(s *Scanner, j *job, r *row) {
+func (d *spread) row(s *Scanner, j *cluster.Job, r *cluster.Row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.cluster.drop(d.r.rule.ID)
+			s.cluster.Drop(d.r.rule.ID)
 			return
 		}
 		x = &spreadJob{}
 		d.jobs[j] = x
 	}
-	v := r.slowest()
+	v := r.Slowest()
 	if x.seen++; math.IsNaN(v) || x.seen <= int(d.r.param("skip")) {
 		return
 	}
@@ -159,22 +160,22 @@ func (d *spread) row(s *Scanner, j *job, r *row) {
 	}
 	mean := sum / float64(size)
 	cv := math.Sqrt(max(0, sq/float64(size)-mean*mean)) / max(mean, 1e-9)
-	e := Entity{"job", j.name}
+	e := Entity{"job", j.Name}
 	now := s.at(s.now())
 	limit := d.r.param("unstable")
 	switch {
 	case cv > limit:
-		j.stability = "unstable"
-		s.found(d.r, s.now(), Finding{Entity: e, Job: j.name, Confidence: min(.95, .6+.35*(cv-limit)/limit),
+		j.Stability = "unstable"
+		s.found(d.r, s.now(), Finding{Entity: e, Job: j.Name, Confidence: min(.95, .6+.35*(cv-limit)/limit),
 			Evidence: []Evidence{{What: "standard deviation of iteration times over their mean", Value: cv,
 				Threshold: limit, From: now, To: now}}}, 0)
 		return
 	case cv < d.r.param("stable"):
-		j.stability = "stable"
+		j.Stability = "stable"
 	default:
-		j.stability = "normal"
+		j.Stability = "normal"
 	}
 	s.closeFinding(d.r, e, s.now())
 }
 
-func (d *spread) jobEnded(_ *Scanner, j *job, _ time.Duration) { delete(d.jobs, j) }
+func (d *spread) jobEnded(_ *Scanner, j *cluster.Job, _ time.Duration) { delete(d.jobs, j) }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // spiral finds queues that grow though they need not: waits that rise while less arrives and GPUs
@@ -41,46 +43,46 @@ func newSpiral(r *compiled) detector { return &spiral{r: r, pools: map[string]*s
 
 func (d *spiral) tick(s *Scanner) {
 	length := time.Duration(d.r.param("interval_minutes") * float64(time.Minute))
-	for _, p := range s.cluster.pools {
-		if !p.used || p.name == allJobs && s.cluster.split() {
+	for _, p := range s.cluster.Pools {
+		if !p.Used || p.Name == cluster.AllJobs && s.cluster.Split() {
 			continue
 		}
-		x := d.pools[p.name]
+		x := d.pools[p.Name]
 		if x == nil {
 			if len(d.pools) >= s.o.Cap {
-				s.cluster.drop(d.r.rule.ID)
+				s.cluster.Drop(d.r.rule.ID)
 				continue
 			}
 			x = &spiralPool{began: s.now()}
-			d.pools[p.name] = x
-			p.flow = flow{unknown: p.flow.unknown}
+			d.pools[p.Name] = x
+			p.Flow = cluster.Flow{Unknown: p.Flow.Unknown}
 			continue
 		}
-		if free, known := p.free(); known && p.capacity() > 0 {
-			x.free += float64(free) / float64(p.capacity())
+		if free, known := p.Free(); known && p.Capacity() > 0 {
+			x.free += float64(free) / float64(p.Capacity())
 			x.spare += float64(free)
 			x.freeN++
 		}
-		x.pending += float64(p.pendingGPUs())
+		x.pending += float64(p.PendingGPUs())
 		x.pendingN++
 		if s.now()-x.began < length {
 			continue
 		}
-		one := interval{at: s.now(), arrived: p.flow.arrived, guessed: p.flow.guessed, served: p.flow.served,
-			arrivalsKnown: !p.flow.unknown,
+		one := interval{at: s.now(), arrived: p.Flow.Arrived, guessed: p.Flow.Guessed, served: p.Flow.Served,
+			arrivalsKnown: !p.Flow.Unknown,
 			freeKnown:     x.freeN > 0, pending: x.pending / float64(max(1, x.pendingN))}
 		one.free = x.free / float64(max(1, x.freeN))
 		one.reserve = x.spare / float64(max(1, x.freeN))
 		least := max(1, int(d.r.param("least_starts")))
-		waits := p.flow.waits
-		if len(waits) < least && p.flow.arrived > 0 && s.cluster.seen.starts {
-			waits = append(waits, s.cluster.waitedSoFar(p)...) // of jobs that do not start, no wait is known
+		waits := p.Flow.Waits
+		if len(waits) < least && p.Flow.Arrived > 0 && s.cluster.Seen.Starts {
+			waits = append(waits, s.cluster.WaitedSoFar(p)...) // of jobs that do not start, no wait is known
 		}
 		if len(waits) >= least {
 			slices.Sort(waits)
 			one.wait, one.longest, one.waited = waits[len(waits)/2], waits[len(waits)-1], true
 		}
-		p.flow = flow{waits: waits[:0]}
+		p.Flow = cluster.Flow{Waits: waits[:0]}
 		*x = spiralPool{intervals: append(x.intervals, one), began: s.now(), clear: x.clear}
 		most := max(int(d.r.param("trend_intervals")), int(d.r.param("times"))+1)
 		if n := len(x.intervals); n > most {
@@ -90,8 +92,8 @@ func (d *spiral) tick(s *Scanner) {
 	}
 }
 
-func (d *spiral) judge(s *Scanner, p *pool, x *spiralPool) {
-	e := Entity{"queue", p.name}
+func (d *spiral) judge(s *Scanner, p *cluster.Pool, x *spiralPool) {
+	e := Entity{"queue", p.Name}
 	evidence, began, margin, ok := d.waitsRise(s, x.intervals)
 	if !ok {
 		evidence, began, margin, ok = d.pendingRises(s, p, x.intervals)
@@ -190,7 +192,7 @@ func usualLongest(list []interval) (time.Duration, bool) {
 const mostGuessed = .1
 
 // pendingRises reports whether pending GPUs rise while less work arrives than is served.
-func (d *spiral) pendingRises(s *Scanner, p *pool, list []interval) (out []Evidence, began time.Duration,
+func (d *spiral) pendingRises(s *Scanner, p *cluster.Pool, list []interval) (out []Evidence, began time.Duration,
 	margin float64, ok bool) {
 	n := int(d.r.param("trend_intervals"))
 	if n < 4 || len(list) < n {
@@ -211,9 +213,9 @@ func (d *spiral) pendingRises(s *Scanner, p *pool, list []interval) (out []Evide
 			free, freeKnown = min(free, list[i].free), freeKnown && list[i].freeKnown
 		}
 	}
-	least := d.r.param("least_pending_share") * float64(p.capacity())
+	least := d.r.param("least_pending_share") * float64(p.Capacity())
 	p1 := mannKendall(pending)
-	if p.capacity() == 0 || arrived >= served || pending[n-1] < least || p1 >= d.r.param("p") {
+	if p.Capacity() == 0 || arrived >= served || pending[n-1] < least || p1 >= d.r.param("p") {
 		return nil, 0, 0, false
 	}
 	// Guesses are too low while long jobs run: then free GPUs have to show that it is not the load.

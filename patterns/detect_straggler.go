@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // straggler finds workers that are slower than a factor of the median of a job's workers in
@@ -14,7 +16,7 @@ import (
 type straggler struct {
 	passive
 	r     *compiled
-	jobs  map[*job]*stragglerJob
+	jobs  map[*cluster.Job]*stragglerJob
 	nodes map[string]suspect
 }
 
@@ -40,7 +42,7 @@ type slowness struct {
 }
 
 func newStraggler(r *compiled) detector {
-	return &straggler{r: r, jobs: map[*job]*stragglerJob{}, nodes: map[string]suspect{}}
+	return &straggler{r: r, jobs: map[*cluster.Job]*stragglerJob{}, nodes: map[string]suspect{}}
 }
 
 func (r *compiled) param(name string) float64 { return r.rule.Params[name] }
@@ -95,20 +97,20 @@ func (w *slowness) excess() float64 {
 	return sum / float64(max(1, n))
 }
 
-func (d *straggler) row(s *Scanner, j *job, r *row) {
+func (d *straggler) row(s *Scanner, j *cluster.Job, r *cluster.Row) {
 	x := d.jobs[j]
 	if x == nil {
 		if len(d.jobs) >= s.o.Cap {
-			s.cluster.drop(d.r.rule.ID)
+			s.cluster.Drop(d.r.rule.ID)
 			return
 		}
 		x = d.newJob()
 		d.jobs[j] = x
 	}
-	x.add(r.took)
+	x.add(r.Took)
 	for i := range x.workers {
 		w := &x.workers[i]
-		e := Entity{"worker", j.name + "/" + strconv.Itoa(j.workers[i])}
+		e := Entity{"worker", j.Name + "/" + strconv.Itoa(j.Workers[i])}
 		o := d.r.open[e]
 		switch {
 		case o == nil && w.count >= x.need:
@@ -123,34 +125,34 @@ func (d *straggler) row(s *Scanner, j *job, r *row) {
 }
 
 // lost is the number of a job's GPUs that wait for a worker, on average.
-func (d *straggler) lost(j *job, w *slowness, x *stragglerJob) float64 {
-	return j.share * (1 - 1/max(1, w.excess())) * float64(w.count) / float64(x.rows)
+func (d *straggler) lost(j *cluster.Job, w *slowness, x *stragglerJob) float64 {
+	return j.Share * (1 - 1/max(1, w.excess())) * float64(w.count) / float64(x.rows)
 }
 
-func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob, e Entity) {
+func (d *straggler) open(s *Scanner, j *cluster.Job, i int, w *slowness, x *stragglerJob, e Entity) {
 	excess := w.excess()
 	now := s.at(s.now())
-	f := Finding{Entity: e, Job: j.name,
+	f := Finding{Entity: e, Job: j.Name,
 		Confidence: min(1, .5+.25*float64(w.count)/float64(x.rows)+.5*(excess-x.factor)/x.factor),
 		Evidence: []Evidence{
 			{What: fmt.Sprintf("slow rows of the last %d", x.rows), Value: float64(w.count),
 				Threshold: float64(x.need), Unit: "rows", From: now, To: now},
 			{What: "time of its slow rows", Value: excess, Threshold: x.factor, Unit: "x the median",
 				From: now, To: now}}}
-	node := j.workerNode(i)
+	node := j.WorkerNode(i)
 	if node != "" {
 		f.Node = node
 		f.Words = fmt.Sprintf("Worker %d of job %s, on node %s, is %.2f times as slow as the median worker: exclude "+
-			"the node from the job's next start.", j.workers[i], j.name, node, excess)
+			"the node from the job's next start.", j.Workers[i], j.Name, node, excess)
 		was := d.nodes[node]
-		if was.job != "" && was.job != j.name && s.now()-was.at <= hours(d.r.param("same_node_hours")) {
+		if was.job != "" && was.job != j.Name && s.now()-was.at <= hours(d.r.param("same_node_hours")) {
 			f.Action = "drain_node"
 			f.Confidence = max(f.Confidence, .95)
 			f.Words = fmt.Sprintf("Node %s slows job %s down, as it did job %s %.1f h ago: propose to drain it.", node,
-				j.name, was.job, (s.now() - was.at).Hours())
+				j.Name, was.job, (s.now() - was.at).Hours())
 		}
 		if len(d.nodes) < s.o.Cap {
-			d.nodes[node] = suspect{j.name, s.now()}
+			d.nodes[node] = suspect{j.Name, s.now()}
 		}
 	}
 	s.found(d.r, s.now(), f, d.lost(j, w, x))
@@ -158,4 +160,4 @@ func (d *straggler) open(s *Scanner, j *job, i int, w *slowness, x *stragglerJob
 
 func hours(x float64) time.Duration { return time.Duration(x * float64(time.Hour)) }
 
-func (d *straggler) jobEnded(_ *Scanner, j *job, _ time.Duration) { delete(d.jobs, j) }
+func (d *straggler) jobEnded(_ *Scanner, j *cluster.Job, _ time.Duration) { delete(d.jobs, j) }

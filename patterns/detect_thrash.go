@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // thrash finds preemptions that undo each other.
@@ -32,7 +34,7 @@ type eviction struct {
 	at       time.Duration
 	from, to string // tenants
 	gpuHours float64
-	preempts *job
+	preempts *cluster.Job
 	started  time.Duration
 	ran      float64 // GPU-hours of the preemptor in the window after, once it is over or it ended
 	settled  bool
@@ -47,17 +49,17 @@ func (d *thrash) window() time.Duration {
 	return time.Duration(d.r.param("window_minutes") * float64(time.Minute))
 }
 
-func (d *thrash) fact(s *Scanner, f *fact) {
-	switch f.name {
+func (d *thrash) fact(s *Scanner, f *cluster.Fact) {
+	switch f.Name {
 	case "config.applied":
-		d.config, d.applied = f.config, f.at
+		d.config, d.applied = f.Config, f.At
 	case "job.preempted":
-		x := stop{at: f.at, job: f.job.name, tenant: f.job.tenant, gpuHours: f.ran.Hours() * f.job.share}
-		for _, n := range f.nodes {
+		x := stop{at: f.At, job: f.Job.Name, tenant: f.Job.Tenant, gpuHours: f.Ran.Hours() * f.Job.Share}
+		for _, n := range f.Nodes {
 			x.nodes = append(x.nodes, n.Node)
 		}
 		if len(d.stops) >= s.o.Cap {
-			s.cluster.drop(d.r.rule.ID)
+			s.cluster.Drop(d.r.rule.ID)
 			return
 		}
 		d.stops = append(d.stops, x)
@@ -65,12 +67,12 @@ func (d *thrash) fact(s *Scanner, f *fact) {
 	case "job.started", "job.resumed":
 		for i := range d.stops {
 			x := &d.stops[i]
-			if x.taken || x.job == f.job.name || f.at-x.at > sameMoment || !x.shares(f) {
+			if x.taken || x.job == f.Job.Name || f.At-x.at > sameMoment || !x.shares(f) {
 				continue
 			}
 			x.taken = true
-			d.evictions = append(d.evictions, eviction{at: f.at, from: x.tenant, to: f.job.tenant, gpuHours: x.gpuHours,
-				preempts: f.job, started: f.at})
+			d.evictions = append(d.evictions, eviction{at: f.At, from: x.tenant, to: f.Job.Tenant, gpuHours: x.gpuHours,
+				preempts: f.Job, started: f.At})
 			d.judgeNow(s)
 		}
 	}
@@ -78,11 +80,11 @@ func (d *thrash) fact(s *Scanner, f *fact) {
 
 // shares reports whether a job started on a node of the stopped one; where nodes are not known,
 // the instant decides.
-func (x *stop) shares(f *fact) bool {
-	if len(x.nodes) == 0 || len(f.nodes) == 0 {
+func (x *stop) shares(f *cluster.Fact) bool {
+	if len(x.nodes) == 0 || len(f.Nodes) == 0 {
 		return true
 	}
-	for _, n := range f.nodes {
+	for _, n := range f.Nodes {
 		if slices.Contains(x.nodes, n.Node) {
 			return true
 		}
@@ -90,10 +92,10 @@ func (x *stop) shares(f *fact) bool {
 	return false
 }
 
-func (d *thrash) jobEnded(_ *Scanner, j *job, at time.Duration) {
+func (d *thrash) jobEnded(_ *Scanner, j *cluster.Job, at time.Duration) {
 	for i := range d.evictions {
 		if e := &d.evictions[i]; e.preempts == j {
-			e.ran = j.share * (min(at, e.started+d.window()) - e.started).Hours()
+			e.ran = j.Share * (min(at, e.started+d.window()) - e.started).Hours()
 			e.preempts, e.settled = nil, true
 		}
 	}
@@ -101,7 +103,7 @@ func (d *thrash) jobEnded(_ *Scanner, j *job, at time.Duration) {
 
 func (d *thrash) tick(s *Scanner) {
 	w := d.window()
-	e := Entity{"cluster", allJobs}
+	e := Entity{"cluster", cluster.AllJobs}
 	if o := d.r.open[e]; o != nil && s.now()-o.matched > w {
 		s.closeFinding(d.r, e, s.now())
 	}
@@ -110,7 +112,7 @@ func (d *thrash) tick(s *Scanner) {
 	}
 	for i := range d.evictions {
 		if e := &d.evictions[i]; !e.settled && s.now()-e.started >= w {
-			e.ran = e.preempts.share * w.Hours()
+			e.ran = e.preempts.Share * w.Hours()
 			e.preempts, e.settled = nil, true
 		}
 	}
@@ -172,7 +174,7 @@ func (d *thrash) judge(s *Scanner) {
 		return
 	}
 	margin = min(.9, .6+.1*float64(len(evidence)))
-	f := Finding{Entity: Entity{"cluster", allJobs}, Evidence: evidence[:min(8, len(evidence))],
+	f := Finding{Entity: Entity{"cluster", cluster.AllJobs}, Evidence: evidence[:min(8, len(evidence))],
 		Confidence: margin}
 	if d.config != "" && s.now()-d.applied < hours(d.r.param("rollback_hours")) {
 		f.Action = "roll_back"
@@ -205,9 +207,9 @@ func newRegression(r *compiled) detector {
 	return &regression{r: r, applied: map[string]time.Duration{}, windows: map[string][]outside{}}
 }
 
-func (d *regression) fact(s *Scanner, f *fact) {
-	if f.name == "config.applied" && f.config != "" && len(d.applied) < s.o.Cap {
-		d.applied[f.config] = f.at
+func (d *regression) fact(s *Scanner, f *cluster.Fact) {
+	if f.Name == "config.applied" && f.Config != "" && len(d.applied) < s.o.Cap {
+		d.applied[f.Config] = f.At
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/patterns/cluster"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -359,17 +360,18 @@ func TestNodeNames(t *testing.T) {
 		}
 		s.close()
 		var up []string
-		for name, n := range s.cluster.nodes {
-			if n.up {
+		for name, n := range s.cluster.Nodes {
+			if n.Up {
 				up = append(up, name)
 			}
-			if name != n.name {
-				t.Errorf("%s: node %s is called %s", c.name, name, n.name)
+			if name != n.Name {
+				t.Errorf("%s: node %s is called %s", c.name, name, n.Name)
 			}
 		}
 		slices.Sort(up)
-		if got := strings.Join(up, " "); got != c.names || s.cluster.poolOf(allJobs).total != c.total {
-			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, s.cluster.poolOf(allJobs).total, got, c.total, c.names)
+		all := s.cluster.PoolOf(cluster.AllJobs)
+		if got := strings.Join(up, " "); got != c.names || all.Total != c.total {
+			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, all.Total, got, c.total, c.names)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // open is a finding that holds, with what counts its waste.
@@ -15,7 +17,7 @@ type open struct {
 	// The times of Finding since Options.Zero, which stamp converts.
 	began, opened, closed time.Duration
 
-	subject *subject // of a derived condition, nil otherwise
+	subject *cluster.Subject // of a derived condition, nil otherwise
 	counted time.Duration
 	matched time.Duration // last
 	updated time.Duration
@@ -32,27 +34,27 @@ type condState struct {
 }
 
 // matched opens a finding, or notes that an open one was matched again.
-func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
+func (s *Scanner) matched(r *compiled, e Entity, f *cluster.Fact, marks []mark) {
 	if o := r.open[e]; o != nil {
-		o.matched = f.at
+		o.matched = f.At
 		s.countRuns(r, o, marks)
 		return
 	}
-	o := &open{Finding: Finding{Rule: r.rule.ID, Entity: e, Confidence: .9, Action: r.rule.Action}, opened: f.at,
-		began: marks[0].at, counted: f.at, matched: f.at}
+	o := &open{Finding: Finding{Rule: r.rule.ID, Entity: e, Confidence: .9, Action: r.rule.Action}, opened: f.At,
+		began: marks[0].at, counted: f.At, matched: f.At}
 	for i, m := range marks {
 		o.began = min(o.began, m.at)
-		if f.subject == nil {
+		if f.Subject == nil {
 			t := r.rule.match().terms()[r.steps[i]]
 			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: s.at(m.at),
 				To: s.at(m.at)})
 		}
 	}
 	words, action := r.rule.Words, r.rule.Action
-	if f.subject != nil {
-		o.subject, o.Confidence = f.subject, 0
+	if f.Subject != nil {
+		o.subject, o.Confidence = f.Subject, 0
 		s.derivedEvidence(r, o)
-		v := s.viewOf(r, f.subject, nil)
+		v := s.viewOf(r, f.Subject, nil)
 		for i := range r.rule.Variants {
 			if x := &r.rule.Variants[i]; v.judge(&x.When) == yes {
 				words, action = x.Words, x.Action
@@ -60,8 +62,8 @@ func (s *Scanner) matched(r *compiled, e Entity, f *fact, marks []mark) {
 				break
 			}
 		}
-	} else if f.job != nil && e.Kind == "job" {
-		o.Job = f.job.name
+	} else if f.Job != nil && e.Kind == "job" {
+		o.Job = f.Job.Name
 	}
 	o.Action = action
 	s.countRuns(r, o, marks)
@@ -89,7 +91,7 @@ func (t *Term) what() string {
 // begin adds a finding to the open ones.
 func (s *Scanner) begin(r *compiled, o *open) {
 	if len(r.open) >= s.o.Cap {
-		s.cluster.drop(r.rule.ID)
+		s.cluster.Drop(r.rule.ID)
 		return
 	}
 	o.Open, o.closed, o.updated = true, max(o.opened, o.began), o.opened
@@ -140,10 +142,10 @@ func (s *Scanner) derivedEvidence(r *compiled, o *open) {
 	for _, e := range o.Evidence {
 		o.began = min(o.began, s.since(e.From))
 	}
-	if j := o.subject.job; j != nil {
-		o.Job = j.name
-		if j.running {
-			o.began = max(o.began, j.start)
+	if j := o.subject.Job; j != nil {
+		o.Job = j.Name
+		if j.Running {
+			o.began = max(o.began, j.Start)
 		}
 	}
 }
@@ -163,29 +165,29 @@ func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
 	if r.rule.Waste == "" || o.subject == nil {
 		return o.rate, r.rule.Detect != ""
 	}
-	switch o.subject.kind {
+	switch o.subject.Kind {
 	case "job":
-		j := o.subject.job
-		if !j.running {
+		j := o.subject.Job
+		if !j.Running {
 			return 0, false
 		}
-		if s.now()-j.sampled > 5*time.Minute+2*s.o.Period && j.use.samples > 0 {
+		if s.now()-j.Sampled > 5*time.Minute+2*s.o.Period && j.Use.Samples > 0 {
 			return 0, false // not measured: not known to be wasted
 		}
 		if r.rule.Waste == "unused" {
 			n, known := s.freed(r, j)
 			return float64(n), known
 		}
-		return j.share, r.rule.Waste == "held"
+		return j.Share, r.rule.Waste == "held"
 	case "gpu":
 		return 1, r.rule.Waste == "held"
 	case "partition", "queue":
-		p := s.cluster.poolOf(o.subject.name)
-		n, known := p.free()
-		return float64(min(n, p.pendingGPUs())), known
+		p := s.cluster.PoolOf(o.subject.Name)
+		n, known := p.Free()
+		return float64(min(n, p.PendingGPUs())), known
 	case "tenant":
-		if t := s.cluster.tenants[o.subject.name]; t != nil {
-			return float64(max(0, t.quota-t.held)), true
+		if t := s.cluster.Tenants[o.subject.Name]; t != nil {
+			return float64(max(0, t.Quota-t.Held)), true
 		}
 	}
 	return 0, false
@@ -241,16 +243,16 @@ func (s *Scanner) closeFinding(r *compiled, e Entity, at time.Duration) {
 }
 
 // closeJob ends the findings about a job, its GPUs and its workers.
-func (s *Scanner) closeJob(j *job, at time.Duration) {
+func (s *Scanner) closeJob(j *cluster.Job, at time.Duration) {
 	for _, r := range s.rules {
 		switch r.kind {
 		case "job":
-			s.closeFinding(r, Entity{"job", j.name}, at)
-			delete(r.matchers, Entity{"job", j.name})
-			delete(r.states, &j.subject)
+			s.closeFinding(r, Entity{"job", j.Name}, at)
+			delete(r.matchers, Entity{"job", j.Name})
+			delete(r.states, &j.Subject)
 		case "worker", "gpu":
 			for i := len(r.opened) - 1; i >= 0; i-- {
-				if r.opened[i].Job == j.name {
+				if r.opened[i].Job == j.Name {
 					s.closeFinding(r, r.opened[i].Entity, at)
 				}
 			}
@@ -262,26 +264,26 @@ func (s *Scanner) closeJob(j *job, at time.Duration) {
 }
 
 // closeGPU ends the findings about a GPU.
-func (s *Scanner) closeGPU(g *gpu) {
+func (s *Scanner) closeGPU(g *cluster.GPU) {
 	for _, r := range s.rules {
 		if r.kind == "gpu" {
-			s.closeFinding(r, Entity{"gpu", g.name}, s.now())
-			delete(r.states, &g.subject)
+			s.closeFinding(r, Entity{"gpu", g.Name}, s.now())
+			delete(r.states, &g.Subject)
 		}
 	}
 }
 
 // confirm raises the confidence of a job's open findings.
-func (s *Scanner) confirm(r *compiled, f *fact) {
+func (s *Scanner) confirm(r *compiled, f *cluster.Fact) {
 	for _, o := range r.opened {
-		if o.Job == f.job.name && o.Confidence < .95 {
+		if o.Job == f.Job.Name && o.Confidence < .95 {
 			o.Confidence = .95
-			what := strings.TrimSpace(f.name + " " + f.status)
-			if f.text != "" {
-				what = "message " + strconv.Quote(clip(f.text))
+			what := strings.TrimSpace(f.Name + " " + f.Status)
+			if f.Text != "" {
+				what = "message " + strconv.Quote(clip(f.Text))
 			}
-			o.Evidence = append(o.Evidence, Evidence{What: what, Value: 1, Threshold: 1, From: s.at(f.at),
-				To: s.at(f.at)})
+			o.Evidence = append(o.Evidence, Evidence{What: what, Value: 1, Threshold: 1, From: s.at(f.At),
+				To: s.at(f.At)})
 			s.emit(o)
 		}
 	}
@@ -300,11 +302,11 @@ const maxAffected = 5
 
 // affected lists the jobs and tenants that pay for a finding besides its entity: the job that it is part of, its
 // tenant, and the first jobs of other tenants that wait where the finding wastes GPUs.
-func (s *Scanner) affected(r *compiled, o *open, f *fact) {
+func (s *Scanner) affected(r *compiled, o *open, f *cluster.Fact) {
 	own, where := "", ""
-	j := s.cluster.jobs[o.Job]
+	j := s.cluster.Jobs[o.Job]
 	if j == nil && f != nil {
-		j = f.job // the last that a user, a key ran
+		j = f.Job // the last that a user, a key ran
 	}
 	switch o.Entity.Kind {
 	case "tenant":
@@ -313,7 +315,7 @@ func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 		where = o.Entity.Name
 	default:
 		if j != nil {
-			own, where = j.tenant, j.queue
+			own, where = j.Tenant, j.Queue
 		}
 	}
 	if o.Job != "" && o.Entity.Kind != "job" {
@@ -325,22 +327,22 @@ func (s *Scanner) affected(r *compiled, o *open, f *fact) {
 	if r.rule.Waste == "" && o.rate == 0 {
 		return
 	}
-	var list []*job
+	var list []*cluster.Job
 	shares := map[string]bool{}
-	for _, p := range s.cluster.pending.list {
-		if p.name == o.Job || p.hold > s.now() || own != "" && p.tenant == own {
+	for _, p := range s.cluster.Pending.List {
+		if p.Name == o.Job || p.Hold > s.now() || own != "" && p.Tenant == own {
 			continue
 		}
-		if _, known := shares[p.queue]; !known {
-			shares[p.queue] = s.cluster.share(p.queue, where)
+		if _, known := shares[p.Queue]; !known {
+			shares[p.Queue] = s.cluster.Share(p.Queue, where)
 		}
-		if shares[p.queue] {
+		if shares[p.Queue] {
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, func(a, b *job) int { return a.seq - b.seq })
+	slices.SortFunc(list, func(a, b *cluster.Job) int { return a.Seq - b.Seq })
 	for _, p := range list[:min(maxAffected, len(list))] {
-		o.Affected = append(o.Affected, "job/"+p.name)
+		o.Affected = append(o.Affected, "job/"+p.Name)
 	}
 }
 
@@ -351,8 +353,8 @@ func (s *Scanner) say(words string, o *open) string {
 		return words
 	}
 	gpus, tenant, freed := 0, "", 0
-	if j := s.cluster.jobs[o.Job]; j != nil {
-		gpus, tenant = j.gpus, j.tenant
+	if j := s.cluster.Jobs[o.Job]; j != nil {
+		gpus, tenant = j.GPUs, j.Tenant
 		for _, r := range s.rules {
 			if r.rule.ID == o.Rule && r.rule.RightSize.Busy > 0 {
 				freed, _ = s.freed(r, j)

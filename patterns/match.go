@@ -4,57 +4,26 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
-// groupValue is a fact's value of a name to group by; empty if it has none.
-func (f *fact) groupValue(group string) string {
-	switch group {
-	case "node":
-		return f.node
-	case "gpu":
-		return f.gpu
-	case "config_version":
-		return f.config
-	case "cluster":
-		return allJobs
-	}
-	if f.job == nil {
-		return ""
-	}
-	switch group {
-	case "job":
-		return f.job.name
-	case "tenant":
-		return f.job.tenant
-	case "user":
-		return f.job.user
-	case "key":
-		return f.job.key
-	case "queue", "partition":
-		if f.job.queue == "" {
-			return allJobs
-		}
-		return f.job.queue
-	}
-	return ""
-}
-
 // is reports whether a fact matches a term.
-func (t *Term) is(f *fact, source string) bool {
+func (t *Term) is(f *cluster.Fact, source string) bool {
 	if t.Derived != "" {
-		return f.name == "derived:"+t.Derived
+		return f.Name == "derived:"+t.Derived
 	}
 	switch {
-	case t.Event != f.name,
-		len(t.Status) > 0 && !slices.Contains(t.Status, f.status) &&
-			!(f.status == "out_of_memory" && slices.Contains(t.Status, "failed")),
-		t.RanBelow > 0 && (!f.hasRun || f.ran >= time.Duration(t.RanBelow)),
-		source != "" && f.source != "" && source != f.source:
+	case t.Event != f.Name,
+		len(t.Status) > 0 && !slices.Contains(t.Status, f.Status) &&
+			!(f.Status == "out_of_memory" && slices.Contains(t.Status, "failed")),
+		t.RanBelow > 0 && (!f.HasRun || f.Ran >= time.Duration(t.RanBelow)),
+		source != "" && f.Source != "" && source != f.Source:
 		return false
 	case t.re != nil:
-		return t.re.MatchString(f.text)
+		return t.re.MatchString(f.Text)
 	}
-	return t.Value == "" || strings.Contains(f.text, t.Value)
+	return t.Value == "" || strings.Contains(f.Text, t.Value)
 }
 
 // matcher is the state of a sequence or set for one entity.
@@ -93,9 +62,9 @@ func (m *Match) steps() (out []int) {
 
 // feed takes in a fact of the entity, and returns a match that it completes, its marks in
 // order of the terms.
-func (x *matcher) feed(r *compiled, f *fact) []mark {
+func (x *matcher) feed(r *compiled, f *cluster.Fact) []mark {
 	m, window := r.rule.match(), time.Duration(r.rule.match().Window)
-	x.last = max(x.last, f.at)
+	x.last = max(x.last, f.At)
 	for i := range m.Negate {
 		if m.Negate[i].is(f, m.Source) {
 			if x.negative == nil {
@@ -104,12 +73,12 @@ func (x *matcher) feed(r *compiled, f *fact) []mark {
 			if len(x.negative[i]) == maxNegatives {
 				x.negative[i] = slices.Delete(x.negative[i], 0, 1)
 			}
-			x.negative[i] = append(x.negative[i], f.at)
+			x.negative[i] = append(x.negative[i], f.At)
 		}
 	}
-	one := mark{at: f.at}
-	if f.job != nil {
-		one.gpuHours = f.ran.Hours() * f.job.share
+	one := mark{at: f.At}
+	if f.Job != nil {
+		one.gpuHours = f.Ran.Hours() * f.Job.Share
 	}
 	terms := m.terms()
 	if x.partial == nil {
@@ -136,7 +105,7 @@ func (x *matcher) feed(r *compiled, f *fact) []mark {
 	}
 	var out []mark
 	for i := range terms {
-		if len(x.partial[i]) < max(1, terms[i].Count) || x.partial[i][0].at < f.at-window {
+		if len(x.partial[i]) < max(1, terms[i].Count) || x.partial[i][0].at < f.At-window {
 			return nil
 		}
 		out = append(out, x.partial[i]...)
@@ -146,7 +115,7 @@ func (x *matcher) feed(r *compiled, f *fact) []mark {
 
 // sequence keeps, for every number of terms, the match that began last: if that one does not
 // end within the window, none does.
-func (x *matcher) sequence(r *compiled, f *fact, one mark, terms []Term, window time.Duration) []mark {
+func (x *matcher) sequence(r *compiled, f *cluster.Fact, one mark, terms []Term, window time.Duration) []mark {
 	for k := len(r.steps) - 1; k >= 0; k-- {
 		if !terms[r.steps[k]].is(f, r.rule.Sequence.Source) {
 			continue
@@ -155,7 +124,7 @@ func (x *matcher) sequence(r *compiled, f *fact, one mark, terms []Term, window 
 			x.partial[0] = append(x.partial[0][:0], one)
 		} else {
 			before := x.partial[k-1]
-			if len(before) != k || before[0].at < f.at-window {
+			if len(before) != k || before[0].at < f.At-window {
 				continue
 			}
 			if got := x.partial[k]; len(got) == k+1 && got[0].at > before[0].at {
@@ -212,13 +181,13 @@ func (x *matcher) denied(r *compiled, marks []mark) bool {
 }
 
 // key is the entity of a fact by a rule's groups, with its name; false if the fact lacks one.
-func (r *compiled) key(f *fact) (Entity, bool) {
+func (r *compiled) key(f *cluster.Fact) (Entity, bool) {
 	e := Entity{Kind: r.kind}
-	if f.subject != nil {
-		return Entity{f.subject.kind, f.subject.name}, true
+	if f.Subject != nil {
+		return Entity{f.Subject.Kind, f.Subject.Name}, true
 	}
 	for i, g := range r.rule.GroupBy {
-		v := f.groupValue(g)
+		v := f.Group(g)
 		if v == "" {
 			return e, false
 		}
@@ -231,11 +200,11 @@ func (r *compiled) key(f *fact) (Entity, bool) {
 }
 
 // fact sends a fact to the rules that have a term of its name.
-func (s *Scanner) fact(f *fact) {
-	for _, r := range s.byFact[f.name] {
+func (s *Scanner) fact(f *cluster.Fact) {
+	for _, r := range s.byFact[f.Name] {
 		s.offer(r, f)
 	}
-	if f.name == "job.preempted" || f.name == "job.started" || f.name == "job.resumed" || f.name == "config.applied" {
+	if f.Name == "job.preempted" || f.Name == "job.started" || f.Name == "job.resumed" || f.Name == "config.applied" {
 		for _, r := range s.rules {
 			if r.detector != nil {
 				r.detector.fact(s, f)
@@ -245,12 +214,12 @@ func (s *Scanner) fact(f *fact) {
 }
 
 // offer lets a rule take in a fact.
-func (s *Scanner) offer(r *compiled, f *fact) {
-	if f.job != nil && s.exempt(r, f.job) {
+func (s *Scanner) offer(r *compiled, f *cluster.Fact) {
+	if f.Job != nil && s.exempt(r, f.Job) {
 		return
 	}
 	for _, t := range r.rule.Confirm {
-		if t.is(f, "") && f.job != nil {
+		if t.is(f, "") && f.Job != nil {
 			s.confirm(r, f)
 		}
 	}
@@ -264,7 +233,7 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 	}
 	for _, t := range r.rule.Until {
 		if t.is(f, m.Source) {
-			s.closeFinding(r, e, f.at)
+			s.closeFinding(r, e, f.At)
 			if x := r.matchers[e]; x != nil {
 				x.partial = nil
 			}
@@ -276,7 +245,7 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 	x := r.matchers[e]
 	if x == nil {
 		if len(r.matchers) >= s.o.Cap {
-			s.cluster.drop(r.rule.ID)
+			s.cluster.Drop(r.rule.ID)
 			return
 		}
 		x = &matcher{}
@@ -299,7 +268,7 @@ func (s *Scanner) offer(r *compiled, f *fact) {
 }
 
 // relevant reports whether a fact is one of a match's terms.
-func (r *compiled) relevant(f *fact) bool {
+func (r *compiled) relevant(f *cluster.Fact) bool {
 	m := r.rule.match()
 	for _, list := range [][]Term{m.terms(), m.Negate} {
 		for i := range list {
@@ -331,7 +300,7 @@ func (s *Scanner) settle() {
 				x.pending = slices.Delete(x.pending, i, i+1)
 				i--
 				if !x.denied(r, p.marks) {
-					s.matched(r, e, &fact{at: p.marks[len(p.marks)-1].at, job: s.cluster.jobs[e.Name]}, p.marks)
+					s.matched(r, e, &cluster.Fact{At: p.marks[len(p.marks)-1].at, Job: s.cluster.Jobs[e.Name]}, p.marks)
 				}
 			}
 			if len(x.pending) > 0 && !slices.Contains(rest, e) {

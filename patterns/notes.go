@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // What rules need, as notes name it.
@@ -79,11 +81,11 @@ func (c *Condition) samples() bool {
 // inputs are those that were seen.
 func (s *Scanner) inputs() map[string]bool {
 	c := s.cluster
-	p := c.poolOf(allJobs)
-	return map[string]bool{inputGPUs: c.seen.gpus, inputIterations: c.seen.iterations, inputGuardrails: s.sawGuardrails,
-		inputMessages: s.sawMessages, inputStarts: c.seen.starts, inputStops: c.seen.stops,
-		inputPlaces: p.unplaced == 0 && !c.seen.unplaced, inputSize: p.total > 0 || p.everSample,
-		inputQuotas: len(c.tenants) > 0}
+	p := c.PoolOf(cluster.AllJobs)
+	return map[string]bool{inputGPUs: c.Seen.GPUs, inputIterations: c.Seen.Iterations, inputGuardrails: s.sawGuardrails,
+		inputMessages: s.sawMessages, inputStarts: c.Seen.Starts, inputStops: c.Seen.Stops,
+		inputPlaces: p.Unplaced == 0 && !c.Seen.Unplaced, inputSize: p.Total > 0 || p.EverSample,
+		inputQuotas: len(c.Tenants) > 0}
 }
 
 // Examined are the ids of the rules whose inputs were seen, in order.
@@ -120,12 +122,12 @@ func (s *Scanner) Notes() (out []string) {
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
 	}
-	if s.cluster.unjoined > 0 {
-		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.cluster.unjoined))
+	if s.cluster.Unjoined > 0 {
+		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.cluster.Unjoined))
 	}
-	for _, what := range slices.Sorted(maps.Keys(s.cluster.dropped)) {
+	for _, what := range slices.Sorted(maps.Keys(s.cluster.Dropped)) {
 		out = append(out, fmt.Sprintf("%s: the cap was hit: %d records or entities beyond it were not examined", what,
-			s.cluster.dropped[what]))
+			s.cluster.Dropped[what]))
 	}
 	return out
 }

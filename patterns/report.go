@@ -3,6 +3,8 @@ package patterns
 import (
 	"math"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // JobReport says of a job that ended what limited it and why it waited.
@@ -20,7 +22,7 @@ type JobReport struct {
 	Waits map[string]time.Duration `json:"waits_ns,omitempty"`
 }
 
-var causeNames = [causes]string{"quota", "fragmentation", "priority", "capacity", "head_of_line", "limits",
+var causeNames = [cluster.Causes]string{"quota", "fragmentation", "priority", "capacity", "head_of_line", "limits",
 	"cannot_tell"}
 
 // Bounds of the classes of bottlenecks, as shares.
@@ -41,47 +43,47 @@ type keyBusy struct {
 }
 
 // report reports a job that has ended.
-func (s *Scanner) report(j *job) {
+func (s *Scanner) report(j *cluster.Job) {
 	if s.o.OnJob == nil {
 		return
 	}
-	r := &JobReport{Job: j.name, Bottleneck: "cannot_tell", Stability: j.stability}
-	for i, w := range j.waits {
-		if i == waitCannotTell && w > 0 && j.hold > j.submit {
-			held := min(w, j.hold-j.submit)
+	r := &JobReport{Job: j.Name, Bottleneck: "cannot_tell", Stability: j.Stability}
+	for i, w := range j.Waits {
+		if i == cluster.WaitCannotTell && w > 0 && j.Hold > j.Submit {
+			held := min(w, j.Hold-j.Submit)
 			w -= held
 			r.wait("limits", held)
 		}
 		r.wait(causeNames[i], w)
 	}
-	if j.use.samples >= leastSamples {
+	if j.Use.Samples >= leastSamples {
 		s.bottleneck(j, r)
 	}
 	s.o.OnJob(r)
 }
 
 // bottleneck classifies a job by its samples.
-func (s *Scanner) bottleneck(j *job, r *JobReport) {
-	busy := j.use.busy / float64(j.use.samples)
-	memory, hasMemory := 0., j.use.occupied > 0
+func (s *Scanner) bottleneck(j *cluster.Job, r *JobReport) {
+	busy := j.Use.Busy / float64(j.Use.Samples)
+	memory, hasMemory := 0., j.Use.Occupied > 0
 	if hasMemory {
-		memory = j.use.memory / float64(j.use.occupied)
+		memory = j.Use.Memory / float64(j.Use.Occupied)
 	}
 	add := func(what string, value, threshold float64) {
 		r.Evidence = append(r.Evidence, Evidence{What: what, Value: math.Round(1e4*value) / 1e4,
-			Threshold: threshold, Unit: "share", From: s.at(j.start), To: s.at(s.now())})
+			Threshold: threshold, Unit: "share", From: s.at(j.Start), To: s.at(s.now())})
 	}
-	dips := float64(j.use.dips) / float64(j.use.samples)
-	narrow := s.narrow[j.key]
+	dips := float64(j.Use.Dips) / float64(j.Use.Samples)
+	narrow := s.narrow[j.Key]
 	switch {
-	case j.key != "" && narrow.gpus > 0 && j.gpus >= 2*narrow.gpus && busy < narrowerBusy*narrow.busy:
+	case j.Key != "" && narrow.gpus > 0 && j.GPUs >= 2*narrow.gpus && busy < narrowerBusy*narrow.busy:
 		r.Bottleneck = "communication"
 		add("busy relative to narrower jobs of its key", busy/narrow.busy, narrowerBusy)
 	case hasMemory && memory > fullMemory && busy > highBusy:
 		r.Bottleneck = "memory_bound"
 		add("memory", memory, fullMemory)
 		add("busy", busy, highBusy)
-	case j.gpus == 1 && j.hasRows && dips > manyDips:
+	case j.GPUs == 1 && j.HasRows && dips > manyDips:
 		r.Bottleneck = "data_pipeline"
 		add("samples that begin a dip", dips, manyDips)
 	case hasMemory && busy < lowBusy && memory < lowMemory:
@@ -89,8 +91,8 @@ func (s *Scanner) bottleneck(j *job, r *JobReport) {
 		add("busy", busy, lowBusy)
 		add("memory", memory, lowMemory)
 	}
-	if j.key != "" && (narrow.gpus == 0 || j.gpus < narrow.gpus) && len(s.narrow) < s.o.Cap {
-		s.narrow[j.key] = keyBusy{j.gpus, busy}
+	if j.Key != "" && (narrow.gpus == 0 || j.GPUs < narrow.gpus) && len(s.narrow) < s.o.Cap {
+		s.narrow[j.Key] = keyBusy{j.GPUs, busy}
 	}
 }
 

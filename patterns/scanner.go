@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/patterns/cluster"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -21,7 +22,7 @@ type Scanner struct {
 	o       Options
 	rules   []*compiled
 	byFact  map[string][]*compiled
-	cluster *state
+	cluster *cluster.State
 	narrow  map[string]keyBusy // by key
 	ticked  time.Duration
 	begun   bool
@@ -39,7 +40,7 @@ type compiled struct {
 	negativeReach time.Duration
 	matchers      map[Entity]*matcher
 	waiting       []Entity // of matches whose negative terms may yet come
-	states        map[*subject][]condState
+	states        map[*cluster.Subject][]condState
 	open          map[Entity]*open
 	opened        []*open // in order of opening
 	detector      detector
@@ -65,9 +66,9 @@ func New(o Options) (*Scanner, error) {
 		o.Rules = Builtin()
 	}
 	s := &Scanner{o: o, byFact: map[string][]*compiled{}, narrow: map[string]keyBusy{}}
-	s.cluster = newState(config{cluster: o.Cluster, nodes: o.Nodes, period: o.Period, late: Lateness(o.Period),
-		cap: o.Cap, labels: o.Labels, onFact: s.fact, onRow: s.row, onJobLeft: s.closeJob, onGPULeft: s.closeGPU,
-		onJobEnded: s.report})
+	s.cluster = cluster.New(cluster.Config{Cluster: o.Cluster, Nodes: o.Nodes, Period: o.Period,
+		Late: Lateness(o.Period), Cap: o.Cap, Labels: o.Labels, OnFact: s.fact, OnRow: s.row, OnJobLeft: s.closeJob,
+		OnGPULeft: s.closeGPU, OnJobEnded: s.report})
 	for i := range o.Rules.Rules {
 		s.compile(&o.Rules.Rules[i])
 	}
@@ -75,13 +76,13 @@ func New(o Options) (*Scanner, error) {
 }
 
 // now returns the instant of the last record or tick.
-func (s *Scanner) now() time.Duration { return s.cluster.now }
+func (s *Scanner) now() time.Duration { return s.cluster.Now }
 
 // compile prepares a rule.
 func (s *Scanner) compile(rule *Rule) {
 	r := &compiled{rule: rule, kind: rule.GroupBy[len(rule.GroupBy)-1],
-		every: max(tick, time.Duration(rule.Every)), matchers: map[Entity]*matcher{},
-		states: map[*subject][]condState{}, open: map[Entity]*open{}}
+		every: max(cluster.Tick, time.Duration(rule.Every)), matchers: map[Entity]*matcher{},
+		states: map[*cluster.Subject][]condState{}, open: map[Entity]*open{}}
 	s.rules = append(s.rules, r)
 	for _, u := range rule.Unless {
 		r.exempt = append(r.exempt, u.Label)
@@ -136,7 +137,7 @@ func (s *Scanner) need(kind string, c *Condition) {
 	if sig.compute != nil {
 		return
 	}
-	s.cluster.keep(kind, sig.series, time.Duration(c.Over))
+	s.cluster.Keep(kind, sig.series, time.Duration(c.Over))
 }
 
 // Lateness is how late records of a sampling period may be by default: two periods, and at least 30 s.
@@ -195,13 +196,13 @@ func (s *Scanner) Apply(at time.Duration, r Record) error {
 	s.until(at)
 	switch {
 	case r.Event != nil:
-		s.cluster.event(r.Event, at)
+		s.cluster.Event(r.Event, at)
 	case r.GPU != nil:
-		s.cluster.gpuSample(r.GPU, at)
+		s.cluster.GPUSample(r.GPU, at)
 	case r.Queue != nil:
-		s.cluster.queueSample(r.Queue, at)
+		s.cluster.QueueSample(r.Queue, at)
 	case r.Iteration != nil:
-		s.cluster.iteration(r.Iteration, at)
+		s.cluster.Iteration(r.Iteration, at)
 	case r.Message != nil:
 		s.message(r.Message, at)
 	default:
@@ -213,12 +214,12 @@ func (s *Scanner) Apply(at time.Duration, r Record) error {
 // until examines the time before an instant.
 func (s *Scanner) until(at time.Duration) {
 	if !s.begun {
-		s.begun, s.cluster.now = true, at
+		s.begun, s.cluster.Now = true, at
 		s.ticked = at - Lateness(s.o.Period)
-		s.ticked -= s.ticked % tick
+		s.ticked -= s.ticked % cluster.Tick
 	}
 	s.tickUntil(at)
-	s.cluster.now = at
+	s.cluster.Now = at
 }
 
 // quiet is a gap without any record; ticks in it are an hour apart.
@@ -226,21 +227,21 @@ const quiet = 7 * 24 * time.Hour
 
 // tickUntil does what is due before an instant.
 func (s *Scanner) tickUntil(at time.Duration) {
-	for s.ticked+tick <= at {
+	for s.ticked+cluster.Tick <= at {
 		c := s.cluster
-		if len(c.running.list)+len(c.pending.list) == 0 && s.ticked-c.sampled > time.Hour && !s.anyOpen() {
-			s.ticked = at - at%tick
+		if len(c.Running.List)+len(c.Pending.List) == 0 && s.ticked-c.Sampled > time.Hour && !s.anyOpen() {
+			s.ticked = at - at%cluster.Tick
 			if s.ticked > at {
-				s.ticked -= tick
+				s.ticked -= cluster.Tick
 			}
 			return
 		}
-		step := tick
+		step := cluster.Tick
 		if at-s.ticked > quiet {
-			step = time.Duration(stepOf(s.ticked, time.Hour)+1)*time.Hour - s.ticked
+			step = time.Duration(cluster.StepOf(s.ticked, time.Hour)+1)*time.Hour - s.ticked
 		}
 		s.ticked += step
-		s.cluster.now = s.ticked
+		s.cluster.Now = s.ticked
 		s.tick()
 	}
 }
@@ -256,12 +257,12 @@ func (s *Scanner) anyOpen() bool {
 
 func (s *Scanner) message(m *Message, at time.Duration) {
 	s.sawMessages = true
-	s.fact(&fact{name: "message", at: at, job: s.cluster.message(m.Job, at), node: m.Node, text: m.Text,
-		source: m.Source})
+	s.fact(&cluster.Fact{Name: "message", At: at, Job: s.cluster.Message(m.Job, at), Node: m.Node, Text: m.Text,
+		Source: m.Source})
 }
 
 // row passes a row of iterations to the detectors.
-func (s *Scanner) row(j *job, x *row) {
+func (s *Scanner) row(j *cluster.Job, x *cluster.Row) {
 	for _, r := range s.rules {
 		if r.detector != nil {
 			r.detector.row(s, j, x)
@@ -301,8 +302,8 @@ func (s *Scanner) Close() error {
 	if !s.begun {
 		return nil
 	}
-	for _, j := range slices.Clone(s.cluster.running.list) {
-		s.cluster.passRows(j)
+	for _, j := range slices.Clone(s.cluster.Running.List) {
+		s.cluster.PassRows(j)
 	}
 	for _, r := range s.rules {
 		for _, o := range r.opened {

@@ -3,30 +3,32 @@ package patterns
 import (
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // viewOf returns the view by which conditions of a subject are judged.
-func (s *Scanner) viewOf(r *compiled, e *subject, d *Derive) view {
+func (s *Scanner) viewOf(r *compiled, e *cluster.Subject, d *Derive) view {
 	v := view{s: s, r: r, e: e, expected: 1, trust: 1}
-	if e.kind == "job" {
-		v.expected = max(1, e.job.gpus)
+	if e.Kind == "job" {
+		v.expected = max(1, e.Job.GPUs)
 	}
 	if d != nil {
 		v.coverage = d.Coverage
-		if e.job != nil && d.WarmUp > 0 {
-			v.from = e.job.start + time.Duration(d.WarmUp)
+		if e.Job != nil && d.WarmUp > 0 {
+			v.from = e.Job.Start + time.Duration(d.WarmUp)
 		}
 	}
 	return v
 }
 
 // exempt reports whether a rule leaves a job out.
-func (s *Scanner) exempt(r *compiled, j *job) bool {
-	if len(r.exempt) == 0 || len(j.labels) == 0 {
+func (s *Scanner) exempt(r *compiled, j *cluster.Job) bool {
+	if len(r.exempt) == 0 || len(j.Labels) == 0 {
 		return false
 	}
 	for _, u := range r.rule.Unless {
-		if slices.Contains(j.labels, u.Label) && (u.Younger == 0 || s.now()-j.start < time.Duration(u.Younger)) {
+		if slices.Contains(j.Labels, u.Label) && (u.Younger == 0 || s.now()-j.Start < time.Duration(u.Younger)) {
 			return true
 		}
 	}
@@ -35,12 +37,12 @@ func (s *Scanner) exempt(r *compiled, j *job) bool {
 
 // tick does what is due at an instant.
 func (s *Scanner) tick() {
-	s.cluster.sampleQueues()
-	if stepOf(s.now(), time.Hour) != stepOf(s.now()-tick, time.Hour) {
+	s.cluster.SampleQueues()
+	if cluster.StepOf(s.now(), time.Hour) != cluster.StepOf(s.now()-cluster.Tick, time.Hour) {
 		for _, r := range s.rules {
 			r.forget(s.now())
 		}
-		s.cluster.hourly()
+		s.cluster.Hourly()
 	}
 	for _, r := range s.rules {
 		if r.detector != nil {
@@ -62,42 +64,42 @@ func (s *Scanner) examineEntities(r *compiled) {
 	c := s.cluster
 	switch r.kind {
 	case "job":
-		set := &c.running
+		set := &c.Running
 		if r.rule.State == "pending" {
-			set = &c.pending
+			set = &c.Pending
 		}
-		for _, j := range set.list {
+		for _, j := range set.List {
 			if !s.exempt(r, j) {
-				s.derive(r, &j.subject)
+				s.derive(r, &j.Subject)
 			} else {
-				s.closeFinding(r, Entity{"job", j.name}, s.now())
+				s.closeFinding(r, Entity{"job", j.Name}, s.now())
 			}
 		}
 	case "gpu":
-		for _, g := range c.gpus {
-			if g.rings != nil {
-				s.derive(r, &g.subject)
+		for _, g := range c.GPUs {
+			if g.Rings != nil {
+				s.derive(r, &g.Subject)
 			}
 		}
 	case "tenant":
 		for _, vc := range s.o.Cluster.VCs {
-			s.derive(r, &c.tenants[vc.Tenant].subject)
+			s.derive(r, &c.Tenants[vc.Tenant].Subject)
 		}
 	case "partition":
-		for _, p := range c.pools {
-			if p.name != allJobs || !c.split() {
-				s.derive(r, &p.part)
+		for _, p := range c.Pools {
+			if p.Name != cluster.AllJobs || !c.Split() {
+				s.derive(r, &p.Part)
 			}
 		}
 	case "queue":
-		for _, p := range c.pools {
-			s.derive(r, &p.subject)
+		for _, p := range c.Pools {
+			s.derive(r, &p.Subject)
 		}
 	}
 }
 
 // derive judges the conditions of an entity, and sends those that hold as facts.
-func (s *Scanner) derive(r *compiled, e *subject) {
+func (s *Scanner) derive(r *compiled, e *cluster.Subject) {
 	st := r.states[e]
 	any := false
 	for i := range r.rule.Derive {
@@ -135,7 +137,7 @@ func (s *Scanner) derive(r *compiled, e *subject) {
 		st[i] = c
 		any = any || c.on
 		if was.on && !c.on && r.closes(d) {
-			s.closeFinding(r, Entity{e.kind, e.name}, s.now())
+			s.closeFinding(r, Entity{e.Kind, e.Name}, s.now())
 		}
 	}
 	if !any {
@@ -143,7 +145,7 @@ func (s *Scanner) derive(r *compiled, e *subject) {
 	}
 	for i := range r.rule.Derive {
 		if st[i].on {
-			s.offer(r, &fact{name: "derived:" + r.rule.Derive[i].Name, at: s.now(), job: e.job, subject: e})
+			s.offer(r, &cluster.Fact{Name: "derived:" + r.rule.Derive[i].Name, At: s.now(), Job: e.Job, Subject: e})
 		}
 	}
 }
@@ -162,7 +164,7 @@ func (r *compiled) needed(st []condState, d *Derive) bool {
 }
 
 // left reports whether a condition that entered has ended. What is unknown has not.
-func (s *Scanner) left(r *compiled, e *subject, d *Derive, c *condState) bool {
+func (s *Scanner) left(r *compiled, e *cluster.Subject, d *Derive, c *condState) bool {
 	v := s.viewOf(r, e, d)
 	if d.Leave != nil {
 		return v.judge(d.Leave) == yes

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/patterns/cluster"
 )
 
 // of is the signal of a condition on a kind of entity.
@@ -36,7 +37,7 @@ func truth(b bool) verdict {
 type view struct {
 	s        *Scanner
 	r        *compiled
-	e        *subject
+	e        *cluster.Subject
 	from     time.Duration // values before it are left out
 	expected int           // samples of a period
 	coverage float64
@@ -47,24 +48,24 @@ type view struct {
 
 // window returns the steps of a condition's window: the first, and the one after the last.
 func (v *view) window(c *Condition) (first, last int64) {
-	step := v.e.series.step
-	last = stepOf(v.s.now(), step)
+	step := v.e.Series.Step
+	last = cluster.StepOf(v.s.now(), step)
 	return last - int64(time.Duration(c.Over)/step), last
 }
 
 // values calls f with the means of a window's steps that have samples, and returns the share of the expected samples.
 func (v *view) values(c *Condition, f func(step int64, mean float32, n int) bool) (coverage float64) {
 	first, last := v.window(c)
-	step, sampled := v.e.series.step, v.e.series.step == v.s.o.Period
+	step, sampled := v.e.Series.Step, v.e.Series.Step == v.s.o.Period
 	wanted := float64(last - first)
 	if sampled {
 		wanted *= float64(v.expected)
 	}
-	if since := stepOf(v.from+step-1, step); v.from > 0 && since > first {
+	if since := cluster.StepOf(v.from+step-1, step); v.from > 0 && since > first {
 		first = since
 	}
 	whole := true
-	steps, n := v.e.means(c.of(v.e.kind).series, first, last, func(step int64, mean float32, n int) bool {
+	steps, n := v.e.Means(c.of(v.e.Kind).series, first, last, func(step int64, mean float32, n int) bool {
 		whole = f(step, mean, n)
 		return whole
 	})
@@ -79,7 +80,7 @@ func (v *view) values(c *Condition, f func(step int64, mean float32, n int) bool
 
 // number is the value of a leaf condition.
 func (v *view) number(c *Condition) (x, coverage float64, known bool) {
-	if sig := c.of(v.e.kind); sig.compute != nil {
+	if sig := c.of(v.e.Kind); sig.compute != nil {
 		x, known = sig.compute(v.s, v.r, v.e)
 		return x, 1, known
 	}
@@ -120,7 +121,7 @@ func (v *view) number(c *Condition) (x, coverage float64, known bool) {
 		slices.Sort(list)
 		x = float64(list[stats.NearestRank(c.Q, len(list))])
 	case "slope":
-		x = slope(steps, list) * float64(time.Hour) / float64(v.e.series.step)
+		x = slope(steps, list) * float64(time.Hour) / float64(v.e.Series.Step)
 	}
 	return x, coverage, true
 }
@@ -188,7 +189,7 @@ func (v *view) judge(c *Condition) verdict {
 // leaf is judge for a number. A maximum or quantile that is too high is found without reading
 // the whole window.
 func (v *view) leaf(c *Condition) (verdict, float64) {
-	if sig := c.of(v.e.kind); sig.compute != nil || c.Fn != "max" && c.Fn != "quantile" || c.Below == nil {
+	if sig := c.of(v.e.Kind); sig.compute != nil || c.Fn != "max" && c.Fn != "quantile" || c.Below == nil {
 		x, coverage, known := v.number(c)
 		if !known {
 			return unknown, coverage
@@ -224,17 +225,17 @@ func (v *view) leaf(c *Condition) (verdict, float64) {
 
 // each judges the condition of every GPU of a job.
 func (v *view) each(c *Condition) verdict {
-	j := v.e.job
-	if len(j.units) == 0 {
+	j := v.e.Job
+	if len(j.Units) == 0 {
 		return unknown
 	}
 	inner := *c
 	inner.Each = ""
 	hold, known := 0, 0
 	trust := v.trust
-	for _, g := range j.units {
+	for _, g := range j.Units {
 		x := *v
-		x.e, x.expected = &g.subject, 1
+		x.e, x.expected = &g.Subject, 1
 		switch x.judge(&inner) {
 		case yes:
 			hold++
@@ -244,12 +245,12 @@ func (v *view) each(c *Condition) verdict {
 			known++
 		}
 	}
-	need := c.Share * float64(j.gpus)
+	need := c.Share * float64(j.GPUs)
 	switch {
 	case float64(hold) >= need:
 		v.trust = trust
 		return yes
-	case float64(hold+j.gpus-known) >= need:
+	case float64(hold+j.GPUs-known) >= need:
 		return unknown
 	}
 	return no
@@ -274,19 +275,19 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		what = c.Fn + " " + c.Signal
 	}
 	if c.Each != "" {
-		j := v.e.job
+		j := v.e.Job
 		inner := *c
 		inner.Each = ""
 		n := 0
-		for _, g := range j.units {
+		for _, g := range j.Units {
 			x := *v
-			x.e, x.expected = &g.subject, 1
+			x.e, x.expected = &g.Subject, 1
 			if x.judge(&inner) == yes {
 				n++
 			}
 		}
 		return append(out, Evidence{What: "GPUs with " + what, Value: float64(n),
-			Threshold: math.Ceil(c.Share * float64(j.gpus)), Unit: "GPUs",
+			Threshold: math.Ceil(c.Share * float64(j.GPUs)), Unit: "GPUs",
 			From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())}), margin
 	}
 	x, _, known := v.number(c)
@@ -298,8 +299,8 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 		d = -d
 	}
 	out = append(out, Evidence{What: what, Value: x, Threshold: limit,
-		Unit: c.of(v.e.kind).unit, From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())})
-	if c.of(v.e.kind).age {
+		Unit: c.of(v.e.Kind).unit, From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())})
+	if c.of(v.e.Kind).age {
 		return out, margin // it passes its threshold as time passes
 	}
 	return out, min(margin, max(0, d))

@@ -131,7 +131,8 @@ var layers = []layer{
 	{"round", 4, []string{"schedulers", "search", "generation", "energy", "simulator", "space", "workload",
 		"internal"}},
 	// Faults of a cluster: rules over events and telemetry, with remedies.
-	{"patterns", 4, []string{"telemetry", "schedulers", "simulator", "energy", "space", "workload", "internal"}},
+	{"patterns/cluster", 3, []string{"telemetry", "energy", "workload", "internal"}},
+	{"patterns", 4, []string{"telemetry", "energy", "workload", "internal"}},
 	{"recommend", 5, []string{"patterns", "replay", "schedulers", "simulator", "space", "workload", "internal"}},
 	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},

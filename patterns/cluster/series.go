@@ -1,4 +1,4 @@
-package patterns
+package cluster
 
 import (
 	"time"
@@ -8,93 +8,94 @@ import (
 
 // Series of the kinds of subjects.
 const (
-	jobBusy = iota
-	jobPower
-	jobProcesses
-	jobMemory
+	JobBusy = iota
+	JobPower
+	JobProcesses
+	JobMemory
 )
 const (
-	gpuBusy = iota
-	gpuMemory
-	gpuClock
-	gpuThrottled
-	gpuThrottledPower
-	gpuThrottledThermal
-	gpuThrottledHardware
+	GPUBusy = iota
+	GPUMemory
+	GPUClock
+	GPUThrottled
+	GPUThrottledPower
+	GPUThrottledThermal
+	GPUThrottledHardware
 )
 const (
-	tenantUse = iota
-	tenantOthersWaiting
+	TenantUse = iota
+	TenantOthersWaiting
 )
 const (
-	partitionBlocked = iota
-	partitionFree
+	PartitionBlocked = iota
+	PartitionFree
 )
 const (
-	queuePending = iota
-	queueFree
+	QueuePending = iota
+	QueueFree
 )
 
-// series are the series of a kind of subject.
-type series struct {
-	step  time.Duration
-	slots []int // steps kept of each, 0 for none
+// Series are the series of a kind of subject.
+type Series struct {
+	Step  time.Duration
+	Slots []int // steps kept of each, 0 for none
 }
 
-func newSeries(period time.Duration) map[string]*series {
-	of := func(step time.Duration, n int) *series { return &series{step, make([]int, n)} }
-	return map[string]*series{"job": of(period, jobMemory+1), "gpu": of(period, gpuThrottledHardware+1),
-		"tenant": of(15*time.Minute, tenantOthersWaiting+1), "partition": of(tick, partitionFree+1),
-		"queue": of(tick, queueFree+1)}
+// NewSeries returns the series of all kinds of subjects, none of which is recorded.
+func NewSeries(period time.Duration) map[string]*Series {
+	of := func(step time.Duration, n int) *Series { return &Series{step, make([]int, n)} }
+	return map[string]*Series{"job": of(period, JobMemory+1), "gpu": of(period, GPUThrottledHardware+1),
+		"tenant": of(15*time.Minute, TenantOthersWaiting+1), "partition": of(Tick, PartitionFree+1),
+		"queue": of(Tick, QueueFree+1)}
 }
 
-// keep lets a series of a kind of subject be recorded over a window.
-func (s *state) keep(kind string, i int, over time.Duration) {
-	x := s.series[kind]
-	x.slots[i] = max(x.slots[i], int(over/x.step)+2+int(s.late/x.step))
+// Keep lets a series of a kind of subject be recorded over a window.
+func (s *State) Keep(kind string, i int, over time.Duration) {
+	x := s.Series[kind]
+	x.Slots[i] = max(x.Slots[i], int(over/x.Step)+2+int(s.Late/x.Step))
 }
 
-// subject is a part of the cluster that has series: a job, GPU, queue, partition or tenant.
-type subject struct {
-	kind, name string
-	job        *job // the subject or, of a GPU, the job that its samples count for; nil for none
-	series     *series
-	rings      []ring // nil without values
+// Subject is a part of the cluster that has series: a job, GPU, queue, partition or tenant.
+type Subject struct {
+	Kind, Name string
+	Job        *Job // the subject or, of a GPU, the job that its samples count for; nil for none
+	Series     *Series
+	Rings      []ring // nil without values
 }
 
-func (s *state) subject(kind, name string) subject {
-	return subject{kind: kind, name: name, series: s.series[kind]}
+func (s *State) subject(kind, name string) Subject {
+	return Subject{Kind: kind, Name: name, Series: s.Series[kind]}
 }
 
 // clear forgets the values.
-func (e *subject) clear() {
-	for i := range e.rings {
-		clear(e.rings[i].steps)
+func (e *Subject) clear() {
+	for i := range e.Rings {
+		clear(e.Rings[i].steps)
 	}
 }
 
 // put adds a value to a step of a series.
-func (e *subject) put(i int, step int64, v float64) {
-	slots := e.series.slots[i]
+func (e *Subject) put(i int, step int64, v float64) {
+	slots := e.Series.Slots[i]
 	if slots == 0 {
 		return
 	}
-	if e.rings == nil {
-		e.rings = make([]ring, len(e.series.slots))
+	if e.Rings == nil {
+		e.Rings = make([]ring, len(e.Series.Slots))
 	}
-	e.rings[i].add(slots, step, v)
+	e.Rings[i].add(slots, step, v)
 }
 
 // putNow adds a value to the present step of a series.
-func (s *state) putNow(e *subject, i int, v float64) { e.put(i, stepOf(s.now, e.series.step), v) }
+func (s *State) putNow(e *Subject, i int, v float64) { e.put(i, StepOf(s.Now, e.Series.Step), v) }
 
-// means calls f with the steps from first to before last that have values, the latest first, their means and numbers
+// Means calls f with the steps from first to before last that have values, the latest first, their means and numbers
 // of values, until it returns false. It returns the sums of steps and values.
-func (e *subject) means(i int, first, last int64, f func(step int64, mean float32, n int) bool) (steps, values int) {
-	if e.rings == nil || e.rings[i].steps == nil {
+func (e *Subject) Means(i int, first, last int64, f func(step int64, mean float32, n int) bool) (steps, values int) {
+	if e.Rings == nil || e.Rings[i].steps == nil {
 		return 0, 0
 	}
-	r := &e.rings[i]
+	r := &e.Rings[i]
 	size := int64(len(r.steps))
 	p := mod(last-1, size)
 	for k := last - 1; k >= max(first, r.head-size+1); k-- {
@@ -125,8 +126,8 @@ type stepSum struct {
 	n   uint32
 }
 
-// stepOf returns the number of the step of a length in which an instant lies.
-func stepOf(at, length time.Duration) int64 {
+// StepOf returns the number of the step of a length in which an instant lies.
+func StepOf(at, length time.Duration) int64 {
 	q := at / length
 	if at%length < 0 {
 		q--
@@ -216,8 +217,8 @@ const (
 	lowUse = .2
 )
 
-// gpuSample takes in a sample of a GPU. Impossible quantities are unknown.
-func (s *state) gpuSample(v *telemetry.GPUSample, at time.Duration) {
+// GPUSample takes in a sample of a GPU. Impossible quantities are unknown.
+func (s *State) GPUSample(v *telemetry.GPUSample, at time.Duration) {
 	x := *v
 	if x.Lost {
 		x.Known &= telemetry.Xid
@@ -230,31 +231,31 @@ func (s *state) gpuSample(v *telemetry.GPUSample, at time.Duration) {
 	if g == nil {
 		return
 	}
-	s.sampled, s.seen.gpus = at, true
+	s.Sampled, s.Seen.GPUs = at, true
 	if x.Job != "" && x.Job != g.id {
-		j := s.jobs[x.Job]
+		j := s.Jobs[x.Job]
 		if j == nil {
 			j = s.infer(x.Job, at)
 		}
-		if j != nil && j.running {
+		if j != nil && j.Running {
 			g.named = true
 			s.join(g, j)
 		}
 	}
-	r := reading{GPUSample: &x, step: stepOf(at, s.period)}
+	r := reading{GPUSample: &x, step: StepOf(at, s.Period)}
 	r.busy, r.hasBusy = x.Busy()
 	if r.Has(telemetry.MemoryUsed|telemetry.MemoryTotal) && x.MemoryTotal > 0 {
 		r.memory, r.hasMemory = x.MemoryUsed/x.MemoryTotal, true
 	}
 	g.record(&r)
 	if x.Has(telemetry.Xid) && x.Xid != 0 {
-		s.onFact(&fact{name: "gpu.xid", at: at, job: g.job, gpu: g.name, node: g.node.name})
+		s.OnFact(&Fact{Name: "gpu.xid", At: at, Job: g.Job, GPU: g.Name, Node: g.node.Name})
 	}
-	if j := g.job; j != nil && j.running && at >= j.start {
-		j.sampled = max(j.sampled, at)
+	if j := g.Job; j != nil && j.Running && at >= j.Start {
+		j.Sampled = max(j.Sampled, at)
 		j.record(&r, g)
 	} else {
-		s.unjoined++
+		s.Unjoined++
 	}
 }
 
@@ -274,12 +275,12 @@ func bit(b uint64) float64 {
 }
 
 // record adds a reading to the series of a GPU.
-func (g *gpu) record(r *reading) {
+func (g *GPU) record(r *reading) {
 	if r.hasBusy {
-		g.put(gpuBusy, r.step, r.busy)
+		g.put(GPUBusy, r.step, r.busy)
 	}
 	if r.hasMemory {
-		g.put(gpuMemory, r.step, r.memory)
+		g.put(GPUMemory, r.step, r.memory)
 	}
 	idle := r.Has(telemetry.Throttle) && r.Throttle&telemetry.ThrottleIdle != 0
 	if r.Has(telemetry.Throttle) {
@@ -287,16 +288,16 @@ func (g *gpu) record(r *reading) {
 		if idle {
 			bits = 0
 		}
-		g.put(gpuThrottled, r.step, bit(bits&throttleAny))
-		g.put(gpuThrottledPower, r.step, bit(bits&throttlePower))
-		g.put(gpuThrottledThermal, r.step, bit(bits&throttleThermal))
-		g.put(gpuThrottledHardware, r.step, bit(bits&throttleHardware))
+		g.put(GPUThrottled, r.step, bit(bits&throttleAny))
+		g.put(GPUThrottledPower, r.step, bit(bits&throttlePower))
+		g.put(GPUThrottledThermal, r.step, bit(bits&throttleThermal))
+		g.put(GPUThrottledHardware, r.step, bit(bits&throttleHardware))
 	}
 	// An idle GPU lowers its clock by itself.
 	if !idle && r.ApplicationClock > 0 && r.Has(telemetry.SMClock|telemetry.ApplicationClock) {
-		g.put(gpuClock, r.step, r.SMClock/r.ApplicationClock)
+		g.put(GPUClock, r.step, r.SMClock/r.ApplicationClock)
 	}
-	if g.job == nil && r.Has(telemetry.Power) && r.hasBusy && r.busy < usedAt && r.Processes == 0 {
+	if g.Job == nil && r.Has(telemetry.Power) && r.hasBusy && r.busy < usedAt && r.Processes == 0 {
 		g.freePower += r.Power
 		if g.free++; g.free >= enoughFree {
 			g.idle = min(g.node.idle, max(g.freePower/float64(g.free), g.node.idle/leastIdle))
@@ -305,34 +306,34 @@ func (g *gpu) record(r *reading) {
 }
 
 // record adds a reading of one of its GPUs to the series of a job.
-func (j *job) record(r *reading, g *gpu) {
+func (j *Job) record(r *reading, g *GPU) {
 	if r.hasBusy {
-		j.put(jobBusy, r.step, r.busy)
-		j.use.busy += r.busy
-		j.use.samples++
+		j.put(JobBusy, r.step, r.busy)
+		j.Use.Busy += r.busy
+		j.Use.Samples++
 		used := r.busy >= usedAt
 		if used {
-			j.use.used++
+			j.Use.Used++
 			if !g.used {
-				j.use.spells++
+				j.Use.Spells++
 			}
 		}
 		g.used = used
-		if low := r.busy < lowUse; low != j.use.low {
-			if j.use.low = low; low {
-				j.use.dips++
+		if low := r.busy < lowUse; low != j.Use.low {
+			if j.Use.low = low; low {
+				j.Use.Dips++
 			}
 		}
 	}
 	if r.Has(telemetry.Power) {
-		j.put(jobPower, r.step, r.Power-g.idle)
+		j.put(JobPower, r.step, r.Power-g.idle)
 	}
 	if r.Has(telemetry.Processes) {
-		j.put(jobProcesses, r.step, float64(r.Processes))
+		j.put(JobProcesses, r.step, float64(r.Processes))
 	}
 	if r.hasMemory {
-		j.put(jobMemory, r.step, r.memory)
-		j.use.memory += r.memory
-		j.use.occupied++
+		j.put(JobMemory, r.step, r.memory)
+		j.Use.Memory += r.memory
+		j.Use.Occupied++
 	}
 }

@@ -1,4 +1,4 @@
-package patterns
+package cluster
 
 import (
 	"cmp"
@@ -9,15 +9,15 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// quantile returns one of values in any order.
+// Quantile returns one of values in any order.
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
 	return sorted[stats.NearestRank(q, len(sorted))]
 }
 
-// runs are how long jobs ran.
-type runs struct {
+// Runs are how long jobs ran.
+type Runs struct {
 	byKey map[string]*history
 	n     int
 	hours float64 // their sum
@@ -41,7 +41,7 @@ func (h *history) add(hours float64) {
 }
 
 // add adds a run of a key, one of at most most.
-func (r *runs) add(key string, hours float64, most int) {
+func (r *Runs) add(key string, hours float64, most int) {
 	r.n++
 	r.hours += hours
 	h := r.byKey[key]
@@ -55,8 +55,8 @@ func (r *runs) add(key string, hours float64, most int) {
 	h.add(hours)
 }
 
-// quantile returns a quantile of the run times of a key, where there are some.
-func (r *runs) quantile(key string, q float64) (hours float64, known bool) {
+// Quantile returns a quantile of the run times of a key, where there are some.
+func (r *Runs) Quantile(key string, q float64) (hours float64, known bool) {
 	h := r.byKey[key]
 	if h == nil {
 		return 0, false
@@ -64,23 +64,23 @@ func (r *runs) quantile(key string, q float64) (hours float64, known bool) {
 	return quantile(h.hours, q), true
 }
 
-// work returns the GPU-hours that a job asks for: by its limit, or as its key usually takes. Without either they are
+// Work returns the GPU-hours that a job asks for: by its limit, or as its key usually takes. Without either they are
 // guessed as the mean of the jobs that ended.
-func (s *state) work(j *job) (hours float64, guessed, known bool) {
-	if j.limit > 0 {
-		return j.share * j.limit.Hours(), false, true
+func (s *State) Work(j *Job) (hours float64, guessed, known bool) {
+	if j.Limit > 0 {
+		return j.Share * j.Limit.Hours(), false, true
 	}
-	if usual, known := s.runs.quantile(j.key, .5); known {
-		return j.share * usual, false, true
+	if usual, known := s.Runs.Quantile(j.Key, .5); known {
+		return j.Share * usual, false, true
 	}
-	if s.runs.n > 0 {
-		return j.share * s.runs.hours / float64(s.runs.n), true, true
+	if s.Runs.n > 0 {
+		return j.Share * s.Runs.hours / float64(s.Runs.n), true, true
 	}
 	return 0, true, false
 }
 
-// waits are the waits of the last week, by width of job in powers of two.
-type waits struct {
+// Waits are the waits of the last week, by width of job in powers of two.
+type Waits struct {
 	list   [32][]waited // in order of their ends
 	sorted [32][]float64
 }
@@ -90,7 +90,7 @@ type waited struct{ at, wait time.Duration }
 
 func widthClass(gpus int) int { return bits.Len(uint(max(1, gpus) - 1)) }
 
-func (w *waits) add(gpus int, at, wait time.Duration) {
+func (w *Waits) add(gpus int, at, wait time.Duration) {
 	c := widthClass(gpus)
 	w.list[c] = append(w.list[c], waited{at, wait})
 	w.sorted[c] = nil
@@ -98,8 +98,8 @@ func (w *waits) add(gpus int, at, wait time.Duration) {
 
 const week = 7 * 24 * time.Hour
 
-// usual returns the 95th percentile of the waits of a width over the week before an instant.
-func (w *waits) usual(gpus int, now time.Duration) (hours float64, known bool) {
+// Usual returns the 95th percentile of the waits of a width over the week before an instant.
+func (w *Waits) Usual(gpus int, now time.Duration) (hours float64, known bool) {
 	c := widthClass(gpus)
 	if w.sorted[c] == nil {
 		w.prune(c, now)
@@ -116,7 +116,7 @@ func (w *waits) usual(gpus int, now time.Duration) (hours float64, known bool) {
 }
 
 // prune drops the waits of a class that are older than a week.
-func (w *waits) prune(class int, now time.Duration) {
+func (w *Waits) prune(class int, now time.Duration) {
 	w.sorted[class] = nil
 	old := slices.IndexFunc(w.list[class], func(x waited) bool { return x.at >= now-week })
 	if old < 0 {
@@ -144,42 +144,42 @@ func (o *overtakers) add(submit time.Duration, work float64) {
 }
 
 // dropOvertakers forgets the started jobs of a pool that no pending job was submitted before.
-func (s *state) dropOvertakers(p *pool) {
-	oldest := s.now
-	for _, j := range s.pending.list {
-		oldest = min(oldest, j.submit)
+func (s *State) dropOvertakers(p *Pool) {
+	oldest := s.Now
+	for _, j := range s.Pending.List {
+		oldest = min(oldest, j.Submit)
 	}
 	p.overtakers.started = slices.DeleteFunc(p.overtakers.started, func(o overtaker) bool { return o.submit <= oldest })
 }
 
-// overtaken returns the work of the jobs in a pending job's queue that were submitted later and started.
-func (s *state) overtaken(j *job) float64 {
-	p := s.attributed(j)
+// Overtaken returns the work of the jobs in a pending job's queue that were submitted later and started.
+func (s *State) Overtaken(j *Job) float64 {
+	p := s.Attributed(j)
 	o := &p.overtakers
-	if o.asOf != s.now || o.work == nil {
+	if o.asOf != s.Now || o.work == nil {
 		s.dropOvertakers(p)
 		slices.SortStableFunc(o.started, func(a, b overtaker) int { return cmp.Compare(a.submit, b.submit) })
 		o.work = append(o.work[:0], make([]float64, len(o.started)+1)...)
 		for i := len(o.started) - 1; i >= 0; i-- {
 			o.work[i] = o.work[i+1] + o.started[i].work
 		}
-		o.asOf = s.now
+		o.asOf = s.Now
 	}
-	i, _ := slices.BinarySearchFunc(o.started[:len(o.work)-1], j.submit+1,
+	i, _ := slices.BinarySearchFunc(o.started[:len(o.work)-1], j.Submit+1,
 		func(o overtaker, t time.Duration) int { return cmp.Compare(o.submit, t) })
 	return o.work[i]
 }
 
-// hourly forgets old statistics, and jobs that only samples name whose samples have ended.
-func (s *state) hourly() {
-	for c := range s.waits.list {
-		s.waits.prune(c, s.now)
+// Hourly forgets old statistics, and jobs that only samples name whose samples have ended.
+func (s *State) Hourly() {
+	for c := range s.Waits.list {
+		s.Waits.prune(c, s.Now)
 	}
-	for _, p := range s.pools {
+	for _, p := range s.Pools {
 		s.dropOvertakers(p)
 	}
-	for _, j := range slices.Clone(s.running.list) {
-		if last := max(j.sampled, j.progress); j.inferred && s.now-last > time.Hour {
+	for _, j := range slices.Clone(s.Running.List) {
+		if last := max(j.Sampled, j.Progress); j.inferred && s.Now-last > time.Hour {
 			s.remove(j, last)
 		}
 	}
@@ -187,8 +187,8 @@ func (s *state) hourly() {
 
 // need is a kind of request; jobs of one kind wait for the same reasons.
 type need struct {
-	tenant string
-	gpus   int
+	Tenant string
+	GPUs   int
 }
 
 // Causes of waits, inferred from the state of a job's queue once a minute.
@@ -199,47 +199,47 @@ const (
 	waitCapacity
 	waitHeadOfLine // fits, and a job that does not is ahead
 	waitLimits     // it may not start yet
-	waitCannotTell
-	causes
+	WaitCannotTell
+	Causes
 )
 
 // attribute adds the time since the last tick to the causes for which the requests of a pool wait. A queue without
 // nodes of its own has all nodes of the cluster.
-func (s *state) attribute(p *pool) {
-	dt := min(tick, s.now-p.attributed)
+func (s *State) attribute(p *Pool) {
+	dt := min(Tick, s.Now-p.attributed)
 	if p.attributed == 0 {
-		dt = tick
+		dt = Tick
 	}
-	p.attributed = s.now
-	if len(p.pending) == 0 {
+	p.attributed = s.Now
+	if len(p.Pending) == 0 {
 		return
 	}
 	on := p
 	if len(p.nodes) == 0 && !p.sampled {
-		on = s.poolOf(allJobs)
+		on = s.PoolOf(AllJobs)
 	}
-	free, known := on.free()
-	placeable := !on.sampled && on.unplaced == 0 && len(on.nodes) > 0
+	free, known := on.Free()
+	placeable := !on.sampled && on.Unplaced == 0 && len(on.nodes) > 0
 	blocked := false // a request that does not fit
-	for n := range p.pending {
-		blocked = blocked || n.gpus > free
+	for n := range p.Pending {
+		blocked = blocked || n.GPUs > free
 	}
-	for n := range p.pending {
+	for n := range p.Pending {
 		w := p.waiting[n]
 		if w == nil {
 			continue
 		}
-		cause := waitCannotTell
-		t := s.tenants[n.tenant]
+		cause := WaitCannotTell
+		t := s.Tenants[n.Tenant]
 		switch {
-		case t != nil && t.quota > 0 && t.held+n.gpus > t.quota:
+		case t != nil && t.Quota > 0 && t.Held+n.GPUs > t.Quota:
 			cause = waitQuota
 		case !known:
-		case n.gpus > free && on.started >= n.gpus:
+		case n.GPUs > free && on.started >= n.GPUs:
 			cause = waitPriority
-		case n.gpus > free:
+		case n.GPUs > free:
 			cause = waitCapacity
-		case placeable && on.fits(n.gpus, 1) == 0:
+		case placeable && on.fits(n.GPUs, 1) == 0:
 			cause = waitFragmentation
 		case blocked:
 			cause = waitHeadOfLine
@@ -248,59 +248,59 @@ func (s *state) attribute(p *pool) {
 	}
 }
 
-// sampleQueues records the series of queues, partitions and tenants.
-func (s *state) sampleQueues() {
-	for _, p := range s.pools {
-		if p.sampled && s.now-p.sampledAt > 2*time.Minute+s.late {
+// SampleQueues records the series of queues, partitions and tenants.
+func (s *State) SampleQueues() {
+	for _, p := range s.Pools {
+		if p.sampled && s.Now-p.sampledAt > 2*time.Minute+s.Late {
 			p.sampled = false
 		}
-		free, known := p.free()
+		free, known := p.Free()
 		s.attribute(p)
 		if known {
-			s.putNow(&p.part, partitionFree, float64(free))
-			if c := p.capacity(); c > 0 {
-				s.putNow(&p.subject, queueFree, float64(free)/float64(c))
+			s.putNow(&p.Part, PartitionFree, float64(free))
+			if c := p.Capacity(); c > 0 {
+				s.putNow(&p.Subject, QueueFree, float64(free)/float64(c))
 			}
 			s.sampleBlocked(p, free)
 		}
-		if p.used {
-			s.putNow(&p.subject, queuePending, float64(p.pendingGPUs()))
+		if p.Used {
+			s.putNow(&p.Subject, QueuePending, float64(p.PendingGPUs()))
 		}
-		p.flow.served += float64(p.held) * tick.Hours()
+		p.Flow.Served += float64(p.held) * Tick.Hours()
 	}
-	for _, p := range s.pools {
+	for _, p := range s.Pools {
 		p.started = 0
 	}
-	for _, vc := range s.cluster.VCs {
-		t := s.tenants[vc.Tenant]
-		if t.quota <= 0 {
+	for _, vc := range s.Cluster.VCs {
+		t := s.Tenants[vc.Tenant]
+		if t.Quota <= 0 {
 			continue
 		}
-		s.putNow(&t.subject, tenantUse, float64(t.held)/float64(t.quota))
+		s.putNow(&t.Subject, TenantUse, float64(t.Held)/float64(t.Quota))
 		waiting := 0.
-		if len(s.pending.list) > t.pending {
+		if len(s.Pending.List) > t.pending {
 			waiting = 1
 		}
-		s.putNow(&t.subject, tenantOthersWaiting, waiting)
+		s.putNow(&t.Subject, TenantOthersWaiting, waiting)
 	}
 }
 
 // sampleBlocked records fragmentation: F1 where there are enough free GPUs for the smallest request and no pending
 // gang can be placed, else 0; nothing where the nodes of a running job are not known.
-func (s *state) sampleBlocked(p *pool, free int) {
-	if p.part.series.slots[partitionBlocked] == 0 || len(p.nodes) == 0 || p.unplaced > 0 {
+func (s *State) sampleBlocked(p *Pool, free int) {
+	if p.Part.Series.Slots[PartitionBlocked] == 0 || len(p.nodes) == 0 || p.Unplaced > 0 {
 		return
 	}
-	if free == 0 || len(p.pending) == 0 {
-		s.putNow(&p.part, partitionBlocked, 0)
+	if free == 0 || len(p.Pending) == 0 {
+		s.putNow(&p.Part, PartitionBlocked, 0)
 		return
 	}
 	counts := map[int]int{}
 	least := 0
-	for n, c := range p.pending {
-		counts[n.gpus] += c
-		if least == 0 || n.gpus < least {
-			least = n.gpus
+	for n, c := range p.Pending {
+		counts[n.GPUs] += c
+		if least == 0 || n.GPUs < least {
+			least = n.GPUs
 		}
 	}
 	demand, placeable, any := 0., 0., false
@@ -315,12 +315,12 @@ func (s *state) sampleBlocked(p *pool, free int) {
 	if free >= least && !any {
 		f1 = 1 - placeable/(demand*float64(free))
 	}
-	s.putNow(&p.part, partitionBlocked, f1)
+	s.putNow(&p.Part, PartitionBlocked, f1)
 }
 
 // fits returns how many requests of a size, at most a number, fit the free GPUs of nodes: gangs wider
 // than a node on nodes with an equal share each.
-func (p *pool) fits(size, most int) int {
+func (p *Pool) fits(size, most int) int {
 	largest := 0
 	for _, n := range p.nodes {
 		largest = max(largest, n.gpus)
@@ -340,11 +340,11 @@ func (p *pool) fits(size, most int) int {
 	return places / nodes
 }
 
-// waitedSoFar returns how long the pending jobs of a pool have waited.
-func (s *state) waitedSoFar(p *pool) (out []time.Duration) {
-	for _, j := range s.pending.list {
-		if p.name == allJobs || p.name == j.queue {
-			out = append(out, max(0, s.now-max(j.submit, j.hold)))
+// WaitedSoFar returns how long the pending jobs of a pool have waited.
+func (s *State) WaitedSoFar(p *Pool) (out []time.Duration) {
+	for _, j := range s.Pending.List {
+		if p.Name == AllJobs || p.Name == j.Queue {
+			out = append(out, max(0, s.Now-max(j.Submit, j.Hold)))
 		}
 	}
 	return out
