@@ -1,6 +1,9 @@
 package telemetry
 
-import "strings"
+import (
+	"math/bits"
+	"strings"
+)
 
 // Quantity is one of the measured numbers of a GPUSample.
 type Quantity struct {
@@ -22,6 +25,9 @@ var Quantities = []Quantity{
 	{Temperature, "temperature_c", -50, 250, func(s *GPUSample) *float64 { return &s.Temperature }},
 	{SMClock, "sm_clock_mhz", 0, 1e5, func(s *GPUSample) *float64 { return &s.SMClock }},
 	{ApplicationClock, "application_clock_mhz", 0, 1e5, func(s *GPUSample) *float64 { return &s.ApplicationClock }},
+	{SMOccupancy, "sm_occupancy", 0, 1, func(s *GPUSample) *float64 { return &s.SMOccupancy }},
+	{TensorActive, "tensor_active", 0, 1, func(s *GPUSample) *float64 { return &s.TensorActive }},
+	{DRAMActive, "dram_active", 0, 1, func(s *GPUSample) *float64 { return &s.DRAMActive }},
 }
 
 // Bounds of the counts of a sample.
@@ -89,11 +95,15 @@ func quantityOf(f Field) *Quantity {
 
 // fieldNames are the columns of all fields, by bit.
 var fieldNames = func() []string {
-	var names []string
+	names := make([]string, len(Quantities)+3)
+	set := func(f Field, name string) { names[bits.TrailingZeros32(uint32(f))] = name }
 	for i := range Quantities {
-		names = append(names, Quantities[i].Name)
+		set(Quantities[i].Field, Quantities[i].Name)
 	}
-	return append(names, "throttle", "xid", "processes")
+	set(Throttle, "throttle")
+	set(Xid, "xid")
+	set(Processes, "processes")
+	return names
 }()
 
 // Names lists the columns of the fields in a set.

@@ -110,7 +110,7 @@ func (s *Summary) AddGPU(x *GPUSample) {
 		case Processes:
 			v = float64(x.Processes)
 		default:
-			v = *Quantities[i].At(x)
+			v = *quantityOf(f).At(x)
 		}
 		s.ranges[i].add(v)
 	}

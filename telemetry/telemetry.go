@@ -22,6 +22,9 @@ const (
 	Throttle
 	Xid
 	Processes
+	SMOccupancy
+	TensorActive
+	DRAMActive
 )
 
 // Throttle reasons are bits of NVML's nvmlClocksEventReasons.
@@ -52,6 +55,9 @@ type GPUSample struct {
 	Known            Field
 	Utilization      float64 // percent of the time in which a kernel ran, 0 to 100
 	SMActive         float64 // mean share of SMs with a warp, 0 to 1
+	SMOccupancy      float64 // mean share of the SMs' warps that are there, 0 to 1
+	TensorActive     float64 // share of the time in which the tensor cores work, 0 to 1
+	DRAMActive       float64 // share of the memory's bandwidth in use, 0 to 1
 	MemoryUsed       float64 // MiB
 	MemoryTotal      float64 // MiB
 	Power            float64 // W

@@ -107,7 +107,7 @@ func acmeMetric(file string) (metric, error) {
 			name, strings.Join(known, ", "))
 	}
 	found := *m
-	if found.field == SMActive {
+	if found.field&(SMActive|SMOccupancy|TensorActive|DRAMActive) != 0 {
 		found.scale = .01
 	}
 	return found, nil

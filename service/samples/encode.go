@@ -18,22 +18,6 @@ var errPayload = errors.New("the payload is cut off or damaged")
 // lost marks a sample of a GPU that did not answer, beside the bits of telemetry.Field.
 const lost = telemetry.Field(1) << 31
 
-// floats are the quantities with fractions, in the order of their columns.
-var floats = []struct {
-	field telemetry.Field
-	of    func(*telemetry.GPUSample) *float64
-}{
-	{telemetry.Utilization, func(s *telemetry.GPUSample) *float64 { return &s.Utilization }},
-	{telemetry.SMActive, func(s *telemetry.GPUSample) *float64 { return &s.SMActive }},
-	{telemetry.MemoryUsed, func(s *telemetry.GPUSample) *float64 { return &s.MemoryUsed }},
-	{telemetry.MemoryTotal, func(s *telemetry.GPUSample) *float64 { return &s.MemoryTotal }},
-	{telemetry.Power, func(s *telemetry.GPUSample) *float64 { return &s.Power }},
-	{telemetry.Energy, func(s *telemetry.GPUSample) *float64 { return &s.Energy }},
-	{telemetry.Temperature, func(s *telemetry.GPUSample) *float64 { return &s.Temperature }},
-	{telemetry.SMClock, func(s *telemetry.GPUSample) *float64 { return &s.SMClock }},
-	{telemetry.ApplicationClock, func(s *telemetry.GPUSample) *float64 { return &s.ApplicationClock }},
-}
-
 // whole are the quantities that are whole numbers.
 var whole = []struct {
 	field telemetry.Field
@@ -100,8 +84,8 @@ func encodeRun(dst []byte, run []telemetry.GPUSample) []byte {
 		dst = binary.AppendUvarint(dst, uint64(k-i))
 		i = k
 	}
-	for _, c := range floats {
-		dst = encodeFloats(dst, run, c.field, c.of)
+	for i := range telemetry.Quantities {
+		dst = encodeFloats(dst, run, &telemetry.Quantities[i])
 	}
 	for _, c := range whole {
 		before := int64(0)
@@ -128,8 +112,8 @@ const (
 	bits               // of the number, where these would lose something
 )
 
-func encodeFloats(dst []byte, run []telemetry.GPUSample, field telemetry.Field,
-	of func(*telemetry.GPUSample) *float64) []byte {
+func encodeFloats(dst []byte, run []telemetry.GPUSample, q *telemetry.Quantity) []byte {
+	field, of := q.Field, q.At
 	form, any := byte(thousandths), false
 	for i := range run {
 		if run[i].Has(field) {
@@ -263,8 +247,8 @@ func (r *reader) run(out []telemetry.GPUSample) ([]telemetry.GPUSample, error) {
 			i++
 		}
 	}
-	for _, c := range floats {
-		r.floats(out, c.field, c.of)
+	for i := range telemetry.Quantities {
+		r.floats(out, &telemetry.Quantities[i])
 	}
 	for _, c := range whole {
 		before := int64(0)
@@ -281,7 +265,8 @@ func (r *reader) run(out []telemetry.GPUSample) ([]telemetry.GPUSample, error) {
 	return out, nil
 }
 
-func (r *reader) floats(out []telemetry.GPUSample, field telemetry.Field, of func(*telemetry.GPUSample) *float64) {
+func (r *reader) floats(out []telemetry.GPUSample, q *telemetry.Quantity) {
+	field, of := q.Field, q.At
 	if !slices.ContainsFunc(out, func(s telemetry.GPUSample) bool { return s.Has(field) }) {
 		return
 	}

@@ -42,14 +42,14 @@ func mean(part []telemetry.GPUSample) telemetry.GPUSample {
 			m.Job = x.Job
 		}
 	}
-	for _, c := range floats {
-		sum, n := 0.0, 0
+	for k := range telemetry.Quantities {
+		q, sum, n := &telemetry.Quantities[k], 0.0, 0
 		for i := range part {
-			if !part[i].Has(c.field) {
+			if !part[i].Has(q.Field) {
 				continue
 			}
-			v := *c.of(&part[i])
-			if c.field == telemetry.Energy {
+			v := *q.At(&part[i])
+			if q.Field == telemetry.Energy {
 				sum, n = v, 1 // a counter
 				continue
 			}
@@ -57,7 +57,7 @@ func mean(part []telemetry.GPUSample) telemetry.GPUSample {
 			n++
 		}
 		if n > 0 {
-			*c.of(&m) = sum / float64(n)
+			*q.At(&m) = sum / float64(n)
 		}
 	}
 	return m

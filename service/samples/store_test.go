@@ -274,11 +274,11 @@ func TestRoundTrip(t *testing.T) {
 				Index: rapid.IntRange(0, 2).Draw(t, "index"), Instance: rapid.IntRange(-1, 1).Draw(t, "instance")},
 				Time:  time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "time")),
 				Job:   rapid.SampledFrom([]string{"", "j", "k"}).Draw(t, "job"),
-				Known: telemetry.Field(rapid.Uint32Range(0, uint32(telemetry.Processes)*2-1).Draw(t, "known")),
+				Known: telemetry.Field(rapid.Uint32Range(0, uint32(telemetry.DRAMActive)*2-1).Draw(t, "known")),
 				Lost:  rapid.Bool().Draw(t, "lost")}
-			for _, c := range floats {
-				if x.Has(c.field) {
-					*c.of(&x) = number.Draw(t, "v")
+			for i := range telemetry.Quantities {
+				if q := &telemetry.Quantities[i]; x.Has(q.Field) {
+					*q.At(&x) = number.Draw(t, "v")
 				}
 			}
 			for _, c := range whole {

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type CSV struct {
 // NewCSV writes to a stream.
 func NewCSV(out io.Writer) *CSV { return &CSV{out: out, close: func() error { return nil }} }
 
-// OpenCSV appends to a file, which is made if it is missing.
+// OpenCSV appends to a file, which is made if it is missing. One with other columns is an error.
 func OpenCSV(path string) (*CSV, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -34,10 +35,35 @@ func OpenCSV(path string) (*CSV, error) {
 		return nil, err
 	}
 	c := &CSV{out: f, close: f.Close, begun: info.Size() > 0}
+	if c.begun && info.Mode().IsRegular() {
+		if err := sameColumns(path); err != nil {
+			f.Close()
+			return nil, err
+		}
+	}
 	if info.Mode().IsRegular() {
 		c.file = f
 	}
 	return c, nil
+}
+
+// sameColumns reports a file whose header is another than that of the rows to come.
+func sameColumns(path string) error {
+	var header bytes.Buffer
+	w := telemetry.NewWriter(&header)
+	if err := cmp.Or(w.Header(), w.Flush()); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	have := make([]byte, header.Len())
+	if n, _ := io.ReadFull(f, have); !bytes.Equal(have[:n], header.Bytes()) {
+		return fmt.Errorf("%s has other columns than %s: name another file", path, bytes.TrimSpace(header.Bytes()))
+	}
+	return nil
 }
 
 // Close closes the file.

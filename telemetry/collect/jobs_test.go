@@ -150,4 +150,10 @@ func TestCSV(t *testing.T) {
 	if _, err := OpenCSV(filepath.Join(path, "x")); err == nil {
 		t.Error("a file below a file was opened")
 	}
+	if err := os.WriteFile(path, []byte("time,node,gpu,power_w\n1,n,0,5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCSV(path); err == nil || !strings.Contains(err.Error(), "has other columns than time,node,gpu") {
+		t.Errorf("a file of other columns: %v", err)
+	}
 }

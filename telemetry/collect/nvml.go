@@ -23,7 +23,12 @@ type library struct {
 	has     map[string]bool
 	events  nvml.EventSet // nil where errors cannot be waited for
 	watched map[int]bool  // by GPU
+	gpms    map[gpmKey]*gpm
+	gpmRoom []nvml.GpmSample
 }
+
+// gpmKey is a device of a session.
+type gpmKey struct{ index, instance int }
 
 func newNVML(api nvml.Interface) *library { return &library{api: api} }
 
@@ -52,7 +57,7 @@ const (
 
 var functions = []string{fnUtilization, fnMemory, fnMemory2, fnPower, fnEnergy, fnTemperature, fnClock, fnAppClock,
 	fnThrottle, fnProcesses, fnMigMode, fnMigCount, fnMigHandle, fnInstance, fnUUID, fnIndex, fnEventSet, fnRegister,
-	fnWait}
+	fnWait, fnGPMSupport, fnGPMAlloc, fnGPMFree, fnGPMGet, fnGPMMig, fnGPMMetrics}
 
 // Init implements Driver.
 func (l *library) Init() error {
@@ -64,7 +69,7 @@ func (l *library) Init() error {
 	}
 	l.begun++
 	l.session = l.begun
-	l.has, l.watched = map[string]bool{}, map[int]bool{}
+	l.has, l.watched, l.gpms = map[string]bool{}, map[int]bool{}, map[gpmKey]*gpm{}
 	offers := func(name string) bool { return l.api.Extensions().LookupSymbol(name) == nil }
 	for _, name := range functions {
 		l.has[name] = offers(name)
@@ -88,7 +93,10 @@ func (l *library) Shutdown() {
 	if l.events != nil {
 		l.events.Free()
 	}
-	l.session, l.events = 0, nil
+	for _, sample := range l.gpmRoom {
+		l.api.GpmSampleFree(sample)
+	}
+	l.session, l.events, l.gpmRoom = 0, nil, nil
 	l.api.Shutdown()
 }
 
@@ -142,9 +150,9 @@ func (l *library) Devices() ([]Device, error) {
 			continue
 		}
 		l.watch(i, handle)
-		all = append(all, l.device(i, -1, []nvml.Device{handle}, l.watched[i]))
+		all = append(all, l.device(i, -1, handle, []nvml.Device{handle}, l.watched[i]))
 		for _, m := range l.instances(handle) {
-			all = append(all, l.device(i, m.id, m.handles, false))
+			all = append(all, l.device(i, m.id, handle, m.handles, false))
 		}
 	}
 	return all, nil
@@ -189,8 +197,13 @@ func (l *library) instances(gpu nvml.Device) []instance {
 	return all
 }
 
-func (l *library) device(index, id int, handles []nvml.Device, watched bool) Device {
+func (l *library) device(index, id int, gpu nvml.Device, handles []nvml.Device, watched bool) Device {
 	d := Device{Index: index, Instance: id}
+	counters, known := l.gpms[gpmKey{index, id}]
+	if !known && (id < 0 || l.has[fnGPMMig]) {
+		counters = l.newGPM(gpu)
+		l.gpms[gpmKey{index, id}] = counters
+	}
 	if l.has[fnUUID] {
 		d.UUID, _ = handles[0].GetUUID()
 	}
@@ -205,6 +218,11 @@ func (l *library) device(index, id int, handles []nvml.Device, watched bool) Dev
 		for _, h := range handles {
 			var err error
 			if pids, err = l.processes(h, s, pids); err != nil {
+				return pids, err
+			}
+		}
+		if counters != nil {
+			if err := l.counters(gpu, id, counters, s); err != nil {
 				return pids, err
 			}
 		}

@@ -26,6 +26,7 @@ type machine struct {
 	lacks    map[string]bool
 	ret      [8]nvml.Return // of every reading of a GPU
 	events   []nvml.EventData
+	counters int // readings of performance counters that there is room for
 }
 
 func newMachine(t *testing.T) *machine {
@@ -60,10 +61,37 @@ func newMachine(t *testing.T) *machine {
 				return e, nvml.SUCCESS
 			}}, nvml.SUCCESS
 	}
+	m.GpmSampleAllocFunc = func() (nvml.GpmSample, nvml.Return) {
+		m.called(fnGPMAlloc)
+		m.counters++
+		return &counter{}, nvml.SUCCESS
+	}
+	m.GpmSampleFreeFunc = func(nvml.GpmSample) nvml.Return {
+		m.called(fnGPMFree)
+		m.counters--
+		return nvml.SUCCESS
+	}
+	m.GpmMetricsGetFunc = func(g *nvml.GpmMetricsGetType) nvml.Return {
+		m.called(fnGPMMetrics)
+		if a, b := g.Sample1.(*counter), g.Sample2.(*counter); a == b || a.reads == 0 || b.reads == 0 {
+			t.Error("metrics of readings that were not made")
+		}
+		for i := range g.NumMetrics {
+			g.Metrics[i].Value = 10 * float64(g.Metrics[i].MetricId)
+		}
+		g.Metrics[2].NvmlReturn = uint32(nvml.ERROR_NOT_SUPPORTED)
+		return nvml.SUCCESS
+	}
 	for i := range m.Devices {
 		m.stub(i, m.gpu(i))
 	}
 	return m
+}
+
+// counter is a reading of performance counters.
+type counter struct {
+	nvml.GpmSample
+	reads int
 }
 
 func (m *machine) gpu(i int) *dgxa100.Device { return m.Devices[i].(*dgxa100.Device) }
@@ -107,6 +135,17 @@ func (m *machine) stub(i int, d *dgxa100.Device) {
 	}
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 		return []nvml.ProcessInfo{{Pid: 100 + n}, {Pid: 200 + n}}, ret(fnProcesses)
+	}
+	d.GpmQueryDeviceSupportFunc = func() (nvml.GpmSupport, nvml.Return) {
+		return nvml.GpmSupport{IsSupportedDevice: 1 - n%2}, ret(fnGPMSupport)
+	}
+	d.GpmSampleGetFunc = func(s nvml.GpmSample) nvml.Return {
+		s.(*counter).reads++
+		return ret(fnGPMGet)
+	}
+	d.GpmMigSampleGetFunc = func(_ int, s nvml.GpmSample) nvml.Return {
+		s.(*counter).reads++
+		return ret(fnGPMMig)
 	}
 	d.RegisterEventsFunc = func(types uint64, _ nvml.EventSet) nvml.Return {
 		if types != nvml.EventTypeXidCriticalError {
@@ -171,12 +210,17 @@ func TestNVML(t *testing.T) {
 		{Device: m.Devices[2], EventType: nvml.EventTypeXidCriticalError, EventData: 31},
 		{Device: m.Devices[1], EventType: nvml.EventTypeClock, EventData: 1}}
 	all = c.Round(t.Context(), at)
+	if got := all[4]; got.SMActive != .2 || got.SMOccupancy != .3 || got.DRAMActive != 1 ||
+		!got.Has(telemetry.SMActive|telemetry.SMOccupancy|telemetry.DRAMActive) || got.Has(telemetry.TensorActive) ||
+		all[3].Has(telemetry.SMActive) {
+		t.Errorf("counters: %+v, %+v", got, all[3])
+	}
 	if !all[5].Lost || all[5].Xid != 79 || all[2].Xid != 31 || all[2].Lost || all[1].Xid != 0 {
 		t.Errorf("%+v", all)
 	}
 	c.Close(t.Context())
-	if m.begun {
-		t.Error("the session is not over")
+	if m.begun || m.counters != 0 {
+		t.Error("the session is not over, or counters are left:", m.counters)
 	}
 }
 
