@@ -74,7 +74,9 @@ demo: build ## Evaluate tuning on the two built-in traces and say where the repo
 	@echo
 	@echo "Reports: $(DEMO_DIR)/sample-shifts/report.html and $(DEMO_DIR)/sample/report.html"
 
+# Draws of each property, and the numbers of kills and damages: `make long` takes more of all.
 .PHONY: test
+test: export RAPID_CHECKS ?= 40
 test: ## Run every test.
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
@@ -82,10 +84,15 @@ test: ## Run every test.
 check: format vet staticcheck generated test race nvml python demo ## Run everything that a change must pass.
 
 .PHONY: long
-long: ## Run the tests with their largest inputs.
-	AUTOSCHED_LONG=1 $(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
+long: export RAPID_CHECKS ?= 200
+long: export AUTOSCHED_LONG ?= 1
+long: export AUTOSCHED_KILLS ?= 200
+long: export AUTOSCHED_DAMAGED ?= 200
+long: export AUTOSCHED_IMAGES ?= 2000
+long: ## Run the tests with their largest inputs (half an hour).
+	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
-# The counts of the long forms; `make test` takes a share of each.
+# The counts of hours; `make test` takes a share of each.
 .PHONY: reliability
 reliability: export AUTOSCHED_KILLS ?= 10000
 reliability: export AUTOSCHED_STUDY_KILLS ?= 2000

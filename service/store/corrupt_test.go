@@ -25,7 +25,7 @@ import (
 // of stores.
 func TestDamagedStores(t *testing.T) {
 	testshared.Full(t)
-	stores := 200
+	stores := 80
 	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_DAMAGED")); err == nil {
 		stores = n
 	}

@@ -380,7 +380,7 @@ func powerCuts(t *testing.T, images int, first *cut,
 // that lie about fsync are found out, or the test would see nothing. AUTOSCHED_IMAGES is the number
 // of images.
 func TestPowerCuts(t *testing.T) {
-	images := 2000
+	images := 600
 	if testing.Short() {
 		images = 200
 	}
@@ -412,7 +412,7 @@ func TestPowerCuts(t *testing.T) {
 // TestPowerCutsWhileUpgrading cuts the power of a process that upgrades a directory of layout 1 and writes on: at
 // every operation the directory is of one layout or the other and holds all of its records.
 func TestPowerCutsWhileUpgrading(t *testing.T) {
-	images := 200
+	images := 100
 	if testing.Short() {
 		images = 40
 	}

@@ -35,7 +35,7 @@ import (
 func TestDamagedServices(t *testing.T) {
 	t.Parallel()
 	testshared.Full(t)
-	services := 60
+	services := 30
 	if testing.Short() {
 		services = 20
 	}

@@ -485,7 +485,7 @@ func (k *killed) register(ctx context.Context, tuning pb.TuningServiceClient, co
 // AUTOSCHED_KILLS is the number of kills.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills, lives := 200, 40 // lives of one directory
+	kills, lives := 100, 25 // lives of one directory
 	if testing.Short() {
 		kills = 10
 	}
