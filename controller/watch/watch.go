@@ -5,7 +5,7 @@ package watch
 
 import "sync"
 
-// Hub is what subscribers watch. The zero Hub is ready for use, by any number of
+// Hub wakes its subscribers. The zero Hub is ready for use, by any number of
 // goroutines.
 type Hub struct {
 	mu   sync.Mutex

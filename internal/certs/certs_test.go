@@ -88,7 +88,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestAuthorityAlone: only an authority signs certificates, and what it signs signs none.
+// TestAuthorityAlone: only an authority signs certificates, and certificates that it signs sign none.
 func TestAuthorityAlone(t *testing.T) {
 	ca := authority(t, "ca")
 	if c := ca.cert; !c.IsCA || !c.BasicConstraintsValid || !c.MaxPathLenZero ||

@@ -1,6 +1,6 @@
 package mutants
 
-// historyMutants break what a history says of events: which count, when, and until when.
+// historyMutants break the bookkeeping of events: which count, when, and until when.
 var historyMutants = []mutant{
 	{"an id may have other content", "controller/history/history.go", "if dup && before != identify(e) {",
 		"if !ON && dup && before != identify(e) {", "", "TestClassify"},

@@ -65,8 +65,8 @@ func Long(t testing.TB) {
 	}
 }
 
-// Full skips a test if tests are to be short, as under the race detector. Use it for what runs no goroutines, or
-// those that other tests of its package run as well.
+// Full skips a test if tests are to be short, as under the race detector. Use it for code without goroutines, or
+// whose goroutines other tests of its package start as well.
 func Full(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -51,8 +51,8 @@ type Run struct {
 	Algorithm string `json:"algorithm"`
 	Causal    bool   `json:"causal"`
 	Seed      uint64 `json:"seed"`
-	// Trials is the number measured until one was Within of the reference, 0 if none was; Seconds is what
-	// the trials take, with the CPU time of proposing them. A study without it counts with its whole length.
+	// Trials is the number measured until one was Within of the reference, 0 if none was; Seconds is the
+	// time of the trials, with the CPU time of proposing them. A study without it counts with its whole length.
 	Trials  int     `json:"trials"`
 	Seconds float64 `json:"seconds"`
 	// Measured, Skipped and Narrowed count trials of the whole study, Tuner is its CPU time of proposing.

@@ -94,7 +94,7 @@ func (d directory) files(r *store.Report) {
 	}
 }
 
-// records checks what config.db holds.
+// records checks the records of config.db.
 func (d directory) records(r *store.Report, now time.Time) {
 	latest := time.Time{}
 	for _, s := range r.Schedulers {
