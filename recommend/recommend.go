@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -74,8 +75,8 @@ type Result struct {
 
 // Ran is a job that ended.
 type Ran struct {
-	Tenant         string
-	Run, Wait, JCT time.Duration // Run as the job asks for it
+	*workload.Job
+	round.JobResult
 }
 
 // tenant is a tenant of a window.
@@ -175,7 +176,7 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 		waits = append(waits, wait)
 		by.wait.add(wait)
 		by.stretch.add(o.JCT().Seconds() / max(60, o.RunTime.Seconds()))
-		r.Ran = append(r.Ran, Ran{spec.Tenant, spec.Duration, o.Wait, o.JCT()})
+		r.Ran = append(r.Ran, Ran{spec, round.JobResult{Wait: wait, JCT: o.JCT().Seconds(), Ended: true}})
 	}
 	r.Utilization = r.UsedGPUHours / (float64(c.TotalGPUs()) * (w.To - w.From).Hours())
 	r.WaitS = stats.Mean(waits)

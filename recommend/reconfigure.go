@@ -7,6 +7,7 @@ import (
 
 	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 )
@@ -134,15 +135,19 @@ func (s *simulation) choose(ctx context.Context, out *Reconfiguration) (*Effect,
 
 // guardsOf compares guarded metrics over windows.
 func guardsOf(before, after []Result) *replay.Guards {
-	jobs := func(list []Result) (out []replay.GuardedJob) {
-		for i := range list {
-			for _, j := range list[i].Ran {
-				out = append(out, replay.GuardedJob(j))
+	var changes []round.JobChange
+	for i := range before {
+		was := map[string]round.JobResult{}
+		for _, j := range before[i].Ran {
+			was[j.ID] = j.JobResult
+		}
+		for _, j := range after[i].Ran {
+			if b, ok := was[j.ID]; ok {
+				changes = append(changes, round.JobChange{Job: j.Job, Before: b, After: j.JobResult})
 			}
 		}
-		return out
 	}
-	return replay.GuardJobs(jobs(before), jobs(after))
+	return replay.GuardJobs(changes)
 }
 
 // apply fills in the commands that put the configuration in force, the same for every rule.

@@ -378,10 +378,5 @@ func (e *Evaluation) measure(out *Outcome, sim *simulator.Sim) {
 		out.Energy, out.Cost, out.CO2, out.EDP = d.Energy, d.Cost, d.CO2, d.Energy*s.AvgJCT/3600
 	}
 	out.Rows = rowsOf(sim, e.Workload.Jobs(), e.Options.From)
-	guarded := make([]GuardedJob, len(counted))
-	for i := range counted {
-		o, j := &counted[i], &e.Workload.Jobs()[counted[i].ID]
-		guarded[i] = GuardedJob{j.Tenant, j.Duration, o.Wait, o.JCT()}
-	}
-	out.guard(guarded)
+	out.guard(e.counted().Jobs())
 }

@@ -3,80 +3,106 @@ package replay
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
 )
 
 // guardFactor is how many times the baseline's a guarded metric may be.
 var guardFactor = 1 + round.DefaultSettings().Guard
 
-// Guards compare the metrics of single tenants, short jobs and the longest JCTs under a method
+// Guards compare the waits of groups of jobs, short jobs and the longest JCTs under a method
 // with the baseline: the losers of a gain of the average. Ratios are the method's value
 // over the baseline's, 1 if nothing is compared.
 type Guards struct {
-	// Tenant has the p95 queueing delay furthest above its bound.
-	Tenant      string  `json:"tenant,omitempty"`
-	TenantRatio float64 `json:"tenant_p95_queue_ratio"`
-	ShortRatio  float64 `json:"short_avg_jct_ratio"`
-	P99Ratio    float64 `json:"p99_jct_ratio"`
+	// Losers are the groups of jobs that wait longer than under the baseline, the worst first.
+	Losers []round.Group `json:"losers,omitempty"`
+	// Width is the class of widths whose mean wait is furthest above its bound.
+	Width      string  `json:"width,omitempty"`
+	WidthRatio float64 `json:"width_wait_ratio"`
+	ShortRatio float64 `json:"short_avg_jct_ratio"`
+	P99Ratio   float64 `json:"p99_jct_ratio"`
 	// Broken names each guard that is broken with its values; empty if all are kept.
 	Broken []string `json:"broken,omitempty"`
 }
 
-// guardsAgainst compares a method's outcome with the baseline's.
-func guardsAgainst(base, m *Outcome) *Guards {
-	g := &Guards{TenantRatio: 1, ShortRatio: 1, P99Ratio: 1}
-	check := func(what string, was, is, slack float64) (ratio, excess float64) {
-		if excess = is - guardFactor*was - slack; excess > 0 {
-			g.Broken = append(g.Broken, fmt.Sprintf("%s %s, was %s", what, units.Duration(is), units.Duration(was)))
-		}
-		if is == was {
-			return 1, excess
-		}
-		return finite(is / was), excess
-	}
-	most := 0.
-	for i, t := range slices.Sorted(maps.Keys(base.TenantQueue)) {
-		ratio, excess := check("p95 queueing delay of tenant "+t, base.TenantQueue[t], m.TenantQueue[t],
-			round.GuardSlack)
-		if i == 0 || excess > most {
-			g.Tenant, g.TenantRatio, most = t, ratio, excess
-		}
-	}
-	g.ShortRatio, _ = check("average JCT of short jobs", base.ShortJCT, m.ShortJCT, round.GuardSlack)
-	g.P99Ratio, _ = check("p99 JCT", base.P99JCT, m.P99JCT, 0)
+// guardsAgainst compares a method's outcome with the baseline's on the jobs that count.
+func guardsAgainst(jobs []workload.Job, base, m *Outcome) *Guards {
+	g := &Guards{}
+	changes := Changes(jobs, base.Rows, m.Rows)
+	g.Losers = round.Losers(changes)
+	g.widths(round.Groups(changes))
+	g.ShortRatio = g.check("average JCT of short jobs", base.ShortJCT, m.ShortJCT, round.GuardSlack)
+	g.P99Ratio = g.check("p99 JCT", base.P99JCT, m.P99JCT, 0)
 	return g
 }
 
-// GuardedJob has the fields of a job that guards compare.
-type GuardedJob struct {
-	Tenant         string
-	Run, Wait, JCT time.Duration
-}
-
 // GuardJobs compares jobs under a configuration with the same jobs under the baseline.
-func GuardJobs(base, jobs []GuardedJob) *Guards {
+func GuardJobs(changes []round.JobChange) *Guards {
 	var was, is Outcome
-	was.guard(base)
+	var jobs []workload.Job
+	for i := range changes {
+		c := &changes[i]
+		jobs = append(jobs, *c.Job)
+		was.Rows = append(was.Rows, JobRow{c.Job.ID, c.Before})
+		is.Rows = append(is.Rows, JobRow{c.Job.ID, c.After})
+	}
+	was.guard(jobs)
 	is.guard(jobs)
-	return guardsAgainst(&was, &is)
+	return guardsAgainst(jobs, &was, &is)
 }
 
-// guard fills in the metrics that guards compare.
-func (out *Outcome) guard(jobs []GuardedJob) {
-	queues := map[string][]float64{}
-	var short, all []float64
+// check breaks a guard if a value, in seconds, is too far above the baseline's, and returns their ratio.
+func (g *Guards) check(what string, was, is, slack float64) float64 {
+	if is > guardFactor*was+slack {
+		g.Broken = append(g.Broken, fmt.Sprintf("%s %s, was %s", what, units.Duration(is), units.Duration(was)))
+	}
+	if is == was {
+		return 1
+	}
+	return finite(is / was)
+}
+
+// widths guards the mean wait of each class of widths.
+func (g *Guards) widths(groups []round.Group) {
+	g.WidthRatio = 1
+	most := 0.
+	for i := range groups {
+		x := &groups[i]
+		if x.By != round.ByWidth {
+			continue
+		}
+		if x.Loses() {
+			g.Broken = append(g.Broken, x.String())
+		}
+		excess := x.After.Mean - guardFactor*x.Before.Mean
+		if g.Width != "" && excess <= most {
+			continue
+		}
+		if g.Width, most = x.Name, excess; x.After != x.Before {
+			g.WidthRatio = finite(x.After.Mean / x.Before.Mean)
+		}
+	}
+}
+
+// guard fills in the metrics that guards compare, from the rows.
+func (out *Outcome) guard(jobs []workload.Job) {
+	runs := make(map[string]*workload.Job, len(jobs))
 	for i := range jobs {
-		j := &jobs[i]
-		queues[j.Tenant] = append(queues[j.Tenant], j.Wait.Seconds())
-		all = append(all, j.JCT.Seconds())
-		if j.Run < round.ShortRun {
-			short = append(short, j.JCT.Seconds())
+		runs[jobs[i].ID] = &jobs[i]
+	}
+	var short, all []float64
+	for i := range out.Rows {
+		row := &out.Rows[i]
+		if !row.Ended {
+			continue
+		}
+		all = append(all, row.JCT)
+		if runs[row.ID].Duration < round.ShortRun {
+			short = append(short, row.JCT)
 		}
 	}
 	if len(all) > 0 {
@@ -85,13 +111,6 @@ func (out *Outcome) guard(jobs []GuardedJob) {
 	}
 	if len(short) > 0 {
 		out.ShortJCT = stats.Mean(short)
-	}
-	out.TenantQueue = map[string]float64{}
-	for t, v := range queues {
-		if len(v) >= round.LeastOfTenant {
-			slices.Sort(v)
-			out.TenantQueue[t] = stats.Quantile(v, .95)
-		}
 	}
 }
 

@@ -50,7 +50,7 @@ func (e *Evaluation) hindsight(ctx context.Context, best space.Config, trials []
 		if _, err := e.replay(ctx, &method{}, &m, c); err != nil {
 			return nil, err
 		}
-		if len(guardsAgainst(base, &m).Broken) > 0 {
+		if len(guardsAgainst(e.counted().Jobs(), base, &m).Broken) > 0 {
 			continue
 		}
 		out.Guarded, out.GuardedJCT, out.GuardedRobustJCT = c.String(), m.AvgJCT, out.RobustJCT

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/workload"
 )
@@ -50,24 +51,33 @@ func TestNeighbours(t *testing.T) {
 }
 
 func TestGuards(t *testing.T) {
-	base := &Outcome{P99JCT: 1000, ShortJCT: 100, TenantQueue: map[string]float64{"a": 0, "b": 1000}}
+	jobs := []workload.Job{{ID: "a", GPUs: workload.GPUs(1)}, {ID: "b", GPUs: workload.GPUs(16)}}
+	rows := func(a, b float64) JobRows {
+		return JobRows{{"a", round.JobResult{Wait: a, JCT: a + 1, Ended: true}},
+			{"b", round.JobResult{Wait: b, JCT: b + 1, Ended: true}}}
+	}
+	base := &Outcome{P99JCT: 1000, ShortJCT: 100, Rows: rows(0, 1000)}
 	for _, c := range []struct {
 		o      Outcome
-		tenant string
+		width  string
 		broken int
 	}{
-		{*base, "a", 0},
-		{Outcome{P99JCT: 1099, ShortJCT: 169, TenantQueue: map[string]float64{"a": 59, "b": 1159}}, "a", 0},
-		{Outcome{P99JCT: 1101, ShortJCT: 171, TenantQueue: map[string]float64{"a": 61, "b": 1161}}, "a", 4},
-		{Outcome{P99JCT: 1, ShortJCT: 1, TenantQueue: map[string]float64{"a": 0, "b": 2000}}, "b", 1},
+		{*base, "1", 0},
+		{Outcome{P99JCT: 1099, ShortJCT: 169, Rows: rows(59, 1159)}, "1", 0},
+		{Outcome{P99JCT: 1101, ShortJCT: 171, Rows: rows(61, 1162)}, "9-16", 4},
+		{Outcome{P99JCT: 1, ShortJCT: 1, Rows: rows(0, 2000)}, "9-16", 1},
 	} {
-		g := guardsAgainst(base, &c.o)
-		if len(g.Broken) != c.broken || g.Tenant != c.tenant {
-			t.Errorf("%+v: %q broken, tenant %s", c.o, g.Broken, g.Tenant)
+		g := guardsAgainst(jobs, base, &c.o)
+		if len(g.Broken) != c.broken || g.Width != c.width {
+			t.Errorf("%+v: %q broken, width %s", c.o, g.Broken, g.Width)
 		}
 	}
-	if g := guardsAgainst(base, base); g.TenantRatio != 1 || g.ShortRatio != 1 || g.P99Ratio != 1 {
+	if g := guardsAgainst(jobs, base, base); g.WidthRatio != 1 || g.ShortRatio != 1 || g.P99Ratio != 1 || g.Losers != nil {
 		t.Errorf("the default against itself: %+v", g)
+	}
+	g := guardsAgainst(jobs, base, &Outcome{Rows: rows(0, 5000)})
+	if want := "16-GPU jobs wait 83 min, before 17 min (1 job)"; g.Broken[0] != want || len(g.Losers) != 2 {
+		t.Errorf("%q, losers %+v; want %q", g.Broken, g.Losers, want)
 	}
 }
 

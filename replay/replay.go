@@ -152,10 +152,8 @@ type Outcome struct {
 	AvgQueue float64 `json:"avg_queue_s"`
 	// Ratio is the baseline's average JCT over this method's: above 1 is better.
 	Ratio float64 `json:"ratio_to_baseline"`
-	// ShortJCT is the average JCT of jobs that run for less than ten minutes,
-	// TenantQueue the p95 queueing delay of each tenant with 20 jobs or more.
-	ShortJCT    float64            `json:"short_avg_jct_s"`
-	TenantQueue map[string]float64 `json:"tenant_p95_queue_s,omitempty"`
+	// ShortJCT is the average JCT of jobs that run for less than ten minutes.
+	ShortJCT float64 `json:"short_avg_jct_s"`
 	// Guards compare the method with the baseline; nil of the baseline itself.
 	Guards *Guards `json:"guards,omitempty"`
 	// Hindsight is that of fixed-oracle.

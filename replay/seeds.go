@@ -25,15 +25,15 @@ func (e *Evaluation) Measure(ctx context.Context, method string) (*Method, error
 	if err != nil {
 		return nil, fmt.Errorf("method %s: %w", method, err)
 	}
-	m.compare(base, e.Options.baseline())
+	m.compare(e.counted().Jobs(), base, e.Options.baseline())
 	return m, nil
 }
 
 // compare fills in an outcome's figures relative to the baseline's.
-func (m *Method) compare(base *Outcome, name string) {
+func (m *Method) compare(jobs []workload.Job, base *Outcome, name string) {
 	m.Ratio = base.AvgJCT / m.AvgJCT
 	if m.Method != name {
-		m.Guards = guardsAgainst(base, &m.Outcome)
+		m.Guards = guardsAgainst(jobs, base, &m.Outcome)
 	}
 }
 
@@ -105,7 +105,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		seeds[c.method] = append(seeds[c.method], got[i].method())
 	}
 	for _, of := range seeds {
-		r.Methods = append(r.Methods, *meanOf(of, &seeds[0][0].Outcome, o.baseline()))
+		r.Methods = append(r.Methods, *meanOf(of, &seeds[0][0].Outcome, o.baseline(), r.Counted))
 	}
 	return r, nil
 }
@@ -165,7 +165,7 @@ func (e *Evaluation) cost(name string) cells.Cost {
 }
 
 // meanOf condenses the outcomes of a method's seeds.
-func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
+func meanOf(seeds []*Method, base *Outcome, baseline string, jobs []workload.Job) *Method {
 	if len(seeds) == 1 {
 		return seeds[0]
 	}
@@ -202,10 +202,6 @@ func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 	out.Held = whole(func(o *Outcome) int { return o.Held })
 	out.Rollbacks = whole(func(o *Outcome) int { return o.Rollbacks })
 	out.Evaluations = whole(func(o *Outcome) int { return o.Evaluations })
-	out.TenantQueue = map[string]float64{}
-	for t := range seeds[0].TenantQueue {
-		out.TenantQueue[t] = mean(func(o *Outcome) float64 { return o.TenantQueue[t] })
-	}
 	if h := out.Hindsight; h != nil {
 		out.Hindsight = &Hindsight{Guarded: h.Guarded,
 			RobustJCT:        mean(func(o *Outcome) float64 { return o.Hindsight.RobustJCT }),
@@ -219,6 +215,6 @@ func meanOf(seeds []*Method, base *Outcome, baseline string) *Method {
 		out.Seeds[i], averages[i] = seeds[i].Outcome, seeds[i].AvgJCT
 	}
 	out.Spread = spreadOf(averages)
-	out.compare(base, baseline)
+	out.compare(jobs, base, baseline)
 	return &out
 }

@@ -145,7 +145,7 @@ func (m *Matrix) plan1(t *testing.T, method string) string {
 func TestMatrixRows(t *testing.T) {
 	cell := func(window, method string, seed uint64, jct float64) Cell {
 		return Cell{CellKey: CellKey{Window: window, Scheduler: "s", Method: method, Seed: seed},
-			Outcome: replay.Outcome{AvgJCT: jct, Rounds: 4, Guards: &replay.Guards{TenantRatio: jct / 400},
+			Outcome: replay.Outcome{AvgJCT: jct, Rounds: 4, Guards: &replay.Guards{WidthRatio: jct / 400},
 				Hindsight: &replay.Hindsight{RobustJCT: jct, GuardedJCT: jct + 20, GuardedRobustJCT: jct + 40}},
 			CPUSeconds: 10}
 	}
@@ -172,7 +172,7 @@ func TestMatrixRows(t *testing.T) {
 	near("share of the best", w.ShareFree, .9)
 	near("guarded", w.Ratio["fixed-guarded"], 1000./820)
 	near("kept", w.Kept, 1)
-	near("tenant", w.Tenant, 2.1)
+	near("width", w.Width, 2.1)
 	near("worst to default", w.WorstToDefault, 1000./840)
 	near("to random", w.ToRandom, (900./840+1)/2)
 	near("worst to random", w.WorstToRandom, 1)

@@ -19,10 +19,10 @@ type MatrixRow struct {
 	// fixed configurations that keep the guards, ShareFree of the gain of the best: both
 	// by the means of their neighbours. NaN where that is less than leastGain.
 	Share, ShareFree float64
-	// Kept is the share of seeds with which autosched keeps the guards, Tenant the worst
-	// ratio of a tenant's p95 queueing delay to the default's, Short the worst of the
+	// Kept is the share of seeds with which autosched keeps the guards, Width the worst
+	// ratio of the mean wait of a class of widths to the default's, Short the worst of the
 	// average JCT of short jobs.
-	Kept, Tenant, Short float64
+	Kept, Width, Short float64
 	// WorstToDefault and WorstToRandom are the least ratios of a seed; ToRandom is the
 	// mean ratio of random-preset's average JCT over autosched's.
 	WorstToDefault, WorstToRandom, ToRandom float64
@@ -64,7 +64,7 @@ func (g group) compare(window, scheduler string) MatrixRow {
 	nan := math.NaN()
 	base := g["default"][0].Outcome.AvgJCT
 	out := MatrixRow{Window: window, Scheduler: scheduler, DefaultJCT: base, Ratio: map[string]float64{},
-		Share: nan, ShareFree: nan, Kept: nan, Tenant: nan, Short: nan,
+		Share: nan, ShareFree: nan, Kept: nan, Width: nan, Short: nan,
 		WorstToDefault: nan, WorstToRandom: nan, ToRandom: nan, Spread: nan,
 		CPU: nan, Rounds: nan, Changes: nan}
 	for method, cells := range g {
@@ -110,7 +110,7 @@ func (g group) compare(window, scheduler string) MatrixRow {
 		}
 		return 1
 	})
-	out.Tenant = slices.Max(g.each("autosched", func(c *Cell) float64 { return c.Outcome.Guards.TenantRatio }))
+	out.Width = slices.Max(g.each("autosched", func(c *Cell) float64 { return c.Outcome.Guards.WidthRatio }))
 	out.Short = slices.Max(g.each("autosched", func(c *Cell) float64 { return c.Outcome.Guards.ShortRatio }))
 	return out
 }
@@ -147,7 +147,7 @@ func Condense(scheduler string, rows []MatrixRow) MatrixRow {
 	out.Share = over(stats.Mean, func(c *MatrixRow) float64 { return c.Share })
 	out.ShareFree = over(stats.Mean, func(c *MatrixRow) float64 { return c.ShareFree })
 	out.Kept = over(stats.Mean, func(c *MatrixRow) float64 { return c.Kept })
-	out.Tenant = over(slices.Max[[]float64], func(c *MatrixRow) float64 { return c.Tenant })
+	out.Width = over(slices.Max[[]float64], func(c *MatrixRow) float64 { return c.Width })
 	out.Short = over(slices.Max[[]float64], func(c *MatrixRow) float64 { return c.Short })
 	out.ToRandom = over(stats.Mean, func(c *MatrixRow) float64 { return c.ToRandom })
 	out.WorstToDefault = over(slices.Min[[]float64], func(c *MatrixRow) float64 { return c.WorstToDefault })

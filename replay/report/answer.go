@@ -10,6 +10,7 @@ import (
 
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 )
 
 // Answer says whether to change the settings, to what, and with what gain.
@@ -27,6 +28,8 @@ type Answer struct {
 	Register string `json:"register,omitempty"`
 	// Configuration is the whole configuration that Flags name.
 	Configuration string `json:"configuration,omitempty"`
+	// Waits compare how long groups of jobs wait before the change with how long they do after it.
+	Waits []round.Group `json:"waits,omitempty"`
 }
 
 // Change of a parameter. An empty value is that of a parameter without effect.
@@ -63,6 +66,7 @@ func (r *document) apply(a *Answer) {
 		a.Configuration = a.Once.of.Configuration
 		set = r.flags(a.Configuration)
 		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
+		a.Waits = round.Groups(replay.Changes(r.Counted, r.Methods[0].Rows, a.Once.of.Rows))
 	case a.Tuning.Finding != Better:
 		return
 	}
@@ -231,7 +235,7 @@ func (r *document) onceText(a *Answer) string {
 		if c.ratio <= 1 {
 			break
 		}
-		none = fmt.Sprintf("the best configuration, %s, is %s", c.Method, r.doubtText(c))
+		none = fmt.Sprintf("the best configuration, %s, is %s%s", c.Method, r.doubtText(c), priceText(c))
 	}
 	return keep + ": " + none + "."
 }
@@ -324,17 +328,41 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText names the losers of a gain, or the cost of keeping the guards; it is empty if no
-// configuration with a gain breaks a guard.
+// paysText names who waits longer by a gain, the worst first, and the other guards that it breaks; or the cost of
+// keeping the guards.
 func (r *document) paysText(c *Comparison) string {
 	switch {
 	case c.without != nil:
 		return fmt.Sprintf("; %s would be %s, but worse: %s", c.without.Method, r.less(c.without.Gain.Percent),
-			BrokenText(c.without.Pays))
-	case len(c.Pays) == 0 || !c.gains():
+			PriceText(c.without.of.Guards))
+	case c.gains():
+		return priceText(c)
+	}
+	return ""
+}
+
+func priceText(c *Comparison) string {
+	if c.of.Guards == nil {
 		return ""
 	}
-	return "; worse: " + BrokenText(c.Pays)
+	if text := PriceText(c.of.Guards); text != "" {
+		return "; the price: " + text
+	}
+	return ""
+}
+
+// PriceText says who waits longer, the worst first, and which other guards are broken.
+func PriceText(g *replay.Guards) string {
+	const most = 3
+	var parts []string
+	for i := range g.Losers {
+		parts = append(parts, g.Losers[i].String())
+	}
+	broken := slices.DeleteFunc(slices.Clone(g.Broken), func(text string) bool { return slices.Contains(parts, text) })
+	if n := len(parts); n > most {
+		parts = append(parts[:most], fmt.Sprintf("%d more groups", n-most))
+	}
+	return strings.Join(append(parts, broken...), "; ")
 }
 
 // BaselineText names the baseline, and how to name another.
@@ -344,15 +372,6 @@ func BaselineText(r *replay.Report) string {
 			"--config FILE, --set key=value or --preset NAME.", r.Scheduler, r.Baseline.Configuration)
 	}
 	return "Baseline: the configuration that you run (current): " + r.Baseline.Configuration + "."
-}
-
-// BrokenText lists the first of the guards that a method breaks.
-func BrokenText(broken []string) string {
-	const most = 3
-	if n := len(broken); n > most {
-		return strings.Join(broken[:most], "; ") + fmt.Sprintf("; and %d more", n-most)
-	}
-	return strings.Join(broken, "; ")
 }
 
 // InHindsight describes the neighbours of the best fixed configuration in hindsight; it

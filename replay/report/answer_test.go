@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -54,6 +55,15 @@ func bySeed(r *document, jcts ...float64) *document {
 // pays lets a method break a guard.
 func pays(r *document, name, text string) *document {
 	r.find(name).Guards = &replay.Guards{Broken: []string{text}}
+	return r
+}
+
+// losing lets jobs of 64 GPUs wait longer under a method.
+func losing(r *document, name string) *document {
+	job := workload.Job{ID: "wide", GPUs: workload.GPUs(64)}
+	waits := func(s float64) round.JobResult { return round.JobResult{Wait: s, JCT: s, Ended: true} }
+	r.find(name).Guards.Losers = round.Losers(slices.Repeat([]round.JobChange{{Job: &job, Before: waits(36000),
+		After: waits(367200)}}, 4))[1:]
 	return r
 }
 
@@ -121,9 +131,15 @@ func TestAnswer(t *testing.T) {
 		{"worse for some", pays(pays(reportOf("current", both, 100., "preset", other, 80., "autosched", both, 70.),
 			"preset", "p99 JCT 9 h, was 1 h"), "autosched", "p99 JCT 8 h, was 1 h"),
 			[]string{"Change once, if what gets worse is acceptable: set limit=off (average JCT 1 min 40 s -> " +
-				"1 min 20 s, 20.0 % shorter, 95 % interval 20.0 to 20.0 %); worse: p99 JCT 9 h, was 1 h.",
-				"Tuning every hour on top: 12.5 % shorter, 95 % interval 12.5 to 12.5 %; worse: " +
+				"1 min 20 s, 20.0 % shorter, 95 % interval 20.0 to 20.0 %); the price: p99 JCT 9 h, was 1 h.",
+				"Tuning every hour on top: 12.5 % shorter, 95 % interval 12.5 to 12.5 %; the price: " +
 					"p99 JCT 8 h, was 1 h."}, "--set order=size"},
+		{"the wide pay", losing(pays(reportOf("current", both, 100., "preset", other, 80.), "preset",
+			"64-GPU jobs wait 102 h, before 10 h (4 jobs)"), "preset"),
+			[]string{"Change once, if what gets worse is acceptable: set limit=off (average JCT 1 min 40 s -> " +
+				"1 min 20 s, 20.0 % shorter, 95 % interval 20.0 to 20.0 %); the price: 64-GPU jobs wait 102 h, before " +
+				"10 h (4 jobs).", "Tuning every hour: not evaluated, as autosched is not among the methods."},
+			"--set order=size"},
 		{"only tuning gains", reportOf("current", defaults, 100., "preset", other, 100., "autosched", both, 80.),
 			[]string{"Tuning every hour: 20.0 % shorter, 95 % interval 20.0 to 20.0 %.",
 				"Change once: no configuration that could be chosen beforehand is better by more than noise (2 %)."}, ""},

@@ -69,9 +69,10 @@ type Comparison struct {
 	// Changes are the parameters that differ from the baseline, of a configuration that is
 	// held.
 	Changes []Change `json:"changes,omitempty"`
-	// Pays names the guards that the method breaks.
-	Pays []string `json:"guards_broken,omitempty"`
-	Text string   `json:"text"`
+	// Pays names the guards that the method breaks, and Losers the groups of jobs that wait longer, the worst first.
+	Pays   []string      `json:"guards_broken,omitempty"`
+	Losers []round.Group `json:"losers,omitempty"`
+	Text   string        `json:"text"`
 
 	without *Comparison // a larger gain that breaks guards
 	ratio   float64
@@ -99,7 +100,7 @@ func (r *document) compare(m, against *replay.Method) Comparison {
 		c.Gain.Interval = &Interval{gainOf(lo), gainOf(hi)}
 	}
 	if m.Guards != nil {
-		c.Pays = m.Guards.Broken
+		c.Pays, c.Losers = m.Guards.Broken, m.Guards.Losers
 	}
 	lo, hi, luck := r.luck(against, m)
 	c.spread = [2]float64{lo, hi}

@@ -13,6 +13,7 @@ import (
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 )
 
 //go:embed report.html.tmpl
@@ -46,6 +47,7 @@ type page struct {
 	Decisions []decisionTable
 	Defs      []definition
 	Pays      []payRow
+	Waits     []waitRow
 	Hindsight string
 	Stats     string // the objective
 }
@@ -84,11 +86,18 @@ type tableRow struct {
 	Rest   []string
 }
 
+// waitRow compares the waits of a group before a change with those after it.
+type waitRow struct {
+	round.Group
+	Cells []string
+	Class string
+}
+
 // payRow names the metrics that a method makes worse.
 type payRow struct {
-	Swatch             swatch
-	Tenant, Short, P99 string // ratios
-	Broken             string
+	Swatch            swatch
+	Width, Short, P99 string // ratios
+	Broken            string
 }
 
 type cell struct {
@@ -171,9 +180,9 @@ func (r *document) writeHTML(w io.Writer) error {
 		}
 		p.Swatches = append(p.Swatches, s)
 		if g := m.Guards; g != nil {
-			row := payRow{s, ratio(g.TenantRatio), ratio(g.ShortRatio), ratio(g.P99Ratio), BrokenText(g.Broken)}
-			if g.Tenant != "" {
-				row.Tenant += " (" + clip(g.Tenant, 12) + ")"
+			row := payRow{s, ratio(g.WidthRatio), ratio(g.ShortRatio), ratio(g.P99Ratio), PriceText(g)}
+			if g.Width != "" {
+				row.Width += " (" + g.Width + ")"
 			}
 			p.Pays = append(p.Pays, row)
 		}
@@ -181,6 +190,18 @@ func (r *document) writeHTML(w io.Writer) error {
 		if len(m.Decisions) > 0 {
 			p.Decisions = append(p.Decisions, decisionsOf(m, s))
 		}
+	}
+	for _, g := range p.Answer.Waits {
+		if g.By == round.ByUser && !g.Loses() {
+			continue
+		}
+		row := waitRow{Group: g, Cells: []string{units.Count(g.Jobs), units.Duration(g.Before.Mean),
+			units.Duration(g.After.Mean), units.Duration(g.Before.P95), units.Duration(g.After.P95),
+			units.Count(g.Slower), units.Duration(g.Worst)}}
+		if g.Loses() {
+			row.Class = "bad-t"
+		}
+		p.Waits = append(p.Waits, row)
 	}
 	p.table()
 	p.draw()

@@ -80,7 +80,7 @@ func JSON(r *replay.Report) any {
 func (r *document) writeMethods(w io.Writer) error {
 	rows := [][]string{{"method", "description", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "avg_queue_s",
 		"ratio_to_baseline", "preemptions", "utilization", "ftf_le_1", "rounds", "changes", "evaluations",
-		"configuration", "seeds", "spread", "short_avg_jct_s", "tenant_p95_queue_ratio",
+		"configuration", "seeds", "spread", "short_avg_jct_s", "width_wait_ratio",
 		"short_avg_jct_ratio", "p99_jct_ratio", "guards_broken", "robust_avg_jct_s", "guarded_avg_jct_s",
 		"guarded_robust_avg_jct_s"}}
 	for i := range r.Methods {
@@ -92,7 +92,7 @@ func (r *document) writeMethods(w io.Writer) error {
 			strconv.Itoa(m.Evaluations), m.Configuration,
 			strconv.Itoa(max(1, len(m.Seeds))), number(m.Spread), number(m.ShortJCT)}
 		if g := m.Guards; g != nil {
-			row = append(row, number(g.TenantRatio), number(g.ShortRatio), number(g.P99Ratio),
+			row = append(row, number(g.WidthRatio), number(g.ShortRatio), number(g.P99Ratio),
 				strconv.Itoa(len(g.Broken)))
 		} else {
 			row = append(row, "", "", "", "")

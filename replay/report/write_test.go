@@ -145,7 +145,7 @@ func TestWrite(t *testing.T) {
 	own := &r.Methods[3]
 	second := own.Outcome
 	second.AvgJCT, second.Decisions = 2525, second.Decisions[:1]
-	own.Guards = &replay.Guards{Tenant: "a", TenantRatio: 2, ShortRatio: 1, P99Ratio: 1.1, Broken: []string{"x"}}
+	own.Guards = &replay.Guards{Width: "1", WidthRatio: 2, ShortRatio: 1, P99Ratio: 1.1, Broken: []string{"x"}}
 	r.Seeds, own.Seeds, own.Spread = []uint64{1, 2}, []replay.Outcome{own.Outcome, second}, .01
 	own.Hindsight = &replay.Hindsight{RobustJCT: 2600, GuardedJCT: 2550, GuardedRobustJCT: 2650}
 	if err := Write(r.Report, dir); err != nil {

@@ -73,7 +73,7 @@ func printDecisions(w io.Writer, m *decisions.Matrix, cells []decisions.Cell) er
 			v      float64
 		}{{"%.0f %%", 100 * r.Share}, {"%.0f %%", 100 * r.ShareFree}, {"%.3f", r.WorstToDefault},
 			{"%.3f", r.WorstToRandom}, {"%.3f", r.ToRandom}, {"%.1f %%", 100 * r.Spread}, {"%.0f %%", 100 * r.Kept},
-			{"%.2f", r.Tenant}, {"%.2f", r.Short}, {"%.0f", r.Rounds}, {"%.0f", r.Changes}, {"%.0f", r.CPU}} {
+			{"%.2f", r.Width}, {"%.2f", r.Short}, {"%.0f", r.Rounds}, {"%.0f", r.Changes}, {"%.0f", r.CPU}} {
 			fmt.Fprintf(w, " %s |", known(v.format, v.v))
 		}
 		fmt.Fprintln(w)

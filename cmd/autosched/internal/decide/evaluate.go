@@ -348,7 +348,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	}
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
-			fmt.Fprintf(w, "Guards broken by %s: %s.\n", m.Method, report.BrokenText(m.Guards.Broken))
+			fmt.Fprintf(w, "Worse under %s: %s.\n", m.Method, report.PriceText(m.Guards))
 		}
 	}
 	if text := report.InHindsight(r); text != "" {

@@ -110,8 +110,8 @@ func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 		if len(g.Broken) > 0 {
 			fmt.Fprintf(w, "   Guards broken: %s.\n", strings.Join(g.Broken, "; "))
 		} else {
-			fmt.Fprintf(w, "   Guards kept: p95 queueing delay of a tenant x %.2f at most, JCT of short jobs x %.2f, "+
-				"p99 JCT x %.2f.\n", g.TenantRatio, g.ShortRatio, g.P99Ratio)
+			fmt.Fprintf(w, "   Guards kept: mean wait of a width x %.2f at most, JCT of short jobs x %.2f, "+
+				"p99 JCT x %.2f.\n", g.WidthRatio, g.ShortRatio, g.P99Ratio)
 		}
 	}
 }

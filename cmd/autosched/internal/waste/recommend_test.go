@@ -164,7 +164,7 @@ func TestRecommendAConfiguration(t *testing.T) {
 		e.Small.Shorter+e.Large.Shorter != 2 || e.Small.Longer+e.Large.Longer != 0 {
 		t.Fatalf("8 days: %+v, set %v", e, a.Set)
 	}
-	if g := a.Guards; g == nil || len(g.Broken) > 0 || g.ShortRatio >= 1 || g.TenantRatio >= 1 {
+	if g := a.Guards; g == nil || len(g.Broken) > 0 || g.ShortRatio >= 1 || g.WidthRatio >= 1 {
 		t.Errorf("guards: %+v", g)
 	}
 	m := a.Effect
