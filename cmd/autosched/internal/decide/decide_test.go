@@ -114,7 +114,7 @@ func TestEvaluateAnswers(t *testing.T) {
 		"--methods", "preset,fixed-history"}
 	code, out, errs := clitest.Run(args...)
 	want := regexp.MustCompile(`(?m)^Change once, if what gets worse is acceptable: set backfill=true \(average JCT 21 h 35 min -> 4 h 19 min, ` +
-		`80\.0 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); worse: p95 .*$`)
+		`80\.0 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); the price: .*$`)
 	if code != 0 || !want.MatchString(out) || !strings.Contains(out, "\n  backfill   false  true\n") ||
 		!strings.Contains(out, "\n  --set backfill=true\n") || strings.Contains(out, "Keep") {
 		t.Errorf("exit %d:\n%s%s", code, out, errs)
