@@ -72,7 +72,8 @@ func TestGuards(t *testing.T) {
 			t.Errorf("%+v: %q broken, width %s", c.o, g.Broken, g.Width)
 		}
 	}
-	if g := guardsAgainst(jobs, base, base); g.WidthRatio != 1 || g.ShortRatio != 1 || g.P99Ratio != 1 || g.Losers != nil {
+	if g := guardsAgainst(jobs, base, base); g.WidthRatio != 1 || g.ShortRatio != 1 || g.P99Ratio != 1 ||
+		g.Losers != nil {
 		t.Errorf("the default against itself: %+v", g)
 	}
 	g := guardsAgainst(jobs, base, &Outcome{Rows: rows(0, 5000)})

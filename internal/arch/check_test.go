@@ -133,7 +133,8 @@ var layers = []layer{
 	// Faults of a cluster: rules over events and telemetry, with remedies.
 	{"patterns/cluster", 3, []string{"telemetry", "energy", "workload", "internal"}},
 	{"patterns", 4, []string{"telemetry", "energy", "workload", "internal"}},
-	{"recommend", 5, []string{"patterns", "replay", "round", "schedulers", "simulator", "space", "workload", "internal"}},
+	{"recommend", 5, []string{"patterns", "replay", "round", "schedulers", "simulator", "space", "workload",
+		"internal"}},
 	{"energy", 3, []string{"telemetry", "simulator", "workload", "internal/atomicfile"}},
 	{"fidelity", 4, []string{"schedulers", "simulator", "space", "workload", "internal"}},
 	{"study", 4, []string{"search", "search/prune", "space"}},

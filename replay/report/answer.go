@@ -328,8 +328,8 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText names who waits longer by a gain, the worst first, and the other guards that it breaks; or the cost of
-// keeping the guards.
+// paysText names the groups of jobs that wait longer by a gain, the worst first, and the other guards that it
+// breaks; or the cost of keeping the guards.
 func (r *document) paysText(c *Comparison) string {
 	switch {
 	case c.without != nil:
@@ -351,7 +351,7 @@ func priceText(c *Comparison) string {
 	return ""
 }
 
-// PriceText says who waits longer, the worst first, and which other guards are broken.
+// PriceText names the groups of jobs that wait longer, the worst first, and the other guards that are broken.
 func PriceText(g *replay.Guards) string {
 	const most = 3
 	var parts []string

@@ -137,8 +137,8 @@ func TestAnswer(t *testing.T) {
 		{"the wide pay", losing(pays(reportOf("current", both, 100., "preset", other, 80.), "preset",
 			"64-GPU jobs wait 102 h, before 10 h (4 jobs)"), "preset"),
 			[]string{"Change once, if what gets worse is acceptable: set limit=off (average JCT 1 min 40 s -> " +
-				"1 min 20 s, 20.0 % shorter, 95 % interval 20.0 to 20.0 %); the price: 64-GPU jobs wait 102 h, before " +
-				"10 h (4 jobs).", "Tuning every hour: not evaluated, as autosched is not among the methods."},
+				"1 min 20 s, 20.0 % shorter, 95 % interval 20.0 to 20.0 %); the price: 64-GPU jobs wait 102 h, " +
+				"before 10 h (4 jobs).", "Tuning every hour: not evaluated, as autosched is not among the methods."},
 			"--set order=size"},
 		{"only tuning gains", reportOf("current", defaults, 100., "preset", other, 100., "autosched", both, 80.),
 			[]string{"Tuning every hour: 20.0 % shorter, 95 % interval 20.0 to 20.0 %.",
