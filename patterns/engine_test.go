@@ -1,14 +1,11 @@
 package patterns
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/patterns/cluster"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
@@ -315,64 +312,6 @@ func testWaits(t *testing.T, queue string) {
 	}
 	if len(want) > 0 {
 		t.Errorf("no reports of %v", want)
-	}
-}
-
-// The names of records are those of the nodes that the cluster describes: its capacity stays.
-func TestNodeNames(t *testing.T) {
-	at := 0
-	event := func(kind workload.EventKind, name string, gpus int) workload.Event {
-		at++
-		return workload.Event{ID: fmt.Sprint(at), Kind: kind, Time: time.Duration(at) * minute, Node: name,
-			NodeGPUs: gpus}
-	}
-	place := func(name string) workload.Event {
-		e := event(workload.Started, "", 0)
-		e.Job = workload.Job{ID: e.ID, GPUs: 1000}
-		e.Placement = []workload.NodeShare{{Node: name, GPUs: 1}}
-		return e
-	}
-	snapshot := event(workload.TakenSnapshot, "", 0)
-	snapshot.Active = []workload.Event{event(workload.NodeUp, "a", 4)}
-	equal := []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}
-	for _, c := range []struct {
-		name   string
-		groups []workload.NodeGroup
-		events []workload.Event
-		total  int
-		names  string // of nodes that are up
-	}{
-		{"up again", equal, []workload.Event{event(workload.NodeUp, "a", 4), event(workload.NodeUp, "a", 4)}, 12, "1 2 a"},
-		{"by number", equal, []workload.Event{event(workload.NodeUp, "0", 4), place("a"), place("1")}, 12, "0 1 a"},
-		{"placed", equal, []workload.Event{place("a"), place("b"), place("a")}, 12, "2 a b"},
-		{"down", equal, []workload.Event{event(workload.NodeDown, "a", 0)}, 8, "1 2"},
-		{"more than there were", equal, []workload.Event{event(workload.NodeUp, "a", 4), event(workload.NodeUp, "b", 4),
-			event(workload.NodeUp, "c", 4), event(workload.NodeUp, "d", 4)}, 16, "a b c d"},
-		{"sizes", []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}, {Nodes: 1, GPUsPerNode: 8}},
-			[]workload.Event{event(workload.NodeUp, "b", 8), event(workload.NodeUp, "a", 4)}, 12, "a b"},
-		{"which of two sizes", []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}, {Nodes: 1, GPUsPerNode: 8}},
-			[]workload.Event{place("b")}, 12, "0 1"},
-		{"all there are", equal, []workload.Event{snapshot}, 4, "a"},
-	} {
-		s := newScan(t, Options{Cluster: workload.Cluster{Groups: c.groups}})
-		for i := range c.events {
-			s.must(s.Event(&c.events[i]))
-		}
-		s.close()
-		var up []string
-		for name, n := range s.cluster.Nodes {
-			if n.Up {
-				up = append(up, name)
-			}
-			if name != n.Name {
-				t.Errorf("%s: node %s is called %s", c.name, name, n.Name)
-			}
-		}
-		slices.Sort(up)
-		all := s.cluster.PoolOf(cluster.AllJobs)
-		if got := strings.Join(up, " "); got != c.names || all.Total != c.total {
-			t.Errorf("%s: %d GPUs on %s, want %d on %s", c.name, all.Total, got, c.total, c.names)
-		}
 	}
 }
 

@@ -33,8 +33,8 @@ type Config struct {
 
 	OnFact func(*Fact)
 	OnRow  func(*Job, *Row)
-	// onJobLeft is called before a job that stops gives its GPUs back, onGPULeft before a GPU goes to another job, and
-	// onJobEnded before an ended job is forgotten.
+	// OnJobLeft is called before a job that stops gives its GPUs back, OnGPULeft before a GPU goes to another job, and
+	// OnJobEnded before an ended job is forgotten.
 	OnJobLeft  func(*Job, time.Duration)
 	OnGPULeft  func(*GPU)
 	OnJobEnded func(*Job)
@@ -54,7 +54,7 @@ type State struct {
 	workers          int // of all jobs
 	gpuByID          map[telemetry.GPU]*GPU
 	GPUs             []*GPU // in order of appearance
-	Nodes            map[string]*node
+	nodes            map[string]*node
 	unnamed          []*node // nodes of the cluster whose names are not known yet
 	idle             float64 // W of a GPU of an unknown model
 	poolByName       map[string]*Pool
@@ -75,7 +75,7 @@ type Seen struct {
 
 // New returns the state of a cluster on which nothing runs.
 func New(c Config) *State {
-	s := &State{Config: c, Jobs: map[string]*Job{}, gpuByID: map[telemetry.GPU]*GPU{}, Nodes: map[string]*node{},
+	s := &State{Config: c, Jobs: map[string]*Job{}, gpuByID: map[telemetry.GPU]*GPU{}, nodes: map[string]*node{},
 		poolByName: map[string]*Pool{}, Tenants: map[string]*Tenant{}, Runs: Runs{byKey: map[string]*history{}},
 		Series: NewSeries(c.Period), Dropped: map[string]int{}}
 	s.Running.which = 1
@@ -86,14 +86,14 @@ func New(c Config) *State {
 	for _, group := range c.Cluster.Groups {
 		partitions := strings.FieldsFunc(group.Partition, func(r rune) bool { return r == ',' })
 		for range group.Nodes {
-			n := &node{Name: strconv.Itoa(i), unnamed: i >= len(c.Nodes), partitions: partitions,
+			n := &node{name: strconv.Itoa(i), unnamed: i >= len(c.Nodes), partitions: partitions,
 				idle: idlePower(power, group.GPUModel)}
 			if n.unnamed {
 				s.unnamed = append(s.unnamed, n)
 			} else {
-				n.Name = c.Nodes[i]
+				n.name = c.Nodes[i]
 			}
-			s.Nodes[n.Name] = n
+			s.nodes[n.name] = n
 			s.nodeUp(n, group.GPUsPerNode)
 			i++
 		}
@@ -121,11 +121,11 @@ type GPU struct {
 }
 
 type node struct {
-	Name       string
+	name       string
 	unnamed    bool // the name is its number in the cluster, until a record has its own
 	gpus       int
 	held       int
-	Up         bool
+	up         bool
 	partitions []string
 	idle       float64 // W of a GPU
 	jobs       []*Job
@@ -133,7 +133,7 @@ type node struct {
 }
 
 func (n *node) free() int {
-	if !n.Up {
+	if !n.up {
 		return 0
 	}
 	return max(0, n.gpus-n.held)
@@ -259,7 +259,7 @@ func (s *State) nodePools(n *node) iter.Seq[*Pool] {
 
 func (s *State) nodeUp(n *node, gpus int) {
 	s.nodeDown(n)
-	n.Up, n.gpus = true, gpus
+	n.up, n.gpus = true, gpus
 	for p := range s.nodePools(n) {
 		if !slices.Contains(p.nodes, n) {
 			p.nodes = append(p.nodes, n)
@@ -269,10 +269,10 @@ func (s *State) nodeUp(n *node, gpus int) {
 }
 
 func (s *State) nodeDown(n *node) {
-	if !n.Up {
+	if !n.up {
 		return
 	}
-	n.Up = false
+	n.up = false
 	for p := range s.nodePools(n) {
 		p.Total -= n.gpus
 	}
@@ -281,7 +281,7 @@ func (s *State) nodeDown(n *node) {
 // nodeOf returns the node of a name, and makes it. Its size is gpus, 0 if that is not known. A new name is given to an
 // unnamed node of the cluster, if one has that size, or all have one size.
 func (s *State) nodeOf(name string, gpus int) *node {
-	n := s.Nodes[name]
+	n := s.nodes[name]
 	switch {
 	case n == nil:
 		first := slices.IndexFunc(s.unnamed, func(n *node) bool { return gpus == 0 || n.gpus == gpus })
@@ -290,9 +290,9 @@ func (s *State) nodeOf(name string, gpus int) *node {
 			n = &node{idle: s.idle}
 		} else {
 			n = s.unnamed[first]
-			delete(s.Nodes, n.Name)
+			delete(s.nodes, n.name)
 		}
-		n.Name, s.Nodes[name] = name, n
+		n.name, s.nodes[name] = name, n
 		fallthrough
 	case n.unnamed: // named by its number
 		n.unnamed = false

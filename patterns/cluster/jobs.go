@@ -466,7 +466,7 @@ func (s *State) snapshot(e *workload.Event, at time.Duration) {
 			s.Event(&one, at)
 		}
 	}
-	for name, n := range s.Nodes {
+	for name, n := range s.nodes {
 		if len(nodes) > 0 && !nodes[name] {
 			s.nodeDown(n)
 		}

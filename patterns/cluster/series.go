@@ -249,7 +249,7 @@ func (s *State) GPUSample(v *telemetry.GPUSample, at time.Duration) {
 	}
 	g.record(&r)
 	if x.Has(telemetry.Xid) && x.Xid != 0 {
-		s.OnFact(&Fact{Name: "gpu.xid", At: at, Job: g.Job, GPU: g.Name, Node: g.node.Name})
+		s.OnFact(&Fact{Name: "gpu.xid", At: at, Job: g.Job, GPU: g.Name, Node: g.node.name})
 	}
 	if j := g.Job; j != nil && j.Running && at >= j.Start {
 		j.Sampled = max(j.Sampled, at)
