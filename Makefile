@@ -132,7 +132,7 @@ PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 	$$p -c 'import grpc, google.protobuf' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: python-stubs
-python-stubs: ## Generate the Python code of the gRPC services into out/python.
+python-stubs: ## Generate the Python code of the gRPC services into out/python (needs protobuf-compiler, libprotobuf-dev, protobuf-compiler-grpc).
 	@mkdir -p out/python
 	protoc --proto_path=api --python_out=out/python --grpc_python_out=out/python \
 		--plugin=protoc-gen-grpc_python="$$(command -v grpc_python_plugin)" \

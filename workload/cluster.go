@@ -270,7 +270,11 @@ func (c Cluster) String() string {
 		if i > 0 {
 			b.WriteString(" + ")
 		}
-		fmt.Fprintf(&b, "%d nodes x %d ", g.Nodes, g.GPUsPerNode)
+		nodes := "nodes"
+		if g.Nodes == 1 {
+			nodes = "node"
+		}
+		fmt.Fprintf(&b, "%d %s x %d ", g.Nodes, nodes, g.GPUsPerNode)
 		if g.GPUModel != "" {
 			b.WriteString(g.GPUModel + " ")
 		}

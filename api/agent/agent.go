@@ -216,8 +216,9 @@ func (a *agent) register(ctx context.Context) error {
 	}
 	if got := there.Spec.Cluster; there.Spec.SchedulerType != spec.SchedulerType ||
 		got.GetNodes() != spec.Cluster.Nodes || got.GetGpusPerNode() != spec.Cluster.GpusPerNode {
-		return fmt.Errorf("emulate: %s is registered as %s on %d nodes x %d GPUs, not as %s on %s: use another id",
-			a.name, there.Spec.SchedulerType, got.GetNodes(), got.GetGpusPerNode(), spec.SchedulerType, a.o.Cluster)
+		return fmt.Errorf("emulate: %s is registered as %s on %s, not as %s on %s: use another id",
+			a.name, there.Spec.SchedulerType, workload.Uniform(int(got.GetNodes()), int(got.GetGpusPerNode())),
+			spec.SchedulerType, a.o.Cluster)
 	}
 	if there.Status.GetEventCount() > 0 {
 		return fmt.Errorf(

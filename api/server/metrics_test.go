@@ -24,6 +24,20 @@ func get(f *fixture, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
+func TestOperationsPageLinksTheOthers(t *testing.T) {
+	f := serve(t, nil)
+	code, page := get(f, "/")
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/readyz/tuning"} {
+		if linked, _ := get(f, path); code != http.StatusOK || linked != http.StatusOK ||
+			!strings.Contains(page, `<a href="`+path+`">`) {
+			t.Errorf("%s: %d; / is %d:\n%s", path, linked, code, page)
+		}
+	}
+	if code, _ := get(f, "/other"); code != http.StatusNotFound {
+		t.Errorf("/other: %d", code)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	f := serve(t, nil)
 	ctx := background(t)

@@ -213,6 +213,31 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
+// TestMisspeltFlags: a usage error names the flag that was meant, as JSON with --json, too.
+func TestMisspeltFlags(t *testing.T) {
+	for line, want := range map[string]string{"evaluate --sheduler tiresias": "do you mean --scheduler?",
+		"evaluate --sheduler=tiresias": "do you mean --scheduler?", "simulate --node 4": "do you mean --nodes?",
+		"scheduler config get x --revison 3": "do you mean --revision?"} {
+		args := strings.Fields(line)
+		if code, out, errs := clitest.Run(args...); code != 2 || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("autosched %s: exit %d, %q, %q", line, code, out, errs)
+		}
+		var failed struct {
+			Schema, Message, Command string
+			ExitCode                 int `json:"exit_code"`
+		}
+		_, _, errs := clitest.Run(append(args, "--json")...)
+		if err := json.Unmarshal([]byte(errs), &failed); err != nil || failed.Schema != "autosched.error/v1" ||
+			!strings.Contains(failed.Message, want) || !strings.HasPrefix(line,
+			failed.Command) || failed.ExitCode != 2 {
+			t.Errorf("autosched %s --json: %v, %s", line, err, errs)
+		}
+	}
+	if _, _, errs := clitest.Run("evaluate", "--zzzz"); strings.Contains(errs, "do you mean") {
+		t.Error(errs)
+	}
+}
+
 // TestErrorsOfFlags: an error is JSON however --json is written, and one about a flag that only trace has names it.
 func TestErrorsOfFlags(t *testing.T) {
 	for args, json := range map[string]bool{"simulate --trace none --json": true,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,8 +26,11 @@ func Show(w io.Writer, asJSON bool, name string, result any, print func(io.Write
 	return print(w)
 }
 
-// WriteFile writes a file that a flag names.
+// WriteFile writes a file that a flag names beside the output of the command.
 func WriteFile(path, flag string, write func(io.Writer) error) error {
+	if err := NeedsPath(path, flag, "a file"); err != nil {
+		return err
+	}
 	if err := atomicfile.Write(path, write); err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
@@ -85,6 +89,38 @@ func WriteOutput(cmd *cobra.Command, path string, write func(io.Writer) error) e
 		return till(cmd.OutOrStdout())
 	}
 	return atomicfile.Write(path, till)
+}
+
+// NeedsPath refuses "-" for an output that standard output cannot hold.
+func NeedsPath(path, flag, output string) error {
+	if path == "-" {
+		return UsageError{fmt.Errorf("%s: - is no name of %s, and standard output has the report: name one", flag,
+			output)}
+	}
+	return nil
+}
+
+// ThroughFile calls write with a path. For "-" it is that of a temporary file, which goes to standard output.
+func ThroughFile(cmd *cobra.Command, path string, write func(path string) error) error {
+	if path != "-" {
+		return write(path)
+	}
+	dir, err := os.MkdirTemp("", "autosched-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path = filepath.Join(dir, "output")
+	if err := write(path); err != nil {
+		return err
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	_, err = io.Copy(cmd.OutOrStdout(), in)
+	return err
 }
 
 // ReportWriter returns the writer of the report on a file that a command writes: standard error if standard output

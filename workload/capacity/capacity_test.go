@@ -37,9 +37,9 @@ func TestInfer(t *testing.T) {
 		want string // "" for ErrUnknown
 	}{
 		{"a list of machines", []workload.Job{unknown}, capacity.Evidence{Machines: machines},
-			"3 nodes x 4 V100 GPUs + 1 nodes x 8 GPUs, from the list of machines"},
+			"3 nodes x 4 V100 GPUs + 1 node x 8 GPUs, from the list of machines"},
 		{"a statement", []workload.Job{unknown}, capacity.Evidence{Machines: machines[1:], Declared: true},
-			"1 nodes x 8 GPUs, as the trace states"},
+			"1 node x 8 GPUs, as the trace states"},
 		{"nothing", []workload.Job{unknown}, capacity.Evidence{}, ""},
 		{"most starts are unknown", []workload.Job{unknown, other, ran("a", 4, 0, 1, 2)}, capacity.Evidence{}, ""},
 		{"starts", []workload.Job{unknown, ran("a", 12, 0, 1, 2), ran("b", 5, 0, 2, 2), ran("c", 12, 1, 3, 9)},

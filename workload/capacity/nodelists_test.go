@@ -46,13 +46,13 @@ func TestInferFromNodeLists(t *testing.T) {
 			"3 nodes x 8 GPUs, from the node lists of 2 jobs", "g1 g2 g10"},
 		{"a node that a list names twice is one",
 			[]workload.Job{on("a", "g1,g1", "", 8, 0)}, capacity.Evidence{},
-			"1 nodes x 8 GPUs, from the node lists of 1 jobs", "g1"},
+			"1 node x 8 GPUs, from the node lists of 1 jobs", "g1"},
 		{"or what jobs hold together",
 			[]workload.Job{on("a", "g1", "", 1, 0), on("b", "g1", "", 3, 0), on("c", "g1", "", 2, 1)},
-			capacity.Evidence{}, "1 nodes x 4 GPUs, from the node lists of 3 jobs", "g1"},
+			capacity.Evidence{}, "1 node x 4 GPUs, from the node lists of 3 jobs", "g1"},
 		{"a node of many jobs that never held more than half is smaller",
 			append(many("s1", ""), on("a", "g1", "", 8, 0), on("b", "s2", "", 1, 0)), capacity.Evidence{},
-			"2 nodes x 8 GPUs + 1 nodes x 1 GPUs, from the node lists of 22 jobs", "g1 s2 s1"},
+			"2 nodes x 8 GPUs + 1 node x 1 GPUs, from the node lists of 22 jobs", "g1 s2 s1"},
 		{"but not where jobs ran across",
 			append(many("s1", ""), on("a", "s1,g1", "", 16, 30), on("b", "g1", "", 8, 0)), capacity.Evidence{},
 			"2 nodes x 8 GPUs, from the node lists of 22 jobs", "g1 s1"},
@@ -60,19 +60,19 @@ func TestInferFromNodeLists(t *testing.T) {
 			"2 nodes x 4 GPUs, from the node lists of 21 jobs", "g1 s1"},
 		{"the number is given", many("s1", ""), capacity.Evidence{Nodes: 7}, "7 nodes x 1 GPUs", ""},
 		{"partitions", []workload.Job{on("a", "g1", "long", 8, 0), on("b", "g[2-3]", "debug", 8, 0)},
-			capacity.Evidence{}, "2 nodes x 4 GPUs in debug + 1 nodes x 8 GPUs in long, from the node lists of 2 jobs",
+			capacity.Evidence{}, "2 nodes x 4 GPUs in debug + 1 node x 8 GPUs in long, from the node lists of 2 jobs",
 			"g2 g3 g1"},
 		{"partitions that share nodes are one pool",
 			[]workload.Job{on("a", "g1", "long", 8, 0), on("b", "g[1-2]", "debug", 8, 9), on("c", "h1", "cpu", 2, 0)},
-			capacity.Evidence{}, "1 nodes x 2 GPUs in cpu + 2 nodes x 8 GPUs in debug,long, from the node lists of 3 jobs",
+			capacity.Evidence{}, "1 node x 2 GPUs in cpu + 2 nodes x 8 GPUs in debug,long, from the node lists of 3 jobs",
 			"h1 g1 g2"},
 		{"a partition without known nodes makes all unknown",
 			[]workload.Job{on("a", "g1", "long", 8, 0), on("b", "g2", "debug", 8, 0), on("c", "", "other", 8, 0)},
-			capacity.Evidence{}, "1 nodes x 8 GPUs + 1 nodes x 8 GPUs, from the node lists of 2 jobs", "g2 g1"},
+			capacity.Evidence{}, "1 node x 8 GPUs + 1 node x 8 GPUs, from the node lists of 2 jobs", "g2 g1"},
 		{"one model", []workload.Job{typed(on("a", "g1", "", 8, 0), "A100"), on("b", "g2", "", 8, 0)},
 			capacity.Evidence{}, "2 nodes x 8 A100 GPUs, from the node lists of 2 jobs", "g1 g2"},
 		{"two models", []workload.Job{typed(on("a", "g1", "", 8, 0), "A100"), typed(on("b", "g2", "", 4, 0), "V100")},
-			capacity.Evidence{}, "1 nodes x 8 A100 GPUs + 1 nodes x 8 V100 GPUs, from the node lists of 2 jobs", "g1 g2"},
+			capacity.Evidence{}, "1 node x 8 A100 GPUs + 1 node x 8 V100 GPUs, from the node lists of 2 jobs", "g1 g2"},
 		{"too few lists", []workload.Job{on("a", "g1", "", 8, 0), on("b", "", "", 8, 0), on("c", "", "", 8, 0)},
 			capacity.Evidence{}, "at least 3 nodes x 8 GPUs, because", ""},
 	} {
@@ -102,7 +102,7 @@ func TestEndsOverlapStarts(t *testing.T) {
 	}
 	got, err := capacity.Infer(history(t, slices.Clone(jobs)...), capacity.Evidence{})
 	if err != nil || !got.Unfilled || got.String() !=
-		"at least 1 nodes x 8 GPUs, from the node lists of 40 jobs, none of which waited for 10 min: "+
+		"at least 1 node x 8 GPUs, from the node lists of 40 jobs, none of which waited for 10 min: "+
 			"nodes may have more GPUs" {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -160,6 +160,9 @@ func (d *Description) readConf(include string, must bool) error {
 	case err == nil:
 	case must:
 		return &OptionError{"Conf", err}
+	case d.Conf == "":
+		d.Notes = append(d.Notes, "scontrol show config names no slurm.conf: which lines have to move is not known")
+		return nil
 	default:
 		d.Notes = append(d.Notes, fmt.Sprintf("slurm.conf was not read, and which lines have to move is not known: %v",
 			err))

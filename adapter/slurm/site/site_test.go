@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,25 @@ func TestConf(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(d.Notes, "\n"), "none.conf, which is not there") {
 		t.Errorf("notes: %q", d.Notes)
+	}
+}
+
+// TestNoConf: a site whose slurm.conf is not known has a note that says so.
+func TestNoConf(t *testing.T) {
+	saved := t.TempDir()
+	if err := os.CopyFS(saved, os.DirFS(listings)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(saved, "config.txt")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, regexp.MustCompile(`(?m)^SLURM_CONF .*\n`).ReplaceAllString(string(text), ""))
+	d, err := site.Describe(t.Context(), site.Options{Saved: saved})
+	if err != nil || d.Read || !slices.Contains(d.Notes,
+		"scontrol show config names no slurm.conf: which lines have to move is not known") {
+		t.Errorf("%v, %+v", err, d)
 	}
 }
 

@@ -41,6 +41,7 @@ type emulateOptions struct {
 	listen    []string
 
 	given func(flag string) bool
+	waits string // after run: the proposal that waits for an operator, and the commands for it
 }
 
 func newEmulateCmd() *cobra.Command {
@@ -89,7 +90,7 @@ Start 'autosched serve' first. Watch what it decides with
 				return cli.PlainError(o.connect.Server, err)
 			}
 			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "emulation/v1", r,
-				func(w io.Writer) error { return printEmulation(w, r) })
+				func(w io.Writer) error { return printEmulation(w, r, o.waits) })
 		},
 	}
 	o.replay.Add(cmd)
@@ -229,7 +230,7 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		line.Clear()
 		fmt.Fprintf(notes, format+"\n", args...)
 	}
-	return agent.Run(ctx, agent.Options{
+	r, err := agent.Run(ctx, agent.Options{
 		Conn: conn, ID: o.id, Mode: mode, Scheduler: in.Scheduler, Cluster: o.replay.Cluster, Workload: w,
 		Simulate: in.Options, Speedup: o.speedup, File: file,
 		Addresses: o.listen,
@@ -253,9 +254,17 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 			say("%s: revision %d in force: %s", a.At.Format(time.RFC3339), a.Revision, a.Config)
 		},
 	})
+	if err != nil || conn == nil {
+		return r, err
+	}
+	got, err := pb.NewTuningServiceClient(conn).GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/" + o.id})
+	if next := got.GetStatus().GetProposedConfiguration(); err == nil && next != "" {
+		o.waits = fmt.Sprintf("revision %s waits %s", cli.ShortName(next), cli.WaitsText(o.id))
+	}
+	return r, nil
 }
 
-func printEmulation(w io.Writer, r *agent.Report) error {
+func printEmulation(w io.Writer, r *agent.Report, waits string) error {
 	t := cli.NewTable(w, "")
 	fmt.Fprintf(t, "scheduler\t%s\n", r.Scheduler)
 	fmt.Fprintf(t, "jobs\t%d\n", r.Jobs)
@@ -277,6 +286,9 @@ func printEmulation(w io.Writer, r *agent.Report) error {
 	}
 	for _, a := range r.Applied {
 		fmt.Fprintf(w, "\n%s revision %d: %s\n  %s\n", a.At.Format(time.RFC3339), a.Revision, a.Reason, a.Config)
+	}
+	if waits != "" {
+		fmt.Fprintf(w, "\n%s\n", waits)
 	}
 	return nil
 }

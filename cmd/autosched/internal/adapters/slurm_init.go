@@ -102,6 +102,9 @@ func (o *slurmInitOptions) run(ctx context.Context) (_ *slurmInit, err error) {
 			}
 		}
 	}()
+	if err := cli.NeedsPath(o.out, "--out", "a folder"); err != nil {
+		return nil, err
+	}
 	options := site.Options{Saved: o.saved, Conf: o.conf, Include: o.include, ID: o.id, TuneQOS: o.tuneQOS}
 	if o.zone != "" {
 		if options.Zone, err = trace.ParseZone(o.zone); err != nil {

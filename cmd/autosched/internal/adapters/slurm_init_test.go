@@ -122,6 +122,7 @@ func TestSlurmInitRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"slurm", "init", "--saved", empty, "--out", empty}, "write into it what scontrol show config prints"},
+		{[]string{"slurm", "init", "--saved", clitest.Listings, "--out", "-"}, "--out: - is no name of a folder"},
 		{[]string{"slurm", "init", "--saved", clitest.Listings, "--slurm-conf", empty + "/none", "--out", empty}, "--slurm-conf"},
 		{append(simulate, "--scheduler", "slurm", "--slurm-conf", bad, "--nodes", "4"),
 			"slurm.conf:3: SchedulerParameters.bf_interval"},

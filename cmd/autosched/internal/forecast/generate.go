@@ -85,7 +85,8 @@ func (o *generateOptions) check() error {
 	if o.futures.Method, err = generation.ParseMethod(o.method); err != nil {
 		return cli.Usage(fmt.Errorf("--generate: %w", err))
 	}
-	return cmp.Or(cli.CheckInstant("at", o.at), o.how.Apply(&trace.Options{}))
+	return cmp.Or(cli.NeedsPath(o.out, "--out", "a folder"), cli.CheckInstant("at", o.at),
+		o.how.Apply(&trace.Options{}))
 }
 
 // run draws the futures, and writes them if a folder is named. Notes go to notes.

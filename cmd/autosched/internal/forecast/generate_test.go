@@ -37,7 +37,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("%s: %v, %d jobs, want %d and %d", f, err, s.Jobs, r.Active, r.Drawn[k].Arrivals)
 		}
 	}
-	for _, bad := range [][]string{{}, {"--trace", "sample"},
+	for _, bad := range [][]string{{}, {"--trace", "sample"}, {"--trace", "sample", "--at", "36h", "--out", "-"},
 		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--futures", "0"},
 		{"--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--generate", "magic"},
 		{"--trace", "sample", "--at", "2000-10-10T12:00:00Z"}} {

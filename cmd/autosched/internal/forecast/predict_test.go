@@ -39,6 +39,10 @@ func TestPredictTrainExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if out, errs := predict(t, 0, "train", "--trace", "sample", "--out", "-"); out != string(before) ||
+		!strings.Contains(errs, "-: written") {
+		t.Errorf("standard output has %d bytes, the file %d; %s", len(out), len(before), errs)
+	}
 	// The same training is no worse: it replaces, with the same bytes.
 	predict(t, 0, "train", "--trace", "sample", "--out", file)
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {

@@ -46,16 +46,16 @@ take a second.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			r, err := o.run(cmd)
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "duration-model/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.json, "duration-model/v1", r, r.print)
 		},
 	}
 	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVarP(&o.out, "out", "o", "", "model file to write (required)")
+	fl.StringVarP(&o.out, "out", "o", "", "model file to write, - for standard output (required)")
 	fl.BoolVar(&o.refit, "refit", false, "add to the model that the file holds instead of learning a new one")
 	fl.BoolVar(&o.replace, "replace", false, "replace the content of the file without a comparison")
 	return cmd
@@ -84,8 +84,9 @@ func (o *predictTrainOptions) check() error {
 	return nil
 }
 
-// run trains, and writes the model if it is kept. Notes and progress go to notes.
-func (o *predictTrainOptions) run(ctx context.Context, notes io.Writer) (*trainReport, error) {
+// run trains, and writes the model if it is kept. Notes and progress go to standard error.
+func (o *predictTrainOptions) run(cmd *cobra.Command) (*trainReport, error) {
+	ctx, notes := cmd.Context(), cmd.ErrOrStderr()
 	in, err := o.load(ctx, notes)
 	if err != nil {
 		return nil, err
@@ -100,14 +101,17 @@ func (o *predictTrainOptions) run(ctx context.Context, notes io.Writer) (*trainR
 	if err != nil {
 		return nil, err
 	}
-	if choice.Replaced {
-		s, err := atomicfile.CreatePlain(o.out) // models are text, whatever their name
-		if err != nil {
-			return nil, err
+	switch {
+	case o.out == "-":
+		err = choice.Kept.Write(cmd.OutOrStdout())
+	case choice.Replaced:
+		var s *atomicfile.File
+		if s, err = atomicfile.CreatePlain(o.out); err == nil { // models are text, whatever their name
+			err = s.Finish(choice.Kept.Write(s))
 		}
-		if err := s.Finish(choice.Kept.Write(s)); err != nil {
-			return nil, err
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return &trainReport{o.out, choice, time.Since(began).Seconds(), choice.Kept.Header}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
 func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
@@ -35,7 +36,8 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	spec, st := s.GetSpec(), s.GetStatus()
 	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "scheduler\t%s (%s, %s)\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(), modeWord(s))
-	fmt.Fprintf(w, "cluster\t%d nodes x %d GPUs\n", spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode())
+	cluster := workload.Uniform(int(spec.GetCluster().GetNodes()), int(spec.GetCluster().GetGpusPerNode()))
+	fmt.Fprintf(w, "cluster\t%s\n", cluster)
 	if s.GetRevision() > 1 {
 		fmt.Fprintf(w, "revision\t%d of space, cluster and objective\n", s.GetRevision())
 	}

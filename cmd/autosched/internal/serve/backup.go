@@ -40,23 +40,25 @@ with the manifest then. 'autosched admin restore' makes a directory of it.`,
 				return fmt.Errorf("--out: %s exists already: name another file, or move it away", out)
 			}
 			var m *store.Manifest
-			err := f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) (err error) {
-				m, err = backup(ctx, c, out)
-				return err
+			err := f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
+				return cli.ThroughFile(cmd, out, func(path string) (err error) {
+					m, err = backup(ctx, c, path)
+					return err
+				})
 			})
 			if err != nil {
 				return err
 			}
-			return showManifest(cmd, f.JSON, m, "%s: %s, %.1f MiB, verified\n", out)
+			return showManifest(cli.ReportWriter(cmd, out), f.JSON, m, "%s: %s, %.1f MiB, verified\n", out)
 		},
 	}
 	f.Add(cmd)
-	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write (required)")
+	cmd.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (required)")
 	return cmd
 }
 
-func showManifest(cmd *cobra.Command, asJSON bool, m *store.Manifest, format, name string) error {
-	return cli.Show(cmd.OutOrStdout(), asJSON, "backup/v1", m, func(w io.Writer) error {
+func showManifest(out io.Writer, asJSON bool, m *store.Manifest, format, name string) error {
+	return cli.Show(out, asJSON, "backup/v1", m, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format, name, cli.Plural(len(m.Files), "file"), float64(m.Size())/(1<<20))
 		return err
 	})
@@ -125,7 +127,7 @@ the directory is as it was.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", from, err)
 			}
-			return showManifest(cmd, asJSON, m, "%s: %s, %.1f MiB, of "+m.Created.Format(time.RFC3339)+"\n", dir)
+			return showManifest(cmd.OutOrStdout(), asJSON, m, "%s: %s, %.1f MiB, of "+m.Created.Format(time.RFC3339)+"\n", dir)
 		},
 	}
 	fl := cmd.Flags()

@@ -42,6 +42,15 @@ func TestBackupRestoreDoctor(t *testing.T) {
 		!strings.Contains(errs, "exists already") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
+	piped := filepath.Join(dir, "piped.tar")
+	code, out, errs := run("admin", "backup", "--out", "-", "--server", address)
+	if code != 0 || !strings.Contains(errs, "-: 1 file, 0.0 MiB, verified") {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	if err := os.WriteFile(piped, []byte(out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok("admin", "restore", "--from", piped, "--dir", filepath.Join(dir, "piped"))
 	var d checkup.Report
 	text := ok("admin", "doctor", "--json", "--server", address)
 	if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Checks) < 10 {
@@ -79,7 +88,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if err := os.Chmod(config, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := run("admin", "doctor", "--dir", restored)
+	code, out, errs = run("admin", "doctor", "--dir", restored)
 	if code != 1 || !strings.Contains(out, "-> chmod 600 "+config) || !strings.Contains(out, "fail  scheduler ") ||
 		!strings.Contains(errs, "1 check failed") {
 		t.Errorf("exit %d, %s\n%s", code, errs, out)

@@ -304,6 +304,11 @@ scheduler has any.`,
 					return f.Say(cmd, got, "%s can be proposed: %s; nothing was stored", cli.ShortTrial(of),
 						got.GetReason())
 				}
+				note, err := noiseNote(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(cmd.ErrOrStderr(), note)
 				scheduler, _, _ := strings.Cut(cli.ShortStudy(name), "/")
 				return f.Say(cmd, got, "revision %d is proposed: %s\n%s", got.GetRevision(), got.GetReason(),
 					cli.WaitsText(scheduler))
@@ -313,4 +318,19 @@ scheduler has any.`,
 	cmd.Flags().Int64Var(&trial, "trial", 0, "number of the trial (default: the best one)")
 	f.AddChange(cmd, "")
 	return cmd
+}
+
+// noiseNote is a warning if no configuration of a study was measured twice.
+func noiseNote(ctx context.Context, c *cli.Client, name string) (string, error) {
+	all, err := cli.ListTrials(ctx, c, name, cli.ListFlags{Filter: "state = SUCCEEDED"})
+	measured := map[string]bool{}
+	for _, t := range all.GetTrials() {
+		if key := cli.ParametersLine(t); measured[key] {
+			return "", nil
+		} else {
+			measured[key] = true
+		}
+	}
+	return "note: each configuration was measured once: the noise of the metric is not known, and may be all of the " +
+		"gain; a study with --allow-repeats measures one again\n", err
 }

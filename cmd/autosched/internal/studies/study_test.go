@@ -40,6 +40,9 @@ func TestStudiesPage(t *testing.T) {
 		if code != 0 || !regexp.MustCompile(want[i]).MatchString(out) {
 			t.Fatalf("%q: exit %d, %s%s, want %q", args, code, out, errs, want[i])
 		}
+		if noted := strings.Contains(errs, "note: each configuration was measured once"); noted != (args[1] == "propose") {
+			t.Errorf("%q says on noise: %q", args, errs)
+		}
 	}
 }
 

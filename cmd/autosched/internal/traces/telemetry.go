@@ -109,12 +109,12 @@ known ones:
 			if err := o.check(); err != nil {
 				return err
 			}
-			r, failed := o.run(cmd.Context())
+			r, failed := o.run(cmd)
 			if r == nil {
 				return failed
 			}
 			print := func(w io.Writer) error { return printTelemetry(w, r) }
-			if err := cli.Show(cmd.OutOrStdout(), o.json, "telemetry-validation/v1", r, print); err != nil {
+			if err := cli.Show(cli.ReportWriter(cmd, o.out), o.json, "telemetry-validation/v1", r, print); err != nil {
 				return err
 			}
 			return failed
@@ -125,7 +125,7 @@ known ones:
 	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
 	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
 	metricsFlag(cmd, &o.names)
-	f.StringVarP(&o.out, "out", "o", "", "write the samples of GPUs to this CSV file")
+	f.StringVarP(&o.out, "out", "o", "", "write the samples of GPUs to this CSV file, - for standard output")
 	o.zone.add(cmd)
 	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
@@ -223,7 +223,7 @@ type telemetryGap struct {
 }
 
 // run reads the files. There is a result beside the error if rows were rejected.
-func (o *telemetryValidateOptions) run(ctx context.Context) (_ *telemetryValidation, failed error) {
+func (o *telemetryValidateOptions) run(cmd *cobra.Command) (_ *telemetryValidation, failed error) {
 	var all telemetryValidation
 	each := func(*telemetry.GPUSample) error { return nil }
 	names, err := readNames(o.names)
@@ -231,21 +231,24 @@ func (o *telemetryValidateOptions) run(ctx context.Context) (_ *telemetryValidat
 		return nil, err
 	}
 	if o.out != "" {
-		file, err := os.Create(o.out)
-		if err != nil {
-			return nil, fmt.Errorf("--out: %w", err)
+		to, end := cmd.OutOrStdout(), func() error { return nil }
+		if o.out != "-" {
+			file, err := os.Create(o.out)
+			if err != nil {
+				return nil, fmt.Errorf("--out: %w", err)
+			}
+			to, end = file, file.Close
 		}
-		defer file.Close()
-		w := telemetry.NewWriter(file)
+		w := telemetry.NewWriter(to)
 		each = w.Write
 		defer func() {
-			if err := cmp.Or(w.Header(), w.Flush(), file.Close()); err != nil && failed == nil {
+			if err := cmp.Or(w.Header(), w.Flush(), end()); err != nil && failed == nil {
 				failed = fmt.Errorf("--out: %w", err)
 			}
 		}()
 	}
 	for _, path := range o.files {
-		f, err := o.read(ctx, path, names, each)
+		f, err := o.read(cmd.Context(), path, names, each)
 		if err != nil {
 			return nil, err
 		}

@@ -43,6 +43,11 @@ Xid errors  1
 	if code != 1 || out != want || !strings.Contains(errs, "1 of 5 rows rejected, first gpus.csv:6") {
 		t.Errorf("exit %d: %s\n%s\nwant %s", code, errs, out, want)
 	}
+	_, out, errs = clitest.Run("telemetry", "validate", path, "--out", "-")
+	if strings.Count(out, "\n") != 5 || !strings.Contains(out, "2023-11-14T22:13:30") && !strings.Contains(out, "1700000030") ||
+		!strings.HasPrefix(errs, want) {
+		t.Errorf("standard output has\n%s, standard error\n%s", out, errs)
+	}
 	for _, x := range []struct {
 		args []string
 		code int

@@ -69,11 +69,15 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
+			var r *fetchReport
+			err := cli.ThroughFile(cmd, o.out, func(path string) (err error) {
+				r, err = o.run(cmd.Context(), path, cmd.ErrOrStderr())
+				return err
+			})
 			if err != nil {
 				return err
 			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "fetched-trace/v1", r, r.print)
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.json, "fetched-trace/v1", r, r.print)
 		},
 	}
 	f := cmd.Flags()
@@ -81,7 +85,7 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 	f.StringVar(&o.sha256, "sha256", "",
 		"SHA-256 that the download must have (default: the known one; with --url none)")
 	f.StringVarP(&o.out, "out", "o", "",
-		"file to write, compressed if it ends in .gz or .zst (default: the trace's name)")
+		"file to write, compressed if it ends in .gz or .zst, - for standard output (default: the trace's name)")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
 }
@@ -116,13 +120,13 @@ func (o *fetchOptions) check() error {
 }
 
 // run fetches the trace. Notes and progress go to notes.
-func (o *fetchOptions) run(ctx context.Context, notes io.Writer) (*fetchReport, error) {
+func (o *fetchOptions) run(ctx context.Context, path string, notes io.Writer) (*fetchReport, error) {
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
-	d := &fetch.Download{Source: o.source, To: o.out, Show: line.Show}
+	d := &fetch.Download{Source: o.source, To: path, Show: line.Show}
 	digest, err := d.Run(ctx)
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && path == o.out:
 		line.Clear()
 		fmt.Fprintf(notes, "note: %s\n", d.Resume())
 		return nil, err
@@ -133,10 +137,10 @@ func (o *fetchOptions) run(ctx context.Context, notes io.Writer) (*fetchReport, 
 	case err != nil:
 		return nil, fmt.Errorf("trace fetch %s: %w", o.source.Name, err)
 	}
-	w, report, err := trace.Open(ctx, o.out, trace.Options{})
+	w, report, err := trace.Open(ctx, path, trace.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("trace fetch %s: the download is no trace: %w", o.source.Name,
-			errors.Join(err, os.Remove(o.out)))
+			errors.Join(err, os.Remove(path)))
 	}
 	if err := d.Remove(); err != nil {
 		return nil, err

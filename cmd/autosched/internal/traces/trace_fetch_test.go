@@ -72,6 +72,10 @@ func TestTraceFetch(t *testing.T) {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
+	text, notes, err := runTrace(t, "", "fetch", "philly", "--url", url, "--sha256", clitest.Digest(file), "--out", "-")
+	if err != nil || text != clitest.JobLog || !strings.Contains(notes, clitest.Digest(file)) {
+		t.Errorf("%v, %q, %s", err, text, notes)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 3 {
 		t.Errorf("left over: %v, %v", entries, err)
@@ -81,7 +85,7 @@ func TestTraceFetch(t *testing.T) {
 	}
 	// The log itself, and one without a digest.
 	url, _ = clitest.ServeFile(t, []byte(clitest.JobLog), nil)
-	text, _, err := runTrace(t, "", "fetch", "philly", "--url", url, "--out", filepath.Join(dir, "q.json.gz"))
+	text, _, err = runTrace(t, "", "fetch", "philly", "--url", url, "--out", filepath.Join(dir, "q.json.gz"))
 	if err != nil || !strings.Contains(text, clitest.Digest([]byte(clitest.JobLog))+" (not checked)") ||
 		!strings.Contains(text, "CC-BY-4.0") {
 		t.Errorf("%v\n%s", err, text)

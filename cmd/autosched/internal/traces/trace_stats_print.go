@@ -66,7 +66,7 @@ func (p *statsText) load() {
 	if l == nil {
 		return
 	}
-	on := fmt.Sprintf("%d nodes x %d GPUs", l.Nodes, l.GPUsPerNode)
+	on := workload.Uniform(l.Nodes, l.GPUsPerNode).String()
 	if l.GPUsPerNode == 0 {
 		on = fmt.Sprintf("%d nodes with %d GPUs", l.Nodes, l.GPUs)
 	}
