@@ -187,7 +187,7 @@ func TestQueueSample(t *testing.T) {
 	}
 }
 
-// TestNodeNames: the names of records are those of the nodes that the cluster describes: its capacity stays.
+// TestNodeNames: records name the nodes that the cluster describes: its capacity stays.
 func TestNodeNames(t *testing.T) {
 	equal := []workload.NodeGroup{{Nodes: 3, GPUsPerNode: 4}}
 	sizes := []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 4}, {Nodes: 1, GPUsPerNode: 8}}

@@ -250,7 +250,7 @@ func TestLearnedIdlePower(t *testing.T) {
 	}
 }
 
-// TestJoin: whose samples a GPU's are: those of the job that holds its node, or that an assignment or the sample names.
+// TestJoin: a GPU has the samples of the job that holds its node, or that an assignment or the sample names.
 func TestJoin(t *testing.T) {
 	w := newWorld(t, Config{Cluster: workload.Uniform(1, 2)})
 	sample := func(gpu int, job string) string {
@@ -288,4 +288,25 @@ func TestJoin(t *testing.T) {
 		Placement: []workload.NodeShare{{Node: "0", GPUs: 1, Indexes: "1"}}}, w.Now)
 	check("assigned", sample(1, ""), "d")
 	check("not assigned", sample(0, ""), "")
+}
+
+// TestJoinForgets: a GPU forgets its samples as its job changes, and a job its own as it stops.
+func TestJoinForgets(t *testing.T) {
+	w := sampled(t)
+	x := telemetry.GPUSample{GPU: telemetry.GPU{Node: "0", Instance: -1}, Known: telemetry.SMActive, SMActive: .5}
+	w.GPUSample(&x, minute)
+	j, g := w.Jobs["j"], w.GPUs[0]
+	if got := last(&g.Subject, GPUBusy, minute); got != .5 || last(&j.Subject, JobBusy, minute) != .5 {
+		t.Fatalf("use of the GPU %g", got)
+	}
+	w.event(minute, "stop j")
+	if got := last(&g.Subject, GPUBusy, minute); !math.IsNaN(got) {
+		t.Errorf("use of a GPU without a job %g", got)
+	}
+	if got := last(&j.Subject, JobBusy, minute); !math.IsNaN(got) {
+		t.Errorf("use of a job that was stopped %g", got)
+	}
+	if j.Use.Samples != 1 {
+		t.Errorf("%d samples of the job in all", j.Use.Samples)
+	}
 }
