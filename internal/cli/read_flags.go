@@ -74,8 +74,11 @@ func (f *ReadFlags) Apply(o *trace.Options) error {
 	return nil
 }
 
-// Note says which flags had no use.
+// Note says what the reader had to assume, and which flags had no use.
 func (f *ReadFlags) Note(notes io.Writer, r *trace.Report) {
+	for _, note := range r.Notes {
+		fmt.Fprintf(notes, "note: %s: %s\n", r.File, note)
+	}
 	if f.zone != "" && r.Zone == "" {
 		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", r.File)
 	}

@@ -100,7 +100,7 @@ func (in *input) comment(line string) error {
 	if err != nil {
 		return fmt.Errorf("%w: cluster=%s: %w", ErrFormat, lines.Excerpt([]byte(cluster)), err)
 	}
-	in.nodes = map[string]bool{} // lists of machines are of the same cluster
+	in.nodes = map[string]workload.NodeGroup{} // lists of machines are of the same cluster
 	in.report.Machines, in.report.Declared = c.Groups, true
 	return nil
 }

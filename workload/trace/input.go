@@ -24,17 +24,21 @@ type input struct {
 	out    int64  // and after decompression
 	total  int64  // size of all files
 
-	check  bool // only the report is asked for: jobs are counted, not kept
-	taken  int  // jobs
-	jobs   jobList
-	ids    names             // of the jobs
-	texts  map[string]string // equal texts share memory
-	hosts  map[string]string // host lists that were checked
-	arena  arena             // holds ids
-	nodes  map[string]bool   // names in lists of machines
-	first  time.Duration     // submission
-	last   time.Duration
-	strict error // the first rejection where none is allowed
+	check bool // only the report is asked for: jobs are counted, not kept
+	taken int  // jobs
+	jobs  jobList
+	ids   names                         // of the jobs
+	texts map[string]string             // equal texts share memory
+	hosts map[string]string             // host lists that were checked
+	arena arena                         // holds ids
+	nodes map[string]workload.NodeGroup // machines of a list, one each, by name
+	most  map[string]int                // GPUs that one job held of a machine
+	// hours and changes are of the GPUs that jobs held.
+	hours   [workload.OutOfMemory + 1]float64 // by status
+	changes list[change]
+	first   time.Duration // submission
+	last    time.Duration
+	strict  error // the first rejection where none is allowed
 	// state is a format's state between rows and files (Format.finish).
 	state any
 
@@ -52,7 +56,7 @@ type input struct {
 
 func newInput(t traceFiles, opts Options) *input {
 	in := &input{opts: opts, report: &Report{File: t.name}, texts: map[string]string{},
-		clock: localClock{zone: opts.Zone}}
+		most: map[string]int{}, clock: localClock{zone: opts.Zone}}
 	for i := range t.files {
 		if t.files[i].size == 0 && len(t.files) > 1 {
 			in.total = 0
@@ -165,7 +169,7 @@ func (in *input) detect(folder bool) (func(*input) error, error) {
 			if in.nodes != nil { // another list of the same machines, by other names
 				return nil, nil
 			}
-			in.nodes = map[string]bool{}
+			in.nodes = map[string]workload.NodeGroup{}
 			return m.read, nil
 		}
 	}
@@ -258,6 +262,8 @@ func (in *input) finish() *workload.Workload {
 		zero = time.Unix(0, int64(in.first)).UTC().Truncate(24 * time.Hour)
 	}
 	in.report.Synthetic, in.report.Zero = in.synthetic, zero
+	in.refuted()
+	in.held(zero)
 	if in.check {
 		return nil
 	}
@@ -374,6 +380,10 @@ func (in *input) addOnce(j *workload.Job) bool {
 	}
 	in.taken++
 	in.first, in.last = min(in.first, j.Submit), j.Submit
+	in.hold(j)
+	if j.Nodes != "" && strings.IndexByte(j.Nodes, ',') < 0 && j.GPUs.Whole() > in.most[j.Nodes] {
+		in.most[j.Nodes] = j.GPUs.Whole()
+	}
 	switch j.Status {
 	case workload.Running:
 		in.report.Running++

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/workload"
 )
 
 // jobLines are a workload's jobs in order of submission: id, milli-GPUs, seconds and status, and with waits the wait.
@@ -89,7 +91,37 @@ func TestInputs(t *testing.T) {
 			if got := r.others(); got != c.other {
 				t.Errorf("%s; want %s", got, c.other)
 			}
+			if r.Machines != nil {
+				want := []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8, GPUModel: "24GB"},
+					{Nodes: 1, GPUsPerNode: 8, GPUModel: "12GB"}}
+				if !reflect.DeepEqual(r.Machines, want) || !strings.Contains(strings.Join(r.Notes, ";"),
+					`a job held 8 GPUs of machine "m51", more than the list of machines has of it`) {
+					t.Errorf("%v, %q", r.Machines, r.Notes)
+				}
+			}
 		})
+	}
+}
+
+// TestHeld: the GPU-hours by status and the most GPUs at once are those of the rows, and a check has the same.
+func TestHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.psv")
+	text := psv + "1|u|COMPLETED|" + at8 + "|01:00:00|gres/gpu=2|1|x\n" +
+		"2|u|FAILED|2026-03-02T08:00:00|2026-03-02T08:40:00|2026-03-02T09:40:00|01:00:00|gres/gpu:1g.5gb=7|1|x\n" +
+		"3|u|RUNNING|2026-03-02T08:00:00|2026-03-02T09:10:00|Unknown|00:30:00|gres/gpu=2|1|x\n" +
+		"4|u|PENDING|2026-03-02T08:00:00|Unknown|Unknown|00:00:00||1|x\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := Held{GPUHours: 4, Kinds: []HeldKind{{"completed", 2}, {"failed", 1}, {"running", 1}}, Running: .25, Peak: 3,
+		At: time.Date(2026, 3, 2, 8, 40, 0, 0, time.UTC)}
+	_, read, err := Open(t.Context(), path, Options{})
+	if err != nil || !reflect.DeepEqual(read.Held, want) {
+		t.Errorf("%+v, %v; want %+v", read.Held, err, want)
+	}
+	checked, err := Check(t.Context(), path, nil, Options{})
+	if err != nil || !reflect.DeepEqual(checked, read) {
+		t.Errorf("a check has %+v, %v", checked, err)
 	}
 }
 

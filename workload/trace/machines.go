@@ -53,24 +53,32 @@ func (r *csvRow) machine(name, i int, model string, cpus int, memory int64) {
 	}
 	report := r.in.report
 	report.Merged++ // the row describes the cluster, not a job
-	if n == 0 || r.in.nodes[string(r.value(name))] {
+	if n == 0 || r.in.nodes[string(r.value(name))].Nodes > 0 {
 		return
 	}
-	r.in.nodes[string(r.value(name))] = true
-	for k := range report.Machines {
-		if m := &report.Machines[k]; m.GPUsPerNode == int(n) && m.GPUModel == model && m.CPUs == cpus &&
-			m.Memory == memory {
-			m.Nodes++
-			return
-		}
-	}
-	if len(report.Machines) == maxKinds { // a hostile list: no cluster has as many kinds
+	g := workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model, CPUs: cpus, Memory: memory}
+	r.in.nodes[string(r.value(name))] = g
+	if !r.in.countMachine(g) {
 		report.Merged--
 		r.fault(i, "is of yet another kind of machine")
-		return
 	}
-	report.Machines = append(report.Machines, workload.NodeGroup{Nodes: 1, GPUsPerNode: int(n), GPUModel: model,
-		CPUs: cpus, Memory: memory})
+}
+
+// countMachine adds nodes to the cluster. It is false for a hostile list: no cluster has as many kinds of machines.
+func (in *input) countMachine(g workload.NodeGroup) bool {
+	report := in.report
+	for k := range report.Machines {
+		if m := &report.Machines[k]; m.GPUsPerNode == g.GPUsPerNode && m.GPUModel == g.GPUModel && m.CPUs == g.CPUs &&
+			m.Memory == g.Memory {
+			m.Nodes += g.Nodes
+			return true
+		}
+	}
+	if len(report.Machines) < maxKinds {
+		report.Machines = append(report.Machines, g)
+		return true
+	}
+	return false
 }
 
 // isHex recognises hashed names: hexadecimal digits, at least least of them.

@@ -54,6 +54,7 @@ type Report struct {
 	// its files or, with Declared, the trace states them.
 	Machines []workload.NodeGroup `json:"machines,omitempty"`
 	Declared bool                 `json:"declared_machines,omitempty"`
+	Held     Held                 `json:"held"`
 	// Notes are what the reader had to assume, a sentence each.
 	Notes []string `json:"notes,omitempty"`
 }

@@ -2,14 +2,17 @@ package traces
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -102,6 +105,7 @@ func printReport(w io.Writer, r *trace.Report) error {
 	for _, m := range r.Machines {
 		fmt.Fprintf(b, "machines    %d x %d GPUs %s\n", m.Nodes, m.GPUsPerNode, m.GPUModel)
 	}
+	printHeld(b, r)
 	if r.Unsorted > 0 {
 		fmt.Fprintf(b, "unsorted    %d, now sorted by submission\n", r.Unsorted)
 	}
@@ -109,6 +113,26 @@ func printReport(w io.Writer, r *trace.Report) error {
 		printRejections(b, r)
 	}
 	return b.Flush()
+}
+
+// printHeld prints the GPU-hours of the jobs and the most GPUs that they held at once, beside the trace's cluster.
+func printHeld(w io.Writer, r *trace.Report) {
+	h := &r.Held
+	if h.GPUHours > 0 {
+		var kinds []string
+		for _, k := range h.Kinds {
+			kinds = append(kinds, fmt.Sprintf("%s %.4g", cmp.Or(k.Status, "without a status"), k.GPUHours))
+		}
+		fmt.Fprintf(w, "GPU-hours   %.5g: %s; %.1f %% in running jobs\n", h.GPUHours, strings.Join(kinds, ", "),
+			100*h.Running)
+	}
+	if h.Peak > 0 {
+		has := "compare it with the cluster's"
+		if gpus := (workload.Cluster{Groups: r.Machines}).TotalGPUs(); gpus > 0 {
+			has = fmt.Sprintf("the cluster has %d", gpus)
+		}
+		fmt.Fprintf(w, "most held   %.5g GPUs at once, at %s; %s\n", h.Peak, h.At.Format(time.RFC3339), has)
+	}
 }
 
 // leftOut lists the reasons for which jobs without fault are not used.
