@@ -490,6 +490,10 @@ func (r *csvRow) tres() resources {
 	if known, ok := s.allocated[string(alloc)]; ok {
 		return known
 	}
+	if plainTRES(alloc) && plainTRES(r.value(sacctReqTRES)) && len(r.value(sacctAllocGRES)) == 0 &&
+		len(r.value(sacctReqGRES)) == 0 && bytes.IndexByte(r.value(sacctJobID), '+') < 0 {
+		return resources{} // most jobs of most clusters
+	}
 	t, column, err := slurmtext.JobTRES(string(alloc), string(r.value(sacctReqTRES)))
 	at := sacctAllocTRES
 	if column == "ReqTRES" {
@@ -536,6 +540,11 @@ func (r *csvRow) tres() resources {
 		s.allocated[string(alloc)] = out
 	}
 	return out
+}
+
+// plainTRES reports that resources have names, none of which is of a generic resource.
+func plainTRES(b []byte) bool {
+	return len(b) == 0 || (b[0] < '0' || b[0] > '9') && bytes.IndexByte(b, '/') < 0
 }
 
 // Notes on resources that have numbers.
@@ -788,6 +797,9 @@ var statusOf = [...]workload.Status{slurmtext.Completed: workload.Completed, slu
 // slurmState reads a state, as sacct and the traces of Slurm clusters write it. A state that is not known is that of a
 // job that has ended, its status unknown.
 func (r *csvRow) slurmState(i int) (status workload.Status, ended bool) {
+	if string(r.value(i)) == "COMPLETED" { // most
+		return workload.Completed, true
+	}
 	state := slurmtext.ParseJobState(string(r.value(i)))
 	return statusOf[state.Outcome], state.Ended
 }

@@ -60,7 +60,9 @@ func (in *input) held(zero time.Time) {
 		h.Running = in.hours[workload.Running] / h.GPUHours
 	}
 	changes := in.changes.slice()
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus))
+	})
 	now, most, at := workload.MilliGPU(0), workload.MilliGPU(0), time.Duration(0)
 	for _, c := range changes {
 		if now += c.gpus; now > most {
