@@ -14,6 +14,7 @@ import (
 // maxClusterText bounds the description of a cluster, in bytes of JSON.
 const maxClusterText = 1 << 20
 
+// ClusterField is the prefix of the fields of a cluster in a registration.
 const ClusterField = "scheduler.spec.cluster."
 
 // ClusterFromProto reads a cluster, and adds its violations.

@@ -67,4 +67,5 @@ func LimitsToProto(l *rollout.Limits, to *pb.RolloutPolicy) {
 	}
 }
 
+// MinSpan and MaxSpan bound the times of a policy.
 const MinSpan, MaxSpan = time.Minute, 7 * 24 * time.Hour

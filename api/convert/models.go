@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
+// ModelsFromProto reads performance models.
 func ModelsFromProto(s *structpb.Struct) (*simulator.ModelSpec, error) {
 	text, err := protojson.Marshal(s)
 	if err != nil {

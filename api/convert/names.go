@@ -29,6 +29,7 @@ const (
 	configurationsSegment = "/configurations/"
 )
 
+// SchedulerID matches the id of a scheduler.
 var SchedulerID = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // CheckID checks the id of a scheduler.
@@ -142,8 +143,10 @@ func ParseTrial(field, name string) (scheduler, id string, trial int64, err erro
 	return m[1], m[2], trial, err
 }
 
+// WorkloadsSegment separates the scheduler from the workload in a name.
 const WorkloadsSegment = "/workloads/"
 
+// WorkloadForm is the form of a name of a workload, for errors.
 const WorkloadForm = "schedulers/{scheduler}/workloads/{workload}"
 
 var workloadPattern = regexp.MustCompile(`^schedulers/([^/]+)/workloads/([^/]+)$`)

@@ -138,6 +138,7 @@ func Constraints(sp *space.Space) []*pb.DependencyConstraint {
 	return out
 }
 
+// ParamToProto writes one parameter.
 func ParamToProto(p *space.Param) *pb.ParameterSpec {
 	out := &pb.ParameterSpec{
 		ParameterId: p.ID, Module: p.Module, Unit: p.Unit, Description: p.Description,
@@ -186,6 +187,7 @@ func ParamToProto(p *space.Param) *pb.ParameterSpec {
 	return out
 }
 
+// RuleFromProto reads one constraint and adds its violations to v.
 func RuleFromProto(c *pb.DependencyConstraint, field string, v *Violations) space.Rule {
 	out := space.Rule{ID: c.GetConstraintId(), Description: c.GetDescription()}
 	switch r := c.GetRule().(type) {

@@ -15,6 +15,7 @@ import (
 
 const maxGPUIndex = 100_000
 
+// MaxWorker bounds the number of a worker of a job.
 const MaxWorker = 100_000
 
 const maxStep = 1 << 48

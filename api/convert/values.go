@@ -97,6 +97,7 @@ func ConfigToProto(c space.Config) map[string]*structpb.Value {
 	return out
 }
 
+// ChangesToProto writes the changes of a projection.
 func ChangesToProto(sp *space.Space, changes []space.Change) (out []*pb.ParameterChange) {
 	for _, change := range changes {
 		p, _ := sp.Param(change.Param)

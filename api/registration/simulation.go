@@ -36,6 +36,7 @@ func (r *Reader) simulationFromProto(p *pb.Simulation, v *convert.Violations) co
 	return out
 }
 
+// SimulationToProto writes the simulation of a scheduler.
 func SimulationToProto(s *controller.Simulation) *pb.Simulation {
 	out := &pb.Simulation{MaxPreemptions: int32(min(s.MaxPreemptions, math.MaxInt32))}
 	if s.MinRun != 0 {

@@ -19,6 +19,7 @@ type ServeAccess struct {
 	allowAnonymous bool
 }
 
+// Add adds the flags of the listener's certificate and roles.
 func (a *ServeAccess) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&a.Files.Cert, "tls-cert", "", "PEM file of the server's certificate and the chain above it; TLS 1.3 only")
@@ -37,6 +38,7 @@ func (a *ServeAccess) AddCallers(cmd *cobra.Command) {
 		"serve without --roles on addresses other than loopback: every caller may do anything")
 }
 
+// Check checks that the files are given together.
 func (a *ServeAccess) Check() error {
 	if err := a.Files.Check(); err != nil {
 		return UsageError{err}
@@ -115,6 +117,7 @@ func (f *ConnectFlags) Endpoint() apiclient.Endpoint {
 	return apiclient.Endpoint{Address: f.Server, CA: f.CA, Cert: f.Cert, Key: f.Key, TokenFile: f.Token}
 }
 
+// Check checks that the flags of a connection go together.
 func (f *ConnectFlags) Check() error {
 	if err := f.Endpoint().Check(); err != nil {
 		return UsageError{fmt.Errorf("--%w", err)}

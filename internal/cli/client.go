@@ -40,6 +40,7 @@ func (f *ClientFlags) AddReason(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and 'autosched admin audit list'")
 }
 
+// AddValidateOnly adds the flag of a dry run.
 func (f *ClientFlags) AddValidateOnly(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.ValidateOnly, "validate-only", false, "check only, store nothing")
 }
@@ -50,6 +51,7 @@ func (f *ClientFlags) AddEtag(cmd *cobra.Command, get string) {
 		"change nothing if another change came since: the etag that '"+get+" --json' shows")
 }
 
+// Add adds the flags of the connection, of the timeout and of the output.
 func (f *ClientFlags) Add(cmd *cobra.Command) {
 	f.ConnectFlags.Add(cmd)
 	fl := cmd.PersistentFlags()

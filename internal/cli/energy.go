@@ -22,6 +22,7 @@ type TariffFlags struct {
 	marks energy.Marks // of deferrable, after check
 }
 
+// Add adds the flags of the power model, of prices and of carbon intensities.
 func (f *TariffFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.power, "power", "", "YAML file of power, cost and carbon constants; what it omits keeps its built-in value")

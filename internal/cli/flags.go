@@ -51,6 +51,7 @@ type ReplayFlags struct {
 	generate func(context.Context) (*workload.Workload, error)
 }
 
+// Add adds the flags of the trace, the cluster and the scheduler.
 func (f *ReplayFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.Trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
@@ -338,6 +339,7 @@ func WithoutWider(notes io.Writer, w *workload.Workload, c workload.Cluster) (*w
 	return workload.NewSorted(w.Name(), w.Zero(), fit, w.Synthetic()), nil
 }
 
+// Simulate returns the options of simulations by the flags.
 func (f *ReplayFlags) Simulate() (simulator.Options, error) {
 	o := simulator.Options{Round: f.round}
 	var err error
@@ -404,6 +406,7 @@ type ConfigFlags struct {
 	slurm  string // slurm.conf
 }
 
+// Add adds the flags of a configuration.
 func (f *ConfigFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.Set, "set", nil,
 		"key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
@@ -420,6 +423,7 @@ func (f *ConfigFlags) Given() bool {
 	return len(f.Set) > 0 || f.Preset != "" || f.File != "" || f.slurm != ""
 }
 
+// Config returns the configuration that the flags describe, the default without any.
 func (f *ConfigFlags) Config(s *schedulers.Scheduler) (space.Config, error) {
 	base := s.Space.Default()
 	switch {

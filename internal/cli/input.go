@@ -42,6 +42,7 @@ func ReadRules(flag, path string, only []string) (*patterns.RuleSet, error) {
 	return kept, nil
 }
 
+// FormatNames lists the formats of traces for a help text.
 func FormatNames() string {
 	names := make([]string, len(trace.Formats))
 	for i, f := range trace.Formats {

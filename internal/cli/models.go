@@ -14,6 +14,7 @@ import (
 // ModelsFlag is --models and --interconnect.
 type ModelsFlag struct{ Path, interconnect string }
 
+// Add adds the flags of the performance models.
 func (f *ModelsFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.interconnect, "interconnect", "",
 		"the cluster's interconnect, which decides how much slower jobs run when spread: "+
@@ -40,6 +41,7 @@ func (f *ModelsFlag) Spec() (*simulator.ModelSpec, error) {
 	return spec, nil
 }
 
+// Read reads the models of the flag, the built-in ones without it.
 func (f *ModelsFlag) Read() (*simulator.ModelSpec, error) {
 	if f.Path == "" {
 		return simulator.DefaultModelSpec(), nil
@@ -71,6 +73,7 @@ type modelsTable struct {
 	t *tabwriter.Writer
 }
 
+// PrintModels prints performance models as tables with their sources.
 func PrintModels(w io.Writer, m *simulator.ModelSpec) error {
 	p := modelsTable{w, tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)}
 	p.restart(m)

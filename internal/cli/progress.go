@@ -23,6 +23,7 @@ const (
 	logLine = 10 * time.Second
 )
 
+// NewProgressLine returns a line on w, redrawn in place if w is a terminal.
 func NewProgressLine(w io.Writer) *ProgressLine {
 	p := &ProgressLine{Out: w, LastDrawn: time.Now()}
 	if f, ok := w.(*os.File); ok {
@@ -33,6 +34,7 @@ func NewProgressLine(w io.Writer) *ProgressLine {
 	return p
 }
 
+// Show replaces the line, unless it was just drawn.
 func (p *ProgressLine) Show(format string, args ...any) {
 	every := redraw
 	if !p.OnTerminal {
@@ -63,6 +65,7 @@ func (p *ProgressLine) Reading(path string) func(trace.Progress) {
 	}
 }
 
+// Clear removes the line.
 func (p *ProgressLine) Clear() {
 	if p.OnTerminal && p.wide > 0 {
 		fmt.Fprintf(p.Out, "\r%*s\r", p.wide, "")

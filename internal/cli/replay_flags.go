@@ -17,6 +17,7 @@ import (
 // RecordedFlag is --recorded-scheduler.
 type RecordedFlag struct{ Name string }
 
+// Add adds the flag of the scheduler that the trace was recorded under.
 func (f *RecordedFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Name, "recorded-scheduler", fidelity.Unknown,
 		"the scheduler that ran the history: a name as for --scheduler, "+fidelity.Other+", or "+fidelity.Unknown+
@@ -25,6 +26,7 @@ func (f *RecordedFlag) Add(cmd *cobra.Command) {
 		OneOf(append(schedulers.Names(), fidelity.Other, fidelity.Unknown)...))
 }
 
+// Check checks the name of the scheduler.
 func (f *RecordedFlag) Check() error {
 	if err := fidelity.CheckRecorded(f.Name); err != nil {
 		return UsageError{fmt.Errorf("--recorded-scheduler: %w", err)}
@@ -38,6 +40,7 @@ type quotaFlags struct {
 	Quota string
 }
 
+// QuotaNames are the ways to enforce quotas of virtual clusters.
 var QuotaNames = []string{"off", "strict", "borrow"}
 
 func (f *quotaFlags) add(cmd *cobra.Command) {
@@ -51,6 +54,7 @@ func (f *quotaFlags) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("quota", cobra.FixedCompletions(QuotaNames, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// Auto reports whether the quotas are inferred from the trace.
 func (f *quotaFlags) Auto() bool { return len(f.vcs) == 1 && f.vcs[0] == "auto" }
 
 // divide derives the virtual clusters from the jobs of the trace if the flag is
@@ -109,6 +113,7 @@ type ProtectFlags struct {
 	MinRun         time.Duration
 }
 
+// Add adds the flags that limit preemptions.
 func (f *ProtectFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.IntVar(&f.MaxPreemptions, "max-preemptions", 0,
@@ -116,6 +121,7 @@ func (f *ProtectFlags) Add(cmd *cobra.Command) {
 	fl.DurationVar(&f.MinRun, "min-run", 0, "a job that was started runs at least this long before it is stopped")
 }
 
+// Protection returns the limits on preemptions that the flags describe.
 func (f *ProtectFlags) Protection() (simulator.Protection, error) {
 	switch {
 	case f.MaxPreemptions < 0:
@@ -126,6 +132,7 @@ func (f *ProtectFlags) Protection() (simulator.Protection, error) {
 	return simulator.Protection{MaxPreemptions: f.MaxPreemptions, MinRun: f.MinRun}, nil
 }
 
+// ClusterFlags adds the flags of a cluster of equal nodes.
 func ClusterFlags(cmd *cobra.Command, c *workload.Cluster) {
 	*c = workload.Uniform(0, 0)
 	cmd.Flags().IntVar(&c.Groups[0].Nodes, "nodes", 0, "nodes of the cluster")

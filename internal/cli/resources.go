@@ -16,6 +16,7 @@ import (
 	"github.com/autosched/autosched/api/convert"
 )
 
+// CheckID checks the flag --id of a scheduler.
 func CheckID(id string) error {
 	if err := convert.CheckID(id); err != nil {
 		return UsageError{fmt.Errorf("--id: %w", err)}
@@ -23,6 +24,7 @@ func CheckID(id string) error {
 	return nil
 }
 
+// ParametersLine lists the parameters of a trial as --set takes them, a blank before each.
 func ParametersLine(t *pb.Trial) string {
 	text := ""
 	for _, id := range slices.Sorted(maps.Keys(t.GetParameters())) {

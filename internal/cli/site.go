@@ -27,6 +27,7 @@ type SiteFlag struct {
 	out string // of the file of settings
 }
 
+// Add adds the flag of the folder that slurm init wrote.
 func (f *SiteFlag) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Dir, "site", "",
 		"folder that 'autosched slurm init' wrote: in place of --cluster, --scheduler slurm, --config with the settings "+

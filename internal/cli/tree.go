@@ -106,6 +106,7 @@ func CheckList(given func(flag string) bool, flag string, list []string) error {
 	return nil
 }
 
+// NoArgs refuses arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 && cmd.Flags().Lookup("trace") != nil {
 		return UsageError{fmt.Errorf("%s takes no arguments; for a trace say --trace %s", CommandName(cmd), args[0])}

@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
+// SamplerNames lists the samplers.
 func SamplerNames() []string {
 	var out []string
 	for _, e := range search.Samplers {
@@ -28,6 +29,7 @@ type TuneFlags struct {
 	Method    generation.Method // of generate, set by check
 }
 
+// Add adds the flags of rounds.
 func (t *TuneFlags) Add(cmd *cobra.Command) {
 	t.AddSearch(cmd)
 	fl := cmd.Flags()
@@ -58,6 +60,7 @@ func (t *TuneFlags) Seeded(seed uint64) round.Settings {
 	return s
 }
 
+// AddObjective adds the flag of the metric to improve.
 func AddObjective(cmd *cobra.Command, objective *string) {
 	cmd.Flags().StringVar(objective, "objective", round.Objectives[0],
 		"what to minimise: "+strings.Join(round.Objectives, ", "))
@@ -65,6 +68,7 @@ func AddObjective(cmd *cobra.Command, objective *string) {
 		cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// AddGenerate adds the flag of the method that draws futures.
 func AddGenerate(cmd *cobra.Command, method *string) {
 	cmd.Flags().StringVar(method, "generate", generation.DefaultMethod,
 		"how futures are made, ARRIVALS/DURATIONS: "+
@@ -93,6 +97,7 @@ func (t *TuneFlags) Check() error {
 	return t.CheckSettings()
 }
 
+// CheckSettings checks the settings of rounds.
 func (t *TuneFlags) CheckSettings() error {
 	var err error
 	if t.Method, err = generation.ParseMethod(t.generate); err != nil {

@@ -27,6 +27,7 @@ type build struct {
 	Platform  string `json:"platform"`
 }
 
+// Built returns the version of the program from its build information.
 func Built() build {
 	b := build{Version: "unknown", Simulator: simulator.Version, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
@@ -53,6 +54,7 @@ func (b build) Labels() map[string]string {
 	return map[string]string{"version": b.Version, "commit": b.Commit, "simulator": b.Simulator, "go_version": b.Go}
 }
 
+// Text is the version for people.
 func (b build) Text() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "autosched %s\n", b.Version)

@@ -40,4 +40,5 @@ type Service struct {
 	backup sync.Mutex // held by the backup under way
 }
 
+// New returns the service of maintenance and of the audit log.
 func New(o Config) *Service { return &Service{o: o} }

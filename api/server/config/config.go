@@ -68,6 +68,7 @@ type Service struct {
 	restored *prometheus.CounterVec // by scheduler
 }
 
+// New returns the service of configurations.
 func New(o Config) *Service {
 	return &Service{o: o,
 		acks: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -50,6 +50,7 @@ type Service struct {
 	o Config
 }
 
+// New returns the service of rounds and explanations.
 func New(o Config) *Service { return &Service{o: o} }
 
 // Register adds the services to a server.

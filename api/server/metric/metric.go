@@ -46,6 +46,7 @@ type Service struct {
 	received *prometheus.CounterVec // by scheduler and result
 }
 
+// New returns the service of reported metrics.
 func New(o Config) *Service {
 	return &Service{o: o, received: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "autosched_metric_reports_total",

@@ -59,6 +59,7 @@ type Service struct {
 	o Config
 }
 
+// New returns the service of operations.
 func New(o Config) *Service { return &Service{o: o} }
 
 // Register adds the service to a server.

@@ -12,6 +12,7 @@ import (
 	"github.com/autosched/autosched/round"
 )
 
+// AckStates converts the states of acknowledgements.
 var AckStates = map[pb.Acknowledgement_State]rollout.AckState{
 	pb.Acknowledgement_APPLIED: rollout.AckApplied, pb.Acknowledgement_PARTIALLY_APPLIED: rollout.AckPartial,
 	pb.Acknowledgement_REJECTED: rollout.AckRejected, pb.Acknowledgement_FAILED: rollout.AckFailed,
@@ -31,6 +32,7 @@ var origins = map[rollout.Origin]pb.Configuration_Origin{
 	rollout.FromStudy: pb.Configuration_STUDY,
 }
 
+// ConfigurationToProto writes a configuration without epoch and etag.
 func ConfigurationToProto(c *rollout.Configuration) *pb.Configuration {
 	sp := c.Config.Space()
 	out := &pb.Configuration{

@@ -36,6 +36,7 @@ func (e Stamp) Configured(c *rollout.Configuration, err error) (*pb.Configuratio
 	return e.Configuration(c), nil
 }
 
+// EpochToProto writes the epoch of the store.
 func (e Stamp) EpochToProto() *pb.Epoch { return &pb.Epoch{Id: e.ID, Counter: e.Counter} }
 
 // Same refuses a configuration that has another etag than a request.
@@ -60,6 +61,7 @@ func (e Stamp) SameStudy(etag string) func(*study.Record) error {
 	return func(r *study.Record) error { return rpc.Match(etag, e.studyEtag(r)) }
 }
 
+// WorkloadEtag returns the etag of a workload.
 func (e Stamp) WorkloadEtag(r *workloads.Record) string {
 	return fmt.Sprintf("%x-%.8s", e.Counter, r.UID)
 }

@@ -21,6 +21,7 @@ func runToProto(scheduler string, st *study.State, p problems) *pb.StudyRun {
 		Problem: p.Problem(scheduler, st), Operation: OperationsPrefix + st.UID}
 }
 
+// OperationsPrefix begins the names of operations.
 const OperationsPrefix = "operations/"
 
 var studyStates = map[study.Phase]pb.Study_State{
@@ -38,6 +39,7 @@ type problems interface {
 	Problem(scheduler string, st *study.State) string
 }
 
+// Study writes a study with its etag and the problem of its run.
 func (e Stamp) Study(scheduler string, st *study.State, p problems) *pb.Study {
 	goal := pb.StudySpec_MINIMIZE
 	if st.Spec.Maximize {
@@ -65,6 +67,7 @@ var trialStates = map[study.TrialState]pb.Trial_State{
 	study.Stale: pb.Trial_STALE, study.Skipped: pb.Trial_SKIPPED,
 }
 
+// TrialToProto writes a trial of a study.
 func TrialToProto(scheduler string, s *study.State, t *study.Trial) *pb.Trial {
 	name := func(id int64) string {
 		if id == 0 {

@@ -191,6 +191,7 @@ func violationStatus(v convert.Violations) error {
 	return withDetails(status.New(codes.InvalidArgument, text), &errdetails.BadRequest{FieldViolations: first})
 }
 
+// Shorten cuts a text to the length of a description.
 func Shorten(text string) string {
 	if len(text) <= maxDescription {
 		return text
@@ -221,6 +222,7 @@ func Match(etag, present string) error {
 // InternalError is one that the caller does not see.
 type InternalError struct{ Cause error }
 
+// InternalText is the message of every internal error.
 const InternalText = "internal error; the service's log says more"
 
 func (e InternalError) Error() string { return InternalText }
@@ -228,4 +230,5 @@ func (e InternalError) Error() string { return InternalText }
 // GRPCStatus returns the status that the caller sees.
 func (e InternalError) GRPCStatus() *status.Status { return status.New(codes.Internal, InternalText) }
 
+// ErrDraining ends the streams of a server that shuts down.
 var ErrDraining = status.Error(codes.Unavailable, "the service is shutting down; connect again")

@@ -127,4 +127,5 @@ func PageSize(n int32) (int, error) {
 	return min(int(n), maxPage), nil
 }
 
-const MaxAhead = 24 * time.Hour // of the service's clock
+// MaxAhead bounds how far times of callers may be ahead of the service's clock.
+const MaxAhead = 24 * time.Hour

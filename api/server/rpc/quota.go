@@ -90,6 +90,7 @@ type Quota struct {
 	open  map[string]int           // by limit and key
 }
 
+// NewQuota returns a quota by the clock now.
 func NewQuota(l Limits, now func() time.Time) *Quota {
 	return &Quota{Limits: l, now: now, rates: map[string]*rate.Limiter{}, open: map[string]int{},
 		Refusals: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -47,6 +47,7 @@ type Service struct {
 	o Config
 }
 
+// New returns the service of studies.
 func New(o Config) *Service { return &Service{o: o} }
 
 // Register adds the service to a server.

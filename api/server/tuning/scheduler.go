@@ -40,6 +40,7 @@ func (s *Service) stamped(c controller.Scheduler, out *pb.Scheduler) *pb.Schedul
 	return out
 }
 
+// SchedulerToProto writes a scheduler without epoch and etag.
 func SchedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Space) *pb.Scheduler {
 	settings := c.Policy.WithDefaults() // records of older versions lack some
 	spec := &pb.SchedulerSpec{

@@ -71,6 +71,7 @@ type Service struct {
 	events  *prometheus.CounterVec // by scheduler and result
 }
 
+// New returns the service of schedulers.
 func New(o Config) *Service {
 	return &Service{o: o,
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -37,6 +37,7 @@ type Service struct {
 	samples, iterations *prometheus.CounterVec // by scheduler and result
 }
 
+// New returns the services of telemetry and findings.
 func New(o Config) *Service {
 	return &Service{o: o,
 		samples: prometheus.NewCounterVec(prometheus.CounterOpts{

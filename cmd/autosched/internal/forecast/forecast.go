@@ -122,6 +122,7 @@ func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("count", cli.OneOf(arrivals.CountJobs, arrivals.CountBatches))
 }
 
+// ForecastNames lists the methods of forecast eval.
 func ForecastNames() []string {
 	var names []string
 	for _, m := range arrivals.Methods {

@@ -131,6 +131,7 @@ func kindList() string {
 	return b.String()
 }
 
+// MethodNames lists the methods of forecast durations eval.
 func MethodNames() []string {
 	var out []string
 	for _, m := range durations.Methods {

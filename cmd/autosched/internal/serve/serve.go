@@ -186,6 +186,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	return cmd, &o
 }
 
+// LogLevels are the levels of the log.
 var LogLevels = []string{"debug", "info", "warn", "error"}
 
 // logger writes a line or a JSON object for each record, with the request's id and caller.

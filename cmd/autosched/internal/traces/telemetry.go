@@ -41,6 +41,7 @@ Formats, recognised by their content:
 	return cmd
 }
 
+// TelemetryFormatNames lists the formats of telemetry for a help text.
 func TelemetryFormatNames() []string {
 	var names []string
 	for _, f := range telemetry.Formats() {
