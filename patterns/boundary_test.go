@@ -44,7 +44,7 @@ func only(id string) *RuleSet {
 	return &RuleSet{Version: 1, Rules: []Rule{*Builtin().Rule(id)}}
 }
 
-// opened lists what was found, with the times of opening.
+// opened lists the findings with their times of opening.
 func (s *scan) opened() string {
 	s.t.Helper()
 	s.must(s.Close())

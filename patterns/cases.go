@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Case is a test of rules: what happens, and what they find.
+// Case is a test of rules: records, and the findings that they must lead to.
 type Case struct {
 	Name string `yaml:"name"`
 	// Rules are the ids of the rules to apply, all by default.
@@ -47,8 +47,7 @@ type Expected struct {
 	Several  bool     `yaml:"several,omitempty"`
 }
 
-// CaseRecord is one thing that happens at an instant, or samples of a span. What it has besides the
-// time says which.
+// CaseRecord is an event of an instant, or samples of a span, by the fields that it has besides the time.
 type CaseRecord struct {
 	At Span `yaml:"at,omitempty"`
 	To Span `yaml:"to,omitempty"` // of a span from At on
@@ -93,7 +92,7 @@ type CaseRecord struct {
 //go:embed builtin_cases.yaml
 var builtinCases []byte
 
-// BuiltinCases are those of the built-in rules.
+// BuiltinCases returns the cases of the built-in rules.
 func BuiltinCases() []Case {
 	cases, err := ReadCases(bytes.NewReader(builtinCases), "builtin_cases.yaml")
 	if err != nil {
@@ -102,7 +101,7 @@ func BuiltinCases() []Case {
 	return cases
 }
 
-// maxRecords bounds the records of a case, those of spans included.
+// maxRecords bounds the records of a case, with the records of spans.
 const maxRecords = 5_000_000
 
 // ReadCases reads cases from YAML. Its errors name the file and the case.
@@ -202,8 +201,8 @@ func (r *CaseRecord) every(c *Case) time.Duration {
 	return time.Duration(r.Every)
 }
 
-// Run applies rules to a case. It returns what they found besides what was expected, and what they
-// did not find; nothing if the case holds.
+// Run applies rules to a case. It returns the unexpected findings, and the expected ones that are missing; nothing if
+// the case holds.
 func (c *Case) Run(rules *RuleSet) (wrong []string, err error) {
 	set := &RuleSet{Version: 1}
 	for i := range rules.Rules {
@@ -253,7 +252,7 @@ func (c *Case) Run(rules *RuleSet) (wrong []string, err error) {
 	return c.compare(found), nil
 }
 
-// compare lists the differences between what was expected and what was found.
+// compare lists the differences between the expected and the found findings.
 func (c *Case) compare(found []*Finding) (wrong []string) {
 	matched := make([]bool, len(found))
 	for _, want := range c.Find {

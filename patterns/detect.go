@@ -25,7 +25,7 @@ func (passive) guardrail(*Scanner, *Guardrail, time.Duration)  {}
 func (passive) tick(*Scanner)                                  {}
 func (passive) jobEnded(*Scanner, *cluster.Job, time.Duration) {}
 
-// detectorKind says what a detector's rule has.
+// detectorKind describes the rules of a detector.
 type detectorKind struct {
 	groupBy, params []string
 	actions         []string // that it proposes in place of the rule's
@@ -51,7 +51,7 @@ func init() {
 	}
 }
 
-// optionalParams may be left out of a rule: what they ask for is then not asked.
+// optionalParams may be left out of a rule, which then lacks their condition.
 var optionalParams = []string{"arrival_step", "usual"}
 
 // found opens a finding of a detector about waste that began at an instant, or updates the open one's confidence and

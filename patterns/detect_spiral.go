@@ -17,14 +17,14 @@ type spiral struct {
 	pools map[string]*spiralPool
 }
 
-// interval is what happened in a queue in one interval.
+// interval has the flow of a queue in one interval.
 type interval struct {
 	at               time.Duration
-	wait             time.Duration // median of the jobs that started, or of those that wait where hardly any did
+	wait             time.Duration // median of the jobs that started, or that wait where hardly any did
 	longest          time.Duration
 	waited           bool
 	arrived, served  float64
-	guessed          float64 // of what arrived
+	guessed          float64 // of arrived
 	arrivalsKnown    bool
 	free             float64 // mean share
 	freeKnown        bool
@@ -187,8 +187,7 @@ func usualLongest(list []interval) (time.Duration, bool) {
 	return longest[len(longest)/2], true
 }
 
-// mostGuessed is the share of what arrives that may be guessed where it is compared with what is
-// served.
+// mostGuessed bounds the guessed share of arriving work that is compared with the served work.
 const mostGuessed = .1
 
 // pendingRises reports whether pending GPUs rise while less work arrives than is served.

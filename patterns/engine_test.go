@@ -71,7 +71,7 @@ func TestSequenceAndSet(t *testing.T) {
 	}
 }
 
-// What is beyond the cap is reported.
+// TestCap: entities beyond the cap are reported.
 func TestCap(t *testing.T) {
 	rules := custom(t, "  - {id: r, group_by: [job], action: a, words: w, set: {match: [{event: job.submitted}]}}\n")
 	s := newScan(t, Options{Rules: rules, Cap: 2})
@@ -86,7 +86,7 @@ func TestCap(t *testing.T) {
 	}
 }
 
-// TestCapOfWorkers: the workers of all jobs are bounded together, and those of jobs that ended do not count.
+// TestCapOfWorkers: the workers of all jobs are bounded together, and workers of jobs that ended do not count.
 func TestCapOfWorkers(t *testing.T) {
 	s := newScan(t, Options{Cap: 2})
 	steps := func(at time.Duration, job string) {
@@ -183,7 +183,7 @@ func TestHostileRecords(t *testing.T) {
 	s.close()
 }
 
-// What cannot be measured is unknown: neither idle nor used.
+// TestImplausibleSamples: an impossible use is unknown, neither idle nor used.
 func TestImplausibleSamples(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(-1), -1, 101} {
 		s := newScan(t, Options{Cluster: workload.Uniform(1, 1)})
@@ -255,7 +255,7 @@ func TestUnknownAfterItsJob(t *testing.T) {
 	}
 }
 
-// TestFindingBeforeAJob: what was found of a GPU without a job ends as one starts on it.
+// TestFindingBeforeAJob: a finding about a GPU without a job ends as one starts on it.
 func TestFindingBeforeAJob(t *testing.T) {
 	s := newScan(t, Options{Cluster: workload.Uniform(1, 1)})
 	for at := time.Duration(0); at < 20*time.Minute; at += 15 * time.Second {

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/patterns/cluster"
 )
 
-// open is a finding that holds, with what counts its waste.
+// open is a finding that holds, with the state of its waste.
 type open struct {
 	Finding
 	// The times of Finding since Options.Zero, which stamp converts.
@@ -46,7 +46,7 @@ func (s *Scanner) matched(r *compiled, e Entity, f *cluster.Fact, marks []mark) 
 		o.began = min(o.began, m.at)
 		if f.Subject == nil {
 			t := r.rule.match().terms()[r.steps[i]]
-			o.Evidence = append(o.Evidence, Evidence{What: t.what(), Value: 1, Threshold: 1, From: s.at(m.at),
+			o.Evidence = append(o.Evidence, Evidence{What: t.words(), Value: 1, Threshold: 1, From: s.at(m.at),
 				To: s.at(m.at)})
 		}
 	}
@@ -73,8 +73,8 @@ func (s *Scanner) matched(r *compiled, e Entity, f *cluster.Fact, marks []mark) 
 	s.begin(r, o)
 }
 
-// what names a term for people.
-func (t *Term) what() string {
+// words describes a term for people.
+func (t *Term) words() string {
 	switch {
 	case t.Derived != "":
 		return t.Derived
@@ -123,7 +123,7 @@ func (s *Scanner) emit(o *open) {
 	}
 }
 
-// derivedEvidence fills in what the derived conditions that hold rest on. Confidence never falls.
+// derivedEvidence fills in the evidence of the derived conditions that hold. Confidence never falls.
 func (s *Scanner) derivedEvidence(r *compiled, o *open) {
 	margin, trust := 1., 1.
 	o.Evidence = nil
@@ -193,14 +193,14 @@ func (s *Scanner) wasteRate(r *compiled, o *open) (float64, bool) {
 	return 0, false
 }
 
-// firstWaste counts what was wasted before a finding opened.
+// firstWaste counts the waste before a finding opened.
 func (s *Scanner) firstWaste(r *compiled, o *open) {
 	if rate, known := s.wasteRate(r, o); known {
 		o.WastedGPUHours += rate * (o.opened - o.began).Hours()
 	}
 }
 
-// countRuns adds what matched jobs ran, once for each.
+// countRuns adds the GPU-hours of matched jobs, once for each.
 func (s *Scanner) countRuns(r *compiled, o *open, marks []mark) {
 	if r.rule.Waste != "runs" {
 		return

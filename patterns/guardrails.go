@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// GuardrailColumns are those of ReadGuardrails. The last two may be missing.
+// GuardrailColumns are the columns that ReadGuardrails reads. The last two may be missing.
 const GuardrailColumns = "time,revision,name,value,low,high,applied,demand_outside"
 
 // ReadGuardrails calls f with the measurements of a CSV file as they are read. Times are in RFC 3339, an empty low or

@@ -51,7 +51,7 @@ func TestReadGuardrails(t *testing.T) {
 	}
 }
 
-// FuzzReadGuardrails: no text makes the reader, or a scanner of what it reads, fail otherwise than by an error.
+// FuzzReadGuardrails: no text makes the reader, or a scanner of its measurements, fail otherwise than by an error.
 func FuzzReadGuardrails(f *testing.F) {
 	f.Add(guardrailRows)
 	f.Fuzz(func(t *testing.T, text string) {

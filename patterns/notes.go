@@ -9,7 +9,7 @@ import (
 	"github.com/autosched/autosched/patterns/cluster"
 )
 
-// What rules need, as notes name it.
+// Inputs of rules, as notes name them.
 const (
 	inputGPUs       = "samples of GPUs"
 	inputIterations = "times of iterations"
@@ -78,7 +78,7 @@ func (c *Condition) samples() bool {
 	return !c.Optional && (c.Each != "" || c.of("job").compute == nil || c.Signal == "used_share")
 }
 
-// inputs are those that were seen.
+// inputs returns the inputs that have come.
 func (s *Scanner) inputs() map[string]bool {
 	c := s.cluster
 	p := c.PoolOf(cluster.AllJobs)
@@ -116,7 +116,7 @@ func (s *Scanner) lacking() map[string][]string {
 // Lacking are the inputs that rules need and that were not seen, in order.
 func (s *Scanner) Lacking() []string { return slices.Sorted(maps.Keys(s.lacking())) }
 
-// Notes says what could not be examined and why.
+// Notes lists the rules that could not be examined, and why.
 func (s *Scanner) Notes() (out []string) {
 	lacking := s.lacking()
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
@@ -132,7 +132,7 @@ func (s *Scanner) Notes() (out []string) {
 	return out
 }
 
-// Lint says what a valid set of rules has that is probably not meant.
+// Lint lists probable mistakes in a valid set of rules.
 func (r *RuleSet) Lint() (out []string) {
 	for i := range r.Rules {
 		rule := &r.Rules[i]

@@ -1,4 +1,4 @@
-// Package patterns finds what wastes a cluster: jobs that hold GPUs and do not use them,
+// Package patterns finds causes of waste on a cluster: jobs that hold GPUs and do not use them,
 // queues that grow by themselves, nodes that slow a gang down. A Scanner reads events and
 // telemetry once, in about the order of their times, and reports a Finding for every rule
 // and entity for as long as the rule holds. Rules are data; the built-in ones are Builtin.
@@ -18,22 +18,22 @@ type Options struct {
 	// Zero is the wall-clock time of instant 0 of Event.Time. Samples have times since the
 	// Unix epoch.
 	Zero time.Time
-	// Cluster is the hardware. Without groups it is unknown, and so is what is free: rules
-	// that need it find nothing, and Notes says so.
+	// Cluster is the hardware. Without groups it is unknown, and so are free GPUs: rules that need them find nothing,
+	// and Notes reports it.
 	Cluster workload.Cluster
 	// Nodes are the names that placements and samples give the nodes, by number. Without
 	// them a node's name is its number, or that of the next record which has a new one.
 	Nodes []string
-	// Rules are those to apply, Builtin by default.
+	// Rules are the rules to apply, Builtin by default.
 	Rules *RuleSet
 	// Period is the time between two samples of a GPU, 15 s by default.
 	Period time.Duration
 	// Price is that of a GPU-hour; without it findings have no cost.
 	Price float64
-	// Labels are those of a job that rules name, such as interactive and hoard-ok; nil: none.
+	// Labels returns the labels of a job that rules name, such as interactive and hoard-ok; nil: none.
 	Labels func(*workload.Job) []string
-	// Cap bounds the entities that a rule keeps state of at once, 50,000 by default. What is
-	// beyond it is not examined, which Notes reports.
+	// Cap bounds the entities that a rule keeps state of at once, 50,000 by default. Others are
+	// not examined, which Notes reports.
 	Cap int
 	// OnFinding receives a finding when it opens, when its evidence is updated (at most once
 	// an hour) and when it closes. The finding is valid during the call; Clone keeps it.
@@ -42,7 +42,7 @@ type Options struct {
 	OnJob func(*JobReport)
 }
 
-// Entity is what a rule holds for. Kind is that of its last group_by: job, tenant, user, key,
+// Entity is the subject of a finding. Kind is that of the rule's last group_by: job, tenant, user, key,
 // queue, node, partition, gpu, worker, config_version or cluster. Name has the values of all, with
 // slashes between them: 123, u1/train.sh (of user, key), n1:0 (a GPU), 123/6 (of job, worker).
 type Entity struct {
@@ -85,7 +85,7 @@ type Finding struct {
 	// the first jobs of other tenants that waited, when it opened, where it wastes GPUs: tenant/t, job/4711.
 	Affected []string   `json:"affected,omitempty"`
 	Evidence []Evidence `json:"evidence"`
-	// Action names what to do, Words says it to a person.
+	// Action names the remedy, Words explains it to a person.
 	Action string `json:"action"`
 	Words  string `json:"words"`
 }
@@ -141,13 +141,13 @@ func (r *Record) name() string {
 // Message is a line of a log, or a reason that a job ended, such as OUT_OF_MEMORY.
 type Message struct {
 	Time   time.Duration // since the Unix epoch
-	Source string        // what wrote it, as rules name it; empty if unknown
+	Source string        // the program that wrote it, as rules name it; empty if unknown
 	Job    string
 	Node   string
 	Text   string
 }
 
-// Guardrail is a measurement of what a configuration must not worsen, over the hour before
+// Guardrail is a measurement that a configuration must not worsen, over the hour before
 // Time, with the interval in which it was forecast.
 type Guardrail struct {
 	Time      time.Duration // since the Unix epoch

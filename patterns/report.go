@@ -7,11 +7,11 @@ import (
 	"github.com/autosched/autosched/patterns/cluster"
 )
 
-// JobReport says of a job that ended what limited it and why it waited.
+// JobReport has the bottleneck of a job that ended and the causes of its waits.
 type JobReport struct {
 	Job string `json:"job"`
 	// Bottleneck is compute_underused, data_pipeline, communication, memory_bound or
-	// cannot_tell, and Evidence what that rests on.
+	// cannot_tell, and Evidence its grounds.
 	Bottleneck string     `json:"bottleneck"`
 	Evidence   []Evidence `json:"evidence,omitempty"`
 	// Stability is stable, normal or unstable by the spread of its iterations' times, empty if
@@ -32,7 +32,7 @@ const (
 	highBusy     = .8
 	fullMemory   = .9
 	manyDips     = .1 // of a GPU's samples begin a dip
-	narrowerBusy = .7 // of what narrower jobs of the key have
+	narrowerBusy = .7 // of the use by narrower jobs of the key
 	leastSamples = 40 // of a class
 )
 

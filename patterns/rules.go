@@ -22,12 +22,12 @@ type RuleSet struct {
 	Rules   []Rule `yaml:"rules"`
 }
 
-// Rule says what to look for, in which entity, and what to do about it. It has one of
+// Rule describes a pattern, the entities that may have it, and the remedy. It has one of
 // Sequence, Set and Detect.
 type Rule struct {
 	ID    string `yaml:"id"`
 	Title string `yaml:"title"`
-	// GroupBy names what the terms of a match have in common, and what a finding is about.
+	// GroupBy names the values that the terms of a match share. A finding is about the last.
 	GroupBy []string `yaml:"group_by,flow"`
 	// State is that of the jobs to examine, running (the default) or pending.
 	State string `yaml:"state,omitempty"`
@@ -41,16 +41,16 @@ type Rule struct {
 	// Detect names a detector, and Params are its numbers.
 	Detect string             `yaml:"detect,omitempty"`
 	Params map[string]float64 `yaml:"params,omitempty"`
-	// Until lists what closes a finding, besides the end of its job; a finding also closes
+	// Until lists the terms that close a finding, besides the end of its job; a finding also closes
 	// when a condition of the match leaves, unless Until names another.
 	Until []Term `yaml:"until,omitempty"`
 	// Quiet closes a finding that was not matched again for so long.
 	Quiet Span `yaml:"quiet,omitempty"`
-	// Confirm lists what raises the confidence of an open finding of the same job.
+	// Confirm lists the terms that raise the confidence of an open finding of the same job.
 	Confirm []Term `yaml:"confirm,omitempty"`
 	// Waste is how GPU-hours are counted while the finding is open: held (all of the job's GPUs),
-	// unused (those that right-sizing would free), free (GPUs that no job holds), runs (what the
-	// matched jobs ran) or empty (none).
+	// unused (the GPUs that right-sizing would free), free (GPUs that no job holds), runs (all of the
+	// matched jobs) or empty (none).
 	Waste     string    `yaml:"waste,omitempty"`
 	RightSize RightSize `yaml:"right_size,omitempty"`
 	Action    string    `yaml:"action"`
@@ -75,8 +75,8 @@ type Derive struct {
 	Coverage float64 `yaml:"coverage,omitempty"`
 }
 
-// Condition compares a number of a window, or combines conditions. What was not measured makes
-// it unknown, which is not true.
+// Condition compares a number of a window, or combines conditions. Without measurements it is
+// unknown, which is not true.
 type Condition struct {
 	Any []Condition `yaml:"any,omitempty"`
 	All []Condition `yaml:"all,omitempty"`
@@ -147,14 +147,14 @@ type Term struct {
 	re *regexp.Regexp
 }
 
-// Variant is what to do where a condition holds.
+// Variant is the remedy where a condition holds.
 type Variant struct {
 	When   Condition `yaml:"when"`
 	Action string    `yaml:"action"`
 	Words  string    `yaml:"words"`
 }
 
-// RightSize is how busy the GPUs that a job keeps should be, by what it used over a window.
+// RightSize is the use that the GPUs which a job keeps should have, by its use over a window.
 type RightSize struct {
 	Busy float64 `yaml:"busy"`
 	Over Span    `yaml:"over"`
@@ -234,7 +234,7 @@ var reconfigures = []string{"tune_queue", "defragment", "reserve", "roll_back"}
 // Reconfigures reports whether an action of a rule asks for another configuration.
 func Reconfigures(action string) bool { return slices.Contains(reconfigures, action) }
 
-// Actions are those that findings of the rules may have, in order of name.
+// Actions returns the actions of the findings of the rules, in order of name.
 func (r *RuleSet) Actions() []string {
 	all := map[string]bool{}
 	for _, rule := range r.Rules {
@@ -268,7 +268,7 @@ const (
 	maxWindow   = 60 * 24 * time.Hour
 )
 
-// ReadRules reads rules from YAML. Its errors name the file, the line and what to do.
+// ReadRules reads rules from YAML. Its errors name the file, the line and the remedy.
 func ReadRules(r io.Reader, name string) (*RuleSet, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxRuleFile+1))
 	switch {
@@ -332,7 +332,7 @@ func ruleLines(text []byte) (out []int) {
 	return out
 }
 
-// groups are what a rule can group by.
+// groups are the values of group_by.
 var groups = []string{"job", "tenant", "user", "key", "queue", "node", "partition", "gpu", "worker", "config_version",
 	"cluster"}
 
@@ -643,7 +643,7 @@ func (c *Condition) holds(v float64) bool {
 	return v <= *c.AtMost
 }
 
-// threshold is what a condition compares with, and upper whether it wants more.
+// threshold returns the number that a condition compares with; upper asks for more.
 func (c *Condition) threshold() (x float64, upper bool) {
 	switch {
 	case c.Below != nil:

@@ -151,8 +151,8 @@ func (s *Scanner) zeroUnix() time.Duration {
 	return time.Duration(s.o.Zero.UnixNano())
 }
 
-// Check returns the time of a record since Options.Zero, or what is wrong with it. An iteration without a time has that
-// of the last record.
+// Check returns the time of a record since Options.Zero, or the fault of a wrong record. An iteration without a time
+// has that of the last record.
 func (s *Scanner) Check(r Record) (at time.Duration, err error) {
 	switch {
 	case r.Event != nil:
@@ -225,7 +225,7 @@ func (s *Scanner) until(at time.Duration) {
 // quiet is a gap without any record; ticks in it are an hour apart.
 const quiet = 7 * 24 * time.Hour
 
-// tickUntil does what is due before an instant.
+// tickUntil examines the ticks before an instant.
 func (s *Scanner) tickUntil(at time.Duration) {
 	for s.ticked+cluster.Tick <= at {
 		c := s.cluster

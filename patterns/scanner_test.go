@@ -23,7 +23,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// scan is a scanner of the built-in rules on a cluster, with what it found.
+// scan is a scanner of the built-in rules on a cluster, with its findings.
 type scan struct {
 	*Scanner
 	t     *testing.T
@@ -102,7 +102,7 @@ func (s *scan) must(err error) {
 	}
 }
 
-// close returns what was found, a line each.
+// close returns the findings, a line each.
 func (s *scan) close() string {
 	s.t.Helper()
 	s.must(s.Close())

@@ -35,7 +35,7 @@ func (s *Scanner) exempt(r *compiled, j *cluster.Job) bool {
 	return false
 }
 
-// tick does what is due at an instant.
+// tick examines the state at an instant.
 func (s *Scanner) tick() {
 	s.cluster.SampleQueues()
 	if cluster.StepOf(s.now(), time.Hour) != cluster.StepOf(s.now()-cluster.Tick, time.Hour) {
@@ -98,7 +98,7 @@ func (s *Scanner) examineEntities(r *compiled) {
 	}
 }
 
-// derive judges the conditions of an entity, and sends those that hold as facts.
+// derive judges the conditions of an entity, and sends the ones that hold as facts.
 func (s *Scanner) derive(r *compiled, e *cluster.Subject) {
 	st := r.states[e]
 	any := false
@@ -163,7 +163,7 @@ func (r *compiled) needed(st []condState, d *Derive) bool {
 	return false
 }
 
-// left reports whether a condition that entered has ended. What is unknown has not.
+// left reports whether a condition that entered has ended. An unknown one has not.
 func (s *Scanner) left(r *compiled, e *cluster.Subject, d *Derive, c *condState) bool {
 	v := s.viewOf(r, e, d)
 	if d.Leave != nil {

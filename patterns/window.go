@@ -33,7 +33,7 @@ func truth(b bool) verdict {
 	return no
 }
 
-// view is what conditions of an entity are judged by.
+// view judges the conditions of an entity.
 type view struct {
 	s        *Scanner
 	r        *compiled
@@ -41,8 +41,8 @@ type view struct {
 	from     time.Duration // values before it are left out
 	expected int           // samples of a period
 	coverage float64
-	// trust is the confidence in the verdict so far: the least coverage, and less for what is
-	// unknown but optional.
+	// trust is the confidence in the verdict so far: the least coverage, and less for
+	// unknown optional conditions.
 	trust float64
 }
 

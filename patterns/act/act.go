@@ -1,6 +1,6 @@
-// Package act renders what a site does about findings: a file has a command for each action, a program with
+// Package act renders a site's commands on findings: a file has a command for each action, a program with
 // arguments in which placeholders stand for fields of the finding. It runs nothing, and no shell is meant to see
-// what it renders.
+// the rendered words.
 package act
 
 import (
@@ -20,7 +20,7 @@ import (
 // maxFile is the size of a file in bytes.
 const maxFile = 1 << 20
 
-// Placeholders are what may stand between braces in arguments.
+// Placeholders are the names that may stand between braces in arguments.
 var Placeholders = []string{"action", "finding", "gpu", "gpu_hours", "job", "key", "node", "partition", "queue", "rule",
 	"scheduler", "tenant", "user", "worker"}
 
@@ -35,8 +35,8 @@ type command struct {
 	words []string
 }
 
-// Read reads commands. The error has every fault, with the name of the file and the line. Known says what is wrong
-// with the name of an action.
+// Read reads commands. The error has every fault, with the name of the file and the line. Known returns an
+// error for the name of an unknown action.
 func Read(text []byte, name string, known func(action string) error) (*Commands, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", name, maxFile>>20)
@@ -105,7 +105,7 @@ func fields(n *yaml.Node, want string, add func(*yaml.Node, string, ...any), vis
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// read reads a command, or says what is wrong and where.
+// read reads a command. Its error is about the node at.
 func read(n *yaml.Node) (words []string, at *yaml.Node, err error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return nil, n, errors.New("the program is missing: want a list of a program and its arguments")
@@ -177,7 +177,7 @@ const maxValue = 255
 
 var plainValue = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@+-]*$`)
 
-// checkValue refuses what a program may take for an option, a list, a range or everything.
+// checkValue refuses values that a program may take for an option, a list, a range or everything.
 func checkValue(v string) error {
 	switch {
 	case len(v) > maxValue:
@@ -191,8 +191,7 @@ func checkValue(v string) error {
 	return nil
 }
 
-// Values are those of a finding's placeholders; groupBy is its rule's, nil if that is unknown. What it does not have
-// is left out.
+// Values returns the values of the placeholders that a finding has; groupBy is its rule's, nil if that is unknown.
 func Values(f *patterns.Finding, groupBy []string) map[string]string {
 	out := map[string]string{"action": f.Action, "rule": f.Rule,
 		"gpu_hours": strconv.FormatFloat(f.WastedGPUHours, 'f', 1, 64)}

@@ -85,7 +85,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestRead: errors name the file, the line and what is wrong; all faults are named.
+// TestRead: errors name the file, the line and every fault.
 func TestRead(t *testing.T) {
 	const head = "version: 1\nactions:\n"
 	for _, x := range []struct{ text, want string }{
@@ -126,8 +126,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read renders as many words as the file has, without placeholders, or says why not; and no value
-// adds a word, an option or a placeholder.
+// FuzzRead: a command that was read renders as many words as the file has, without placeholders, or says why not; and
+// no value adds a word, an option or a placeholder.
 func FuzzRead(f *testing.F) {
 	text, err := os.ReadFile(filepath.FromSlash(slurm))
 	if err != nil {

@@ -202,7 +202,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	return r, nil
 }
 
-// readGPUs integrates what GPUs of jobs drew.
+// readGPUs integrates the power of the GPUs of jobs.
 func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer,
 	joiner *telemetry.Joiner) (map[string]energy.GPUEnergy, error) {
 	var m energy.GPUMeter

@@ -41,7 +41,7 @@ func reported(t *testing.T, args ...string) *energy.Report {
 	return &report
 }
 
-// TestEnergyOfSleep: nodes that sleep earlier save more, and what they save is what the cluster lacks.
+// TestEnergyOfSleep: nodes that sleep earlier save more, by as much as the cluster uses less.
 func TestEnergyOfSleep(t *testing.T) {
 	on := reported(t, energyArgs("energy report", "--until", "2017-12-01")...)
 	sleeping := func(after string) *energy.Report {

@@ -203,7 +203,7 @@ rule's precision, and takes back an acknowledgement.`,
 	return cmd
 }
 
-// findingState is how a finding stands, with what people said of it.
+// findingState is the state of a finding, with the words of people on it.
 func findingState(f *pb.Finding) string {
 	text := cli.EnumWord(f.GetState())
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/autosched/autosched/patterns/act"
 )
 
-// readActions reads the file of --actions. Rules are those whose actions it may name, besides the built-in ones.
+// readActions reads the file of --actions. It may name the actions of the rules, besides the built-in ones.
 func readActions(path string, rules *patterns.RuleSet) (*act.Commands, error) {
 	text, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
@@ -200,7 +200,7 @@ func (o *actOptions) refused(f *pb.Finding) error {
 	return nil
 }
 
-// maxReason is what the service takes as a reason, in bytes.
+// maxReason is the longest reason that the service takes, in bytes.
 const maxReason = 128
 
 func acknowledgeFinding(ctx context.Context, f *cli.ClientFlags, name, reason string) error {

@@ -135,7 +135,7 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// TestActRefuses: what is closed, wrong or acted on is refused; --again is for the last alone.
+// TestActRefuses: findings that are closed, wrong or acted on are refused; --again is for the last alone.
 func TestActRefuses(t *testing.T) {
 	mark := func(reason string) *pb.Finding_Mark {
 		return &pb.Finding_Mark{CreateTime: timestamppb.New(time.Unix(1_700_000_000, 0)), Reason: reason}

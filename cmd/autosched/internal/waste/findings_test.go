@@ -26,7 +26,7 @@ func sendEvent(t *testing.T, address string, kind pb.Event_Kind, at time.Time, j
 }
 
 // TestFindingsInTheService: a job that never uses its GPUs is found, people judge the finding, it is the same one
-// after a restart, closes when the job ends, and a webhook receives what is not snoozed.
+// after a restart, closes when the job ends, and a webhook receives the findings that are not snoozed.
 func TestFindingsInTheService(t *testing.T) {
 	dir := t.TempDir()
 	posts := make(chan string, 100)
@@ -157,7 +157,7 @@ func TestFindingsInTheService(t *testing.T) {
 	}
 }
 
-// TestFindingsRules: a service looks for what a file of rules describes, counts costs by a price of its own, or that
+// TestFindingsRules: a service applies the rules of a file, counts costs by a price of its own, or that
 // of the power model, and --check-config reads the file.
 func TestFindingsRules(t *testing.T) {
 	dir := t.TempDir()
@@ -322,7 +322,7 @@ func TestJobsOfGPUsInTheService(t *testing.T) {
 		clitest.SendEventID(t, address, id+"b", pb.Event_STARTED, began, job,
 			&pb.NodePlacement{NodeId: "n1", Gpus: int32(len(x.gpus)), GpuIndexes: x.gpus})
 	}
-	stop() // what is stored has them
+	stop() // the store has them
 	address, _ = clitest.StartServe(t, dir)
 	text := "time,node,gpu,utilization_percent\n"
 	for at := time.Minute; at < 3*time.Hour; at += 30 * time.Second {

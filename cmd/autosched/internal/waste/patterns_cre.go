@@ -17,7 +17,7 @@ import (
 type patternExchange struct {
 	File  string   `json:"file"`
 	Rules []string `json:"rules"`
-	// Lost lists the rules that cannot be expressed, and what of the others is not kept.
+	// Lost lists the rules that cannot be expressed, and the parts of the others that are not kept.
 	Lost []string `json:"lost"`
 }
 
@@ -28,7 +28,7 @@ func (r *patternExchange) add(set *patterns.RuleSet) {
 	}
 }
 
-// finish prints what a command wrote: as JSON, or what was lost as notes.
+// finish prints the result of a command: as JSON, or the losses as notes.
 func (r *patternExchange) finish(cmd *cobra.Command, asJSON bool, schema string) error {
 	r.Lost = append([]string{}, r.Lost...)
 	return cli.Show(cmd.OutOrStdout(), asJSON, schema, r, func(io.Writer) error {

@@ -36,8 +36,8 @@ type patternsScan struct {
 	// number of jobs of each class.
 	Waits       map[string]float64 `json:"wait_hours"`
 	Bottlenecks map[string]int     `json:"bottlenecks"`
-	// Rules are those that were applied, Examined those whose inputs there were, Lacking the inputs that the
-	// others lack, and Notes say what could not be examined.
+	// Rules are the applied ones, Examined the ones whose inputs have come, Lacking the inputs that the
+	// others lack, and Notes the rules that could not be examined.
 	Rules    []string `json:"rules"`
 	Examined []string `json:"examined"`
 	Lacking  []string `json:"lacking"`
@@ -90,7 +90,7 @@ func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patter
 	r.Lacking = append([]string{}, s.Lacking()...)
 }
 
-// verdict says of a scan without findings what it examined.
+// verdict describes the extent of a scan without findings.
 func verdict(examined, rules, lacking []string) string {
 	lack := strings.Join(lacking, ", ")
 	switch {
@@ -173,7 +173,7 @@ func printScanned(w io.Writer, n int, f *patterns.Finding) {
 	}
 }
 
-// printWaits prints why jobs waited and what limited them.
+// printWaits prints the causes of waits and the bottlenecks of jobs.
 func (r *patternsScan) printWaits(w io.Writer) {
 	total := 0.
 	for _, h := range r.Waits {

@@ -233,7 +233,7 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 	return r, nil
 }
 
-// size completes the cluster by what the trace shows.
+// size completes the cluster from the trace.
 func (o *patternsScanOptions) size(notes io.Writer, w *workload.Workload, e capacity.Evidence) error {
 	if o.described != "" {
 		return nil

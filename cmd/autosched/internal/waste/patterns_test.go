@@ -36,7 +36,7 @@ func scanFiles(t *testing.T) (trace, gpus string) {
 	return trace, gpus
 }
 
-// TestPatternsScanEvents: a log of events shows what traces of jobs do not, such as preemptions.
+// TestPatternsScanEvents: a log of events has more than a trace of jobs, such as preemptions.
 func TestPatternsScanEvents(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "events.jsonl")
 	code, _, errs := clitest.Run("simulate", "--trace", "sample", "--scheduler", "tiresias", "--events-out", log)
@@ -60,7 +60,8 @@ func TestPatternsScanEvents(t *testing.T) {
 	}
 }
 
-// TestHealthyTrace: of a trace with telemetry and nothing wrong, scan and recommend say so, and what was not examined.
+// TestHealthyTrace: of a trace with telemetry and nothing wrong, scan and recommend say so, and name the rules that
+// were not examined.
 func TestHealthyTrace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -22,7 +22,7 @@ import (
 // recommendOptions are the flags of recommend.
 type recommendOptions struct {
 	scan    patternsScanOptions
-	replay  cli.ReplayFlags // what of it simulations use
+	replay  cli.ReplayFlags // for simulations
 	config  cli.ConfigFlags
 	site    cli.SiteFlag
 	tariff  cli.TariffFlags
@@ -156,7 +156,7 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.site}, nil
 }
 
-// simulation fills in what runs: cluster, scheduler, configuration and settings of the simulation.
+// simulation fills in the cluster, scheduler, configuration and settings of the simulation.
 func (o *recommendOptions) simulation(r *recommend.Options, w *workload.Workload, t *energy.Tariff) (err error) {
 	in := &cli.ReplayInput{Trace: w}
 	in.From, in.To = w.Span()

@@ -69,7 +69,7 @@ func after(mark, text string) string {
 	return mark + text
 }
 
-// printEffect prints what was simulated of advice.
+// printEffect prints the simulated effect of advice.
 func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 	e, m := a.Simulated, a.Effect
 	verb := "frees"

@@ -75,7 +75,7 @@ func TestRecommendAStraggler(t *testing.T) {
 	testshared.Near(t, "mean wait after in hours", e.After.WaitS/3600, 2.5, .2)
 }
 
-// TestRecommendCommands: advice has the site's command, or what that lacks.
+// TestRecommendCommands: advice has the site's command, or names its missing values.
 func TestRecommendCommands(t *testing.T) {
 	dir := t.TempDir()
 	rows := "job_id,submit_time,duration_s,gpus,user,key,status,wait_s\n"
@@ -197,8 +197,8 @@ func TestRecommendAConfiguration(t *testing.T) {
 	}
 }
 
-// TestRecommendAtASite: of a Slurm site, what is compared is what runs there, and the advice ends with the change of
-// slurm.conf, which is written.
+// TestRecommendAtASite: of a Slurm site, advice is compared with its configuration, and the advice ends with the
+// change of slurm.conf, which is written.
 func TestRecommendAtASite(t *testing.T) {
 	dir := t.TempDir()
 	site, tuned, trace := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf"), filepath.Join(dir, "sacct.psv")
