@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller/audit"
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
-// onTrial returns the revision that the judge looks at, nil if there is none.
+// onTrial returns the revision that the judge looks at, nil if there is none. The paper's rule has no judge.
 func (v *snapshot) onTrial() *rollout.Configuration {
+	if v.Policy.Rule == round.RulePaper {
+		return nil
+	}
 	state := v.rollout()
 	return state.OnTrial()
 }
@@ -173,16 +175,13 @@ func (s *Service) begin(ctx context.Context, turn round.Turn, m *schedulerState,
 		t.Ended = "Not watched: it took effect longer ago than arrivals are forecast."
 		return t, nil, nil
 	}
-	if m.engine == nil {
-		m.engine = generation.NewEngine(v.Zero, generation.Method{})
-	}
 	seen, _, err := s.sees(v, ledger, from)
 	if err != nil {
 		return nil, nil, err
 	}
 	seen.Turn = turn
 	p, err := round.Predict(ctx, round.Input{Snapshot: seen, Settings: settings, Scheduler: v.Type,
-		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(c.Evidence.Round)},
+		Space: v.space, Goal: v.goal, Engine: m.generator(v), Round: int(c.Evidence.Round)},
 		now, before)
 	if err != nil {
 		return nil, nil, err

@@ -246,9 +246,6 @@ func (s *Service) decide(ctx context.Context, turn round.Turn, m *schedulerState
 // the engine.
 func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Ledger, id roundID) (in round.Input,
 	tariff *energy.Tariff, err error) {
-	if m.engine == nil {
-		m.engine = generation.NewEngine(v.Zero, generation.Method{})
-	}
 	state := v.rollout()
 	incumbent, err := state.Incumbent(v.space.Default())
 	if err != nil {
@@ -258,17 +255,24 @@ func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Le
 	if id.search != "" {
 		settings.Search = id.search
 	}
-	settings = settings.Distrusted(state.Incidents(at, round.Parked))
 	seen, tariff, err := s.sees(v, ledger, id.at())
 	if err != nil {
 		return in, nil, err
 	}
 	return round.Input{
 		Snapshot: seen, Settings: settings,
-		Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.engine,
+		Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.generator(v),
 		Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
-		History: v.Experience,
+		History: v.Experience, Replays: &m.replays,
 	}, tariff, nil
+}
+
+// generator makes the scheduler's futures. The caller has the ledger.
+func (m *schedulerState) generator(v *snapshot) *generation.Engine {
+	if m.engine == nil || m.rule != v.Policy.Rule {
+		m.engine, m.rule = generation.NewEngine(v.Zero, v.Policy.Rule.Generator()), v.Policy.Rule
+	}
+	return m.engine
 }
 
 // simulate runs a function that uses the ledger and the engine. If it panics, it may leave them half

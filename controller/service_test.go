@@ -229,7 +229,7 @@ func TestRoundsRunOnEventTime(t *testing.T) {
 	}
 	first, second := inputs[0], inputs[1]
 	if first.Round != 11 || first.State.At != 11*time.Hour || !first.Zero.Equal(origin) || len(first.State.Jobs) != 3 ||
-		first.Scheduler != "test" || first.MinRatio != round.DefaultSettings().MinRatio {
+		first.Scheduler != "test" || first.Guard != round.DefaultSettings().Guard {
 		t.Errorf("first input %+v", first)
 	}
 	if second.Round != 14 || len(second.State.Jobs) != 5 {

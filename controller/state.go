@@ -45,9 +45,11 @@ type schedulerState struct {
 	// Of the loop and its tasks, without a lock.
 	tasks      chan *task         // has room for the one that is chosen
 	retry      *time.Timer        // ends delayed
-	engine     *generation.Engine // nil until the first round
-	recorded   int64              // the sequence of the last RoundRecord, 0 before the first
-	fidelityAt time.Duration      // instant of status.Fidelity
+	engine     *generation.Engine // of the rule; nil until the first round
+	rule       round.Rule
+	replays    round.Replays
+	recorded   int64         // the sequence of the last RoundRecord, 0 before the first
+	fidelityAt time.Duration // instant of status.Fidelity
 
 	mu              sync.Mutex    // guards all below
 	calls           []*ingestCall // that wait to be ingested

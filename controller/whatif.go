@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -166,9 +165,6 @@ func (s *Service) foresee(ctx context.Context, turn round.Turn, m *schedulerStat
 	m.mu.Lock()
 	at := m.history.Now()
 	m.mu.Unlock()
-	if m.engine == nil {
-		m.engine = generation.NewEngine(v.Zero, generation.Method{})
-	}
 	seen, tariff, err := s.sees(v, ledger, at)
 	if err != nil {
 		return nil, err
@@ -178,7 +174,7 @@ func (s *Service) foresee(ctx context.Context, turn round.Turn, m *schedulerStat
 	}
 	seen.Turn = turn
 	in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
-		Space: v.space, Goal: v.goal, Engine: m.engine, Round: int(at / v.Policy.UpdateInterval)}
+		Space: v.space, Goal: v.goal, Engine: m.generator(v), Round: int(at / v.Policy.UpdateInterval)}
 	found, err := round.Foresee(ctx, in, configs...)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%w: scheduler %q has no active job and no arrival to simulate, or no node", rollout.ErrState,

@@ -18,7 +18,7 @@ func TestFlashCrowdIsAnswered(t *testing.T) {
 	}
 	o := sample(t, "autosched")
 	o.Settings = round.Settings{Budget: 6, Futures: 2, Horizon: 2 * time.Hour, Search: round.SearchPortfolio,
-		Ablation: round.Ablation{NoReplay: true, NoStress: true, NoGuards: true}}
+		Guard: -1, Ablation: round.Ablation{NoDaily: true}}
 	var steady []workload.Job
 	for i := range 300 {
 		steady = append(steady, workload.Job{ID: fmt.Sprint(i), Key: fmt.Sprint(i % 7), GPUs: workload.GPUs(1 + i%4),

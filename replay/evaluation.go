@@ -29,9 +29,10 @@ type Evaluation struct {
 	Options  Options            // with defaults filled in
 	Workload *workload.Workload // replayed: submitted from the start of the warm-up to To
 	history  []workload.Job     // submitted in the Memory before From
-	before   []workload.Job     // submitted in the Memory before the start, for the ledger
+	before   []workload.Job     // submitted in the ArrivalMemory before the start, for the ledger
 	cache    *search.Cache
 	engine   *generation.Engine // of the method Options.Generate
+	replays  *round.Replays
 	notes    []string
 	baseMu   sync.Mutex
 	baseline *Outcome // see base
@@ -89,7 +90,7 @@ func prepare(o Options) (*Evaluation, error) {
 		return nil, err
 	}
 	e := &Evaluation{Options: o, engine: generation.NewEngine(o.Trace.Zero(), o.Generate),
-		cache: search.NewCache(1 << 16)}
+		cache: search.NewCache(1 << 16), replays: &round.Replays{}}
 	e.Workload = o.Trace.Window(e.start(), o.To)
 	if e.counted().Ended() == 0 {
 		return nil, fmt.Errorf("evaluate: no job of %s that ended is submitted between %s and %s",
@@ -97,7 +98,7 @@ func prepare(o Options) (*Evaluation, error) {
 	}
 	wide := 0
 	e.history, wide = fitting(o.Trace.Window(o.From-round.Memory, o.From).Jobs(), o.Cluster)
-	e.before, _ = fitting(o.Trace.Window(e.start()-round.Memory, e.start()).Jobs(), o.Cluster)
+	e.before, _ = fitting(o.Trace.Window(e.start()-round.ArrivalMemory, e.start()).Jobs(), o.Cluster)
 	if wide > 0 {
 		e.notes = append(e.notes, fmt.Sprintf(
 			"%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
@@ -205,8 +206,7 @@ func (e *Evaluation) report() *Report {
 		Baseline: Baseline{Method: o.baseline(), Configuration: e.current().String(), Assumed: o.Current.IsZero(),
 			Default: o.Scheduler.Space.Default().String()},
 		Objective: o.Goal.Objective(), IntervalS: o.Interval.Seconds(),
-		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, MinRatio: o.MinRatio, Search: o.Search,
-		MinGain: o.MinGain, ChangePrice: o.ChangePrice, DwellS: o.Dwell.Seconds(), Guard: o.Guard,
+		HorizonS: o.Horizon.Seconds(), Futures: o.Futures, Budget: o.Budget, Search: o.Search, Guard: o.Guard,
 		MaxChanges: o.Limits.ChangesPerDay, FlapWindowS: o.Limits.FlapWindow.Seconds(), QuietHours: quiet,
 		Seed:      o.Seed,
 		Simulator: simulator.Version, Notes: e.notes, Counted: e.counted().Jobs(),
@@ -266,7 +266,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	if m.serves {
 		limits = *e.Options.Limits
 	}
-	l, err := newLoop(e, live, out, registered, limits, m.serves && !e.Options.Ablation.NoJudge)
+	l, err := newLoop(e, live, out, registered, limits)
 	if err != nil {
 		return 0, err
 	}
@@ -279,12 +279,12 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	var history json.RawMessage
 	decide := func(n int, at time.Duration, urgent bool) error {
 		began := time.Now()
-		in := l.input(n, at)
+		in := e.Input(live, n, at, l.incumbent())
 		in.Urgent, in.History = urgent, history
 		r, err := tune(ctx, in)
 		kept := ""
 		if err == nil && r.Adopt {
-			kept, err = l.adopt(ctx, in, &r)
+			kept, err = l.adopt(in, &r)
 		}
 		if err != nil {
 			return fmt.Errorf("round at %s: %w", e.Clock(at), err)
@@ -314,7 +314,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	}
 	for n := 0; ; n++ {
 		at := e.Options.From + time.Duration(n)*e.Options.Interval
-		if err := l.runUntil(ctx, at); err != nil {
+		if err := live.Sim.RunUntil(ctx, at); err != nil {
 			return 0, err
 		}
 		busy := live.Sim.TotalGPUs() - live.Sim.Free()
@@ -334,7 +334,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 		}
 		next := at + e.Options.Interval
 		for mark := at + round.BurstInterval; mark < next && len(history) > 0; mark += round.BurstInterval {
-			if err := l.runUntil(ctx, mark); err != nil {
+			if err := live.Sim.RunUntil(ctx, mark); err != nil {
 				return 0, err
 			}
 			if !e.Options.Ablation.NoBurst && !l.waits(mark) && round.Burst(history, live.ledger, mark) {
@@ -346,7 +346,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 	}
 	out.Configuration = l.incumbent().String()
 	e.measure(out, &live.Sim)
-	return spent + l.spent, nil
+	return spent, nil
 }
 
 // MaxRatio stands for ratios above it, ratios to 0 among them: JSON holds no infinity.

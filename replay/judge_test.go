@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
@@ -373,54 +371,6 @@ func TestFlashCrowdIsNotToBlame(t *testing.T) {
 		got := c.observe(t, e, c.predict(t, e, c.good))
 		if worse := got.worse >= 0; worse != x.worse || !worse && got.count(round.DemandLeft) == 0 {
 			t.Errorf("%s: found worse at %v, ratio %.2f, verdicts %+v", applied, got.worse, c.ratio, got.verdicts)
-		}
-	}
-}
-
-// TestReplayGoesBack: an adopted configuration is watched, taken back and parked, and the
-// rounds after that are distrusted.
-func TestReplayGoesBack(t *testing.T) {
-	testshared.Full(t)
-	e := onTrial(t, small(t), "tiresias")
-	sp := e.Options.Scheduler.Space
-	slow, err := sp.Parse(sp.Default(), []string{"queues=1", "queue_thresholds="})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, judged := range []bool{true, false} {
-		var out Outcome
-		refused, distrusted := 0, 0
-		tune := func(_ context.Context, m *RoundInput) (round.Result, error) {
-			if m.Incidents > 0 {
-				distrusted++
-			}
-			if slices.ContainsFunc(m.Refused, slow.Equal) {
-				refused++
-			}
-			return round.Result{Decision: round.Decision{Config: slow, Adopt: m.Round == 11, Ratio: 1.2}}, nil
-		}
-		m := &method{tune: func(*Evaluation) roundFunc { return tune }, serves: judged}
-		if _, err := e.replay(t.Context(), m, &out, sp.Default()); err != nil {
-			t.Fatal(err)
-		}
-		if !judged {
-			if out.Rollbacks != 0 || out.Configuration != slow.String() || distrusted > 0 {
-				t.Errorf("not judged: %d rollbacks, ends with %s", out.Rollbacks, out.Configuration)
-			}
-			continue
-		}
-		if out.Rollbacks != 1 || out.Changes != 2 || out.Configuration != sp.Default().String() {
-			t.Errorf("%d rollbacks, %d changes, ends with %s", out.Rollbacks, out.Changes, out.Configuration)
-		}
-		if distrusted == 0 || distrusted > 24 || refused != distrusted {
-			t.Errorf("%d rounds distrusted, %d refuse it", distrusted, refused)
-		}
-		k := slices.IndexFunc(out.Decisions, func(d Decision) bool {
-			return d.Verdict != nil && d.Verdict.Judgement == round.Worse && d.Adopted &&
-				d.Configuration == out.Configuration
-		})
-		if k < 0 {
-			t.Errorf("no decision is the rollback: %+v", out.Decisions)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/search"
@@ -24,8 +25,7 @@ type method struct {
 	hold func(context.Context, *Evaluation) (choice, error)
 	// tune makes the function that decides every round.
 	tune func(*Evaluation) roundFunc
-	// serves reports whether its rounds have the service's surroundings: limits of
-	// changes, and the judge.
+	// serves reports whether its rounds have the service's limits of changes.
 	serves bool
 }
 
@@ -43,10 +43,7 @@ type RoundInput struct {
 	Round     int
 	Incumbent space.Config
 	Seed      uint64 // of futures and search, the same for all methods
-	// Refused are parked, and rounds more careful, after Incidents: configurations that did worse than promised.
-	Refused   []space.Config
-	Incidents int
-	Urgent    bool // round.Input.Urgent
+	Urgent    bool   // round.Input.Urgent
 	// History is that of the method's last decision.
 	History json.RawMessage
 	live    *Cluster
@@ -79,8 +76,10 @@ var methods = []method{
 	{name: "selftune", description: "two-point BlueFin on the last hour, every round", tune: selfTune},
 	{name: "selftune+", description: "presets and the whole space searched on the last hour, every round",
 		tune: selfTunePlus},
-	{name: "autosched", description: "what the service does: portfolio or whole space (--search) on forecast futures",
+	{name: "autosched", description: "what the service does: the daily rule, and large gains on forecast futures between",
 		tune: autoSched, serves: true},
+	{name: "paper", description: "the paper's rounds: its forecast, a pruned search, any change of a ratio of 1.1",
+		tune: paper, serves: true},
 	{name: "oracle", description: "the same, greedy by the round on the true future: not the best possible",
 		tune: oracle},
 }
@@ -233,14 +232,21 @@ func autoSched(e *Evaluation) roundFunc {
 	}
 }
 
+func paper(e *Evaluation) roundFunc {
+	engine := generation.NewEngine(e.Options.Trace.Zero(), round.RulePaper.Generator())
+	return func(ctx context.Context, m *RoundInput) (round.Result, error) {
+		in := e.decideInput(m)
+		in.Rule, in.Engine = round.RulePaper, engine
+		return round.Decide(ctx, in)
+	}
+}
+
 // decideInput returns the input of the product's round.
 func (e *Evaluation) decideInput(m *RoundInput) round.Input {
-	in := round.Input{Snapshot: m.Snapshot, Settings: e.Options.Settings,
+	return round.Input{Snapshot: m.Snapshot, Settings: e.Options.Settings,
 		Scheduler: e.Options.Scheduler.Name, Space: e.Options.Scheduler.Space, Goal: e.Options.Goal,
-		Incumbent: m.Incumbent, Refused: m.Refused, Round: m.Round, Urgent: m.Urgent,
-		History: m.History, Engine: e.engine}
-	in.Settings = in.Distrusted(m.Incidents)
-	return in
+		Incumbent: m.Incumbent, Round: m.Round, Urgent: m.Urgent,
+		History: m.History, Engine: e.engine, Replays: e.replays}
 }
 
 func oracle(e *Evaluation) roundFunc {

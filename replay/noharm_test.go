@@ -47,7 +47,7 @@ func TestOnlineDemo(t *testing.T) {
 		o := sample(t, "preset", "autosched")
 		first, last := o.Trace.Span()
 		o.From, o.To, o.Interval = first, last+1, 2*time.Hour
-		o.Settings = round.Settings{Budget: 20, Futures: 2, Seed: seed + 1, Ablation: round.Ablation{NoJudge: true}}
+		o.Settings = round.Settings{Budget: 20, Futures: 2, Seed: seed + 1}
 		r := evaluate(t, o)
 		m, preset := one(r, "autosched"), one(r, "preset")
 		t.Logf("seed %d: %d changes, average JCT %.0f s", seed+1, m.Changes, m.AvgJCT)

@@ -100,12 +100,8 @@ type Report struct {
 	HorizonS  float64  `json:"horizon_s"`
 	Futures   int      `json:"futures"`
 	Budget    int      `json:"budget"`
-	MinRatio  float64  `json:"min_ratio"`
-	// MinGain, ChangePrice, Dwell and Guard of the method autosched (round.Settings).
-	MinGain     float64 `json:"min_gain"`
-	ChangePrice float64 `json:"change_price"`
-	DwellS      float64 `json:"dwell_s"`
-	Guard       float64 `json:"guard"`
+	// Guard of the method autosched (round.Settings).
+	Guard float64 `json:"guard"`
 	// MaxChanges in 24 hours, FlapWindow and QuietHours limit its changes (rollout.Limits).
 	MaxChanges  int          `json:"max_changes_per_day"`
 	FlapWindowS float64      `json:"flap_window_s"`
@@ -173,10 +169,7 @@ type Outcome struct {
 	// Urgent are the Rounds between rounds, after a burst (round.Burst).
 	Urgent  int `json:"urgent,omitempty"`
 	Changes int `json:"changes"`
-	// Rollbacks are changes back to the last good configuration (round.Judge), and count
-	// as Changes too.
-	Rollbacks int `json:"rollbacks,omitempty"`
-	// Held are winners that were not adopted because of the limits or were parked.
+	// Held are winners that were not adopted because of the limits.
 	Held        int `json:"held,omitempty"`
 	Evaluations int `json:"evaluations"`
 	// TuningPerRound is wall time, which reports leave out.
@@ -188,7 +181,7 @@ type Outcome struct {
 	Series        []Sample   `json:"-"`
 }
 
-// Decision is one round of a method, or the outcome of a look between rounds.
+// Decision is one round of a method.
 type Decision struct {
 	At            string  `json:"at"`
 	AtS           float64 `json:"at_s"`             // since the trace's zero
@@ -205,8 +198,6 @@ type Decision struct {
 	Why    string       `json:"why,omitempty"`
 	// Candidates are the configurations measured, of methods that measure.
 	Candidates []round.Candidate `json:"candidates,omitempty"`
-	// Verdict is the verdict of a look at the adopted configuration; nil of a round.
-	Verdict *round.Verdict `json:"verdict,omitempty"`
 }
 
 // Sample is the live cluster at an instant.

@@ -200,7 +200,6 @@ func meanOf(seeds []*Method, base *Outcome, baseline string, jobs []workload.Job
 	out.Urgent = whole(func(o *Outcome) int { return o.Urgent })
 	out.Changes = whole(func(o *Outcome) int { return o.Changes })
 	out.Held = whole(func(o *Outcome) int { return o.Held })
-	out.Rollbacks = whole(func(o *Outcome) int { return o.Rollbacks })
 	out.Evaluations = whole(func(o *Outcome) int { return o.Evaluations })
 	if h := out.Hindsight; h != nil {
 		out.Hindsight = &Hindsight{Guarded: h.Guarded,

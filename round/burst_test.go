@@ -92,7 +92,7 @@ func TestUrgentDecision(t *testing.T) {
 		r, err := Decide(context.Background(), Input{
 			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
 			Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(), Urgent: urgent,
-			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 8, Search: SearchFull, MinRatio: 1.001},
+			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 8, Search: SearchFull},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -103,8 +103,10 @@ func TestUrgentDecision(t *testing.T) {
 	if round.Search != SearchFull || urgent.Search != SearchPortfolio || urgent.Why == round.Why {
 		t.Errorf("searches %s (%s) and %s (%s)", round.Search, round.Why, urgent.Search, urgent.Why)
 	}
-	if urgent.Adopt && urgent.Ratio < UrgentRatio {
-		t.Errorf("adopts at a ratio of %v", urgent.Ratio)
+	if round.Answer == nil || urgent.Answer != nil || urgent.Adopt {
+		t.Errorf("the history is asked %v and %v, an urgent decision adopts %v", round.Answer != nil,
+			urgent.Answer != nil,
+			urgent.Adopt)
 	}
 	for _, r := range []Result{round, urgent} {
 		if h := loadHistory(r.History, s.Space); h.Band.At != at || len(h.Band.Jobs) != 24 || h.Band.Widest != 40 {

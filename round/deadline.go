@@ -24,7 +24,7 @@ func (x *Scenario) hasDeadline() bool {
 }
 
 func (r *Round) hasDeadline() bool {
-	return slices.ContainsFunc(slices.Concat(r.Scenarios, r.HeldOut), func(x Scenario) bool { return x.hasDeadline() })
+	return slices.ContainsFunc(r.Scenarios, func(x Scenario) bool { return x.hasDeadline() })
 }
 
 // countsMisses reports whether the goal or Front names the deadlines missed.

@@ -1,15 +1,18 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"maps"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/search/prune"
 	"github.com/autosched/autosched/space"
 )
 
@@ -39,8 +42,10 @@ type Input struct {
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
 	// Urgent is a decision between rounds, when demand left what they expected (Burst):
-	// it searches the portfolio, and adopts only what gains UrgentRatio on its own futures.
+	// it searches the portfolio, and does not ask the history.
 	Urgent bool
+	// Replays keeps the replays of the daily rule; nil keeps none.
+	Replays *Replays
 	// History is the Decision.History of the previous round, empty for the first. An
 	// unreadable one is ignored.
 	History json.RawMessage
@@ -55,14 +60,15 @@ type Decision struct {
 	Adopt bool
 	// Reason explains Adopt in a sentence.
 	Reason string
-	// Ratio is the incumbent's controllable objective over that of the best
-	// candidate, whether it was adopted or not; above 1 is better. 1 if there is
-	// no candidate.
+	// Ratio is the objective in force over that of the best candidate, whether it was adopted or not: of the daily rule
+	// that of the replays (Answer.Gain), otherwise of the controllable parts on the round's futures. Above 1 is better;
+	// 1 if there is no candidate.
 	Ratio float64
-	// Interval is the 95 % confidence interval of the ratio on this round's futures
-	// alone; the zero Interval if there are too few. Ratio has the evidence of other
-	// rounds too, so that it may be outside.
+	// Interval is the range of the ratio: from the lowest to the highest stretch of the daily rule, otherwise the 95 %
+	// confidence interval on the round's futures; the zero Interval if there are too few.
 	Interval Interval
+	// Daily reports whether the daily rule was asked, and adopts or keeps.
+	Daily bool
 	// Search is SearchPortfolio or SearchFull, and Why the reason in a sentence. Both
 	// are empty if the scenarios have no job.
 	Search Search
@@ -72,7 +78,7 @@ type Decision struct {
 	// Measured are the configurations of Candidates and their objectives, of DecideOnline.
 	Measured []Measured
 	// Predicted and Before are the objectives of Config and of the incumbent in each future,
-	// those of a race included, of DecideOnline.
+	// of DecideOnline.
 	Predicted, Before []float64
 	// Energy is what Config draws instead of the incumbent, of DecideOnline; nil unless Config is adopted
 	// and the simulator has an energy.Meter.
@@ -85,14 +91,13 @@ type Decision struct {
 
 // Stats counts the work of a round.
 type Stats struct {
-	// Evaluations are configurations measured, those of the race included, without
-	// insurance, guards and Simplified.
+	// Evaluations are configurations measured, without replays, guards and Simplified.
 	Evaluations int `json:"evaluations"`
 	// WiderThanCluster counts active jobs left out because they ask for more GPUs
 	// than the cluster has.
 	WiderThanCluster int `json:"jobs_wider_than_cluster,omitempty"`
-	// Raced are the configurations measured on held-out futures.
-	Raced int `json:"raced,omitempty"`
+	// Replayed is the number of replays that the daily rule is an answer of.
+	Replayed int `json:"replayed,omitempty"`
 	// Simplified are the configurations measured to simplify the winner.
 	Simplified int `json:"simplified,omitempty"`
 	// Trials of the search.
@@ -149,8 +154,8 @@ func DecideOnline(ctx context.Context, in Input) (Decision, error) {
 	return r.Decision, err
 }
 
-// Decide is the product's round: it samples futures from the ledger, searches on
-// them and applies the adoption rule.
+// Decide is the product's round: it samples futures from the ledger and searches on them. Once a calendar day, in UTC,
+// it asks the history (Ask); otherwise only a gain that is large and lasts is adopted (Round.fast).
 func Decide(ctx context.Context, in Input) (Result, error) {
 	s, err := schedulers.Find(in.Scheduler)
 	if err != nil {
@@ -161,10 +166,13 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 			History: in.History}}, nil
 	}
 	in.Settings = in.Settings.WithDefaults()
-	at := in.State.At
+	if in.Engine == nil {
+		in.Engine = generation.NewEngine(in.Zero, in.Rule.Generator())
+	}
+	at, constant := in.State.At, in.Seed
 	in.Seed = in.seed()
-	if in.Urgent {
-		in.MinRatio = max(in.MinRatio, UrgentRatio)
+	if in.Rule == RulePaper {
+		in.Search = SearchFull
 	}
 	before, now, why := in.chooseSearch()
 	presets := presetsIn(in.Space, s)
@@ -186,17 +194,24 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		Problem: Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster,
 			Options: in.Simulator, Turn: in.Turn,
 			Incumbent: in.Incumbent, Refused: in.Refused},
-		Settings: in.Settings, Scenarios: futures[:in.Futures], HeldOut: futures[in.Futures:],
+		Settings: in.Settings, Scenarios: futures,
 		Past: before.candidates(&now, in.Space, presets, in.Incumbent, most), Early: true, Simplify: true,
 		origins: before.origins(in.Zero),
 	}
-	out, err := r.decide(ctx, &in, before)
-	for i := range out.Candidates {
-		if c := &out.Candidates[i]; c.Outcome == "" {
-			c.Outcome = r.place(&out, &out.Trials[i])
-		}
+	var out Result
+	switch {
+	case r.Rule == RulePaper:
+		out, err = r.paper(ctx)
+	case r.Always:
+		out, err = r.Run(ctx)
+	default:
+		out, err = r.decide(ctx, &in, before, constant)
 	}
-	if out.History = in.History; err == nil && len(out.Trials) > 0 {
+	if err != nil {
+		out.History = in.History
+		return out, err
+	}
+	if len(out.Trials) > 0 {
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note
 		}
@@ -204,61 +219,87 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 			why += "; " + NoDeadlineNote
 		}
 		out.Search, out.Why = in.Search, why
-		out.History, err = json.Marshal(before.after(in.Round, at, &now, s, &out))
+		if top := r.lowest(slices.DeleteFunc(slices.Clone(out.Trials), func(t search.Trial) bool {
+			return !r.can(&t)
+		})); top != nil {
+			out.top = *top
+		}
 	}
-	if _, wide := fitting(&in.State); wide > 0 && err == nil {
+	if out.History, err = json.Marshal(before.after(in.Round, at, &now, s, &out)); err != nil {
+		return out, err
+	}
+	if _, wide := fitting(&in.State); wide > 0 {
 		out.Stats.WiderThanCluster = wide
 	}
-	if out.Adopt && err == nil {
+	if out.Adopt && len(out.Trials) > 0 {
 		err = r.weighEnergy(ctx, &out.Decision)
 	}
 	return out, err
 }
 
-// decide searches and applies the adoption rule: to the evidence pooled over rounds,
-// which it adds to the history, or to the round's own if the goal has ranks or the best
-// on average is adopted always.
-func (r *Round) decide(ctx context.Context, in *Input, h *history) (Result, error) {
-	if r.Always || len(r.Goal.Then) > 0 {
-		return r.Run(ctx)
+// paper searches the whole space, pruned by the causal model of the round's own trials.
+func (r *Round) paper(ctx context.Context) (Result, error) {
+	study, err := prune.New(r.Space, nil, nil, prune.Options{Seed: r.Seed}).Begin(ctx, r.Incumbent, nil)
+	if err != nil {
+		return Result{}, err
 	}
+	r.Pruner = study
+	return r.run(ctx)
+}
+
+// decide searches, asks the history if it is time to, and else applies the fast path. seed is the same in all rounds.
+func (r *Round) decide(ctx context.Context, in *Input, h *history, seed uint64) (Result, error) {
 	out, err := r.effective(func(r *Round) (Result, error) { return r.explore(ctx) })
-	if err != nil || len(out.Trials) == 0 {
+	if err != nil {
 		return out, err
 	}
-	at, key := in.State.At, keyer(out.Inert)
-	logs := logRatios(out.Trials, key)
-	if logs == nil { // nothing to compare with
-		r.adopt(&out, r.better(&out, false), false, -1)
-		return out, nil
+	today := in.Zero.Add(in.State.At).Unix()/int64(day/time.Second) + 1 // 0 is none
+	if !in.Urgent && !in.Ablation.NoDaily && today != h.Asked {
+		h.Asked = today
+		answer, err := Ask(ctx, Question{Problem: r.Problem, History: in.Recorded(), Guard: r.Guard, Seed: seed,
+			Workers: r.Workers, Replays: in.Replays,
+			Progress: func(done, _ int) { out.Stats.Replayed = done }})
+		if err != nil {
+			return out, err
+		}
+		out.Answer = &answer
 	}
-	maps.Copy(logs, logRatios(out.fresh, key)) // where nothing was selected
-	h.Evidence = h.Evidence.add(at, logs)
-	if h.Insurance.At == 0 || at-h.Insurance.At >= insurancePeriod {
-		h.Insurance = insurance{At: at}
+	if len(out.Trials) > 0 && !in.Ablation.NoFast {
+		if h.Promised, err = r.fast(ctx, &out, h.Promised); err != nil {
+			return out, err
+		}
 	}
-	proven := []string{key(r.Space.Default())}
-	for _, p := range presetsIn(r.Space, r.Scheduler) {
-		proven = append(proven, key(p.Config))
+	switch a := out.Answer; {
+	case a == nil:
+	case len(a.Compared) == 0: // too little history
+		out.Reason = a.Reason + " " + out.Reason
+	case a.Adopt || !out.Adopt:
+		r.follow(&out)
 	}
-	var insurer *insurer
-	w := weigher{round: r, at: at, key: key, evidence: h.Evidence, insurance: &h.Insurance, proven: proven,
-		ratio: r.MinRatio, bar: max(0, r.MinGain) + max(0, r.ChangePrice)*float64(len(h.Changes)),
-		dwelling: h.dwells(at, r.Dwell), urgent: in.Urgent,
-		insure: func(ctx context.Context, configs []space.Config) error {
-			if !h.Insurance.lacks(configs, key) {
-				return nil
+	return out, nil
+}
+
+// follow makes the answer of the daily rule the decision.
+func (r *Round) follow(out *Result) {
+	a := out.Answer
+	out.Daily, out.Config, out.Adopt, out.Reason = true, a.Config, a.Adopt, a.Reason
+	out.Best, out.Ratio, out.Interval = out.Incumbent, 1, Interval{}
+	if a.Best != nil {
+		out.Ratio = math.Exp(a.Gain)
+		out.Interval = Interval{math.Exp(a.Low), math.Exp(a.High)}
+	}
+	for i := range out.Trials {
+		t, c := &out.Trials[i], &out.Candidates[i]
+		if t.Config.Equal(a.Config) {
+			out.Best = *t
+		}
+		for k := range a.Compared {
+			if x := &a.Compared[k]; x.Config.Equal(t.Config) {
+				c.Outcome = x.Verdict
 			}
-			if insurer == nil {
-				if insurer, err = newInsurer(ctx, in, &r.Problem, r.Scenarios[0], key); err != nil {
-					return err
-				}
-				h.Insurance.Weight = insurer.weight
-			}
-			return insurer.measure(ctx, &h.Insurance, configs)
-		}}
-	err = w.adopt(ctx, &out)
-	return out, err
+		}
+		c.Outcome = cmp.Or(r.place(out, t), c.Outcome)
+	}
 }
 
 // seed is that of the round's own futures and search.

@@ -53,7 +53,7 @@ func TestDecideOnAShrunkCluster(t *testing.T) {
 		r, err := Decide(context.Background(), Input{
 			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
 			Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(),
-			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
+			Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6},
 		})
 		if err != nil {
 			t.Fatalf("%d nodes down: %v", down, err)
@@ -90,7 +90,7 @@ func TestDecideOnTwoGroups(t *testing.T) {
 		{Nodes: 2, GPUsPerNode: 8, GPUModel: "A100"}, {Nodes: 2, GPUsPerNode: 8, GPUModel: "V100"}}}
 	r, err := Decide(context.Background(), Input{
 		Snapshot: snapshot, Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"), Incumbent: s.Space.Default(),
-		Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6, MinRatio: 1.05},
+		Settings: Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 6},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestDecideWithoutDeadlines(t *testing.T) {
 			Snapshot:  Snapshot{State: l.State(at), Ledger: l, Zero: time.Unix(0, 0)},
 			Scheduler: s.Name, Space: s.Space, Goal: goal(t, "avg_jct subject to deadline_misses<=5%"),
 			Incumbent: s.Space.Default(),
-			Settings:  Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2, MinRatio: 1.05},
+			Settings:  Settings{Horizon: 2 * time.Hour, Futures: 2, Budget: 2},
 		})
 		if err != nil {
 			t.Fatal(err)

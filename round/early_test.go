@@ -94,7 +94,7 @@ func TestCutTrialsCannotWin(t *testing.T) {
 	}
 	for _, measured := range []int{0, 1} {
 		out := Result{Incumbent: of(0, 0, 2), Trials: []search.Trial{of(0, 0, 2), of(1, measured, 1)}}
-		r.adopt(&out, r.better(&out, false), false, 1)
+		r.choose(&out)
 		if want := measured == 0; out.Adopt != want {
 			t.Errorf("measured on %d scenarios: adopted %v (%s)", measured, out.Adopt, out.Reason)
 		}

@@ -74,16 +74,23 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 	problem := Problem{Scheduler: s, Space: in.Space, Goal: in.Goal, Cluster: in.State.Cluster,
 		Options: in.Simulator, Turn: in.Turn,
 		Incumbent: configs[0]}
-	g, err := problem.guards(ctx, in.Guard, futures)
+	sc, err := NewScorer(&problem, futures)
 	if errors.Is(err, errNothing) {
 		return nil, nil
-	} else if err != nil {
+	} else if err == nil {
+		err = sc.CompareWith(ctx, problem.Incumbent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, err := problem.guards(ctx, in.Guard, futures, in.Horizon, in.Settings.Seed)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]Outlook, len(configs))
 	var first search.Trial
 	for i, c := range configs {
-		m, err := g.scorer.Measure(ctx, c)
+		m, err := sc.Measure(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -92,12 +99,31 @@ func (in *Input) measure(ctx context.Context, s *schedulers.Scheduler, futures [
 			first = t
 		}
 		out[i] = Outlook{Config: c, Objective: m.Values, Metrics: m.Metrics, Ratio: search.Gain(t, first).Ratio,
-			Interval: interval(first.Measurement, m), Limits: g.exceeded(&m)}
+			Interval: interval(first.Measurement, m), Limits: exceeded(&m)}
+		if in.Guard >= 0 {
+			worse, err := g.broken(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			for _, b := range worse {
+				out[i].Limits = append(out[i].Limits, b.String())
+			}
+		}
 		if out[i].Energy, err = problem.amount(ctx, futures, c); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// exceeded describes the limits that a measurement is beyond.
+func exceeded(m *search.Measurement) (out []string) {
+	for i := range m.Limits {
+		if l := &m.Limits[i]; l.Excess() > 0 {
+			out = append(out, describeLimit(l))
+		}
+	}
+	return out
 }
 
 // Path changes one configuration into another, a parameter at a time in the order of the space,

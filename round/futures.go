@@ -8,8 +8,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Futures samples the futures that a round on the input decides on, in its order: those that it searches on, and as
-// many that it holds out if it searches fully.
+// Futures samples the futures that a round on the input searches on.
 func Futures(ctx context.Context, in Input) ([]Scenario, error) {
 	in.Settings = in.Settings.WithDefaults()
 	in.chooseSearch()
@@ -21,7 +20,7 @@ func Futures(ctx context.Context, in Input) ([]Scenario, error) {
 func (in *Input) chooseSearch() (before *history, now situation, why string) {
 	at := in.State.At
 	before, now = loadHistory(in.History, in.Space), in.describe()
-	before.observe(in.Incumbent, at)
+	before.observe(at)
 	before.pursue(in.Goal.String())
 	in.Search, why = before.search(in.Search, &now, at, in.Incumbent.Equal(in.Space.Default()))
 	if in.Urgent {
@@ -32,11 +31,7 @@ func (in *Input) chooseSearch() (before *history, now situation, why string) {
 
 // draw samples futures for the settings, which have their defaults.
 func (in *Input) draw(ctx context.Context, seed uint64) ([]Scenario, error) {
-	n := in.Settings.Futures
-	if in.Search == SearchFull && !in.Always {
-		n *= 2 // the second half is held out
-	}
-	return in.Forecast(ctx, in.Engine, in.Horizon, n, seed)
+	return in.Forecast(ctx, in.Engine, in.Horizon, in.Settings.Futures, seed)
 }
 
 // Workload is a scenario of the snapshot as jobs from an empty cluster on: those that are active with their

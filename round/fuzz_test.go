@@ -71,7 +71,7 @@ func FuzzHistory(f *testing.F) {
 			}
 		}
 		h.pursue("avg_jct")
-		h.observe(sp.Default(), time.Hour)
+		h.observe(time.Hour)
 		if _, err := json.Marshal(h); err != nil {
 			t.Fatal(err)
 		}

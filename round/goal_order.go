@@ -31,37 +31,26 @@ func (g *Goal) name(k int) string {
 // formatRank formats a value of rank k.
 func (g *Goal) formatRank(k int, v float64) string { return FormatMetric(g.name(k), v) }
 
-// gain compares a candidate with the incumbent: by the first metric in which it
-// is better in every scenario by enough, provided that in those before it it is within
-// the tolerance; otherwise by the first in which it is better in every scenario.
+// gain compares a candidate with the incumbent: by the first metric whose ratio is enough,
+// provided that in those before it it is within the tolerance; otherwise by the first in
+// which it is better.
 func (g *Goal) gain(t, incumbent search.Trial, enough float64) (gain search.Improvement, rank int) {
 	found := false
 	for k := range len(g.Then) + 1 {
 		a, b := g.ranked(t, k), g.ranked(incumbent, k)
 		x := search.Gain(a, b)
-		if x.BetterInEvery && x.Ratio >= enough {
+		better := x.Ratio > 1
+		if better && x.Ratio >= enough {
 			return x, k
 		}
-		if k == 0 || !found && x.BetterInEvery {
-			gain, rank, found = x, k, x.BetterInEvery
+		if k == 0 || !found && better {
+			gain, rank, found = x, k, better
 		}
 		if k == len(g.Then) || !b.OK() || a.Measurement.Mean() > (1+g.Then[k].Within)*b.Measurement.Mean() {
 			break
 		}
 	}
 	return gain, rank
-}
-
-// betterOnAverage compares measurements on the same futures.
-func (g *Goal) betterOnAverage(a, b *search.Measurement) bool {
-	x, y := search.Trial{Measurement: *a}, search.Trial{Measurement: *b}
-	for k := range len(g.Then) + 1 {
-		p, q := g.ranked(x, k).Measurement.Mean(), g.ranked(y, k).Measurement.Mean()
-		if k == len(g.Then) || p < q/(1+g.Then[k].Within) || p > q*(1+g.Then[k].Within) {
-			return p < q
-		}
-	}
-	return false
 }
 
 // first keeps the trials that are within the tolerance of the best in all ranks but

@@ -141,10 +141,10 @@ func TestGoalRule(t *testing.T) {
 		{"the first metric decides", true, []row{{100, 50, 0}, {80, 60, 0}, {100, 10, 0}}, 1, "p99 JCT -"},
 		{"the second among those as good in the first",
 			true, []row{{100, 50, 0}, {80, 60, 0}, {80.5, 55, 0}}, 2, "p99 JCT -"},
-		{"too little in both", true, []row{{100, 50, 0}, {100, 49, 0}}, 0, "A change has to gain 4.8 %"},
+		{"too little in both", true, []row{{100, 50, 0}, {100, 49, 0}}, 0, "A change has to gain 9.1 %"},
 	} {
 		r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()},
-			Settings: Settings{MinRatio: 1.05}}
+			Settings: Settings{Rule: RulePaper}}
 		if tt.then {
 			r.Goal = goal(t, "p99_jct then avg_jct")
 		}
@@ -154,7 +154,7 @@ func TestGoalRule(t *testing.T) {
 				goalTrial(sp.Default().With("n", space.Int(i)), i, x.objective, x.side, x.excess))
 		}
 		out.Incumbent = out.Trials[0]
-		r.adopt(&out, r.better(&out, false), false, -1)
+		r.choose(&out)
 		if got := out.Config.Get("n").Int(); got != tt.want || out.Adopt != (tt.want != 0) ||
 			!strings.Contains(out.Reason, tt.reason) {
 			t.Errorf("%s: %d, adopt %v: %s; want %d: %s", tt.name, got, out.Adopt, out.Reason, tt.want, tt.reason)
@@ -163,10 +163,11 @@ func TestGoalRule(t *testing.T) {
 	// Kept on average, but with a probability of one half.
 	trial := goalTrial(sp.Default().With("n", space.Int(1)), 1, 80, 1, 0)
 	trial.Measurement.Limits[0].Values = []float64{1.3, 1.3, .7, 2.6}
-	r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()}, Settings: Settings{MinRatio: 1.05}}
+	r := Round{Problem: Problem{Goal: Minimise("p99_jct"), Incumbent: sp.Default()},
+		Settings: Settings{Rule: RulePaper}}
 	base := goalTrial(sp.Default(), 0, 100, 1, 0)
 	out := Result{Decision: Decision{Config: sp.Default()}, Incumbent: base, Trials: []search.Trial{base, trial}}
-	if r.adopt(&out, r.better(&out, false), false, -1); out.Adopt ||
+	if r.choose(&out); out.Adopt ||
 		!strings.Contains(out.Reason, "may break a constraint; it keeps to") {
 		t.Errorf("adopt %v: %s", out.Adopt, out.Reason)
 	}

@@ -1,104 +1,143 @@
 package round
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"time"
 
-	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
 )
 
-// guarded are the metrics that show what a gain makes worse, with the least difference that
-// counts, in seconds. A configuration is not adopted if it makes one of them worse by
-// more than Settings.Guard.
-var guarded = []Constraint{
-	{Metric: "tenant_p95_queue", Slack: GuardSlack},
-	{Metric: "short_avg_jct", Slack: GuardSlack},
-	{Metric: "p99_jct"},
-}
-
-// GuardSlack is the difference, in seconds, that counts for nothing where delays and
-// short jobs are guarded. LeastOfTenant is the mean number of a tenant's jobs in a future
-// from which the tenant is guarded: a p95 of fewer is one job's.
 const (
-	GuardSlack    = 60.
-	LeastOfTenant = 20
+	// guardShare of the replays in which a guard is broken break it.
+	guardShare = .5
+	// GuardSlack is the time, in seconds, that counts for nothing in a guard.
+	GuardSlack = 60.
 )
 
-// guards measures the guarded metrics of configurations against the incumbent's.
-type guards struct {
-	scorer *Scorer
-	jobs   map[string]float64 // mean number of a tenant's jobs
+// Broken is a time that a change makes much worse, in seconds: means over the replays.
+type Broken struct {
+	What          string
+	Before, After float64
 }
 
-// newGuards returns nil if nothing is guarded.
-func (r *Round) newGuards(ctx context.Context, scenarios []Scenario) (*guards, error) {
-	if r.Guard < 0 || r.Ablation.NoGuards {
-		return nil, nil
+func (b Broken) String() string {
+	return fmt.Sprintf("%s %s -> %s", b.What, units.Duration(b.Before), units.Duration(b.After))
+}
+
+// broken returns the guards that replays break, the worst first: the times that are worse than those of other replays
+// by more than a share, and a minute, on average and in half of the replays or more. accept is the least share, in
+// whole percent, with which none is broken.
+func broken(share float64, now, before []*replayed) (out []Broken, accept float64) {
+	if share < 0 {
+		share = DefaultSettings().Guard
 	}
-	p := r.Problem
-	p.Goal = Minimise(Objectives[0])
-	return p.guards(ctx, r.Guard, scenarios)
-}
-
-// guards adds what is guarded to the constraints of the goal.
-func (p Problem) guards(ctx context.Context, share float64, scenarios []Scenario) (*guards, error) {
-	p.Goal.Constraints = slices.Clone(p.Goal.Constraints)
-	for _, c := range guarded {
-		if c.Factor = 1 + share; share >= 0 {
-			p.Goal.Constraints = append(p.Goal.Constraints, c)
+	type pair struct{ was, now float64 }
+	times := map[string][]pair{}
+	for i, x := range now {
+		if before[i].exhausted {
+			return nil, 0
+		}
+		for what, now := range x.guarded {
+			if was, ok := before[i].guarded[what]; ok {
+				times[what] = append(times[what], pair{was, now})
+			}
 		}
 	}
-	s, err := scorerOf(ctx, &p, scenarios)
+	// enough is the share with which a time keeps the guard.
+	enough := func(was, now float64) float64 { return max(0, now-GuardSlack-was) / max(was, 1) }
+	for _, what := range slices.Sorted(maps.Keys(times)) {
+		var shares []float64
+		b := Broken{What: what}
+		n := float64(len(times[what]))
+		for _, t := range times[what] {
+			b.Before, b.After = b.Before+t.was/n, b.After+t.now/n
+			shares = append(shares, enough(t.was, t.now))
+		}
+		slices.Sort(shares)
+		// With a share of the one at this place, less than guardShare of the replays are worse.
+		least := min(enough(b.Before, b.After), shares[len(shares)-int(math.Ceil(guardShare*n))])
+		if least > share {
+			out, accept = append(out, b), max(accept, math.Ceil(100*least)/100)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y Broken) int { return cmp.Compare(y.After-y.Before, x.After-x.Before) })
+	return out, accept
+}
+
+// guards are the guards on futures.
+type guards struct {
+	scorer *Scorer
+	share  float64
+	before []*replayed // of the one in force
+}
+
+// guards measures the guarded times of the configuration in force on futures with probes.
+func (p Problem) guards(ctx context.Context, share float64, futures []Scenario, horizon time.Duration,
+	seed uint64) (*guards, error) {
+	with := slices.Clone(futures)
+	for k := range with {
+		x := &with[k]
+		if x.Jobs() == 0 || x.Arrivals == nil {
+			continue
+		}
+		at := time.Duration(0)
+		jobs := slices.Clone(x.Arrivals.Jobs())
+		if x.State != nil {
+			at = x.State.At + 1
+		} else if len(jobs) > 0 {
+			at = jobs[0].Submit
+		}
+		likes := slices.Clone(jobs)
+		if x.State != nil {
+			for i := range x.State.Jobs {
+				j := x.State.Jobs[i].Job
+				j.Duration = x.Left[i]
+				likes = append(likes, j)
+			}
+		}
+		w, err := workload.New("", x.Arrivals.Zero(),
+			append(jobs, probes(likes, stretch{at, at + horizon}, rng.Stream("probe of futures", seed, uint64(k)))...))
+		if err != nil {
+			return nil, fmt.Errorf("round: %w", err)
+		}
+		x.Arrivals = w
+	}
+	p.Goal.Constraints = nil
+	sc, err := NewScorer(&p, with)
 	if err != nil {
 		return nil, err
 	}
-	g := &guards{scorer: s, jobs: map[string]float64{}}
-	for i := range s.scenarios {
-		x := &s.scenarios[i]
-		if x.State != nil {
-			for k := range x.State.Jobs {
-				g.jobs[x.State.Jobs[k].Tenant] += 1 / float64(len(s.scenarios))
-			}
-		}
-		if x.Arrivals != nil {
-			for k := range x.Arrivals.Jobs() {
-				g.jobs[x.Arrivals.Jobs()[k].Tenant] += 1 / float64(len(s.scenarios))
-			}
-		}
-	}
-	return g, nil
+	g := &guards{scorer: sc, share: share}
+	g.before, err = g.times(ctx, p.Incumbent)
+	return g, err
 }
 
-// broken says which guard a configuration breaks, "" for none.
-func (g *guards) broken(ctx context.Context, c space.Config) (string, error) {
-	if g == nil {
-		return "", nil
+// times are the results of a configuration.
+func (g *guards) times(ctx context.Context, c space.Config) ([]*replayed, error) {
+	out := make([]*replayed, len(g.scorer.scenarios))
+	for i := range out {
+		var err error
+		if out[i], err = g.scorer.replay(ctx, c, i); err != nil {
+			return nil, err
+		}
 	}
-	m, err := g.scorer.Measure(ctx, c)
-	if err != nil || m.Exhausted {
-		return "", err
-	}
-	if all := g.exceeded(&m); len(all) > 0 {
-		return all[0], nil
-	}
-	return "", nil
+	return out, nil
 }
 
-// exceeded describes the limits that a measurement is beyond.
-func (g *guards) exceeded(m *search.Measurement) (out []string) {
-	for i := range m.Limits {
-		l := &m.Limits[i]
-		tenant := l.Of
-		if tenant == noTenant {
-			tenant = ""
-		}
-		if l.Of != "" && g.jobs[tenant] < LeastOfTenant {
-			continue
-		}
-		if l.Excess() > 0 {
-			out = append(out, describeLimit(l))
-		}
+// broken returns the guards that a configuration breaks.
+func (g *guards) broken(ctx context.Context, c space.Config) ([]Broken, error) {
+	now, err := g.times(ctx, c)
+	if err != nil || exhausted(now) {
+		return nil, err
 	}
-	return out
+	out, _ := broken(g.share, now, g.before)
+	return out, nil
 }

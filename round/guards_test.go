@@ -2,7 +2,8 @@ package round
 
 import (
 	"fmt"
-	"strings"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,53 @@ import (
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
+
+// book is a ledger that jobs are entered into.
+type book struct {
+	*workload.Ledger
+	t      *testing.T
+	events int
+}
+
+func newBook(t *testing.T, c workload.Cluster) *book {
+	return &book{Ledger: workload.NewLedger(c), t: t}
+}
+
+func (b *book) apply(e workload.Event) {
+	b.t.Helper()
+	b.events++
+	e.ID = fmt.Sprint(b.events)
+	if err := e.Validate(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.Apply(e)
+}
+
+// job enters a job that starts at once; it has not ended if takes is 0.
+func (b *book) job(id, tenant string, submit, takes time.Duration, gpus int) {
+	b.t.Helper()
+	b.apply(workload.Event{Kind: workload.Submitted, Time: submit,
+		Job: workload.Job{ID: id, Tenant: tenant, GPUs: workload.GPUs(gpus), Deadline: submit + 99*time.Hour}})
+	b.apply(workload.Event{Kind: workload.Started, Time: submit, Job: workload.Job{ID: id}})
+	if takes > 0 {
+		b.apply(workload.Event{Kind: workload.Finished, Time: submit + takes,
+			Job: workload.Job{ID: id, Status: workload.Completed}})
+	}
+}
+
+func (b *book) snapshot(at time.Duration) *Snapshot {
+	return &Snapshot{State: b.State(at), Ledger: b.Ledger, Zero: time.Unix(0, 0)}
+}
+
+// numbered returns the configurations of a space of one number, whose default is 0.
+func numbered(t *testing.T) func(n int) space.Config {
+	t.Helper()
+	sp, err := space.New([]space.Param{{ID: "n", Kind: space.KindInt, Min: 0, Max: 9, Default: space.Int(0)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(n int) space.Config { return sp.Default().With("n", space.Int(n)) }
+}
 
 // line is a scheduler of one parameter: jobs run in order of submission if it is 0, the
 // last first otherwise.
@@ -48,100 +96,46 @@ func (jobs oneGPU) scenario(t *testing.T) Scenario {
 	return Scenario{Arrivals: w}
 }
 
-// TestGuards: a configuration that makes one of the guarded metrics worse by a tenth
-// breaks it, whatever it gains.
-func TestGuards(t *testing.T) {
+// TestGuardsOnFutures: a configuration that makes a guarded time worse breaks the guard, whatever it gains, and probes
+// count for nothing else.
+func TestGuardsOnFutures(t *testing.T) {
 	s, first, last := line(t)
+	p := Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(1, 1), Incumbent: first, Goal: Minimise("avg_jct")}
+	var jobs oneGPU
+	jobs.add(9, "", 0, 5*time.Minute)
+	jobs.add(1, "", time.Minute, 30*time.Hour) // under last, it keeps the short ones waiting
+	x := jobs.scenario(t)
 	for _, tt := range []struct {
-		name     string
-		jobs     func(*oneGPU)
-		settings Settings
-		want     string // part of what is broken; "" for nothing
-	}{
-		{"a tenant of 20 jobs waits for one that came later", func(jobs *oneGPU) {
-			jobs.add(20, "a", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, "tenant_p95_queue<=1.1*incumbent+1m of a"},
-		{"a tenant of 19", func(jobs *oneGPU) {
-			jobs.add(19, "a", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, ""},
-		{"20 jobs without a tenant", func(jobs *oneGPU) {
-			jobs.add(20, "", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, "of no tenant"},
-		{"three times as long is allowed", func(jobs *oneGPU) {
-			jobs.add(20, "a", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: 2}, ""},
-		{"nothing is guarded", func(jobs *oneGPU) {
-			jobs.add(20, "a", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: -1}, ""},
-		{"guards are left out", func(jobs *oneGPU) {
-			jobs.add(20, "a", 0, time.Hour)
-			jobs.add(20, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1, Ablation: Ablation{NoGuards: true}}, ""},
-		{"short jobs wait for long ones", func(jobs *oneGPU) {
-			jobs.add(5, "a", 0, 5*time.Minute)
-			jobs.add(5, "b", time.Minute, time.Hour)
-		}, Settings{Guard: .1}, "short_avg_jct<=1.1*incumbent+1m"},
-		{"short jobs wait for less than a minute", func(jobs *oneGPU) {
-			jobs.add(2, "a", 0, time.Second)
-			jobs.add(2, "b", time.Second, 20*time.Second)
-		}, Settings{Guard: .1}, ""},
-		{"the first waits to the end", func(jobs *oneGPU) {
-			jobs.add(2, "a", 0, 20*time.Minute)
-			for n := range 12 {
-				jobs.add(1, "b", time.Duration(n+1)*20*time.Minute, 20*time.Minute)
-			}
-		}, Settings{Guard: .1}, "p99_jct<=1.1*incumbent"},
-	} {
-		var jobs oneGPU
-		tt.jobs(&jobs)
-		r := &Round{Problem: Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(1, 1),
-			Goal: Minimise("avg_queue"), Incumbent: first}, Settings: tt.settings}
-		g, err := r.newGuards(t.Context(), []Scenario{jobs.scenario(t)})
+		share float64
+		c     space.Config
+		want  string
+	}{{.1, first, ""}, {.1, last, "mean JCT of jobs of less than 10 minutes"}, {1e9, last, ""}} {
+		g, err := p.guards(t.Context(), tt.share, []Scenario{x}, time.Hour, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := g.broken(t.Context(), last); err != nil || (got == "") != (tt.want == "") ||
-			!strings.Contains(got, tt.want) {
-			t.Errorf("%s: %q, error %v; want %q", tt.name, got, err, tt.want)
+		got, err := g.broken(t.Context(), tt.c)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if got, err := g.broken(t.Context(), first); err != nil || got != "" {
-			t.Errorf("%s: the incumbent breaks its own: %q, error %v", tt.name, got, err)
+		found := slices.ContainsFunc(got, func(b Broken) bool { return b.What == tt.want && b.After > b.Before })
+		if found != (tt.want != "") || !found && len(got) > 0 {
+			t.Errorf("%v with a share of %v: %v, want %q", tt.c, tt.share, got, tt.want)
+		}
+		if n := g.scorer.scenarios[0].Arrivals.Len(); n != len(jobs)+1 {
+			t.Errorf("%d jobs with probes, of %d", n, len(jobs))
 		}
 	}
 }
 
-// TestGuardsDecide: of two better configurations the one that keeps the guards is
-// adopted, and an incumbent that breaks a constraint is replaced whatever they say.
-func TestGuardsDecide(t *testing.T) {
-	scheduler, _, _ := line(t)
-	for _, tt := range []struct {
-		name   string
-		change func(*scales)
-		adopt  bool
-		reason string
-	}{
-		{"guarded", func(*scales) {}, false, "above tenant_p95_queue"},
-		{"not guarded", func(s *scales) { s.round.Guard = -1 }, true, ""},
-		{"no choice", func(s *scales) { s.out.Incumbent.Measurement = within(150) }, true, ""},
+func TestLogRatio(t *testing.T) {
+	for _, tt := range []struct{ a, b, want float64 }{
+		{2, 1, math.Ln2}, {1, 2, -math.Ln2}, {3, 3, 0},
+		{0, 0, 0}, {0, 1, -failed}, {1, 0, failed}, {-1, 1, -failed}, {1, -1, failed}, {-1, -2, 0},
+		{1e9, 1, failed}, {1, 1e9, -failed},
 	} {
-		s := weigh(t)
-		var jobs oneGPU
-		jobs.add(20, "a", 0, time.Hour)
-		jobs.add(20, "b", time.Minute, time.Hour)
-		s.round.Scheduler, s.round.Cluster = scheduler, workload.Uniform(1, 1)
-		s.round.Scenarios = []Scenario{jobs.scenario(t)}
-		s.round.Ablation.NoGuards, s.round.Guard = false, .1
-		tt.change(s)
-		if err := s.adopt(t.Context(), &s.out); err != nil {
-			t.Fatal(err)
-		}
-		if s.out.Adopt != tt.adopt || !strings.Contains(s.out.Reason, tt.reason) {
-			t.Errorf("%s: adopted %v: %s", tt.name, s.out.Adopt, s.out.Reason)
+		if got := logRatio(tt.a, tt.b); got != tt.want {
+			t.Errorf("of %v and %v: %v, want %v", tt.a, tt.b, got, tt.want)
 		}
 	}
 }

@@ -47,18 +47,13 @@ type history struct {
 	// round's scenarios where others did not, oldest first. They are never candidates
 	// again.
 	Excluded []string `json:"excluded,omitempty"`
-	// Evidence is what rounds measured, Insurance what replays and stress did, both of
-	// the objective of Goal.
-	Goal      string    `json:"goal,omitempty"`
-	Evidence  evidence  `json:"evidence,omitempty"`
-	Insurance insurance `json:"insurance,omitzero"`
+	// Promised counts the decisions in a row in which configurations promised enough for the fast path, by hash, of the
+	// objective of Goal. Asked is the last day, from 1970 on, on which the daily rule was asked.
+	Goal     string         `json:"goal,omitempty"`
+	Promised map[string]int `json:"promised,omitempty"`
+	Asked    int64          `json:"asked,omitempty"`
 	// Band is what the last decision expects to arrive.
 	Band band `json:"band,omitzero"`
-	// InForce is the hash of the incumbent of the last round, Since when it came into
-	// force, as far as rounds saw, and Changes when others did within the last day.
-	InForce string          `json:"in_force,omitempty"`
-	Since   time.Duration   `json:"since,omitempty"`
-	Changes []time.Duration `json:"changes,omitempty"`
 	// Searched is the instant of the last search of the whole space.
 	Searched time.Duration `json:"searched,omitempty"`
 }
@@ -100,42 +95,18 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	return h
 }
 
-// pursue drops what was measured of another goal.
+// pursue drops what was promised of another goal.
 func (h *history) pursue(goal string) {
 	if h.Goal != goal {
-		h.Goal, h.Evidence, h.Insurance = goal, nil, insurance{}
+		h.Goal, h.Promised, h.Asked = goal, nil, 0
 	}
 }
 
-// changesOver is the time over which changes count.
-const changesOver = 24 * time.Hour
-
-// observe notes the configuration in force at an instant. What it knows of later ones is
-// forgotten.
-func (h *history) observe(incumbent space.Config, at time.Duration) {
-	if h.Since > at { // the clock was set back
-		h.Since = 0
-	}
+// observe forgets what is later than an instant, if the clock was set back.
+func (h *history) observe(at time.Duration) {
 	if h.Searched > at {
 		h.Searched = 0
 	}
-	if h.Insurance.At > at {
-		h.Insurance = insurance{}
-	}
-	hash := incumbent.Hash()
-	if h.InForce != "" && h.InForce != hash {
-		h.Since = at
-		h.Changes = append(slices.Clone(h.Changes), at)
-	}
-	h.Changes = slices.DeleteFunc(slices.Clone(h.Changes), func(t time.Duration) bool {
-		return at-t >= changesOver || t > at
-	})
-	h.InForce = hash
-}
-
-// dwells reports whether the incumbent came into force less than a span ago.
-func (h *history) dwells(at, span time.Duration) bool {
-	return h.Since > 0 && at-h.Since < span
 }
 
 // searchAgain is the time between searches of the whole space while the default is in
@@ -181,8 +152,8 @@ func (h *history) after(round int, at time.Duration, x *situation, s *schedulers
 	next := &c
 	next.Shapes, next.Winners, next.Excluded = slices.Clone(h.Shapes), slices.Clone(h.Winners), slices.Clone(h.Excluded)
 	next.exclude(out)
-	if out.Best.OK() {
-		next.win(round, at, x, s, out.Best.Config, 1)
+	if out.top.OK() {
+		next.win(round, at, x, s, out.top.Config, 1)
 	}
 	if out.Search == SearchFull {
 		next.Full++
@@ -259,14 +230,14 @@ func (h *history) win(round int, at time.Duration, x *situation, s *schedulers.S
 func runnersUp(out *Result) []space.Config {
 	var better []search.Trial
 	for _, t := range out.Trials {
-		if t.OK() && search.Gain(t, out.Incumbent).Plain > 1 {
+		if t.OK() && t.Measurement.Measured == 0 && search.Gain(t, out.Incumbent).Plain > 1 {
 			better = append(better, t)
 		}
 	}
 	slices.SortStableFunc(better, func(a, b search.Trial) int {
 		return cmp.Compare(a.Measurement.Mean(), b.Measurement.Mean())
 	})
-	chosen := dissimilar{out.Best.Config}
+	chosen := dissimilar{out.top.Config}
 	for _, t := range better {
 		if len(chosen) <= runnersUpKept {
 			chosen.add(t.Config)

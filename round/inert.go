@@ -75,7 +75,7 @@ func move(c space.Config, to *space.Space) space.Config {
 // moveTo moves all configurations of a result to another space.
 func (out *Result) moveTo(s *space.Space) {
 	out.Config = move(out.Config, s)
-	for _, t := range slices.Concat(pointers(out.Trials), pointers(out.fresh),
+	for _, t := range slices.Concat(pointers(out.Trials),
 		[]*search.Trial{&out.Best, &out.Found, &out.Incumbent}) {
 		if !t.Config.IsZero() {
 			t.Config = move(t.Config, s)

@@ -89,22 +89,6 @@ func NextLook(age time.Duration, suspect bool) time.Duration {
 	return age + max(BurstInterval, min(age/8, time.Hour).Truncate(BurstInterval))
 }
 
-// Distrusted returns the settings of rounds for some time after configurations did worse than promised: only known
-// configurations, and twice the gain; after a second one only what is promised to gain far more than forecasts may
-// be wrong by.
-func (s Settings) Distrusted(worse int) Settings {
-	if worse > 0 {
-		s.Search, s.MinRatio = SearchPortfolio, 2*s.MinRatio-1
-	}
-	if worse > 1 {
-		s.MinGain = max(s.MinGain, distrustedGain)
-	}
-	return s
-}
-
-// distrustedGain is the least share of the objective that a change has to gain where the promises of two failed.
-const distrustedGain = .1
-
 // Judge compares what happened since a change of configuration with what would have happened
 // under the last good one. What arrived is replayed under both, from the state at the change, with
 // the work that jobs are known to have done; what is not known of their durations is drawn, the same

@@ -140,7 +140,7 @@ func TestEnergyOfDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Simulator.Meter = meter
-	in.MinRatio, in.MinGain, in.ChangePrice, in.Dwell, in.Guard = 1, -1, -1, -1, -1
+	in.Always = true
 	d, err := DecideOnline(context.Background(), in)
 	if err != nil {
 		t.Fatal(err)

@@ -233,7 +233,7 @@ func (p *player) byTenant(m *metric, x *Scenario) map[string]float64 {
 	values := map[string][]float64{}
 	for i := range p.out {
 		o := &p.out[i]
-		t := x.tenant(o.ID)
+		t := x.job(o.ID).Tenant
 		for range o.Members {
 			values[t] = append(values[t], m.of(o))
 		}
@@ -245,14 +245,14 @@ func (p *player) byTenant(m *metric, x *Scenario) map[string]float64 {
 	return out
 }
 
-// tenant of a job: those active at the beginning come first.
-func (x *Scenario) tenant(id simulator.ID) string {
+// job is a job by its number: those active at the beginning come first.
+func (x *Scenario) job(id simulator.ID) *workload.Job {
 	var active []workload.ActiveJob
 	if x.State != nil {
 		active = x.State.Jobs
 	}
 	if int(id) < len(active) {
-		return active[id].Tenant
+		return &active[id].Job
 	}
-	return x.Arrivals.Jobs()[int(id)-len(active)].Tenant
+	return &x.Arrivals.Jobs()[int(id)-len(active)]
 }

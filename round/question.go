@@ -29,10 +29,6 @@ const (
 	quieter, crowded = 1.3, .8
 	// boundLevel is the confidence of the lower bound of the gain of a configuration that a search found.
 	boundLevel = .95
-	// guardShare of the replays in which a guard is broken break it.
-	guardShare = .5
-	// guardSlack is the time, in seconds, that counts for nothing in a guard.
-	guardSlack = 60.
 )
 
 // Question asks whether the history of a cluster justifies a configuration other than the one in force.
@@ -103,16 +99,6 @@ type Compared struct {
 	limits  []search.Limit
 	failed  bool // it did not end within its budget of events
 	rank    int  // of the metric that it gains in
-}
-
-// Broken is a time that a change makes much worse, in seconds: means over the replays of the cluster as it is.
-type Broken struct {
-	What          string
-	Before, After float64
-}
-
-func (b Broken) String() string {
-	return fmt.Sprintf("%s %s -> %s", b.What, units.Duration(b.Before), units.Duration(b.After))
 }
 
 // Saved is a gain as the share of the objective that is saved.
@@ -203,7 +189,7 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 		configs[i] = a.candidates[i].Config
 	}
 	for _, size := range [...]float64{1, quieter} {
-		f, err := a.newField(all, a.tape, size)
+		f, err := a.newField(ctx, all, a.tape, size)
 		if err != nil {
 			return err
 		}
@@ -239,7 +225,7 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 			}
 		}
 		c.limits = a.limits(got[0][i], got[0][0])
-		a.guard(c, got[0][i], got[0][0])
+		c.Breaks, c.Accept = broken(a.Guard, got[0][i], got[0][0])
 	}
 	for i := range a.candidates {
 		a.summarise(&a.candidates[i])
@@ -331,46 +317,6 @@ func (a *asking) limits(got, inForce []*replayed) (out []search.Limit) {
 		}
 	}
 	return out
-}
-
-// guard notes the guards that a candidate breaks: those whose time is worse by more than the share, and a minute, on
-// average over the replays and in half of them or more.
-func (a *asking) guard(c *Compared, got, inForce []*replayed) {
-	type pair struct{ was, now float64 }
-	times := map[string][]pair{}
-	for i, x := range got {
-		if inForce[i].exhausted {
-			return
-		}
-		for what, now := range x.guarded {
-			if was, ok := inForce[i].guarded[what]; ok {
-				times[what] = append(times[what], pair{was, now})
-			}
-		}
-	}
-	share := a.Guard
-	if share < 0 {
-		share = DefaultSettings().Guard
-	}
-	// enough is the share with which a time keeps the guard.
-	enough := func(was, now float64) float64 { return max(0, now-guardSlack-was) / max(was, 1) }
-	for _, what := range slices.Sorted(maps.Keys(times)) {
-		var shares []float64
-		b := Broken{What: what}
-		n := float64(len(times[what]))
-		for _, t := range times[what] {
-			b.Before, b.After = b.Before+t.was/n, b.After+t.now/n
-			shares = append(shares, enough(t.was, t.now))
-		}
-		slices.Sort(shares)
-		// With a share of the one at this place, less than guardShare of the replays are worse.
-		least := min(enough(b.Before, b.After), shares[len(shares)-int(math.Ceil(guardShare*n))])
-		if least > share {
-			c.Breaks = append(c.Breaks, b)
-			c.Accept = max(c.Accept, math.Ceil(100*least)/100)
-		}
-	}
-	slices.SortStableFunc(c.Breaks, func(x, y Broken) int { return cmp.Compare(y.After-y.Before, x.After-x.Before) })
 }
 
 // summarise computes the gain of a candidate and its bounds.
@@ -542,7 +488,7 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 		for _, c := range about {
 			configs = append(configs, c.Config)
 		}
-		f, err := a.newField(all, a.tape, crowded)
+		f, err := a.newField(ctx, all, a.tape, crowded)
 		if err != nil && !errors.Is(err, errNothing) {
 			return err
 		}
@@ -559,11 +505,9 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 			}
 		}
 		for _, c := range about {
-			jobs, err := a.fields[0].changes(ctx, a.Incumbent, c.Config)
-			if err != nil {
+			if c.Losers, err = a.fields[0].losersOf(ctx, a.Incumbent, c.Config, a.Replays); err != nil {
 				return err
 			}
-			c.Losers = Losers(jobs)
 		}
 	}
 	if b := out.Best; b != nil {

@@ -358,22 +358,18 @@ func TestGuardsOfAnAnswer(t *testing.T) {
 		{"in half, and on average", []float64{1000, 1000}, []float64{1560, 1000}, .22},
 		{"in half, not on average", []float64{1000, 1000}, []float64{1560, 500}, 0},
 	} {
-		a := asking{Question: &Question{Guard: .1}}
 		var was, now []*replayed
 		for i := range tt.was {
 			was = append(was, &replayed{guarded: map[string]float64{"p99 JCT": tt.was[i]}})
 			now = append(now, &replayed{guarded: map[string]float64{"p99 JCT": tt.now[i]}})
 		}
-		var c Compared
-		a.guard(&c, now, was)
-		if c.Accept != tt.accept || (len(c.Breaks) > 0) != (tt.accept > 0) {
-			t.Errorf("%s: %v, accepted with %v, want %v", tt.name, c.Breaks, c.Accept, tt.accept)
+		breaks, accept := broken(.1, now, was)
+		if accept != tt.accept || (len(breaks) > 0) != (tt.accept > 0) {
+			t.Errorf("%s: %v, accepted with %v, want %v", tt.name, breaks, accept, tt.accept)
 		}
 		if tt.accept > 0 {
-			var again Compared
-			a.Guard = c.Accept
-			if a.guard(&again, now, was); len(again.Breaks) > 0 {
-				t.Errorf("%s: %v with a guard of %v", tt.name, again.Breaks, c.Accept)
+			if again, _ := broken(accept, now, was); len(again) > 0 {
+				t.Errorf("%s: %v with a guard of %v", tt.name, again, accept)
 			}
 		}
 	}

@@ -93,9 +93,6 @@ func (r *Round) change(k int, before, after, ratio float64, was, now *search.Mea
 		from, to = r.Goal.formatRank(k, before), r.Goal.formatRank(k, after)
 	}
 	text := fmt.Sprintf("%s %s (%s -> %s)", Label(r.Goal.name(k)), changeOf(before, after), from, to)
-	if slices.Equal(now.Values, was.Values) {
-		return text + "; by the evidence of earlier rounds, as the futures of this one show no difference"
-	}
 	if mean(was.Floors) > 0 {
 		text += ", " + Influence(ratio)
 	}
@@ -123,8 +120,10 @@ func changeOf(before, after float64) string {
 func mean(v []float64) float64 { return search.Measurement{Values: v}.Mean() }
 
 // whyNone explains why no candidate may replace the incumbent.
-func (r *Round) whyNone(out *Result, raced bool) string {
-	top := r.lowest(out.Trials, -1)
+func (r *Round) whyNone(out *Result) string {
+	top := r.lowest(slices.DeleteFunc(slices.Clone(out.Trials), func(t search.Trial) bool {
+		return !t.OK() || t.Measurement.Measured > 0 || r.refuses(t.Config) || !t.Measurement.Feasible()
+	}))
 	switch {
 	case top == nil && anyInfeasible(out.Trials):
 		return r.noneFeasible(slices.DeleteFunc(slices.Clone(out.Trials),
@@ -133,14 +132,8 @@ func (r *Round) whyNone(out *Result, raced bool) string {
 		return "No candidate could be measured."
 	case !r.satisfies(top):
 		return fmt.Sprintf("The best on average (%s) may break a constraint%s.", r.source(top.Origin), tightest(top))
-	case raced && breaks(&out.Incumbent):
-		return fmt.Sprintf("The best (%s) does not keep to the constraints on held-out futures.", r.source(top.Origin))
-	case raced:
-		return fmt.Sprintf("The best (%s) is not better on held-out futures.", r.source(top.Origin))
-	case out.Incumbent.OK() && top.Measurement.Mean() >= out.Incumbent.Measurement.Mean():
-		return noneBetter(out)
 	}
-	return fmt.Sprintf("The best on average (%s) is not better in enough futures.", r.source(top.Origin))
+	return noneBetter(out)
 }
 
 func anyInfeasible(trials []search.Trial) bool {

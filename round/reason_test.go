@@ -31,11 +31,6 @@ func TestReasonOfAChange(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got, want := r.change(0, 116280, 115800, search.MaxRatio, &was, &was),
-		"average JCT -0.4 % (32 h 18 min -> 32 h 10 min); by the evidence of earlier rounds, "+
-			"as the futures of this one show no difference"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
 	r.Goal = Minimise("max_rho") // nothing is known to be out of reach
 	was = search.Measurement{Values: []float64{2}, Floors: []float64{0}}
 	now = search.Measurement{Values: []float64{1.5}}

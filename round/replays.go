@@ -21,10 +21,11 @@ import (
 type Replays struct {
 	mu          sync.Mutex
 	recent, old map[string]*replayed // by digests of everything that the replay depends on
+	losers      map[string][]Group
 }
 
 // keptReplays bounds the replays of each of the two parts of Replays.
-const keptReplays = 1 << 12
+const keptReplays = 1 << 11
 
 func (r *Replays) get(key string) *replayed {
 	if r == nil {
@@ -82,7 +83,7 @@ type run struct {
 }
 
 // newField prepares the replays of stretches on a cluster of some times the nodes.
-func (q *Question) newField(all []stretch, t *tape, size float64) (*field, error) {
+func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size float64) (*field, error) {
 	p := q.Problem
 	p.Cluster = resized(q.Cluster, size)
 	f := &field{size: size}
@@ -93,6 +94,9 @@ func (q *Question) newField(all []stretch, t *tape, size float64) (*field, error
 	}
 	for n, s := range all {
 		for k := range replays {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			x, err := t.replay(s, p.Cluster, k)
 			if err != nil {
 				return nil, err
@@ -180,7 +184,7 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 	return out, errors.Join(append(errs, ctx.Err())...)
 }
 
-// replay simulates a configuration on a scenario of stretches.
+// replay simulates a configuration on a scenario.
 func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed, error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)
@@ -195,15 +199,14 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 	p.out = p.sim.Outcomes(p.out[:0])
 	out := &replayed{values: map[string]float64{}, tenants: map[string]map[string]float64{},
 		guarded: map[string]float64{}}
-	jobs := x.Arrivals.Jobs()
 	p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool {
-		j := &jobs[o.ID]
+		j := x.job(o.ID)
 		if isProbe(j) {
 			out.guarded["wait of a "+j.ID] = o.Wait.Seconds()
 		}
-		return isProbe(j) || o.Submit < x.CountFrom
+		return isProbe(j) || x.Warmup && o.Submit < x.CountFrom
 	})
-	p.begin = 0
+	p.begin = simulator.ID(len(x.Left))
 	for _, name := range sc.wanted() {
 		m, v := metrics[name], &metricValues{}
 		v.add(&m, p, x)
@@ -216,12 +219,14 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 			out.values[name] = v.all[0]
 		}
 	}
-	p.guard(out.guarded, jobs)
+	if len(p.out) > 0 {
+		p.guard(out.guarded, x)
+	}
 	return out, nil
 }
 
 // guard notes the mean JCT of short jobs, the p99 of the JCT, and the mean wait of the jobs of each class of width.
-func (p *player) guard(times map[string]float64, jobs []workload.Job) {
+func (p *player) guard(times map[string]float64, x *Scenario) {
 	jcts := slices.Clone(p.each(jct))
 	slices.Sort(jcts)
 	times["p99 JCT"] = stats.Quantile(jcts, .99)
@@ -230,8 +235,8 @@ func (p *player) guard(times map[string]float64, jobs []workload.Job) {
 	}
 	var wait, of [64]float64
 	for i := range p.out {
-		o, j := &p.out[i], &jobs[p.out[i].ID]
-		class := WidthClass(j.GPUs.Whole())
+		o := &p.out[i]
+		class := WidthClass(x.job(o.ID).GPUs.Whole())
 		wait[class] += o.Wait.Seconds() * float64(o.Members)
 		of[class] += float64(o.Members)
 	}
@@ -240,6 +245,38 @@ func (p *player) guard(times map[string]float64, jobs []workload.Job) {
 			times["mean wait of "+WidthName(class)+"-GPU jobs"] = wait[class] / n
 		}
 	}
+}
+
+// keptLosers bounds the comparisons of which Replays keeps the losers.
+const keptLosers = 64
+
+// losersOf are the losers of a change in the first replay of each stretch.
+func (f *field) losersOf(ctx context.Context, before, after space.Config, kept *Replays) ([]Group, error) {
+	if kept == nil {
+		kept = &Replays{}
+	}
+	key := before.Hash() + after.Hash()
+	for i := range f.runs {
+		key += f.runs[i].key
+	}
+	kept.mu.Lock()
+	out, known := kept.losers[key]
+	kept.mu.Unlock()
+	if known {
+		return out, nil
+	}
+	jobs, err := f.changes(ctx, before, after)
+	if err != nil {
+		return nil, err
+	}
+	out = Losers(jobs)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.losers == nil || len(kept.losers) >= keptLosers {
+		kept.losers = map[string][]Group{}
+	}
+	kept.losers[key] = out
+	return out, nil
 }
 
 // changes are the jobs that count in the first replay of each stretch, under a configuration and under another before.

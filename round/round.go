@@ -28,18 +28,12 @@ type Problem struct {
 	Turn Turn
 }
 
-// Round is one tuning round on given scenarios: search, then the adoption rule.
-// Service and evaluation differ in where the scenarios come from, not here. Of
-// Settings it ignores Horizon and Futures, and SearchAuto is SearchFull.
+// Round is one tuning round on given scenarios: a search, of which the best is adopted
+// (Round.choose). Of Settings it ignores Horizon and Futures, and SearchAuto is SearchFull.
 type Round struct {
 	Problem
 	Settings
-	// Scenarios are searched on. HeldOut are futures that nothing is chosen on: if
-	// there are any, the best candidates and the incumbent are measured on them too,
-	// and what is adopted must be better there on average. Selecting the best of many
-	// on few futures is biased (winner's curse); held-out futures remove the bias.
 	Scenarios []Scenario
-	HeldOut   []Scenario
 	// Sampler names the search.Samplers entry that suggests what the portfolio
 	// (default, incumbent, presets) leaves of the budget; "" is the default one.
 	// State continues one that learns.
@@ -88,9 +82,12 @@ type Result struct {
 	Decision
 	Trials []search.Trial
 	State  json.RawMessage // of a sampler that learns, for the next round
-	// Best is the trial of Config, Incumbent that of the configuration in force. If
-	// there was a race, they hold its futures too.
+	// Best is the trial of Config, Incumbent that of the configuration in force.
 	Best, Incumbent search.Trial
+	// Answer is that of the daily rule; nil if it was not asked.
+	Answer *Answer
+	// top is the best trial, whether it was adopted or not.
+	top search.Trial
 	// Stopped is why the search ended, Sampler what it used and Choice why, if
 	// there was a choice.
 	Stopped, Sampler, Choice string
@@ -101,8 +98,6 @@ type Result struct {
 	// Inert are parameters that make no difference in the scenarios: all trials have
 	// them as the incumbent has.
 	Inert []string
-	// fresh are the trials on held-out futures alone.
-	fresh []search.Trial
 	// NoDeadline says that the objective, a constraint or Front names the deadlines
 	// missed, and that no job of the scenarios has a deadline.
 	NoDeadline bool
@@ -126,52 +121,39 @@ func (r *Round) effective(run func(*Round) (Result, error)) (Result, error) {
 }
 
 func (r *Round) run(ctx context.Context) (Result, error) {
-	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1}}
-	racing := r.racers()
-	expected, err := r.search(ctx, &out, racing)
+	out, err := r.explore(ctx)
 	if err != nil || len(out.Trials) == 0 {
 		return out, err
 	}
-	if r.Always {
-		expected = -1 // the best as measured
-	}
-	better, raced, err := r.confirm(ctx, &out, expected, racing)
-	if err != nil {
-		return out, err
-	}
-	if raced {
-		expected = -1 // the race saw more futures than the search
-	}
-	r.adopt(&out, better, raced, expected)
-	return out, r.simplify(ctx, &out, raced)
+	r.choose(&out)
+	return out, r.simplify(ctx, &out)
 }
 
-// search measures the portfolio and what the sampler proposes, with a part of the
-// budget left for a race. It returns the step of the trial that it expects to be best.
-// There are no trials if no scenario has a job.
-func (r *Round) search(ctx context.Context, out *Result, racing int) (expected int, err error) {
+// explore measures the portfolio and the proposals of the sampler. There are no trials if no scenario has a job.
+func (r *Round) explore(ctx context.Context) (Result, error) {
+	out := Result{Decision: Decision{Config: r.Incumbent, Ratio: 1}}
 	measure, err := r.measure(ctx, r.Scenarios)
 	if errors.Is(err, errNothing) {
 		out.Reason = "Nothing runs, waits or is expected."
-		return -1, nil
+		return out, nil
 	}
 	if err != nil {
-		return -1, err
+		return out, err
 	}
-	found, err := search.Tune(ctx, r.searchOptions(measure, racing))
+	found, err := search.Tune(ctx, r.searchOptions(measure))
 	if err != nil && !allExhausted(found.Trials) {
-		return -1, err
+		return out, err
 	}
 	if r.Pruner != nil {
 		if err := r.Pruner.Finish(found.Trials); err != nil && ctx.Err() == nil {
-			return -1, err
+			return out, err
 		}
 	}
 	out.record(&found)
 	if r.Search == SearchPortfolio {
 		out.Sampler, out.Choice = "", ""
 	}
-	return found.Best, nil
+	return out, nil
 }
 
 // measure returns a scorer of the scenarios, errNothing if these have no job.
@@ -188,22 +170,12 @@ func (r *Round) measure(ctx context.Context, scenarios []Scenario) (*Scorer, err
 	return s, s.CompareWith(ctx, r.Incumbent)
 }
 
-// racers returns how many configurations to measure on the held-out futures, out of
-// the budget; 0 for no race.
-func (r *Round) racers() int {
-	if len(r.HeldOut) == 0 || r.Always || r.Budget < leastToRace {
-		return 0
-	}
-	return min(mostRacers, r.Budget/4)
-}
-
-// searchOptions returns the options of the search on the scenarios, which leaves a part
-// of the budget for a race.
-func (r *Round) searchOptions(measure *Scorer, racing int) search.Options {
+// searchOptions returns the options of the search on the scenarios.
+func (r *Round) searchOptions(measure *Scorer) search.Options {
 	o := search.Options{
 		Space: r.Space, Evaluate: measure.Measure, Incumbent: r.Incumbent, Presets: r.portfolio(),
 		Method: r.Sampler, State: r.State,
-		Budget: r.Budget - racing, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
+		Budget: r.Budget, Workers: r.Workers, Seed: r.Seed, Progress: r.Progress, Cache: r.Cache,
 		Ranking: search.Ranking{ParetoMetrics: measure.others}, Time: r.Time, Record: r.Record, Reject: r.reject,
 	}
 	o.Record.Space = r.registered
@@ -258,25 +230,6 @@ func (out *Result) record(found *search.Result) {
 	}
 	out.Candidates = candidates(out.Trials, out.Incumbent)
 	out.Stats.Trials, out.Stats.Evaluations = len(found.Trials), found.Evaluations
-}
-
-// confirm returns the trials that may replace the incumbent: of those better in
-// enough of the scenarios, the ones that won the race on held-out futures. raced is
-// false where there was no race; then all scenarios must agree.
-func (r *Round) confirm(ctx context.Context, out *Result,
-	expected, racing int) (better []search.Trial, raced bool, err error) {
-	if racing == 0 || !out.Incumbent.OK() {
-		return r.better(out, false), false, nil
-	}
-	candidates := r.better(out, true)
-	if len(candidates) == 0 {
-		return nil, false, nil
-	}
-	won, err := r.race(ctx, out, candidates, expected, racing)
-	if errors.Is(err, errNothing) {
-		return r.better(out, false), false, nil
-	}
-	return won, true, err
 }
 
 // distinct counts the configurations of a portfolio, each once.

@@ -5,24 +5,18 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/autosched/autosched/generation"
 )
 
 // Settings bound the cost of a round and its adoptions.
 type Settings struct {
-	// MinRatio is the least controllable ratio (Decision.Ratio) of an adopted
-	// configuration, MinGain the least share of the whole objective that it gains.
-	// Every change within the last day raises MinGain by ChangePrice. Negative shares are
-	// none.
-	MinRatio    float64 `json:"min_ratio"`
-	MinGain     float64 `json:"min_gain"`
-	ChangePrice float64 `json:"change_price"`
-	// Dwell is the least time that a configuration is in force before a better one
-	// replaces it, unless the round finds that one better by UrgentRatio. Negative is none.
-	Dwell time.Duration `json:"dwell"`
-	// Guard is the share by which an adopted configuration may make a guarded metric
-	// worse: each tenant's p95 queueing delay, the mean JCT of jobs of less than ten
-	// minutes, and the p99 JCT. Negative means that nothing is guarded.
+	// Guard is the share by which an adopted configuration may make a guarded time worse: the mean JCT of jobs of less
+	// than ten minutes, the p99 JCT, the mean wait of the jobs of each width and the waits of probes, each by more than
+	// a minute too. Negative means that nothing is guarded.
 	Guard float64 `json:"guard"`
+	// Rule decides what is adopted; the zero value is RuleDaily.
+	Rule Rule `json:"rule,omitempty"`
 	// Horizon is the time that arrivals are forecast for, Futures the number of futures
 	// that every configuration is measured on.
 	Horizon time.Duration `json:"horizon"`
@@ -46,38 +40,68 @@ type Settings struct {
 
 // Ablation says which parts of a decision are left out.
 type Ablation struct {
-	// NoPooling decides on the round's own futures alone.
-	NoPooling bool `json:"no_pooling,omitempty"`
-	// NoReplay leaves out the replay of the last days, NoStress the stressed futures,
-	// NoGuards the guarded metrics.
-	NoReplay bool `json:"no_replay,omitempty"`
-	NoStress bool `json:"no_stress,omitempty"`
-	NoGuards bool `json:"no_guards,omitempty"`
-	// NoJudge leaves what was adopted unwatched, NoBurst decides at intervals alone.
-	NoJudge bool `json:"no_judge,omitempty"`
+	// NoDaily leaves out the daily rule, NoFast the fast path; NoBurst decides at intervals alone.
+	NoDaily bool `json:"no_daily,omitempty"`
+	NoFast  bool `json:"no_fast,omitempty"`
 	NoBurst bool `json:"no_burst,omitempty"`
 }
 
-// UrgentRatio is the controllable ratio on a round's own futures from which a
-// configuration is adopted between rounds and before Dwell is over (paper, section 4.2).
-const UrgentRatio = 1.1
+// Rule is how a configuration is adopted.
+type Rule string
+
+const (
+	// RuleDaily asks the history once a day (Ask), with a fast path for large gains between.
+	RuleDaily Rule = ""
+	// RulePaper adopts in every round the best of a search of the whole space if its controllable ratio is at least 1.1
+	// (paper, section 4.2).
+	RulePaper Rule = "paper"
+	// paperRatio is that ratio.
+	paperRatio = 1.1
+)
+
+// Generator is the method that makes the futures of a rule's rounds.
+func (r Rule) Generator() generation.Method {
+	if r != RulePaper {
+		return generation.Method{}
+	}
+	m, err := generation.ParseMethod("paper")
+	if err != nil {
+		panic(err) // a method of package arrivals
+	}
+	return m
+}
+
+// ParseRule finds a rule by name; "" and daily are RuleDaily.
+func ParseRule(name string) (Rule, error) {
+	switch name {
+	case "", "daily":
+		return RuleDaily, nil
+	case string(RulePaper):
+		return RulePaper, nil
+	}
+	return "", fmt.Errorf("rule: %q is not known; there are daily and paper", name)
+}
+
+// String is the name of a rule.
+func (r Rule) String() string {
+	if r == RuleDaily {
+		return "daily"
+	}
+	return string(r)
+}
 
 // DefaultInterval is the time between rounds, the paper's.
 const DefaultInterval = time.Hour
 
 // DefaultSettings are those of a round every hour.
 func DefaultSettings() Settings {
-	return Settings{MinRatio: 1.02, MinGain: .002, ChangePrice: .001, Dwell: 2 * time.Hour, Guard: .1,
-		Horizon: 12 * time.Hour, Futures: 4, Budget: 40}
+	return Settings{Guard: .1, Horizon: 12 * time.Hour, Futures: 4, Budget: 40}
 }
 
 // WithDefaults replaces settings that are zero by the defaults, and negative ones where
 // they have no meaning.
 func (s Settings) WithDefaults() Settings {
 	d := DefaultSettings()
-	if s.MinRatio > 0 {
-		d.MinRatio = s.MinRatio
-	}
 	if s.Horizon > 0 {
 		d.Horizon = s.Horizon
 	}
@@ -87,19 +111,11 @@ func (s Settings) WithDefaults() Settings {
 	if s.Budget > 0 {
 		d.Budget = s.Budget
 	}
-	if s.MinGain != 0 {
-		d.MinGain = s.MinGain
-	}
-	if s.ChangePrice != 0 {
-		d.ChangePrice = s.ChangePrice
-	}
-	if s.Dwell != 0 {
-		d.Dwell = s.Dwell
-	}
 	if s.Guard != 0 {
 		d.Guard = s.Guard
 	}
-	d.Seed, d.Workers, d.Search, d.Always, d.Ablation = s.Seed, s.Workers, s.Search, s.Always, s.Ablation
+	d.Seed, d.Workers, d.Search, d.Always, d.Rule, d.Ablation = s.Seed, s.Workers, s.Search, s.Always, s.Rule,
+		s.Ablation
 	return d
 }
 

@@ -18,10 +18,9 @@ func TestStoredForms(t *testing.T) {
 		value any
 		want  string
 	}{
-		{s, `{"min_ratio":1.02,"min_gain":0.002,"change_price":0.001,"dwell":7200000000000,"guard":0.1,` +
-			`"horizon":43200000000000,"futures":4,"budget":40,"seed":3}`},
-		{Stats{Trials: 40, Evaluations: 44, Raced: 4, WiderThanCluster: 2},
-			`{"evaluations":44,"jobs_wider_than_cluster":2,"raced":4,"trials":40}`},
+		{s, `{"guard":0.1,"horizon":43200000000000,"futures":4,"budget":40,"seed":3}`},
+		{Stats{Trials: 40, Evaluations: 44, Replayed: 4, WiderThanCluster: 2},
+			`{"evaluations":44,"jobs_wider_than_cluster":2,"replayed":4,"trials":40}`},
 		{Stats{Trials: 6, Evaluations: 6}, `{"evaluations":6,"trials":6}`},
 	} {
 		if got, err := json.Marshal(tt.value); err != nil || string(got) != tt.want {
@@ -34,8 +33,8 @@ func TestWithDefaults(t *testing.T) {
 	if got := (Settings{}).WithDefaults(); got != DefaultSettings() {
 		t.Errorf("none given: %+v", got)
 	}
-	given := Settings{MinRatio: 1.2, MinGain: .1, ChangePrice: .2, Dwell: time.Minute, Guard: -1,
-		Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3, Search: SearchFull, Always: true}
+	given := Settings{Guard: -1, Rule: RulePaper, Horizon: time.Hour, Futures: 2, Budget: 9, Seed: 5, Workers: 3,
+		Search: SearchFull, Always: true}
 	if got := given.WithDefaults(); got != given {
 		t.Errorf("all given: %+v", got)
 	}
@@ -44,8 +43,8 @@ func TestWithDefaults(t *testing.T) {
 // TestNegativeSettings: what is off stays off.
 func TestNegativeSettings(t *testing.T) {
 	off := DefaultSettings()
-	off.MinGain, off.ChangePrice, off.Dwell, off.Guard = -1, -1, -time.Second, -1
-	if got := (Settings{MinGain: -1, ChangePrice: -1, Dwell: -time.Second, Guard: -1}).WithDefaults(); got != off {
+	off.Guard = -1
+	if got := (Settings{Guard: -1}).WithDefaults(); got != off {
 		t.Errorf("off: %+v", got)
 	}
 }
@@ -60,28 +59,6 @@ func TestParseSearch(t *testing.T) {
 	if _, err := ParseSearch("all"); err == nil ||
 		!strings.Contains(err.Error(), `"all" is not known; there are auto, portfolio, full`) {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestRacers: a race takes at most a quarter of the budget, and there is none without
-// held-out futures, with Always or on a small budget.
-func TestRacers(t *testing.T) {
-	held := []Scenario{{}}
-	for _, tt := range []struct {
-		name string
-		r    Round
-		want int
-	}{
-		{"default budget", Round{HeldOut: held, Settings: Settings{Budget: 40}}, 6},
-		{"a quarter", Round{HeldOut: held, Settings: Settings{Budget: 16}}, 4},
-		{"least", Round{HeldOut: held, Settings: Settings{Budget: 12}}, 3},
-		{"too small", Round{HeldOut: held, Settings: Settings{Budget: 11}}, 0},
-		{"nothing held out", Round{Settings: Settings{Budget: 40}}, 0},
-		{"always", Round{HeldOut: held, Settings: Settings{Budget: 40, Always: true}}, 0},
-	} {
-		if got := tt.r.racers(); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
 	}
 }
 
@@ -112,24 +89,5 @@ func TestReject(t *testing.T) {
 	r.Pruner = pruneAll{}
 	if got := r.reject(nil, refused) + ", " + r.reject(nil, other); got != "the scheduler refused it, pruned" {
 		t.Errorf("with a pruner: %q", got)
-	}
-}
-
-// TestDistrusted: after a configuration did worse, rounds ask for twice the gain and search the portfolio; after a
-// second one, for a tenth of the objective, and never for less than is set.
-func TestDistrusted(t *testing.T) {
-	s := Settings{Search: SearchFull, MinRatio: 1.02, MinGain: .002}
-	for worse, want := range []Settings{
-		s,
-		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .002},
-		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .1},
-		{Search: SearchPortfolio, MinRatio: 1.04, MinGain: .1},
-	} {
-		if got := s.Distrusted(worse); got != want {
-			t.Errorf("%d did worse: %+v, want %+v", worse, got, want)
-		}
-	}
-	if s.MinGain = .3; s.Distrusted(2).MinGain != .3 {
-		t.Errorf("the least gain set is %v", s.Distrusted(2).MinGain)
 	}
 }

@@ -51,64 +51,18 @@ func (r *Round) simplest(ctx context.Context, out *Result, winner search.Trial, 
 	return got.Trial, err
 }
 
-// simplify replaces what was adopted by its simplest form, if a search found it.
-func (r *Round) simplify(ctx context.Context, out *Result, raced bool) error {
+// simplify replaces the adopted configuration by its simplest form, if a search found it.
+func (r *Round) simplify(ctx context.Context, out *Result) error {
 	if !r.Simplify || !out.Adopt || !r.found(&out.Best) {
 		return nil
 	}
-	futures, known := r.Scenarios, out.Trials
-	if raced {
-		futures, known = slices.Concat(r.Scenarios, r.HeldOut), nil
-	}
-	t, err := r.simplest(ctx, out, out.Best, futures, known, func(t *search.Trial) bool {
-		gain, _ := r.Goal.gain(*t, out.Incumbent, r.MinRatio)
-		return r.Always || breaks(&out.Incumbent) || !out.Incumbent.OK() ||
-			gain.Ratio >= r.MinRatio && (raced || gain.BetterInEvery)
+	t, err := r.simplest(ctx, out, out.Best, r.Scenarios, out.Trials, func(t *search.Trial) bool {
+		gain, _ := r.Goal.gain(*t, out.Incumbent, r.ratio())
+		return r.Always || breaks(&out.Incumbent) || !out.Incumbent.OK() || gain.Ratio > 1 && gain.Ratio >= r.ratio()
 	})
-	if err != nil || t.Config.Equal(out.Config) {
+	if err != nil {
 		return err
 	}
-	out.Config, out.Adopt = r.Incumbent, false
-	r.adopt(out, []search.Trial{t}, raced, -1)
+	out.Config, out.Best = t.Config, t
 	return nil
 }
-
-// simplest replaces a candidate that a search found by its simplest form, unless that does
-// worse in the replay of the last days or under stress, or breaks a guard. What is known
-// of the candidate holds for that form, which measures like it.
-func (w *weigher) simplest(ctx context.Context, out *Result, c *candidate, g *guards) error {
-	r, key := w.round, w.key(c.Config)
-	if !r.Simplify || !r.found(&c.Trial) {
-		return nil
-	}
-	futures, known := r.Scenarios, out.Trials
-	if c.raced {
-		futures, known = r.HeldOut, out.fresh
-	}
-	t, err := r.simplest(ctx, out, c.Trial, futures, known, func(t *search.Trial) bool {
-		return !t.Config.Equal(r.Incumbent)
-	})
-	if err != nil || t.Config.Equal(c.Config) {
-		return err
-	}
-	if err := w.insure(ctx, []space.Config{t.Config}); err != nil {
-		return err
-	}
-	simple := w.key(t.Config)
-	if w.gain(key, simple) < -pooledNoise || w.vetoed(w.key(r.Incumbent), simple) {
-		return nil
-	}
-	if broken, err := g.broken(ctx, t.Config); err != nil || broken != "" {
-		return err
-	}
-	if _, measured := w.evidence[simple]; !measured {
-		w.evidence[simple] = slices.Clone(w.evidence[key])
-	}
-	c.Trial = t
-	return nil
-}
-
-// pooledNoise is how much worse than the candidate a simplest form may be in the replay and
-// under stress, weighed as in a decision, as a logarithm: half of what a round changes a
-// configuration for.
-const pooledNoise = .001

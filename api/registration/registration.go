@@ -16,6 +16,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -240,12 +241,6 @@ func policyFromProto(r *pb.RolloutPolicy, v *convert.Violations) controller.Poli
 	}
 	span(&p.UpdateInterval, r.GetUpdateInterval(), "update_interval")
 	span(&p.Horizon, r.GetHorizon(), "horizon")
-	if x := r.GetMinControllableRatio(); x != 0 {
-		if math.IsNaN(x) || x < 1 || x > maxRatio {
-			v.Add(at+"min_controllable_ratio", "%v is not from 1 to %d", x, maxRatio)
-		}
-		p.MinRatio = x
-	}
 	share := func(dst *float64, x float64, field string) {
 		if x == 0 {
 			return
@@ -255,9 +250,12 @@ func policyFromProto(r *pb.RolloutPolicy, v *convert.Violations) controller.Poli
 		}
 		*dst = x
 	}
-	share(&p.MinGain, r.GetMinGain(), "min_gain")
-	share(&p.ChangePrice, r.GetChangePrice(), "change_price")
 	share(&p.Guard, r.GetGuard(), "guard")
+	if rule, err := round.ParseRule(r.GetAdoption()); err != nil {
+		v.Add(at+"adoption", "%v", err)
+	} else {
+		p.Rule = rule
+	}
 	optional := func(dst *time.Duration, d *durationpb.Duration, field string) {
 		if d.AsDuration() == 0 {
 			return
@@ -267,7 +265,6 @@ func policyFromProto(r *pb.RolloutPolicy, v *convert.Violations) controller.Poli
 		}
 		*dst = d.AsDuration()
 	}
-	optional(&p.Dwell, r.GetDwell(), "dwell")
 	optional(&p.AckDeadline, r.GetAcknowledgeDeadline(), "acknowledge_deadline")
 	if d := r.GetAllowedLateness(); d.AsDuration() != 0 {
 		if err := d.CheckValid(); err != nil || d.AsDuration() > maxLateness {

@@ -36,8 +36,7 @@ func TestUpdateScheduler(t *testing.T) {
 					Mode:      pb.SchedulerSpec_AUTO,
 					Objective: &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: "p99_jct"}},
 					Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(30 * time.Minute), Futures: 8,
-						TrialBudget: 80, MinControllableRatio: 1.2, MinGain: -1, Guard: .2,
-						Dwell: durationpb.New(time.Hour)},
+						TrialBudget: 80, Adoption: "paper", Guard: .2},
 				}},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ValidateOnly: validate,
 		})
@@ -48,13 +47,12 @@ func TestUpdateScheduler(t *testing.T) {
 	}
 	// Only the fields of the mask.
 	got, err = ask(made.GetEtag(), false, "spec.mode", "spec.rollout.futures", "spec.rollout.guard",
-		"spec.rollout.min_gain", "spec.rollout.change_price")
+		"spec.rollout.adoption")
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec := got.GetSpec()
-	if r, d := spec.GetRollout(), round.DefaultSettings(); r.GetGuard() != .2 || r.GetMinGain() != -1 ||
-		r.GetChangePrice() != d.ChangePrice || r.GetDwell().AsDuration() != d.Dwell {
+	if r := spec.GetRollout(); r.GetGuard() != .2 || r.GetAdoption() != "paper" {
 		t.Errorf("adoption: %v", r)
 	}
 	if spec.GetMode() != pb.SchedulerSpec_AUTO || spec.GetRollout().GetFutures() != 8 ||

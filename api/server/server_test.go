@@ -320,7 +320,8 @@ func TestSchedulerSpecRoundTrip(t *testing.T) {
 		t.Fatalf("spec %v", got.GetSpec())
 	}
 	if got.GetSpec().GetObjective().GetMetricId() != "avg_jct" ||
-		got.GetSpec().GetRollout().GetMinControllableRatio() != round.DefaultSettings().MinRatio ||
+		got.GetSpec().GetRollout().GetGuard() != round.DefaultSettings().Guard ||
+		got.GetSpec().GetRollout().GetAdoption() != "daily" ||
 		got.GetCurrentConfiguration() != "schedulers/a/configurations/1" {
 		t.Errorf("defaults are not filled in: %v", got)
 	}
@@ -399,11 +400,12 @@ func TestBadFieldsAreNamed(t *testing.T) {
 		}, "scheduler.spec.objective.goal"},
 		{"rollout", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{UpdateInterval: durationpb.New(time.Second),
-				MinControllableRatio: 0.5, Futures: -1, MinGain: 1.5, ChangePrice: math.NaN(), Guard: math.Inf(-1),
-				Dwell: durationpb.New(1000 * time.Hour)}
-		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.min_controllable_ratio " +
-			"scheduler.spec.rollout.min_gain scheduler.spec.rollout.change_price scheduler.spec.rollout.guard " +
-			"scheduler.spec.rollout.dwell scheduler.spec.rollout.futures"},
+				Futures: -1, Guard: math.Inf(-1), Adoption: "never"}
+		}, "scheduler.spec.rollout.update_interval scheduler.spec.rollout.guard scheduler.spec.rollout.adoption " +
+			"scheduler.spec.rollout.futures"},
+		{"guard", func(r *pb.CreateSchedulerRequest) {
+			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{Guard: math.NaN()}
+		}, "scheduler.spec.rollout.guard"},
 		{"limits", func(r *pb.CreateSchedulerRequest) {
 			r.Scheduler.Spec.Rollout = &pb.RolloutPolicy{MaxChangesPerDay: proto.Int32(-1),
 				FlapWindow: durationpb.New(-time.Second), RollbackHold: durationpb.New(1000 * time.Hour),

@@ -128,7 +128,7 @@ var layers = []layer{
 	{"controller", 5, []string{"patterns", "telemetry", "study", "search", "search/effects", "rollout", "round", "fidelity",
 		"generation", "energy", "simulator", "space", "workload"}},
 	{"rollout", 5, []string{"round", "energy", "space", "internal"}},
-	{"round", 4, []string{"schedulers", "search", "generation", "energy", "simulator", "space", "workload",
+	{"round", 4, []string{"schedulers", "search", "search/prune", "generation", "energy", "simulator", "space", "workload",
 		"internal"}},
 	// Faults of a cluster: rules over events and telemetry, with remedies.
 	{"patterns/cluster", 3, []string{"telemetry", "energy", "workload", "internal"}},

@@ -14,17 +14,10 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// AddAdoption adds a round's conditions of a change besides --min-ratio.
+// AddAdoption adds the conditions of a change.
 func AddAdoption(cmd *cobra.Command, s *round.Settings) {
-	fl := cmd.Flags()
-	fl.Var(ShareFlag{&s.MinGain}, "min-gain",
-		"least share of the objective that a change gains: 0.002, 0.2% or off")
-	fl.Var(ShareFlag{&s.ChangePrice}, "change-price",
-		"what every change within the last day adds to --min-gain, or off")
-	fl.Var(DwellFlag{&s.Dwell}, "dwell", fmt.Sprintf(
-		"how long a configuration stays unless another gains a controllable ratio of %g, or off", round.UrgentRatio))
-	fl.Var(guard{ShareFlag{&s.Guard}}, "guard", "share by which a change may make each tenant's p95 queueing delay, the "+
-		"average JCT of jobs below ten minutes, and the p99 JCT worse, or off")
+	cmd.Flags().Var(guard{ShareFlag{&s.Guard}}, "guard", "share by which a change may make the average JCT of jobs below "+
+		"ten minutes, the p99 JCT and the waits of jobs of each width worse, or off")
 }
 
 const off = "off"

@@ -32,10 +32,7 @@ type TuneFlags struct {
 // Add adds the flags of rounds.
 func (t *TuneFlags) Add(cmd *cobra.Command) {
 	t.AddSearch(cmd)
-	fl := cmd.Flags()
-	fl.Float64Var(&t.Settings.MinRatio, "min-ratio", t.Settings.MinRatio,
-		"least gain on the controllable part that replaces the incumbent")
-	fl.BoolVar(&t.Settings.Always, "always", false,
+	cmd.Flags().BoolVar(&t.Settings.Always, "always", false,
 		"replace the incumbent by the best on average whatever it gains, as the paper does")
 }
 
@@ -113,9 +110,6 @@ func (t *TuneFlags) CheckSettings() error {
 		return UsageError{fmt.Errorf("--budget: %d is not positive", s.Budget)}
 	case s.Workers < 0:
 		return UsageError{fmt.Errorf("--workers: %d is negative", s.Workers)}
-	case !(s.MinRatio >= 1):
-		return UsageError{fmt.Errorf("--min-ratio: %g is below 1: it would adopt configurations that are worse",
-			s.MinRatio)}
 	}
 	return nil
 }

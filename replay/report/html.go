@@ -253,15 +253,12 @@ func (r *document) facts() []fact {
 
 // adoption has the conditions of a change of configuration, the parts that are off left out.
 func (r *document) adoption() string {
-	text := "ratio of at least " + number(r.MinRatio)
+	text := "by the daily rule"
 	for _, x := range [...]struct {
 		on   bool
 		text string
 	}{
-		{r.MinGain > 0, fmt.Sprintf("gain of at least %.3g %%", 100*r.MinGain)},
-		{r.ChangePrice > 0, fmt.Sprintf("and %.3g %% for every change of the last day", 100*r.ChangePrice)},
-		{r.DwellS > 0, "dwell of " + units.Duration(r.DwellS)},
-		{r.Guard > 0, fmt.Sprintf("guarded metrics at most %.3g %% worse", 100*r.Guard)},
+		{r.Guard > 0, fmt.Sprintf("guarded times at most %.3g %% worse", 100*r.Guard)},
 		{r.MaxChanges > 0, fmt.Sprintf("at most %d changes in 24 h", r.MaxChanges)},
 		{r.FlapWindowS > 0, "one return to earlier values in " + units.Duration(r.FlapWindowS)},
 		{len(r.QuietHours) > 0, "none from " + strings.Join(r.QuietHours, " and ")},

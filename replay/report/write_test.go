@@ -53,7 +53,7 @@ func tiny() *document {
 		Baseline: replay.Baseline{Method: "default", Configuration: "queues=3 order=submit", Assumed: true,
 			Default: "queues=3 order=submit"},
 		IntervalS: 3600, HorizonS: 14400,
-		Futures: 4, Budget: 8, MinRatio: 1.05, Seed: 1, Simulator: "1",
+		Futures: 4, Budget: 8, Seed: 1, Simulator: "1",
 	}}
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
 		m := replay.Method{Method: name, Description: "what it does, and why", Outcome: replay.Outcome{

@@ -1293,12 +1293,8 @@ type RolloutPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A round is due whenever the scheduler's event time passes a multiple of
 	// this: 1 min to 7 days, default 1 h. If more jobs arrive than the last round
-	// expected, an urgent decision follows within 15 minutes of event time: it
-	// adopts what gains a controllable ratio of 1.1.
+	// expected, an urgent decision follows within 15 minutes of event time.
 	UpdateInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=update_interval,json=updateInterval,proto3" json:"update_interval,omitempty"`
-	// The least ratio of the incumbent's controllable objective to that of what
-	// replaces it, at least 1; default 1.02.
-	MinControllableRatio float64 `protobuf:"fixed64,9,opt,name=min_controllable_ratio,json=minControllableRatio,proto3" json:"min_controllable_ratio,omitempty"`
 	// Arrivals forecast for this long are part of a future: 1 min to 7 days,
 	// default 12 h.
 	Horizon *durationpb.Duration `protobuf:"bytes,10,opt,name=horizon,proto3" json:"horizon,omitempty"`
@@ -1310,21 +1306,16 @@ type RolloutPolicy struct {
 	TrialBudget int32 `protobuf:"varint,12,opt,name=trial_budget,json=trialBudget,proto3" json:"trial_budget,omitempty"`
 	// Makes rounds repeatable. Default 0.
 	Seed uint64 `protobuf:"varint,13,opt,name=seed,proto3" json:"seed,omitempty"`
-	// The least share of the objective that a new configuration gains: at most 1,
-	// default 0.002 (0.2 %). Negative: none is asked for.
-	MinGain float64 `protobuf:"fixed64,14,opt,name=min_gain,json=minGain,proto3" json:"min_gain,omitempty"`
-	// What every change within the last day of event time adds to min_gain: at
-	// most 1, default 0.001. Negative: nothing.
-	ChangePrice float64 `protobuf:"fixed64,15,opt,name=change_price,json=changePrice,proto3" json:"change_price,omitempty"`
-	// How long a configuration is in force before a better one replaces it,
-	// unless that one gains a controllable ratio of 1.1: at most 7 days, default
-	// 2 h. Negative: no such time.
-	Dwell *durationpb.Duration `protobuf:"bytes,16,opt,name=dwell,proto3" json:"dwell,omitempty"`
-	// The share by which a new configuration may make each tenant's p95 queueing
-	// delay, the mean JCT of jobs of less than ten minutes, and the p99 JCT worse
-	// than under the present one, in simulation: at most 1, default 0.1.
-	// Negative: nothing is guarded.
+	// The share by which a new configuration may make the mean JCT of jobs of less
+	// than ten minutes, the p99 JCT, the mean wait of the jobs of each width and the
+	// waits of probes worse than under the present one, in simulation, each by more
+	// than a minute too: at most 1, default 0.1. Negative: nothing is guarded.
 	Guard float64 `protobuf:"fixed64,17,opt,name=guard,proto3" json:"guard,omitempty"`
+	// How a configuration is adopted: "daily" (default) asks the history of the last
+	// 20 days once a day and between takes only gains of 10 % that three decisions in
+	// a row promise; "paper" takes in every round the best of a pruned search of the
+	// whole space on the paper's forecast, from a controllable ratio of 1.1 on.
+	Adoption string `protobuf:"bytes,18,opt,name=adoption,proto3" json:"adoption,omitempty"`
 	// The share of the time of rounds that this scheduler's get while others have
 	// rounds too, relative to their weights: 0.1 to 10, default 1. Callers of role
 	// scheduler set at most 1.
@@ -1399,13 +1390,6 @@ func (x *RolloutPolicy) GetUpdateInterval() *durationpb.Duration {
 	return nil
 }
 
-func (x *RolloutPolicy) GetMinControllableRatio() float64 {
-	if x != nil {
-		return x.MinControllableRatio
-	}
-	return 0
-}
-
 func (x *RolloutPolicy) GetHorizon() *durationpb.Duration {
 	if x != nil {
 		return x.Horizon
@@ -1434,32 +1418,18 @@ func (x *RolloutPolicy) GetSeed() uint64 {
 	return 0
 }
 
-func (x *RolloutPolicy) GetMinGain() float64 {
-	if x != nil {
-		return x.MinGain
-	}
-	return 0
-}
-
-func (x *RolloutPolicy) GetChangePrice() float64 {
-	if x != nil {
-		return x.ChangePrice
-	}
-	return 0
-}
-
-func (x *RolloutPolicy) GetDwell() *durationpb.Duration {
-	if x != nil {
-		return x.Dwell
-	}
-	return nil
-}
-
 func (x *RolloutPolicy) GetGuard() float64 {
 	if x != nil {
 		return x.Guard
 	}
 	return 0
+}
+
+func (x *RolloutPolicy) GetAdoption() string {
+	if x != nil {
+		return x.Adoption
+	}
+	return ""
 }
 
 func (x *RolloutPolicy) GetWeight() float64 {
@@ -2985,19 +2955,16 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\rObjectiveSpec\x12\"\n" +
 	"\tmetric_id\x18\x01 \x01(\tB\x03\xe0A\x01H\x00R\bmetricId\x12\x19\n" +
 	"\x04goal\x18\x02 \x01(\tB\x03\xe0A\x01H\x00R\x04goalB\x06\n" +
-	"\x04kind\"\x96\b\n" +
+	"\x04kind\"\xcd\a\n" +
 	"\rRolloutPolicy\x12G\n" +
-	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x0eupdateInterval\x129\n" +
-	"\x16min_controllable_ratio\x18\t \x01(\x01B\x03\xe0A\x01R\x14minControllableRatio\x128\n" +
+	"\x0fupdate_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x0eupdateInterval\x128\n" +
 	"\ahorizon\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\ahorizon\x12\x1d\n" +
 	"\afutures\x18\v \x01(\x05B\x03\xe0A\x01R\afutures\x12&\n" +
 	"\ftrial_budget\x18\f \x01(\x05B\x03\xe0A\x01R\vtrialBudget\x12\x17\n" +
-	"\x04seed\x18\r \x01(\x04B\x03\xe0A\x01R\x04seed\x12\x1e\n" +
-	"\bmin_gain\x18\x0e \x01(\x01B\x03\xe0A\x01R\aminGain\x12&\n" +
-	"\fchange_price\x18\x0f \x01(\x01B\x03\xe0A\x01R\vchangePrice\x124\n" +
-	"\x05dwell\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x05dwell\x12\x19\n" +
-	"\x05guard\x18\x11 \x01(\x01B\x03\xe0A\x01R\x05guard\x12\x1b\n" +
+	"\x04seed\x18\r \x01(\x04B\x03\xe0A\x01R\x04seed\x12\x19\n" +
+	"\x05guard\x18\x11 \x01(\x01B\x03\xe0A\x01R\x05guard\x12\x1f\n" +
+	"\badoption\x18\x12 \x01(\tB\x03\xe0A\x01R\badoption\x12\x1b\n" +
 	"\x06weight\x18F \x01(\x01B\x03\xe0A\x01R\x06weight\x12Q\n" +
 	"\x14acknowledge_deadline\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\x13acknowledgeDeadline\x127\n" +
 	"\x13max_changes_per_day\x18( \x01(\x05B\x03\xe0A\x01H\x00R\x10maxChangesPerDay\x88\x01\x01\x12?\n" +
@@ -3011,7 +2978,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"wave_share\x18\x16 \x01(\x01B\x03\xe0A\x01R\twaveShare\x12;\n" +
 	"\tsoak_time\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\x03\xe0A\x01R\bsoakTimeB\x16\n" +
-	"\x14_max_changes_per_day\"`\n" +
+	"\x14_max_changes_per_dayJ\x04\b\t\x10\n" +
+	"J\x04\b\x0e\x10\x0fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11R\x16min_controllable_ratioR\bmin_gainR\fchange_priceR\x05dwell\"`\n" +
 	"\n" +
 	"QuietHours\x12\x19\n" +
 	"\x05start\x18\x01 \x01(\tB\x03\xe0A\x02R\x05start\x12\x15\n" +
@@ -3239,55 +3207,54 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	45, // 38: autosched.v1.Cluster.description:type_name -> google.protobuf.Struct
 	44, // 39: autosched.v1.RolloutPolicy.update_interval:type_name -> google.protobuf.Duration
 	44, // 40: autosched.v1.RolloutPolicy.horizon:type_name -> google.protobuf.Duration
-	44, // 41: autosched.v1.RolloutPolicy.dwell:type_name -> google.protobuf.Duration
-	44, // 42: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
-	44, // 43: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
-	44, // 44: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
-	14, // 45: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
-	44, // 46: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
-	44, // 47: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
-	3,  // 48: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	3,  // 49: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
-	46, // 50: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
-	37, // 51: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
-	3,  // 52: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	3,  // 53: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
-	5,  // 54: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
-	3,  // 55: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
-	47, // 56: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	33, // 57: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	48, // 58: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	15, // 59: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	25, // 60: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	29, // 61: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	16, // 62: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	26, // 63: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	27, // 64: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	17, // 65: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	18, // 66: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	19, // 67: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	20, // 68: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 69: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	23, // 70: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	31, // 71: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 72: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 73: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	30, // 74: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 75: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	5,  // 76: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	28, // 77: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 78: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 79: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 80: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 81: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 82: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	24, // 83: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	32, // 84: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	72, // [72:85] is the sub-list for method output_type
-	59, // [59:72] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	44, // 41: autosched.v1.RolloutPolicy.acknowledge_deadline:type_name -> google.protobuf.Duration
+	44, // 42: autosched.v1.RolloutPolicy.flap_window:type_name -> google.protobuf.Duration
+	44, // 43: autosched.v1.RolloutPolicy.rollback_hold:type_name -> google.protobuf.Duration
+	14, // 44: autosched.v1.RolloutPolicy.quiet_hours:type_name -> autosched.v1.QuietHours
+	44, // 45: autosched.v1.RolloutPolicy.allowed_lateness:type_name -> google.protobuf.Duration
+	44, // 46: autosched.v1.RolloutPolicy.soak_time:type_name -> google.protobuf.Duration
+	3,  // 47: autosched.v1.CreateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	3,  // 48: autosched.v1.UpdateSchedulerRequest.scheduler:type_name -> autosched.v1.Scheduler
+	46, // 49: autosched.v1.UpdateSchedulerRequest.update_mask:type_name -> google.protobuf.FieldMask
+	37, // 50: autosched.v1.FreezeTuningRequest.expire_time:type_name -> google.protobuf.Timestamp
+	3,  // 51: autosched.v1.FreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	3,  // 52: autosched.v1.UnfreezeTuningResponse.schedulers:type_name -> autosched.v1.Scheduler
+	5,  // 53: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
+	3,  // 54: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
+	47, // 55: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
+	33, // 56: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	48, // 57: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 58: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 59: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 60: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 61: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 62: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 63: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 64: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 65: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 66: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 67: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 68: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 69: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 70: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 71: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 72: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 73: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 74: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 75: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 76: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 77: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 78: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 79: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 80: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 81: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 82: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 83: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	71, // [71:84] is the sub-list for method output_type
+	58, // [58:71] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }

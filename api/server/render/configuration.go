@@ -95,8 +95,8 @@ func statsToProto(s round.Stats) map[string]float64 {
 		return nil
 	}
 	out := map[string]float64{"trials": float64(s.Trials), "evaluations": float64(s.Evaluations)}
-	if s.Raced > 0 {
-		out["raced"] = float64(s.Raced)
+	if s.Replayed > 0 {
+		out["replayed"] = float64(s.Replayed)
 	}
 	if s.Simplified > 0 {
 		out["simplified"] = float64(s.Simplified)

@@ -49,8 +49,7 @@ func SchedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Cluster:       convert.ClusterToProto(c.Cluster),
 		Mode:          pb.SchedulerSpec_RECOMMEND,
 		Rollout: &pb.RolloutPolicy{
-			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), MinControllableRatio: settings.MinRatio,
-			MinGain: settings.MinGain, ChangePrice: settings.ChangePrice, Dwell: durationpb.New(settings.Dwell),
+			UpdateInterval: durationpb.New(c.Policy.UpdateInterval), Adoption: settings.Rule.String(),
 			AcknowledgeDeadline: durationpb.New(cmp.Or(c.Policy.AckDeadline, controller.DefaultAckDeadline)),
 			Guard:               settings.Guard, Horizon: durationpb.New(settings.Horizon),
 			Futures: int32(settings.Futures), TrialBudget: int32(settings.Budget), Seed: settings.Seed,

@@ -17,7 +17,7 @@ func newRootCmd() *cobra.Command {
 		Use:   "autosched-lab",
 		Short: "Measure samplers, searches, studies, presets, horizons, pattern rules and whole decisions",
 	}
-	root.AddCommand(newBenchAggregateCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(),
+	root.AddCommand(newBenchAggregateCmd(), newBenchHeldCmd(), newBenchDecisionsCmd(), newBenchHorizonsCmd(),
 		newBenchPatternsCmd(),
 		newBenchPresetsCmd(), newBenchRecommendCmd(), newBenchSearchCmd(), newBenchStudiesCmd(), newBenchTuneCmd(),
 		newForeseeCmd())

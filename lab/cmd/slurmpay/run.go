@@ -402,7 +402,6 @@ func (l *lane) register(ctx context.Context, address string) error {
 	}
 	spec.Rollout.UpdateInterval = durationpb.New(3 * time.Minute)
 	spec.Rollout.Horizon = durationpb.New(l.span)
-	spec.Rollout.Dwell = durationpb.New(3 * time.Minute)
 	values, err := l.site.Config.Values(l.form.Tuned)
 	if err != nil {
 		return err

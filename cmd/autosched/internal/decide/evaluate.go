@@ -64,15 +64,13 @@ while tuning continues. The cluster starts empty --warmup before --from. The his
 the seven days of the trace before --from.
 
 ` + methodHelp() + `
-All methods that tune every round share futures, scoring, seeds and the budget. A
-candidate replaces the incumbent (the configuration in force) if it gains at least
---min-ratio on the controllable part: the part of the objective that a configuration
-can change. Under autosched it must also gain --min-gain on the whole, on the futures
-of the last two days' rounds and a replay of the last seven days together, lose neither in
-the replay nor by --guard, and come --dwell after the last change; under the others,
-which have no memory, it must be better in every future. Changes of autosched are limited as
-those of the service: --max-changes, --flap-window, --quiet-hours. Methods that hold one
-configuration get the budget of all rounds at once, or --fixed-budget.
+All methods that tune every round share scoring, seeds and the budget. Under autosched a
+candidate replaces the incumbent (the configuration in force) once a day if it gains more
+than 1 % in replays of the last 20 days, and breaks no guard (--guard); between, if it
+promises 10 % of the objective in three rounds in a row. Under paper it takes a ratio of
+1.1, under the others, which have no memory, any gain. Changes of autosched and paper are
+limited as those of the service: --max-changes, --flap-window, --quiet-hours. Methods that
+hold one configuration get the budget of all rounds at once, or --fixed-budget.
 
 The baseline is what you run: --config, --set and --preset name it (method current).
 Without them it is the scheduler's default. It is the first row, in force when

@@ -51,10 +51,7 @@ futures (arrivals and remaining durations, by --generate) and searches: first th
 default, the incumbent and the scheduler's presets, then what --sampler suggests.
 
 Every configuration is simulated on all futures until its last job ends. A
-candidate is worth adopting if it is better in every future and gains at least
---min-ratio on the controllable part: the objective minus what no configuration
-can change (elapsed time, and remaining run time on the most GPUs that the
-scheduler gives a job).
+candidate is worth adopting if it is better on average.
 
 Constraints (--subject-to) hold in the mean over the futures; what is adopted also
 keeps to those relative to the incumbent with a probability of 0.8. If nothing

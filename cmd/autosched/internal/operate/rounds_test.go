@@ -30,9 +30,8 @@ func TestReplay(t *testing.T) {
 	}
 	call(newSchedulerCmd(), "register", "--builtin", "tiresias", "--id", "s", "--nodes", "14", "--gpus-per-node", "8",
 		"--mode", "auto", "--interval", "4h")
-	// A slow machine decides few rounds: any gain is enough.
-	call(newSchedulerCmd(), "update", "s", "--min-gain", "off", "--min-ratio", "1", "--guard", "off", "--dwell", "off",
-		"--change-price", "off", "--budget", "12")
+	// A slow machine decides few rounds: one is enough.
+	call(newSchedulerCmd(), "update", "s", "--adoption", "paper", "--budget", "12")
 	call(clitest.Cmd("scheduler emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
 		"--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")

@@ -79,7 +79,7 @@ override it. Missing fields are those of the built-in kind:
     objective: {metric_id: avg_jct}
     rollout:
       update_interval: 3600s
-      min_controllable_ratio: 1.02
+      guard: 0.1
       max_changes_per_day: 6
       quiet_hours:                # in which tuning changes nothing
         - {start: "22:00", end: "06:00", time_zone: Europe/Berlin}

@@ -48,13 +48,11 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	if spec.GetSchedulerType() == controller.External {
 		fmt.Fprintf(w, "objective\t%s, which studies measure\n", spec.GetObjective().GetMetricId())
 	} else {
-		fmt.Fprintf(w, "objective\t%s, every %s, from a controllable ratio of %v\n",
+		fmt.Fprintf(w, "objective\t%s, every %s\n",
 			spec.GetObjective().GetMetricId()+spec.GetObjective().GetGoal(),
-			units.Duration(r.GetUpdateInterval().AsDuration().Seconds()),
-			r.GetMinControllableRatio())
-		minGain, price, guard, stays := r.GetMinGain(), r.GetChangePrice(), r.GetGuard(), r.GetDwell().AsDuration()
-		fmt.Fprintf(w, "changes\tmin gain %v, change price %v, dwell %v, guard %v\n", cli.ShareFlag{To: &minGain},
-			cli.ShareFlag{To: &price}, cli.DwellFlag{To: &stays}, cli.ShareFlag{To: &guard})
+			units.Duration(r.GetUpdateInterval().AsDuration().Seconds()))
+		guard := r.GetGuard()
+		fmt.Fprintf(w, "changes\tadoption %s, guard %v\n", r.GetAdoption(), cli.ShareFlag{To: &guard})
 		fmt.Fprintf(w, "limits\t%s\n", limitsText(r))
 	}
 	if r.GetCanary() || r.GetWaveShare() > 0 {

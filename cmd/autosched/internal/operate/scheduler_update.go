@@ -34,7 +34,7 @@ type updateFlags struct {
 	objective    string
 	interval     time.Duration
 	horizon      time.Duration
-	minRatio     float64
+	rule         string
 	adoption     round.Settings // set by cli.AddAdoption
 	limits       rollout.Limits
 	canary       bool
@@ -63,8 +63,8 @@ proposals are withdrawn. Another space, cluster or objective is a new revision o
 scheduler: 'autosched scheduler revisions NAME' lists them. --label and --annotation
 replace all labels or annotations.`,
 		Example: `  autosched scheduler update tiresias --mode auto
-  autosched scheduler update tiresias --interval 30m --min-ratio 1.1
-  autosched scheduler update tiresias --min-gain 0.5% --dwell 4h --guard off
+  autosched scheduler update tiresias --interval 30m --adoption paper
+  autosched scheduler update tiresias --guard off
   autosched scheduler update tiresias --max-changes 2 --quiet-hours '22:00-06:00 Europe/Berlin'
   autosched scheduler update tiresias --canary --wave-share 0.5 --soak-time 2h
   autosched scheduler update tiresias --objective p95_jct --validate-only
@@ -108,7 +108,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&u.mode, "mode", "", "recommend or auto")
 	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
-	fl.Float64Var(&u.minRatio, "min-ratio", 0, "least gain on the controllable part that replaces the incumbent")
+	fl.StringVar(&u.rule, "adoption", "", "how configurations are adopted: daily or paper")
 	cli.AddAdoption(cmd, &u.adoption)
 	cli.AddLimits(cmd, &u.limits)
 	fl.Var(cli.LimitFlag{To: &u.limits.RollbackHold}, "rollback-hold",
@@ -144,9 +144,8 @@ func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*p
 		{"spec", "spec.parameters"}, {"spec", "spec.constraints"},
 		{"nodes", "spec.cluster.nodes"}, {"gpus-per-node", "spec.cluster.gpus_per_node"},
 		{"mode", "spec.mode"}, {"objective", "spec.objective"},
-		{"interval", "spec.rollout.update_interval"}, {"min-ratio", "spec.rollout.min_controllable_ratio"},
-		{"min-gain", "spec.rollout.min_gain"}, {"change-price", "spec.rollout.change_price"},
-		{"dwell", "spec.rollout.dwell"}, {"guard", "spec.rollout.guard"},
+		{"interval", "spec.rollout.update_interval"}, {"adoption", "spec.rollout.adoption"},
+		{"guard", "spec.rollout.guard"},
 		{"max-changes", "spec.rollout.max_changes_per_day"}, {"flap-window", "spec.rollout.flap_window"},
 		{"rollback-hold", "spec.rollout.rollback_hold"}, {"quiet-hours", "spec.rollout.quiet_hours"},
 		{"canary", "spec.rollout.canary"}, {"wave-share", "spec.rollout.wave_share"},
@@ -171,8 +170,7 @@ func (u *updateFlags) request(stdin io.Reader, given func(flag string) bool) (*p
 	spec := &pb.SchedulerSpec{Mode: mode, Objective: objectiveSpec(u.objective), Simulation: simulation}
 	spec.Rollout = &pb.RolloutPolicy{
 		UpdateInterval: durationpb.New(u.interval), Horizon: durationpb.New(u.horizon),
-		MinControllableRatio: u.minRatio, MinGain: u.adoption.MinGain, ChangePrice: u.adoption.ChangePrice,
-		Dwell: durationpb.New(u.adoption.Dwell), Guard: u.adoption.Guard,
+		Adoption: u.rule, Guard: u.adoption.Guard,
 		Futures: u.futures, TrialBudget: u.budget, Weight: u.weight,
 		AcknowledgeDeadline: durationpb.New(u.deadline),
 		Canary:              u.canary, WaveShare: u.waveShare, SoakTime: durationpb.New(u.soak),

@@ -49,9 +49,7 @@ func TestServeEnergy(t *testing.T) {
 	call(clitest.Cmd("scheduler"), "register", "--builtin", "tiresias", "--id", "e", "--nodes", "14",
 		"--gpus-per-node", "8",
 		"--mode", "auto", "--interval", "4h", "--objective", "edp subject to cost<=1.5*incumbent")
-	call(clitest.Cmd("scheduler"), "update", "e", "--min-gain", "off", "--min-ratio", "1", "--guard", "off",
-		"--dwell", "off",
-		"--change-price", "off", "--budget", "12")
+	call(clitest.Cmd("scheduler"), "update", "e", "--adoption", "paper", "--budget", "12")
 	call(clitest.Cmd("scheduler emulate"), "--id", "e", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
 		"--nodes", "14",
 		"--gpus-per-node", "8", "--speedup", "30000", "--interval", "4h", "--budget", "12", "--json")

@@ -43,10 +43,8 @@ func TestRoundsOnFindings(t *testing.T) {
 	call(clitest.Cmd("scheduler"), "register", "--builtin", "tiresias", "--id", "s", "--nodes", "14",
 		"--gpus-per-node", "8",
 		"--mode", "recommend", "--interval", "168h")
-	// A slow machine decides few rounds: any gain is enough.
-	call(clitest.Cmd("scheduler"), "update", "s", "--min-gain", "off", "--min-ratio", "1", "--guard", "off",
-		"--dwell", "off",
-		"--change-price", "off", "--budget", "12")
+	// A slow machine decides few rounds: one is enough.
+	call(clitest.Cmd("scheduler"), "update", "s", "--adoption", "paper", "--budget", "12")
 	call(clitest.Cmd("scheduler emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
 		"--nodes", "14",
 		"--gpus-per-node", "8", "--mode", "recommend", "--speedup", "6000", "--interval", "168h", "--json")

@@ -1,12 +1,10 @@
 package round
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -14,52 +12,6 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/search"
 )
-
-// mostRacers bounds the configurations measured on held-out futures, the incumbent
-// included. A quarter of the budget bounds them too.
-const mostRacers = 6
-
-// leastToRace is the smallest budget with a race.
-const leastToRace = 12
-
-// race measures the incumbent and the best candidates, most of them in all, on the
-// held-out futures. It returns the trials that were better there too, with the
-// measurements of both sets of futures, and appends those of the incumbent to
-// out.Incumbent. It fails with errNothing if the held-out futures have no job.
-func (r *Round) race(ctx context.Context, out *Result, candidates []search.Trial,
-	expected, most int) ([]search.Trial, error) {
-	field := slices.Clone(candidates)
-	slices.SortStableFunc(field, func(a, b search.Trial) int {
-		switch {
-		case a.Step == expected:
-			return -1
-		case b.Step == expected:
-			return 1
-		}
-		return cmp.Compare(a.Measurement.Mean(), b.Measurement.Mean())
-	})
-	field = append([]search.Trial{out.Incumbent}, field[:min(most-1, len(field))]...)
-	measure, err := r.measure(ctx, r.HeldOut)
-	if err != nil {
-		return nil, err
-	}
-	fresh, err := measure.all(ctx, field, r.Workers)
-	if err != nil {
-		return nil, err
-	}
-	won := []search.Trial{}
-	for i := range field {
-		field[i].Measurement = field[i].Measurement.Append(fresh[i])
-		if i > 0 && field[i].OK() && fresh[i].Feasible() &&
-			(fresh[0].Exhausted || !fresh[0].Feasible() || r.Goal.betterOnAverage(&fresh[i], &fresh[0])) {
-			won = append(won, field[i])
-		}
-	}
-	out.Incumbent = field[0]
-	out.Stats.Raced = len(field)
-	out.Stats.Evaluations += len(field)
-	return won, nil
-}
 
 // Interval is a range of a ratio.
 type Interval struct {
@@ -109,4 +61,20 @@ func (sc *Scorer) all(ctx context.Context, trials []search.Trial, n int) ([]sear
 	}
 	wg.Wait()
 	return out, errors.Join(errs...)
+}
+
+// failed bounds the logarithm of a ratio.
+const failed = 3.0
+
+// logRatio is the logarithm of a/b, bounded by failed.
+func logRatio(a, b float64) float64 {
+	switch {
+	case a <= 0 && b <= 0:
+		return 0
+	case a <= 0:
+		return -failed
+	case b <= 0:
+		return failed
+	}
+	return max(-failed, min(math.Log(a/b), failed))
 }

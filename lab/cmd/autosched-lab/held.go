@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/autosched/autosched/lab/held"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/workload/trace"
+)
+
+func newBenchHeldCmd() *cobra.Command {
+	var path, from, to string
+	var names []string
+	var nodes []int
+	var every time.Duration
+	var text bool
+	cmd := &cobra.Command{
+		Use:   "held --trace FILE",
+		Short: "Judge the daily rule on windows of five days that it did not see",
+		Long: `Asks the daily rule at the beginning of every window, once with guards that refuse and
+once with guards that are only reported, holds its pick for five days and compares it with
+the default and the presets. Prints the numbers of the rules in Markdown, and with --json
+every window as a line.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w, _, err := trace.Open(cmd.Context(), path, trace.Options{})
+			if err != nil {
+				return err
+			}
+			s := held.Study{Trace: w, Nodes: nodes, Workers: held.Processors()}
+			for _, name := range names {
+				one, err := schedulers.Find(name)
+				if err != nil {
+					return err
+				}
+				s.Schedulers = append(s.Schedulers, one)
+			}
+			first, err := trace.ParseInstant(w, from)
+			if err != nil {
+				return err
+			}
+			last, err := trace.ParseInstant(w, to)
+			if err != nil {
+				return err
+			}
+			for at := first; at+held.Length <= last; at += every {
+				s.From = append(s.From, at)
+			}
+			began := time.Now()
+			s.Progress = func(c held.Cell) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s %d %s, %s\n", c.Scheduler, c.Nodes, c.From,
+					time.Since(began).Truncate(time.Second))
+			}
+			cells, err := s.Run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if text {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				for i := range cells {
+					if err := e.Encode(&cells[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return printHeld(cmd.OutOrStdout(), cells)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&path, "trace", "", "trace of jobs")
+	fl.StringVar(&from, "from", "2017-10-01T00:00:00Z", "beginning of the first window")
+	fl.StringVar(&to, "to", "2017-11-05T00:00:00Z", "end of the last window at the latest")
+	fl.DurationVar(&every, "every", held.Length, "time between the beginnings of windows")
+	fl.StringSliceVar(&names, "schedulers", []string{"tiresias", "themis", "lucid", "gandiva"}, "schedulers to tune")
+	fl.IntSliceVar(&nodes, "nodes", []int{36, 48, 64}, "sizes of the cluster, in nodes of 8 GPUs")
+	fl.BoolVar(&text, "json", false, "print every window as a line of JSON")
+	return cmd
+}
+
+// printHeld prints the numbers of each rule, over all cells and by scheduler.
+func printHeld(w io.Writer, cells []held.Cell) error {
+	fmt.Fprintln(w, "| rule | windows, weeks | gain | random | share of best | < -1 % | < -3 % | worst | ahead of random | "+
+		"changes per 100 | promised, came | covered | guards kept |")
+	fmt.Fprintln(w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	row := func(name string, s held.Summary) {
+		percent := func(e held.Estimate) string {
+			return fmt.Sprintf("%.0f [%.0f, %.0f] %%", 100*e.Value, 100*e.Low, 100*e.High)
+		}
+		fmt.Fprintf(w, "| %s | %d, %d | %.1f %% | %.1f %% | %s | %s | %s | %.1f %% | %.0f %% | %.0f | %.1f, %.1f %% | %.0f %% | %.0f %% |\n",
+			name, s.Windows, s.Weeks, 100*s.Gain, 100*s.Random, percent(s.Share), percent(s.Below1), percent(s.Below3),
+			100*s.Worst, 100*s.AheadOfRandom, 100*float64(s.Changes)/float64(s.Windows), 100*s.Promised, 100*s.Came,
+			100*s.Covered, 100*s.Kept)
+	}
+	by := map[string][]held.Cell{}
+	var names []string
+	for _, c := range cells {
+		if by[c.Scheduler] == nil {
+			names = append(names, c.Scheduler)
+		}
+		by[c.Scheduler] = append(by[c.Scheduler], c)
+	}
+	for _, rule := range held.Names() {
+		row(rule, held.Summarise(cells, rule))
+		for _, name := range names {
+			row(name+", "+rule, held.Summarise(by[name], rule))
+		}
+	}
+	return nil
+}
