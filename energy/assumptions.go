@@ -17,6 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -188,6 +189,24 @@ func (a *Assumptions) GPUHourPrice() float64 { return a.constant("gpu_hour_price
 func (a *Assumptions) constant(name string, k int) float64 {
 	b := a.Constants[name].Band
 	return *b.at(k)
+}
+
+// GPUWatts returns the power of a GPU model by what a sample shows, at the middle of the constants: its idle power, that
+// of a context where a process has one, and from there to its limit by the share in use, which is SM activity where it
+// was measured. It is false where the share is not known.
+func (a *Assumptions) GPUWatts(model string) (func(*telemetry.GPUSample) (watts float64, ok bool), error) {
+	gpu, err := a.model(model)
+	if err != nil {
+		return nil, err
+	}
+	held := math.Min(gpu.Max, gpu.Idle+a.constant("context", 1))
+	return func(s *telemetry.GPUSample) (float64, bool) {
+		busy, ok := s.Busy()
+		if ok && busy == 0 && s.Has(telemetry.Processes) && s.Processes == 0 {
+			return gpu.Idle, true
+		}
+		return held + (gpu.Max-held)*busy, ok
+	}, nil
 }
 
 // Row is a constant as reports print it.

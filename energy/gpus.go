@@ -16,6 +16,12 @@ type GPUEnergy struct {
 // GPUMeter integrates samples of GPUs by job: the difference of two readings of the energy counter, or the trapezoid of
 // their power.
 type GPUMeter struct {
+	// Watts is the power of a sample that has none, false where it is not known; nil leaves such samples out. Modelled
+	// are the GPU-hours that it counted for, of which ByUtilization had no SM activity.
+	Watts         func(*telemetry.GPUSample) (watts float64, ok bool)
+	Modelled      float64
+	ByUtilization float64
+
 	last map[telemetry.GPU]reading
 	jobs map[string]GPUEnergy
 }
@@ -26,6 +32,7 @@ type reading struct {
 	known         telemetry.Field
 	joules, watts float64
 	job           string
+	modelled      bool
 }
 
 // longestReading is the longest time between two samples over which a GPU is taken to have been measured.
@@ -44,7 +51,10 @@ func (m *GPUMeter) Add(s *telemetry.GPUSample) {
 	if seen && s.Time <= a.at {
 		return
 	}
-	b := reading{s.Time, s.Known, s.Energy, s.Power, s.Job}
+	b := reading{s.Time, s.Known, s.Energy, s.Power, s.Job, false}
+	if m.Watts != nil && !s.Lost && s.Known&(telemetry.Power|telemetry.Energy) == 0 {
+		b.watts, b.modelled = m.Watts(s)
+	}
 	m.last[s.GPU] = b
 	span := b.at - a.at
 	if !seen || s.Lost || b.job == "" || a.job != b.job || span > longestReading {
@@ -56,6 +66,11 @@ func (m *GPUMeter) Add(s *telemetry.GPUSample) {
 		joules = b.joules - a.joules
 	case both&telemetry.Energy != 0: // the counter was reset
 		joules = b.joules
+	case a.modelled && b.modelled:
+		m.Modelled += span.Hours()
+		if both&telemetry.SMActive == 0 {
+			m.ByUtilization += span.Hours()
+		}
 	case both&telemetry.Power == 0:
 		return
 	}

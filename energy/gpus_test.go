@@ -117,3 +117,102 @@ func TestPublishedServerPower(t *testing.T) {
 		t.Error("no power was measured")
 	}
 }
+
+// phase is a labelled part of a recording: its samples, with SM activity, and its mean power by the energy counter.
+type phase struct {
+	samples []telemetry.GPUSample
+	watts   float64
+}
+
+// recorded reads the phases of the recording of an H100.
+func recorded(t *testing.T) map[string]*phase {
+	table := func(name string) ([][]string, map[string]int) {
+		rows, err := csv.NewReader(testshared.Open(t, "traces", "telemetry", "h100", name)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]int{}
+		for i, column := range rows[0] {
+			at[column] = i
+		}
+		return rows[1:], at
+	}
+	number := func(text string) float64 {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	counters, column := table("gpm_1s.csv.gz")
+	phases, at := table("phases.csv")
+	all := map[string]*phase{}
+	for _, row := range phases {
+		p := &phase{}
+		all[row[at["phase"]]] = p
+		from, to := number(row[at["start"]]), number(row[at["end"]])
+		var first, last telemetry.GPUSample
+		_, err := telemetry.Read(t.Context(), testshared.Open(t, "traces", "telemetry", "h100", "samples_1s.csv.gz"), "s",
+			telemetry.Options{}, func(s *telemetry.GPUSample) error {
+				now := s.Time.Seconds()
+				if now < from || now > to || s.Lost {
+					return nil
+				}
+				for _, c := range counters {
+					if math.Abs(number(c[column["time"]])-now) < .6 {
+						s.SMActive, s.Known = number(c[column["sm_util"]])/100, s.Known|telemetry.SMActive
+						break
+					}
+				}
+				if first.Time == 0 {
+					first = *s
+				}
+				last = *s
+				p.samples = append(p.samples, *s)
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.watts = (last.Energy - first.Energy) / (last.Time - first.Time).Seconds()
+	}
+	return all
+}
+
+// TestRecordedPhases: the energy of an H100's phases by the model, with the constants of the others of them or with the
+// built-in ones, is near the one measured.
+func TestRecordedPhases(t *testing.T) {
+	all := recorded(t)
+	model := func(p *phase, watts func(*telemetry.GPUSample) (float64, bool)) float64 {
+		m := GPUMeter{Watts: watts}
+		for _, s := range p.samples {
+			s.Job = "j"
+			s.Forget(telemetry.Power | telemetry.Energy)
+			m.Add(&s)
+		}
+		j := m.Jobs()["j"]
+		return 1000 * j.KWh / j.Hours
+	}
+	fitted := Default()
+	idle, context := all["nobody"].watts, all["hold"].watts
+	busy := 0.
+	for _, s := range all["train"].samples {
+		busy += s.SMActive / float64(len(all["train"].samples))
+	}
+	fitted.GPUs["h100"] = GPU{Idle: idle, Max: context + (all["train"].watts-context)/busy, Source: "the recording"}
+	fitted.Constants["context"] = Constant{Band: Band{context - idle, context - idle, context - idle}}
+	for what, as := range map[string]*Assumptions{"fitted": fitted, "built in": Default()} {
+		watts, err := as.GPUWatts("NVIDIA H100 80GB HBM3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range all {
+			got := model(p, watts)
+			if off := got/p.watts - 1; math.Abs(off) > .15 {
+				t.Errorf("%s: %s: %.0f W, measured %.0f W", what, name, got, p.watts)
+			} else {
+				t.Logf("%s: %s: %.0f W, measured %.0f W: %+.1f %%", what, name, got, p.watts, 100*off)
+			}
+		}
+	}
+}

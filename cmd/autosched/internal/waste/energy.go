@@ -175,7 +175,13 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 	}
 	if len(o.gpus) > 0 {
 		joiner := telemetry.NewJoiner(w, o.replay.Cluster)
-		if x.GPUs, err = o.readGPUs(ctx, notes, joiner); err != nil {
+		var m energy.GPUMeter
+		if groups := o.replay.Cluster.Groups; len(groups) > 0 {
+			if m.Watts, err = t.Assumptions.GPUWatts(groups[0].GPUModel); err != nil {
+				return nil, err
+			}
+		}
+		if x.GPUs, err = o.readGPUs(ctx, notes, joiner, &m); err != nil {
 			return nil, err
 		}
 		r.Joins = joiner.Report()
@@ -204,8 +210,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 
 // readGPUs integrates the power of the GPUs of jobs.
 func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer,
-	joiner *telemetry.Joiner) (map[string]energy.GPUEnergy, error) {
-	var m energy.GPUMeter
+	joiner *telemetry.Joiner, m *energy.GPUMeter) (map[string]energy.GPUEnergy, error) {
 	for _, path := range o.gpus {
 		stats, err := telemetry.ReadFile(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
 			s.Job, _ = joiner.Join(s)
@@ -229,6 +234,10 @@ func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer,
 	r := joiner.Report()
 	for _, line := range append(r.Lines, r.Left...) {
 		fmt.Fprintf(notes, "note: --telemetry: %s\n", line)
+	}
+	if m.Modelled > 0 {
+		fmt.Fprintf(notes, "note: --telemetry: %.1f GPU-hours without power or energy are modelled by SM activity, %.1f of "+
+			"them by utilisation, which says too much of GPUs that wait for their host\n", m.Modelled, m.ByUtilization)
 	}
 	return m.Jobs(), nil
 }
