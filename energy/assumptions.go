@@ -191,9 +191,9 @@ func (a *Assumptions) constant(name string, k int) float64 {
 	return *b.at(k)
 }
 
-// GPUWatts returns the power of a GPU model by what a sample shows, at the middle of the constants: its idle power, that
-// of a context where a process has one, and from there to its limit by the share in use, which is SM activity where it
-// was measured. It is false where the share is not known.
+// GPUWatts returns the power of a GPU model by what a sample shows, at the middle of the constants: its idle power,
+// that of a context where a process has one, and from there to its limit by the share in use, which is SM activity
+// where it was measured. It is false where the share is not known.
 func (a *Assumptions) GPUWatts(model string) (func(*telemetry.GPUSample) (watts float64, ok bool), error) {
 	gpu, err := a.model(model)
 	if err != nil {

@@ -33,7 +33,10 @@ const (
 	fullMemory   = .9
 	manyDips     = .1 // of a GPU's samples begin a dip
 	narrowerBusy = .7 // of the use by narrower jobs of the key
-	leastSamples = 40 // of a class
+	leastSamples = 20 // of a class
+	leastSampled = 10 * time.Minute
+	leastKernels = .01
+	wholeKernels = .3 // of the SMs, while a kernel runs
 )
 
 // keyBusy is how busy the narrowest job of a key was.
@@ -56,7 +59,7 @@ func (s *Scanner) report(j *cluster.Job) {
 		}
 		r.wait(causeNames[i], w)
 	}
-	if j.Use.Samples >= leastSamples {
+	if j.Use.Samples >= leastSamples && time.Duration(j.Use.Samples)*s.o.Period >= leastSampled {
 		s.bottleneck(j, r)
 	}
 	s.o.OnJob(r)
@@ -69,6 +72,7 @@ func (s *Scanner) bottleneck(j *cluster.Job, r *JobReport) {
 	if hasMemory {
 		memory = j.Use.Memory / float64(j.Use.Occupied)
 	}
+	kernels := j.Use.Kernels / float64(j.Use.Samples)
 	add := func(what string, value, threshold float64) {
 		r.Evidence = append(r.Evidence, Evidence{What: what, Value: math.Round(1e4*value) / 1e4,
 			Threshold: threshold, Unit: "share", From: s.at(j.Start), To: s.at(s.now())})
@@ -86,7 +90,12 @@ func (s *Scanner) bottleneck(j *cluster.Job, r *JobReport) {
 	case j.GPUs == 1 && j.HasRows && dips > manyDips:
 		r.Bottleneck = "data_pipeline"
 		add("samples that begin a dip", dips, manyDips)
-	case hasMemory && busy < lowBusy && memory < lowMemory:
+	case j.GPUs == 1 && j.Use.Active == j.Use.Samples && kernels > leastKernels && kernels < lowBusy &&
+		busy > wholeKernels*kernels:
+		r.Bottleneck = "data_pipeline" // the GPU is used well while kernels run, and waits for the next
+		add("kernels", kernels, lowBusy)
+		add("SMs in use while kernels run", busy/kernels, wholeKernels)
+	case hasMemory && kernels < lowBusy && memory < lowMemory:
 		r.Bottleneck = "compute_underused"
 		add("busy", busy, lowBusy)
 		add("memory", memory, lowMemory)

@@ -32,6 +32,7 @@ func init() {
 		{"job.power_excess", "W above idle", cluster.JobPower},
 		{"job.processes", "per GPU", cluster.JobProcesses},
 		{"job.memory", "share", cluster.JobMemory},
+		{"job.kernels", "share of the time", cluster.JobKernels},
 		{"gpu.busy", "share", cluster.GPUBusy},
 		{"gpu.memory", "share", cluster.GPUMemory},
 		{"gpu.clock", "of the application clock", cluster.GPUClock},

@@ -50,7 +50,7 @@ type view struct {
 func (v *view) window(c *Condition) (first, last int64) {
 	step := v.e.Series.Step
 	last = cluster.StepOf(v.s.now(), step)
-	return last - int64(time.Duration(c.Over)/step), last
+	return last - max(1, int64(time.Duration(c.Over)/step)), last
 }
 
 // values calls f with the means of a window's steps that have samples, and returns the share of the expected samples.
@@ -298,8 +298,12 @@ func (v *view) evidence(c *Condition, out []Evidence, margin float64) ([]Evidenc
 	if !upper {
 		d = -d
 	}
-	out = append(out, Evidence{What: what, Value: x, Threshold: limit,
-		Unit: c.of(v.e.Kind).unit, From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())})
+	unit := c.of(v.e.Kind).unit
+	if j := v.e.Job; j != nil && c.Signal == "busy" && j.Use.Active > 0 {
+		unit = "share of SMs"
+	}
+	out = append(out, Evidence{What: what, Value: x, Threshold: limit, Unit: unit,
+		From: v.s.at(v.s.now() - time.Duration(c.Over)), To: v.s.at(v.s.now())})
 	if c.of(v.e.Kind).age {
 		return out, margin // it passes its threshold as time passes
 	}

@@ -39,7 +39,9 @@ type Job struct {
 // Use is how samples show a job's GPUs: sums over the samples, for the class of its bottleneck.
 type Use struct {
 	Busy, Memory float64
+	Kernels      float64 // share of the time in which a kernel ran
 	Samples      int
+	Active       int // samples with SM activity, which Busy is then
 	Used         int // samples in which the GPU was used
 	Spells       int // beginnings of a GPU's use
 	Occupied     int // samples with memory

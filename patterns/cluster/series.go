@@ -12,6 +12,7 @@ const (
 	JobPower
 	JobProcesses
 	JobMemory
+	JobKernels
 )
 const (
 	GPUBusy = iota
@@ -44,7 +45,7 @@ type Series struct {
 // NewSeries returns the series of all kinds of subjects, none of which is recorded.
 func NewSeries(period time.Duration) map[string]*Series {
 	of := func(step time.Duration, n int) *Series { return &Series{step, make([]int, n)} }
-	return map[string]*Series{"job": of(period, JobMemory+1), "gpu": of(period, GPUThrottledHardware+1),
+	return map[string]*Series{"job": of(period, JobKernels+1), "gpu": of(period, GPUThrottledHardware+1),
 		"tenant": of(15*time.Minute, TenantOthersWaiting+1), "partition": of(Tick, PartitionFree+1),
 		"queue": of(Tick, QueueFree+1)}
 }
@@ -253,16 +254,21 @@ func (s *State) GPUSample(v *telemetry.GPUSample, at time.Duration) {
 	}
 	if j := g.Job; j != nil && j.Running && at >= j.Start {
 		j.Sampled = max(j.Sampled, at)
+		r.early = !j.inferred && at < j.Start+max(startUp, s.Period)
 		j.record(&r, g)
 	} else {
 		s.Unjoined++
 	}
 }
 
+// startUp is how long a job makes its contexts and loads its data, which is no use of a GPU yet.
+const startUp = 2 * time.Minute
+
 // reading is a sample with its shares of use and memory.
 type reading struct {
 	*telemetry.GPUSample
 	step               int64
+	early              bool // the job has just started
 	busy, memory       float64
 	hasBusy, hasMemory bool
 }
@@ -311,7 +317,16 @@ func (j *Job) record(r *reading, g *GPU) {
 		j.put(JobBusy, r.step, r.busy)
 		j.Use.Busy += r.busy
 		j.Use.Samples++
-		used := r.busy >= usedAt
+		kernels := r.busy // the share of the time in which some ran
+		if r.Has(telemetry.Utilization) {
+			kernels = r.Utilization / 100
+		}
+		j.put(JobKernels, r.step, kernels)
+		j.Use.Kernels += kernels
+		if r.Has(telemetry.SMActive) {
+			j.Use.Active++
+		}
+		used := r.busy >= usedAt && !r.early
 		if used {
 			j.Use.Used++
 			if !g.used {
