@@ -47,8 +47,8 @@ var gavelTable string
 // medium. (Lucid's own bounds, .95 and .85, are for pairs measured on a later
 // GPU; by them nearly all of these are heavy.) All weigh the same when drawn: no
 // public trace names the models of its jobs.
-func gavelLoads() ([]Load, [][]float64) {
-	var loads []Load
+func gavelLoads() ([]ModelLoad, [][]float64) {
+	var loads []ModelLoad
 	var speeds [][]float64
 	for line := range strings.Lines(gavelTable) {
 		if strings.HasPrefix(line, "#") {
@@ -63,8 +63,14 @@ func gavelLoads() ([]Load, [][]float64) {
 			}
 			row = append(row, v)
 		}
-		loads, speeds = append(loads, Load{Name: name, Weight: 1}), append(speeds, row)
+		loads, speeds = append(loads, ModelLoad{Name: name, Weight: 1}), append(speeds, row)
 	}
+	scoreLoads(loads, speeds)
+	return loads, speeds
+}
+
+// scoreLoads scores loads by the speeds of their pairs.
+func scoreLoads(loads []ModelLoad, speeds [][]float64) {
 	for i := range loads {
 		sum, n := 0.0, 0.0
 		for k := range loads {
@@ -80,11 +86,13 @@ func gavelLoads() ([]Load, [][]float64) {
 			loads[i].Score = 1
 		}
 	}
-	return loads, speeds
 }
 
 // pairsOf gives the models the loads and speeds of a table.
-func (m *Models) pairsOf(loads []Load, speeds [][]float64) {
-	m.Loads = loads
+func (m *Models) pairsOf(loads []ModelLoad, speeds [][]float64) {
+	m.Loads = nil
+	for i := range loads {
+		m.Loads = append(m.Loads, loads[i].load())
+	}
 	m.Pair = func(a, b int) (float64, float64) { return speeds[a][b], speeds[b][a] }
 }

@@ -17,7 +17,7 @@ var flagGroups = []struct {
 	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
 		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
 		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future"}},
-	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape", "metrics", "match", "header-file", "step",
+	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file", "step",
 		"buffer", "rounds"}},
 	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions", "detected"}},
 	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",

@@ -131,7 +131,7 @@ func (f *ReplayFlags) Load(ctx context.Context, notes io.Writer) (*ReplayInput, 
 	if in.Options, err = f.Simulate(); err != nil {
 		return nil, err
 	}
-	if err := f.Models.apply(&in.Options); err != nil {
+	if err := f.Models.apply(&in.Options, &f.Cluster); err != nil {
 		return nil, err
 	}
 	if err := f.Quota.check(&f.Cluster, &in.Options); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
 )
 
 // ModelsFlag is --models and --interconnect.
@@ -21,8 +22,8 @@ func (f *ModelsFlag) Add(cmd *cobra.Command) {
 			strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(),
 				", ")+", or one that --models has (default: what the models say)")
 	cmd.Flags().StringVar(&f.Path, "models", "",
-		"performance models to use instead of the built-in ones: a JSON file, as 'autosched forecast models show --json' "+
-			"prints; sections it lacks are as built in")
+		"performance models: "+strings.Join(simulator.ModelSets, " or ")+", which are built in, or a JSON file, as 'autosched "+
+			"forecast models show --json' prints, whose missing sections are as built in (default: by the GPU model of the cluster)")
 }
 
 // Spec is the file's models, the built-in ones without a file.
@@ -46,6 +47,9 @@ func (f *ModelsFlag) Read() (*simulator.ModelSpec, error) {
 	if f.Path == "" {
 		return simulator.DefaultModelSpec(), nil
 	}
+	if spec, ok := simulator.ModelSet(f.Path); ok {
+		return spec, nil
+	}
 	spec, err := ReadFile(f.Path, simulator.ReadModels)
 	if err != nil {
 		return nil, fmt.Errorf("--models: %w", err)
@@ -53,11 +57,21 @@ func (f *ModelsFlag) Read() (*simulator.ModelSpec, error) {
 	return spec, nil
 }
 
-func (f *ModelsFlag) apply(o *simulator.Options) error {
-	if f.Path == "" && f.interconnect == "" {
+// apply sets the models of a simulation of a cluster. Those of its GPUs' model are taken if all have the same.
+func (f *ModelsFlag) apply(o *simulator.Options, c *workload.Cluster) error {
+	use := *f
+	if f.Path == "" && len(c.Groups) > 0 {
+		use.Path = simulator.ModelSetOf(c.Groups[0].GPUModel)
+		for i := range c.Groups {
+			if simulator.ModelSetOf(c.Groups[i].GPUModel) != use.Path {
+				use.Path = ""
+			}
+		}
+	}
+	if (use.Path == "" || use.Path == simulator.ModelSets[0]) && f.interconnect == "" {
 		return nil
 	}
-	spec, err := f.Spec()
+	spec, err := use.Spec()
 	if err == nil {
 		o.Models = spec.Models()
 	}
@@ -153,7 +167,13 @@ func (p *modelsTable) scaling(m *simulator.ModelSpec) {
 
 func (p *modelsTable) sharing(m *simulator.ModelSpec) {
 	if len(m.Pairs.Speeds) == 0 {
-		p.title("Sharing: speed by utilisation, 0.985 - 0.368 x (sum - 1) above full use", m.Pairs.Source)
+		if r := m.Pairs.Rule; r != nil {
+			p.title(fmt.Sprintf("Sharing: speed by SM use, %.3g - %.3g x SM - %.3g x SM x the other's", r.Base, r.Own,
+				r.Both),
+				m.Pairs.Source)
+		} else {
+			p.title("Sharing: speed by utilisation, 0.985 - 0.368 x (sum - 1) above full use", m.Pairs.Source)
+		}
 		fmt.Fprintln(p.t, "  load\tutilisation\tmemory MB\tshare score\tweight\t")
 		for _, l := range m.Pairs.Loads {
 			fmt.Fprintf(p.t, "  %s\t%.3g\t%.0f\t%d\t%d\t\n", l.Name, l.Util, l.Mem, l.Score, l.Weight)

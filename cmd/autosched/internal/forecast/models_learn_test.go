@@ -195,3 +195,36 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 		t.Errorf("JCT %g with what was learnt, %g in truth, %g as built in", again, real, built)
 	}
 }
+
+// TestModelsLearnPairs: the speeds of measured pairs make a models file, which is the built-in set of that GPU.
+func TestModelsLearnPairs(t *testing.T) {
+	single := testshared.Path(t, "traces", "telemetry", "h100", "single.csv")
+	pairs := testshared.Path(t, "traces", "telemetry", "h100", "pairs.csv")
+	out := filepath.Join(t.TempDir(), "m.json")
+	code, text, errs := clitest.Run("forecast", "models", "learn", "--single", single, "--pairs", pairs, "--out", out)
+	if code != 0 || !strings.Contains(text, "pairs of 6 loads; of others: 1.1 - 0.533 x SM use - 0.355 x SM use x") {
+		t.Fatalf("exit %d: %s%s", code, text, errs)
+	}
+	table := func(models string) string {
+		code, text, errs := clitest.Run("forecast", "models", "show", "--models", models)
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		_, sharing, _ := strings.Cut(text, "Sharing:")
+		_, sharing, _ = strings.Cut(sharing, "score")
+		return sharing
+	}
+	if got := table(out); got != table("h100") || !strings.Contains(got, "resnet18-cifar") {
+		t.Errorf("%s\nwant\n%s", got, table("h100"))
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--pairs x.csv", "--single and --pairs go together"},
+		{"--single nope.csv --pairs nope.csv", "nope.csv"},
+		{"", "--events is missing"},
+	} {
+		args := append([]string{"forecast", "models", "learn", "--out", out}, strings.Fields(c.args)...)
+		if code, _, errs := clitest.Run(args...); code == 0 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
+		}
+	}
+}
