@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,22 +49,6 @@ func findingArg(args []string) (string, error) {
 	return "", cli.Usage(errors.New("want one finding, as SCHEDULER/FINDING; 'autosched scheduler findings list SCHEDULER' shows them"))
 }
 
-// aboutFinding calls the service about the finding that the arguments name, and prints it.
-func aboutFinding(f *cli.ClientFlags, cmd *cobra.Command, args []string,
-	run func(ctx context.Context, c *cli.Client, name string) (*pb.Finding, error)) error {
-	name, err := findingArg(args)
-	if err != nil {
-		return err
-	}
-	return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
-		got, err := run(ctx, c, name)
-		if err != nil {
-			return err
-		}
-		return f.Show(cmd, got, func(w io.Writer) error { return printFinding(w, got) })
-	})
-}
-
 var findingStates = map[string]pb.Finding_State{"all": 0, "open": pb.Finding_OPEN, "closed": pb.Finding_CLOSED}
 
 func newFindingsListCmd(f *cli.ClientFlags) *cobra.Command {
@@ -93,24 +76,11 @@ Times are those of events and samples.`,
 					return cli.Usage(fmt.Errorf("--entity: %q is not a kind and a name, such as job/4711", entity))
 				}
 			}
-			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
-				req.Parent = name
-				out := &pb.ListFindingsResponse{}
-				for len(out.Findings) < limit {
-					req.PageSize = int32(min(limit-len(out.Findings), 1000))
-					got, err := c.Findings.ListFindings(ctx, req)
-					if err != nil {
-						return err
-					}
-					out.Findings = append(out.Findings, got.GetFindings()...)
-					out.Rules, req.PageToken = got.GetRules(), got.GetNextPageToken()
-					if req.PageToken == "" {
-						break
-					}
-				}
-				out.NextPageToken = req.PageToken
-				return f.Show(cmd, out, func(w io.Writer) error { return printFindings(w, out) })
-			})
+			return cli.Ask(f, cmd, args, cli.SchedulerArg,
+				func(ctx context.Context, c *cli.Client, name string) (*pb.ListFindingsResponse, error) {
+					req.Parent = name
+					return listFindings(ctx, c, req, limit)
+				}, printFindings)
 		},
 	}
 	fl := cmd.Flags()
@@ -121,6 +91,24 @@ Times are those of events and samples.`,
 	return cmd
 }
 
+// listFindings joins pages up to a number of findings.
+func listFindings(ctx context.Context, c *cli.Client, req *pb.ListFindingsRequest,
+	limit int) (*pb.ListFindingsResponse, error) {
+	out := &pb.ListFindingsResponse{}
+	for {
+		req.PageSize = int32(min(limit-len(out.Findings), 1000))
+		got, err := c.Findings.ListFindings(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		out.Findings = append(out.Findings, got.GetFindings()...)
+		out.Rules, out.NextPageToken, req.PageToken = got.GetRules(), got.GetNextPageToken(), got.GetNextPageToken()
+		if req.PageToken == "" || len(out.Findings) >= limit {
+			return out, nil
+		}
+	}
+}
+
 func newFindingsShowCmd(f *cli.ClientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show SCHEDULER/FINDING",
@@ -128,12 +116,9 @@ func newFindingsShowCmd(f *cli.ClientFlags) *cobra.Command {
 		Long: `Show prints a finding: the numbers that it rests on with what they were compared with, the
 GPU-hours wasted, the jobs and tenants affected, and what people said of it.`,
 		Example: "  autosched scheduler findings show prod/1f2e3d4c5b6a7988",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
-				error) {
-				return c.Findings.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
-			})
-		},
+		RunE: cli.Asks(f, findingArg, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding, error) {
+			return c.Findings.GetFinding(ctx, &pb.GetFindingRequest{Name: name})
+		}, printFinding),
 	}
 }
 
@@ -146,10 +131,10 @@ func newFindingsAckCmd(f *cli.ClientFlags) *cobra.Command {
 to. It takes back that it is a false positive.`,
 		Example: "  autosched scheduler findings ack prod/1f2e3d4c5b6a7988 --reason 'asked its owner'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+			return cli.Ask(f, cmd, args, findingArg, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
 				error) {
 				return c.Findings.AcknowledgeFinding(ctx, &pb.AcknowledgeFindingRequest{Name: name, Reason: reason})
-			})
+			}, printFinding)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what was done, for people")
@@ -169,11 +154,11 @@ those of the same rule and entity that open before then. Lists still have it.`,
 			if err != nil {
 				return cli.Usage(fmt.Errorf("--until: %q is not a time such as 2026-11-24T08:00:00Z", until))
 			}
-			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+			return cli.Ask(f, cmd, args, findingArg, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
 				error) {
 				return c.Findings.SnoozeFinding(ctx, &pb.SnoozeFindingRequest{Name: name, Reason: reason,
 					UntilTime: timestamppb.New(at)})
-			})
+			}, printFinding)
 		},
 	}
 	cmd.Flags().StringVar(&until, "until", "", "when it ends by the service's clock, such as 2026-11-24T08:00:00Z (required)")
@@ -193,10 +178,10 @@ rule's precision, and takes back an acknowledgement.`,
 			if reason == "" {
 				return cli.Usage(errors.New("--reason is required: say why it is wrong, for who tunes the rule"))
 			}
-			return aboutFinding(f, cmd, args, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
+			return cli.Ask(f, cmd, args, findingArg, func(ctx context.Context, c *cli.Client, name string) (*pb.Finding,
 				error) {
 				return c.Findings.MarkFalsePositive(ctx, &pb.MarkFalsePositiveRequest{Name: name, Reason: reason})
-			})
+			}, printFinding)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why it is wrong (required)")
@@ -229,21 +214,20 @@ func costText(cost float64) string {
 	return strconv.FormatFloat(cost, 'f', 2, 64)
 }
 
-func instant(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC3339) }
-
 func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 	if len(all.GetFindings()) == 0 {
 		if _, err := fmt.Fprintln(out, "no findings"); err != nil {
 			return err
 		}
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if len(all.GetFindings()) > 0 {
-		fmt.Fprintln(w, "FINDING\tOPENED\tRULE\tENTITY\tSTATE\tGPU-HOURS\tCOST\tCONFIDENCE")
+	columns := "FINDING\tOPENED\tRULE\tENTITY\tSTATE\tGPU-HOURS\tCOST\tCONFIDENCE"
+	if len(all.GetFindings()) == 0 {
+		columns = ""
 	}
+	w := cli.NewTable(out, columns)
 	for _, f := range all.GetFindings() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s/%s\t%s\t%.1f\t%s\t%.2f\n", cli.ShortName(f.GetName()),
-			instant(f.GetOpenTime()), f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f),
+			cli.Instant(f.GetOpenTime()), f.GetRule(), f.GetEntityKind(), f.GetEntity(), findingState(f),
 			f.GetWastedGpuHours(), costText(f.GetCost()), f.GetConfidence())
 	}
 	if err := w.Flush(); err != nil {
@@ -270,18 +254,18 @@ func printFindings(out io.Writer, all *pb.ListFindingsResponse) error {
 }
 
 func printFinding(out io.Writer, f *pb.Finding) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "%s\t%s of %s/%s\n", cli.ShortName(f.GetName()), f.GetRule(), f.GetEntityKind(), f.GetEntity())
 	fmt.Fprintf(w, "state\t%s\n", findingState(f))
 	if f.GetJobId() != "" {
 		fmt.Fprintf(w, "job\t%s\n", f.GetJobId())
 	}
-	fmt.Fprintf(w, "began\t%s\n", instant(f.GetBeginTime()))
-	fmt.Fprintf(w, "opened\t%s\n", instant(f.GetOpenTime()))
+	fmt.Fprintf(w, "began\t%s\n", cli.Instant(f.GetBeginTime()))
+	fmt.Fprintf(w, "opened\t%s\n", cli.Instant(f.GetOpenTime()))
 	if f.GetCloseTime() != nil {
-		fmt.Fprintf(w, "closed\t%s\n", instant(f.GetCloseTime()))
+		fmt.Fprintf(w, "closed\t%s\n", cli.Instant(f.GetCloseTime()))
 	}
-	fmt.Fprintf(w, "wasted\t%.1f GPU-hours until %s\n", f.GetWastedGpuHours(), instant(f.GetUpdateTime()))
+	fmt.Fprintf(w, "wasted\t%.1f GPU-hours until %s\n", f.GetWastedGpuHours(), cli.Instant(f.GetUpdateTime()))
 	if f.GetCost() > 0 {
 		fmt.Fprintf(w, "cost\t%s\n", costText(f.GetCost()))
 	}
@@ -291,10 +275,9 @@ func printFinding(out io.Writer, f *pb.Finding) error {
 		if i == 0 {
 			label = "evidence"
 		}
-		fmt.Fprintf(w, "%s\t%s: %s against %s, %s to %s\n", label, e.GetWhat(),
-			strings.TrimSpace(fmt.Sprintf("%.4g %s", e.GetValue(), e.GetUnit())),
-			strings.TrimSpace(fmt.Sprintf("%.4g %s", e.GetThreshold(), e.GetUnit())), instant(e.GetStartTime()),
-			instant(e.GetEndTime()))
+		fmt.Fprintf(w, "%s\t%s, %s to %s\n", label, evidenceText(e.GetWhat(), e.GetValue(), e.GetThreshold(),
+			e.GetUnit()),
+			cli.Instant(e.GetStartTime()), cli.Instant(e.GetEndTime()))
 	}
 	if len(f.GetAffected()) > 0 {
 		fmt.Fprintf(w, "affected\t%s\n", strings.Join(f.GetAffected(), ", "))
@@ -306,12 +289,12 @@ func printFinding(out io.Writer, f *pb.Finding) error {
 		if m.mark == nil {
 			continue
 		}
-		text := instant(m.mark.GetCreateTime())
+		text := cli.Instant(m.mark.GetCreateTime())
 		if m.mark.GetActor() != "" {
 			text += " by " + m.mark.GetActor()
 		}
 		if m.mark.GetUntilTime() != nil {
-			text += " until " + instant(m.mark.GetUntilTime())
+			text += " until " + cli.Instant(m.mark.GetUntilTime())
 		}
 		if m.mark.GetReason() != "" {
 			text += ": " + m.mark.GetReason()

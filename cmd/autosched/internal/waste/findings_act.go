@@ -195,7 +195,8 @@ func (o *actOptions) refused(f *pb.Finding) error {
 	case f.GetFalsePositive() != nil:
 		return errors.New("is a false positive: acknowledge it first if it is true")
 	case !o.again && (strings.HasPrefix(reason, actRuns) || strings.HasPrefix(reason, actDone)):
-		return fmt.Errorf("was acted on at %s (%s): give --again to repeat it", instant(ack.GetCreateTime()), reason)
+		return fmt.Errorf("was acted on at %s (%s): give --again to repeat it", cli.Instant(ack.GetCreateTime()),
+			reason)
 	}
 	return nil
 }

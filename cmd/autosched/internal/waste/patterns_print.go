@@ -43,6 +43,7 @@ type patternsScan struct {
 	Lacking  []string `json:"lacking"`
 	Notes    []string `json:"notes"`
 
+	titles  map[string]string // of the rules
 	kept    map[string]int
 	reports []*patterns.JobReport
 }
@@ -80,8 +81,10 @@ func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patter
 	if r.Findings == nil {
 		r.Findings = []*patterns.Finding{}
 	}
+	r.titles = map[string]string{}
 	for i := range rules.Rules {
 		r.Rules = append(r.Rules, rules.Rules[i].ID)
+		r.titles[rules.Rules[i].ID] = rules.Rules[i].Title
 	}
 	r.Examined, r.Notes = append([]string{}, s.Examined()...), notes
 	if r.Notes == nil {
@@ -113,20 +116,18 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 		what += fmt.Sprintf(" (%s of GPUs joined to jobs)", units.Count(r.Joins.Joined))
 	}
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
+	causes := r.causes()
 	if len(r.Findings) == 0 {
 		fmt.Fprintln(w, verdict(r.Examined, r.Rules, r.Lacking))
 	} else {
-		fmt.Fprintf(w, "%s, %.1f GPU-hours wasted", findings(len(r.Findings)), r.Wasted)
-		if r.Cost > 0 {
-			fmt.Fprintf(w, ", at a cost of %.2f", r.Cost)
-		}
+		fmt.Fprintf(w, "%s, %s wasted", units.Plural(len(r.Findings), "finding"), wasteText(r.Wasted, r.Cost))
 		fmt.Fprintln(w, "; they may overlap.")
 	}
-	for i, f := range r.Findings[:min(top, len(r.Findings))] {
-		printScanned(w, i+1, f)
+	for i := range causes[:min(top, len(causes))] {
+		causes[i].print(w, i+1)
 	}
-	if n := len(r.Findings) - top; n > 0 {
-		fmt.Fprintf(w, "\n... and %d more (--top)\n", n)
+	if n := len(causes) - top; n > 0 {
+		fmt.Fprintf(w, "\n... and %s more (--top)\n", units.Plural(n, "cause"))
 	}
 	r.printWaits(w)
 	if len(r.Notes) > 0 {
@@ -138,39 +139,132 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 	return nil
 }
 
-func findings(n int) string {
-	if n == 1 {
-		return "1 finding"
-	}
-	return units.Count(n) + " findings"
+// cause has the findings of a rule with one action, the largest waste first.
+type cause struct {
+	title        string
+	wasted, cost float64
+	findings     []*patterns.Finding
 }
 
-func printScanned(w io.Writer, n int, f *patterns.Finding) {
-	until := f.Closed.Format(time.RFC3339)
-	if f.Open {
-		until = "now"
+// causes folds the findings, the largest waste first.
+func (r *patternsScan) causes() (out []cause) {
+	at := map[[2]string]int{}
+	for _, f := range r.Findings {
+		key := [2]string{f.Rule, f.Action}
+		i, known := at[key]
+		if !known {
+			i = len(out)
+			at[key] = i
+			title := fmt.Sprintf("%s (%s)", r.titles[f.Rule], f.Rule)
+			if r.titles[f.Rule] == "" {
+				title = f.Rule
+			}
+			out = append(out, cause{title: title})
+		}
+		c := &out[i]
+		c.wasted, c.cost, c.findings = c.wasted+f.WastedGPUHours, c.cost+f.Cost, append(c.findings, f)
 	}
-	fmt.Fprintf(w, "\n%d. %s, %s: %.1f GPU-hours", n, f.Rule, f.Entity, f.WastedGPUHours)
-	if f.Cost > 0 {
-		fmt.Fprintf(w, ", cost %.2f", f.Cost)
+	slices.SortStableFunc(out, func(a, b cause) int { return cmp.Compare(b.wasted, a.wasted) })
+	return out
+}
+
+func wasteText(hours, cost float64) string {
+	text := fmt.Sprintf("%.1f GPU-hours", hours)
+	if cost > 0 {
+		text += fmt.Sprintf(" at a cost of %.2f", cost)
 	}
-	fmt.Fprintf(w, ", confidence %.2f\n   since %s, found at %s, until %s\n", f.Confidence,
-		f.Began.Format(time.RFC3339),
-		f.Opened.Format(time.RFC3339), until)
-	for _, line := range cli.WrapText(f.Words, 110) {
+	return text
+}
+
+// maxFolded bounds the lines of the findings of a cause besides the largest.
+const maxFolded = 4
+
+// print prints the largest finding of a cause, and a line for each of the next.
+func (c *cause) print(w io.Writer, n int) {
+	fmt.Fprintf(w, "\n%d. %s: %s, %s\n", n, c.title, units.Plural(len(c.findings), "finding"), wasteText(c.wasted,
+		c.cost))
+	first := c.findings[0]
+	for _, line := range cli.WrapText(first.Words, 110) {
 		fmt.Fprintf(w, "   %s\n", line)
 	}
-	for _, e := range f.Evidence {
-		unit := ""
-		if e.Unit != "" {
-			unit = " " + e.Unit
+	for i, f := range c.findings[:min(len(c.findings), 1+maxFolded)] {
+		until := f.Closed.Format(time.RFC3339)
+		if f.Open {
+			until = "now"
 		}
-		fmt.Fprintf(w, "   - %s: %s, threshold %s%s\n", e.What, cli.ThreeDigits(e.Value),
-			cli.ThreeDigits(e.Threshold), unit)
+		also := ""
+		if i > 0 {
+			also = "also "
+		}
+		fmt.Fprintf(w, "   %s%s: %s, found at %s, from %s to %s, confidence %.2f\n", also, f.Entity,
+			wasteText(f.WastedGPUHours, f.Cost), f.Opened.Format(time.RFC3339), f.Began.Format(time.RFC3339), until,
+			f.Confidence)
+		if i > 0 {
+			continue
+		}
+		for _, e := range f.Evidence {
+			fmt.Fprintf(w, "   - %s\n", evidenceText(e.What, e.Value, e.Threshold, e.Unit))
+		}
+		if len(f.Affected) > 0 {
+			fmt.Fprintf(w, "   affected: %s\n", strings.Join(f.Affected, ", "))
+		}
 	}
-	if len(f.Affected) > 0 {
-		fmt.Fprintf(w, "   affected: %s\n", strings.Join(f.Affected, ", "))
+	if rest := len(c.findings) - 1 - maxFolded; rest > 0 {
+		fmt.Fprintf(w, "   ... and %d more (--json)\n", rest)
 	}
+}
+
+// plain has the numbers of evidence in words for people, with their units where the shown ones need a context.
+var plain = map[string][2]string{
+	"wait_hours":           {"time waited", "h"},
+	"wait_over_usual":      {"wait, as a multiple of the longest usual one of jobs as wide", ""},
+	"overtaken":            {"work of later jobs that started first, as a multiple of its own", ""},
+	"run_hours":            {"time run", "h"},
+	"run_over_usual":       {"run time, as a multiple of the longest usual one of its kind", ""},
+	"beyond_limit_minutes": {"time beyond its limit", "min"},
+	"silent_hours":         {"time since its last iteration or line of a log", "h"},
+	"used_share":           {"share of the samples in which a GPU was used", ""},
+	"used_run_minutes":     {"mean length of a spell of use", "min"},
+	"wanted":               {"GPUs of the smallest waiting job that could run on the unused ones", "GPUs"},
+	"busy":                 {"use of the GPUs, 0 to 1", ""},
+	"power_excess":         {"power above that of an idle GPU", "W"},
+	"processes":            {"processes on a GPU", ""},
+	"memory":               {"share of the memory that is taken", ""},
+	"clock":                {"clock, as a share of the application clock", ""},
+	"throttled":            {"share of the time throttled", ""},
+	"throttled_power":      {"share of the time throttled for power", ""},
+	"throttled_thermal":    {"share of the time throttled for heat", ""},
+	"throttled_hardware":   {"share of the time throttled by the hardware", ""},
+	"blocked":              {"share of the time in which no waiting job fitted", ""},
+	"quota_use":            {"use of the quota, 0 to 1", ""},
+	"others_waiting":       {"share of the time in which jobs of others waited", ""},
+	"arriving GPU-hours":   {"work that arrived, and the threshold is the work served", "GPU-hours"},
+	"one-sided Mann-Kendall p of rising pending GPUs": {"chance that pending GPUs rise by accident", ""},
+}
+
+// statistics names the functions over a window that lead the name of a number.
+var statistics = map[string]string{"mean": "mean ", "max": "highest ", "min": "lowest ", "quantile": "usual highest ",
+	"share": "", "slope": "rise per hour of the "}
+
+// evidenceText describes a number that a finding rests on, or an event, which has neither value nor threshold.
+func evidenceText(name string, value, threshold float64, unit string) string {
+	rest, gpus := strings.CutPrefix(name, "GPUs with ")
+	fn, signal, found := strings.Cut(rest, " ")
+	statistic, known := statistics[fn]
+	if !found || !known {
+		statistic, signal = "", rest
+	}
+	if words, ok := plain[signal]; ok && gpus {
+		name = "GPUs that count by the " + statistic + words[0]
+	} else if ok {
+		name, unit = statistic+words[0], words[1]
+	} else if unit == "" && value == 1 && threshold == 1 {
+		return name
+	}
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("%s: %s%s, threshold %s%s", name, cli.ThreeDigits(value), unit, cli.ThreeDigits(threshold), unit)
 }
 
 // printWaits prints the causes of waits and the bottlenecks of jobs.

@@ -97,7 +97,7 @@ inferred from the state of the cluster once a minute.`,
 	fl.DurationVar(&o.period, "period", 0, "time between two samples of a GPU (default: as the first file shows)")
 	fl.Float64Var(&o.price, "price", 0, "price of a GPU-hour, in any currency")
 	fl.Float64Var(&o.least, "min-confidence", 0, "leave out findings with less confidence, 0 to 1")
-	fl.IntVar(&o.top, "top", 20, "findings to print")
+	fl.IntVar(&o.top, "top", 20, "causes to print, each with its largest findings")
 	fl.StringVar(&o.jobs, "jobs-out", "",
 		"write why each job waited and what limited it to this CSV file (.gz: compressed)")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")

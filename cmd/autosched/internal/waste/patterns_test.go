@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/patterns"
 )
 
 // scanFiles writes a trace of one job on one node, telemetry of it, and returns their paths. The
@@ -187,5 +188,44 @@ func TestGuardrails(t *testing.T) {
 	code, _, errs = clitest.Run("patterns", "scan", "--guardrails", path+"x")
 	if code == 0 || !strings.Contains(errs, "--guardrails: ") {
 		t.Errorf("without the file: exit %d, %s", code, errs)
+	}
+}
+
+// TestFolded: findings of one rule and action are one cause: the largest is printed whole, the next in a line each.
+func TestFolded(t *testing.T) {
+	at := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	r := patternsScan{Size: "1 node", titles: map[string]string{"hoarding": "A job holds GPUs"}}
+	add := func(rule, action, job string, hours float64, evidence ...patterns.Evidence) {
+		r.Findings = append(r.Findings, &patterns.Finding{Rule: rule, Action: action, Words: "Words of " + job + ".",
+			Entity: patterns.Entity{Kind: "job", Name: job}, WastedGPUHours: hours, Began: at, Opened: at, Closed: at,
+			Evidence: evidence})
+	}
+	add("hoarding", "right_size", "1", 9, patterns.Evidence{What: "mean busy", Value: .1, Threshold: .15,
+		Unit: "share"},
+		patterns.Evidence{What: "GPUs with max busy", Value: 4, Threshold: 4, Unit: "GPUs"},
+		patterns.Evidence{What: "message \"x\"", Value: 1, Threshold: 1})
+	add("custom", "other", "2", 8)
+	for job := range 6 {
+		add("hoarding", "right_size", fmt.Sprint("h", job), 7)
+	}
+	add("hoarding", "notify", "3", 1)
+	var b bytes.Buffer
+	if err := r.print(&b, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"9 findings, 0.0 GPU-hours wasted",
+		"\n1. A job holds GPUs (hoarding): 7 findings, 51.0 GPU-hours\n   Words of 1.\n   job/1: 9.0 GPU-hours, found at ",
+		"\n   - mean use of the GPUs, 0 to 1: 0.100, threshold 0.150\n",
+		"\n   - GPUs that count by the highest use of the GPUs, 0 to 1: 4.000 GPUs, threshold 4.000 GPUs\n", "\n   - message \"x\"\n",
+		"\n   also job/h0: 7.0 GPU-hours", "\n   also job/h3:", "\n   ... and 2 more (--json)\n",
+		"\n2. custom: 1 finding, 8.0 GPU-hours\n", "\n... and 1 cause more (--top)\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, b.String())
+		}
+	}
+	for _, not := range []string{"job/h4", "Words of h0", "3. "} {
+		if strings.Contains(b.String(), not) {
+			t.Errorf("has %q:\n%s", not, b.String())
+		}
 	}
 }

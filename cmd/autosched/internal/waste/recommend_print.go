@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/recommend"
 )
@@ -17,7 +18,7 @@ func (r *recommendations) print(w io.Writer) error {
 	applied := 0 // the advice whose configuration was printed
 	for i := range r.Advice {
 		a := &r.Advice[i]
-		fmt.Fprintf(w, "%d. %s: %s, confidence %.2f", i+1, a.Rule, findings(a.Findings), a.Confidence)
+		fmt.Fprintf(w, "%d. %s: %s, confidence %.2f", i+1, a.Rule, units.Plural(a.Findings, "finding"), a.Confidence)
 		if a.Monthly > 0 {
 			fmt.Fprintf(w, ", %.1f GPU-hours a month wasted", a.Monthly)
 		}
