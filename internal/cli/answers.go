@@ -124,5 +124,38 @@ func NewTable(out io.Writer, columns string) *tabwriter.Writer {
 	return w
 }
 
+// NewNumbers is NewTable with columns that end at the right.
+func NewNumbers(out io.Writer, columns string) *tabwriter.Writer {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if columns != "" {
+		fmt.Fprintln(w, columns)
+	}
+	return w
+}
+
 // Instant is a time as people and flags write it.
 func Instant(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC3339) }
+
+// ParseInstant reads the time of a flag, nil without one.
+func ParseInstant(flag, text string) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, Usage(fmt.Errorf("%s: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", flag, text))
+	}
+	return timestamppb.New(at), nil
+}
+
+// Fields are rows of a name and a text in a table.
+type Fields struct{ io.Writer }
+
+// Add writes the rows that have a text: pairs of a name and a text.
+func (f Fields) Add(pairs ...string) {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(f, "%s\t%s\n", pairs[i], pairs[i+1])
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -27,6 +28,40 @@ func SettingNames(flags *pflag.FlagSet) (names []string) {
 		}
 	})
 	return names
+}
+
+// SettingsFlags take the other flags of a command from a file, and check them without a start.
+type SettingsFlags struct {
+	Path      string
+	checkOnly bool
+}
+
+// Add adds the flags. checks names the things that a check covers.
+func (f *SettingsFlags) Add(cmd *cobra.Command, checks string) {
+	cmd.Flags().StringVar(&f.Path, "config", "",
+		"YAML file of settings: keys are the names of these flags, which count more")
+	cmd.Flags().BoolVar(&f.checkOnly, "check-config", false, "check "+checks+", and do not start")
+}
+
+// Run reads the file, checks the settings and starts; for a check alone it reads the files that the settings name
+// instead.
+func (f *SettingsFlags) Run(cmd *cobra.Command, check, read, start func() error) error {
+	if f.Path != "" {
+		if err := ReadSettings(f.Path, cmd.Flags()); err != nil {
+			return err
+		}
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	if !f.checkOnly {
+		return start()
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
+	return err
 }
 
 // ReadSettings sets flags from a YAML file whose keys are their names. Flags of the command line

@@ -12,8 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/autosched/autosched/adapter"
 	filedriver "github.com/autosched/autosched/adapter/file"
@@ -40,8 +38,7 @@ const parameterForm = "parameters"
 
 // adapterFileOptions are the flags of adapter file.
 type adapterFileOptions struct {
-	config    string
-	checkOnly bool
+	settings  cli.SettingsFlags
 	connect   cli.ConnectFlags
 	access    cli.ServeAccess
 	scheduler string
@@ -80,22 +77,8 @@ than the file.`,
   autosched scheduler adapter file --scheduler prod --file tiresias.yaml --reload systemctl,reload,tiresias`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.config != "" {
-				if err := cli.ReadSettings(o.config, cmd.Flags()); err != nil {
-					return err
-				}
-			}
-			if err := o.check(); err != nil {
-				return err
-			}
-			if o.checkOnly {
-				if err := o.access.Readable(); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
-				return err
-			}
-			return o.run(cmd.Context(), cmd.ErrOrStderr())
+			return o.settings.Run(cmd, o.check, o.access.Readable,
+				func() error { return o.run(cmd.Context(), cmd.ErrOrStderr()) })
 		},
 	}
 	o.connect.Add(cmd)
@@ -103,8 +86,7 @@ than the file.`,
 		"--listen of the adapter's own and the chain above it"
 	o.access.AddCallers(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
-	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags and settings, and do not start")
+	o.settings.Add(cmd, "flags and settings")
 	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
 	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
 	fl.StringVar(&o.driver.Path, "file", "", "the scheduler's configuration file (required)")
@@ -185,9 +167,11 @@ func (o *adapterFileOptions) run(ctx context.Context, notes io.Writer) error {
 	defer conn.Close()
 	form := o.form
 	if form == "" {
-		if form, err = o.registeredType(ctx, pb.NewTuningServiceClient(conn), log); err != nil {
+		s, err := awaitScheduler(ctx, pb.NewTuningServiceClient(conn), o.scheduler, log)
+		if err != nil {
 			return cli.PlainError(o.connect.Server, err)
 		}
+		form = s.GetSpec().GetSchedulerType()
 	}
 	o.driver.Form = adapter.FormOf(form)
 	driver, err := filedriver.Open(o.driver)
@@ -230,28 +214,4 @@ func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configu
 	defer stop()
 	log.Info("listening", "address", l.Addr())
 	return s.Serve(l)
-}
-
-// registeredType waits until the scheduler is registered, and returns its type.
-func (o *adapterFileOptions) registeredType(ctx context.Context, tuning pb.TuningServiceClient,
-	log *slog.Logger) (string, error) {
-	for waiting := false; ; waiting = true {
-		s, err := tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: "schedulers/" + o.scheduler},
-			grpc.WaitForReady(waiting))
-		switch status.Code(err) {
-		case codes.OK:
-			return s.GetSpec().GetSchedulerType(), nil
-		case codes.NotFound, codes.Unavailable, codes.ResourceExhausted:
-		default:
-			return "", err
-		}
-		if !waiting {
-			log.Info("waiting for the scheduler", "scheduler", o.scheduler, "reason", cli.TransportReason(err))
-		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
 }

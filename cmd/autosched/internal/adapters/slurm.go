@@ -75,8 +75,7 @@ func defaultSlurmConf() string {
 
 // slurmRunOptions are the flags of slurm run.
 type slurmRunOptions struct {
-	config    string
-	checkOnly bool
+	settings  cli.SettingsFlags
 	connect   cli.ConnectFlags
 	site      siteFlags
 	scheduler string
@@ -113,27 +112,15 @@ goes on with the file that is in place; if slurmctld or slurmdbd are away, it wa
   autosched slurm run --config slurm.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.config != "" {
-				if err := cli.ReadSettings(o.config, cmd.Flags()); err != nil {
-					return err
-				}
-			}
-			if err := o.check(); err != nil {
-				return err
-			}
-			if o.checkOnly {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
-				return err
-			}
-			return o.run(cmd.Context(), cmd.ErrOrStderr())
+			return o.settings.Run(cmd, o.check, func() error { return nil },
+				func() error { return o.run(cmd.Context(), cmd.ErrOrStderr()) })
 		},
 	}
 	o.connect.Add(cmd)
 	o.site.add(cmd)
 	o.site.addCommands(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
-	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags and settings, and do not start")
+	o.settings.Add(cmd, "flags and settings")
 	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
 	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
 	fl.StringVar(&o.mode, "mode", "observe", "observe, recommend or auto")

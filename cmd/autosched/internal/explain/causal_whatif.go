@@ -237,8 +237,7 @@ func (l *learnt) printWhatIf(w io.Writer, x *whatIf) error {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t = cli.NewTable(w, "")
-	fmt.Fprintln(t, "THAT VERY RUN\tDATA\tWOULD HAVE BEEN (PREDICTED)")
+	t = cli.NewTable(w, "THAT VERY RUN\tDATA\tWOULD HAVE BEEN (PREDICTED)")
 	for _, c := range x.Counterfactual {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Variable, short(c.Data), short(c.WouldHave))
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -153,8 +152,7 @@ func (r *generateReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, forecast for %s by %s\n\n", r.Trace, cli.SyntheticLabel(r.Synthetic),
 		r.At,
 		r.Active, units.Duration(r.HorizonS), r.Method)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "future\tremaining GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
+	t := cli.NewNumbers(w, "future\tremaining GPU-h\tarrivals\tbatches\tGPU-h\tmedian s\t")
 	row := func(name string, f *futures.Future) {
 		fmt.Fprintf(t, "%s\t%.0f\t%d\t%d\t%.0f\t%.0f\t\n", name, f.LeftGPUHours, f.Arrivals, f.Batches, f.GPUHours,
 			f.MedianS)

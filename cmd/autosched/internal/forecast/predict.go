@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,8 +130,7 @@ func printModel(w io.Writer, m *durations.Model) error {
 		fmt.Fprintf(w, "refitted from %s\n", m.Parent)
 	}
 	fmt.Fprintf(w, "scores on the %d jobs held out after them:\n", m.Held.Jobs)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "query\tn\taccuracy\tlog-loss\tECE\t")
+	t := cli.NewNumbers(w, "query\tn\taccuracy\tlog-loss\tECE\t")
 	for _, k := range durations.Kinds {
 		if s, ok := m.Scores[k.Name]; ok {
 			fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t%.3f\t\n", k.Name, s.N, s.Accuracy, s.LogLoss, s.ECE)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,7 +150,7 @@ type evalReport struct {
 func (r *evalReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s: trained on %d jobs (%d queries), scored on the %d submitted from %s on\n\n", r.Trace,
 		cli.SyntheticLabel(r.Synthetic), r.TrainJobs, r.Lessons, r.TestJobs, r.Cut.Format(time.RFC3339))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := cli.NewNumbers(out, "")
 	fmt.Fprintln(w, "query\tn\taccuracy\tlog-loss\tECE\tmajority\telapsed\tKS\thistory's\t"+
 		"undecided: n\taccuracy\tlog-loss\tmajority\telapsed\t")
 	for i := range r.Queries {
@@ -175,7 +174,7 @@ func (r *evalReport) print(out io.Writer) error {
 
 func printMethods(out io.Writer, title string, all []durations.MethodScore) error {
 	fmt.Fprintln(out)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := cli.NewNumbers(out, "")
 	fmt.Fprintf(w, "%s\tcolumns\ttraining s\ts per 1000\t", title)
 	for _, k := range durations.Kinds {
 		fmt.Fprintf(w, "%s\tlog-loss\tECE\t", k.Name)

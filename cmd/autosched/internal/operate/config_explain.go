@@ -83,11 +83,7 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 		return nil
 	}
 	w := cli.NewTable(out, "")
-	fmt.Fprintf(w, "ratio\t%s", shortNumber(e.GetControllableRatio()))
-	if e.GetRatioHigh() > 0 {
-		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(e.GetRatioLow()), shortNumber(e.GetRatioHigh()))
-	}
-	fmt.Fprintln(w, ", above 1 is better")
+	printRatio(w, e)
 	fmt.Fprintf(w, "objective\t%s, %s before\n", words.outlook(e.GetTo()), words.outlook(e.GetFrom()))
 	if e.GetTo().GetEnergy() != nil {
 		fmt.Fprintf(w, "energy\t%s\n\t%s before\n", energyText(e.GetTo().GetEnergy()),

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
@@ -34,12 +32,9 @@ approval, a rollback or a refusal by the scheduler ends the pin.`,
 			if f.Reason == "" {
 				return cli.Usage(errors.New("--reason is required: say why, for those who find it pinned"))
 			}
-			if until != "" {
-				t, err := time.Parse(time.RFC3339, until)
-				if err != nil {
-					return cli.Usage(fmt.Errorf("--until: %q is not a time such as 2026-11-24T08:00:00Z", until))
-				}
-				req.ExpireTime = timestamppb.New(t)
+			var err error
+			if req.ExpireTime, err = cli.ParseInstant("--until", until); err != nil {
+				return err
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) (err error) {
 				req.Parent, req.Etag = name, f.Etag

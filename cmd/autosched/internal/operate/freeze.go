@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
@@ -38,12 +36,9 @@ log and status, with the way back as a proposal. 'autosched scheduler config app
 			if reason == "" {
 				return cli.Usage(errors.New("--reason is required: say why, for those who find it frozen"))
 			}
-			if until != "" {
-				t, err := time.Parse(time.RFC3339, until)
-				if err != nil {
-					return cli.Usage(fmt.Errorf("--until: %q is not a time such as 2026-11-24T08:00:00Z", until))
-				}
-				req.ExpireTime = timestamppb.New(t)
+			var err error
+			if req.ExpireTime, err = cli.ParseInstant("--until", until); err != nil {
+				return err
 			}
 			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
 				got, err := c.Tuning.FreezeTuning(ctx, req)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -35,18 +34,6 @@ is judged by the metric that it was tuned for: docs/service.md says how.`,
 	return cmd
 }
 
-// parseInstant reads the time of a flag, nil without one.
-func parseInstant(flag, text string) (*timestamppb.Timestamp, error) {
-	if text == "" {
-		return nil, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("%s: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", flag, text))
-	}
-	return timestamppb.New(at), nil
-}
-
 func newMetricsListCmd(f *cli.ClientFlags) *cobra.Command {
 	var from, to, instance string
 	var limit int
@@ -63,10 +50,10 @@ before the latest, and at most 50,000.`,
 			if limit < 1 {
 				return cli.Usage(fmt.Errorf("--limit: %d is not positive", limit))
 			}
-			if req.StartTime, err = parseInstant("--from", from); err != nil {
+			if req.StartTime, err = cli.ParseInstant("--from", from); err != nil {
 				return err
 			}
-			if req.EndTime, err = parseInstant("--to", to); err != nil {
+			if req.EndTime, err = cli.ParseInstant("--to", to); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("instance") {
@@ -150,7 +137,7 @@ may be repeated with the same --time.`,
 				}
 				report.Metrics[name] = v
 			}
-			if report.SchedulerTime, err = parseInstant("--time", at); err != nil {
+			if report.SchedulerTime, err = cli.ParseInstant("--time", at); err != nil {
 				return err
 			}
 			if at == "" {

@@ -58,9 +58,8 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	if r.GetCanary() || r.GetWaveShare() > 0 {
 		fmt.Fprintf(w, "waves\t%s\n", wavesText(r))
 	}
-	if text := simulationText(spec.GetSimulation()); text != "" {
-		fmt.Fprintf(w, "simulated\t%s\n", text)
-	}
+	fields := cli.Fields{Writer: w}
+	fields.Add("simulated", simulationText(spec.GetSimulation()))
 	fmt.Fprintf(w, "current\trevision %s\n", cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())))
 	if next := st.GetProposedConfiguration(); next != "" {
 		fmt.Fprintf(w, "proposed\trevision %s waits %s\n", cli.ShortName(next),
@@ -69,9 +68,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	if x := s.GetPause(); x != nil {
 		fmt.Fprintf(w, "paused\t%s\n", byText(x.GetActor(), x.GetCreateTime(), x.GetReason()))
 	}
-	if st.GetDegraded() != "" {
-		fmt.Fprintf(w, "degraded\t%s\n", st.GetDegraded())
-	}
+	fields.Add("degraded", st.GetDegraded())
 	for _, i := range st.GetInstances() {
 		fmt.Fprintf(w, "instance\t%s\n", instanceText(i))
 	}
@@ -80,25 +77,13 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 		fmt.Fprintf(w, ", %d too late for their round", n)
 	}
 	fmt.Fprintln(w)
-	if st.GetLastDecision() != "" {
-		fmt.Fprintf(w, "last round\t%s\n", st.GetLastDecision())
-	}
-	if st.GetFidelity() != "" {
-		fmt.Fprintf(w, "fidelity\t%s\n", st.GetFidelity())
-	}
-	if st.GetHold() != "" {
-		fmt.Fprintf(w, "held\t%s\n", st.GetHold())
-	}
-	if st.GetWatching() != "" {
-		fmt.Fprintf(w, "watched\t%s\n", st.GetWatching())
-	}
+	fields.Add("last round", st.GetLastDecision(), "fidelity", st.GetFidelity(), "held", st.GetHold(),
+		"watched", st.GetWatching())
 	printReported(w, st.GetReportedMetrics())
 	if i := st.GetLastIncident(); i != nil {
 		fmt.Fprintf(w, "incident\t%s\n", incidentText(i))
 	}
-	if st.GetLastError() != "" {
-		fmt.Fprintf(w, "last error\t%s\n", st.GetLastError())
-	}
+	fields.Add("last error", st.GetLastError())
 	if err := w.Flush(); err != nil {
 		return err
 	}

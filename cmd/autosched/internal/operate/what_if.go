@@ -144,11 +144,7 @@ func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running s
 		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", cli.Instant(r.GetSchedulerTime()),
 			cli.Plural(int(r.GetFutures()), "future"))
 	}
-	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
-	if r.GetRatioHigh() > 0 {
-		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(r.GetRatioLow()), shortNumber(r.GetRatioHigh()))
-	}
-	fmt.Fprintln(w, ", above 1 is better")
+	printRatio(w, r)
 	for _, l := range r.GetLimits() {
 		fmt.Fprintf(w, "limit\tit %s\n", l)
 	}
@@ -163,6 +159,19 @@ func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running s
 		fmt.Fprintf(w, "energy\t%s\n\t%s with %s\n", energyText(after.GetEnergy()),
 			energyText(before.GetEnergy()), running)
 	}
+}
+
+// printRatio prints a ratio with its interval.
+func printRatio(w io.Writer, r interface {
+	GetControllableRatio() float64
+	GetRatioLow() float64
+	GetRatioHigh() float64
+}) {
+	fmt.Fprintf(w, "ratio\t%s", shortNumber(r.GetControllableRatio()))
+	if r.GetRatioHigh() > 0 {
+		fmt.Fprintf(w, " (95 %%: %s to %s)", shortNumber(r.GetRatioLow()), shortNumber(r.GetRatioHigh()))
+	}
+	fmt.Fprintln(w, ", above 1 is better")
 }
 
 // amounts says how numbers of a scheduler print: times as such.

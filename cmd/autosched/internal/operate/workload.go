@@ -89,10 +89,10 @@ the jobs that were submitted between --from and --to and ended.`,
 			}
 			if ended {
 				w := &pb.JobWindow{}
-				if w.StartTime, err = parseInstant("--from", from); err != nil {
+				if w.StartTime, err = cli.ParseInstant("--from", from); err != nil {
 					return err
 				}
-				if w.EndTime, err = parseInstant("--to", to); err != nil {
+				if w.EndTime, err = cli.ParseInstant("--to", to); err != nil {
 					return err
 				}
 				req.Source = &pb.GenerateWorkloadRequest_EndedJobs{EndedJobs: w}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,7 @@ import (
 )
 
 type serveOptions struct {
-	config     string // file of settings
-	checkOnly  bool
+	settings   cli.SettingsFlags
 	dir        string
 	startAnew  bool
 	newEpoch   bool
@@ -108,39 +108,13 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
   autosched scheduler config watch tiresias`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.config != "" {
-				if err := cli.ReadSettings(o.config, cmd.Flags()); err != nil {
-					return err
-				}
-			}
-			if err := o.check(); err != nil {
-				return o.named(err)
-			}
-			if o.checkOnly {
-				if err := o.access.Readable(); err != nil {
-					return o.named(err)
-				}
-				if _, err := o.readAgents(); err != nil {
-					return o.named(err)
-				}
-				if _, _, err := o.openEvaluators(""); err != nil {
-					return o.named(err)
-				}
-				if _, err := o.openEnergy(slog.New(slog.DiscardHandler)); err != nil {
-					return o.named(err)
-				}
-				if _, err := cli.ReadRules("--findings-rules", o.findingsRules, nil); err != nil {
-					return o.named(err)
-				}
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are correct")
-				return err
-			}
-			return o.run(cmd.Context(), o.logger(cmd.ErrOrStderr()))
+			return o.settings.Run(cmd, func() error { return o.named(o.check()) },
+				func() error { return o.named(o.read()) },
+				func() error { return o.run(cmd.Context(), o.logger(cmd.ErrOrStderr())) })
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.config, "config", "", "YAML file of settings: keys are the names of these flags, which count more")
-	fl.BoolVar(&o.checkOnly, "check-config", false, "check flags, settings and the files they name, and do not start")
+	o.settings.Add(cmd, "flags, settings and the files they name")
 	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
 		"if config.db is lost, empty or cannot be read, set it and the event files aside and start with no schedulers")
@@ -232,12 +206,21 @@ var limitFlags = []limitFlag{
 	{"limit-message", func(l *rpc.Limits) *int { return &l.Message }, "largest request in bytes"},
 }
 
+// read reads the files that the settings name.
+func (o *serveOptions) read() error {
+	_, agents := o.readAgents()
+	_, _, evaluators := o.openEvaluators("")
+	_, tariff := o.openEnergy(slog.New(slog.DiscardHandler))
+	_, rules := cli.ReadRules("--findings-rules", o.findingsRules, nil)
+	return cmp.Or(o.access.Readable(), agents, evaluators, tariff, rules)
+}
+
 // named adds the name of the file of settings to an error in them.
 func (o *serveOptions) named(err error) error {
-	if o.config == "" {
+	if err == nil || o.settings.Path == "" {
 		return err
 	}
-	return cli.Usage(fmt.Errorf("with --config %s: %w", o.config, err))
+	return cli.Usage(fmt.Errorf("with --config %s: %w", o.settings.Path, err))
 }
 
 func (o *serveOptions) check() error {

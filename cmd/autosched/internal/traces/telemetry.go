@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -362,7 +361,7 @@ func printTelemetryFile(w io.Writer, f *telemetryFile) {
 		fmt.Fprintf(w, "not read    columns %s\n", strings.Join(f.Ignored, ", "))
 	}
 	if len(f.Quantities) > 0 {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		t := cli.NewNumbers(w, "")
 		fmt.Fprintf(t, "quantity\tsamples\tleast\tmean\tmost\t\n")
 		for _, q := range f.Quantities {
 			fmt.Fprintf(t, "%s\t%d\t%.4g\t%.4g\t%.4g\t\n", q.Name, q.Samples, q.Least, q.Mean, q.Most)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
@@ -247,19 +246,12 @@ var telemetryResolutions = map[string]pb.ListTelemetryRequest_Resolution{"raw": 
 
 func (q *telemetryQuery) request(parent string) (*pb.ListTelemetryRequest, error) {
 	req := &pb.ListTelemetryRequest{Parent: parent, NodeId: q.node, JobId: q.job}
-	for _, t := range []struct {
-		flag, text string
-		dst        **timestamppb.Timestamp
-	}{{"--from", q.from, &req.StartTime}, {"--to", q.to, &req.EndTime}} {
-		if t.text == "" {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, t.text)
-		if err != nil {
-			return nil, cli.Usage(fmt.Errorf("%s: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", t.flag,
-				t.text))
-		}
-		*t.dst = timestamppb.New(at)
+	var err error
+	if req.StartTime, err = cli.ParseInstant("--from", q.from); err != nil {
+		return nil, err
+	}
+	if req.EndTime, err = cli.ParseInstant("--to", q.to); err != nil {
+		return nil, err
 	}
 	if q.gpu >= 0 {
 		req.GpuIndex = &q.gpu

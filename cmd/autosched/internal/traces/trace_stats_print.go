@@ -41,7 +41,7 @@ func printStats(out io.Writer, s *stats.Description) error {
 		return err
 	}
 	for _, table := range []func(){p.sizes, p.statuses, p.models, p.tenants} {
-		p.t = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		p.t = cli.NewNumbers(out, "")
 		table()
 		if err := p.t.Flush(); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (p *statsText) periods() error {
 		fmt.Fprint(p.w, "\nperiods: less than two days, none can be seen\n")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := cli.NewNumbers(p.w, "")
 	fmt.Fprint(w, "\nshare of the variance at periods of\t")
 	bands := p.Periods[len(p.Periods)-1].Bands
 	for _, b := range bands {
