@@ -13,7 +13,7 @@ type Builtin struct {
 	Name   string
 	Params []space.Param
 	Rules  []space.Rule
-	// Site, if set, returns the widest range of a parameter that a site may add.
+	// Site, if set, returns the widest range of a parameter that a site may add, or open beyond Params.
 	Site func(id string) (space.Param, bool)
 }
 
@@ -47,8 +47,14 @@ func (b *Builtin) Narrow(params []space.Param, rules []space.Rule) ([]space.Para
 			v = append(v, space.Violation{Field: field + ".id", Description: fmt.Sprintf("%q is listed twice", p.ID)})
 			continue
 		}
-		v = append(v, beyond(&b.Params[at], &p, field)...)
-		merged[at] = inherit(&b.Params[at], p)
+		outer := b.Params[at]
+		if b.Site != nil {
+			if wide, may := b.Site(p.ID); may {
+				outer = wide
+			}
+		}
+		v = append(v, beyond(&outer, &p, field)...)
+		merged[at] = inherit(&outer, p)
 	}
 	return merged, append(slices.Clone(b.Rules), rules...), v
 }

@@ -122,7 +122,8 @@ func holdPreset(_ context.Context, e *Evaluation) (choice, error) {
 	if len(e.Options.Scheduler.Presets) == 0 {
 		return choice{config: e.current(), remark: "the scheduler declares no preset: the baseline is held"}, nil
 	}
-	return choice{config: e.Options.Scheduler.Presets[0].Config, remark: e.Options.Scheduler.Presets[0].Name}, nil
+	p := e.Options.Scheduler.Recommended()
+	return choice{config: p.Config, remark: p.Name}, nil
 }
 
 func holdHistory(ctx context.Context, e *Evaluation) (choice, error) {

@@ -50,7 +50,7 @@ func TestHeldConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := holdPreset(context.Background(), e)
-	if first := o.Scheduler.Presets[0]; err != nil || !c.config.Equal(first.Config) || c.remark != first.Name {
+	if first := o.Scheduler.Recommended(); err != nil || !c.config.Equal(first.Config) || c.remark != first.Name {
 		t.Errorf("preset: %s (%s), %v", c.config, c.remark, err)
 	}
 	bare := *o.Scheduler

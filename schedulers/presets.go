@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Presets: the first is good for many workloads and hurts no short jobs, the others are
+// Presets: the first is good for many workloads and loses in hardly any, the others are
 // far better for some. docs/notes/presets.md has the figures.
 // Tiresias's are its ladders.
 var (
@@ -36,9 +36,9 @@ var (
 		preset(chronusSpace, "hour-leases", "lease_term=1h"),
 	}
 	gandivaPresets = []Preset{
+		preset(gandivaSpace, "packing-30m", "slice=30m", "packing_limit=2"),
 		preset(gandivaSpace, "packing", "slice=1h", "packing_limit=2"),
 		preset(gandivaSpace, "packing-3h", "slice=3h", "packing_limit=2"),
-		preset(gandivaSpace, "packing-30m", "slice=30m", "packing_limit=2"),
 	}
 	// Fewer restarts.
 	gavelPresets = []Preset{
@@ -62,10 +62,10 @@ var (
 	// Small jobs first, by nodes and CPUs or by GPUs, or common values of sites; each with backfill as often as by
 	// default and three times as often.
 	slurmPresets = []Preset{
-		preset(slurmSpace, "small-bf10", append(slurmSmall, slurmOften)...),
-		preset(slurmSpace, "small", slurmSmall...),
 		preset(slurmSpace, "few-gpus-bf10", append(slurmFewGPUs, slurmOften)...),
 		preset(slurmSpace, "few-gpus", slurmFewGPUs...),
+		preset(slurmSpace, "small-bf10", append(slurmSmall, slurmOften)...),
+		preset(slurmSpace, "small", slurmSmall...),
 		preset(slurmSpace, "site-bf10", append(slurmSite, slurmOften)...),
 		preset(slurmSpace, "site", slurmSite...),
 		preset(slurmSpace, "default-bf10", slurmOften),

@@ -39,8 +39,9 @@ type Scheduler struct {
 	// New makes a policy. The configuration must be of Space.
 	New func(space.Config) simulator.Policy
 	// Presets are good configurations to try before any search; the first is the
-	// one recommended.
-	Presets []Preset
+	// one recommended, unless that is the default.
+	Presets           []Preset
+	RecommendsDefault bool
 	// Clairvoyant schedulers know true durations: baselines, not for deployment.
 	Clairvoyant bool
 	// Native is the scheduler's configuration file. Nil means one with the names of the parameters.
@@ -60,6 +61,15 @@ type Scheduler struct {
 type Preset struct {
 	Name   string
 	Config space.Config
+}
+
+// Recommended is the configuration to run without knowledge of the workload. It is chosen by the worst window: no
+// preset that is worse than the default in some weeks is recommended.
+func (s *Scheduler) Recommended() Preset {
+	if s.RecommendsDefault || len(s.Presets) == 0 {
+		return Preset{Name: "default", Config: s.Space.Default()}
+	}
+	return s.Presets[0]
 }
 
 // WithSpace returns the scheduler with other parameters and rules. Its presets get the nearest values.
@@ -91,7 +101,7 @@ var All = []*Scheduler{
 		Space: gandivaSpace, New: gandiva.New, Presets: gandivaPresets},
 	{Name: "gavel", Title: "rounds for the jobs furthest behind: max-min or finish-time fairness",
 		Paper: "Narayanan et al., Gavel, OSDI 2020",
-		Space: gavelSpace, New: gavel.New, Presets: gavelPresets, Native: &gavel.Native},
+		Space: gavelSpace, New: gavel.New, Presets: gavelPresets, RecommendsDefault: true, Native: &gavel.Native},
 	{Name: "lucid", Title: "profile briefly, then shortest estimated job first, light jobs sharing GPUs",
 		Paper: "Hu et al., Lucid, ASPLOS 2023",
 		Space: lucidSpace, New: lucid.New, Presets: lucidPresets, Native: &lucid.Native},
@@ -111,7 +121,7 @@ var All = []*Scheduler{
 	{Name: "srtf", Title: "shortest remaining time first, preemptive, by true durations",
 		Space: must(space.New(srtf.Space(), nil)), New: srtf.New, Clairvoyant: true},
 	{Name: "themis", Title: "finish-time fairness by leases", Paper: "Mahajan et al., Themis, NSDI 2020",
-		Space: themisSpace, New: themis.New, Presets: themisPresets, Native: &themis.Native},
+		Space: themisSpace, New: themis.New, Presets: themisPresets, RecommendsDefault: true, Native: &themis.Native},
 	{Name: "tiresias", Title: "least attained service in discrete queues", Paper: "Gu et al., Tiresias, NSDI 2019",
 		Space: tiresiasSpace, New: tiresias.New, Presets: tiresiasPresets(),
 		Native: &tiresias.Native},

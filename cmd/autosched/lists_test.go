@@ -40,7 +40,7 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"tune --at 0 --sampler none", "--sampler"},
 		{"tune --at 0 --scheduler none", "none"},
 		{"tune --at 0 --set queues=99", "--set"},
-		{"tune --at 0 --preset none", "there are ladder-7200x6, ladder-7200x6-consolidated, "},
+		{"tune --at 0 --preset none", "there are ladder-14400x3, ladder-7200x6, ladder-7200x6-consolidated, "},
 		{"evaluate --methods none", "--methods"},
 		{"evaluate --search none", "there are auto, portfolio, full"},
 		{"evaluate --interval 0s", "--interval"},

@@ -21,9 +21,14 @@ func QOSOf(id string) (name string, is bool) {
 	return name, is && name != "" && len(id) <= 63 && strings.IndexFunc(name, strange) < 0
 }
 
-// SiteParam returns the parameter of an id that a site may add to Space, in its widest range: the priority of one
-// of its QOS.
+// SiteParam returns the parameter of an id that a site may add to Space or open in it, in its widest range: one of
+// Domain, or the priority of one of its QOS.
 func SiteParam(id string) (space.Param, bool) {
+	for _, p := range Domain() {
+		if p.ID == id {
+			return p, true
+		}
+	}
 	name, is := QOSOf(id)
 	return space.Param{ID: id, Module: "scheduling", Kind: space.KindInt, Min: 1, Max: math.MaxInt32,
 		Special: []space.Special{{Value: 0, Name: "none"}}, Default: space.Int(0),

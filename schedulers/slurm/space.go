@@ -1,6 +1,10 @@
 package slurm
 
-import "github.com/autosched/autosched/space"
+import (
+	"slices"
+
+	"github.com/autosched/autosched/space"
+)
 
 // Ids of parameters are the names in slurm.conf; options of SchedulerParameters and of PriorityWeightTRES follow a dot.
 const (
@@ -27,9 +31,48 @@ const (
 // Intervals are the parameters of how often and how far ahead Slurm plans: they set the cadence, not the order of jobs.
 var Intervals = []string{bfInterval, bfResolution, bfWindow, schedInterval}
 
-// Space is the settings of slurm.conf worth tuning, with Slurm's defaults.
-func Space() []space.Param {
-	const day = 86400
+const day = 86400
+
+// Space is the settings of slurm.conf worth tuning, with Slurm's defaults, in the ranges that sites use: age counts
+// for an hour at least, the table of the backfill is no finer than 30 s, jobs get their reservation within six hours,
+// and the memory of fair shares, which acts over weeks, is left as it is. A registration may open what Domain has.
+func Space() []space.Param { return Usual(nil) }
+
+// Usual is Domain in the ranges that sites use, widened to hold the values in force. The half-life of usage keeps its
+// value.
+func Usual(now func(id string) float64) []space.Param {
+	params := Domain()
+	for i := range params {
+		p := &params[i]
+		switch p.ID {
+		case maxAge:
+			p.Min = 3600
+		case bfResolution:
+			p.Min = 30
+		case bfMinAgeReserve:
+			p.Max = day / 4
+		case decayHalfLife:
+			p.Min, p.Max = 7*day, 7*day
+		default:
+			continue
+		}
+		if now == nil {
+			continue
+		}
+		v := now(p.ID)
+		switch special := slices.ContainsFunc(p.Special, func(s space.Special) bool { return s.Value == v }); {
+		case special || v == 0:
+		case p.ID == decayHalfLife:
+			p.Min, p.Max, p.Default = v, v, space.Num(v)
+		default:
+			p.Min, p.Max = min(p.Min, v), max(p.Max, v)
+		}
+	}
+	return params
+}
+
+// Domain is the settings of slurm.conf that a configuration can hold, in their widest ranges, with Slurm's defaults.
+func Domain() []space.Param {
 	off := []space.Special{{Value: 0, Name: "off"}}
 	weight := func(id, of string) space.Param {
 		return space.Param{ID: id, Module: "scheduling", Kind: space.KindInt, Min: 1, Max: 1e6, Log: true,

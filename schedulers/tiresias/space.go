@@ -48,22 +48,22 @@ func Rules() []space.Rule {
 }
 
 // Ladders are five-queue configurations with thresholds that grow by a factor.
-// The first is a good single choice over windows of the Philly trace and
-// synthetic shifts of load (docs/simulator.md has figures). Consolidating all wins
+// The first loses in no window of the Philly trace (docs/notes/presets.md has figures).
+// Consolidating all wins
 // where the cluster drains between bursts, spreading models with little skew
 // where it does not, so there is one ladder of each kind; the one that grows
-// threefold is for batches of equal jobs. Queues are in order of submission,
-// which beat running jobs first on every window. The last orders the first's
+// threefold is for batches of equal jobs, too. Queues are in order of submission,
+// which beat running jobs first on every window. The last orders ladder-7200x6's
 // queues by the Gittins index, learnt from jobs that have ended; it is as good,
 // and simulating it takes twice as long.
 var Ladders = []Ladder{
+	{"ladder-14400x3", 14400, 3, 0, false},
 	{"ladder-7200x6", 7200, 6, .3, false},
 	{"ladder-7200x6-consolidated", 7200, 6, 0, false},
 	{"ladder-1812x8.4", 1812, 8.4, .3, false},
 	{"ladder-600x10", 600, 10, .3, false},
 	{"ladder-3600x10", 3600, 10, .3, false},
 	{"ladder-14400x10", 14400, 10, .3, false},
-	{"ladder-14400x3", 14400, 3, 0, false},
 	{"gittins-7200x6", 7200, 6, .3, true},
 }
 

@@ -154,7 +154,7 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%s: bf_interval is %v", p.Name, got)
 		}
 	}
-	if want := []string{"small", "few-gpus", "site", "default-order"}; !slices.Equal(names, want) {
+	if want := []string{"few-gpus", "small", "site", "default-order"}; !slices.Equal(names, want) {
 		t.Errorf("presets %v, want %v", names, want)
 	}
 }

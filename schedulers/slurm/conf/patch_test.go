@@ -13,7 +13,7 @@ import (
 
 func slurmSpace(t *testing.T) *space.Space {
 	t.Helper()
-	s, err := space.New(slurm.Space(), slurm.Rules())
+	s, err := space.New(slurm.Domain(), slurm.Rules())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func FuzzPatch(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	s, err := space.New(slurm.Space(), slurm.Rules())
+	s, err := space.New(slurm.Domain(), slurm.Rules())
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func Find(id string) (Setting, bool) {
 			return s, true
 		}
 	}
-	if outer, is := slurm.SiteParam(id); is {
+	if outer, _ := slurm.SiteParam(id); isQOS(id) {
 		return Setting{ID: id, Max: outer.Max, Danger: "counts for all clusters of a slurmdbd"}, true
 	}
 	return Setting{}, false

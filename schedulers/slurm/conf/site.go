@@ -52,7 +52,7 @@ type Site struct {
 
 // tunedSpace is the space of the tuned parameters.
 var tunedSpace = func() *space.Space {
-	s, err := space.New(slurm.Space(), slurm.Rules())
+	s, err := space.New(slurm.Domain(), slurm.Rules())
 	if err != nil {
 		panic("conf: " + err.Error())
 	}
@@ -62,7 +62,7 @@ var tunedSpace = func() *space.Space {
 // Tuned are the ids of the parameters of package slurm.
 func Tuned() []string {
 	var ids []string
-	for _, p := range slurm.Space() {
+	for _, p := range slurm.Domain() {
 		ids = append(ids, p.ID)
 	}
 	return ids
@@ -144,7 +144,7 @@ const leastInterval = 10
 func (s *Site) Narrowed() (space.Config, error) {
 	least := map[string]float64{SchedulerParameters + ".bf_window": s.longest(),
 		SchedulerParameters + ".bf_interval": leastInterval}
-	params := slurm.Space()
+	params := slurm.Usual(func(id string) float64 { return s.Current.Get(id).Float() })
 	for i := range params {
 		p := &params[i]
 		if low, ok := least[p.ID]; ok {

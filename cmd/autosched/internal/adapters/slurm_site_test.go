@@ -70,7 +70,7 @@ func TestSite(t *testing.T) {
 		return r
 	}
 	// The adopted values are in the file, and the incumbent has the values that init read.
-	r := run("tune", "--budget", "60", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
+	r := run("tune", "--budget", "100", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
 	var change replay.SettingsChange
 	if err := json.Unmarshal(r["settings_change"], &change); err != nil {
 		t.Fatalf("%v: %s", err, r["reason"])
@@ -196,7 +196,7 @@ func TestSitePresets(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"small", "few-gpus", "site", "default-order"}; !slices.Equal(names, want) {
+	if want := []string{"few-gpus", "small", "site", "default-order"}; !slices.Equal(names, want) {
 		t.Errorf("presets %v, want %v", names, want)
 	}
 }
