@@ -118,6 +118,7 @@ type GPU struct {
 	id        string // of its job as samples name it
 	named     bool   // samples or an assignment name job
 	used      bool   // in the last sample
+	started   int    // samples of use while its job starts up, which go on
 }
 
 type node struct {
@@ -355,7 +356,7 @@ func (s *State) join(g *GPU, j *Job) {
 	}
 	s.OnGPULeft(g)
 	g.clear()
-	g.Job, g.id, g.used, g.named = j, "", false, g.named && j != nil
+	g.Job, g.id, g.used, g.started, g.named = j, "", false, 0, g.named && j != nil
 	if j != nil {
 		g.id = j.Name
 		if !slices.Contains(j.Units, g) {

@@ -326,12 +326,18 @@ func (j *Job) record(r *reading, g *GPU) {
 		if r.Has(telemetry.SMActive) {
 			j.Use.Active++
 		}
-		used := r.busy >= usedAt && !r.early
-		if used {
-			j.Use.Used++
-			if !g.used {
+		used := r.busy >= usedAt
+		switch {
+		case !used:
+			g.started = 0
+		case r.early: // it counts if the use goes on
+			g.started++
+		default:
+			if !g.used || g.started > 0 {
 				j.Use.Spells++
 			}
+			j.Use.Used += 1 + g.started
+			g.started = 0
 		}
 		g.used = used
 		if low := r.busy < lowUse; low != j.Use.low {
