@@ -12,16 +12,18 @@ import (
 type Record map[string]string
 
 // Records reads the output of scontrol show: records that begin with a key in the first column, the fields of which
-// have blanks between them. A value may have blanks, too; the first of two fields with one key counts. (null) is empty.
+// have blanks between them. A value may have blanks, too; the first of two fields with one key counts. After a key
+// whose value administrators write, only keys that slurm_sprint_node_table in src/api/node_info.c has there count.
+// (null) is empty.
 func Records(text, first string) []Record {
 	var out []Record
-	last := ""
+	last, written := "", false
 	for l := range strings.Lines(text) {
 		for i, field := range strings.Fields(l) {
 			key, value, ok := strings.Cut(field, "=")
 			key = strings.ToLower(key)
 			if ok && i == 0 && key == first {
-				out = append(out, Record{})
+				out, written = append(out, Record{}), false
 			}
 			if len(out) == 0 {
 				continue
@@ -29,13 +31,15 @@ func Records(text, first string) []Record {
 			r := out[len(out)-1]
 			if ok {
 				_, twice := r[key]
-				if last = key; twice {
+				free := slices.Contains(freeKeys, key)
+				if twice || written && !free && !slices.Contains(afterFree, key) {
 					last = "" // text of a comment or a reason
-				} else if value != null {
-					r[key] = value
-				} else {
-					r[key] = ""
+					continue
 				}
+				if last, written = key, written || free; value == null {
+					value = ""
+				}
+				r[key] = value
 			} else if last != "" {
 				r[last] += " " + field
 			}
@@ -43,6 +47,12 @@ func Records(text, first string) []Record {
 	}
 	return out
 }
+
+// freeKeys are keys of nodes with text of administrators, and afterFree others that may follow them.
+var (
+	freeKeys  = []string{"reason", "comment", "extra"}
+	afterFree = []string{"instanceid", "instancetype", "reservationname", "topology", "certflags"}
+)
 
 // Table reads a table with a header and bars between its columns, as option -P of sacctmgr prints it. Names of columns
 // are in lower case, without blanks. A row with another number of columns and a header that lacks a required column are

@@ -122,10 +122,10 @@ func TestTable(t *testing.T) {
 // TestRecords: records are on a line or on several, values may have blanks, and comments add nothing.
 func TestRecords(t *testing.T) {
 	const text = "Node list:\nNodeName=g1 Gres=gpu:8 OS=Linux 5.10 #1 SMP State=IDLE+DRAIN Comment=(null)\n" +
-		"   Reason=broken Gres=gpu:99 or so [root]\nNodeName=g2\n   Gres=(null)\n   NodeName=g3\n"
+		"   Reason=broken Gres=gpu:99 or Partitions=x so [root]\n   Comment=Owner=me InstanceId=i-1\nNodeName=g2\n   Gres=(null)\n   NodeName=g3\n"
 	got := slurmtext.Records(text, "nodename")
 	want := []slurmtext.Record{{"nodename": "g1", "gres": "gpu:8", "os": "Linux 5.10 #1 SMP", "state": "IDLE+DRAIN",
-		"comment": "", "reason": "broken"}, {"nodename": "g2", "gres": ""}, {"nodename": "g3"}}
+		"comment": "", "reason": "broken", "instanceid": "i-1"}, {"nodename": "g2", "gres": ""}, {"nodename": "g3"}}
 	if !slices.EqualFunc(got, want, func(a, b slurmtext.Record) bool { return maps.Equal(a, b) }) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -149,13 +149,7 @@ func fitsOrder(head []byte, order string) bool {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || !whole && n > 0 {
 			continue
 		}
-		fields, reason := x.cut(line, nil)
-		for c := range fields {
-			if reason == "" && !x.free[c] && x.forms[c] != nil && !x.forms[c](fields[c]) {
-				reason = otherWidth
-			}
-		}
-		if n++; reason == "" {
+		if n++; x.fits(line) {
 			fit++
 		} else if n == 1 {
 			return false

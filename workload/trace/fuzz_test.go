@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/autosched/autosched/internal/lines"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -56,6 +56,9 @@ func FuzzRead(f *testing.F) {
 	f.Add(byte(0),
 		[]byte(
 			"machine,gpu_type,cap_cpu,cap_mem,cap_gpu\nm,T4,1,1,8\n\x00file\x00{\"jobid\":\"x\",\"submitted_time\":\"2017-10-07 01:11:39\"}"))
+	for _, c := range ownInputs { // one of each kind of table and of Slurm's JSON
+		f.Add(byte(0), []byte(strings.Join(c.files, string(fileBreak))))
+	}
 	small := []byte("job_id,submit_time_s,duration_s,num_gpus\na,0,1,1\nb,1,1,1\n")
 	f.Add(byte(0), zip(f, small))
 	f.Add(byte(0), squeeze(f, small))
@@ -89,12 +92,17 @@ func FuzzColumns(f *testing.F) {
 		}
 		f.Add(c[0], b)
 	}
+	for _, c := range ownInputs {
+		if c.columns != "" {
+			f.Add(c.columns, []byte(c.files[0]))
+		}
+	}
 	zone, err := ParseZone("Europe/Berlin")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, columns string, in []byte) {
-		guess(lines.Header(in))
+		newInput(traceFiles{}, Options{}.withDefaults()).suggest(in)
 		cs, err := ParseColumns(columns)
 		if err != nil {
 			return

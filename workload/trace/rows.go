@@ -29,6 +29,7 @@ type rows struct {
 	forms  []func([]byte) bool // of the others; nil fits all
 	buf    []byte
 	cuts   int
+	found  []int // the part with which each column of the last cut begins
 }
 
 // newRows is for a table whose header was read, nil names if it has none.
@@ -91,8 +92,8 @@ func (x *rows) begins(ahead []byte) bool {
 }
 
 // joined is a row of several lines, or one with separators in its text. Lines that begin no row continue the one
-// before; where it lacks fields, so do others, as far as the nearest line that completes it. If no way fits, the row is
-// its first line.
+// before; where it lacks fields, so do others, as far as the line that completes it, unless that is nearer to the
+// beginning of another row. If no way fits, the row is its first line.
 func (x *rows) joined(line []byte, dst [][]byte) ([]byte, [][]byte, string, error) {
 	buf := bytes.Clone(line)
 	var more []pushedLine
@@ -108,14 +109,15 @@ func (x *rows) joined(line []byte, dst [][]byte) ([]byte, [][]byte, string, erro
 		if len(more) > 0 {
 			last = more[len(more)-1].text
 		}
-		lastIsRow := len(more) > 0 && x.begins(last) && bytes.Count(last, []byte{x.t.sep})+1 >= x.width
+		lastIsRow := len(more) > 0 && x.begins(last) && x.fits(last)
 		if whole = whole || lastIsRow; !lastIsRow && x.begins(ahead) {
-			if fields, reason = x.cut(buf, dst); reason == "" || reason == manyCuts {
+			fields, reason = x.cut(buf, dst)
+			if (reason == "" || reason == manyCuts) && (!whole || reason == "" && x.around(line, last, buf)) {
 				return buf, fields, reason, nil
 			}
 		}
 		begun := len(more) > 0 && x.begins(last) && !lastIsRow
-		if ahead == nil || begun && whole || len(more) == maxRowLines || len(buf) > x.in.opts.MaxLine {
+		if ahead == nil || begun || len(more) == maxRowLines || len(buf) > x.in.opts.MaxLine {
 			break
 		}
 		next, err := x.in.next()
@@ -132,6 +134,31 @@ func (x *rows) joined(line []byte, dst [][]byte) ([]byte, [][]byte, string, erro
 	buf = buf[:len(line)]
 	fields, reason := x.cut(buf, dst)
 	return buf, fields, reason, nil
+}
+
+// fits reports whether a line is a row by itself.
+func (x *rows) fits(line []byte) bool {
+	fields, reason := x.cut(line, nil)
+	for c := range fields {
+		if reason == "" && x.forms[c] != nil && !x.forms[c](fields[c]) {
+			return false
+		}
+	}
+	return reason == ""
+}
+
+// around reports whether the last cut of a row of several lines took the columns of fixed form from its first and its
+// last line, and so none from rows between them.
+func (x *rows) around(first, last, row []byte) bool {
+	sep := []byte{x.t.sep}
+	head := bytes.Count(first, sep)
+	tail := bytes.Count(row, sep) - bytes.Count(last, sep)
+	for c, part := range x.found {
+		if !x.free[c] && part >= head && part <= tail {
+			return false
+		}
+	}
+	return true
 }
 
 // closed adds lines to one with an open quote until it is closed. If it is not, the row is the line.
@@ -207,6 +234,7 @@ func (x *rows) cut(row []byte, dst [][]byte) (fields [][]byte, reason string) {
 	case !agree || x.cuts > maxCuts:
 		return append(dst, parts...), manyCuts
 	}
+	x.found = found
 	for c, from := range found {
 		to := len(parts)
 		if c+1 < x.width {
