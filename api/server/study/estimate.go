@@ -18,11 +18,7 @@ import (
 func (s *Service) ListOptimalTrials(_ context.Context,
 	req *pb.ListOptimalTrialsRequest) (*pb.ListOptimalTrialsResponse,
 	error) {
-	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
-	if err != nil {
-		return nil, err
-	}
-	state, err := s.o.Studies.Study(scheduler, id)
+	scheduler, state, err := s.find("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}

@@ -129,15 +129,11 @@ func studySpec(p *pb.StudySpec, c *controller.Scheduler, v *convert.Violations) 
 
 // GetStudy returns a study with its best trial.
 func (s *Service) GetStudy(_ context.Context, req *pb.GetStudyRequest) (*pb.Study, error) {
-	scheduler, id, err := convert.ParseStudy("name", req.GetName())
+	scheduler, state, err := s.find("name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.o.Studies.Study(scheduler, id)
-	if err != nil {
-		return nil, err
-	}
-	best, err := s.o.Studies.Best(scheduler, id)
+	best, err := s.o.Studies.Best(scheduler, state.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -210,4 +206,13 @@ func (s *Service) operateStudy(ctx context.Context, req interface {
 
 func (s *Service) study(scheduler string, st *study.State) *pb.Study {
 	return s.o.Stamp.Study(scheduler, st, s.o.Studies)
+}
+
+// find finds the study that a field names.
+func (s *Service) find(field, name string) (scheduler string, state study.State, err error) {
+	scheduler, id, err := convert.ParseStudy(field, name)
+	if err == nil {
+		state, err = s.o.Studies.Study(scheduler, id)
+	}
+	return scheduler, state, err
 }

@@ -100,11 +100,7 @@ func (s *Service) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest)
 
 // CreateTrial adds a trial that a user wants.
 func (s *Service) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (*pb.Trial, error) {
-	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
-	if err != nil {
-		return nil, err
-	}
-	state, err := s.o.Studies.Study(scheduler, id)
+	scheduler, state, err := s.find("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +108,7 @@ func (s *Service) CreateTrial(ctx context.Context, req *pb.CreateTrialRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return s.do(ctx, rpc.CallOf(ctx, req), scheduler, id, 0, e)
+	return s.do(ctx, rpc.CallOf(ctx, req), scheduler, state.ID, 0, e)
 }
 
 // created reads a trial that a user adds.
@@ -132,11 +128,7 @@ const maxTrials = 1000
 // BatchCreateTrials adds several trials, or none.
 func (s *Service) BatchCreateTrials(ctx context.Context,
 	req *pb.BatchCreateTrialsRequest) (*pb.BatchCreateTrialsResponse, error) {
-	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
-	if err != nil {
-		return nil, err
-	}
-	state, err := s.o.Studies.Study(scheduler, id)
+	scheduler, state, err := s.find("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +162,7 @@ func (s *Service) BatchCreateTrials(ctx context.Context,
 		}
 		all = append(all, e)
 	}
-	state, trials, err := s.o.Studies.CreateTrials(ctx, rpc.CallOf(ctx, req), scheduler, id, all)
+	state, trials, err := s.o.Studies.CreateTrials(ctx, rpc.CallOf(ctx, req), scheduler, state.ID, all)
 	if err != nil {
 		return nil, err
 	}
@@ -240,11 +232,7 @@ func (s *Service) GetTrial(_ context.Context, req *pb.GetTrialRequest) (*pb.Tria
 
 // ListTrials lists the trials of a study.
 func (s *Service) ListTrials(_ context.Context, req *pb.ListTrialsRequest) (*pb.ListTrialsResponse, error) {
-	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
-	if err != nil {
-		return nil, err
-	}
-	state, err := s.o.Studies.Study(scheduler, id)
+	scheduler, state, err := s.find("parent", req.GetParent())
 	if err != nil {
 		return nil, err
 	}

@@ -109,6 +109,8 @@ func (o *telemetryFetchOptions) prometheus() (*remote.Prometheus, remote.Range, 
 		return nil, r, cli.Usage(fmt.Errorf("--step: %v is not from 1s to 1h", o.step))
 	case o.timeout < time.Second:
 		return nil, r, cli.Usage(fmt.Errorf("--timeout: %v is less than 1s", o.timeout))
+	case o.out == "-":
+		return nil, r, cli.NeedsPath(o.out, "--out", "a CSV file, in which the next call goes on")
 	case o.out == "":
 		return nil, r, cli.Usage(errors.New("--out: name the CSV file to write"))
 	}

@@ -165,6 +165,7 @@ func TestTelemetryFetch(t *testing.T) {
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--out", "x", "--header-file", header}, 1, "page not found"},
 		{[]string{p.URL, "--out", "x"}, 2, "--from, --to"},
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z"}, 2, "--out"},
+		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--out", "-"}, 2, "--out: - is no name of a CSV file"},
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--to", "2026-03-01T00:00:00Z"}, 2, "is not before --to"},
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--step", "1ms"}, 2, "--step"},
 	} {
