@@ -9,7 +9,6 @@ import (
 
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
-	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -19,6 +18,9 @@ import (
 // Options of advice. Trace, Scheduler, Running and Windows are required.
 type Options struct {
 	Trace *workload.Workload
+	// From is the first submission that counts, Warmup the time before it and before each window whose jobs run, too.
+	From   time.Duration
+	Warmup time.Duration
 	// Cluster is the hardware. Without groups nothing is simulated.
 	Cluster    workload.Cluster
 	Scheduler  *schedulers.Scheduler
@@ -32,9 +34,6 @@ type Options struct {
 	// of the findings.
 	Commands *act.Commands
 	Rules    *patterns.RuleSet
-	// Service is the scheduler's name in the service, for commands. Change, if set, changes a site's settings instead.
-	Service string
-	Change  func(ctx context.Context, to space.Config) (*replay.SettingsChange, error)
 }
 
 // Advice is the action on the findings of a rule.
@@ -50,14 +49,14 @@ type Advice struct {
 	// Effect is Simulated by the month.
 	Effect    *MonthlyEffect `json:"effect_a_month,omitempty"`
 	Simulated *Effect        `json:"simulated,omitempty"`
-	Reconfiguration
+	// Reconfigures says that the action is another configuration, which is not simulated here.
+	Reconfigures bool `json:"reconfigures,omitempty"`
 	// Command is the site's, for the largest finding; NoCommand says why there is none.
 	Command   []string `json:"command,omitempty"`
 	NoCommand string   `json:"no_command,omitempty"`
 }
 
-// MonthlyEffect is the effect of an action over 30 days. GPUHours are no longer held without use, or, of another
-// configuration, used more before the ends of windows.
+// MonthlyEffect is the effect of an action over 30 days. GPUHours are held without use without it.
 type MonthlyEffect struct {
 	GPUHours Interval  `json:"gpu_hours"`
 	Cost     *Interval `json:"cost,omitempty"` // of GPUHours, with Options.Price
@@ -72,6 +71,7 @@ type MonthlyEffect struct {
 func Advise(ctx context.Context, o Options, found []*patterns.Finding) ([]Advice, error) {
 	s := &simulation{Options: o}
 	first, last := o.Trace.Span()
+	first = max(first, o.From)
 	months := max(1, (last-first).Hours()/24) / 30
 	byRule := map[string][]*patterns.Finding{}
 	for _, f := range found {
@@ -87,13 +87,10 @@ func Advise(ctx context.Context, o Options, found []*patterns.Finding) ([]Advice
 			a.Cost += f.Cost / months
 		}
 		var err error
-		if patterns.Reconfigures(a.Action) {
-			err = s.reconfigure(ctx, &a)
-		} else {
-			err = s.act(ctx, &a, list)
-		}
-		if err != nil {
-			return nil, err
+		if a.Reconfigures = patterns.Reconfigures(a.Action); !a.Reconfigures {
+			if err = s.act(ctx, &a, list); err != nil {
+				return nil, err
+			}
 		}
 		if o.Commands != nil && o.Commands.Has(a.Action) {
 			if a.Command, err = o.Commands.Render(a.Action, act.Values(list[0], o.Rules.Groups(rule))); err != nil {
@@ -119,9 +116,7 @@ func Advise(ctx context.Context, o Options, found []*patterns.Finding) ([]Advice
 // simulation simulates actions on windows of a trace.
 type simulation struct {
 	Options
-	monthly float64          // windows of the trace in a month
-	another *Reconfiguration // of all rules; nil until one asks
-	effect  *Effect          // of another
+	monthly float64 // windows of the trace in a month
 }
 
 // changes returns the jobs of a trace with the effect of acting on findings, which are taken to be true; nil where
@@ -205,20 +200,27 @@ func (s *simulation) month(e *Effect, hours Interval) *MonthlyEffect {
 	return m
 }
 
+// mostWarming bounds the warm-up of a window.
+const mostWarming = 48 * time.Hour
+
 // cut divides a trace into windows, without empty ones.
 func (s *simulation) cut(jobs []Job) (out []*Window) {
 	first, last := s.Trace.Span()
+	first = max(first, s.From)
+	warming := min(s.Warmup, mostWarming)
 	length := max(24*time.Hour, (last-first)/time.Duration(s.Windows)+1)
 	all := 0
 	for from := first; from <= last; from += length {
 		all++
 		one := &Window{From: from, To: from + length}
 		for _, j := range jobs {
-			if j.Submit >= from && j.Submit < from+length && s.Cluster.Fits(&j.Job) && j.Duration > 0 {
+			if j.Submit >= from-warming && j.Submit < from+length && s.Cluster.Fits(&j.Job) && j.Duration > 0 {
 				one.Jobs = append(one.Jobs, j)
 			}
 		}
-		if slices.ContainsFunc(one.Jobs, func(j Job) bool { return j.Acted == nil || !j.Acted.Drop }) {
+		if slices.ContainsFunc(one.Jobs, func(j Job) bool {
+			return j.Submit >= from && (j.Acted == nil || !j.Acted.Drop)
+		}) {
 			out = append(out, one)
 		}
 	}

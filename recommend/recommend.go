@@ -14,7 +14,6 @@ import (
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
-	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
@@ -67,16 +66,7 @@ type Result struct {
 	EnergyKWh  float64 `json:"energy_kwh,omitempty"`
 	EnergyCost float64 `json:"energy_cost,omitempty"`
 	CO2Kg      float64 `json:"co2_kg,omitempty"`
-	// Ran are the jobs that ended.
-	Ran []Ran `json:"-"`
-
-	tenants map[string]*tenant
-}
-
-// Ran is a job that ended.
-type Ran struct {
-	*workload.Job
-	round.JobResult
+	tenants    map[string]*tenant
 }
 
 // tenant is a tenant of a window.
@@ -87,7 +77,7 @@ type tenant struct {
 	stretch      mean
 }
 
-// Window is jobs submitted from an instant on, and the instant to which use is counted.
+// Window is jobs of which those submitted from an instant on count, and the instant to which use is counted.
 type Window struct {
 	From, To time.Duration
 	Jobs     []Job
@@ -145,6 +135,7 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 		return r, err
 	}
 	var sim simulator.Sim
+	o.CountFrom = w.From
 	o.Observer = func(e simulator.Event) {
 		switch e.Kind {
 		case workload.Started, workload.Resumed:
@@ -159,7 +150,9 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 			used := u.gpus * max(0, min(u.since+done, w.To)-max(u.since, w.From)).Hours()
 			r.UsedGPUHours += used
 			u.by.used += used
-			r.IdleGPUHours += u.held*(e.Time-u.since).Hours() - u.gpus*done.Hours()
+			if sim.JobSubmit(e.Job) >= w.From {
+				r.IdleGPUHours += u.held*(e.Time-u.since).Hours() - u.gpus*done.Hours()
+			}
 			u.useful, u.runs = u.useful-done, false
 		}
 	}
@@ -176,7 +169,6 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 		waits = append(waits, wait)
 		by.wait.add(wait)
 		by.stretch.add(o.JCT().Seconds() / max(60, o.RunTime.Seconds()))
-		r.Ran = append(r.Ran, Ran{spec, round.JobResult{Wait: wait, JCT: o.JCT().Seconds(), Ended: true}})
 	}
 	r.Utilization = r.UsedGPUHours / (float64(c.TotalGPUs()) * (w.To - w.From).Hours())
 	r.WaitS = stats.Mean(waits)

@@ -61,6 +61,8 @@ type Comparison struct {
 	Windows   []ComparedWindow `json:"windows"`
 	// All has the results over the jobs of all windows, if there are several.
 	All []Result `json:"all,omitempty"`
+	// Verdict is on the settings of the first row's scheduler, absent where rows of other schedulers are compared.
+	Verdict *Verdict `json:"verdict,omitempty"`
 	// Change is from the first row to the best, of a site whose settings are described, absent if none is better.
 	Change *SettingsChange `json:"settings_change,omitempty"`
 }

@@ -103,10 +103,11 @@ func prepare(o Options) (*Evaluation, error) {
 		e.notes = append(e.notes, fmt.Sprintf(
 			"%d jobs of the history ask for more GPUs than the cluster has and are left out.", wide))
 	}
-	if len(e.history) == 0 {
+	once := slices.Contains(o.Methods, "fixed-history")
+	if len(e.history) == 0 && once {
 		e.notes = append(e.notes, "There is no history before the window: "+
 			"durations are unknown until jobs end, and fixed-history holds the baseline.")
-	} else if n := len(e.history); n < fewJobs {
+	} else if n := len(e.history); n < fewJobs && once {
 		e.notes = append(e.notes, fmt.Sprintf("The history before the window has %d jobs, which are too few to choose "+
 			"by: fixed-history may miss a better configuration. Begin the window later (--from).", n))
 	}

@@ -40,21 +40,6 @@ func guardsAgainst(jobs []workload.Job, base, m *Outcome) *Guards {
 	return g
 }
 
-// GuardJobs compares jobs under a configuration with the same jobs under the baseline.
-func GuardJobs(changes []round.JobChange) *Guards {
-	var was, is Outcome
-	var jobs []workload.Job
-	for i := range changes {
-		c := &changes[i]
-		jobs = append(jobs, *c.Job)
-		was.Rows = append(was.Rows, JobRow{c.Job.ID, c.Before})
-		is.Rows = append(is.Rows, JobRow{c.Job.ID, c.After})
-	}
-	was.guard(jobs)
-	is.guard(jobs)
-	return guardsAgainst(jobs, &was, &is)
-}
-
 // check breaks a guard if a value, in seconds, is too far above the baseline's, and returns their ratio.
 func (g *Guards) check(what string, was, is, slack float64) float64 {
 	if is > guardFactor*was+slack {

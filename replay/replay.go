@@ -76,6 +76,8 @@ type Step struct {
 
 // Report is an evaluation's result.
 type Report struct {
+	// Verdict is whether to change the settings once.
+	Verdict *Verdict `json:"verdict,omitempty"`
 	// Change is the recommendation to a site whose settings are described, absent if nothing.
 	Change      *SettingsChange  `json:"settings_change,omitempty"`
 	Trace       string           `json:"trace"`

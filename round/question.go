@@ -378,7 +378,7 @@ func (a *asking) choose() {
 		bar = math.Inf(-1)
 	}
 	inForce.Verdict = "in force"
-	var can []*Compared
+	var can, refused []*Compared
 	for i := 1; i < len(a.candidates); i++ {
 		c := &a.candidates[i]
 		switch {
@@ -395,14 +395,13 @@ func (a *asking) choose() {
 			c.Verdict = "gains too little"
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
-			if out.Refused == nil || c.counts() > out.Refused.counts() {
-				out.Refused = c
-			}
+			refused = append(refused, c)
 		default:
 			can = append(can, c)
 		}
 	}
 	best := a.simplest(can)
+	out.Refused = a.simplest(refused)
 	for _, c := range can {
 		switch {
 		case c == best:

@@ -20,6 +20,12 @@ func Source(origin string) string {
 		return "the incumbent"
 	case "preset":
 		return "preset " + name
+	case "single":
+		return name
+	case "row":
+		return "row " + name
+	case "part":
+		return "part of " + name
 	case "past", "like":
 		return "an earlier configuration"
 	}

@@ -15,6 +15,8 @@ import (
 
 // Recorded is the jobs of a cluster that were submitted before an instant, as far as they were known then.
 type Recorded struct {
+	// From is the instant from which on jobs count, those before it run alone; 0 is the first.
+	From time.Duration
 	At   time.Duration // since Zero
 	Zero time.Time
 	Jobs []durations.Record // in order of submission
@@ -47,7 +49,11 @@ func (h *Recorded) first() time.Duration {
 	if len(h.Jobs) == 0 {
 		return h.At
 	}
-	return h.Jobs[len(h.Jobs)/100].Submit
+	first := h.Jobs[len(h.Jobs)/100].Submit
+	if h.From != 0 {
+		first = max(first, h.From)
+	}
+	return first
 }
 
 const (

@@ -10,13 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/rollout"
-	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
 )
 
-// AddAdoption adds the conditions of a change.
-func AddAdoption(cmd *cobra.Command, s *round.Settings) {
-	cmd.Flags().Var(guard{ShareFlag{&s.Guard}}, "guard", "share by which a change may make the average JCT of jobs below "+
+// AddGuard adds the guard of a change.
+func AddGuard(cmd *cobra.Command, share *float64) {
+	cmd.Flags().Var(guard{ShareFlag{share}}, "guard", "share by which a change may make the average JCT of jobs below "+
 		"ten minutes, the p99 JCT and the waits of jobs of each width worse, or off")
 }
 

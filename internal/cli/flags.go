@@ -51,21 +51,33 @@ type ReplayFlags struct {
 	generate func(context.Context) (*workload.Workload, error)
 }
 
-// Add adds the flags of the trace, the cluster and the scheduler.
+// Add adds the flags of a trace, a cluster and its simulation.
 func (f *ReplayFlags) Add(cmd *cobra.Command) {
+	f.addTrace(cmd)
+	f.addSimulation(cmd)
+}
+
+// addTrace adds the flags of the trace and the cluster.
+func (f *ReplayFlags) addTrace(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.Trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
-	fl.StringVar(&f.from, "from", "",
-		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
-			"36h (default: the trace's first)")
 	f.Cluster = workload.Uniform(0, 0)
-	f.Given = fl.Changed
 	fl.StringVar(&f.ClusterFile, "cluster", "",
 		"JSON file of nodes, virtual clusters and the scheduler's site, as 'autosched slurm init' writes it, instead of "+
 			"--nodes and --gpus-per-node")
 	fl.IntVar(&f.Cluster.Groups[0].Nodes, "nodes", 0, "nodes of the cluster (default: as the history shows)")
 	fl.IntVar(&f.Cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0,
 		fmt.Sprintf("GPUs of a node (default: as the history shows, else %d)", capacity.DefaultGPUsPerNode))
+	fl.BoolVar(&f.JSON, "json", false, "print JSON for programs")
+}
+
+// addSimulation adds the flags of the window and the simulation.
+func (f *ReplayFlags) addSimulation(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	f.Given = fl.Changed
+	fl.StringVar(&f.from, "from", "",
+		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
+			"36h (default: the trace's first)")
 	fl.StringVar(&f.Scheduler, "scheduler", "tiresias",
 		"scheduler: "+strings.Join(schedulers.Names(), ", ")+"; after the name, "+
 			schedulers.DeferSuffix+" lets deferrable jobs wait for cheap hours, "+schedulers.SleepSuffix+
@@ -76,7 +88,6 @@ func (f *ReplayFlags) Add(cmd *cobra.Command) {
 	fl.BoolVar(&f.skipWider, "skip-wider", false,
 		"leave out jobs that ask for more GPUs than the cluster has, and say how many")
 	fl.Uint64Var(&f.Seed, "seed", 1, "seed of everything random")
-	fl.BoolVar(&f.JSON, "json", false, "print JSON for programs")
 	f.Quota.add(cmd)
 	f.Models.Add(cmd)
 	f.protect.Add(cmd)

@@ -3,15 +3,20 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"slices"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -24,13 +29,20 @@ type HistoryFlags struct {
 	InForce  ConfigFlags
 	Recorded RecordedFlag
 	Site     SiteFlag
+	Guard    float64
 	ignore   bool // fidelity
 }
 
 // Add adds the flags of all these commands.
 func (f *HistoryFlags) Add(cmd *cobra.Command) {
+	f.addTrace(cmd)
+	f.AddBeside(cmd)
+}
+
+// AddBeside adds the flags to a command that has those of the trace and the cluster.
+func (f *HistoryFlags) AddBeside(cmd *cobra.Command) {
 	f.Recorded.Name = fidelity.Unknown
-	f.ReplayFlags.Add(cmd)
+	f.addSimulation(cmd)
 	f.AddTo(cmd)
 	f.AddWarmup(cmd)
 	f.InForce.Add(cmd)
@@ -42,6 +54,88 @@ func (f *HistoryFlags) AddConclusion(cmd *cobra.Command) {
 	f.Recorded.Add(cmd)
 	cmd.Flags().BoolVar(&f.ignore, ignoreFidelity, false,
 		"conclude about the simulated cluster even if the simulation does not describe the history")
+	f.Guard = round.DefaultSettings().Guard
+	AddGuard(cmd, &f.Guard)
+}
+
+// Ask asks whether the history justifies a configuration other than the one in force, of those that the daily rule
+// compares and of further ones; a search found the last ones. Progress goes to notes.
+func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, goal round.Goal, inForce space.Config,
+	also, found []search.Preset, workers int, notes io.Writer) (*replay.Verdict, error) {
+	assumed := in.Scheduler.Space.Default()
+	if f.Site.Dir != "" {
+		var err error
+		if assumed, err = readConfig(site.Folder(f.Site.Dir).Path(site.Current), in.Scheduler); err != nil {
+			return nil, err
+		}
+	}
+	line := NewProgressLine(notes)
+	defer line.Clear()
+	return replay.Ask(ctx, replay.AskOptions{Trace: in.Trace, From: in.From, To: in.To, Cluster: f.Cluster,
+		Scheduler: in.Scheduler, InForce: inForce, Goal: goal, Simulate: in.Options, Also: also, Found: found,
+		Guard: f.Guard, Seed: f.Seed, Workers: workers, Assumed: assumed, Site: f.Site.Dir,
+		Progress: func(done, of int) { line.Show("replay %d of %d", done, of) }})
+}
+
+// PrintVerdict prints the answer: the sentences, the changes with their meanings, and the flags.
+func PrintVerdict(w io.Writer, v *replay.Verdict) error {
+	fmt.Fprintln(w, v.Text)
+	if v.Fidelity != nil {
+		fmt.Fprintf(w, "%s.\n", v.Fidelity)
+	}
+	if len(v.Changes) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\n  parameter\tnow\tchange to\tmeaning")
+	for _, c := range v.Changes {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), c.Means)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	flags, whose := v.Flags, "Flags"
+	if !v.Change {
+		flags, whose = v.Refused.Flags, "Its flags"
+	}
+	_, err := fmt.Fprintf(w, "\n%s in simulate, tune, evaluate, compare, plan and recommend:\n  %s\n", whose, flags)
+	return err
+}
+
+// GoalFlags are --objective and --subject-to.
+type GoalFlags struct {
+	Objective string
+	SubjectTo []string
+}
+
+// Add adds the flags.
+func (f *GoalFlags) Add(cmd *cobra.Command) {
+	AddObjective(cmd, &f.Objective)
+	AddSubjectTo(cmd, &f.SubjectTo)
+}
+
+// AddSubjectTo adds the constraints of a goal.
+func AddSubjectTo(cmd *cobra.Command, to *[]string) {
+	cmd.Flags().StringArrayVar(to, "subject-to", nil, "constraint METRIC<=BOUND, repeatable: a multiple of the "+
+		"incumbent's, a number or both (p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)")
+}
+
+// Goal reads the flags.
+func (f *GoalFlags) Goal() (round.Goal, error) {
+	g, err := round.ParseGoal(f.Objective)
+	if err != nil {
+		return g, UsageError{fmt.Errorf("--%w", err)}
+	}
+	for _, text := range f.SubjectTo {
+		c, err := round.ParseConstraint(text)
+		if err != nil {
+			return g, UsageError{fmt.Errorf("--subject-to: %w", err)}
+		}
+		if !slices.Contains(g.Constraints, c) {
+			g.Constraints = append(g.Constraints, c)
+		}
+	}
+	return g, nil
 }
 
 const ignoreFidelity = "ignore-fidelity"

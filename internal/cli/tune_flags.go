@@ -23,10 +23,10 @@ func SamplerNames() []string {
 
 // TuneFlags bound the cost of a tuning round and set its conditions.
 type TuneFlags struct {
-	Objective string
-	Settings  round.Settings
-	generate  string
-	Method    generation.Method // of generate, set by check
+	GoalFlags
+	Settings round.Settings
+	generate string
+	Method   generation.Method // of generate, set by check
 }
 
 // Add adds the flags of rounds.

@@ -217,16 +217,3 @@ func Values(f *patterns.Finding, groupBy []string) map[string]string {
 	set("node", f.Node)
 	return out
 }
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.:@+=,/%-]+$`)
-
-// Line is a command as a shell would read it.
-func Line(words []string) string {
-	quoted := slices.Clone(words)
-	for i, w := range quoted {
-		if !plainWord.MatchString(w) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
-}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 )
 
@@ -74,8 +75,8 @@ func TestRender(t *testing.T) {
 			continue
 		}
 		covered[x.action] = true
-		if Line(got) != x.want {
-			t.Errorf("%s of %s: %s, want %s", x.action, x.entity, Line(got), x.want)
+		if units.Command(got) != x.want {
+			t.Errorf("%s of %s: %s, want %s", x.action, x.entity, units.Command(got), x.want)
 		}
 	}
 	for action := range c.byAction {
@@ -165,7 +166,7 @@ func FuzzRead(f *testing.F) {
 
 // TestLine: a shell reads the words that were meant.
 func TestLine(t *testing.T) {
-	got := Line([]string{"a", "b c", "", "it's", "$HOME", "x=1,2"})
+	got := units.Command([]string{"a", "b c", "", "it's", "$HOME", "x=1,2"})
 	if want := `a 'b c' '' 'it'\''s' '$HOME' x=1,2`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -47,22 +47,58 @@ func (r *document) answer() Answer {
 		return Answer{Once: Comparison{Finding: NotEvaluated}, Tuning: Comparison{Finding: NotEvaluated}}
 	}
 	base := &r.Methods[0]
-	a := Answer{Once: r.once(base)}
-	if a.Once.gains() {
+	var a Answer
+	if r.Verdict != nil {
+		a.Once = r.verdict()
+	} else {
+		a.Once = r.once(base)
+	}
+	if a.Once.of != nil && a.Once.gains() {
 		a.Tuning = r.tuning(a.Once.of)
 	} else {
 		a.Tuning = r.tuning(base)
 	}
-	a.Once.Text, a.Tuning.Text = r.onceText(&a), r.tuningText(&a)
+	if r.Verdict == nil {
+		a.Once.Text = r.onceText(&a)
+	}
+	a.Tuning.Text = r.tuningText(&a)
 	r.apply(&a)
 	return a
+}
+
+// verdict is the comparison of the verdict's configuration with the baseline.
+func (r *document) verdict() Comparison {
+	v := r.Verdict
+	c := Comparison{Finding: WithinNoise, Text: v.Text, Against: r.Baseline.Method}
+	if !v.Change && v.Refused == nil {
+		return c
+	}
+	for _, x := range v.Changes {
+		c.Changes = append(c.Changes, Change{x.Parameter, x.From, x.To})
+	}
+	c.Gain = &Gain{Percent: 100 * v.Gain, Interval: &Interval{100 * v.Low, 100 * v.High}}
+	if !v.Change {
+		c.Finding, c.Gain.Percent, c.Gain.Interval = BreaksGuards, 100*v.Refused.Gain, nil
+		c.Pays = v.Refused.Breaks
+		return c
+	}
+	c.Finding = Better
+	for i := range r.Methods {
+		if m := &r.Methods[i]; roleOf(m) == roleFixed && m.Configuration == v.Configuration.String() {
+			c.of, c.Method = m, m.Method
+		}
+	}
+	return c
 }
 
 // apply fills in the commands of the recommendation.
 func (r *document) apply(a *Answer) {
 	set := r.flags(r.Baseline.Configuration)
 	switch {
-	case a.Once.gains():
+	case r.Verdict != nil && r.Verdict.Change:
+		a.Configuration, a.Flags = r.Verdict.Configuration.String(), r.Verdict.Flags
+		set = r.flags(a.Configuration)
+	case r.Verdict == nil && a.Once.gains():
 		a.Configuration = a.Once.of.Configuration
 		set = r.flags(a.Configuration)
 		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
@@ -89,7 +125,7 @@ func (r *document) flags(config string) string {
 
 // Sentences are the two parts, that with a gain first.
 func (a *Answer) Sentences() []string {
-	if !a.Once.gains() && a.Tuning.Finding == Better {
+	if a.Once.Finding != Better && a.Once.Finding != BreaksGuards && a.Tuning.Finding == Better {
 		return []string{a.Tuning.Text, a.Once.Text}
 	}
 	return []string{a.Once.Text, a.Tuning.Text}
@@ -270,9 +306,9 @@ func (r *document) tuningText(a *Answer) string {
 		text += " by " + c.Method
 	}
 	switch {
-	case a.Once.gains() && c.ratio < 1/noise: // it begins with what runs, and falls behind the change
+	case a.Once.of != nil && a.Once.gains() && c.ratio < 1/noise: // it begins with the baseline, and falls behind
 		text += " instead"
-	case a.Once.gains():
+	case a.Once.of != nil && a.Once.gains():
 		text += " on top"
 	}
 	switch c.Finding {

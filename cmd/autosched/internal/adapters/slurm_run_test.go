@@ -15,6 +15,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
 )
@@ -361,7 +362,7 @@ func actsOn(t *testing.T, c *slurmtest.Cluster, runs string) {
 			t.Fatal(err)
 		}
 		if out, err := c.Run(t.Context(), words[0], words[1:]...); err != nil {
-			t.Errorf("%s: %v: %s", act.Line(words), err, out)
+			t.Errorf("%s: %v: %s", units.Command(words), err, out)
 		}
 		clitest.Eventually(t, func() string {
 			out, err := c.Run(t.Context(), x.show[0], x.show[1:]...)

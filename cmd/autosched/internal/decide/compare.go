@@ -19,7 +19,9 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/report"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -27,6 +29,7 @@ import (
 // comparisonOptions are the flags of compare.
 type comparisonOptions struct {
 	history    cli.HistoryFlags
+	goal       cli.GoalFlags
 	estimates  estimatesFlag
 	answer     answerFlag
 	schedulers string
@@ -39,6 +42,7 @@ type comparisonOptions struct {
 
 	given func(flag string) bool
 	rows  []replay.Row // after check
+	aim   round.Goal   // after check
 }
 
 func newComparisonCmd() *cobra.Command {
@@ -87,6 +91,9 @@ same command continues, and one with more rows or windows simulates only what is
 			}
 			return o.answer.show(cmd, o.history.JSON, report.ComparisonSchema, r,
 				func() (recommendation, error) {
+					if v := r.Verdict; v != nil {
+						return recommendation{o.rows[0].Scheduler, v.Configuration, v.Change, v.Text}, nil
+					}
 					best := report.Best(r)
 					title, _ := report.BestRow(r)
 					return recommendation{o.rows[best].Scheduler, o.rows[best].Config, best > 0, title}, nil
@@ -100,6 +107,7 @@ same command continues, and one with more rows or windows simulates only what is
 	o.history.Add(cmd)
 	o.history.AddNodeEvents(cmd)
 	o.history.AddConclusion(cmd)
+	o.goal.Add(cmd)
 	o.estimates.add(cmd)
 	o.answer.add(cmd, &o.history)
 	fl := cmd.Flags()
@@ -124,6 +132,12 @@ func (o *comparisonOptions) check() error {
 	}
 	if err := cmp.Or(o.estimates.check(), o.answer.check(o.history.JSON)); err != nil {
 		return err
+	}
+	if o.aim, err = o.goal.Goal(); err != nil {
+		return err
+	}
+	if metric := o.aim.Metered(); metric != "" {
+		return cli.Usage(fmt.Errorf("--objective, --subject-to: %s: %w", metric, round.ErrNoMeter))
 	}
 	var names []string
 	if o.given("schedulers") {
@@ -270,13 +284,41 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 			r.Windows[i].Fidelity = graded[i]
 		}
 	}
-	if best := report.Best(r); err == nil && best > 0 && o.rows[best].Scheduler.Name == "slurm" {
-		r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.rows[0].Config, o.rows[best].Config)
+	if err == nil {
+		err = o.ask(ctx, in, windows, r, notes)
 	}
 	if err == nil && o.out != "" {
 		err = report.WriteComparison(r, o.out)
 	}
 	return r, err
+}
+
+// ask asks for the verdict, where all rows are of one scheduler.
+func (o *comparisonOptions) ask(ctx context.Context, in *cli.ReplayInput, windows []replay.Window, r *replay.Comparison,
+	notes io.Writer) (err error) {
+	about := *in
+	about.Scheduler, about.From, about.To = o.rows[0].Scheduler, windows[0].From, windows[0].To
+	for _, w := range windows {
+		about.From, about.To = min(about.From, w.From), max(about.To, w.To)
+	}
+	var also []search.Preset
+	for _, row := range o.rows[1:] {
+		if row.Scheduler.Name != about.Scheduler.Name {
+			return nil
+		}
+		also = append(also, search.Preset{Name: row.Name, Config: row.Config, Origin: "row"})
+	}
+	inForce := o.rows[0].Config
+	if r.Verdict, err = o.history.Ask(ctx, &about, o.aim, inForce, also, nil, o.jobs, notes); err != nil {
+		return err
+	}
+	if len(r.Windows) == 1 {
+		r.Verdict.Fidelity = r.Windows[0].Fidelity
+	}
+	if r.Verdict.Change {
+		r.Change, err = o.history.Site.Change(ctx, &about, &o.history.ReplayFlags, inForce, r.Verdict.Configuration)
+	}
+	return err
 }
 
 // windowsOf are the windows of --windows, or that of --from and --to.

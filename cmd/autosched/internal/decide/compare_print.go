@@ -40,10 +40,17 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	title, text := report.BestRow(r)
-	fmt.Fprintf(w, "\n%s.\n", title)
-	if text != "" {
-		fmt.Fprintln(w, text)
+	fmt.Fprintln(w)
+	if r.Verdict != nil {
+		if err := cli.PrintVerdict(w, r.Verdict); err != nil {
+			return err
+		}
+	} else {
+		title, text := report.BestRow(r)
+		fmt.Fprintf(w, "%s.\n", title)
+		if text != "" {
+			fmt.Fprintln(w, text)
+		}
 	}
 	if out != "" {
 		fmt.Fprintf(w, "The comparison is %s/compare.html.\n", strings.TrimRight(out, "/"))

@@ -108,36 +108,6 @@ func TestEvaluateCurrent(t *testing.T) {
 	}
 }
 
-// TestEvaluateAnswers: FIFO without backfill is advised to change once, not to keep a method.
-func TestEvaluateAnswers(t *testing.T) {
-	args := []string{"evaluate", "--trace", "sample", "--from", "2017-10-10", "--nodes", "20", "--scheduler", "fifo",
-		"--methods", "preset,fixed-history"}
-	code, out, errs := clitest.Run(args...)
-	want := regexp.MustCompile(`(?m)^Change once, if what gets worse is acceptable: set backfill=true \(average JCT 21 h 35 min -> 4 h 19 min, ` +
-		`80\.0 % shorter, 95 % interval [0-9.]+ to [0-9.]+ %\); the price: .*$`)
-	if code != 0 || !want.MatchString(out) || !strings.Contains(out, "\n  backfill   false  true\n") ||
-		!strings.Contains(out, "\n  --set backfill=true\n") || strings.Contains(out, "Keep") {
-		t.Errorf("exit %d:\n%s%s", code, out, errs)
-	}
-	code, out, errs = clitest.Run(append(args, "--set", "backfill=true")...)
-	if code != 0 || !strings.Contains(out, "\nKeep what you run: ") || strings.Contains(out, "Change once") {
-		t.Errorf("exit %d:\n%s%s", code, out, errs)
-	}
-	var got struct {
-		Answer struct {
-			Once struct {
-				Finding string         `json:"finding"`
-				Gain    map[string]any `json:"gain"`
-			} `json:"change_once"`
-		} `json:"answer"`
-	}
-	_, out, _ = clitest.Run(append(args, "--json")...)
-	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Answer.Once.Finding != "breaks_guards" ||
-		got.Answer.Once.Gain["interval_95"] == nil {
-		t.Errorf("%v: %+v", err, got)
-	}
-}
-
 func TestTuneJSON(t *testing.T) {
 	testshared.Full(t)
 	args := []string{"tune", "--trace", "sample", "--at", "2017-10-10T12:00:00Z", "--nodes", "20", "--gpus-per-node",
@@ -160,11 +130,12 @@ func TestTuneJSON(t *testing.T) {
 	if !origins["incumbent"] || !origins["default"] || len(got.Trials) != 12 {
 		t.Errorf("%d trials from %v", len(got.Trials), origins)
 	}
-	if !got.Adopt || got.Reason == "" {
-		t.Errorf("adopt %v: %s", got.Adopt, got.Reason)
+	if !got.Adopt || got.Searched == "" || got.Verdict.Change || got.Verdict.EnoughFrom == "" {
+		t.Errorf("adopt %v: %s; %+v", got.Adopt, got.Searched, got.Verdict)
 	}
 	code, out, _ = clitest.Run(args[:len(args)-1]...)
-	for _, want := range []string{"Adopt. Expected average JCT -", "No effect above", "Row 1 (step "} {
+	for _, want := range []string{"By these futures alone (",
+		"Keep what runs. The history is too short to choose by: "} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit %d, %q is not in\n%s", code, want, out)
 		}
@@ -177,8 +148,12 @@ func TestTuneJSON(t *testing.T) {
 }
 
 type tuneReportText struct {
-	Adopt  bool   `json:"adopt"`
-	Reason string `json:"reason"`
+	Adopt    bool   `json:"futures_adopt"`
+	Searched string `json:"searched"`
+	Verdict  struct {
+		Change     bool   `json:"change"`
+		EnoughFrom string `json:"enough_from"`
+	} `json:"verdict"`
 	Trials []struct {
 		Origin    string  `json:"origin"`
 		Objective float64 `json:"objective"`

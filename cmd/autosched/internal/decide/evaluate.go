@@ -28,19 +28,19 @@ import (
 
 // evaluateOptions are the flags of evaluate.
 type evaluateOptions struct {
-	history   cli.HistoryFlags
-	round     cli.TuneFlags
-	limits    rollout.Limits
-	methods   string
-	subjectTo []string
-	tariff    cli.TariffFlags
-	goal      round.Goal // after check
-	scenario  string
-	out       string
-	interval  time.Duration
-	seeds     int
-	fixed     int
-	jobs      int
+	history  cli.HistoryFlags
+	round    cli.TuneFlags
+	limits   rollout.Limits
+	methods  string
+	tariff   cli.TariffFlags
+	goal     round.Goal // after check
+	scenario string
+	out      string
+	interval time.Duration
+	seeds    int
+	full     bool
+	fixed    int
+	jobs     int
 
 	answer   answerFlag
 	given    func(flag string) bool
@@ -122,14 +122,15 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	o.history.AddConclusion(cmd)
 	o.round.Add(cmd)
 	o.answer.add(cmd, &o.history)
-	addSubjectTo(cmd, &o.subjectTo)
+	cli.AddSubjectTo(cmd, &o.round.SubjectTo)
 	o.tariff.Add(cmd)
 	o.tariff.AddDeferrable(cmd)
-	cli.AddAdoption(cmd, &o.round.Settings)
 	o.limits = rollout.DefaultLimits()
 	cli.AddLimits(cmd, &o.limits)
 	fl := cmd.Flags()
-	fl.StringVar(&o.methods, "methods", "", "methods to compare, comma-separated (default: all)")
+	fl.StringVar(&o.methods, "methods", "",
+		"methods to compare, comma-separated (default: preset, and with --from fixed-history; with --full all)")
+	fl.BoolVar(&o.full, "full", false, "compare all methods, tuning every round among them: it takes hours")
 	fl.StringVar((*string)(&o.round.Settings.Search), "search", string(round.SearchAuto),
 		"what autosched searches every round: portfolio (default, incumbent, presets, past winners), full (these, "+
 			"then the whole space), auto (full at a cold start and on a new shape of the workload, else portfolio)")
@@ -146,6 +147,9 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
 	addJobs(cmd, &o.jobs)
 }
+
+// quickBudget is the budget of a method that tunes once, without --full.
+const quickBudget = 300
 
 // check checks all that needs no trace, and reads the scenario.
 func (o *evaluateOptions) check() error {
@@ -164,7 +168,8 @@ func (o *evaluateOptions) check() error {
 		o.history.SetScenario(s, o.given)
 		o.of = *s
 	}
-	if o.goal, err = parseGoal(o.round.Objective, o.subjectTo); err != nil {
+	o.round.Settings.Guard = o.history.Guard
+	if o.goal, err = o.round.Goal(); err != nil {
 		return err
 	}
 	o.round.Objective = o.goal.Objective()
@@ -189,6 +194,18 @@ func (o *evaluateOptions) check() error {
 	}
 	if o.given("methods") {
 		o.compared = cli.SplitList(o.methods)
+	}
+	if !o.given("methods") && !o.full {
+		o.compared = []string{"preset"}
+		if o.given("from") {
+			o.compared = append(o.compared, "fixed-history")
+		}
+		if !o.given("seeds") {
+			o.seeds = 1
+		}
+		if !o.given("fixed-budget") {
+			o.fixed = quickBudget
+		}
 	}
 	if err := cli.CheckList(o.given, "methods", o.compared); err != nil {
 		return err
@@ -252,11 +269,15 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
 	})
 	progress.end(err)
-	if r != nil {
-		r.Fidelity = graded
-	}
 	if err == nil {
-		r.Change, err = o.change(ctx, in, r)
+		r.Fidelity = graded
+		if r.Verdict, err = o.history.Ask(ctx, in, o.goal, config, nil, nil, o.round.Settings.Workers,
+			notes); err == nil {
+			r.Verdict.Fidelity = graded
+		}
+	}
+	if err == nil && r.Verdict.Change {
+		r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, config, r.Verdict.Configuration)
 	}
 	if err == nil && o.out != "" {
 		err = report.Write(r, o.out)
@@ -264,27 +285,10 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	return r, err
 }
 
-// change is the change of the site's settings that the answer recommends.
-func (o *evaluateOptions) change(ctx context.Context, in *cli.ReplayInput, r *replay.Report) (*replay.SettingsChange,
-	error) {
-	to, err := o.recommended(r)
-	if err != nil || !to.change {
-		return nil, err
-	}
-	return o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.held, to.config)
-}
-
 // recommended is the configuration to change to once, or the one that runs.
 func (o *evaluateOptions) recommended(r *replay.Report) (recommendation, error) {
 	scheduler, err := o.history.Find()
-	if err != nil {
-		return recommendation{}, err
-	}
-	answer := report.AnswerOf(r)
-	to := answer.Configuration
-	config, err := scheduler.Space.Parse(scheduler.Space.Default(),
-		strings.Fields(cmp.Or(to, r.Baseline.Configuration)))
-	return recommendation{scheduler, config, to != "", answer.Once.Text}, err
+	return recommendation{scheduler, r.Verdict.Configuration, r.Verdict.Change, r.Verdict.Text}, err
 }
 
 // stepText describes the step of a method.
@@ -383,31 +387,14 @@ func printDrawn(w io.Writer, r *replay.Report) error {
 	return err
 }
 
-// printAnswer prints whether to change the settings, to what, and how.
+// printAnswer prints whether to change the settings, to what, and how, and the gain of tuning on.
 func printAnswer(w io.Writer, r *replay.Report) error {
 	a := report.AnswerOf(r)
 	fmt.Fprintln(w)
-	for _, s := range a.Sentences() {
-		fmt.Fprintln(w, s)
+	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
+		return err
 	}
-	if r.Fidelity != nil {
-		fmt.Fprintf(w, "%s.\n", r.Fidelity)
-	}
-	if a.Flags != "" {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "\n  parameter\tnow\tchange to")
-		for _, c := range a.Once.Changes {
-			fmt.Fprintf(t, "  %s\t%s\t%s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"))
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "\nThis is %s.", a.Once.Method)
-		if r.Change == nil {
-			fmt.Fprintf(w, " Flags of simulate, tune and evaluate:\n  %s", a.Flags)
-		}
-		fmt.Fprintln(w)
-	}
+	fmt.Fprintln(w, a.Tuning.Text)
 	if a.Register != "" && r.Change == nil {
 		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/plan"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/simulator"
@@ -154,6 +155,10 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		Cluster: cluster.String(), Scheduler: in.Scheduler.Name,
 		Configuration: o.start, Seed: o.history.Seed, Fidelity: graded, Report: r, group: cluster.Groups[group],
 	}
+	if out.Verdict, err = o.history.Ask(ctx, in, round.Minimise(round.Objectives[0]), o.start, nil, nil, 0,
+		notes); err != nil {
+		return nil, err
+	}
 	for _, c := range o.bounds {
 		out.Keep = append(out.Keep, c.String())
 	}
@@ -215,6 +220,8 @@ type planReport struct {
 	Keep          []string         `json:"subject_to,omitempty"`
 	Seed          uint64           `json:"seed"`
 	Fidelity      *fidelity.Graded `json:"fidelity,omitempty"`
+	// Verdict is whether other settings are better on the cluster as it is.
+	Verdict *replay.Verdict `json:"verdict"`
 	*plan.Report
 	Assumptions []string `json:"assumptions"`
 
@@ -268,6 +275,11 @@ func (r *planReport) print(w io.Writer) error {
 	if r.Answer != nil {
 		fmt.Fprintln(w, r.answer())
 	}
+	fmt.Fprintln(w, "\nOn the cluster as it is:")
+	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
 	intervals := fmt.Sprintf("95 %% of draws of %d blocks of %s, seed %d", r.Blocks, r.Block, r.Seed)
 	if r.Short {
 		intervals = "none, as all jobs are submitted within a quarter of an hour"

@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// simulated is what simulate reports of a run with some arguments.
+// simulated is the report of simulate with some arguments.
 func simulated(t *testing.T, args ...string) (r struct {
 	AvgJCT  float64 `json:"avg_jct_s"`
 	Waiting float64 `json:"avg_waiting_jobs"`

@@ -100,10 +100,7 @@ of the objective, which may not be the row listed first.`,
 			}
 			return o.answer.show(cmd, o.history.JSON, "tuning/v1", r,
 				func() (recommendation, error) {
-					if !r.Adopt {
-						return recommendation{o.scheduler, r.Incumbent, false, r.Reason}, nil
-					}
-					return recommendation{o.scheduler, r.Best, true, r.Reason}, nil
+					return recommendation{o.scheduler, r.Best, r.Adopt, r.Reason}, nil
 				},
 				func(w io.Writer) error {
 					return errors.Join(r.print(w, o.top), o.history.Site.PrintChange(w, r.Change))
@@ -121,6 +118,7 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.history.AddConclusion(cmd)
 	o.round.Add(cmd)
 	o.study.add(cmd)
+	cli.AddSubjectTo(cmd, &o.round.SubjectTo)
 	o.goal.add(cmd)
 	o.tariff.Add(cmd)
 	o.tariff.AddDeferrable(cmd)
@@ -150,7 +148,11 @@ func (o *tuneOptions) check() error {
 	if err := cli.CheckList(o.given, "pareto", o.goal.pareto); err != nil {
 		return err
 	}
-	if err := o.goal.parse(o.round.Objective); err != nil {
+	goal, err := o.round.Goal()
+	if err != nil {
+		return err
+	}
+	if err := o.goal.parse(goal); err != nil {
 		return err
 	}
 	if o.tariff.Given() && !o.measures() {
@@ -254,15 +256,26 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if ctx.Err() != nil {
 		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
 	}
+	about := *in
+	about.To = at
+	var found []search.Preset
+	if got.Best.OK() {
+		found = append(found, search.Preset{Name: "found", Config: got.Best.Config, Origin: "search"})
+	}
+	v, err := o.history.Ask(context.WithoutCancel(ctx), &about, o.goal.goal, o.incumbent, nil, found,
+		o.round.Settings.Workers, notes)
+	if err != nil {
+		return nil, err
+	}
+	v.Fidelity = graded
 	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
-	r.Fidelity = graded
+	r.Verdict, r.Adopt, r.Reason, r.Best = v, v.Change, v.Text, v.Configuration
+	r.Changes = space.DiffConfigs(o.incumbent, r.Best)
 	r.describe(&got, &o.goal)
 	if r.Adopt {
-		if r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.incumbent, got.Config); err != nil {
-			return nil, err
-		}
+		r.Change, err = o.history.Site.Change(ctx, &about, &o.history.ReplayFlags, o.incumbent, r.Best)
 	}
-	return r, nil
+	return r, err
 }
 
 // instant is --at on the trace.

@@ -15,36 +15,9 @@ import (
 
 // goalFlags are what a search is to achieve beyond --objective.
 type goalFlags struct {
-	subjectTo []string
-	pareto    []string
+	pareto []string
 
 	goal round.Goal // after parse
-}
-
-const subjectToUsage = "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both " +
-	"(p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)"
-
-// addSubjectTo adds the constraints of a goal.
-func addSubjectTo(cmd *cobra.Command, to *[]string) {
-	cmd.Flags().StringArrayVar(to, "subject-to", nil, subjectToUsage)
-}
-
-// parseGoal reads --objective and --subject-to.
-func parseGoal(objective string, subjectTo []string) (round.Goal, error) {
-	g, err := round.ParseGoal(objective)
-	if err != nil {
-		return g, cli.Usage(fmt.Errorf("--%w", err))
-	}
-	for _, text := range subjectTo {
-		c, err := round.ParseConstraint(text)
-		if err != nil {
-			return g, cli.Usage(fmt.Errorf("--subject-to: %w", err))
-		}
-		if !slices.Contains(g.Constraints, c) {
-			g.Constraints = append(g.Constraints, c)
-		}
-	}
-	return g, nil
 }
 
 func (f *goalFlags) add(cmd *cobra.Command) {
@@ -55,7 +28,6 @@ func (f *goalFlags) add(cmd *cobra.Command) {
 			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank " +
 			"(p99_jct within 2% then avg_jct)"
 	}
-	addSubjectTo(cmd, &f.subjectTo)
 	fl.StringSliceVar(&f.pareto, "pareto", nil,
 		"two or more metrics: search for, and show, the configurations that no other beats in all of them")
 }
@@ -76,11 +48,7 @@ func noteReordering(notes io.Writer, metered bool, scheduler string) {
 }
 
 // parse checks the flags and makes the goal.
-func (f *goalFlags) parse(objective string) error {
-	g, err := parseGoal(objective, f.subjectTo)
-	if err != nil {
-		return err
-	}
+func (f *goalFlags) parse(g round.Goal) error {
 	if n := len(f.pareto); n == 1 {
 		return cli.Usage(fmt.Errorf("--pareto: %v: want two metrics or more", f.pareto))
 	}

@@ -149,7 +149,7 @@ func variedAxes(s *space.Space, trials []tuneTrial) []tuneAxis {
 	return out
 }
 
-// valueAt is what a configuration has in a dimension, for people.
+// valueAt is the value of a configuration in a dimension, for people.
 func valueAt(s *space.Space, c space.Config, k int) (string, bool) {
 	dim := s.Dim(k)
 	v := c.Get(dim.Param)
@@ -203,7 +203,7 @@ func (d *tuneDrawing) objectives() (lo, hi float64) {
 	return lo, hi
 }
 
-// tip is what a page shows of a trial where the pointer is.
+// tip is the text of a trial under the pointer.
 func (d *tuneDrawing) tip(i int) string {
 	t := &d.trials[i]
 	return fmt.Sprintf("trial %d, %s: %s\n%s", t.Step+1, t.Origin, d.report.goal.Format(t.Objective), t.Config)

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestTunePlot: each format is what it says, draws what was varied, and the same
+// TestTunePlot: each file has its format, draws the varied parameters, and the same
 // search gives the same bytes.
 func TestTunePlot(t *testing.T) {
 	if testing.Short() {

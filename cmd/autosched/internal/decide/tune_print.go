@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -43,22 +42,9 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	verdict := "Keep the incumbent"
-	if r.Adopt {
-		verdict = "Adopt"
-	}
-	fmt.Fprintf(w, "\n%s. %s (in %.2f s)\n", verdict, r.Reason, r.Wall)
-	if r.Fidelity != nil {
-		fmt.Fprintf(w, "%s.\n", r.Fidelity)
-	}
-	if r.Adopt {
-		if err := r.printChanges(w); err != nil {
-			return err
-		}
-	}
-	if r.Interval != nil {
-		fmt.Fprintf(w, "With 95 %% confidence the change is between %s and %s of what settings can influence, "+
-			"as far as the futures show.\n", cli.SavedShare(r.Interval.Low), cli.SavedShare(r.Interval.High))
+	fmt.Fprintf(w, "\nBy these futures alone (%.2f s): %s\n\n", r.Wall, r.Searched)
+	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
+		return err
 	}
 	if err := r.printFront(w, top); err != nil {
 		return err
@@ -115,62 +101,6 @@ func (r *tuneReport) betterIn(t *tuneTrial) string {
 	}
 	return fmt.Sprintf("%d of %d", n, len(t.Values))
 }
-
-// printChanges prints what is recommended: the parameters that change, which others were
-// found to have no effect, and why that is not the first row.
-func (r *tuneReport) printChanges(w io.Writer) error {
-	lost := map[string]string{}
-	for _, e := range r.Effects {
-		switch text := fmt.Sprintf("without it %+.1f %%", 100*e.Loss); {
-		case e.Reverted:
-		case e.Noise:
-			lost[e.Parameters[0]] = "needed once the others are left out"
-		case e.Loss <= 0:
-			lost[e.Parameters[0]] = text + ", but not better in every future"
-		default:
-			lost[e.Parameters[0]] = text
-		}
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range r.Changes {
-		fmt.Fprintf(t, "  %s\t%s\t-> %s\t%s\n", c.Field, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), lost[c.Field])
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if len(r.Irrelevant) > 0 {
-		fmt.Fprintf(w, "No effect above the noise, so unchanged: %s.\n", strings.Join(r.Irrelevant, ", "))
-	}
-	if why := r.whyNotFirst(); why != "" {
-		fmt.Fprintln(w, why)
-	}
-	return nil
-}
-
-// whyNotFirst says why the first row is not what is recommended; "" if it is.
-func (r *tuneReport) whyNotFirst() string {
-	first := &r.Trials[0]
-	if first.Config.Equal(r.Best) {
-		return ""
-	}
-	text := fmt.Sprintf("Row 1 (step %d) is not recommended: ", first.Step)
-	was := r.incumbent()
-	switch {
-	case first.kept < leastKept && len(first.Limits) > 0:
-		return text + "it may break a constraint."
-	case was != nil && !first.Every && r.Recommended.Every:
-		return text + fmt.Sprintf("it is better in %s futures only.", r.betterIn(first))
-	case r.found.Equal(first.Config):
-		return text + fmt.Sprintf("it changes %d parameters and measures the same within the noise (%s against %s).",
-			len(space.DiffConfigs(r.Incumbent, first.Config)), r.goal.Format(first.Objective),
-			r.goal.Format(r.Recommended.Objective))
-	}
-	return text + "it has the lowest measurement, which is partly luck; by a model of all measurements another one " +
-		"is expected to be as good or better."
-}
-
-// leastKept is the probability with which what is adopted keeps to a constraint.
-const leastKept = .8
 
 // constrained reports whether there are constraints to show.
 func (r *tuneReport) constrained() bool { return strings.Contains(r.Objective, "subject to") }

@@ -4,7 +4,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -22,14 +21,16 @@ type tuneReport struct {
 	Objective string     `json:"objective"`
 	goal      round.Goal // of Objective
 	// Unit of the trials' objective, floor and values (round.Goal.Unit).
-	Unit        string  `json:"unit"`
-	ActiveJobs  int     `json:"active_jobs"`
-	WaitingJobs int     `json:"waiting_jobs"`
-	Adopt       bool    `json:"adopt"`
-	Reason      string  `json:"reason"`
-	Ratio       float64 `json:"controllable_ratio"`
-	// Fidelity of the simulation until At, absent where no delay is recorded.
-	Fidelity *fidelity.Graded `json:"fidelity,omitempty"`
+	Unit        string          `json:"unit"`
+	ActiveJobs  int             `json:"active_jobs"`
+	WaitingJobs int             `json:"waiting_jobs"`
+	Adopt       bool            `json:"adopt"`
+	Reason      string          `json:"reason"`
+	Ratio       float64         `json:"controllable_ratio"`
+	Verdict     *replay.Verdict `json:"verdict"`
+	// Searched is the result of the search by the futures alone, FuturesAdopt whether they alone would adopt it.
+	Searched     string `json:"searched"`
+	FuturesAdopt bool   `json:"futures_adopt"`
 	// Interval of Ratio at 95 %, absent where there are too few futures.
 	Interval *round.Interval `json:"interval,omitempty"`
 	// Stopped is why the search ended, Choice which sampler auto took and why.
@@ -47,7 +48,6 @@ type tuneReport struct {
 	// none above the noise, and keep the incumbent's values.
 	Effects    []search.Effect `json:"effects,omitempty"`
 	Irrelevant []string        `json:"irrelevant,omitempty"`
-	found      space.Config    // that Best simplifies
 	// Inert are parameters that make no difference here: all trials have them as the
 	// incumbent has.
 	Inert []string `json:"inert,omitempty"`
@@ -84,8 +84,7 @@ func newTuneReport(in *cli.ReplayInput, state *workload.State, got *round.Result
 	r := &tuneReport{
 		Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(),
 		At: in.Trace.Zero().Add(state.At).Format(time.RFC3339), Scheduler: in.Scheduler.Name,
-		ActiveJobs: len(state.Jobs), Adopt: got.Adopt, Reason: got.Reason, Ratio: got.Ratio, Incumbent: incumbent,
-		Best: got.Config, Wall: wall.Seconds(),
+		ActiveJobs: len(state.Jobs), Ratio: got.Ratio, Incumbent: incumbent, Wall: wall.Seconds(),
 	}
 	r.Stopped, r.Sampler, r.Choice, r.Inert = got.Stopped, got.Sampler, got.Choice, got.Inert
 	if !got.Interval.IsZero() {
@@ -99,7 +98,7 @@ func newTuneReport(in *cli.ReplayInput, state *workload.State, got *round.Result
 	for i := range got.Trials {
 		r.Trials = append(r.Trials, newTuneTrial(&got.Trials[i], got.Incumbent))
 	}
-	r.Changes, r.Effects, r.found = space.DiffConfigs(incumbent, got.Config), got.Effects, got.Found.Config
+	r.Effects, r.Searched, r.FuturesAdopt = got.Effects, got.Reason, got.Adopt
 	if got.Best.OK() {
 		x := newTuneTrial(&got.Best, got.Incumbent)
 		r.Recommended = &x

@@ -137,7 +137,7 @@ func TestTuneResume(t *testing.T) {
 		"random"); read(path) != text {
 		t.Error("another sampler changed the record it began with")
 	}
-	// The rest of a smaller budget stays: it is what the larger one goes on with.
+	// The rest of a smaller budget stays: the larger one goes on with it.
 	run("--resume", path, "--sampler", "auto", "--budget", "5")
 	// A line that this search does not come by, after one that it does.
 	swapped := filepath.Join(dir, "swapped.jsonl")

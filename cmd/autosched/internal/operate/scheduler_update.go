@@ -35,7 +35,7 @@ type updateFlags struct {
 	interval     time.Duration
 	horizon      time.Duration
 	rule         string
-	adoption     round.Settings // set by cli.AddAdoption
+	adoption     round.Settings // set by cli.AddGuard
 	limits       rollout.Limits
 	canary       bool
 	waveShare    float64
@@ -109,7 +109,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
 	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
 	fl.StringVar(&u.rule, "adoption", "", "how configurations are adopted: daily or paper")
-	cli.AddAdoption(cmd, &u.adoption)
+	cli.AddGuard(cmd, &u.adoption.Guard)
 	cli.AddLimits(cmd, &u.limits)
 	fl.Var(cli.LimitFlag{To: &u.limits.RollbackHold}, "rollback-hold",
 		"how long tuning changes nothing after an operator's rollback, or off")

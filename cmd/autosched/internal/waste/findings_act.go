@@ -17,6 +17,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 	programs "github.com/autosched/autosched/internal/program"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
 )
@@ -54,7 +55,7 @@ type acted struct {
 }
 
 func (a *acted) print(w io.Writer) error {
-	line := act.Line(a.Command)
+	line := units.Command(a.Command)
 	if !a.DryRun {
 		line = "done, and acknowledged: " + line
 	}
@@ -158,7 +159,7 @@ func (o *actOptions) run(ctx context.Context, f *cli.ClientFlags, name string, s
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", o.actions, out.Action, err)
 	}
-	line := act.Line(out.Command)
+	line := units.Command(out.Command)
 	if err := acknowledgeFinding(ctx, f, name, actRuns+line); err != nil {
 		return nil, fmt.Errorf("nothing was run: %w", err)
 	}

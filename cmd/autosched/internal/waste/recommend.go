@@ -1,6 +1,7 @@
 package waste
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,25 +11,28 @@ import (
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/recommend"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
-	"github.com/autosched/autosched/workload"
 )
 
 // recommendOptions are the flags of recommend.
 type recommendOptions struct {
 	scan    patternsScanOptions
-	replay  cli.ReplayFlags // for simulations
-	config  cli.ConfigFlags
-	site    cli.SiteFlag
+	history cli.HistoryFlags
+	goal    cli.GoalFlags
 	tariff  cli.TariffFlags
 	windows int
 	actions string
 	service string
+
+	inForce space.Config // after check
+	aim     round.Goal   // after check
 }
 
 func newRecommendCmd() *cobra.Command {
@@ -42,12 +46,10 @@ holding keys that crash, replacing stragglers and full clocks of throttled GPUs 
 simulated: windows of the trace run with and without, under one scheduler and the
 configuration that runs (--site, --config, --preset, --set).
 
-Where the action is another configuration, the one of shortest waits is chosen on every other window,
-of presets and single changes that keep the guards, and compared with what runs on the
-rest. Guards are those of 'autosched evaluate'. If it keeps them there and waits are shorter beyond
-chance, the command that applies it follows: a pin in the service, whose scheduler
---service names, or a change of slurm.conf with --site. Other advice says that it was not
-simulated.
+Last it says whether the settings should change, by the rule of 'autosched evaluate': if
+so, the command that applies it follows: a pin in the service, whose scheduler --service
+names, or a change of slurm.conf with --site. Where the simulation does not describe the
+history, it ends with an error. Other advice says that it was not simulated.
 
 With --power, --prices or --carbon, the energy of jobs counts as well. With --actions, advice has the
 site's command for its largest finding, which is not run.`
@@ -64,15 +66,16 @@ site's command for its largest finding, which is not run.`
 		}
 		return cli.Show(cmd.OutOrStdout(), o.scan.json, "recommendations/v1", r, r.print)
 	}
-	o.config.Add(cmd)
-	o.site.Add(cmd)
-	o.site.AddOut(cmd)
+	o.history.AddBeside(cmd)
+	o.history.AddNodeEvents(cmd)
+	o.history.AddConclusion(cmd)
+	o.history.Site.AddOut(cmd)
+	o.goal.Add(cmd)
 	o.tariff.Add(cmd)
-	o.replay.Given, o.replay.Placement = cmd.Flags().Changed, "fewest"
+	o.history.Scheduler = "fifo"
 	fl := cmd.Flags()
-	fl.StringVar(&o.replay.Scheduler, "scheduler", "fifo", "scheduler to simulate")
+	fl.Lookup("scheduler").DefValue = o.history.Scheduler
 	fl.IntVar(&o.windows, "windows", 20, "windows of the trace to simulate at most, a day or longer each")
-	fl.Uint64Var(&o.replay.Seed, "seed", 1, "seed of the intervals")
 	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions, to print them")
 	fl.StringVar(&o.service, "service", "", "name of the scheduler in the service, for the commands that are printed")
 	return cmd
@@ -85,21 +88,28 @@ func (o *recommendOptions) check() error {
 	if o.windows < 1 {
 		return cli.Usage(fmt.Errorf("--windows: %d is not positive", o.windows))
 	}
-	if o.site.Dir != "" && o.service != "" {
+	if o.history.Site.Dir != "" && o.service != "" {
 		return cli.Usage(errors.New("--site and --service exclude each other: the change is one of slurm.conf, or a pin " +
 			"in the service"))
 	}
-	if schedulers.Defers(o.replay.Scheduler) {
-		return cli.Usage(fmt.Errorf("--scheduler: %s defers jobs, which is not simulated here", o.replay.Scheduler))
+	if schedulers.Defers(o.history.Scheduler) {
+		return cli.Usage(fmt.Errorf("--scheduler: %s defers jobs, which is not simulated here", o.history.Scheduler))
 	}
-	o.replay.ClusterFile = o.scan.described
-	if err := o.site.Use(&o.replay, &o.config, &cli.RecordedFlag{}); err != nil {
+	o.history.Trace, o.history.Cluster, o.history.ClusterFile = o.scan.trace, o.scan.cluster, o.scan.described
+	if !o.scan.given("gpus-per-node") {
+		o.history.Cluster.Groups[0].GPUsPerNode = 0 // as the history shows
+	}
+	var err error
+	if _, o.inForce, err = o.history.Check(); err != nil {
 		return err
 	}
-	o.scan.described = o.replay.ClusterFile
-	if _, _, err := o.replay.Configured(&o.config); err != nil {
+	if o.aim, err = o.goal.Goal(); err != nil {
 		return err
 	}
+	if metric := o.aim.Metered(); metric != "" && !o.tariff.Given() {
+		return cli.Usage(fmt.Errorf("--objective, --subject-to: %s: %w", metric, round.ErrNoMeter))
+	}
+	o.scan.described = o.history.ClusterFile
 	return o.scan.check()
 }
 
@@ -112,6 +122,11 @@ type recommendations struct {
 	Rules     []string           `json:"rules"`
 	Lacking   []string           `json:"lacking"` // inputs of the rules that were not examined
 	Notes     []string           `json:"notes"`
+	// Verdict is whether other settings are better, absent where nothing was simulated. Settings are the change of the
+	// site's, Apply the commands that check, apply and take it back.
+	Verdict  *replay.Verdict        `json:"verdict,omitempty"`
+	Settings *replay.SettingsChange `json:"settings,omitempty"`
+	Apply    []string               `json:"apply,omitempty"`
 
 	site *cli.SiteFlag
 }
@@ -143,41 +158,60 @@ func (o *recommendOptions) run(ctx context.Context, notes io.Writer) (*recommend
 	if err != nil {
 		return nil, err
 	}
-	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.replay.Seed, Price: o.scan.price, Commands: commands,
-		Rules: rules, Service: o.service}
-	if err := o.simulation(&r, w, tariff); err != nil {
-		return nil, err
+	out := &recommendations{Trace: w.Name(), Scheduler: o.history.Scheduler, Examined: found.Examined,
+		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.history.Site}
+	r := recommend.Options{Trace: w, Windows: o.windows, Seed: o.history.Seed, Price: o.scan.price, Commands: commands,
+		Rules: rules}
+	if len(o.scan.cluster.Groups) > 0 {
+		if err := o.simulation(ctx, &r, out, tariff, notes); err != nil {
+			return nil, err
+		}
 	}
-	advice, err := recommend.Advise(ctx, r, found.Findings)
-	if err != nil {
-		return nil, err
-	}
-	return &recommendations{Trace: w.Name(), Scheduler: o.replay.Scheduler, Advice: advice, Examined: found.Examined,
-		Rules: found.Rules, Lacking: found.Lacking, Notes: found.Notes, site: &o.site}, nil
+	out.Advice, err = recommend.Advise(ctx, r, found.Findings)
+	return out, err
 }
 
-// simulation fills in the cluster, scheduler, configuration and settings of the simulation.
-func (o *recommendOptions) simulation(r *recommend.Options, w *workload.Workload, t *energy.Tariff) (err error) {
-	in := &cli.ReplayInput{Trace: w}
-	in.From, in.To = w.Span()
-	in.To++ // the last submission counts
-	if in.Scheduler, r.Running, err = o.replay.Configured(&o.config); err != nil {
+// simulation fills in the simulation and whether other settings are better, on a history that the simulation describes.
+func (o *recommendOptions) simulation(ctx context.Context, r *recommend.Options, out *recommendations,
+	t *energy.Tariff, notes io.Writer) error {
+	in, err := o.history.Load(ctx, io.Discard)
+	if err != nil {
 		return err
 	}
-	if in.Options, err = o.replay.Simulate(); err != nil {
+	if err := o.tariff.Measure(t, in, o.history.Cluster, io.Discard); err != nil {
 		return err
 	}
-	o.replay.Cluster = o.scan.cluster
-	if len(o.scan.cluster.Groups) > 0 {
-		if err = o.tariff.Measure(t, in, o.scan.cluster, io.Discard); err != nil {
-			return err
+	r.Trace, r.From, r.Warmup = in.Trace.Window(in.From-in.Warmup, in.To), in.From, in.Warmup
+	r.Cluster, r.Scheduler, r.Running, r.Simulation = o.history.Cluster, in.Scheduler, o.inForce, in.Options
+	graded, err := o.history.Grade(ctx, in, in.Window(), in.Scheduler, o.inForce)
+	if err != nil {
+		return err
+	}
+	if out.Verdict, err = o.history.Ask(ctx, in, o.aim, o.inForce, nil, nil, 0, notes); err != nil {
+		return err
+	}
+	if out.Verdict.Fidelity = graded; !out.Verdict.Change {
+		return nil
+	}
+	if out.Settings, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.inForce,
+		out.Verdict.Configuration); err != nil {
+		return err
+	}
+	if out.Settings != nil {
+		out.Apply = out.Settings.Commands
+		return nil
+	}
+	name, sets := cmp.Or(o.service, "SCHEDULER"), []string{}
+	for _, c := range out.Verdict.Changes {
+		if c.To != "" {
+			sets = append(sets, "--set", c.Parameter+"="+c.To)
 		}
 	}
-	r.Cluster, r.Scheduler, r.Simulation = o.scan.cluster, in.Scheduler, in.Options
-	if o.site.Dir != "" {
-		r.Change = func(ctx context.Context, to space.Config) (*replay.SettingsChange, error) {
-			return o.site.Change(ctx, in, &o.replay, r.Running, to)
-		}
+	line := func(words ...string) string {
+		return units.Command(append([]string{"autosched", "scheduler"}, words...))
 	}
+	out.Apply = []string{line(append([]string{"what-if", name}, sets...)...),
+		line(append(append([]string{"config", "pin", name}, sets...), "--reason", "autosched recommend")...),
+		line("config", "unpin", name)}
 	return nil
 }

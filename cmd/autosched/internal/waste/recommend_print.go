@@ -3,11 +3,9 @@ package waste
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/patterns/act"
 	"github.com/autosched/autosched/recommend"
 )
 
@@ -15,7 +13,6 @@ func (r *recommendations) print(w io.Writer) error {
 	if len(r.Advice) == 0 {
 		fmt.Fprintf(w, "%s: %s\n", r.Trace, verdict(r.Examined, r.Rules, r.Lacking))
 	}
-	applied := 0 // the advice whose configuration was printed
 	for i := range r.Advice {
 		a := &r.Advice[i]
 		fmt.Fprintf(w, "%d. %s: %s, confidence %.2f", i+1, a.Rule, units.Plural(a.Findings, "finding"), a.Confidence)
@@ -27,33 +24,22 @@ func (r *recommendations) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n   %s\n", a.Words)
 		switch {
+		case a.Reconfigures && r.Verdict != nil:
+			fmt.Fprintln(w, "   Whether other settings are better is said below.")
 		case a.Simulated == nil:
-			fmt.Fprintf(w, "   Not simulated%s.\n", after(": ", a.Withheld))
-		case a.Configuration != "" && applied > 0:
-			fmt.Fprintf(w, "   The configuration of advice %d.\n", applied)
+			fmt.Fprintln(w, "   Not simulated.")
 		default:
 			r.printEffect(w, a)
 		}
 		if a.Command != nil {
-			fmt.Fprintf(w, "   Command, which is not run: %s\n", act.Line(a.Command))
+			fmt.Fprintf(w, "   Command, which is not run: %s\n", units.Command(a.Command))
 		} else if a.NoCommand != "" {
 			fmt.Fprintf(w, "   No command: %s\n", a.NoCommand)
 		}
-		if a.Configuration == "" || applied > 0 {
-			continue
-		}
-		applied = i + 1
-		if a.Withheld != "" {
-			fmt.Fprintf(w, "   Not proposed: %s.\n", a.Withheld)
-		}
-		if a.Settings != nil {
-			if err := r.site.PrintChange(w, a.Settings); err != nil {
-				return err
-			}
-			continue
-		}
-		for k, line := range a.Apply {
-			fmt.Fprintf(w, "   %s %s\n", []string{"Check:    ", "Apply:    ", "Take back:"}[k], line)
+	}
+	if r.Verdict != nil {
+		if err := r.printVerdict(w); err != nil {
+			return err
 		}
 	}
 	for _, n := range r.Notes {
@@ -62,25 +48,25 @@ func (r *recommendations) print(w io.Writer) error {
 	return nil
 }
 
-// after is text behind a mark, if there is any.
-func after(mark, text string) string {
-	if text == "" {
-		return ""
+// printVerdict prints whether other settings are better, and how to apply them.
+func (r *recommendations) printVerdict(w io.Writer) error {
+	fmt.Fprintln(w, "\nThe settings:")
+	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
+		return err
 	}
-	return mark + text
+	if r.Settings != nil || len(r.Apply) == 0 {
+		return r.site.PrintChange(w, r.Settings)
+	}
+	for k, line := range r.Apply {
+		fmt.Fprintf(w, "   %s %s\n", []string{"Check:    ", "Apply:    ", "Take back:"}[k], line)
+	}
+	return nil
 }
 
 // printEffect prints the simulated effect of advice.
 func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 	e, m := a.Simulated, a.Effect
-	verb := "frees"
-	if a.Configuration != "" {
-		verb = "uses"
-		fmt.Fprintf(w, "   With %s in place of what runs of %s, chosen on other windows: mean wait %+.1f %% "+
-			"(95 %% %+.1f to %+.1f),\n   p95 %.0f s to %.0f s.\n", strings.Join(a.Set, ", "), r.Scheduler,
-			100*e.WaitChange, 100*e.WaitLow, 100*e.WaitHigh, e.Before.P95WaitS, e.After.P95WaitS)
-	}
-	fmt.Fprintf(w, "   Simulated, it %s %.1f GPU-hours a month more (95 %% %.1f to %.1f)", verb, m.GPUHours.Mean,
+	fmt.Fprintf(w, "   Simulated, it frees %.1f GPU-hours a month more (95 %% %.1f to %.1f)", m.GPUHours.Mean,
 		m.GPUHours.Low, m.GPUHours.High)
 	if m.Cost != nil {
 		fmt.Fprintf(w, ", worth %.2f (%.2f to %.2f)", m.Cost.Mean, m.Cost.Low, m.Cost.High)
@@ -107,12 +93,4 @@ func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 	}
 	fmt.Fprintf(w, "   Jain's index of the tenants' stretch %.3f to %.3f, of their shares %.3f to %.3f.\n",
 		e.Before.Jain, e.After.Jain, e.Before.JainShares, e.After.JainShares)
-	if g := a.Guards; g != nil {
-		if len(g.Broken) > 0 {
-			fmt.Fprintf(w, "   Guards broken: %s.\n", strings.Join(g.Broken, "; "))
-		} else {
-			fmt.Fprintf(w, "   Guards kept: mean wait of a width x %.2f at most, JCT of short jobs x %.2f, "+
-				"p99 JCT x %.2f.\n", g.WidthRatio, g.ShortRatio, g.P99Ratio)
-		}
-	}
 }

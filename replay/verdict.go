@@ -1,0 +1,304 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/workload"
+)
+
+// AskOptions ask whether the jobs of a trace justify a configuration other than the one in force.
+type AskOptions struct {
+	Trace *workload.Workload
+	// From and To bound the submissions that count; To is the instant of the question.
+	From, To  time.Duration
+	Cluster   workload.Cluster
+	Scheduler *schedulers.Scheduler
+	InForce   space.Config
+	Goal      round.Goal
+	Simulate  simulator.Options
+	// Also and Found are further candidates, Guard and Workers as in round.Question.
+	Also, Found []search.Preset
+	Guard       float64
+	Seed        uint64
+	Workers     int
+	// Assumed is the configuration of commands without flags that name one, of the site in a folder if there is one.
+	Assumed  space.Config
+	Site     string
+	Progress func(done, of int)
+}
+
+// Verdict is the answer to whether settings should change: one for all commands that conclude.
+type Verdict struct {
+	Change bool   `json:"change"`
+	Text   string `json:"text"` // in sentences
+	// Configuration is the one to run, the one in force unless Change. Flags name it to every command that takes a
+	// configuration.
+	Configuration space.Config `json:"configuration"`
+	Flags         string       `json:"flags,omitempty"`
+	// Changes are of Configuration, or of the refused one.
+	Changes []SettingChange `json:"changes,omitempty"`
+	// Gain is the share of the objective that the change saves, Low and High its lowest and highest in a stretch.
+	Gain float64 `json:"gain"`
+	Low  float64 `json:"gain_low"`
+	High float64 `json:"gain_high"`
+	// Losers are the groups of jobs that wait longer, the worst first.
+	Losers []round.Group `json:"losers,omitempty"`
+	// Refused would be adopted but for a guard, absent if there is none.
+	Refused *RefusedChange `json:"refused,omitempty"`
+	// EnoughFrom is the time from which on the history is long enough, absent if it is.
+	EnoughFrom string             `json:"enough_from,omitempty"`
+	Fidelity   *fidelity.Graded   `json:"fidelity,omitempty"`
+	Candidates []VerdictCandidate `json:"candidates,omitempty"`
+}
+
+// SettingChange is a changed parameter. An empty value is that of a parameter without effect.
+type SettingChange struct {
+	Parameter string `json:"parameter"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Means     string `json:"means,omitempty"` // the description of the parameter
+}
+
+// RefusedChange is a configuration that gains and breaks a guard.
+type RefusedChange struct {
+	Configuration space.Config  `json:"configuration"`
+	Flags         string        `json:"flags"`
+	Gain          float64       `json:"gain"`
+	Breaks        []string      `json:"breaks"`
+	Losers        []round.Group `json:"losers,omitempty"`
+	// Accept is the flag with which it is adopted.
+	Accept string `json:"accept"`
+}
+
+// VerdictCandidate is a configuration that was compared with the one in force.
+type VerdictCandidate struct {
+	Origin        string       `json:"origin"`
+	Configuration space.Config `json:"configuration"`
+	Gain          float64      `json:"gain"`
+	Verdict       string       `json:"verdict"`
+}
+
+// Ask answers the question by the daily rule (round.Ask), of a candidate with more changes than it needs by the part of
+// them that gains the same.
+func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
+	q := round.Question{
+		Problem: round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster,
+			Options: o.Simulate,
+			Goal:    o.Goal, Incumbent: o.InForce},
+		History: round.RecordedOf(o.Trace, o.To), Also: o.Also, Found: o.Found,
+		Guard: o.Guard, Seed: o.Seed, Workers: o.Workers, Replays: &round.Replays{}, Progress: o.Progress,
+	}
+	q.History.From = o.From
+	if len(o.Scheduler.Presets) == 0 {
+		q.Also = append(slices.Clone(q.Also), singles(o.Scheduler.Space, o.InForce)...)
+	}
+	a, err := round.Ask(ctx, q)
+	for range 2 { // single changes left out, then all of them that have no effect
+		c := chosen(&a)
+		if err != nil || c == nil || c.Changes < 2 {
+			break
+		}
+		more := simpler(&q, &a, c)
+		if len(more) == 0 {
+			break
+		}
+		if c.Found {
+			q.Found = append(slices.Clone(q.Found), more...)
+		} else {
+			q.Also = append(slices.Clone(q.Also), more...)
+		}
+		a, err = round.Ask(ctx, q)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := o.verdict(&a)
+	if !a.Adopt && a.Refused == nil && a.Stretches > 0 {
+		if text, err := o.idle(ctx); err != nil || text != "" {
+			v.Text = text
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// singles are a configuration with another value of one parameter that has few.
+func singles(s *space.Space, c space.Config) (out []search.Preset) {
+	for _, p := range s.Params() {
+		values := p.Categories
+		if p.Kind == space.KindBool {
+			values = []string{"false", "true"}
+		}
+		for _, v := range values {
+			set := p.ID + "=" + v
+			if one, err := s.Parse(c, []string{set}); err == nil && !one.Equal(c) {
+				out = append(out, search.Preset{Name: set, Config: one, Origin: "single"})
+			}
+		}
+	}
+	return out
+}
+
+// chosen is the candidate that the answer is about, nil if there is none.
+func chosen(a *round.Answer) *round.Compared {
+	if a.Adopt {
+		return a.Best
+	}
+	return a.Refused
+}
+
+// simpler are the candidate without one of its changes, or, where these were measured, without all that have no effect.
+func simpler(q *round.Question, a *round.Answer, c *round.Compared) (out []search.Preset) {
+	known := func(x space.Config) *round.Compared {
+		i := slices.IndexFunc(a.Compared, func(k round.Compared) bool { return k.Config.Equal(x) })
+		if i < 0 {
+			return nil
+		}
+		return &a.Compared[i]
+	}
+	all, name := c.Config, round.Source(c.Origin)
+	if _, whole, part := strings.Cut(c.Origin, "part:"); part {
+		name = whole
+	}
+	for _, d := range space.DiffConfigs(q.Incumbent, c.Config) {
+		one, ok := without(c.Config, q.Incumbent, d.Field)
+		if !ok || one.Equal(q.Incumbent) {
+			continue
+		}
+		if k := known(one); k == nil {
+			out = append(out, search.Preset{Name: name, Config: one, Origin: "part"})
+		} else if math.Abs(k.Gain-c.Gain) < sameGain {
+			if less, ok := without(all, q.Incumbent, d.Field); ok {
+				all = less
+			}
+		}
+	}
+	if len(out) == 0 && !all.Equal(q.Incumbent) && known(all) == nil {
+		out = append(out, search.Preset{Name: name, Config: all, Origin: "part"})
+	}
+	return out
+}
+
+// sameGain is a difference of gains that counts for nothing.
+const sameGain = .001
+
+// without is a configuration with the value of another in one parameter; not ok where a rule forbids it.
+func without(c, from space.Config, param string) (space.Config, bool) {
+	values := space.Values{}
+	for _, p := range c.Space().Params() {
+		if v := c.Get(p.ID); !v.IsZero() {
+			values[p.ID] = v
+		}
+	}
+	delete(values, param)
+	if v := from.Get(param); !v.IsZero() {
+		values[param] = v
+	}
+	out, changes := c.Space().Project(values)
+	for _, x := range changes {
+		if !x.From.IsZero() && !x.To.IsZero() {
+			return out, false
+		}
+	}
+	return out, true
+}
+
+// idle says that jobs hardly wait under the configuration in force, "" if they do.
+func (o *AskOptions) idle(ctx context.Context) (string, error) {
+	var sim simulator.Sim
+	options := Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Memory)
+	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Memory, o.To), o.Scheduler.New(o.InForce),
+		options); err != nil {
+		return "", err
+	}
+	if err := sim.Run(ctx); err != nil {
+		return "", err
+	}
+	if s := sim.Summarize(); s.Jobs > 0 && s.AvgQueue < .01*s.AvgJCT {
+		return fmt.Sprintf("Keep what runs: jobs wait %s of %s on average, so there is nothing to gain.",
+			units.Duration(s.AvgQueue), units.Duration(s.AvgJCT)), nil
+	}
+	return "", nil
+}
+
+func (o *AskOptions) verdict(a *round.Answer) *Verdict {
+	v := &Verdict{Change: a.Adopt, Configuration: a.Config, Gain: round.Saved(a.Gain), Low: round.Saved(a.Low),
+		High: round.Saved(a.High)}
+	if !a.Known.IsZero() {
+		v.EnoughFrom = a.Known.UTC().Format(time.RFC3339)
+	}
+	for i := range a.Compared {
+		c := &a.Compared[i]
+		v.Candidates = append(v.Candidates, VerdictCandidate{c.Origin, c.Config, round.Saved(c.Gain), c.Verdict})
+	}
+	if r := a.Refused; r != nil {
+		v.Refused = &RefusedChange{Configuration: r.Config, Flags: o.flags(r.Config), Gain: round.Saved(r.Gain),
+			Losers: r.Losers, Accept: "--guard off"}
+		if r.Accept <= 1 {
+			v.Refused.Accept = fmt.Sprintf("--guard %.0f%%", 100*r.Accept)
+		}
+		for _, b := range r.Breaks {
+			v.Refused.Breaks = append(v.Refused.Breaks, b.String())
+		}
+	}
+	switch {
+	case a.Adopt:
+		v.Changes, v.Flags, v.Losers = o.changes(a.Config), o.flags(a.Config), a.Best.Losers
+		v.Text = fmt.Sprintf("Change once: %s. %s", settings(v.Changes), a.Reason)
+	case a.Refused != nil:
+		v.Changes = o.changes(a.Refused.Config)
+		v.Text = fmt.Sprintf("Keep what runs. %s", a.Reason)
+		if text := round.LosersText(a.Refused.Losers, 2); text != "" {
+			v.Text += " " + text + "."
+		}
+		v.Text += fmt.Sprintf(" %s accepts it: %s.", v.Refused.Accept, settings(v.Changes))
+	default:
+		v.Text = "Keep what runs. " + a.Reason
+	}
+	return v
+}
+
+// settings names changed parameters.
+func settings(changes []SettingChange) string {
+	var parts []string
+	for _, c := range changes {
+		if c.To != "" {
+			parts = append(parts, c.Parameter+"="+c.To)
+		}
+	}
+	return "set " + strings.Join(parts, ", ")
+}
+
+func (o *AskOptions) changes(to space.Config) (out []SettingChange) {
+	for _, d := range space.DiffConfigs(o.InForce, to) {
+		p, _ := to.Space().Param(d.Field)
+		out = append(out, SettingChange{d.Field, d.From, d.To, p.Description})
+	}
+	return out
+}
+
+// flags are those that name a configuration: its difference from what the command assumes without them.
+func (o *AskOptions) flags(to space.Config) string {
+	out := []string{"--scheduler", o.Scheduler.Name}
+	if o.Site != "" {
+		out = []string{"--site", o.Site}
+	}
+	for _, d := range space.DiffConfigs(o.Assumed, to) {
+		if d.To != "" {
+			out = append(out, "--set", d.Field+"="+d.To)
+		}
+	}
+	return units.Command(out)
+}
