@@ -66,26 +66,23 @@ func SchedulerRevisionName(id string, revision int64) string {
 
 // ParseSchedulerRevision reads schedulers/{scheduler}@{revision}.
 func ParseSchedulerRevision(field, name string) (id string, revision int64, err error) {
-	parent, number, _ := strings.Cut(name, "@")
-	revision, err = strconv.ParseInt(number, 10, 64)
-	if id, bad := ParseScheduler(field, parent); bad == nil && err == nil && revision > 0 &&
-		SchedulerRevisionName(id, revision) == name {
-		return id, revision, nil
-	}
-	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}@{revision}", name)
+	return parseNumbered(field, name, "@", "schedulers/{scheduler}@{revision}")
 }
 
-// ParseConfiguration reads schedulers/{scheduler}/configurations/{revision}. A
-// revision has one name: 007 and +7 are none.
-func ParseConfiguration(field, name string) (string, int64, error) {
-	parent, rev, ok := strings.Cut(name, configurationsSegment)
-	revision, err := strconv.ParseInt(rev, 10, 64)
-	if id, idOK := strings.CutPrefix(parent, SchedulersPrefix); ok && idOK && SchedulerID.MatchString(id) &&
-		err == nil &&
-		revision > 0 && strconv.FormatInt(revision, 10) == rev {
-		return id, revision, nil
+// parseNumbered reads the name of a scheduler with a number behind it. A number has one form: 007 and +7 are none.
+func parseNumbered(field, name, separator, form string) (id string, number int64, err error) {
+	parent, text, _ := strings.Cut(name, separator)
+	number, err = strconv.ParseInt(text, 10, 64)
+	if id, bad := ParseScheduler(field, parent); bad == nil && err == nil && number > 0 &&
+		strconv.FormatInt(number, 10) == text {
+		return id, number, nil
 	}
-	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}/configurations/{revision}", name)
+	return "", 0, Invalid(field, "%q is not of the form %s", name, form)
+}
+
+// ParseConfiguration reads schedulers/{scheduler}/configurations/{revision}.
+func ParseConfiguration(field, name string) (string, int64, error) {
+	return parseNumbered(field, name, configurationsSegment, "schedulers/{scheduler}/configurations/{revision}")
 }
 
 const roundsSegment = "/rounds/"
@@ -100,13 +97,7 @@ func RoundName(id string, sequence int64) string {
 
 // ParseRound reads schedulers/{scheduler}/rounds/{round}.
 func ParseRound(field, name string) (id string, sequence int64, err error) {
-	parent, number, _ := strings.Cut(name, roundsSegment)
-	sequence, err = strconv.ParseInt(number, 10, 64)
-	if id, bad := ParseScheduler(field, parent); bad == nil && err == nil && sequence > 0 &&
-		RoundName(id, sequence) == name {
-		return id, sequence, nil
-	}
-	return "", 0, Invalid(field, "%q is not of the form schedulers/{scheduler}/rounds/{round}", name)
+	return parseNumbered(field, name, roundsSegment, "schedulers/{scheduler}/rounds/{round}")
 }
 
 const studyForm = "schedulers/{scheduler}/studies/{study}"
@@ -126,9 +117,14 @@ func TrialName(scheduler, study string, id int64) string {
 
 // ParseStudy reads schedulers/{scheduler}/studies/{study}.
 func ParseStudy(field, name string) (scheduler, id string, err error) {
-	m := studyPattern.FindStringSubmatch(name)
+	return parseChild(field, name, studyPattern, studyForm)
+}
+
+// parseChild reads the name of a resource with an id below a scheduler.
+func parseChild(field, name string, pattern *regexp.Regexp, form string) (scheduler, id string, err error) {
+	m := pattern.FindStringSubmatch(name)
 	if m == nil || !SchedulerID.MatchString(m[1]) || !SchedulerID.MatchString(m[2]) {
-		return "", "", Invalid(field, "%q is not of the form %s", name, studyForm)
+		return "", "", Invalid(field, "%q is not of the form %s", name, form)
 	}
 	return m[1], m[2], nil
 }
@@ -158,9 +154,5 @@ func WorkloadName(scheduler, id string) string {
 
 // ParseWorkload reads schedulers/{scheduler}/workloads/{workload}.
 func ParseWorkload(field, name string) (scheduler, id string, err error) {
-	m := workloadPattern.FindStringSubmatch(name)
-	if m == nil || !SchedulerID.MatchString(m[1]) || !SchedulerID.MatchString(m[2]) {
-		return "", "", Invalid(field, "%q is not of the form %s", name, WorkloadForm)
-	}
-	return m[1], m[2], nil
+	return parseChild(field, name, workloadPattern, WorkloadForm)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/autosched/autosched/internal/schema"
@@ -18,19 +17,10 @@ const maxReport = 256 << 20
 // with several.
 func ReadConfigText(stdin io.Reader, arg string) (text []byte, scheduler string, err error) {
 	path, name := splitConfigName(arg)
-	in := stdin
-	if path != "-" {
-		f, err := os.Open(filepath.Clean(path))
-		if err != nil {
-			return nil, "", err
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err = io.ReadAll(io.LimitReader(in, maxReport+1))
+	text, err = readUpTo(stdin, path, maxReport)
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("%s: %w", path, err)
+		return nil, "", err
 	case len(text) > maxReport:
 		return nil, "", fmt.Errorf("%s: is larger than %d MiB", path, maxReport>>20)
 	}

@@ -29,18 +29,9 @@ const MaxSpecBytes = 4 << 20
 
 // ReadScheduler reads a YAML or JSON file; JSON is YAML.
 func ReadScheduler(stdin io.Reader, path string) (*pb.Scheduler, error) {
-	in := stdin
-	if path != "-" {
-		f, err := os.Open(filepath.Clean(path))
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, MaxSpecBytes+1))
+	text, err := ReadText(stdin, path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	if len(text) > MaxSpecBytes {
 		return nil, fmt.Errorf("%s: is larger than %d MiB", path, MaxSpecBytes>>20)
@@ -135,8 +126,13 @@ func ParseMode(text string) (pb.SchedulerSpec_Mode, error) {
 	return 0, UsageError{fmt.Errorf("--mode: %q is not recommend or auto", text)}
 }
 
-// ReadText reads a small file, or standard input for "-".
+// ReadText reads a small file, or standard input for "-": at most a byte more than MaxSpecBytes.
 func ReadText(stdin io.Reader, path string) ([]byte, error) {
+	return readUpTo(stdin, path, MaxSpecBytes)
+}
+
+// readUpTo reads a file, or standard input for "-": at most a byte more than most.
+func readUpTo(stdin io.Reader, path string, most int64) ([]byte, error) {
 	in := stdin
 	if path != "-" {
 		f, err := os.Open(filepath.Clean(path))
@@ -146,7 +142,7 @@ func ReadText(stdin io.Reader, path string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, MaxSpecBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

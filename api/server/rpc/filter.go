@@ -273,29 +273,26 @@ func (p place) value(m proto.Message) any {
 func compare(a, b any) (order int, ok bool) {
 	switch x := a.(type) {
 	case string:
-		if y, same := b.(string); same {
-			return cmp.Compare(x, y), true
-		}
+		return compareAs(x, b)
 	case int64:
-		if y, same := b.(int64); same {
-			return cmp.Compare(x, y), true
-		}
+		return compareAs(x, b)
 	case uint64:
-		if y, same := b.(uint64); same {
-			return cmp.Compare(x, y), true
-		}
+		return compareAs(x, b)
 	case float64:
-		if y, same := b.(float64); same {
-			return cmp.Compare(x, y), true
-		}
+		return compareAs(x, b)
 	case time.Duration:
-		if y, same := b.(time.Duration); same {
-			return cmp.Compare(x, y), true
-		}
+		return compareAs(x, b)
 	case time.Time:
 		if y, same := b.(time.Time); same {
 			return x.Compare(y), true
 		}
+	}
+	return 0, false
+}
+
+func compareAs[T cmp.Ordered](x T, b any) (order int, ok bool) {
+	if y, same := b.(T); same {
+		return cmp.Compare(x, y), true
 	}
 	return 0, false
 }

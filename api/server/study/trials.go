@@ -206,6 +206,16 @@ func (s *Service) do(ctx context.Context, call controller.Call, scheduler, id st
 	return render.TrialToProto(scheduler, &state, t), nil
 }
 
+// change makes the change e of the trial that a request names.
+func (s *Service) change(ctx context.Context, req interface{ GetName() string },
+	e func(trial int64) study.Event) (*pb.Trial, error) {
+	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.do(ctx, rpc.CallOf(ctx, req), scheduler, id, trial, e(trial))
+}
+
 // trial finds a trial with its study.
 func (s *Service) trial(name string) (scheduler string, state study.State, t *study.Trial, err error) {
 	scheduler, id, trial, err := convert.ParseTrial("name", name)
@@ -292,21 +302,13 @@ func (s *Service) CompleteTrial(ctx context.Context, req *pb.CompleteTrialReques
 
 // StopTrial asks the client of a trial to end it.
 func (s *Service) StopTrial(ctx context.Context, req *pb.StopTrialRequest) (*pb.Trial, error) {
-	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return s.do(ctx, rpc.CallOf(ctx, req), scheduler, id, trial, study.Stop{Trial: trial})
+	return s.change(ctx, req, func(trial int64) study.Event { return study.Stop{Trial: trial} })
 }
 
 // CheckTrialEarlyStoppingState stops a trial that does worse than others.
 func (s *Service) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.CheckTrialEarlyStoppingStateRequest) (
 	*pb.CheckTrialEarlyStoppingStateResponse, error) {
-	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.do(ctx, rpc.CallOf(ctx, req), scheduler, id, trial, study.Check{Trial: trial})
+	t, err := s.change(ctx, req, func(trial int64) study.Event { return study.Check{Trial: trial} })
 	if err != nil {
 		return nil, err
 	}
@@ -315,11 +317,7 @@ func (s *Service) CheckTrialEarlyStoppingState(ctx context.Context, req *pb.Chec
 
 // RenewTrialLease renews the lease of a trial.
 func (s *Service) RenewTrialLease(ctx context.Context, req *pb.RenewTrialLeaseRequest) (*pb.Trial, error) {
-	scheduler, id, trial, err := convert.ParseTrial("name", req.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return s.do(ctx, rpc.CallOf(ctx, req), scheduler, id, trial, study.Renew{Trial: trial})
+	return s.change(ctx, req, func(trial int64) study.Event { return study.Renew{Trial: trial} })
 }
 
 // ProposeTrial proposes the configuration of a trial to its scheduler.
