@@ -44,43 +44,8 @@ type Class struct {
 	Weight int
 }
 
-// DefaultModels: restart costs by GPU count as TitanSched charges them
-// (18, 22, 29, 46 s; n/8 x 46 s above eight GPUs); skews from the tensor sizes
-// in the Tiresias simulator; slowdowns rounded from the Pollux and Sia
-// placement measurements on 50 Gb/s Ethernet (low-skew convolutional networks
-// 1.1, communication-heavy ones 2.0). Weights give three in ten jobs to the
-// communication-heavy classes; no public trace has the true share. Throughput
-// on other numbers of GPUs is the table in scaling.go; loads and the speeds of
-// pairs are Gavel's, measured on single V100s.
-func DefaultModels() *Models {
-	m := &Models{Restart: titanRestart, Classes: []Class{
-		{Name: "vgg19", Skew: .717, Slowdown: 2.0, Util: .75, Weight: 8},
-		{Name: "vgg16", Skew: .744, Slowdown: 2.0, Util: .75, Weight: 8},
-		{Name: "vgg11", Skew: .774, Slowdown: 2.0, Util: .75, Weight: 7},
-		{Name: "alexnet", Skew: .611, Slowdown: 2.0, Util: .75, Weight: 7},
-		{Name: "resnet152", Skew: .060, Slowdown: 1.1, Util: .75, Weight: 14},
-		{Name: "resnet101", Skew: .075, Slowdown: 1.1, Util: .75, Weight: 14},
-		{Name: "resnet50", Skew: .112, Slowdown: 1.1, Util: .75, Weight: 14},
-		{Name: "inception4", Skew: .044, Slowdown: 1.1, Util: .75, Weight: 14},
-		{Name: "inception3", Skew: .138, Slowdown: 1.1, Util: .75, Weight: 14},
-	}}
-	m.Speed = scalingOf(m.Classes)
-	m.pairsOf(gavelLoads())
-	return m
-}
-
-func titanRestart(gpus int) time.Duration {
-	switch {
-	case gpus <= 1:
-		return 18 * time.Second
-	case gpus == 2:
-		return 22 * time.Second
-	case gpus < 8:
-		return 29 * time.Second
-	default:
-		return time.Duration(gpus) * 46 * time.Second / 8
-	}
-}
+// DefaultModels are the models of DefaultModelSpec.
+func DefaultModels() *Models { return DefaultModelSpec().Models() }
 
 // lottery draws the model of jobs that name none.
 type lottery struct {
@@ -183,55 +148,9 @@ func (m *Models) Digest(gpus int) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// scaling is the throughput of a class of models on a number of GPUs relative
-// to one, with the batch growing along.
-type scaling [len(scalingGPUs)]float64
-
-// scalingGPUs are the numbers of GPUs at which throughput is tabulated.
-var scalingGPUs = [...]float64{1, 2, 3, 4, 16}
-
-// Means over models of the median over batch sizes, on T4 GPUs with 50 Gb/s
-// Ethernet and as few nodes as the GPUs need, from the measurements published
-// with AdaptDL for Pollux (Qiao et al., OSDI 2021; Apache License 2.0). Between
-// 4 and 16 GPUs the line is straight: the dip that was measured there is the
-// boundary between that cluster's nodes of four, which is for placement to
-// model. It goes on beyond 16.
-var (
-	// cifar10 (ResNet-18), imagenet (ResNet-50), deepspeech2.
-	scalesWell = scaling{1, 1.89, 2.70, 3.63, 10.89}
-	// bert, yolov3, ncf: much communication for their computation.
-	scalesBadly = scaling{1, 1.79, 2.47, 3.10, 5.37}
-)
-
-// at is the throughput on a number of GPUs. It grows with it.
-func (c *scaling) at(gpus int) float64 {
-	k := float64(gpus)
-	if k <= scalingGPUs[0] {
-		return c[0]
-	}
-	i := 1
-	for i < len(scalingGPUs)-1 && k > scalingGPUs[i] {
-		i++
-	}
-	slope := (c[i] - c[i-1]) / (scalingGPUs[i] - scalingGPUs[i-1])
-	return c[i-1] + (k-scalingGPUs[i-1])*slope
-}
-
 // communicationHeavy is the slowdown when spread from which a class scales like
 // the communication-heavy models. The two kinds lie at 1.1 and 2.0.
 const communicationHeavy = 1.5
-
-// scalingOf is Models.Speed of classes by the table.
-func scalingOf(classes []Class) func(class, gpus int) float64 {
-	kind := make([]*scaling, len(classes))
-	for i := range classes {
-		kind[i] = &scalesWell
-		if classes[i].Slowdown >= communicationHeavy {
-			kind[i] = &scalesBadly
-		}
-	}
-	return func(class, gpus int) float64 { return kind[class].at(gpus) }
-}
 
 // Throughput of a class on a number of GPUs, relative to one.
 func (m *Models) Throughput(class, gpus int) float64 {

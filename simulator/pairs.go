@@ -87,12 +87,3 @@ func scoreLoads(loads []ModelLoad, speeds [][]float64) {
 		}
 	}
 }
-
-// pairsOf gives the models the loads and speeds of a table.
-func (m *Models) pairsOf(loads []ModelLoad, speeds [][]float64) {
-	m.Loads = nil
-	for i := range loads {
-		m.Loads = append(m.Loads, loads[i].load())
-	}
-	m.Pair = func(a, b int) (float64, float64) { return speeds[a][b], speeds[b][a] }
-}

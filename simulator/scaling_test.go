@@ -6,10 +6,11 @@ import (
 )
 
 func TestScaling(t *testing.T) {
-	for _, c := range []*scaling{&scalesWell, &scalesBadly} {
+	curves := DefaultModelSpec().Scaling.Curves
+	for _, c := range curves {
 		last, gain := 0.0, math.Inf(1)
 		for k := 1; k <= 512; k++ {
-			v := c.at(k)
+			v := c.At(k)
 			if v <= last || v > float64(k) {
 				t.Fatalf("%d GPUs: throughput %g after %g", k, v, last)
 			}
@@ -20,12 +21,10 @@ func TestScaling(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		c    *scaling
-		gpus int
-		want float64
-	}{{&scalesWell, 1, 1}, {&scalesWell, 4, 3.63}, {&scalesWell, 10, 7.26}, {&scalesWell, 16, 10.89},
-		{&scalesBadly, 10, 4.235}, {&scalesBadly, 28, 7.64}} {
-		if got := c.c.at(c.gpus); math.Abs(got-c.want) > 1e-9 {
+		curve, gpus int
+		want        float64
+	}{{0, 1, 1}, {0, 4, 3.63}, {0, 10, 7.26}, {0, 16, 10.89}, {1, 10, 4.235}, {1, 28, 7.64}} {
+		if got := curves[c.curve].At(c.gpus); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d GPUs: %g, want %g", c.gpus, got, c.want)
 		}
 	}
@@ -33,11 +32,11 @@ func TestScaling(t *testing.T) {
 
 // Classes that suffer from being spread scale worse.
 func TestDefaultScaling(t *testing.T) {
-	m := DefaultModels()
+	m, curves := DefaultModels(), DefaultModelSpec().Scaling.Curves
 	for i, c := range m.Classes {
-		want := scalesWell.at(8)
+		want := curves[0].At(8)
 		if c.Name == "vgg16" || c.Name == "alexnet" || c.Name == "vgg19" || c.Name == "vgg11" {
-			want = scalesBadly.at(8)
+			want = curves[1].At(8)
 		}
 		if got := m.Throughput(i, 8); got != want {
 			t.Errorf("%s: %g on 8 GPUs, want %g", c.Name, got, want)
