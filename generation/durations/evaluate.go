@@ -22,14 +22,9 @@ type EvaluateOptions struct {
 	TrainShare float64
 	// Model is asked instead of Methods, about jobs that were submitted after those
 	// it has learnt from.
-	Model *Model
-	// Ablate also trains DefaultMethod without each part of the features and on
-	// the paper's alone.
-	Ablate  bool
+	Model   *Model
 	Seed    uint64
 	Workers int
-	// Columns of Features to learn from; default DefaultColumns.
-	Columns []int
 	// Progress gets the step, and its progress.
 	Progress func(what string, done, of int)
 }
@@ -44,10 +39,8 @@ type Evaluation struct {
 	// Queries has DefaultMethod's scores (or the first method's asked for) by kind
 	// of question, in the order of Kinds.
 	Queries []QueryScore `json:"queries"`
-	// Methods has every method's, and Ablation DefaultMethod's scores with
-	// other features.
-	Methods  []MethodScore `json:"methods"`
-	Ablation []MethodScore `json:"ablation,omitempty"`
+	// Methods has every method's.
+	Methods []MethodScore `json:"methods"`
 }
 
 // QueryScore is a kind of questions with its scores.
@@ -177,7 +170,7 @@ func (v *evaluation) all() (*Evaluation, error) {
 		if err != nil {
 			return nil, err
 		}
-		c, s, err := v.score(m, name, v.o.Columns)
+		c, s, err := v.score(m)
 		if err != nil {
 			return nil, err
 		}
@@ -197,11 +190,6 @@ func (v *evaluation) all() (*Evaluation, error) {
 		q.KS, q.KSHistory = v.drawn(draws, main, k)
 		out.Queries = append(out.Queries, q)
 	}
-	if v.o.Ablate {
-		if out.Ablation, err = v.ablate(); err != nil {
-			return nil, err
-		}
-	}
 	return out, nil
 }
 
@@ -215,11 +203,11 @@ func (e *Evaluation) method(name string) *MethodScore {
 }
 
 // score trains a method and asks it everything.
-func (v *evaluation) score(m *Method, label string, columns []int) (Classifier, *MethodScore, error) {
-	s := &MethodScore{Method: label}
+func (v *evaluation) score(m *Method) (Classifier, *MethodScore, error) {
+	s := &MethodScore{Method: m.Name}
 	began := v.now()
-	o := LearnOptions{Columns: columns, Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) {
-		v.progress(label, done, of)
+	o := LearnOptions{Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) {
+		v.progress(m.Name, done, of)
 	}}
 	c, err := m.Learn(v.ctx, v.lessons, o)
 	if err != nil {
@@ -297,45 +285,4 @@ func (v *evaluation) drawn(d *Draws, c Classifier, kind int) (ks, plain float64)
 		truth[i] = e.Total[i] - e.Ran[i]
 	}
 	return stats.KS(got, truth), stats.KS(base, truth)
-}
-
-// ablate trains on other features.
-func (v *evaluation) ablate() ([]MethodScore, error) {
-	m, err := MethodNamed(DefaultMethod)
-	if err != nil {
-		return nil, err
-	}
-	base := v.o.Columns
-	if base == nil {
-		base = DefaultColumns
-	}
-	type variant struct {
-		name    string
-		columns []int
-	}
-	all := make([]int, len(Features))
-	for c := range all {
-		all[c] = c
-	}
-	variants := []variant{{"Table 2 only", TableColumns}, {"all features", all}}
-	for _, part := range Parts {
-		var left []int
-		for _, c := range base {
-			if Features[c].Part != part || c == ranColumn {
-				left = append(left, c)
-			}
-		}
-		if len(left) < len(base) && len(left) > 0 {
-			variants = append(variants, variant{"without " + string(part), left})
-		}
-	}
-	var out []MethodScore
-	for _, x := range variants {
-		_, s, err := v.score(m, x.name, x.columns)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, *s)
-	}
-	return out, nil
 }

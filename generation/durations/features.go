@@ -19,7 +19,7 @@ const (
 	near          = 24 // neighbours in submission looked at each way
 )
 
-// Part of a row that a feature belongs to, for ablations.
+// Part of a row that a feature belongs to.
 type Part string
 
 // The parts of a row. The first three are the paper's Table 2.
@@ -34,9 +34,6 @@ const (
 	Recurrence  Part = "recurrence"  // its key, its user, similar jobs
 	Survival    Part = "survival"    // estimates of the class from all these
 )
-
-// Parts in the order of a row.
-var Parts = []Part{TheJob, Arrivals, Completions, Calendar, TenantPast, BatchPast, Near, Recurrence, Survival}
 
 // A Feature is a column of a row.
 type Feature struct {

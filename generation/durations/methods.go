@@ -63,10 +63,6 @@ func MethodNamed(name string) (*Method, error) {
 // worse (docs/notes/durations.md has the ablation).
 var DefaultColumns = Columns(TheJob, TenantPast, BatchPast, Near, Recurrence, Survival)
 
-// TableColumns are the paper's features (Table 2), with the wall clock for its
-// times of arrival.
-var TableColumns = Columns(TheJob, Arrivals, Completions, Calendar)
-
 // boosting was chosen on five two-week windows of Philly together, by mean
 // log-loss: slow and regular wins, because a sweep of a thousand jobs is one
 // observation.

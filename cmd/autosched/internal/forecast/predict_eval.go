@@ -19,7 +19,6 @@ type predictEvalOptions struct {
 	predictFlags
 	methods, model string
 	share          float64
-	ablate         bool
 
 	given    func(flag string) bool
 	evaluate durations.EvaluateOptions // after check
@@ -45,7 +44,7 @@ jobs, beside that of times drawn from history alone.
 With --model no model is trained: the given one is scored on every job of the
 window except those of its training.`,
 		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
-  autosched forecast durations eval --trace jobs.csv.gz --methods all --ablate
+  autosched forecast durations eval --trace jobs.csv.gz --methods all
   autosched forecast durations eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,15 +64,13 @@ window except those of its training.`,
 	fl.StringVar(&o.methods, "methods", durations.DefaultMethod,
 		"methods to compare, comma-separated, the first in detail: "+strings.Join(MethodNames(), ", ")+", or all")
 	fl.Float64Var(&o.share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
-	fl.BoolVar(&o.ablate, "ablate", false,
-		"also learn without each part of the features, and from those of the AutoSched paper alone")
 	fl.StringVar(&o.model, "model", "", "model file to score instead of learning one")
 	return cmd
 }
 
 // check checks the flags and reads the model.
 func (o *predictEvalOptions) check() error {
-	o.evaluate = durations.EvaluateOptions{TrainShare: o.share, Ablate: o.ablate, Seed: o.seed, Workers: o.workers}
+	o.evaluate = durations.EvaluateOptions{TrainShare: o.share, Seed: o.seed, Workers: o.workers}
 	e := &o.evaluate
 	switch {
 	case !(o.share > 0 && o.share < 1):
@@ -94,8 +91,8 @@ func (o *predictEvalOptions) check() error {
 	if err := o.predictFlags.check(); err != nil || o.model == "" {
 		return err
 	}
-	if o.given("methods") || o.given("train-share") || o.ablate {
-		return cli.Usage(errors.New("--model: is asked as it is; --methods, --train-share and --ablate learn others"))
+	if o.given("methods") || o.given("train-share") {
+		return cli.Usage(errors.New("--model: is asked as it is; --methods and --train-share learn others"))
 	}
 	var err error
 	if e.Model, err = readModel(o.model); err != nil {
@@ -163,24 +160,15 @@ func (r *evalReport) print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := printMethods(out, "method", r.Methods); err != nil {
-		return err
-	}
-	if len(r.Ablation) > 0 {
-		return printMethods(out, "features", r.Ablation)
-	}
-	return nil
-}
-
-func printMethods(out io.Writer, title string, all []durations.MethodScore) error {
 	fmt.Fprintln(out)
-	w := cli.NewNumbers(out, "")
-	fmt.Fprintf(w, "%s\tcolumns\ttraining s\ts per 1000\t", title)
+	w = cli.NewNumbers(out, "")
+	fmt.Fprint(w, "method\tcolumns\ttraining s\ts per 1000\t")
 	for _, k := range durations.Kinds {
 		fmt.Fprintf(w, "%s\tlog-loss\tECE\t", k.Name)
 	}
 	fmt.Fprintln(w)
-	for _, m := range all {
+	for i := range r.Methods {
+		m := &r.Methods[i]
 		fmt.Fprintf(w, "%s\t%d\t%.1f\t%.4f\t", m.Method, m.Features, m.TrainS, m.Per1000)
 		for _, k := range durations.Kinds {
 			s := m.Scores[k.Name]

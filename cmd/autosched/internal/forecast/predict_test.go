@@ -146,7 +146,7 @@ func TestPredictMisuse(t *testing.T) {
 		{"no method is called \"oracle\"", []string{"eval", "--trace", "sample", "--methods", "oracle"}},
 		{"--train-share: 2", []string{"eval", "--trace", "sample", "--train-share", "2"}},
 		{"no submission", []string{"eval", "--trace", "sample", "--from", "2030-01-01"}},
-		{"learn others", []string{"eval", "--trace", "sample", "--model", "x", "--ablate"}},
+		{"learn others", []string{"eval", "--trace", "sample", "--model", "x", "--methods", "all"}},
 		{"--out is missing", []string{"train", "--trace", "sample"}},
 		{"--model", []string{"explain"}},
 		{"--job is missing", []string{"explain", "--trace", "sample", "--at", "5"}},
