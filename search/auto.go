@@ -87,7 +87,7 @@ func whyGP(s Setup) string {
 func (a *autoSampler) Explain() string { return a.name + ": " + a.why }
 
 func (a *autoSampler) Suggest(q Request) []Suggestion {
-	if a.local != nil && len(q.History) >= tailFrom && q.Step%2 == 1 && q.N > defaultBatch {
+	if a.local != nil && len(q.History) >= tailFrom && q.Step%2 == 1 && q.N > batch {
 		return a.local.Suggest(q)
 	}
 	out := a.main.Suggest(q)

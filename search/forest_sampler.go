@@ -75,7 +75,7 @@ func (s *forestSampler) Suggest(q Request) []Suggestion {
 	d = d.thin(forestSize, s.enc.nominal)
 	b := &forestBatch{forestSampler: s, p: p, q: q, d: d, warping: warping, features: make([]float64, s.enc.features),
 		row: make([]float64, s.cols)}
-	n := min(q.N, s.batch())
+	n := min(q.N, batch)
 	b.x = make([]float64, 0, (d.n+n)*s.cols)
 	for i := range d.n {
 		s.columns(b.row, d.row(i))

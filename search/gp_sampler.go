@@ -35,7 +35,7 @@ func (s *gpSampler) Suggest(q Request) []Suggestion {
 	if q.Step == 0 || len(d.validCosts()) < 2 {
 		return p.design(s.Seed, q)
 	}
-	n := min(q.N, s.batch())
+	n := min(q.N, batch)
 	rejected := q.Rejected[max(len(q.Rejected)-maxRejected, 0):]
 	h := s.fitter.fit(d)
 	d = d.thin(modelSize, s.enc.nominal)
@@ -79,7 +79,7 @@ func (s *gpSampler) avoid(d *data, rejected []Rejection) {
 
 // one chooses configuration k of a batch.
 func (s *gpSampler) one(c *chooser, q Request, k int) (config space.Config, x []float64, ok bool) {
-	if k == 0 && q.N <= s.batch() {
+	if k == 0 && q.N <= batch {
 		if config, x, ok = c.exploit(); ok {
 			return config, x, ok
 		}
@@ -89,11 +89,7 @@ func (s *gpSampler) one(c *chooser, q Request, k int) (config space.Config, x []
 			return config, x, ok
 		}
 	}
-	learn := k < s.batch()/2
-	if s.batch() == 1 {
-		learn = q.Step%2 == 1
-	}
-	if learn {
+	if k < batch/2 {
 		if i := c.knowledge(); i >= 0 {
 			return c.pool[i].config(c.enc), c.pool[i].x, true
 		}

@@ -66,7 +66,7 @@ func (s *localSampler) Suggest(q Request) []Suggestion {
 	center := s.Space.Encode(q.History[best].Config)
 	x := make([]float64, len(center))
 	var out []Suggestion
-	for range min(q.N, s.batch()) {
+	for range min(q.N, batch) {
 		var c space.Config
 		var at []float64
 		ok := false

@@ -18,7 +18,7 @@ type proposals struct {
 
 func newProposals(e *encoder, all []space.Config, q Request, rng *rand.Rand) *proposals {
 	p := &proposals{enc: e, all: all, rng: rng,
-		seen: make(map[string]bool, len(q.History)+len(q.Rejected)+defaultBatch)}
+		seen: make(map[string]bool, len(q.History)+len(q.Rejected)+batch)}
 	for i := range q.History {
 		p.take(q.History[i].Config)
 	}

@@ -94,23 +94,14 @@ type Setup struct {
 	State json.RawMessage // of an earlier Learner of the same space, or nothing
 	// Budget is the number of configurations that the study measures, 0 if unknown.
 	Budget int
-	// Batch is the number of configurations that a sampler with a model proposes at
-	// once; 0 means 4, enough for the cores of a small machine and few enough that most
-	// suggestions use all other measurements.
-	Batch int
 	// Filtered reports whether proposals may be rejected or narrowed on the evidence of
 	// earlier trials: samplers without a model then propose few at once, too.
 	Filtered bool
 }
 
-const defaultBatch = 4
-
-func (s *Setup) batch() int {
-	if s.Batch > 0 {
-		return s.Batch
-	}
-	return defaultBatch
-}
+// batch is the number of configurations that a sampler with a model proposes at once: enough for the cores of a small
+// machine, and few enough that most suggestions use all other measurements.
+const batch = 4
 
 // Entry is one sampler in the table.
 type Entry struct {
@@ -163,7 +154,7 @@ const spread = 16
 // spread is how many points a sampler without a model proposes at once.
 func (s *Setup) spread() int {
 	if s.Filtered {
-		return min(s.batch(), spread)
+		return min(batch, spread)
 	}
 	return spread
 }

@@ -23,11 +23,9 @@ type Simplifier struct {
 	Measure func(context.Context, []space.Config) ([]Measurement, error)
 	// Keep, if set, reports whether a trial may replace the winner.
 	Keep func(*Trial) bool
-	// Budget bounds the measurements; 0 means 24.
-	Budget int
 }
 
-// simplifyBudget covers the schedulers here, which have up to ten parameters: one
+// simplifyBudget bounds the measurements. It covers the schedulers here, which have up to ten parameters: one
 // measurement of each alone, some of them together, and a few round values.
 const simplifyBudget = 24
 
@@ -109,7 +107,7 @@ func (s *simplifying) measure(ctx context.Context, configs []space.Config) ([]Tr
 	var unknown []space.Config
 	for _, c := range configs {
 		if _, ok := s.known[c.Hash()]; !ok && !slices.ContainsFunc(unknown, c.Equal) &&
-			s.out.Evaluations+len(unknown) < cmp.Or(s.Budget, simplifyBudget) {
+			s.out.Evaluations+len(unknown) < simplifyBudget {
 			unknown = append(unknown, c)
 		}
 	}

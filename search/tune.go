@@ -45,9 +45,6 @@ type Options struct {
 	// measured. Configurations found in Cache count too, so that a warm cache gives the
 	// same result, only sooner.
 	Budget int
-	// Batch is the number of configurations that a sampler with a model proposes at
-	// once; 0 means 4. It changes the result, unlike Workers.
-	Batch int
 	// Workers is the number of concurrent evaluations; 0 means GOMAXPROCS. It does not
 	// change the result.
 	Workers int
@@ -295,7 +292,7 @@ func (s *study) newSampler() (err error) {
 	o := &s.Options
 	if o.Sampler == nil {
 		s.sampler, err = NewSampler(o.Method, Setup{
-			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned, Batch: o.Batch,
+			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned,
 			Filtered: o.Scope != nil,
 		})
 	}

@@ -66,7 +66,11 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	put := func(tx *bolt.Tx) error { return putChange(tx, &c) }
+	return r.change(func(tx *bolt.Tx) error { return putChange(tx, &c) })
+}
+
+// change commits to config.db, with the reserve if the disk is full.
+func (r *Store) change(put func(*bolt.Tx) error) error {
 	err := r.update(put)
 	if errors.Is(err, ErrFull) {
 		err = r.reserve.release(func() error { return r.update(put) })

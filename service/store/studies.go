@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
@@ -53,7 +52,7 @@ func (r *Store) commitStudies() {
 			return
 		}
 		r.studyMu.Unlock()
-		put := func(tx *bolt.Tx) error {
+		err := r.change(func(tx *bolt.Tx) error {
 			for _, c := range calls {
 				if c.err = checkStudy(tx, &c.Change); c.err != nil {
 					continue
@@ -63,12 +62,7 @@ func (r *Store) commitStudies() {
 				}
 			}
 			return nil
-		}
-		err := r.update(put)
-		if errors.Is(err, ErrFull) {
-			err = r.reserve.release(func() error { return r.update(put) })
-		}
-		err = r.lastChange.record(err)
+		})
 		for _, c := range calls {
 			if err != nil {
 				c.err = err

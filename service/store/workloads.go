@@ -34,7 +34,7 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 			return err
 		}
 	}
-	put := func(tx *bolt.Tx) error {
+	err := r.change(func(tx *bolt.Tx) error {
 		b, err := bucket(tx, workloadsBucket, c.Scheduler)
 		if err != nil {
 			return err
@@ -51,12 +51,8 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 			return err
 		}
 		return putRequest(tx, c.Request)
-	}
-	err := r.update(put)
-	if errors.Is(err, ErrFull) {
-		err = r.reserve.release(func() error { return r.update(put) })
-	}
-	if err = r.lastChange.record(err); (err == nil) == c.Delete {
+	})
+	if (err == nil) == c.Delete {
 		r.dropText(c.SchedulerUID, c.Record.UID)
 	}
 	return err
