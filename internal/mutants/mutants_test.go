@@ -171,7 +171,7 @@ func TestEveryBugIsFound(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), filepath.Join(dir, path.Base(m.testPackage())+".test"),
 				"-test.v", "-test.short", "-test.timeout=5m", "-test.run=^"+m.test+"$")
 			cmd.Dir = filepath.Join(root, filepath.FromSlash(m.testPackage()))
-			cmd.Env = append(os.Environ(), selected+"="+m.name, "AUTOSCHED_KILLS=8")
+			cmd.Env = append(os.Environ(), selected+"="+m.name, "AUTOSCHED_KILLS=8", "RAPID_CHECKS=100")
 			out, err := cmd.CombinedOutput()
 			switch {
 			case strings.Contains(string(out), "--- SKIP: "+m.test+" "):
