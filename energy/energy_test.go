@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/capacity"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // constant is an Assumptions in which every W is the GPUs'.
@@ -247,4 +250,35 @@ func TestSharesOfGPUs(t *testing.T) {
 		near(t, "energy of the cluster", r.Cluster.Energy.Middle, whole.Cluster.Energy.Middle, .002)
 	}
 	near(t, "half a GPU", run(1, 500).Jobs.Energy.Middle, whole.Jobs.Energy.Middle/2, 1e-9)
+}
+
+// TestInputs: seven instances of a seventh of a GPU are one GPU-hour, as 10a of shared/inputs has it.
+func TestInputs(t *testing.T) {
+	w, _, err := trace.Open(t.Context(), testshared.Path(t, "inputs", "10a.psv"), trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := capacity.Infer(w, capacity.Evidence{})
+	if err != nil || cluster.Cluster.TotalGPUs() != 1 {
+		t.Fatalf("%v, %v", cluster, err)
+	}
+	in := &Input{Assumptions: Default(), Cluster: cluster.Cluster, Zero: w.Zero(), From: 8 * time.Hour,
+		To: 9 * time.Hour}
+	if in.Jobs, in.Spells, err = Recorded(w); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Account(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := *in
+	whole.Spells = []Spell{{GPUs: 1000, From: in.From, To: in.To}}
+	one, err := Account(&whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "energy", r.Jobs.Energy.Middle, one.Jobs.Energy.Middle, .002)
+	if len(r.Notes) > 0 {
+		t.Errorf("%q", r.Notes)
+	}
 }

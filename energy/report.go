@@ -542,7 +542,7 @@ func (a *account) hourly(r *Report, levels []level) {
 // notes names the faults of the input.
 func (a *account) notes(beyond time.Duration) (out []string) {
 	in := a.in
-	if beyond > 0 {
+	if beyond.Hours() >= .05 { // shares are rounded
 		out = append(out, fmt.Sprintf("jobs hold %.1f GPU-hours beyond what the cluster has: name it with --nodes and "+
 			"--gpus-per-node", beyond.Hours()))
 	}
