@@ -245,22 +245,29 @@ func (w *basisWorker) test(x, y int, given []int) Outcome {
 	w.addBlock(x)
 	w.addBlock(y)
 	w.standardise()
-	// Drop constant columns: products of mutually exclusive categories.
-	ns := len(w.columns) - w.blocks[x].n - w.blocks[y].n
+	// Drop constant columns: products of mutually exclusive categories, and polynomials of few values.
+	nx, ny := w.blocks[x].n, w.blocks[y].n
+	ns := len(w.columns) - nx - ny
 	kept := w.columns[:0]
 	dropped := 0
 	for k, id := range w.columns {
-		if math.Float64frombits(w.sd[id].Load()) > 0 {
+		switch {
+		case math.Float64frombits(w.sd[id].Load()) > 0:
 			kept = append(kept, id)
-		} else if k < ns {
+		case k < ns:
 			dropped++
-		} else {
-			panic("causal: a constant column came so far")
+		case k < ns+w.blocks[x].n:
+			nx--
+		default:
+			ny--
 		}
+	}
+	if nx == 0 || ny == 0 {
+		return Outcome{P: 1}
 	}
 	w.columns = kept
 	w.correlations()
-	return w.wilks.test(ns-dropped, w.blocks[x].n, w.blocks[y].n, w.rows)
+	return w.wilks.test(ns-dropped, nx, ny, w.rows)
 }
 
 func (w *basisWorker) addBlock(v int) {

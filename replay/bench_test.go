@@ -101,3 +101,52 @@ func busiest(b *testing.B, e *Evaluation) ([]round.Scenario, *RoundInput) {
 	}
 	return x, m
 }
+
+// BenchmarkDailyRule is the answer of the daily rule on one core, on four weeks of the trace: cold, and warm, on the
+// days after it, each with the replays of the day before.
+func BenchmarkDailyRule(b *testing.B) {
+	w, _, err := trace.Open(b.Context(), testshared.Path(b, "traces/philly/jobs.csv.gz"), trace.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	at := instant(b, w, "2017-10-26T12:00:00Z")
+	for _, name := range []string{"tiresias", "themis", "lucid"} {
+		s, err := schedulers.Find(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		kept := &round.Replays{}
+		ask := func(b *testing.B, day int) {
+			q := round.Question{Problem: round.Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(40, 8),
+				Goal: round.Minimise("avg_jct"), Incumbent: s.Space.Default()}, Guard: .1, Seed: 1, Workers: 1,
+				Replays: kept, History: round.RecordedOf(w, at+time.Duration(day)*24*time.Hour)}
+			if _, err := round.Ask(b.Context(), q); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.Run(name+"/cold", func(b *testing.B) {
+			began, days := cputime.Process(), 0
+			for b.Loop() {
+				kept = &round.Replays{}
+				ask(b, 0)
+				days++
+			}
+			b.ReportMetric(float64(cputime.Process()-began)/float64(days)/1e6, "cpu-ms/op")
+		})
+		b.Run(name+"/warm", func(b *testing.B) {
+			const days = 5 // one of each age of the present stretch
+			ask(b, 0)
+			var spent time.Duration
+			rounds := 0
+			for b.Loop() {
+				for day := range days {
+					began := cputime.Process()
+					ask(b, day+1)
+					spent += cputime.Process() - began
+				}
+				rounds++
+			}
+			b.ReportMetric(float64(spent)/float64(days*rounds)/1e6, "cpu-ms/op")
+		})
+	}
+}

@@ -211,6 +211,11 @@ func Decide(ctx context.Context, in Input) (Result, error) {
 		out.History = in.History
 		return out, err
 	}
+	for i := range out.Candidates {
+		if c, t := &out.Candidates[i], &out.Trials[i]; c.Outcome == "" {
+			c.Outcome = cmp.Or(r.place(&out, t), r.unfit(t))
+		}
+	}
 	if len(out.Trials) > 0 {
 		if note := InertNote(out.Inert); note != "" {
 			why += "; " + note

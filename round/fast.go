@@ -74,7 +74,7 @@ func (r *Round) fast(ctx context.Context, out *Result, promised map[string]int) 
 	}
 	for i := range out.Candidates {
 		t := &out.Trials[i]
-		out.Candidates[i].Outcome = cmp.Or(r.place(out, t), said[t.Config.Hash()], r.unfit(t))
+		out.Candidates[i].Outcome = cmp.Or(r.place(out, t), said[t.Config.Hash()])
 	}
 	return now, nil
 }

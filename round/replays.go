@@ -92,6 +92,10 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size fl
 	if err != nil {
 		return nil, err
 	}
+	gpus := p.Cluster.TotalGPUs()
+	same := p.Options // but for its Past, and Nodes, which is not used
+	same.Past, same.Nodes = nil, nil
+	options := same.Digest(gpus, func(func(*workload.Job) bool) {})
 	for n, s := range all {
 		for k := range replays {
 			if err := ctx.Err(); err != nil {
@@ -104,11 +108,11 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size fl
 			if counted(&x) == 0 {
 				continue
 			}
-			one, err := NewScorer(&p, []Scenario{x})
-			if err != nil {
-				return nil, err
+			if p.Options.Estimate != nil {
+				options = same.Digest(gpus, (&Scorer{scenarios: []Scenario{x}}).jobs)
 			}
-			sum := sha256.Sum256(fmt.Append(nil, one.Digest(), string(site)))
+			sum := sha256.Sum256(fmt.Append(nil, simulator.Version, p.Scheduler.Name, p.Goal, string(site), options,
+				x.CountFrom, x.Past.Digest(), x.Arrivals.Digest()))
 			scenarios, f.runs = append(scenarios, x), append(f.runs, run{hex.EncodeToString(sum[:16]), n})
 		}
 	}

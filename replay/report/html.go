@@ -131,9 +131,9 @@ type definition struct {
 
 // slots fix a colour for each known method, in every report; others follow.
 var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4,
-	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8, "current": 9}
+	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8, "current": 9, "paper": 10}
 
-const otherSlots = 2
+const otherSlots = 1
 
 var tags = map[role]string{roleHindsight: "hindsight", roleControl: "control", roleOracle: "sees the future"}
 
@@ -148,7 +148,8 @@ var sees = map[string]string{
 		"gain of the best fixed configuration.",
 	"selftune":  "Job events so far: the jobs submitted in the last hour, with durations as far as they are known.",
 	"selftune+": "The same as selftune, with AutoSched's search and presets.",
-	"autosched": "Job events so far, from which it forecasts the arrivals and durations of the next hours.",
+	"autosched": "Job events so far, replayed from the last 20 days, and forecasts of the next hours.",
+	"paper":     "Job events so far, from which it forecasts the next hours by the paper's method.",
 	"oracle": "The true arrivals and durations of the next hours. It cannot be run online. It is greedy by the " +
 		"round, and not the best possible.",
 }
