@@ -77,6 +77,9 @@ func formatFor(head []byte, name string) (*Format, error) {
 	case len(head) == 0:
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
+	if what := notSMI(head); what != "" {
+		return nil, fmt.Errorf("%w: this is %s", ErrFormat, what)
+	}
 	return nil, fmt.Errorf("%w: it begins with %s; known formats begin with:%s", ErrFormat,
 		lines.Excerpt(lines.Header(head)), strings.Join(headers, ""))
 }

@@ -110,7 +110,7 @@ func TestMalformedScrapes(t *testing.T) {
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="h`:                    "GPU_UTIL: is not METRIC{LABELS} VALUE",
 		`DCGM_FI_DEV_GPU_UTIL{gpu=0,Hostname="h"} 1 1700000000000`:    `labels: are not NAME="VALUE",...`,
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0" Hostname="h"} 1 1700000000000`:  `labels: are not NAME="VALUE",...`,
-		`DCGM_FI_DEV_GPU_UTIL{gpu="0"} 1 1700000000000`:               "Hostname: is missing: the GPU has no node",
+		`DCGM_FI_DEV_GPU_UTIL{gpu="0"} 1 1700000000000`:               "Hostname: is missing: the GPU has no node, which --node names",
 		`DCGM_FI_DEV_GPU_UTIL{Hostname="h"} 1 1700000000000`:          "gpu: is missing, as is a UUID",
 		`DCGM_FI_DEV_GPU_UTIL{gpu="-1",Hostname="h"} 1 1700000000000`: "gpu: is not a whole number",
 		`DCGM_FI_DEV_GPU_UTIL{gpu="0",GPU_I_ID="x",Hostname="h"} 1 1`: "GPU_I_ID: is not a whole number",

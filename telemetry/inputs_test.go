@@ -362,3 +362,42 @@ func TestPrometheusJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestCronLogs: what else cron leaves in logs of nvidia-smi is skipped and counted, or named.
+func TestCronLogs(t *testing.T) {
+	const log = `Failed to initialize NVML: Driver/library version mismatch
+NVML library version: 535.183
+
+timestamp, index, name, utilization.gpu [%]
+2026/03/02 08:00:00.101, 0, NVIDIA A100, 90 %
+NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that it is running.
+No devices were found
+2026/03/02 08:02:00.101, 0, NVIDIA A100, [N/A]
+timestamp, index, utilization.gpu [%], power.draw [W]
+2026/03/02 08:03:00.101, 0, 33 %, 100.00 W
+2026/03/02 08:04:00.101, 0
+`
+	got, stats := gpusOf(t, log, "f", Options{Node: "n"})
+	if len(got) != 3 || got[2].Power != 100 || stats.Messages != 5 || stats.Rejected != 1 || stats.Format != "nvidia-smi" {
+		t.Errorf("%+v, %+v", got, stats)
+	}
+	for text, want := range map[string]string{
+		"2026/03/02 08:00:00.101, 0, 90 %, 30000 MiB\n":               "output without its header: put the columns",
+		"Mon Mar  2 08:00:01 2026\n+---+\n| NVIDIA-SMI 550.127.05":    "nvidia-smi's table for people: record 'nvidia-smi",
+		"\n==============NVSMI LOG==============\n":                   "nvidia-smi -q's text: record",
+		"# gpu    pwr  gtemp\n# Idx      W      C\n    0     70   35": "nvidia-smi dmon's table: record",
+		"index, utilization.gpu [%]\n0, 5 %\n":                        "the header lacks timestamp: add it to the query",
+		"timestamp, utilization.gpu [%]\n":                            "the header lacks index, which says which GPU it is",
+	} {
+		_, err := Read(t.Context(), strings.NewReader(text), "f", Options{Node: "n"},
+			func(*GPUSample) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	const counter = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total{gpu=\"0\",Hostname=\"n\"} 5000 1700000000.5\n"
+	got, _ = gpusOf(t, counter, "f", Options{})
+	if len(got) != 1 || got[0].Energy != 5 || got[0].Time != at+5e8 {
+		t.Errorf("a counter of OpenMetrics: %+v", got)
+	}
+}

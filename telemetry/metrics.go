@@ -235,7 +235,11 @@ func (n *Names) metric(name string) *metric {
 			return m
 		}
 	}
-	return metricNames[bareMetric(name)]
+	bare := bareMetric(name)
+	if m := metricNames[bare]; m != nil {
+		return m
+	}
+	return metricNames[strings.TrimSuffix(bare, "_total")] // as OpenMetrics ends the names of counters
 }
 
 // Reads reports whether a metric is read.

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/autosched/autosched/internal/lines"
 )
 
 // smiQuantities are the columns of nvidia-smi that are quantities, as its headers name them, without units.
@@ -60,9 +58,42 @@ func smiHeader(fields [][]byte) bool {
 	return known >= min(2, len(fields))
 }
 
+// detectSMI recognises a header, perhaps after lines of errors, or a row whose header was left out.
 func detectSMI(head []byte) bool {
-	fields := bytes.Split(lines.Header(head), []byte{','})
-	return len(fields) > 1 && smiHeader(fields) || smiRow(fields)
+	n := 0
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		fields := bytes.Split(line, []byte{','})
+		if len(fields) > 1 && smiHeader(fields) || smiRow(fields) {
+			return true
+		}
+		if n++; n > 50 || bytes.ContainsAny(line, "{<=|") {
+			return false
+		}
+		for i, b := range fields { // a header of another format, or its rows
+			if i > 0 && len(b) > 0 && b[0] != ' ' {
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// notSMI names an output of nvidia-smi that is not read, empty if it is none.
+func notSMI(head []byte) string {
+	what := ""
+	switch {
+	case bytes.Contains(head, []byte("NVSMI LOG")):
+		what = "nvidia-smi -q's text"
+	case bytes.Contains(head, []byte("| NVIDIA-SMI ")):
+		what = "nvidia-smi's table for people"
+	case bytes.HasPrefix(bytes.TrimSpace(head), []byte("# gpu ")) || bytes.HasPrefix(bytes.TrimSpace(head), []byte("#Date ")):
+		what = "nvidia-smi dmon's table"
+	default:
+		return ""
+	}
+	return what + ": record 'nvidia-smi --query-gpu=timestamp,index,uuid,utilization.gpu,memory.used,memory.total," +
+		"power.draw --format=csv', or 'nvidia-smi -q -x'"
 }
 
 // smiRow reports whether fields are a row of nvidia-smi, whose header was left out.
@@ -71,6 +102,11 @@ func smiRow(fields [][]byte) bool {
 		return false
 	}
 	return smiClock(fields[0])
+}
+
+// hasName reports whether fields have the name of a column.
+func hasName(fields [][]byte) bool {
+	return slices.ContainsFunc(fields, func(b []byte) bool { return smiHeader([][]byte{b}) })
 }
 
 // smiClock reports whether a field is a time.
@@ -140,6 +176,11 @@ func readSMI(in *input) error {
 				return fmt.Errorf("%w: there is no header", ErrFormat)
 			}
 			return err
+		}
+		if c == nil && !(len(fields) > 1 && smiHeader(fields)) && !smiRow(fields) && !hasName(fields) {
+			in.stats.Rows-- // what nvidia-smi says in words
+			in.stats.Messages++
+			continue
 		}
 		if len(fields) > 1 && smiHeader(fields) || c == nil {
 			if c == nil && smiRow(fields) {

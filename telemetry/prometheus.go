@@ -105,7 +105,8 @@ func (p *points) line(line []byte) error {
 		}
 	}
 	if at == 0 {
-		return fmt.Errorf("line %d: the scrape has no times, and when it was made is not given", in.line)
+		return fmt.Errorf("line %d: the scrape has no times, and when it was made is not given: 'telemetry validate' and "+
+			"'import' take --at", in.line)
 	}
 	if reason := p.check(m, v); reason != "" {
 		in.reject(m.String(), reason, value)
@@ -256,7 +257,7 @@ func (p *points) newTarget(given map[string]string) target {
 		t.podOf = t.job == "" && first(0, podLabels) != ""
 	}
 	if t.gpu.Node = p.node(first, labels, outer); t.gpu.Node == "" {
-		return target{field: "Hostname", reason: "is missing: the GPU has no node"}
+		return target{field: "Hostname", reason: "is missing: the GPU has no node, which --node names"}
 	}
 	var reason string
 	if text := first(0, names.own("gpu"), indexLabels); text != "" {
