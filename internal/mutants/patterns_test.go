@@ -14,6 +14,10 @@ var patternsMutants = []mutant{
 		"grid-time.Second-map[bool]time.Duration{true: grid - time.Second}[ON])/grid", "", "TestGaps"},
 	{"gaps of zero count", "patterns/feed/period.go", "ok && s.Time > was {", "ok && (ON || s.Time > was) {", "",
 		"TestGaps"},
+	{"one record brings all to its time", "patterns/feed/feed.go", "if at > f.newest+leap {", "if !ON && at > f.newest+leap {",
+		"", "TestLeap"},
+	{"the end of a replaced file is lost", "patterns/feed/follow.go", "\t\t\tg.replaced = true",
+		"\t\t\tif ON {\n\t\t\t\treturn 0, io.EOF\n\t\t\t}\n\t\t\tg.replaced = true", "", "TestRotatedWhileRead"},
 
 	{"a worker at the factor is slow", "patterns/detect_straggler.go", "v > x.factor*median;",
 		"v > x.factor*median || ON && v == x.factor*median;", "", "TestStragglerBoundary"},

@@ -24,10 +24,18 @@ type Feed struct {
 	begun    bool
 	bound    time.Duration // records before it were given
 	newest   time.Duration
+	alone    bool // all records have the time of the newest
+	leapt    bool // a record was far beyond the newest, at ahead
+	ahead    time.Duration
+	left     int // that leapt, at the end
 	held     []held
 	sorted   bool
 	late     int
 }
+
+// leap bounds how far the time of one record can bring all: clocks are wrong at times, and all later ones would be
+// late. One beyond waits for its turn, until records of another time beyond confirm it.
+const leap = 24 * time.Hour
 
 type held struct {
 	at     time.Duration
@@ -51,8 +59,11 @@ func (f *Feed) Put(r patterns.Record) error {
 		at = f.newest
 	}
 	if !f.begun {
-		f.begun, f.newest, f.bound = true, at, at-f.lateness
+		f.begun, f.alone, f.newest, f.bound = true, true, at, at-f.lateness
+	} else if f.alone && at < f.newest-leap { // the first one leapt
+		f.leapt, f.ahead, f.newest, f.bound = true, f.newest, at, at-f.lateness
 	}
+	f.alone = f.alone && at == f.newest
 	if at < f.bound {
 		if r.Event == nil {
 			f.late++
@@ -65,6 +76,13 @@ func (f *Feed) Put(r patterns.Record) error {
 		f.sorted = false
 	}
 	f.held = append(f.held, x)
+	if at > f.newest+leap {
+		if !f.leapt || f.ahead <= f.newest+leap || f.ahead == at {
+			f.leapt, f.ahead = true, at
+			return nil
+		}
+		at, f.ahead = min(at, f.ahead), max(at, f.ahead)
+	}
 	if at <= f.newest {
 		return nil
 	}
@@ -115,6 +133,16 @@ func (f *Feed) Advance(t time.Duration) error {
 // Close gives the scanner the rest, and closes it.
 func (f *Feed) Close() error {
 	if f.begun {
+		ahead := func(x held) bool { return x.at == f.ahead }
+		isEvent := func(x held) bool { return ahead(x) && x.record.Event != nil }
+		switch n := len(f.held); {
+		case !f.leapt:
+		case f.ahead <= f.newest+leap || slices.ContainsFunc(f.held, isEvent):
+			f.newest = max(f.newest, f.ahead) // an event counts, however long nothing happened before
+		default:
+			f.held = slices.DeleteFunc(f.held, ahead)
+			f.left = n - len(f.held)
+		}
 		if err := f.give(f.newest + 1); err != nil {
 			return err
 		}
@@ -134,6 +162,10 @@ func (f *Feed) Bound() time.Duration { return f.bound }
 // Notes returns the scanner's notes, and one of late records.
 func (f *Feed) Notes() []string {
 	out := f.to.Notes()
+	if f.left > 0 {
+		out = append(out, fmt.Sprintf("%d records are more than %v after all others and are left out: check their clock",
+			f.left, leap))
+	}
 	if f.late > 0 {
 		out = append(out, fmt.Sprintf("%d records were later than %v and are left out: sort them by time", f.late,
 			f.lateness))

@@ -272,3 +272,48 @@ func TestGaps(t *testing.T) {
 		}
 	}
 }
+
+// TestLeap: one record more than a day ahead does not make later ones late; records of another time confirm it.
+func TestLeap(t *testing.T) {
+	const far = 1000 * hour
+	for _, c := range []struct {
+		name string
+		at   []time.Duration
+		late int
+		left int // at the end
+	}{
+		{"in order", []time.Duration{hour, 2 * hour, 3 * hour}, 0, 0},
+		{"a day ahead", []time.Duration{hour, 25 * hour, 2 * hour}, 1, 0},
+		{"more than a day ahead", []time.Duration{hour, 25*hour + 1, 2 * hour, 3 * hour}, 0, 0},
+		{"several of one time", []time.Duration{hour, far, far, far, 2 * hour}, 0, 3},
+		{"confirmed", []time.Duration{hour, far, far + 1, 2 * hour}, 1, 0},
+		{"one beyond the next", []time.Duration{hour, far, 100 * hour, 2 * hour}, 1, 1},
+		{"the first of all", []time.Duration{far, hour, 2 * hour}, 0, 1},
+		{"the first two", []time.Duration{far, far, hour, 2 * hour}, 0, 2},
+		{"before the zero", []time.Duration{-90 * hour, -30 * hour, -89 * hour, 10 * hour, -88 * hour}, 1, 1},
+		{"it is reached", []time.Duration{hour, 30 * hour, 20 * hour, 29 * hour, 31 * hour, 31*hour + 1}, 0, 0},
+	} {
+		x := newTape(t, minute)
+		x.must(x.Put(submitted(c.at[0], "j")))
+		for i, at := range c.at {
+			x.must(x.Put(line(at, fmt.Sprint(i))))
+		}
+		x.must(x.Close())
+		notes := strings.Join(x.Notes(), "\n")
+		if c.name == "the first of all" || c.name == "the first two" {
+			c.left = 0 // the event of that time counts
+		}
+		if x.Late() != c.late || strings.Contains(notes, "after all others") != (c.left > 0) ||
+			c.left > 0 && !strings.Contains(notes, fmt.Sprintf("%d records are more than 24h0m0s", c.left)) {
+			t.Errorf("%s: %d late, want %d; %d left; notes %s", c.name, x.Late(), c.late, c.left, notes)
+		}
+	}
+	// An event counts however long nothing happened before.
+	x := newTape(t, minute)
+	x.must(x.Put(submitted(hour, "a")))
+	x.must(x.Put(submitted(far, "b")))
+	x.must(x.Close())
+	if got := strings.Join(x.lines, ", "); got != "s a 1h0m0s, s b 1000h0m0s" {
+		t.Errorf("found %s", got)
+	}
+}

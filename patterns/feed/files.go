@@ -130,11 +130,13 @@ func (c *Counts) samples(ctx context.Context, path string, base time.Duration, j
 			}
 			return nil
 		}
+		// An iteration without a time has that of the row before; before the first of a file, it comes last.
+		before := time.Duration(math.MaxInt64)
 		visit := visitor(func(at time.Duration, r patterns.Record) error {
-			if r.Iteration != nil && at == 0 {
-				return one(math.MaxInt64, r) // not known: after all that has a time
+			if r.Iteration == nil || at != 0 {
+				before = at
 			}
-			return one(at, r)
+			return one(before, r)
 		})
 		if each := visit.GPU; joiner != nil {
 			visit.GPU = func(s *telemetry.GPUSample) error {

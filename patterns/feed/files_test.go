@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
 )
 
 // stream returns lines of a job at given instants, and then an error unless it is nil.
@@ -189,5 +191,68 @@ func TestFileIsNamed(t *testing.T) {
 	if _, err := f.Send(t.Context(), x.Feed, time.Time{}); !errors.Is(err, os.ErrNotExist) ||
 		!strings.Contains(err.Error(), missing) {
 		t.Errorf("Send: %v", err)
+	}
+}
+
+// rotated is a file that grows and is replaced by another one after a look at its end.
+type rotated struct {
+	*os.File
+	path string
+	text string // that is still to come, empty once it has
+}
+
+func (r *rotated) Read(p []byte) (int, error) {
+	n, err := r.File.Read(p)
+	if n == 0 && r.text != "" {
+		text := r.text
+		r.text = ""
+		f, _ := os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0)
+		f.WriteString(text)
+		f.Close()
+		os.Rename(r.path, r.path+".1")
+		os.WriteFile(r.path, []byte("new\n"), 0o600)
+	}
+	return n, err
+}
+
+// TestRotatedWhileRead: lines that come between a look at the end of a file and its replacement are read.
+func TestRotatedWhileRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	got, err := io.ReadAll(&growing{ctx: t.Context(), path: path, tail: &tail{},
+		file: &rotated{File: file, path: path, text: "two\nthree\n"}})
+	if err != nil || string(got) != "one\ntwo\nthree\n" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+// TestUndatedRows: an iteration without a time comes with the row before it, and does not hold the rest of its file.
+func TestUndatedRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "steps.csv")
+	for text, want := range map[string]string{
+		"j,0,1,5,100\nj,0,2,5,\nj,0,3,5,300\n": "[1m40s 1m40s 5m0s]",
+		"j,0,1,5,\nj,0,2,5,100\n":              fmt.Sprint([]time.Duration{math.MaxInt64, 100 * time.Second}),
+	} {
+		if err := os.WriteFile(path, []byte("job,worker,step,seconds,time\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var c Counts
+		var at []time.Duration
+		for x, err := range c.samples(t.Context(), path, 0, nil, func(*telemetry.Visit) {}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			at = append(at, x.at)
+		}
+		if got := fmt.Sprint(at); got != want {
+			t.Errorf("%q: times %s, want %s", text, got, want)
+		}
 	}
 }

@@ -226,14 +226,18 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// growing reads a file; at its end it waits for more. The text ends when the file has become shorter, another one
-// has its place, or the context ends.
+// growing reads a file; at its end it waits for more. The text ends when the file has become shorter or the context
+// ends, and at the end of a file whose place another one has.
 type growing struct {
 	ctx  context.Context
 	path string
-	file *os.File
-	read int64
-	tail *tail
+	file interface {
+		io.Reader
+		Stat() (os.FileInfo, error)
+	}
+	read     int64
+	tail     *tail
+	replaced bool
 }
 
 func (g *growing) Read(p []byte) (int, error) {
@@ -246,15 +250,22 @@ func (g *growing) Read(p []byte) (int, error) {
 		if g.read += int64(n); n > 0 || err != nil && err != io.EOF {
 			return n, err
 		}
+		if g.replaced {
+			return 0, io.EOF
+		}
 		is, err := g.file.Stat()
 		if err != nil {
 			return 0, err
 		}
 		g.tail.reached(look)
 		now, err := os.Stat(g.path)
-		if err != nil || !os.SameFile(is, now) || is.Size() < g.read || g.ctx.Err() != nil {
+		switch {
+		case is.Size() < g.read || g.ctx.Err() != nil:
 			return 0, io.EOF
+		case err != nil || !os.SameFile(is, now):
+			g.replaced = true // it may have grown after the look at its end
+		default:
+			pause(g.ctx, FollowEvery)
 		}
-		pause(g.ctx, FollowEvery)
 	}
 }
