@@ -51,7 +51,7 @@ func hintBareSacct(line []byte) string {
 // they are no such rows. Certain are a known order that all rows fit, or the id, the state, the times, which follow
 // each other in every row, and the resources.
 func bareColumns(head []byte) (names []string, certain bool) {
-	sample := bareRows(head)
+	sample, most := bareRows(head)
 	if len(sample) == 0 || len(sample[0]) < 5 || slices.ContainsFunc(sample[0], func(b []byte) bool {
 		return string(b) == "State" || string(b) == "JobID" || string(b) == "JobIDRaw"
 	}) {
@@ -89,7 +89,7 @@ func bareColumns(head []byte) (names []string, certain bool) {
 		return nil, false
 	}
 	names[states[0]] = "State"
-	if certain = len(ids) > 0; certain {
+	if certain = len(ids) > 0 && most; certain {
 		names[0] = "JobID"
 	}
 	if len(ids) > 1 { // equal where a job is of no array
@@ -120,25 +120,38 @@ func bareColumns(head []byte) (names []string, certain bool) {
 	return names, certain
 }
 
-// bareRows are the first rows of a table with bars, as far as they have the fields of the first.
-func bareRows(head []byte) (rows [][][]byte) {
+// bareRows are the first rows of a table with bars of the number of fields that most have; most reports that they are
+// four fifths of the lines at least.
+func bareRows(head []byte) (rows [][][]byte, most bool) {
+	var all [][][]byte
+	of := map[int]int{}
 	for line := range bytes.Lines(head) {
 		whole := bytes.HasSuffix(line, []byte{'\n'})
-		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || !whole && len(rows) > 0 {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || !whole && len(all) > 0 {
 			continue
 		}
 		fields := bytes.Split(line, []byte{'|'})
-		if len(rows) > 0 && len(fields) != len(rows[0]) {
-			continue
-		}
-		if rows = append(rows, fields); len(rows) == bareSample {
+		of[len(fields)]++
+		if all = append(all, fields); len(all) == bareSample {
 			break
 		}
 	}
-	return rows
+	width := 0
+	for n := range of {
+		if of[n] > of[width] || of[n] == of[width] && n > width {
+			width = n
+		}
+	}
+	for _, row := range all {
+		if len(row) == width {
+			rows = append(rows, row)
+		}
+	}
+	return rows, 5*len(rows) >= 4*len(all)
 }
 
-// fitsOrder reports whether the lines of a sample have the columns of an order, but for a fifth that text continues.
+// fitsOrder reports whether the lines of a sample have the columns of an order, but for a fifth. Lines of fewer fields
+// are parts of rows that text continues.
 func fitsOrder(head []byte, order string) bool {
 	t := &table{sep: '|'}
 	names := bytes.Split([]byte(order), []byte{'|'})
@@ -149,10 +162,11 @@ func fitsOrder(head []byte, order string) bool {
 		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 || !whole && n > 0 {
 			continue
 		}
+		if bytes.Count(line, []byte{'|'})+1 < len(names) {
+			continue
+		}
 		if n++; x.fits(line) {
 			fit++
-		} else if n == 1 {
-			return false
 		}
 		if n == bareSample {
 			break

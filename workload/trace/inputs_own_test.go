@@ -105,6 +105,13 @@ var ownInputs = []struct {
 		"1|1|a|b|u|lab|gpu|normal|COMPLETED|2026-03-02T08:00:00|" + at8 + "|3600|60|gres/gpu=1|gres/gpu=2|1|g1\n" +
 			"2|2|x|u|lab|gpu|normal|FAILED|2026-03-02T08:00:00|" + at8 + "|3600|60|gres/gpu=1|gres/gpu=1|1|g1\n"},
 		want: "1 2000 3600 completed, 2 1000 3600 failed", note: "there is no header"},
+	{name: "bare, with text over lines", files: []string{
+		"1|1|a\nb|u|lab|gpu|normal|COMPLETED|2026-03-02T08:00:00|" + at8 + "|3600|60||gres/gpu=2|1|g1\n" +
+			"2|2|x|y|u|lab|gpu|normal|FAILED|2026-03-02T08:00:00|" + at8 + "|3600|60||gres/gpu=1|1|g1\n"},
+		want: "1 2000 3600 completed, 2 1000 3600 failed", note: "there is no header"},
+	{name: "bare, of several widths", files: []string{
+		"1|x|COMPLETED|" + at8 + "|cpu=1,gres/gpu=2\n2|y|z|COMPLETED|" + at8 + "|cpu=1,gres/gpu=2\n"},
+		err: "put the names of its --format before it"},
 	{name: "bare, by content", files: []string{
 		"u|1_3|COMPLETED|" + at8 + "|01:00:00|cpu=1,gres/gpu=2\nv|7|FAILED|" + at8 + "|01:00:00|cpu=2,gres/gpu=1\n"},
 		err: "it looks like sacct without its header: put the names of its --format before it, in a first line such as " +
