@@ -59,6 +59,12 @@ func (in *input) suggest(head []byte) string {
 				cs[i].Name, each, cs[i].Name)
 			cs[i].Name = product
 			cs = slices.DeleteFunc(cs, func(c Column) bool { return c.Name == each })
+			for k := range cs { // so are the other resources
+				if f := cs[k].Field; f == "cpus" || f == "memory" {
+					cs[k].Name += "*" + each
+				}
+			}
+			break
 		}
 	}
 	if cs.missing() == "" {

@@ -193,6 +193,8 @@ var ownInputs = []struct {
 		err: "(gpu_request is taken to be of each of worker_num: if it is of the whole job, say gpus=gpu_request) (of the " +
 			"first 2 rows it makes 2 jobs of 2 to 4 GPUs that ran for 1m0s to 1m0s): try --columns " +
 			"'submit=submit_time,duration=duration,gpus=gpu_request*worker_num'"},
+	{name: "CPUs of each worker", files: []string{"submit_time,duration,gpu_request,cpu_request,worker_num\n0,60,1,8,4\n"},
+		err: "gpus=gpu_request*worker_num,cpus=cpu_request*worker_num"},
 	{name: "memory without a unit", files: []string{"submit_time,duration,gpus,memory\n0,60,1,4\n"},
 		err: "(of the first 1 rows it makes 1 jobs of 1 to 1 GPUs that ran for 1m0s to 1m0s) without memory=memory, whose " +
 			"unit is not known (memory=memory:GiB): try --columns submit=submit_time,duration=duration,gpus=gpus"},
