@@ -23,7 +23,8 @@ type Cause struct {
 const (
 	MoreCapacity   = "capacity higher than assumed"
 	LessCapacity   = "capacity lower than assumed"
-	Limit          = "a limit" // of a tenant, a partition or a GPU model
+	Reservations   = "reservations of backfill" // jobs wait beside free GPUs that are kept for wider ones
+	Limit          = "a limit"                  // of a tenant, a partition or a GPU model
 	OtherOrder     = "another order"
 	OtherScheduler = "another scheduler"
 	TimeLimits     = "time limits"
@@ -38,6 +39,7 @@ const (
 	minBetter     = .8  // share of the error's logarithm
 	minEarly      = .05 // share of the jobs
 	minOver       = .01 // share of the time, or of the jobs
+	minReserved   = .5  // share of the waiting beside free GPUs
 )
 
 // causes explain the difference of own from the record. best is the run of the
@@ -105,10 +107,9 @@ func idle(pairs []pair, free *steps, delay func(*pair) time.Duration) []time.Dur
 func recordedDelay(p *pair) time.Duration  { return p.recorded }
 func simulatedDelay(p *pair) time.Duration { return p.simulated }
 
-// excessOf is how many seconds longer each recorded job waited beside free GPUs than a simulated one, with
+// excessOf is how many seconds longer each recorded job waited beside free GPUs of its pool than a simulated one, with
 // the sum.
-func excessOf(rec *record, own, best *run) (excess []float64, sum float64) {
-	was := idle(own.pairs, &rec.free, recordedDelay)
+func excessOf(was []time.Duration, own, best *run) (excess []float64, sum float64) {
 	ours, bests := idle(own.pairs, &own.free, simulatedDelay), idle(best.pairs, &best.free, simulatedDelay)
 	excess = make([]float64, len(was))
 	for i := range was {
@@ -124,7 +125,9 @@ func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 	if 10*r.Unrecorded > r.Jobs {
 		return nil // too little is known of the nodes in use
 	}
-	excess, sum := excessOf(rec, own, best)
+	parts := poolsOf(in)
+	was, reserved := parts.idle(own.pairs)
+	excess, sum := excessOf(was, own, best)
 	waited := r.Delay.Recorded * float64(len(own.pairs))
 	n := float64(len(own.pairs))
 	if sum < minExcess*waited || sum/n < negligible*r.JCT.Recorded {
@@ -132,7 +135,19 @@ func lessCapacity(in *Input, r *Report, rec *record, own, best *run) *Cause {
 	}
 	evidence := fmt.Sprintf("%.0f %% of the recorded delay passed while the assumed cluster had the GPUs free that the "+
 		"job asks for, beyond what is simulated", 100*sum/waited)
-	if who := concentration(own.pairs, excess, sum, in); who != "" {
+	kept := 0.
+	for i := range excess {
+		if was[i] > 0 {
+			kept += excess[i] * float64(reserved[i]) / float64(was[i])
+		}
+	}
+	if kept >= minReserved*sum {
+		return &Cause{Reservations, fmt.Sprintf("%s; in %.0f %% of it a wider job that was submitted before waited for more "+
+			"GPUs than were free, and backfill keeps room for it", evidence, 100*kept/sum),
+			"there is no limit to declare: simulate the scheduler in force with the jobs' time limits; jobs that ask for " +
+				"less time than they do pass such gaps"}
+	}
+	if who := concentration(own.pairs, excess, sum, in, parts); who != "" {
 		return &Cause{Limit, evidence + "; " + who,
 			"declare the limit: --vc TENANT=GPUs --quota strict, or simulate its nodes and jobs alone"}
 	}
@@ -172,7 +187,7 @@ func usedWhile(pairs []pair, excess []float64, rec *record) float64 {
 
 // concentration names the tenant, partition or GPU model whose jobs have nearly all of an
 // excess, "" if there is none.
-func concentration(pairs []pair, excess []float64, sum float64, in *Input) string {
+func concentration(pairs []pair, excess []float64, sum float64, in *Input, parts *pools) string {
 	for _, by := range []struct {
 		name string
 		of   func(*workload.Job) string
@@ -181,11 +196,12 @@ func concentration(pairs []pair, excess []float64, sum float64, in *Input) strin
 		{"partition", func(j *workload.Job) string { return j.Request().Partition }},
 		{"GPU model", func(j *workload.Job) string { return j.Request().GPUModel }},
 	} {
-		share, jobs := map[string]float64{}, map[string]int{}
+		share, jobs, size := map[string]float64{}, map[string]int{}, map[string]int64{}
 		for i := range pairs {
 			name := by.of(pairs[i].job)
 			share[name] += excess[i] / sum
 			jobs[name]++
+			size[name] = max(size[name], parts.all[parts.of(pairs[i].job)].size)
 		}
 		for _, name := range slices.Sorted(maps.Keys(share)) {
 			if name == "" || share[name] < concentrated || float64(jobs[name]) > fewJobs*float64(len(pairs)) {
@@ -199,6 +215,9 @@ func concentration(pairs []pair, excess []float64, sum float64, in *Input) strin
 				}
 			}
 			own := record{used: stepsOf(used)}
+			if own.peak() >= size[name] { // all that its jobs can run on
+				continue
+			}
 			return fmt.Sprintf("%s %s has %.0f %% of it with %.0f %% of the jobs, and never held more than %.0f GPUs",
 				by.name, name, 100*share[name], 100*float64(jobs[name])/float64(len(pairs)), float64(own.peak())/1000)
 		}

@@ -28,7 +28,8 @@ func (in *Input) outages(ctx context.Context, rec *record, own, best *run) (*Out
 	if len(in.Cluster.Groups) != 1 || len(in.Simulate.Nodes) > 0 || in.Recorded != in.Scheduler.Name {
 		return nil, nil
 	}
-	excess, _ := excessOf(rec, own, best)
+	was, _ := poolsOf(in).idle(own.pairs)
+	excess, _ := excessOf(was, own, best)
 	out := &Outages{Least: in.Cluster.Nodes()}
 	hours := int((in.To-in.From)/time.Hour) + 1
 	waiting := waitingBeside(in, rec, own.pairs, excess, hours)

@@ -124,24 +124,29 @@ func recordOf(in *Input) *record {
 			used = append(used, delta{start, int64(j.GPUs)}, delta{start + j.Duration, -int64(j.GPUs)})
 		}
 	}
-	free := capacity(in)
+	free := capacity(in, func(int) bool { return true })
 	for _, d := range used {
 		free = append(free, delta{d.at, -d.by})
 	}
 	return &record{stepsOf(used), stepsOf(free)}
 }
 
-// capacity is how the assumed cluster changes.
-func capacity(in *Input) []delta {
+// capacity is how some groups of the assumed cluster change: all of their nodes first.
+func capacity(in *Input, has func(group int) bool) []delta {
 	var out []delta
-	gpus := make([]int64, 0, in.Cluster.Nodes())
-	for _, g := range in.Cluster.Groups {
+	gpus, all := make([]int64, 0, in.Cluster.Nodes()), int64(0)
+	for i, g := range in.Cluster.Groups {
+		of := int64(0)
+		if has(i) {
+			of = 1000 * int64(g.GPUsPerNode)
+		}
+		all += of * int64(g.Nodes)
 		for range g.Nodes {
-			gpus = append(gpus, 1000*int64(g.GPUsPerNode))
+			gpus = append(gpus, of)
 		}
 	}
 	first := -workload.MaxSubmit
-	out = append(out, delta{first, 1000 * int64(in.Cluster.TotalGPUs())})
+	out = append(out, delta{first, all})
 	closed := make([]bool, len(gpus))
 	for _, e := range in.Simulate.Nodes {
 		shut := e.Kind != workload.NodeUp
