@@ -53,7 +53,7 @@ func (r *document) answer() Answer {
 	} else {
 		a.Once = r.once(base)
 	}
-	if a.Once.of != nil && a.Once.gains() {
+	if r.replaced(&a) {
 		a.Tuning = r.tuning(a.Once.of)
 	} else {
 		a.Tuning = r.tuning(base)
@@ -66,6 +66,11 @@ func (r *document) answer() Answer {
 	return a
 }
 
+// replaced reports whether tuning is compared with the configuration to change to, not with the baseline.
+func (r *document) replaced(a *Answer) bool {
+	return a.Once.of != nil && (a.Once.Finding == Better || r.Verdict == nil && a.Once.gains())
+}
+
 // verdict is the comparison of the verdict's configuration with the baseline.
 func (r *document) verdict() Comparison {
 	v := r.Verdict
@@ -76,15 +81,14 @@ func (r *document) verdict() Comparison {
 	for _, x := range v.Changes {
 		c.Changes = append(c.Changes, Change{x.Parameter, x.From, x.To})
 	}
-	c.Gain = &Gain{Percent: 100 * v.Gain, Interval: &Interval{100 * v.Low, 100 * v.High}}
+	to := v.Configuration
+	c.Finding, c.Gain = Better, &Gain{Percent: 100 * v.Gain, Interval: &Interval{100 * v.Low, 100 * v.High}}
 	if !v.Change {
-		c.Finding, c.Gain.Percent, c.Gain.Interval = BreaksGuards, 100*v.Refused.Gain, nil
-		c.Pays = v.Refused.Breaks
-		return c
+		to = v.Refused.Configuration
+		c.Finding, c.Gain, c.Pays = BreaksGuards, &Gain{Percent: 100 * v.Refused.Gain}, v.Refused.Breaks
 	}
-	c.Finding = Better
 	for i := range r.Methods {
-		if m := &r.Methods[i]; roleOf(m) == roleFixed && m.Configuration == v.Configuration.String() {
+		if m := &r.Methods[i]; roleOf(m) == roleFixed && m.Configuration == to.String() {
 			c.of, c.Method = m, m.Method
 		}
 	}
@@ -94,6 +98,9 @@ func (r *document) verdict() Comparison {
 // apply fills in the commands of the recommendation.
 func (r *document) apply(a *Answer) {
 	set := r.flags(r.Baseline.Configuration)
+	if a.Once.of != nil && a.Once.gains() {
+		a.Waits = round.Groups(replay.Changes(r.Counted, r.Methods[0].Rows, a.Once.of.Rows))
+	}
 	switch {
 	case r.Verdict != nil && r.Verdict.Change:
 		a.Configuration, a.Flags = r.Verdict.Configuration.String(), r.Verdict.Flags
@@ -102,7 +109,6 @@ func (r *document) apply(a *Answer) {
 		a.Configuration = a.Once.of.Configuration
 		set = r.flags(a.Configuration)
 		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
-		a.Waits = round.Groups(replay.Changes(r.Counted, r.Methods[0].Rows, a.Once.of.Rows))
 	case a.Tuning.Finding != Better:
 		return
 	}
@@ -306,9 +312,9 @@ func (r *document) tuningText(a *Answer) string {
 		text += " by " + c.Method
 	}
 	switch {
-	case a.Once.of != nil && a.Once.gains() && c.ratio < 1/noise: // it begins with the baseline, and falls behind
+	case r.replaced(a) && c.ratio < 1/noise: // it begins with the baseline, and falls behind
 		text += " instead"
-	case a.Once.of != nil && a.Once.gains():
+	case r.replaced(a):
 		text += " on top"
 	}
 	switch c.Finding {

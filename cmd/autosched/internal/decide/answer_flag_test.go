@@ -13,49 +13,27 @@ import (
 // TestNativeAnswers: what tune, evaluate and compare recommend of each scheduler is printed as its own file, which
 // says the same as their JSON does.
 func TestNativeAnswers(t *testing.T) {
-	tuned := func(text []byte) (json.RawMessage, error) {
+	verdict := func(text []byte) (json.RawMessage, error) {
 		var r struct {
-			Adopt           bool
-			Incumbent, Best json.RawMessage
+			Verdict struct{ Configuration json.RawMessage }
 		}
 		err := json.Unmarshal(text, &r)
-		if r.Adopt {
-			return r.Best, err
-		}
-		return r.Incumbent, err
+		return r.Verdict.Configuration, err
 	}
 	for _, s := range schedulers.All {
 		t.Run(s.Name, func(t *testing.T) {
 			sameAnswer(t, s, "tune --trace sample --at 2017-10-09T04:00:00Z --budget 3 --futures 1 --horizon 1h --scheduler "+s.Name,
-				tuned)
+				verdict)
 		})
 	}
 	fifo, err := schedulers.Find("fifo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("evaluate", func(t *testing.T) {
-		sameAnswer(t, fifo, "evaluate --trace sample --from 2017-10-10 --scheduler fifo --set backfill=false "+
-			"--methods current,fixed-history --fixed-budget 4",
-			func(text []byte) (json.RawMessage, error) {
-				var r struct {
-					Answer struct{ Configuration string }
-				}
-				if err := json.Unmarshal(text, &r); err != nil || r.Answer.Configuration != "backfill=true" {
-					t.Fatalf("%v, %+v", err, r)
-				}
-				return json.RawMessage(`{"backfill": true}`), nil
-			})
-	})
+	history := "--trace " + spiral(t, 12, false) + " --nodes 1 --scheduler fifo "
+	t.Run("evaluate", func(t *testing.T) { sameAnswer(t, fifo, "evaluate "+history+"--set backfill=false", verdict) })
 	t.Run("compare", func(t *testing.T) {
-		sameAnswer(t, fifo, "compare --trace sample --row fifo --row fifo:backfill=true",
-			func(text []byte) (json.RawMessage, error) {
-				var r struct {
-					Rows []struct{ Configuration json.RawMessage }
-				}
-				err := json.Unmarshal(text, &r)
-				return r.Rows[1].Configuration, err
-			})
+		sameAnswer(t, fifo, "compare "+history+"--row fifo --row other=fifo:backfill=true", verdict)
 	})
 	for args, want := range map[string]string{
 		"tune --trace sample --at 0 --format yaml":          `--format: "yaml" is not one of text, native`,
