@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -31,33 +30,23 @@ func TestNoDecisionHurts(t *testing.T) {
 	}
 }
 
-// TestOnlineDemo: the service's rounds on the built-in trace, from its beginning, change the
-// configuration a few times, and end within a hundredth of the recommended preset held.
+// TestOnlineDemo: on the built-in trace, from its beginning, there is too little history for the daily rule: the
+// service changes the configuration twice at most, and never ends more than a hundredth above the default.
 func TestOnlineDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("evaluates three days")
 	}
-	one := func(r *Report, name string) *Method {
-		i := slices.IndexFunc(r.Methods, func(m Method) bool { return m.Method == name })
-		return &r.Methods[i]
-	}
-	total, held := 0.0, 0.0
-	const seeds = 3
-	for seed := range uint64(seeds) {
-		o := sample(t, "preset", "autosched")
+	for seed := range uint64(2) {
+		o := sample(t, "default", "autosched")
 		first, last := o.Trace.Span()
 		o.From, o.To, o.Interval = first, last+1, 2*time.Hour
 		o.Settings = round.Settings{Budget: 20, Futures: 2, Seed: seed + 1}
 		r := evaluate(t, o)
-		m, preset := one(r, "autosched"), one(r, "preset")
+		m := &r.Methods[1]
 		t.Logf("seed %d: %d changes, average JCT %.0f s", seed+1, m.Changes, m.AvgJCT)
-		if m.Changes > 8 {
-			t.Errorf("seed %d: %d changes in %d rounds", seed+1, m.Changes, m.Rounds)
+		if was := r.Methods[0].AvgJCT; m.Changes > 2 || m.AvgJCT > 1.01*was {
+			t.Errorf("seed %d: %d changes in %d rounds, average JCT %.0f s, %.0f s under the default", seed+1,
+				m.Changes, m.Rounds, m.AvgJCT, was)
 		}
-		total += m.AvgJCT / seeds
-		held = preset.AvgJCT
-	}
-	if total > 1.01*held {
-		t.Errorf("average JCT %.0f s, %.0f s with the recommended preset held", total, held)
 	}
 }

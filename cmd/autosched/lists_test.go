@@ -31,7 +31,6 @@ func TestEmptyNames(t *testing.T) {
 func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 	testshared.Full(t)
 	for _, c := range []struct{ args, says string }{
-		{"tune", "--at is missing"},
 		{"tune --at 0 --top 0", "--top"},
 		{"tune --at 0 --plot x.pdf", "--plot"},
 		{"tune --at 0 --time -1s", "--time"},
