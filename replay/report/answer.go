@@ -11,6 +11,7 @@ import (
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers"
 )
 
 // Answer says whether to change the settings, to what, and with what gain.
@@ -37,6 +38,8 @@ type Change struct {
 	Parameter string `json:"parameter"`
 	From      string `json:"from"`
 	To        string `json:"to"`
+	// Effect says what a larger value does to which jobs.
+	Effect string `json:"effect,omitempty"`
 }
 
 // AnswerOf draws the conclusion of an evaluation.
@@ -79,8 +82,9 @@ func (r *document) verdict() Comparison {
 		return c
 	}
 	for _, x := range v.Changes {
-		c.Changes = append(c.Changes, Change{x.Parameter, x.From, x.To})
+		c.Changes = append(c.Changes, Change{Parameter: x.Parameter, From: x.From, To: x.To})
 	}
+	r.effects(c.Changes)
 	to := v.Configuration
 	c.Finding, c.Gain = Better, &Gain{Percent: 100 * v.Gain, Interval: &Interval{100 * v.Low, 100 * v.High}}
 	if !v.Change {
@@ -154,6 +158,7 @@ func (r *document) once(base *replay.Method) Comparison {
 			c.Finding, c.spread = Luck, [2]float64{lo, hi}
 		}
 		c.Changes = changes(base.Configuration, m.Configuration)
+		r.effects(c.Changes)
 		if r.HistoryJobs == 0 && len(c.Changes) == 0 { // holds the baseline for want of a history
 			continue
 		}
@@ -227,6 +232,16 @@ func (r *document) tuner() *replay.Method {
 	return best
 }
 
+// effects fills in the effects of changed parameters.
+func (r *document) effects(of []Change) {
+	s, err := schedulers.Find(r.Scheduler)
+	for i := range of {
+		if err == nil {
+			of[i].Effect = s.Effect(of[i].Parameter)
+		}
+	}
+}
+
 // changes are the parameters in which two configurations, as texts, differ.
 func changes(from, to string) []Change {
 	was := map[string]string{}
@@ -238,13 +253,13 @@ func changes(from, to string) []Change {
 	for _, s := range strings.Fields(to) {
 		name, value, _ := strings.Cut(s, "=")
 		if was[name] != value {
-			out = append(out, Change{name, was[name], value})
+			out = append(out, Change{Parameter: name, From: was[name], To: value})
 		}
 		delete(was, name)
 	}
 	for _, s := range strings.Fields(from) {
 		if name, value, _ := strings.Cut(s, "="); was[name] != "" {
-			out = append(out, Change{name, value, ""})
+			out = append(out, Change{Parameter: name, From: value})
 		}
 	}
 	return out

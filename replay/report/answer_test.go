@@ -246,7 +246,7 @@ func TestAnswerNeedsNoJobs(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	got := fmt.Sprint(changes("a=1 b=2 c=3", "a=1 b=3 d=4"))
-	if want := "[{b 2 3} {d  4} {c 3 }]"; got != want {
+	if want := "[{b 2 3 } {d  4 } {c 3  }]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
