@@ -30,7 +30,7 @@ func (f *ReadFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.columns, "columns", "",
 		"what the columns of a table of no known format mean, such as submit=created,start=admitted,end=finished,"+
-			"gpus=n_gpu or duration=run_ms:ms; autosched trace --help lists the fields")
+			"gpus=n_gpu or duration=run_ms:ms; 'autosched trace --help' lists the fields")
 	fl.StringVar(&f.zone, "timezone", "",
 		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")

@@ -270,7 +270,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	v.Fidelity = graded
 	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
 	r.Verdict, r.Adopt, r.Reason, r.Best = v, v.Change, v.Text, v.Configuration
-	r.Changes = space.DiffConfigs(o.incumbent, r.Best)
+	r.Changes = append([]space.Difference{}, space.DiffConfigs(o.incumbent, r.Best)...)
 	r.describe(&got, &o.goal)
 	if r.Adopt {
 		r.Change, err = o.history.Site.Change(ctx, &about, &o.history.ReplayFlags, o.incumbent, r.Best)
