@@ -114,7 +114,7 @@ func TestReplayOfAStretch(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := RecordedOf(w, at)
-	x, err := h.tape(1).replay(stretch{5 * day, at}, workload.Uniform(2, 8), 0)
+	x, err := h.tape(1).replay(stretch{5 * day, at}, workload.Uniform(2, 8).Fits, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +190,31 @@ func TestAskForEnoughHistory(t *testing.T) {
 	}
 }
 
+// TestAskWithQuotas: the quotas of a cluster of another size fit it, and jobs that no longer fit theirs are left out.
+func TestAskWithQuotas(t *testing.T) {
+	w := daysOf(t, 12)
+	for _, quota := range []simulator.Quota{simulator.QuotaStrict, simulator.QuotaBorrow} {
+		a := ask(t, w, 11*day, func(q *Question) {
+			q.Cluster = workload.Uniform(3, 8)
+			q.Cluster.VCs = []workload.VC{{Tenant: "long", GPUs: 12}, {Tenant: "short", GPUs: 12}}
+			q.Options.Quota = quota
+		})
+		if a.Jobs == 0 || a.Best == nil && a.Refused == nil {
+			t.Errorf("%v: %+v", quota, a)
+		}
+	}
+	c := workload.Uniform(3, 4)
+	c.VCs = []workload.VC{{Tenant: "a", GPUs: 6}, {Tenant: "b", GPUs: 5}}
+	c = resized(c, crowded)
+	if got := c.VCs[0].GPUs + c.VCs[1].GPUs; got > c.TotalGPUs() {
+		t.Errorf("quotas of %d GPUs of %d", got, c.TotalGPUs())
+	}
+	j := workload.Job{Tenant: "a", GPUs: workload.GPUs(6)}
+	if !fits(&j, c, simulator.QuotaBorrow) || fits(&j, c, simulator.QuotaStrict) {
+		t.Error("6 of 8 GPUs, of which 3 are others', are only free to borrow")
+	}
+}
+
 // TestAnswerDoesNotDepend: on the number of workers, on what was kept of other questions, nor on what comes later.
 func TestAnswerDoesNotDepend(t *testing.T) {
 	w := daysOf(t, 24)
@@ -250,7 +275,7 @@ func TestGainOfAnAnswer(t *testing.T) {
 		for _, st := range h.stretches() {
 			for _, nodes := range [...]int{2, 3} { // 1.3 times 2, rounded
 				for k := range replays {
-					x, err := tape.replay(st, workload.Uniform(nodes, 8), k)
+					x, err := tape.replay(st, workload.Uniform(nodes, 8).Fits, k)
 					if err != nil {
 						t.Fatal(err)
 					}

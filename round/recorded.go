@@ -151,9 +151,9 @@ func (t *tape) draw(r *durations.Record, k int) time.Duration {
 	return t.known.Draw(draw, r.Job, r.Ran)
 }
 
-// replay is the jobs of a stretch on a cluster, submitted up to replayJitter later, with probes. It begins with an
-// empty cluster, warming before the stretch.
-func (t *tape) replay(s stretch, c workload.Cluster, k int) (Scenario, error) {
+// replay is the jobs of a stretch that fit, submitted up to replayJitter later, with probes. It begins with an empty
+// cluster, warming before the stretch.
+func (t *tape) replay(s stretch, fits func(*workload.Job) bool, k int) (Scenario, error) {
 	records := t.before
 	if s.to > t.begun() {
 		records = t.Jobs
@@ -167,7 +167,7 @@ func (t *tape) replay(s stretch, c workload.Cluster, k int) (Scenario, error) {
 			continue
 		}
 		later := time.Duration(draw.Int64N(int64(replayJitter))) // also if it does not fit: it fits a larger cluster
-		if !c.Fits(r.Job) {
+		if !fits(r.Job) {
 			continue
 		}
 		j := *r.Job

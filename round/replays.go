@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -101,7 +102,7 @@ func (q *Question) newField(ctx context.Context, all []stretch, t *tape, size fl
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			x, err := t.replay(s, p.Cluster, k)
+			x, err := t.replay(s, func(j *workload.Job) bool { return fits(j, p.Cluster, p.Options.Quota) }, k)
 			if err != nil {
 				return nil, err
 			}
@@ -135,22 +136,30 @@ func counted(x *Scenario) (n int) {
 
 func isProbe(j *workload.Job) bool { return j.ID == wideProbe || j.ID == tenantProbe }
 
-// resized is a cluster with some times the nodes of each group and the quotas of each tenant.
+// resized is a cluster with some times the nodes of each group, and with quotas that are the same parts of it.
 func resized(c workload.Cluster, size float64) workload.Cluster {
+	before := c.TotalGPUs()
 	c.Groups, c.VCs = slices.Clone(c.Groups), slices.Clone(c.VCs)
-	times := func(n int) int {
-		if n == 0 {
-			return 0
-		}
-		return max(1, int(float64(n)*size+.5))
-	}
 	for i := range c.Groups {
-		c.Groups[i].Nodes = times(c.Groups[i].Nodes)
+		if n := &c.Groups[i].Nodes; *n > 0 {
+			*n = max(1, int(float64(*n)*size+.5))
+		}
 	}
 	for i := range c.VCs {
-		c.VCs[i].GPUs = times(c.VCs[i].GPUs)
+		c.VCs[i].GPUs = c.VCs[i].GPUs * c.TotalGPUs() / max(1, before)
 	}
 	return c
+}
+
+// fits reports whether a job can start on an empty cluster with quotas.
+func fits(j *workload.Job, c workload.Cluster, quota simulator.Quota) bool {
+	most := c.TotalGPUs() // in no quota, and in that of the tenant
+	for _, v := range c.VCs {
+		if v.Tenant != j.Tenant {
+			most -= v.GPUs
+		}
+	}
+	return c.Fits(j) && (quota != simulator.QuotaStrict || j.GPUs.Whole() <= most)
 }
 
 // run returns the results of configurations in the replays of a field, by configuration and scenario. step is called
@@ -185,7 +194,7 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 		}
 	}
 	wg.Wait()
-	return out, errors.Join(append(errs, ctx.Err())...)
+	return out, cmp.Or(append(errs, ctx.Err())...)
 }
 
 // replay simulates a configuration on a scenario.
