@@ -81,9 +81,9 @@ command, what that gains and makes worse; and whether tuning every round gains m
 
 Methods that draw random numbers are run once for each of --seeds, and the table has
 their means; spread is the largest average JCT of a seed over the least, minus 1. Guards
-say what a gain makes worse: every tenant's p95 queueing delay, the average JCT of jobs that run for
-less than ten minutes and the p99 of the JCT may be 10 % worse than under the
-baseline, the first two and another minute.
+say what a gain makes worse: the mean wait of the jobs of each width, the average JCT of
+jobs that run for less than ten minutes and the p99 of the JCT may be 10 % worse than
+under the baseline, the first two and another minute.
 
 With --out, the result of every method and seed is kept once it is finished: after
 Ctrl-C or a crash the same command continues, and one with other methods or more
