@@ -125,7 +125,7 @@ func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 		return nil, err
 	}
 	v := o.verdict(&a)
-	if !a.Adopt && a.Refused == nil && a.Stretches > 0 {
+	if !a.Adopt && a.Refused == nil && a.Stretches > 0 && len(o.Goal.Constraints) == 0 {
 		if text, err := o.idle(ctx); err != nil || text != "" {
 			v.Text = text
 			return v, err

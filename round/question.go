@@ -372,7 +372,7 @@ func (c *Compared) counts() float64 {
 func (a *asking) choose() {
 	out, inForce := a.out, &a.candidates[0]
 	out.Compared = a.candidates
-	must := inForce.failed || slices.ContainsFunc(inForce.limits, func(l search.Limit) bool { return l.Excess() > 0 })
+	must := inForce.failed || inForce.infeasible()
 	bar := a.bar
 	if must {
 		bar = math.Inf(-1)
@@ -424,6 +424,9 @@ func (a *asking) choose() {
 		out.Refused = nil
 	}
 }
+
+// infeasible reports whether a configuration breaks a constraint on average.
+func (c *Compared) infeasible() bool { return !(&search.Measurement{Limits: c.limits}).Feasible() }
 
 // keeps reports whether constraints are kept: on average and, where they are relative to the one in force, with
 // probability minFeasibleProb.
@@ -548,8 +551,15 @@ func (a *asking) reason() string {
 	case b != nil:
 		text = fmt.Sprintf("The best (%s): expected %s %s. A change has to gain more than %.0f %%.", Source(b.Origin),
 			a.change(b), days, 100*a.bar)
+	case out.Refused == nil && a.candidates[0].infeasible():
+		text = fmt.Sprintf("The one in force %s %s, and none of %d configurations keeps all constraints.",
+			describeLimit((&search.Measurement{Limits: a.candidates[0].limits}).Worst()), days, len(a.candidates))
 	case out.Refused == nil:
-		text = fmt.Sprintf("None of %d configurations is better than the one in force %s.", len(a.candidates), days)
+		text = fmt.Sprintf("None of %d configurations is better than the one in force", len(a.candidates))
+		if slices.ContainsFunc(a.candidates, func(c Compared) bool { return !c.failed && !keeps(c.limits) }) {
+			text += " and keeps to the constraints"
+		}
+		text += " " + days + "."
 	}
 	if r := out.Refused; r != nil {
 		if text != "" {

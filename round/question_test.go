@@ -215,6 +215,27 @@ func TestAskWithQuotas(t *testing.T) {
 	}
 }
 
+// TestReasonNamesConstraints: an answer that constraints decide says so.
+func TestReasonNamesConstraints(t *testing.T) {
+	w := daysOf(t, 12)
+	for bound, want := range map[string]string{
+		"avg_queue<=1s":             "The one in force breaks avg_queue<=1s by far",
+		"p99_jct<=0.9*incumbent+1h": "keeps all constraints",
+		"avg_jct<=1*incumbent":      "and keeps to the constraints",
+	} {
+		a := ask(t, w, 11*day, func(q *Question) {
+			c, err := ParseConstraint(bound)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Goal.Constraints = []Constraint{c}
+		})
+		if !strings.Contains(a.Reason, want) {
+			t.Errorf("%s: %s", bound, a.Reason)
+		}
+	}
+}
+
 // TestAnswerDoesNotDepend: on the number of workers, on what was kept of other questions, nor on what comes later.
 func TestAnswerDoesNotDepend(t *testing.T) {
 	w := daysOf(t, 24)
