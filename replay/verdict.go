@@ -68,7 +68,8 @@ type SettingChange struct {
 	Parameter string `json:"parameter"`
 	From      string `json:"from"`
 	To        string `json:"to"`
-	Means     string `json:"means,omitempty"` // the description of the parameter
+	// Means is the effect of a larger value (schedulers.Scheduler.Effect).
+	Means string `json:"means,omitempty"`
 }
 
 // RefusedChange is a configuration that gains and breaks a guard.
@@ -283,8 +284,7 @@ func settings(changes []SettingChange) string {
 
 func (o *AskOptions) changes(to space.Config) (out []SettingChange) {
 	for _, d := range space.DiffConfigs(o.InForce, to) {
-		p, _ := to.Space().Param(d.Field)
-		out = append(out, SettingChange{d.Field, d.From, d.To, p.Description})
+		out = append(out, SettingChange{d.Field, d.From, d.To, o.Scheduler.Effect(d.Field)})
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,7 +76,7 @@ func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, goal round.Goal
 		Progress: func(done, of int) { line.Show("replay %d of %d", done, of) }})
 }
 
-// PrintVerdict prints the answer: the sentences, the changes with their meanings, and the flags.
+// PrintVerdict prints the answer: the sentences, the changes with their effects, and the flags.
 func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	fmt.Fprintln(w, v.Text)
 	if v.Fidelity != nil {
@@ -86,13 +85,12 @@ func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	if len(v.Changes) == 0 {
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\n  parameter\tnow\tchange to\tmeaning")
+	fmt.Fprintln(w, "\nSettings that change:")
 	for _, c := range v.Changes {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), c.Means)
-	}
-	if err := t.Flush(); err != nil {
-		return err
+		fmt.Fprintf(w, "  %s: %s -> %s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"))
+		if c.Means != "" {
+			fmt.Fprintf(w, "    %s\n", c.Means)
+		}
 	}
 	flags, whose := v.Flags, "Flags"
 	if !v.Change {

@@ -21,6 +21,7 @@ type verdict struct {
 	Text          string
 	Configuration json.RawMessage
 	Flags         string
+	Changes       []struct{ Means string }
 	Gain          float64
 	Losers        []round.Group
 	Refused       *struct {
@@ -111,6 +112,9 @@ func TestOneAnswer(t *testing.T) {
 	if !change.Change || change.Flags != "--scheduler fifo --set backfill=true" || !(change.Gain > .3) ||
 		!strings.HasPrefix(change.Text, "Change once: set backfill=true. Expected average JCT -") {
 		t.Errorf("%+v", change)
+	}
+	if c := change.Changes; len(c) != 1 || !strings.HasPrefix(c[0].Means, "On, small and short jobs start earlier") {
+		t.Errorf("effect of the change: %+v", c)
 	}
 	if v := oneAnswer(t, fifo(spiral(t, 12, false), "--set", "backfill=true")...); v.Change || v.Flags != "" {
 		t.Errorf("in force already: %+v", v)
