@@ -13,11 +13,11 @@ const grace = time.Hour
 // History is for how long a job had run by an instant, 0 if it had not started. It is not known of every job.
 type History func(j *Job, at time.Duration) (d time.Duration, known bool)
 
-// Act lets findings act on jobs, right or wrong: of those that hold for an hour, idle jobs are cancelled and those
-// that hoard get the GPUs that they are found to use; of keys that crash, jobs are held that have not started; and jobs
-// with a slow worker or GPU run at the pace of the others. One that gets fewer GPUs than it uses takes longer, one
-// that is cancelled loses its work. zero is the instant 0 of the times of jobs. Act returns the number of findings that
-// it acted on.
+// Act lets findings act on jobs, right or wrong: of findings that hold for an hour, idle jobs are cancelled and
+// hoarding ones get the GPUs that they are found to use; of keys that crash, jobs are held that have not started;
+// and jobs with a slow worker or GPU run at the pace of the others. One that gets fewer GPUs than it uses takes
+// longer, one that is cancelled loses its work. zero is the instant 0 of the times of jobs. Act returns the number
+// of findings that it acted on.
 func Act(jobs []Job, zero time.Time, found []*patterns.Finding, ran History) (n int) {
 	at := make(map[string]*Job, len(jobs))
 	for i := range jobs {
@@ -94,7 +94,7 @@ func Lost(j *Job, f *patterns.Finding) time.Duration {
 	return min(time.Duration(max(0, share)*float64(f.Closed.Sub(f.Opened))), j.Useful*9/10)
 }
 
-// hold keeps those jobs of a key from starting that had not when it was found; it lasts until the finding closes.
+// hold keeps the jobs of a key from starting that had not when it was found; it lasts until the finding closes.
 func hold(jobs []Job, zero time.Time, f *patterns.Finding, ran History) (any bool) {
 	opened, closed := f.Opened.Sub(zero), f.Closed.Sub(zero)
 	for i := range jobs {

@@ -30,8 +30,8 @@ type Options struct {
 	Windows int
 	Seed    uint64  // of intervals
 	Price   float64 // of a GPU-hour; 0 if it is not known
-	// Commands are the site's, rendered for the largest finding of each rule, nil for none. They require Rules, those
-	// of the findings.
+	// Commands are the site's, rendered for the largest finding of each rule, nil for none. They require Rules, the
+	// rules of the findings.
 	Commands *act.Commands
 	Rules    *patterns.RuleSet
 }
@@ -67,7 +67,7 @@ type MonthlyEffect struct {
 }
 
 // Advise returns advice on findings, one for each rule: by the GPU-hours that it frees or uses more in simulation, then
-// by those wasted. Findings must be in order of their waste, most first.
+// by the GPU-hours wasted. Findings must be in order of their waste, most first.
 func Advise(ctx context.Context, o Options, found []*patterns.Finding) ([]Advice, error) {
 	s := &simulation{Options: o}
 	first, last := o.Trace.Span()

@@ -1,4 +1,4 @@
-// Package recommend simulates what acting on findings would change: idle jobs are cancelled,
+// Package recommend simulates the effects of acting on findings: idle jobs are cancelled,
 // jobs that hoard get the GPUs they use, keys that crash are held. Windows of a trace run with
 // and without an action, on the same cluster, under the same policy, from an empty cluster. Jobs
 // do not react: one that is cancelled is not submitted again.
@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Job is a job with what it uses of its GPUs.
+// Job is a job with the use of its GPUs.
 type Job struct {
 	workload.Job
 	// Used is how many of its GPUs' time it uses, at most all, for the first part of its run, and
@@ -29,7 +29,7 @@ type Job struct {
 	Acted *Change
 }
 
-// Change is what an action does to a job.
+// Change is the effect of an action on a job.
 type Change struct {
 	Drop     bool // it is not submitted
 	Duration time.Duration
@@ -49,7 +49,8 @@ type Result struct {
 	// Utilization is the GPU-time that was used over capacity, from the window's begin to its end
 	// plus the drain.
 	Utilization float64 `json:"utilization"`
-	// UsedGPUHours are those of Utilization; IdleGPUHours are held without use by the window's jobs until they end.
+	// UsedGPUHours are the numerator of Utilization; IdleGPUHours are held without use by the
+	// window's jobs until they end.
 	UsedGPUHours float64 `json:"used_gpu_hours"`
 	IdleGPUHours float64 `json:"idle_gpu_hours"`
 	WaitS        float64 `json:"mean_wait_s"`
@@ -62,7 +63,7 @@ type Result struct {
 	// of the parts of the GPU-time that tenants ask for and use before the window's end.
 	Jain       float64 `json:"jain"`
 	JainShares float64 `json:"jain_of_shares"`
-	// EnergyKWh, EnergyCost and CO2Kg are what Options.Meter measured.
+	// EnergyKWh, EnergyCost and CO2Kg are measured by Options.Meter.
 	EnergyKWh  float64 `json:"energy_kwh,omitempty"`
 	EnergyCost float64 `json:"energy_cost,omitempty"`
 	CO2Kg      float64 `json:"co2_kg,omitempty"`
@@ -98,7 +99,7 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 	type use struct {
 		held   float64       // GPUs
 		gpus   float64       // that are used
-		useful time.Duration // what is left of it
+		useful time.Duration // work left
 		since  time.Duration
 		runs   bool
 		by     *tenant
@@ -180,7 +181,7 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 	return r, nil
 }
 
-// fairness fills in what compares tenants.
+// fairness fills in the comparison of tenants.
 func (r *Result) fairness() {
 	median := medianSize(r.tenants)
 	var small, large mean
@@ -259,7 +260,7 @@ func (i Interval) Times(x float64) Interval {
 	return Interval{i.Mean * x, i.Low * x, i.High * x}
 }
 
-// Effect is what an action changes, over windows. Intervals are of a bootstrap over windows.
+// Effect is the effect of an action, over windows. Intervals are of a bootstrap over windows.
 type Effect struct {
 	Windows int    `json:"windows"`
 	Before  Result `json:"before"` // means
@@ -275,8 +276,8 @@ type Effect struct {
 	WaitLow    float64 `json:"wait_change_low"`
 	WaitHigh   float64 `json:"wait_change_high"`
 	WaitP      float64 `json:"wait_p"`
-	// Used are the GPU-hours that are used more before a window's end, Freed those that are no longer held without
-	// use, Energy what is drawn more in kWh; of a window.
+	// Used are the additional GPU-hours of use before a window's end, Freed the GPU-hours without use that are
+	// saved, Energy the additional kWh; of a window.
 	Used   Interval `json:"used_gpu_hours_more"`
 	Freed  Interval `json:"freed_gpu_hours"`
 	Energy Interval `json:"energy_kwh_more"`
@@ -402,9 +403,9 @@ func add(to, r *Result, n int) {
 	}
 }
 
-// Waste makes a window of a trace's jobs with a share of wasted GPU-hours among those that they
+// Waste makes a window of a trace's jobs with a share of wasted GPU-hours among all that they
 // then ask for, and the actions against it: jobs that idle after their work and are cancelled
-// after two hours of that, jobs that ask for twice the GPUs they use and get what they use an hour
+// after two hours of that, jobs that ask for twice the GPUs they use and lose the unused ones an hour
 // after their start, and keys that crash and are held after three failures.
 func Waste(jobs []workload.Job, from, to time.Duration, gpus int, share float64, seed uint64) (*Window, error) {
 	if !(share >= 0 && share < 1) {

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// BurstInterval is the time between looks at what arrived since the last decision
+	// BurstInterval is the time between looks at the arrivals since the last decision
 	// (paper, section 4.2).
 	BurstInterval = 5 * time.Minute
-	// burstPause is the time after a decision without a look: its futures know what
-	// arrived until then, and a burst that goes on would be decided on again at once.
+	// burstPause is the time after a decision without a look: its futures know the
+	// arrivals until then, and a burst that goes on would be decided on again at once.
 	burstPause = 15 * time.Minute
 	// burstFactor is how many times the largest demand of the futures is no burst yet.
 	// Beyond that, jobs as many as a share of the cluster's GPUs are none, at least
 	// burstJobs, nor is that share of the GPUs itself: the sweep of a user, which few
-	// futures have at its time, and a single gang change what waits by little.
+	// futures have at its time, and a single gang change the queue by little.
 	burstFactor = 1.5
 	burstJobs   = 20
 	burstSpare  = .5
 )
 
-// band is what the futures of a decision expect to arrive at most, by the marks of
+// band is the largest demand that the futures of a decision expect, by the marks of
 // BurstInterval after it.
 type band struct {
 	At time.Duration `json:"at"`

@@ -89,7 +89,7 @@ func longHistory(t *testing.T, n int) Input {
 }
 
 // TestCancelledRoundEnds: between two looks at its context a round does a small part of its work,
-// in what it allocates, and it ends at whichever look finds the context ended.
+// by its allocations, and it ends at whichever look finds the context ended.
 func TestCancelledRoundEnds(t *testing.T) {
 	in := longHistory(t, 20_000)
 	begun := allocated()

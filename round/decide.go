@@ -21,7 +21,7 @@ import (
 // number of workers. It must return soon after its context ends.
 type DecideFunc func(ctx context.Context, in Input) (Decision, error)
 
-// Input is what a round is decided on.
+// Input is the input of a round.
 type Input struct {
 	Snapshot
 	Settings
@@ -41,7 +41,7 @@ type Input struct {
 	Engine *generation.Engine
 	// Round counts update intervals of event time since the ledger's zero.
 	Round int
-	// Urgent is a decision between rounds, when demand left what they expected (Burst):
+	// Urgent is a decision between rounds, when demand left the expected band (Burst):
 	// it searches the portfolio, and does not ask the history.
 	Urgent bool
 	// Replays keeps the replays of the daily rule; nil keeps none.
@@ -73,18 +73,18 @@ type Decision struct {
 	// are empty if the scenarios have no job.
 	Search Search
 	Why    string
-	// Candidates are what was measured, in order.
+	// Candidates are the measured configurations, in order.
 	Candidates []Candidate
 	// Measured are the configurations of Candidates and their objectives, of DecideOnline.
 	Measured []Measured
 	// Predicted and Before are the objectives of Config and of the incumbent in each future,
 	// of DecideOnline.
 	Predicted, Before []float64
-	// Energy is what Config draws instead of the incumbent, of DecideOnline; nil unless Config is adopted
+	// Energy is the change of energy from the incumbent to Config, of DecideOnline; nil unless Config is adopted
 	// and the simulator has an energy.Meter.
 	Energy *EnergyChange
 	// History is for the next round: past winners with the situations they won in. It
-	// changes what is measured, not the adoption rule.
+	// changes the candidates, not the adoption rule.
 	History json.RawMessage
 	Stats   Stats
 }
@@ -115,7 +115,7 @@ type Candidate struct {
 	Ratio float64 `json:"ratio"`
 	// Agrees reports whether it is better than the incumbent in every one of them.
 	Agrees bool `json:"agrees,omitempty"`
-	// Outcome is what the adoption rule made of it, for people: "adopted", "in force", or why it was
+	// Outcome is the result of the adoption rule, for people: "adopted", "in force", or why it was
 	// not adopted; "" if it looked no better than the incumbent.
 	Outcome string `json:"outcome,omitempty"`
 }

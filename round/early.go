@@ -21,7 +21,7 @@ func (r *Round) early() bool {
 		len(r.Front) == 0 && len(r.Goal.Terms) == 1 && len(r.Goal.Then) == 0 && len(r.Goal.Constraints) == 0
 }
 
-// begin sets what the next batch is measured against: the best trial so far. The
+// begin sets the reference of the next batch: the best trial so far. The
 // portfolio is the first batch and has none.
 func (r *Round) begin(sc *Scorer) func(history []search.Trial) {
 	return func(history []search.Trial) {
@@ -36,7 +36,7 @@ func (r *Round) begin(sc *Scorer) func(history []search.Trial) {
 
 // against measures a configuration in one scenario after the other while it is ahead of
 // the best. The scenarios in which the best has the largest objective come first: they
-// decide most of the mean. What is left out counts as the best's, times the ratio so far.
+// decide most of the mean. Scenarios left out count as the best's, times the ratio so far.
 func (sc *Scorer) against(ctx context.Context, c space.Config, best *search.Measurement) (search.Measurement, error) {
 	order := make([]int, len(sc.scenarios))
 	for i := range order {

@@ -17,9 +17,9 @@ const (
 )
 
 // fast applies the fast path to the trials of a decision. promised counts the decisions in a row in which
-// configurations promised enough, by hash. What a search found counts from the next decision on, which measures it on
-// other futures. A configuration in force that breaks a constraint, or does not end, is replaced at once by the best
-// that keeps all.
+// configurations promised enough, by hash. A configuration that a search found counts from the next decision
+// on, which measures it on other futures. A configuration in force that breaks a constraint, or does not end, is
+// replaced at once by the best that keeps all.
 func (r *Round) fast(ctx context.Context, out *Result, promised map[string]int) (now map[string]int, err error) {
 	out.Best, now = out.Incumbent, map[string]int{}
 	must := breaks(&out.Incumbent) || !out.Incumbent.OK()

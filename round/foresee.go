@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// Outlook is what is expected of a configuration on futures of an instant, by simulation.
+// Outlook is the expectation of a configuration on futures of an instant, by simulation.
 type Outlook struct {
 	Config space.Config
 	// Objective is its objective in each future, lower is better; none if its simulations did not
@@ -23,7 +23,7 @@ type Outlook struct {
 	// better, and Interval its 95 % confidence interval; the zero Interval with too few futures.
 	Ratio    float64
 	Interval Interval
-	// Energy is what it draws, as EnergyObjectives count it, where Snapshot.Simulator has an energy.Meter.
+	// Energy is its energy, as EnergyObjectives count it, where Snapshot.Simulator has an energy.Meter.
 	Energy *energy.Amount
 	// Limits are the constraints of the goal and the guards that it is beyond, for people.
 	Limits []string
@@ -128,8 +128,8 @@ func exceeded(m *search.Measurement) (out []string) {
 
 // Path changes one configuration into another, a parameter at a time in the order of the space,
 // each step projected. The first is from itself, the last to itself; steps that change nothing
-// are left out. Names are the parameters that the steps set, and Rules what their projections
-// changed besides.
+// are left out. Names are the parameters that the steps set, and Rules the further changes of
+// their projections.
 func Path(sp *space.Space, from, to space.Config) (configs []space.Config, names []string, rules [][]space.Change) {
 	configs = []space.Config{from}
 	last := from
@@ -143,7 +143,7 @@ func Path(sp *space.Space, from, to space.Config) (configs []space.Config, names
 		}
 		configs, names, rules, last = append(configs, next), append(names, p.ID), append(rules, changes), next
 	}
-	if !last.Equal(to) && len(names) > 0 { // what a projection moved comes back with the last step
+	if !last.Equal(to) && len(names) > 0 { // the last step reverts the moves of projections
 		configs[len(configs)-1] = to
 	}
 	return configs, names, rules

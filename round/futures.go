@@ -15,8 +15,8 @@ func Futures(ctx context.Context, in Input) ([]Scenario, error) {
 	return in.draw(ctx, in.seed())
 }
 
-// chooseSearch sets what a round searches, with the reason in a sentence, and returns the history and the situation
-// that say so.
+// chooseSearch sets the scope of a round's search, with the reason in a sentence, and returns the history and the
+// situation that say so.
 func (in *Input) chooseSearch() (before *history, now situation, why string) {
 	at := in.State.At
 	before, now = loadHistory(in.History, in.Space), in.describe()

@@ -8,7 +8,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// The futures are those that a round decides on: what runs has the same objective in each.
+// The futures are the scenarios of a round: the configuration in force has the same objective in each.
 func TestFuturesAreThoseOfARound(t *testing.T) {
 	s, err := schedulers.Find("tiresias")
 	if err != nil {

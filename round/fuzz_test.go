@@ -59,7 +59,7 @@ func FuzzPrediction(f *testing.F) {
 	})
 }
 
-// FuzzHistory: what is read of earlier rounds is of the space.
+// FuzzHistory: the winners read from a history are in the space.
 func FuzzHistory(f *testing.F) {
 	sp := fuzzSpace(f)
 	f.Add([]byte(`{"version":2,"winners":[{"config":{"n":1},"round":1}],"changes":[1],"band":{}}`))

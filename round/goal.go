@@ -216,7 +216,7 @@ func parseAmount(metric, text string) (float64, error) {
 	case err == nil:
 	case in == "s":
 		if number, ok := strings.CutSuffix(text, "s"); ok {
-			v, err = strconv.ParseFloat(number, 64) // also what is too long for a Duration
+			v, err = strconv.ParseFloat(number, 64) // also values too long for a Duration
 		}
 		if err != nil {
 			var d time.Duration
@@ -291,7 +291,7 @@ func (g *Goal) relative() bool {
 	return len(g.Terms) > 1 || slices.ContainsFunc(g.Constraints, func(c Constraint) bool { return c.Factor > 0 })
 }
 
-// Objective is the text of what is minimised, without the constraints.
+// Objective is the text of the goal without the constraints.
 func (g Goal) Objective() string {
 	g.Constraints = nil
 	return g.String()

@@ -140,8 +140,8 @@ func TestLogRatio(t *testing.T) {
 	}
 }
 
-// TestShortJobs: short_avg_jct is over the jobs that run for less than ten minutes in all, what
-// they did before the round included.
+// TestShortJobs: short_avg_jct is over the jobs that run for less than ten minutes in all, their
+// time before the round included.
 func TestShortJobs(t *testing.T) {
 	s, first, _ := line(t)
 	measure := func(x Scenario) (float64, float64) {

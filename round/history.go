@@ -52,7 +52,7 @@ type history struct {
 	Goal     string         `json:"goal,omitempty"`
 	Promised map[string]int `json:"promised,omitempty"`
 	Asked    int64          `json:"asked,omitempty"`
-	// Band is what the last decision expects to arrive.
+	// Band is the demand that the last decision expects.
 	Band band `json:"band,omitzero"`
 	// Searched is the instant of the last search of the whole space.
 	Searched time.Duration `json:"searched,omitempty"`
@@ -95,14 +95,14 @@ func loadHistory(text json.RawMessage, sp *space.Space) *history {
 	return h
 }
 
-// pursue drops what was promised of another goal.
+// pursue drops the promises of another goal.
 func (h *history) pursue(goal string) {
 	if h.Goal != goal {
 		h.Goal, h.Promised, h.Asked = goal, nil, 0
 	}
 }
 
-// observe forgets what is later than an instant, if the clock was set back.
+// observe forgets a search later than an instant, if the clock was set back.
 func (h *history) observe(at time.Duration) {
 	if h.Searched > at {
 		h.Searched = 0
@@ -113,8 +113,8 @@ func (h *history) observe(at time.Duration) {
 // force.
 const searchAgain = 6 * time.Hour
 
-// search decides what a round at an instant in situation x searches, and returns the
-// reason.
+// search decides the scope of the search of a round at an instant in situation x, and returns
+// the reason.
 func (h *history) search(setting Search, x *situation, at time.Duration, atDefault bool) (what Search, why string) {
 	switch setting {
 	case SearchFull, SearchPortfolio:

@@ -20,7 +20,7 @@ const (
 	Retention     = ArrivalMemory + time.Hour
 )
 
-// Snapshot is what is known of a cluster at an instant.
+// Snapshot is the knowledge of a cluster at an instant.
 type Snapshot struct {
 	// State is the cluster at the instant.
 	State workload.State
@@ -126,7 +126,7 @@ func fitting(s *workload.State) (fit *workload.State, out int) {
 	return &c, out
 }
 
-// Forecast samples n futures: what is active now with remaining durations, and
+// Forecast samples n futures: the active jobs with remaining durations, and
 // arrivals until the horizon. Jobs that do not fit the cluster are left out. A nil engine
 // is a fresh one of the default method.
 func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon time.Duration, n int,
@@ -150,12 +150,12 @@ func (s *Snapshot) Forecast(ctx context.Context, e *generation.Engine, horizon t
 	return scenarios(futures, state, Past(s.Ledger, state.At)), ctx.Err()
 }
 
-// LastHour is Since an hour ago: what SelfTune tunes on.
+// LastHour is Since an hour ago, the input of SelfTune.
 func (s *Snapshot) LastHour(ctx context.Context, n int, seed uint64) ([]Scenario, error) {
 	return s.Since(ctx, s.State.At-time.Hour, n, seed)
 }
 
-// Since replays what happened since an instant n times, from the state then to the end of
+// Since replays the jobs since an instant n times, from the state then to the end of
 // the last job submitted until now. Durations of jobs that have not ended are drawn from
 // history.
 func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint64) ([]Scenario, error) {

@@ -21,7 +21,7 @@ var EnergyObjectives = []string{"energy", "cost", "co2", "edp"}
 // ErrNoMeter is returned if a goal counts energy, and no power model is given.
 var ErrNoMeter = errors.New("energy, cost, co2 and edp need a power model, which is not given here")
 
-// drawn returns a metric of what a run drew.
+// drawn returns a metric of the energy of a run.
 func drawn(unit string, of func(d simulator.Draw, meanJCT float64) float64) metric {
 	return metric{unit: unit, whole: func(p *player) float64 {
 		sum, n := 0.0, 0.0
@@ -65,14 +65,14 @@ func (v *metricValues) positive(name string) error {
 	return nil
 }
 
-// EnergyChange is what a configuration draws instead of another, means over futures, with the band of
+// EnergyChange is the energy of two configurations, before and after a change, means over futures, with the band of
 // the constants: as EnergyObjectives count it.
 type EnergyChange struct {
 	Before energy.Amount `json:"before"`
 	After  energy.Amount `json:"after"`
 }
 
-// String says what changes. The ends of the band move together, so the change is better known than either.
+// String is the change in words. The ends of the band move together, so the change is better known than either.
 func (c *EnergyChange) String() string {
 	one := func(before, after energy.Band, unit string) string {
 		return fmt.Sprintf("%s %s (%s to %s) -> %s (%s to %s)", unit, number3(before.Middle), number3(before.Low),
@@ -90,7 +90,7 @@ func number3(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// weighEnergy adds what an adopted configuration changes to a decision and its reason.
+// weighEnergy adds the change of energy by an adopted configuration to a decision and its reason.
 func (r *Round) weighEnergy(ctx context.Context, d *Decision) error {
 	before, err := r.amount(ctx, r.Scenarios, r.Incumbent)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *Round) weighEnergy(ctx context.Context, d *Decision) error {
 	return err
 }
 
-// amount measures what a configuration draws on scenarios with an energy.Meter; nil if the problem has none,
+// amount measures the energy of a configuration on scenarios with an energy.Meter; nil if the problem has none,
 // or if a simulation exhausts its events.
 func (p *Problem) amount(ctx context.Context, scenarios []Scenario, c space.Config) (*energy.Amount, error) {
 	meter, ok := p.Options.Meter.(*energy.Meter)
@@ -132,7 +132,7 @@ func (p *Problem) amount(ctx context.Context, scenarios []Scenario, c space.Conf
 	return &x, nil
 }
 
-// drawn is the mean of what runs of a configuration draw.
+// drawn is the mean draw of the runs of a configuration.
 func (sc *Scorer) drawn(ctx context.Context, c space.Config) (sum simulator.Draw, err error) {
 	p := sc.players.Get().(*player)
 	defer sc.players.Put(p)

@@ -29,7 +29,7 @@ func (x tariff) Draw(s simulator.Spell) simulator.Draw {
 
 func (x tariff) Digest() string { return x.at.String() + number(1e4+x.before) + number(1e4+x.after) }
 
-// TestEnergyObjectives: they are what the run drew, the same for any number of workers, and another
+// TestEnergyObjectives: they are the draw of the run, the same for any number of workers, and another
 // tariff is another problem to the cache.
 func TestEnergyObjectives(t *testing.T) {
 	x := observe(t, 12*time.Hour, simulator.Options{})
@@ -95,8 +95,8 @@ func TestEnergyObjectives(t *testing.T) {
 	}
 }
 
-// TestEnergyNeedsAMeter: without one there is nothing to count, and gains of what costs less than
-// nothing have no ratio.
+// TestEnergyNeedsAMeter: without one there is nothing to count, and gains of negative costs
+// have no ratio.
 func TestEnergyNeedsAMeter(t *testing.T) {
 	x := observe(t, 12*time.Hour, simulator.Options{})
 	seen := x.snapshot()
@@ -129,8 +129,8 @@ func TestEnergyNeedsAMeter(t *testing.T) {
 	}
 }
 
-// TestEnergyOfDecisions: a decision that adopts says what is drawn before and after, which at the middle of the
-// constants is what the objective counts; an outlook has the same.
+// TestEnergyOfDecisions: a decision that adopts says the energy before and after, which at the middle of the
+// constants is the objective; an outlook has the same.
 func TestEnergyOfDecisions(t *testing.T) {
 	in := portfolioAt(t, 9, "2")
 	in.Goal = goal(t, "edp")

@@ -112,7 +112,7 @@ func afterDeadline(o *simulator.Outcome, end time.Duration) float64 {
 	return 0
 }
 
-// queueFloor is what an active job has waited already.
+// queueFloor is the wait of an active job so far.
 func queueFloor(o *simulator.Outcome, x *Scenario) float64 {
 	if x.State == nil || int(o.ID) >= len(x.State.Jobs) {
 		return 0
@@ -196,7 +196,7 @@ func (g *Goal) Unit() string {
 	return m.unit
 }
 
-// CheckObjective refuses what is not in Objectives or, for a run with a meter, in EnergyObjectives.
+// CheckObjective refuses a metric that is not in Objectives or, for a run with a meter, in EnergyObjectives.
 func CheckObjective(name string, metered bool) error {
 	known := Objectives
 	if metered {

@@ -14,8 +14,8 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// Prediction is what a round expected of a configuration that it adopted, for Judge to
-// compare with what happens.
+// Prediction is the effect that a round expected of a configuration that it adopted, for Judge to
+// compare with the course of events.
 type Prediction struct {
 	// At is the instant of the change from LastGood to Applied.
 	At       time.Duration `json:"at"`
@@ -31,14 +31,14 @@ type Prediction struct {
 	Futures [][]Mark      `json:"futures"`
 }
 
-// Mark is what happened to a cluster between a change and an instant.
+// Mark is the course of a cluster between a change and an instant.
 type Mark struct {
 	// Arrived is the number of jobs submitted, Demand their duration times their GPUs,
 	// in GPU-seconds.
 	Arrived float64 `json:"arrived"`
 	Demand  float64 `json:"demand_gpu_s"`
-	// JobTime is the integral of the number of active jobs, in seconds: what their JCTs
-	// grew by. Delay is the part of it that they made no progress in: they waited, restarted,
+	// JobTime is the integral of the number of active jobs, in seconds: the growth of
+	// their JCTs. Delay is the part of it that they made no progress in: they waited, restarted,
 	// or ran more slowly than alone. The Instead are the same under the last good configuration.
 	JobTime        float64 `json:"job_s"`
 	Delay          float64 `json:"delay_s"`
@@ -57,7 +57,7 @@ const (
 	predicted = 8
 )
 
-// Predict returns what is expected of a change from lastGood to applied that the round in
+// Predict predicts the effect of a change from lastGood to applied that the round in
 // decided on, on fresh futures: on those that it was chosen on, the best of many is partly
 // lucky. There are no Futures if these have no job.
 func Predict(ctx context.Context, in Input, applied, lastGood space.Config) (*Prediction, error) {
@@ -150,7 +150,7 @@ func (sc *Scorer) compare(ctx context.Context, first, second space.Config) (a, b
 	return a, b, err
 }
 
-// courses simulates what happens under a configuration, and under another instead, on
+// courses simulates the course under a configuration, and under another instead, on
 // every scenario until some instants.
 func (sc *Scorer) courses(ctx context.Context, c, instead space.Config, at []time.Duration) ([][]Mark, error) {
 	p := sc.players.Get().(*player)
@@ -173,8 +173,8 @@ func (sc *Scorer) courses(ctx context.Context, c, instead space.Config, at []tim
 	return out, nil
 }
 
-// course simulates a configuration on a scenario until some instants, and sets all but what
-// would be Instead of the marks at each. If its events are exhausted, Delay is infinite.
+// course simulates a configuration on a scenario until some instants, and sets all but
+// Instead of the marks at each. If its events are exhausted, Delay is infinite.
 func (sc *Scorer) course(ctx context.Context, p *player, x *Scenario, c space.Config, at []time.Duration,
 	marks []Mark) error {
 	o := sc.options

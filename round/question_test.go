@@ -68,7 +68,7 @@ func ask(t *testing.T, w *workload.Workload, at time.Duration, change func(*Ques
 	return out
 }
 
-// same compares answers but for what they rest on.
+// same compares answers without their evidence.
 var same = cmp.Options{cmpopts.IgnoreUnexported(Compared{}, Group{}),
 	cmp.Comparer(func(a, b space.Config) bool { return a.Equal(b) })}
 
@@ -236,7 +236,7 @@ func TestReasonNamesConstraints(t *testing.T) {
 	}
 }
 
-// TestAnswerDoesNotDepend: on the number of workers, on what was kept of other questions, nor on what comes later.
+// TestAnswerDoesNotDepend: on the number of workers, on results kept of other questions, nor on later jobs.
 func TestAnswerDoesNotDepend(t *testing.T) {
 	w := daysOf(t, 24)
 	kept := &Replays{}
@@ -268,7 +268,7 @@ func TestAnswerDoesNotDepend(t *testing.T) {
 	}
 }
 
-// TestGainOfAnAnswer: it is the mean of the logarithms of what simulations give.
+// TestGainOfAnAnswer: it is the mean of the logarithms of the simulated ratios.
 func TestGainOfAnAnswer(t *testing.T) {
 	w := daysOf(t, 12)
 	a := ask(t, w, 12*day, func(q *Question) { q.Guard = -1 })
@@ -443,7 +443,7 @@ func TestRefusedGainsAreNamed(t *testing.T) {
 	}
 }
 
-// TestReplaysAreBounded: what was not used for long is forgotten.
+// TestReplaysAreBounded: the least recently used are forgotten.
 func TestReplaysAreBounded(t *testing.T) {
 	var r Replays
 	for i := range 5 * keptReplays {

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// Source names in plain words what suggested a configuration, given its trial's origin.
+// Source is the origin of a configuration in plain words, given its trial's origin.
 func Source(origin string) string {
 	kind, name, _ := strings.Cut(origin, ":")
 	switch kind {
@@ -85,13 +85,13 @@ func (g *Goal) value(k int, v float64) string {
 	return g.formatRank(k, v)
 }
 
-// Influence is a controllable ratio as the share of what settings can influence that is
-// saved: the part of the objective above its floor.
+// Influence is a controllable ratio as the saved share of the controllable part
+// of the objective, which is above its floor.
 func Influence(ratio float64) string {
 	return fmt.Sprintf("%.0f %% of what settings can influence", 100*(1-1/ratio))
 }
 
-// change says what a candidate changes: the objective of rank k before and after, the
+// change describes the effect of a candidate: the objective of rank k before and after, the
 // share of the controllable part if that is not all, and in how many futures it is better.
 func (r *Round) change(k int, before, after, ratio float64, was, now *search.Measurement) string {
 	from, to := r.Goal.value(k, before), r.Goal.value(k, after)

@@ -7,7 +7,7 @@ import (
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// What a scheduler reports of a revision counts as one mean for each interval of event time that has reports.
+// The reports of a scheduler on a revision count as one mean for each interval of event time that has reports.
 const (
 	// reportLoss is the least share of the mean under the last good revision by which a mean is worse.
 	reportLoss = .05
@@ -27,7 +27,7 @@ const (
 // one before, so that the chance of a false alarm is that of a few looks.
 var reportLooks = [...]int{24, 48, 96, 192, reportRun}
 
-// Estimate is the mean of what was reported, with its 95 % confidence interval.
+// Estimate is the mean of reports, with its 95 % confidence interval.
 type Estimate struct {
 	Mean      float64
 	Low, High float64 // NaN if there are too few intervals
@@ -92,9 +92,9 @@ func NextReportLook(after int) int {
 	return 0
 }
 
-// JudgeReported compares what a scheduler reported of a metric under a revision with what it reported under the last
+// JudgeReported compares the reports of a scheduler on a metric under a revision with its reports under the last
 // good one, both by interval in order. Worse is a mean that is worse by more than 5 % of the last good one's, with a
-// confidence of 99.9 %. What differs besides the revision, demand above all, is in both means.
+// confidence of 99.9 %. Other differences, of demand above all, are in both means.
 func JudgeReported(metric string, maximize bool, before, after []float64) Verdict {
 	first := reportLooks[0]
 	if len(before) < first || len(after) < first {

@@ -34,8 +34,8 @@ type Round struct {
 	Problem
 	Settings
 	Scenarios []Scenario
-	// Sampler names the search.Samplers entry that suggests what the portfolio
-	// (default, incumbent, presets) leaves of the budget; "" is the default one.
+	// Sampler names the search.Samplers entry that suggests configurations in the budget that the
+	// portfolio (default, incumbent, presets) leaves; "" is the default one.
 	// State continues one that learns.
 	Sampler string
 	State   json.RawMessage
@@ -56,15 +56,15 @@ type Round struct {
 	// of the best trial before its batch. Cut trials cannot win. It has no effect with
 	// Always, Cache, Record, Time, Front, or a goal with constraints or ranks.
 	Early bool
-	// Simplify replaces what a search found, and the round would adopt, by the simplest
+	// Simplify replaces the configuration that a search found, and the round would adopt, by the simplest
 	// configuration that measures like it (search.Simplifier).
 	Simplify bool
 	// Front names metrics, each once: the search is then for the Pareto front of all of
-	// them, and every trial has them as search.Metrics. What is adopted is still judged
+	// them, and every trial has them as search.Metrics. The adoption is still judged
 	// by the goal.
 	Front []string
 
-	origins    map[string]string // what earlier configurations are called in reasons, by origin
+	origins    map[string]string // names of earlier configurations in reasons, by origin
 	registered *space.Space      // that Space is a part of (withoutInert); nil if it is all of it
 }
 
@@ -88,10 +88,10 @@ type Result struct {
 	Answer *Answer
 	// top is the best trial, whether it was adopted or not.
 	top search.Trial
-	// Stopped is why the search ended, Sampler what it used and Choice why, if
+	// Stopped is why the search ended, Sampler the one used and Choice its reason, if
 	// there was a choice.
 	Stopped, Sampler, Choice string
-	// Found is the trial that Best simplifies, Effects what its parameters change; none if
+	// Found is the trial that Best simplifies, Effects the gains from its parameters; none if
 	// nothing was simplified.
 	Found   search.Trial
 	Effects []search.Effect
@@ -200,8 +200,8 @@ func (r *Round) searchOptions(measure *Scorer) search.Options {
 	return o
 }
 
-// portfolio returns what is measured before any sample, besides the default and the
-// incumbent.
+// portfolio returns the presets and earlier configurations to measure before any sample,
+// besides the default and the incumbent.
 func (r *Round) portfolio() []search.Preset {
 	var out []search.Preset
 	if !r.NoPresets {

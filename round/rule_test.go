@@ -96,7 +96,7 @@ func TestFastPath(t *testing.T) {
 	}
 }
 
-// twice says that what was promised once was promised twice.
+// twice doubles the promises of a history.
 func twice(h *history) {
 	for hash := range h.Promised {
 		h.Promised[hash] = 2
@@ -197,7 +197,7 @@ func TestNoNodeKeepsHistory(t *testing.T) {
 }
 
 // TestOnlyAProposalKeepsTheConstraint: an incumbent that breaks a constraint is replaced by
-// what a sampler proposes, though that gains nothing.
+// a sampler's proposal, though that gains nothing.
 func TestOnlyAProposalKeepsTheConstraint(t *testing.T) {
 	s, first, last := line(t)
 	var jobs oneGPU

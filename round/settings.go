@@ -15,7 +15,7 @@ type Settings struct {
 	// than ten minutes, the p99 JCT, the mean wait of the jobs of each width and the waits of probes, each by more than
 	// a minute too. Negative means that nothing is guarded.
 	Guard float64 `json:"guard"`
-	// Rule decides what is adopted; the zero value is RuleDaily.
+	// Rule is the adoption rule; the zero value is RuleDaily.
 	Rule Rule `json:"rule,omitempty"`
 	// Horizon is the time that arrivals are forecast for, Futures the number of futures
 	// that every configuration is measured on.
@@ -28,7 +28,7 @@ type Settings struct {
 	// Workers is the number of concurrent measurements; 0 is one per processor. The
 	// decision does not depend on it.
 	Workers int `json:"-"`
-	// Search selects what is measured besides the default and the incumbent; the zero
+	// Search selects the candidates besides the default and the incumbent; the zero
 	// value is SearchAuto.
 	Search Search `json:"-"`
 	// Always adopts the best on average, whatever it gains, as the paper does; for

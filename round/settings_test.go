@@ -40,7 +40,7 @@ func TestWithDefaults(t *testing.T) {
 	}
 }
 
-// TestNegativeSettings: what is off stays off.
+// TestNegativeSettings: settings that are off stay off.
 func TestNegativeSettings(t *testing.T) {
 	off := DefaultSettings()
 	off.Guard = -1

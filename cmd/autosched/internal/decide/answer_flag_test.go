@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/schedulers/native"
 )
 
-// TestNativeAnswers: what tune, evaluate and compare recommend of each scheduler is printed as its own file, which
+// TestNativeAnswers: the recommendation of tune, evaluate and compare is printed as each scheduler's own file, which
 // says the same as their JSON does.
 func TestNativeAnswers(t *testing.T) {
 	verdict := func(text []byte) (json.RawMessage, error) {

@@ -89,7 +89,7 @@ func TestCompareGolden(t *testing.T) {
 }
 
 // TestCompareContinues: after an interruption the same command continues to the files of a
-// run that was not interrupted; another row adds to what is there.
+// run that was not interrupted; another row is appended.
 func TestCompareContinues(t *testing.T) {
 	dir := t.TempDir()
 	args := strings.Fields("compare --trace sample --nodes 14 --gpus-per-node 8 --schedulers tiresias,themis,lucid --presets")

@@ -86,7 +86,7 @@ func TestEvaluateJSON(t *testing.T) {
 	}
 }
 
-// TestEvaluateCurrent: what the user runs is the first row and 1.000 of every ratio.
+// TestEvaluateCurrent: the configuration in force is the first row and 1.000 of every ratio.
 func TestEvaluateCurrent(t *testing.T) {
 	args := []string{"evaluate", "--trace", "sample", "--from", "2017-10-10", "--to", "2017-10-10T12:00:00Z",
 		"--nodes", "14", "--scheduler", "fifo"}

@@ -10,7 +10,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// TestEnergyOfDeferral: what is marked waits for cheap hours and costs less, at a constant price nothing waits, and
+// TestEnergyOfDeferral: marked jobs wait for cheap hours and cost less, at a constant price nothing waits, and
 // flags that mean nothing are refused.
 func TestEnergyOfDeferral(t *testing.T) {
 	const prices, carbon = "--prices=../../../../examples/energy/prices.csv", "--carbon=../../../../examples/energy/carbon.csv"

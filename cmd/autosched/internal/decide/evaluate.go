@@ -45,7 +45,7 @@ type evaluateOptions struct {
 	answer   answerFlag
 	given    func(flag string) bool
 	compared []string          // methods, after check; nil for all
-	held     space.Config      // what the user runs, after check; zero if not given
+	held     space.Config      // in force, after check; zero if not given
 	of       scenario.Scenario // after check
 }
 
@@ -365,7 +365,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	return nil
 }
 
-// printDrawn prints what the jobs drew, if that was measured.
+// printDrawn prints the energy of the jobs, if it was measured.
 func printDrawn(w io.Writer, r *replay.Report) error {
 	if len(r.Methods) == 0 || r.Methods[0].Energy == 0 {
 		return nil
@@ -387,7 +387,7 @@ func printDrawn(w io.Writer, r *replay.Report) error {
 	return err
 }
 
-// printAnswer prints whether to change the settings, to what, and how, and the gain of tuning on.
+// printAnswer prints whether and how to change the settings, the new ones, and the gain of tuning on.
 func printAnswer(w io.Writer, r *replay.Report) error {
 	a := report.AnswerOf(r)
 	fmt.Fprintln(w)

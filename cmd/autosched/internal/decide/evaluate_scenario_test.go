@@ -11,7 +11,7 @@ import (
 )
 
 // TestEvaluateScenario: a scenario stands for its window and cluster, flags win,
-// and what is wrong with it is said.
+// and errors name the fault.
 func TestEvaluateScenario(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.json")
 	if err := os.WriteFile(file, []byte(`{"note": "mine", "scenarios": [

@@ -21,7 +21,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// writeHistory writes what FIFO with backfill makes of a synthetic workload on a cluster, as
+// writeHistory writes the run of a synthetic workload under FIFO with backfill on a cluster, as
 // a trace with recorded delays.
 func writeHistory(t testing.TB, path, profile string, days int, load float64, c workload.Cluster) {
 	t.Helper()

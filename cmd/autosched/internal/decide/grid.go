@@ -64,7 +64,7 @@ func (g *gridProgress) show(text string, p cells.Progress) {
 	}
 }
 
-// end clears the line. After an error it notes what is kept.
+// end clears the line. After an error it notes the results kept.
 func (g *gridProgress) end(err error) {
 	g.line.Clear()
 	if err == nil || g.last.Done == 0 {
@@ -90,8 +90,8 @@ func (g *gridProgress) keep() replay.Keep {
 	return replay.Keep{Path: g.path(), Build: program(), Note: note}
 }
 
-// program identifies the program by its executable file, or by what it was built from
-// where that cannot be read.
+// program identifies the program by its executable file, or by its build information
+// where the file cannot be read.
 func program() string {
 	path, err := os.Executable()
 	if err == nil {

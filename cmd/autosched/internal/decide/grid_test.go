@@ -15,7 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// interruptAfter cancels a command once the file has something, and returns what it notes.
+// interruptAfter cancels a command once the file has something, and returns its notes.
 func interruptAfter(t *testing.T, file string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +35,7 @@ func interruptAfter(t *testing.T, file string, args ...string) string {
 	return errs.String()
 }
 
-// TestEvaluateContinues: after an interruption the same command says what is kept and
+// TestEvaluateContinues: after an interruption the same command counts the kept results and
 // writes the report of a run that was not interrupted.
 func TestEvaluateContinues(t *testing.T) {
 	testshared.Full(t)
@@ -67,7 +67,7 @@ func TestEvaluateContinues(t *testing.T) {
 	}
 }
 
-// TestLongRun: a long run is announced once, with what an interruption would keep.
+// TestLongRun: a long run is announced once, with the results that an interruption keeps.
 func TestLongRun(t *testing.T) {
 	for out, want := range map[string]string{
 		"":    "note: about 25 min for 7 more results; with --out DIR, Ctrl-C would keep what is finished\n",

@@ -190,7 +190,7 @@ func groupNamed(c workload.Cluster, name string) (int, error) {
 	return most, nil
 }
 
-// assumptions are what a plan takes for granted.
+// assumptions returns the assumptions of a plan.
 func assumptions(w *workload.Workload, auto, groups bool) []string {
 	out := []string{"jobs are submitted as recorded, with the recorded run times, whatever the queue",
 		"the cluster is empty before the warm-up, and all nodes are up throughout",
@@ -296,7 +296,7 @@ func (r *planReport) interval(e *plan.Estimate) string {
 	return formatPlanned(e.Metric, e.Low) + " .. " + formatPlanned(e.Metric, e.High)
 }
 
-// explainCase says why a case is refused, and what a move does to its tenants.
+// explainCase says why a case is refused, and how a move affects its tenants.
 func (r *planReport) explainCase(w io.Writer, c *plan.Case) {
 	if c.Refused != "" {
 		fmt.Fprintf(w, "%s: %s.\n", c.Name, strings.TrimPrefix(c.Refused, "simulate: "))

@@ -11,7 +11,7 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestPlan: the page on capacity prints what the command does.
+// TestPlan: the page on capacity has the output of the command.
 func TestPlan(t *testing.T) {
 	testshared.Full(t)
 	args := []string{"plan", "--trace", "sample", "--scheduler", "tiresias", "--subject-to", "p95_queue<=6h"}

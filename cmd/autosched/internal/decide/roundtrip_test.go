@@ -124,7 +124,7 @@ func TestConfigurationOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// What is pasted in part, or with mistakes, says what is wrong.
+// Parts of a configuration complete the base, and mistakes are violations.
 func TestPastedConfigurations(t *testing.T) {
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
@@ -156,7 +156,7 @@ func TestPastedConfigurations(t *testing.T) {
 	}
 }
 
-// What the service prints of a configuration is read back too.
+// Configurations that the service prints are read back too.
 func TestConfigurationsOfTheServiceAreReadBack(t *testing.T) {
 	address, _ := clitest.StartServe(t, t.TempDir())
 	call := func(args ...string) string {

@@ -12,8 +12,8 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// TestRunThatFailsLeavesFilesAlone: what an earlier run wrote stays, and nothing
-// half written.
+// TestRunThatFailsLeavesFilesAlone: the files of an earlier run stay, and none
+// is half written.
 func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -66,8 +66,8 @@ func TestRunThatFailsLeavesFilesAlone(t *testing.T) {
 	}
 }
 
-// TestBadTraces: what no scheduler can run is left out and named by file, line
-// and field, or ends the command with an error that says what to do.
+// TestBadTraces: jobs that no scheduler can run are left out and named by file, line
+// and field, or end the command with an error that names the remedy.
 func TestBadTraces(t *testing.T) {
 	const good = "good,0,10,1\n"
 	dir := t.TempDir()
@@ -140,8 +140,8 @@ func TestBadTraces(t *testing.T) {
 	}
 }
 
-// TestSimulateMisuse: what a flag cannot mean is an error that names the flag
-// and what it wants. Misuse exits 2, a file that cannot be used 1.
+// TestSimulateMisuse: an invalid value of a flag is an error that names the flag
+// and the fault. Misuse exits 2, a file that cannot be used 1.
 func TestSimulateMisuse(t *testing.T) {
 	testshared.Full(t)
 	dir := t.TempDir()

@@ -69,7 +69,7 @@ func (f *recordFlags) check() error {
 	return cli.CheckPlot(f.plot, ".png", ".svg")
 }
 
-// begin opens the files and adds what fills them to the options of a run.
+// begin opens the files and sets the options of a run that fill them.
 func (f *recordFlags) begin(sim *simulator.Sim, w *workload.Workload, c workload.Cluster, o *simulator.Options) (
 	_ *recorder, err error) {
 	r := &recorder{flags: f, sim: sim}

@@ -195,7 +195,7 @@ func TestModelsShow(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	// What --json prints is a models file; changed, it changes a run.
+	// The output of --json is a models file; changed, it changes a run.
 	_, text, _ := clitest.Run("forecast", "models", "show", "--json")
 	path := filepath.Join(t.TempDir(), "m.json")
 	write := func(text string) {
@@ -333,7 +333,7 @@ func TestRecordingsMisuse(t *testing.T) {
 	}
 }
 
-// What a run reports to the service is a trace of the same jobs: with a policy that
+// The events of a run reported to the service are a trace of the same jobs: with a policy that
 // stops none, and places none slower than alone.
 func TestSimulateEventsAreATrace(t *testing.T) {
 	events := filepath.Join(t.TempDir(), "events.jsonl.gz")

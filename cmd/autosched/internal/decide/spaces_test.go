@@ -116,7 +116,7 @@ func TestEverySettingRuns(t *testing.T) {
 				c := s.Space.Decode(x)
 				args := []string{"simulate", "--trace", trace, "--nodes", "2", "--scheduler", s.Name, "--vc", "auto",
 					"--quota", "borrow", "--estimates", "0.5", "--json"}
-				// What the value needs besides, such as the length of an array.
+				// Prerequisites of the value, such as the length of an array.
 				for k := range params {
 					if q := &params[k]; c.Has(q.ID) && (q.ID == p.ID || !c.Get(q.ID).Equal(q.Default)) {
 						args = append(args, "--set", q.ID+"="+q.Format(c.Get(q.ID)))

@@ -13,7 +13,7 @@ import (
 	"github.com/autosched/autosched/schedulers"
 )
 
-// goalFlags are what a search is to achieve beyond --objective.
+// goalFlags are the flags of a search's goal besides --objective.
 type goalFlags struct {
 	pareto []string
 
@@ -37,7 +37,7 @@ func (f *goalFlags) metered() bool {
 	return f.goal.Metered() != "" || slices.ContainsFunc(f.pareto, round.Metered)
 }
 
-// noteReordering says what an order of jobs cannot change, where energy counts and nodes neither sleep nor jobs wait
+// noteReordering notes the limits of an order of jobs where energy counts and nodes neither sleep nor jobs wait
 // for cheaper hours.
 func noteReordering(notes io.Writer, metered bool, scheduler string) {
 	if metered && !schedulers.Sleeps(scheduler) && !schedulers.Defers(scheduler) {

@@ -50,7 +50,7 @@ func tuneGoal(t *testing.T, more ...string) goalReport {
 	return r
 }
 
-// TestTuneConstraints: what is adopted keeps to them, though something better
+// TestTuneConstraints: the adopted configuration satisfies them, though a better one
 // does not.
 func TestTuneConstraints(t *testing.T) {
 	if testing.Short() {
@@ -193,7 +193,7 @@ func TestTuneWithoutDeadlines(t *testing.T) {
 	}
 }
 
-// TestTuneTableBoundsRatios: no more than all of what settings can influence is saved.
+// TestTuneTableBoundsRatios: the saving is at most the controllable part of the objective.
 func TestTuneTableBoundsRatios(t *testing.T) {
 	r := tuneReport{Objective: "ftf", goal: round.Minimise("ftf"), Ratio: search.MaxRatio, Verdict: &replay.Verdict{},
 		Trials: []tuneTrial{{Origin: "gp", Objective: .125, Floor: .125, Ratio: search.MaxRatio},
@@ -209,7 +209,7 @@ func TestTuneTableBoundsRatios(t *testing.T) {
 	}
 }
 
-// evaluate compares methods by what they draw.
+// evaluate compares methods by their energy.
 func TestEvaluateEnergy(t *testing.T) {
 	testshared.Full(t)
 	code, out, errs := clitest.Run("evaluate", "--trace", "sample", "--to", "2017-10-09T06:00:00Z", "--nodes", "12",

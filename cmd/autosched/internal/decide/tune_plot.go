@@ -288,7 +288,7 @@ func (d *tuneDrawing) slice(k int) *chart.Chart {
 	a := &d.axes[k]
 	c := &chart.Chart{Title: a.name, X: chart.Axis{Min: -.04, Max: 1.04, Ticks: chart.Spread(a.labels, .2)},
 		Y: d.objective()}
-	if lo, hi := a.labels[0].Value, a.labels[len(a.labels)-1].Value; hi-lo < 1 { // of the range only what was tried
+	if lo, hi := a.labels[0].Value, a.labels[len(a.labels)-1].Value; hi-lo < 1 { // only the tried part of the range
 		c.X.Min, c.X.Max = lo-.04*(hi-lo), hi+.04*(hi-lo)
 		c.X.Ticks = chart.Spread(a.labels, .2*(hi-lo))
 	}

@@ -158,7 +158,7 @@ func above(excess float64) string {
 	return fmt.Sprintf("%.1f %% above", 100*excess)
 }
 
-// goalLine says what is minimised.
+// goalLine is the line of the objective and the constraints.
 func goalLine(objective string) string {
 	objective, constraints, ok := strings.Cut(objective, " subject to ")
 	line := "minimise " + objective

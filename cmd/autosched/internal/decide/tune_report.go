@@ -40,11 +40,11 @@ type tuneReport struct {
 	Incumbent space.Config `json:"incumbent"`
 	Best      space.Config `json:"best"`
 	// Changes are the parameters in which Best differs from Incumbent. Recommended is Best
-	// as measured, which need not be one of Trials: of what a search found, it is the
-	// simplest form (search.Simplifier).
+	// as measured, which need not be one of Trials: it is the simplest form of the configuration
+	// that the search found (search.Simplifier).
 	Changes     []space.Difference `json:"changes"`
 	Recommended *tuneTrial         `json:"recommended,omitempty"`
-	// Effects are what the parameters that the search changed are worth. Irrelevant have
+	// Effects are the gains from each parameter that the search changed. Irrelevant have
 	// none above the noise, and keep the incumbent's values.
 	Effects    []search.Effect `json:"effects,omitempty"`
 	Irrelevant []string        `json:"irrelevant,omitempty"`
@@ -108,7 +108,7 @@ func newTuneReport(in *cli.ReplayInput, state *workload.State, got *round.Result
 			r.Irrelevant = append(r.Irrelevant, e.Parameters...)
 		}
 	}
-	rank := func(t *tuneTrial) int { // what keeps to the constraints, what does not, what has no objective
+	rank := func(t *tuneTrial) int { // feasible, infeasible, without an objective
 		switch {
 		case t.Exhausted || t.Error != "":
 			return 2
@@ -153,7 +153,7 @@ type tuneLimit struct {
 	Kept   float64 `json:"probability"`
 }
 
-// describe adds what the goal asks for.
+// describe adds the goal and the Pareto front.
 func (r *tuneReport) describe(got *round.Result, f *goalFlags) {
 	r.goal, r.Objective, r.Unit, r.Metrics = f.goal, f.goal.String(), f.goal.Unit(), f.pareto
 	if len(f.pareto) > 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/autosched/autosched/search"
 )
 
-// withoutWall is a report without what differs from run to run.
+// withoutWall is a report without its wall times, which differ from run to run.
 func withoutWall(out string) string {
 	return regexp.MustCompile(`"wall_s": [0-9.e-]+`).ReplaceAllString(out, `"wall_s": 0`)
 }
