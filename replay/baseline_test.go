@@ -44,7 +44,7 @@ func TestCurrentIsTheBaseline(t *testing.T) {
 	}
 	byDefault := r.Methods[1]
 	if byDefault.Method != "default" || byDefault.Ratio > .95 || len(byDefault.Guards.Broken) == 0 ||
-		!strings.Contains(byDefault.Guards.Broken[0], ", was ") {
+		!strings.Contains(byDefault.Guards.Broken[0], ", before ") {
 		t.Errorf("%s: ratio %g, guards %+v", byDefault.Method, byDefault.Ratio, byDefault.Guards)
 	}
 	if m := r.Methods[2]; m.Method != "preset" || m.Ratio != 1 { // FIFO has none

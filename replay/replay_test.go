@@ -57,8 +57,8 @@ func TestEveryMethodRuns(t *testing.T) {
 		if m.AvgJCT <= 0 || len(m.Rows.JCTs()) != r.Jobs || m.Ratio <= 0 {
 			t.Errorf("%s: average JCT %v of %d jobs, ratio %v", m.Method, m.AvgJCT, len(m.Rows.JCTs()), m.Ratio)
 		}
-		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "autosched": true,
-			"oracle": true}[m.Method]
+		tunes := map[string]bool{"random-preset": true, "selftune": true, "selftune+": true, "paper": true,
+			"autosched": true, "oracle": true}[m.Method]
 		if tunes != (len(m.Decisions) > 0) {
 			t.Errorf("%s has %d decisions", m.Method, len(m.Decisions))
 		}
@@ -71,7 +71,7 @@ func TestEveryMethodRuns(t *testing.T) {
 			if want := 10 * 12; m.Evaluations != want {
 				t.Errorf("%s: %d evaluations, want the budget of all rounds, %d", m.Method, m.Evaluations, want)
 			}
-		case "selftune", "selftune+", "autosched", "oracle":
+		case "selftune", "selftune+", "paper", "autosched", "oracle":
 			for _, d := range m.Decisions {
 				if d.Evaluations > 10 {
 					t.Errorf("%s: %d evaluations in a round, more than the budget", m.Method, d.Evaluations)

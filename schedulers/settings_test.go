@@ -15,7 +15,7 @@ import (
 // together are settings that others need.
 var together = map[string][]string{"chronus": {"slo_share=0.5"},
 	"lucid": {"share_limit=4", "share_when=always", "profiler_nodes=0"},
-	"slurm": {"SchedulerParameters.bf_min_age_reserve=86400", "SchedulerParameters.bf_interval=300",
+	"slurm": {"SchedulerParameters.bf_min_age_reserve=21600", "SchedulerParameters.bf_interval=300",
 		"PriorityWeightTRES.gpu=1000000"}}
 
 // TestEverySettingMatters: every parameter of a scheduler has an effect. On
@@ -39,6 +39,9 @@ func TestEverySettingMatters(t *testing.T) {
 		}
 		params := s.Space.Params()
 		for i := range params {
+			if p := &params[i]; p.Kind == space.KindDuration && p.Min == p.Max { // held, unless a registration opens it
+				continue
+			}
 			if !matters(t, s, params[i].ID, bases) {
 				t.Errorf("%s: %s changes nothing", s.Name, params[i].ID)
 			}

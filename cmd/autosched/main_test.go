@@ -136,7 +136,7 @@ func TestMisuse(t *testing.T) {
 		{"evaluate --trace sample --methods magic", 2, "magic"},
 		{"evaluate --trace sample --budget 0", 2, "--budget"},
 		{"evaluate --trace sample --objective joy", 2, "joy"},
-		{"tune --trace sample", 2, "--at"},
+		{"tune --trace sample --at noon", 2, "--at"},
 		{"tune --trace sample --at 2017-10-10T12:00:00Z --sampler magic", 2, "--sampler"},
 		{"scheduler emulate --trace sample --speedup 0", 2, "--speedup"},
 		{"scheduler emulate --trace sample --speedup -1", 2, "--speedup"},

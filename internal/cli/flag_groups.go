@@ -15,7 +15,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
-		"skip-wider", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
+		"skip-wider", "gpus-per-proc", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
 		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future"}},
 	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file", "step",
 		"buffer", "rounds"}},
@@ -32,7 +32,7 @@ var flagGroups = []struct {
 		"measured", "facility-meter", "until", "node-log", "sleep-after", "spare-nodes"}},
 	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "adoption", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
 		"canary", "wave-share", "soak-time"}},
-	{"Search", []string{"methods", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
+	{"Search", []string{"methods", "full", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
 		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs",
 		"reference", "parallel", "trial-time",
 		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",

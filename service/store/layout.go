@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 1 // the highest of fieldReaders
+	readerVersion = 2 // the highest of fieldReaders
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -30,6 +30,11 @@ const (
 // name of its record and its path in JSON. A reader below it would drop the field when it writes the record
 // again. testdata/fields.txt has all other fields: every reader knows them, or they are only shown.
 var fieldReaders = map[string]uint64{
+	// Speeds of pairs of jobs that were not measured.
+	"Scheduler.simulation.models.pairs.loads.sm":     2,
+	"Scheduler.simulation.models.pairs.rule.base":    2,
+	"Scheduler.simulation.models.pairs.rule.both_sm": 2,
+	"Scheduler.simulation.models.pairs.rule.own_sm":  2,
 	// Operators' holds.
 	"Scheduler.freeze":                    1,
 	"Scheduler.pin":                       1,

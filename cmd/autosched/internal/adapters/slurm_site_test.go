@@ -18,6 +18,13 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
+// The history of export: jobs a minute apart on each of some days.
+const (
+	exportDays   = 12
+	exportPerDay = 100
+	exportBegin  = 1_700_000_000
+)
+
 // export writes the output of sacct for jobs that waited: narrow ones behind wide ones, and short ones behind long
 // ones.
 func export(t *testing.T, dir string) string {
@@ -25,12 +32,12 @@ func export(t *testing.T, dir string) string {
 	var b strings.Builder
 	b.WriteString("JobIDRaw|JobName|User|Account|Partition|QOS|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|" +
 		"ReqTRES|AllocTRES|NNodes|NodeList\n")
-	for i := range 240 {
+	for i := range exportDays * exportPerDay {
 		gpus, nodes, run := 1+i%3, 1, 400+60*(i%7)
 		if i%6 == 0 {
 			gpus, nodes, run = 16, 2, 4000
 		}
-		submit := 1_700_000_000 + 60*i
+		submit := exportBegin + 86400*(i/exportPerDay) + 60*(i%exportPerDay)
 		start := submit + 300*(i%4)
 		tres := fmt.Sprintf("cpu=%d,gres/gpu=%d,mem=1G,node=%d", gpus, gpus, nodes)
 		fmt.Fprintf(&b, "%d|j|u%d|%s|train|normal|COMPLETED|%d|%d|%d|%d|%d|%d|%s|%s|%d|g[1-%d]\n", i+1, i%5,
@@ -70,7 +77,7 @@ func TestSite(t *testing.T) {
 		return r
 	}
 	// The adopted values are in the file, and the incumbent has the values that init read.
-	r := run("tune", "--budget", "100", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
+	r := run("tune", "--guard", "off", "--budget", "100", "--futures", "2", "--horizon", "30m", "--conf-out", tuned)
 	var change replay.SettingsChange
 	if err := json.Unmarshal(r["settings_change"], &change); err != nil {
 		t.Fatalf("%v: %s", err, r["reason"])
@@ -103,10 +110,10 @@ func TestSite(t *testing.T) {
 	if got := string(r["incumbent"]); !same(t, got, configs(filepath.Join(site, "autosched.conf"))) {
 		t.Errorf("the incumbent is %s", got)
 	}
-	if a := change.Waits[0]; a.By != "all" || a.Jobs != 240 || !strings.HasPrefix(change.Patch, "--- "+site) {
+	if a := change.Waits[0]; a.By != "all" || a.Jobs != exportDays*exportPerDay || !strings.HasPrefix(change.Patch, "--- "+site) {
 		t.Errorf("%+v\n%s", a, change.Patch)
 	}
-	if got := string(r["at"]); got != time.Unix(1_700_000_000+60*239, 0).UTC().Format(`"`+time.RFC3339+`"`) {
+	if got := string(r["at"]); got != time.Unix(exportBegin+86400*(exportDays-1)+60*(exportPerDay-1), 0).UTC().Format(`"`+time.RFC3339+`"`) {
 		t.Errorf("tuned at %s, want the last submission", got)
 	}
 	node, err := os.ReadFile(filepath.Join(site, "node-events.csv"))
@@ -119,7 +126,7 @@ func TestSite(t *testing.T) {
 	if err := json.Unmarshal(r["rows"], &rows); err != nil || rows[0].Name != "current" {
 		t.Errorf("%v: the baseline is %+v, want what the site runs", err, rows)
 	}
-	r = run("evaluate", "--from", "2023-11-15T00:00:00Z", "--interval", "2h", "--seeds", "1", "--futures", "2",
+	r = run("evaluate", "--from", "2023-11-25T00:00:00Z", "--interval", "2h", "--seeds", "1", "--futures", "2",
 		"--horizon", "30m", "--methods", "current,fixed-oracle", "--budget", "6", "--conf-out", tuned)
 	var answer struct{ Configuration string }
 	if err := json.Unmarshal(r["answer"], &answer); err != nil {
@@ -128,7 +135,9 @@ func TestSite(t *testing.T) {
 	if (answer.Configuration == "") != (r["settings_change"] == nil) {
 		t.Errorf("the answer is %s, and the change %s", r["answer"], r["settings_change"])
 	}
-	code, out, errs := clitest.Run("compare", "--trace", trace, "--site", site, "--ignore-fidelity", "--row",
+	// A history of a day is too short to answer.
+	code, out, errs := clitest.Run("compare", "--trace", trace, "--site", site, "--ignore-fidelity", "--from",
+		"2023-11-25T00:00:00Z", "--row",
 		"slow=slurm:SchedulerParameters.bf_interval=300,SchedulerParameters.sched_interval=300", "--conf-out", dir+"/none")
 	if _, err := os.Stat(dir + "/none"); code != 0 || err == nil || !strings.Contains(out, dir+"/none is not written") {
 		t.Errorf("%d %s%s", code, out, errs)

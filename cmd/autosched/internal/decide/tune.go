@@ -257,7 +257,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
 	}
 	about := *in
-	about.To = at
+	about.To = at + 1 // a job submitted at the instant is known
 	var found []search.Preset
 	if got.Best.OK() {
 		found = append(found, search.Preset{Name: "found", Config: got.Best.Config, Origin: "search"})
