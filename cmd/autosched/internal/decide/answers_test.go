@@ -3,9 +3,9 @@ package decide
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +24,14 @@ type verdict struct {
 	Changes       []struct{ Means string }
 	Gain          float64
 	Losers        []round.Group
+	Low           float64 `json:"gain_low"`
+	High          float64 `json:"gain_high"`
 	Refused       *struct {
 		Configuration json.RawMessage
 		Flags, Accept string
 		Gain          float64
 		Breaks        []string
+		Losers        []round.Group
 	}
 	EnoughFrom string `json:"enough_from"`
 }
@@ -67,11 +70,7 @@ func oneAnswer(t *testing.T, args ...string) verdict {
 		if command == "tune" && strings.Contains(v.Text, "(search)") {
 			continue
 		}
-
-		if v.Change != first.Change || string(v.Configuration) != string(first.Configuration) ||
-			v.Flags != first.Flags ||
-			math.Abs(v.Gain-first.Gain) > 1e-9 || v.Text != first.Text || len(v.Losers) != len(first.Losers) ||
-			(v.Refused == nil) != (first.Refused == nil) {
+		if !reflect.DeepEqual(v, first) {
 			t.Errorf("%s: %+v\nand %s: %+v", command, v, concluding[0], first)
 		}
 	}
@@ -145,11 +144,75 @@ func TestOneAnswerOfASite(t *testing.T) {
 	if !adopted.Change || !strings.Contains(adopted.Text, "wide jobs") {
 		t.Errorf("with %s: %+v", v.Refused.Accept, adopted)
 	}
-	_, out, errs := clitest.Run(append([]string{"simulate", "--trace", export, "--json"},
-		clitest.ShellWords(v.Refused.Flags)...)...)
+	reproduced(t, v, "--trace", export)
+}
+
+// reproduced requires that simulate runs the recommended or refused configuration with its flags.
+func reproduced(t *testing.T, v verdict, args ...string) {
+	t.Helper()
+	flags, want := v.Flags, v.Configuration
+	if !v.Change {
+		flags, want = v.Refused.Flags, v.Refused.Configuration
+	}
+	_, out, errs := clitest.Run(append(append([]string{"simulate", "--json"}, args...), clitest.ShellWords(flags)...)...)
 	var ran struct{ Configuration json.RawMessage }
-	if err := json.Unmarshal([]byte(out), &ran); err != nil || !sameJSON(ran.Configuration, v.Refused.Configuration) {
-		t.Errorf("%v: %s: simulated %s, recommended %s", err, errs, ran.Configuration, v.Refused.Configuration)
+	if err := json.Unmarshal([]byte(out), &ran); err != nil || !sameJSON(ran.Configuration, want) {
+		t.Errorf("%v: %s: simulated %s, recommended %s", err, errs, ran.Configuration, want)
+	}
+}
+
+// TestOneAnswerOfHistories: the commands agree on real and built-in histories, long ones with AUTOSCHED_LONG=1.
+func TestOneAnswerOfHistories(t *testing.T) {
+	philly := []string{"traces", "philly", "jobs.csv.gz"}
+	fifo := "--scheduler fifo --set backfill=false"
+	tiresias := "--gpus-per-node 8 --scheduler tiresias"
+	for _, c := range []struct {
+		name  string
+		trace string   // built in or in the repository, or
+		data  []string // of the reference data
+		over  string   // trace, window and cluster
+		asks  string   // scheduler and gate
+		want  string   // in the text
+		short bool     // of make test
+	}{
+		{"tutorial", "examples/tutorial/sacct.psv", nil, "",
+			fifo + " --recorded-scheduler fifo", "Refused (backfill=true)", true},
+		{"sample", "sample", nil, "", "--scheduler tiresias", "The history is too short to choose by", true},
+		{"idle tutorial", "examples/tutorial/sacct.psv", nil, "--nodes 64 --gpus-per-node 8",
+			fifo + " --ignore-fidelity", "nothing to gain", true},
+		{"sample-shifts", "sample-shifts", nil, "", "--scheduler tiresias", "Refused (part of preset ladder", false},
+		{"philly-quick", "", philly, "--from 2017-10-04 --to 2017-10-12 --nodes 40", tiresias,
+			"Change once: set queues=5", false},
+		{"ten days of philly", "", philly, "--from 2017-10-17 --to 2017-10-27 --nodes 60", tiresias,
+			"Change once: set queues=5", false},
+		{"a fortnight of philly", "", philly, "--from 2017-10-06 --to 2017-10-20 --nodes 70 --gpus-per-node 8", fifo,
+			"Refused (backfill=true)", false},
+		{"PAI week", "", []string{"traces", "pai2023", "pods.csv.gz"}, "--from 1970-05-14 --to 1970-05-21 --nodes 1",
+			tiresias + " --ignore-fidelity", "Refused (part of preset gittins", false},
+		{"idle philly", "", philly, "--from 2017-11-01 --to 2017-11-08 --nodes 400", tiresias, "nothing to gain", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.short {
+				testshared.Long(t)
+			}
+			path := c.trace
+			if c.data != nil {
+				path = testshared.Path(t, c.data...)
+			} else if strings.Contains(path, "/") {
+				path = filepath.Join(testshared.Root(t), path)
+			}
+			history := append([]string{"--trace", path}, strings.Fields(c.over)...)
+			v := oneAnswer(t, append(history, strings.Fields(c.asks)...)...)
+			if !strings.Contains(v.Text, c.want) {
+				t.Errorf("%s: no %q in %s", c.name, c.want, v.Text)
+			}
+			if v.Change || v.Refused != nil {
+				if strings.Contains(c.asks, "--gpus-per-node 8") {
+					history = append(history, "--gpus-per-node", "8")
+				}
+				reproduced(t, v, history...)
+			}
+		})
 	}
 }
 

@@ -217,7 +217,9 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if err != nil {
 		return nil, err
 	}
-	graded, err := o.history.Grade(ctx, in, replay.Window{From: in.From, To: at}, in.Scheduler, o.incumbent)
+	about := *in
+	about.To = at + 1 // submissions at the instant are known
+	graded, err := o.history.Grade(ctx, in, replay.Window{From: in.From, To: about.To}, in.Scheduler, o.incumbent)
 	if err != nil {
 		return nil, err
 	}
@@ -256,8 +258,6 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if ctx.Err() != nil {
 		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
 	}
-	about := *in
-	about.To = at + 1 // a job submitted at the instant is known
 	var found []search.Preset
 	if got.Best.OK() {
 		found = append(found, search.Preset{Name: "found", Config: got.Best.Config, Origin: "search"})
