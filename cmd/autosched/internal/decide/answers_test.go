@@ -154,7 +154,8 @@ func reproduced(t *testing.T, v verdict, args ...string) {
 	if !v.Change {
 		flags, want = v.Refused.Flags, v.Refused.Configuration
 	}
-	_, out, errs := clitest.Run(append(append([]string{"simulate", "--json"}, args...), clitest.ShellWords(flags)...)...)
+	_, out, errs := clitest.Run(append(append([]string{"simulate", "--json"}, args...),
+		clitest.ShellWords(flags)...)...)
 	var ran struct{ Configuration json.RawMessage }
 	if err := json.Unmarshal([]byte(out), &ran); err != nil || !sameJSON(ran.Configuration, want) {
 		t.Errorf("%v: %s: simulated %s, recommended %s", err, errs, ran.Configuration, want)
@@ -189,7 +190,8 @@ func TestOneAnswerOfHistories(t *testing.T) {
 			"Refused (backfill=true)", false},
 		{"PAI week", "", []string{"traces", "pai2023", "pods.csv.gz"}, "--from 1970-05-14 --to 1970-05-21 --nodes 1",
 			tiresias + " --ignore-fidelity", "Refused (part of preset gittins", false},
-		{"idle philly", "", philly, "--from 2017-11-01 --to 2017-11-08 --nodes 400", tiresias, "nothing to gain", false},
+		{"idle philly", "", philly, "--from 2017-11-01 --to 2017-11-08 --nodes 400", tiresias, "nothing to gain",
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.short {
