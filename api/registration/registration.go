@@ -27,8 +27,6 @@ const maxFutures = 64
 
 const maxTrialBudget = 10_000
 
-const maxRatio = 100
-
 // maxCost bounds the cost of a round: its budget times its futures times its horizon.
 const maxCost = 200_000 * time.Hour
 
