@@ -80,7 +80,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestUrgentDecision: it searches the portfolio, asks for UrgentRatio, and begins another
+// TestUrgentDecision: it searches the portfolio, does not ask the history, and begins another
 // band.
 func TestUrgentDecision(t *testing.T) {
 	s, err := schedulers.Find("tiresias")

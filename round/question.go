@@ -326,22 +326,19 @@ func (a *asking) summarise(c *Compared) {
 	}
 	c.Gain = stats.Mean(c.logs)
 	c.Low, c.High = math.Inf(1), math.Inf(-1)
-	byStretch := map[int][]float64{}
-	at := 0
+	whole := map[int][]float64{}
+	rest := c.logs
 	for _, f := range a.fields {
-		one := map[int][]float64{}
-		for _, r := range f.runs {
-			one[r.stretch] = append(one[r.stretch], c.logs[at])
-			byStretch[r.stretch] = append(byStretch[r.stretch], c.logs[at])
-			at++
-		}
-		for _, v := range one {
-			c.Low, c.High = min(c.Low, stats.Mean(v)), max(c.High, stats.Mean(v))
+		groups := f.byStretch(rest)
+		rest = rest[len(f.runs):]
+		c.widen(groups)
+		for n, v := range groups {
+			whole[n] = append(whole[n], v...)
 		}
 	}
 	var means []float64
-	for _, n := range slices.Sorted(maps.Keys(byStretch)) {
-		means = append(means, stats.Mean(byStretch[n]))
+	for _, n := range slices.Sorted(maps.Keys(whole)) {
+		means = append(means, stats.Mean(whole[n]))
 	}
 	c.Bound = lowerBound(means)
 }
@@ -458,13 +455,14 @@ func (a *asking) simplest(can []*Compared) (best *Compared) {
 
 // noise is the standard error of the difference of two gains, as far as moved submissions cause it.
 func (a *asking) noise(x, y *Compared) float64 {
-	squares, free, at := 0.0, 0.0, 0
+	differences := make([]float64, len(x.logs))
+	for i := range differences {
+		differences[i] = x.logs[i] - y.logs[i]
+	}
+	squares, free, rest := 0.0, 0.0, differences
 	for _, f := range a.fields {
-		groups := map[int][]float64{}
-		for _, r := range f.runs {
-			groups[r.stretch] = append(groups[r.stretch], x.logs[at]-y.logs[at])
-			at++
-		}
+		groups := f.byStretch(rest)
+		rest = rest[len(f.runs):]
 		for _, n := range slices.Sorted(maps.Keys(groups)) {
 			mean := stats.Mean(groups[n])
 			for _, d := range groups[n] {
@@ -473,7 +471,7 @@ func (a *asking) noise(x, y *Compared) float64 {
 			free += float64(len(groups[n]) - 1)
 		}
 	}
-	return math.Sqrt(squares / max(1, free) / float64(at))
+	return math.Sqrt(squares / max(1, free) / float64(len(differences)))
 }
 
 // extend replays the candidates that the answer is about on a smaller cluster, for their range, and gives the reason.
@@ -502,7 +500,7 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 			}
 			for n, c := range about {
 				if !exhausted(got[0]) && !exhausted(got[n+1]) {
-					a.widen(f, c, a.gains(c.rank, got[n+1], got[0]))
+					c.widen(f.byStretch(a.gains(c.rank, got[n+1], got[0])))
 				}
 			}
 		}
@@ -519,12 +517,17 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 	return nil
 }
 
-// widen extends the range of a candidate's gain by the stretches of a field.
-func (a *asking) widen(f *field, c *Compared, logs []float64) {
+// byStretch groups the first values, one for each replay of a field, by stretch.
+func (f *field) byStretch(values []float64) map[int][]float64 {
 	groups := map[int][]float64{}
 	for i, r := range f.runs {
-		groups[r.stretch] = append(groups[r.stretch], logs[i])
+		groups[r.stretch] = append(groups[r.stretch], values[i])
 	}
+	return groups
+}
+
+// widen extends the range of a candidate's gain by its gains in stretches.
+func (c *Compared) widen(groups map[int][]float64) {
 	for _, v := range groups {
 		c.Low, c.High = min(c.Low, stats.Mean(v)), max(c.High, stats.Mean(v))
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // portfolioAt is a round on the portfolio at an hour of a busy day, with a configuration
-// in force that can be improved on: with two queues by more than UrgentRatio at 9, by less at 8.
+// in force that can be improved on: with two queues by more than a tenth of its controllable part at 9, by less at 8.
 func portfolioAt(t *testing.T, hour int, queues string) Input {
 	t.Helper()
 	x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})

@@ -14,34 +14,13 @@ import (
 	"github.com/autosched/autosched/causal/dataset"
 	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/internal/testshared"
-	"github.com/autosched/autosched/replay"
-	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/lab/internal/window"
 	"github.com/autosched/autosched/workload"
-	"github.com/autosched/autosched/workload/trace"
 )
-
-// sample is a day of the built-in trace on its cluster, with a day of history.
-func sample(t *testing.T) replay.Options {
-	t.Helper()
-	s, err := schedulers.Find("tiresias")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, _, err := trace.Open(t.Context(), trace.SampleName, trace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _ := w.Span()
-	first = first.Truncate(24 * time.Hour)
-	return replay.Options{Trace: w, From: first + 24*time.Hour, To: first + 36*time.Hour,
-		Cluster:   workload.Uniform(20, 8),
-		Scheduler: s, Settings: round.Settings{Budget: 10, Futures: 2, Seed: 7}}
-}
 
 func train(t *testing.T) *dataset.Training {
 	t.Helper()
-	o := sample(t)
+	o := window.Sample(t)
 	o.Cluster = workload.Uniform(12, 8)
 	o.From, o.To = o.From-24*time.Hour, o.From+48*time.Hour
 	set, err := dataset.Train(context.Background(), o,
