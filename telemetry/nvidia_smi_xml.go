@@ -71,7 +71,7 @@ func detectSMILog(head []byte) bool {
 		bytes.HasPrefix(head, []byte("<nvidia_smi_log"))
 }
 
-// maxLog bounds one output of nvidia-smi -q -x: eight GPUs have 150 kB.
+// maxLog bounds one output of nvidia-smi -q -x, in bytes.
 const maxLog = 32 << 20
 
 // readSMILog reads outputs of nvidia-smi -q -x one after the other. One that is cut short is rejected.

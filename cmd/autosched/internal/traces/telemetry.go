@@ -54,7 +54,7 @@ func telemetryFormats() string {
 	for _, f := range telemetry.Formats() {
 		name := f.Name
 		for _, line := range cli.WrapText(f.About, 64) {
-			fmt.Fprintf(&b, "  %-14s%s\n", name, line)
+			fmt.Fprintf(&b, "  %-17s%s\n", name, line)
 			name = ""
 		}
 	}
