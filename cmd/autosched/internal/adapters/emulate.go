@@ -24,6 +24,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/round"
 )
 
 // emulateOptions are the flags of emulate.
@@ -34,6 +35,7 @@ type emulateOptions struct {
 	mode      string
 	speedup   float64
 	interval  time.Duration
+	adoption  string
 	budget    int32
 	file      string
 	instances int
@@ -106,6 +108,7 @@ Start 'autosched serve' first. Watch what it decides with
 		fmt.Sprintf("emulated time over real time, at most %d: 3600 is an hour in a second", int(agent.MaxSpeedup)))
 	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
 	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
+	fl.StringVar(&o.adoption, "adoption", "daily", "how configurations are adopted: daily or paper")
 	fl.StringVar(&o.file, "config-file", "", "take the configuration from this file instead of the service")
 	fl.IntVar(&o.instances, "instances", 1, "instances of the scheduler")
 	fl.StringSliceVar(&o.listen, "listen", nil,
@@ -135,6 +138,9 @@ func (o *emulateOptions) check() error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--faults: %w", err))
 	}
+	if _, err := round.ParseRule(o.adoption); err != nil {
+		return cli.Usage(fmt.Errorf("--adoption: %w", err))
+	}
 	_, err = cli.ParseMode(o.mode)
 	return cmp.Or(err, cli.CheckID(o.id), o.connect.Check())
 }
@@ -145,7 +151,7 @@ func (o *emulateOptions) checkListen() error {
 		return nil
 	}
 	for _, flag := range []string{"server", "tls-ca", "tls-cert", "tls-key", "token-file", "id", "mode", "interval",
-		"budget", "config-file"} {
+		"budget", "adoption", "config-file"} {
 		if o.given(flag) {
 			return fmt.Errorf("--listen and --%s exclude each other: the service calls the scheduler, and 'autosched "+
 				"scheduler register' registers it", flag)
@@ -235,7 +241,8 @@ func (o *emulateOptions) run(ctx context.Context, notes io.Writer) (*agent.Repor
 		Simulate: in.Options, Speedup: o.speedup, File: file,
 		Addresses: o.listen,
 		Rollout: &pb.RolloutPolicy{UpdateInterval: durationpb.New(o.interval), TrialBudget: o.budget,
-			Seed: o.replay.Seed},
+			Adoption: o.adoption,
+			Seed:     o.replay.Seed},
 		Progress: func(p agent.Progress) {
 			mu.Lock()
 			defer mu.Unlock()

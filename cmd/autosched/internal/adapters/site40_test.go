@@ -22,6 +22,7 @@ import (
 // figures of the last two weeks. After the two weeks before them, means, p95 and p99 of the JCT are
 // within 10 % of these, mean waits of jobs of 64 GPUs within 15 %.
 func TestSite40(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	history, folder := filepath.Join(dir, "sacct.psv"), filepath.Join(dir, "site")
 	unpack(t, testshared.Path(t, "traces", "site40", "sacct.psv.gz"), history)

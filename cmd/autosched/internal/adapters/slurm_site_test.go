@@ -12,6 +12,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
@@ -51,6 +52,7 @@ func export(t *testing.T, dir string) string {
 }
 
 func TestSite(t *testing.T) {
+	testshared.Full(t)
 	dir := t.TempDir()
 	site, tuned, trace := filepath.Join(dir, "site"), filepath.Join(dir, "tuned.conf"), export(t, dir)
 	saved := filepath.Join(dir, "saved")

@@ -103,6 +103,7 @@ func spiral(t *testing.T, days int, idle bool) string {
 // TestOneAnswer: commands that are asked the same question of a history give one answer, and its flags name the
 // recommended configuration to each of them, which then keeps it.
 func TestOneAnswer(t *testing.T) {
+	testshared.Full(t)
 	fifo := func(path string, more ...string) []string {
 		return append([]string{"--trace", path, "--nodes", "1", "--gpus-per-node", "8", "--scheduler", "fifo",
 			"--recorded-scheduler", "fifo"}, more...)
@@ -129,6 +130,7 @@ func TestOneAnswer(t *testing.T) {
 // TestOneAnswerOfASite: the flags of a site reproduce the configuration, refused or not, to the byte, and a refused one
 // is adopted with the flag that the answer names.
 func TestOneAnswerOfASite(t *testing.T) {
+	testshared.Full(t)
 	dir := filepath.Join(t.TempDir(), "site")
 	listings, export := testshared.Path(t, "traces/site40/listings"), testshared.Path(t, "traces/site40/sacct.psv.gz")
 	if code, _, errs := clitest.Run("slurm", "init", "--saved", listings, "--out", dir); code != 0 {
