@@ -46,8 +46,10 @@ var (
 	descQueue = prometheus.NewDesc("autosched_queue_jobs",
 		"Rounds and looks that are under way, or wait for their first turn.", []string{"state"}, nil)
 	descRollbacks = prometheus.NewDesc("autosched_rollbacks_total",
-		"Revisions that did worse than promised and from which the judge went back, or proposed to.", schedulerLabel,
-		nil)
+		"Revisions of studies that reported metrics found worse, and from which the judge went back, or proposed to.",
+		schedulerLabel, nil)
+	descAlarms = prometheus.NewDesc("autosched_alarms_total", "Revisions that did worse than promised, and stayed.",
+		schedulerLabel, nil)
 )
 
 // newLooks counts the looks of the judge.
@@ -96,8 +98,8 @@ func newDamage() *prometheus.GaugeVec {
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descEvents, descLate, descEventTime, descPaused, descAuto, descWatchers, descOffered, descAcknowledged,
-		descConfigurations, descRounds, descRollbacks, descQuarantined, descFailing, descQueue, descDegraded,
-		descInstances, descParked,
+		descConfigurations, descRounds, descRollbacks, descAlarms, descQuarantined, descFailing, descQueue,
+		descDegraded, descInstances, descParked,
 	} {
 		ch <- d
 	}
@@ -160,10 +162,13 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		}
 		states := map[rollout.RevisionState]int{rollout.Proposed: 0, rollout.Published: 0, rollout.RolledOut: 0,
 			rollout.Superseded: 0, rollout.Rejected: 0}
-		rollbacks := 0
+		rollbacks, alarms := 0, 0
 		for _, one := range configs {
 			states[one.State]++
-			if one.Incident != nil {
+			switch {
+			case one.Alarmed():
+				alarms++
+			case one.Incident != nil:
 				rollbacks++
 			}
 		}
@@ -171,6 +176,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 			gauge(descConfigurations, float64(n), string(state))
 		}
 		ch <- prometheus.MustNewConstMetric(descRollbacks, prometheus.CounterValue, float64(rollbacks), id)
+		ch <- prometheus.MustNewConstMetric(descAlarms, prometheus.CounterValue, float64(alarms), id)
 		counter := func(result string, n int64) {
 			ch <- prometheus.MustNewConstMetric(descRounds, prometheus.CounterValue, float64(n), id, result)
 		}

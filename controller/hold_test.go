@@ -140,8 +140,8 @@ func TestQuietHours(t *testing.T) {
 	}
 }
 
-// TestFreeze: a frozen scheduler keeps its revision, also one that did worse, of which the way back is
-// proposed. Operators change it nevertheless. A restart does not unfreeze it, the end does.
+// TestFreeze: a frozen scheduler keeps its revision, and one that does worse raises an alarm. Operators change it
+// nevertheless. A restart does not unfreeze it, the end does.
 func TestFreeze(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	c := simulate(t, controller.Auto, adopting(one, 4, nil))
@@ -172,16 +172,15 @@ func TestFreeze(t *testing.T) {
 	freeze(&rollout.Freeze{Reason: "again"})
 	c.until(9*time.Hour, c.incident)
 	c.until(c.at+2*time.Hour, nil)
-	if r := c.revisions(); len(r) != 3 || r[2].State != rollout.Proposed || r[2].Origin != rollout.FromJudge ||
-		c.running != 2 {
+	if r := c.revisions(); len(r) != 2 || !r[1].Alarmed() || c.running != 2 {
 		t.Fatalf("%s\n%s", c.status().LastDecision, c.summary())
 	}
-	if _, err := c.service.Approve(context.Background(), controller.Call{}, simulatedID,
-		rollout.Approve{Revision: 3}, nil); err != nil {
+	if _, err := c.service.Rollback(context.Background(), controller.Call{}, simulatedID,
+		rollout.Rollback{}); err != nil {
 		t.Fatal(err)
 	}
 	c.until(c.at+10*time.Minute, nil)
 	if c.running != 3 {
-		t.Errorf("approved:\n%s", c.summary())
+		t.Errorf("back:\n%s", c.summary())
 	}
 }

@@ -32,7 +32,7 @@ func (m *schedulerState) lookDue(v *snapshot) (mark time.Duration, due bool) {
 		return 0, false
 	}
 	t := v.Probation
-	if t != nil && t.Revision == c.Revision && (t.Over() || mark < t.Next) {
+	if t != nil && t.Revision == c.Revision && (t.Ended != "" || mark < t.Next) {
 		return 0, false
 	}
 	return mark, true
@@ -59,7 +59,7 @@ func (s *Service) runLook(m *schedulerState, t *task) (record func()) {
 	}
 }
 
-// look compares the running revision with its prediction, and goes back if it does worse. It
+// look compares the running revision with its prediction, and raises an alarm if it does worse. It
 // returns the result, also if that could not be stored, "" if nothing was looked at. It
 // counts for nothing if the revision changed meanwhile.
 func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (result string, err error) {
@@ -92,7 +92,7 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 		return "", cmp.Or(cause, err)
 	}
 	basis := v.basis()
-	call := Call{Origin: audit.Origin{Actor: judgeActor, Verb: "Revert"}}
+	call := Call{Origin: audit.Origin{Actor: judgeActor, Verb: "Alarm"}}
 	_, err = s.commit(s.ctx, call, m, func(now *snapshot) (*Change, error) {
 		if now.basis() != basis || now.droppedSince(v, clockSet) != "" {
 			return nil, nil
@@ -102,8 +102,8 @@ func (s *Service) look(m *schedulerState, mark time.Duration, clockSet int64) (r
 		}
 		change := &Change{Scheduler: now.Scheduler}
 		switch {
-		case trial.Verdict.Judgement == round.Worse:
-			change, err = s.revert(now, c, trial, now.Zero.Add(mark))
+		case trial.Verdict.Judgement == round.Worse && !now.config(c.Revision).Alarmed():
+			change, err = s.alarm(now, trial, now.Zero.Add(mark))
 		case promised != nil:
 			change, err = now.step(rollout.Promise{Revision: c.Revision, Prediction: promised}, s.now())
 		}
@@ -192,41 +192,27 @@ func (s *Service) begin(ctx context.Context, turn round.Turn, m *schedulerState,
 	return t, text, err
 }
 
-// revert is the change that goes back at an event time from a revision that did worse; in mode
-// RECOMMEND it is proposed.
-func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Probation,
-	at time.Time) (*Change, error) {
-	state := v.rollout()
-	frozen := state.Frozen(at)
-	e := state.Regression(t, at, v.Mode != Auto || frozen != nil)
-	change, err := v.step(e, s.now())
-	if err != nil {
-		return nil, err
-	}
-	published := change.Configurations[len(change.Configurations)-1]
-	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", c.Revision, "back_to",
-		published.Incident.Good, "as", published.Revision, "state", published.State, "ratio", t.Verdict.Ratio,
-		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", e.Incident.Until, "reason", t.Verdict.Reason)
-	if frozen != nil && v.Mode == Auto {
-		s.o.Log.Warn("the way back is only proposed: approve it, or unfreeze", "scheduler", v.ID, "revision",
-			published.Revision, "freeze", frozen)
-	}
-	return change, nil
+// alarm is the change that notes at an event time that a revision did worse.
+func (s *Service) alarm(v *snapshot, t *rollout.Probation, at time.Time) (*Change, error) {
+	i := t.Incident(at)
+	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", i.Revision, "good", i.Good,
+		"ratio", i.Verdict.Ratio, "excess", math.Round(100*i.Verdict.Excess)/100, "reason", i.Verdict.Reason)
+	return v.step(rollout.Alarm{Incident: i}, s.now())
 }
 
-// held says why no round is decided at an event time, "" if one may be.
-func (v *snapshot) held(at time.Duration) string {
+// held says why no round is decided, "" if one may be.
+func (v *snapshot) held() string {
 	if v.Type == External {
 		return ""
 	}
 	state := v.rollout()
-	return state.Wait(v.Zero.Add(at))
+	return state.Wait()
 }
 
 // watching describes the trial of the running revision, for people; "" if nothing is on
 // trial.
-func (v *snapshot) watching(at time.Duration) string {
-	if text := v.held(at); text != "" {
+func (v *snapshot) watching() string {
+	if text := v.held(); text != "" {
 		return text
 	}
 	c, t := v.onTrial(), v.Probation

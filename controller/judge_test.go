@@ -117,11 +117,14 @@ func (c *simulated) revisions() []*rollout.Configuration {
 	return all
 }
 
-// summary is every revision with its origin, state, queues and reason.
+// summary is every revision with its origin, state, queues, reason and alarm.
 func (c *simulated) summary() string {
 	var b strings.Builder
 	for _, r := range c.revisions() {
 		fmt.Fprintf(&b, "%d %s %s %d %s\n", r.Revision, r.Origin, r.State, r.Config.Get("queues").Int(), r.Reason)
+		if i := r.Incident; i != nil {
+			fmt.Fprintf(&b, "  %s %d %d %+v\n", i.At, i.Revision, i.Good, i.Verdict)
+		}
 	}
 	return b.String()
 }
@@ -167,10 +170,9 @@ func adopting(c space.Config, from int, see func(round.Input)) round.DecideFunc 
 	}
 }
 
-// TestRegressionIsTakenBack: a configuration under which jobs wait is left within a round of
-// the first one that does, parked for a day and adopted again after it; the rounds of that
-// day know it, and there is none in the hour after.
-func TestRegressionIsTakenBack(t *testing.T) {
+// TestAlarm: a configuration under which jobs wait raises an alarm within an hour of the first one that does, once. It
+// stays in force and is not parked; rounds go on, and looks until the end of the forecast.
+func TestAlarm(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	rounds := map[int]round.Input{}
 	c := simulate(t, controller.Auto, adopting(one, 4, func(in round.Input) { rounds[in.Round] = in }))
@@ -186,44 +188,39 @@ func TestRegressionIsTakenBack(t *testing.T) {
 	if st.Incident == nil || c.at > effect+time.Hour {
 		t.Fatalf("%v, %s\n%s", c.at, st.Watching, c.summary())
 	}
-	back, i := st.Incident, st.Incident.Incident
-	if back.Revision != 3 || back.Origin != rollout.FromJudge || !back.Config.Equal(with(t)) || back.Left != 2 ||
-		i.Revision != 2 || i.Good != 1 || i.Actor != rollout.Judge || i.Verdict.Judgement != round.Worse ||
-		i.Verdict.Ratio < 1.05 || !i.Until.Equal(i.At.Add(round.Parked)) ||
-		!strings.Contains(back.Reason, "revision 2") {
-		t.Errorf("%+v with %+v\n%s", back, i, c.summary())
+	found, i := st.Incident, st.Incident.Incident
+	if found.Revision != 2 || !found.Alarmed() || i.Revision != 2 || i.Good != 1 || i.Actor != rollout.Judge ||
+		i.Verdict.Judgement != round.Worse || i.Verdict.Ratio < 1.05 || !i.Until.IsZero() ||
+		!strings.Contains(st.Watching, "revision 2: "+i.Verdict.Reason) {
+		t.Errorf("%+v with %+v: %s\n%s", found, i, st.Watching, c.summary())
 	}
-	if got := c.service.WayBack(c.revisions()[1]); got != back || c.service.WayBack(back) != nil {
-		t.Errorf("the way back from revision 2 is %+v", got)
+	if back := c.service.WayBack(found); back != nil {
+		t.Errorf("the way back from revision 2 is %+v", back)
 	}
-	found := i.At.Sub(origin)
-	c.until(c.at+2*time.Minute, nil)
-	if r := c.revisions()[2]; r.State != rollout.RolledOut || !strings.Contains(c.status().Watching, "rounds pause") {
-		t.Errorf("revision 3 is %s: %s", r.State, c.status().Watching)
+	at := i.At.Sub(origin)
+	c.until(10*time.Hour, nil)
+	if r := c.revisions(); len(r) != 2 || r[1].State != rollout.RolledOut || c.running != 2 ||
+		!r[1].Incident.At.Equal(i.At) {
+		t.Errorf("%s", c.summary())
 	}
-
-	c.until(found+round.Parked-time.Hour, nil)
-	if n := len(c.revisions()); n != 3 || !strings.Contains(c.status().LastDecision, "parked") {
-		t.Errorf("%d revisions while parked, %s\n%s", n, c.status().LastDecision, c.summary())
-	}
-	for n, in := range rounds {
-		after := time.Duration(n)*time.Hour - found
-		parked := after > 0 && after < round.Parked
-		if slices.ContainsFunc(in.Refused, one.Equal) != parked {
-			t.Errorf("round %d: refused %v", n, in.Refused)
-		}
-		if after > 0 && after < round.Cooldown {
-			t.Errorf("round %d is %v after the rollback", n, after)
+	for n := 5; n < 10; n++ {
+		if in, decided := rounds[n]; !decided || len(in.Refused) > 0 {
+			t.Errorf("round %d: decided %v, refused %v", n, decided, in.Refused)
 		}
 	}
-	c.until(found+round.Parked+2*time.Hour, func() bool { return len(c.revisions()) > 3 })
-	if r := c.current(simulatedID); r.Revision != 4 || !r.Config.Equal(one) || c.at < found+round.Parked {
-		t.Errorf("revision %d at %v\n%s", r.Revision, c.at, c.summary())
+	last := c.looks[len(c.looks)-1]
+	if later := last.At.Sub(origin); later < at+time.Hour || !strings.Contains(c.status().Watching, "within 3 h") {
+		t.Errorf("the last look is at %v, the alarm at %v: %s", later, at, c.status().Watching)
+	}
+	for k, l := range c.looks[len(looks):] {
+		if k > 0 && l.At.Sub(c.looks[len(looks)+k-1].At) < 5*time.Minute {
+			t.Errorf("looks at %v and %v", c.looks[len(looks)+k-1].At, l.At)
+		}
 	}
 }
 
-// TestSameIsNotTakenBack: a configuration under which everything happens as before stays.
-func TestSameIsNotTakenBack(t *testing.T) {
+// TestSameRaisesNoAlarm: nor does a configuration under which everything happens as before.
+func TestSameRaisesNoAlarm(t *testing.T) {
 	same := with(t, "queue_thresholds=3250,7300")
 	c := simulate(t, controller.Auto, adopting(same, 4, nil))
 	c.until(8*time.Hour, nil)
@@ -233,7 +230,7 @@ func TestSameIsNotTakenBack(t *testing.T) {
 }
 
 // TestJudgeAcrossRestarts: a service that restarts all the time, or could not write what it
-// found, goes back to the same at the same time.
+// found, raises the same alarm at the same time.
 func TestJudgeAcrossRestarts(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	steady := simulate(t, controller.Auto, adopting(one, 4, nil))
@@ -253,8 +250,7 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 		var lost atomic.Bool
 		c.wrap = func(s controller.Store) controller.Store {
 			return &losing{Store: s, lose: func(change controller.Change) bool {
-				reverts := func(r *rollout.Configuration) bool { return r.Incident != nil }
-				return slices.ContainsFunc(change.Configurations, reverts) && !lost.Swap(true)
+				return slices.ContainsFunc(change.Configurations, (*rollout.Configuration).Alarmed) && !lost.Swap(true)
 			}}
 		}
 		c.restart()
@@ -268,7 +264,7 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 		for deadline := time.Now().Add(20 * time.Second); !c.incident() && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond) // it is written again, without a new event
 		}
-		if !c.incident() || c.current(simulatedID).Revision != 3 {
+		if c.until(8*time.Hour, nil); !c.incident() || len(c.revisions()) != 2 {
 			t.Errorf("not found again: %s\n%s", c.status().Watching, c.summary())
 		}
 	}
@@ -287,54 +283,24 @@ func (l *losing) Commit(ctx context.Context, c controller.Change) error {
 	return l.Store.Commit(ctx, c)
 }
 
-// TestRecommendedRollback: in mode RECOMMEND the way back is proposed, once.
-func TestRecommendedRollback(t *testing.T) {
+// TestAlarmOfProposal: in mode RECOMMEND what an operator approved is looked at; nothing more is proposed.
+func TestAlarmOfProposal(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	c := simulate(t, controller.Recommend, adopting(one, 4, nil))
-	approve := func(revision int64) {
-		t.Helper()
-		approve := rollout.Approve{Revision: revision}
-		if _, err := c.service.Approve(context.Background(), controller.Call{}, simulatedID, approve, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
 	c.until(6*time.Hour, func() bool { return len(c.revisions()) > 1 })
 	c.until(c.at+20*time.Minute, nil)
 	if st := c.status(); st.Watching != "" {
 		t.Errorf("a proposal is watched: %s", st.Watching)
 	}
-	approve(2)
+	approve := rollout.Approve{Revision: 2}
+	if _, err := c.service.Approve(context.Background(), controller.Call{}, simulatedID, approve, nil); err != nil {
+		t.Fatal(err)
+	}
 	c.until(7*time.Hour, c.incident)
 	c.until(c.at+time.Hour, nil)
-	if r := c.revisions(); len(r) != 3 || r[2].State != rollout.Proposed || r[2].Origin != rollout.FromJudge ||
+	if r := c.revisions(); len(r) != 2 || !r[1].Alarmed() || r[1].State != rollout.RolledOut ||
 		c.current(simulatedID).Revision != 2 {
 		t.Fatalf("%s", c.summary())
-	}
-	approve(3)
-	c.until(c.at+10*time.Minute, nil)
-	if r := c.revisions(); r[2].State != rollout.RolledOut {
-		t.Errorf("%s", c.summary())
-	}
-}
-
-// TestRoundsWaitForTheWayBack: no round compares with the worse revision while the way back from
-// it is not acknowledged.
-func TestRoundsWaitForTheWayBack(t *testing.T) {
-	one := with(t, "queues=1", "queue_thresholds=")
-	c := simulate(t, controller.Auto, adopting(one, 4, nil))
-	c.until(6*time.Hour, func() bool {
-		c.deaf = c.running == 2
-		return c.incident()
-	})
-	before := c.status().Rounds
-	c.until(c.at+3*time.Hour, nil)
-	if st := c.status(); st.Rounds != before || !strings.Contains(st.Watching, "until revision 3 is acknowledged") {
-		t.Errorf("%d rounds, then %d: %s", before, st.Rounds, st.Watching)
-	}
-	c.deaf = false
-	c.until(c.at+61*time.Minute, nil)
-	if st := c.status(); st.Rounds == before || st.Watching != "" {
-		t.Errorf("%d rounds: %s", st.Rounds, st.Watching)
 	}
 }
 
@@ -393,8 +359,7 @@ func TestNotWatched(t *testing.T) {
 	}
 }
 
-// TestOperatorEndsTrial: nothing is taken back while tuning is paused, nor what an operator
-// chose.
+// TestOperatorEndsTrial: there is no look while tuning is paused, nor at an operator's choice.
 func TestOperatorEndsTrial(t *testing.T) {
 	one := with(t, "queues=1", "queue_thresholds=")
 	c := simulate(t, controller.Auto, adopting(one, 4, nil))
@@ -418,16 +383,19 @@ func TestOperatorEndsTrial(t *testing.T) {
 	pause(false)
 	c.until(6*time.Hour, c.incident)
 	c.until(c.at+5*time.Minute, nil)
-	if !c.incident() || c.running != 3 {
+	if !c.incident() || c.running != 2 {
 		t.Fatalf("resumed:\n%s", c.summary())
 	}
-	if _, err := c.service.Rollback(context.Background(), controller.Call{}, simulatedID,
-		rollout.Rollback{To: 2}); err != nil {
-		t.Fatal(err)
-	}
-	c.until(c.at+3*time.Hour, nil)
-	if r := c.revisions(); len(r) != 4 || c.running != 4 || r[3].Origin != rollout.FromRestore ||
-		c.status().Watching != "" {
-		t.Errorf("%s: %s", c.status().Watching, c.summary())
+	for _, to := range []int64{1, 2} {
+		if _, err := c.service.Rollback(context.Background(), controller.Call{}, simulatedID,
+			rollout.Rollback{To: to}); err != nil {
+			t.Fatal(err)
+		}
+		before := len(c.looks)
+		c.until(c.at+3*time.Hour, nil)
+		if r := c.revisions(); len(r) != int(to)+2 || c.running != to+2 ||
+			r[c.running-1].Origin != rollout.FromRestore || c.status().Watching != "" || len(c.looks) != before {
+			t.Errorf("%s: %s", c.status().Watching, c.summary())
+		}
 	}
 }

@@ -87,7 +87,7 @@ func (m *schedulerState) due() *task {
 	}
 	id := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
-	turn := m.lastWasLook && id.number > v.Round && v.held(id.at()) == "" // of the round
+	turn := m.lastWasLook && id.number > v.Round && v.held() == "" // of the round
 	if mark, look := m.lookDue(v); look && !turn {
 		m.lastWasLook, m.judgeMark = true, mark
 		return &task{kind: lookTask, mark: mark, clockSet: v.ClockSet}
@@ -98,7 +98,7 @@ func (m *schedulerState) due() *task {
 			return nil
 		}
 	}
-	if v.held(id.at()) != "" {
+	if v.held() != "" {
 		return nil
 	}
 	return &task{kind: roundTask, id: id}

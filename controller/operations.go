@@ -252,7 +252,7 @@ func (m *schedulerState) untriggered() string {
 	case v.Zero.IsZero() || !m.history.Running():
 		return "it has no events yet"
 	}
-	return v.held(m.history.Now())
+	return v.held()
 }
 
 // endTriggered stores the end of a triggered round and returns a function that notes it with mu held.

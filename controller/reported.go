@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/autosched/autosched/controller/audit"
@@ -34,7 +35,7 @@ func (v *snapshot) reportTrial() (t *ReportTrial, ended string) {
 	}
 	t = &ReportTrial{Revision: c.Revision, Metric: c.Evidence.Metric, Maximize: c.Evidence.Maximize}
 	if p := v.Probation; p != nil && p.Revision == c.Revision {
-		if p.Over() {
+		if p.Ended != "" || p.Verdict.Judgement == round.Worse {
 			return nil, ""
 		}
 		t.Intervals = p.Intervals
@@ -67,7 +68,7 @@ func (s *Service) Reported(ctx context.Context, call Call, id string, at time.Ti
 
 // LookAtReports has judge compare the reports of the revision on trial with the reports of the last good
 // one: judge returns the verdict, the number of intervals that it had, the same as before if it did not look, and why
-// there are no more looks. A revision that did worse is gone back from, as one that a round found.
+// there are no more looks. A revision that did worse is gone back from.
 func (s *Service) LookAtReports(id string,
 	judge func(ReportTrial) (v round.Verdict, intervals int, ended string)) error {
 	m, err := s.active(id)
@@ -107,4 +108,26 @@ func (s *Service) LookAtReports(id string,
 		s.looks.WithLabelValues(id, result).Inc()
 	}
 	return err
+}
+
+// revert is the change that goes back at an event time from a revision that did worse; in mode
+// RECOMMEND it is proposed.
+func (s *Service) revert(v *snapshot, c *rollout.Configuration, t *rollout.Probation,
+	at time.Time) (*Change, error) {
+	state := v.rollout()
+	frozen := state.Frozen(at)
+	e := state.Regression(t, at, v.Mode != Auto || frozen != nil)
+	change, err := v.step(e, s.now())
+	if err != nil {
+		return nil, err
+	}
+	published := change.Configurations[len(change.Configurations)-1]
+	s.o.Log.Warn("configuration did worse than promised", "scheduler", v.ID, "revision", c.Revision, "back_to",
+		published.Incident.Good, "as", published.Revision, "state", published.State, "ratio", t.Verdict.Ratio,
+		"excess", math.Round(100*t.Verdict.Excess)/100, "parked_until", e.Incident.Until, "reason", t.Verdict.Reason)
+	if frozen != nil && v.Mode == Auto {
+		s.o.Log.Warn("the way back is only proposed: approve it, or unfreeze", "scheduler", v.ID, "revision",
+			published.Revision, "freeze", frozen)
+	}
+	return change, nil
 }

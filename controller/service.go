@@ -439,12 +439,12 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	}
 	if st.Events = m.history.Events(); st.Events > 0 {
 		st.EventTime, st.LateEvents = v.Zero.Add(m.history.Last()), m.lateEvents
-		if st.Watching = v.watching(m.history.Now()); m.judgeErr != "" && v.onTrial() != nil {
+		if st.Watching = v.watching(); m.judgeErr != "" && v.onTrial() != nil {
 			st.Watching = "the last look failed: " + m.judgeErr
 		}
 	}
 	if v.Type == External {
-		st.Watching = v.watching(0)
+		st.Watching = v.watching()
 	}
 	state := v.rollout()
 	at := m.eventTimeLocked()

@@ -327,7 +327,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 		// Without arrivals to come, a configuration matters only while jobs wait.
 		quiet := at >= e.Options.To && live.Sim.Waiting() == 0 && arrived == live.Sim.Submitted()
 		arrived = live.Sim.Submitted()
-		if tune == nil || quiet || l.waits(at) {
+		if tune == nil || quiet || l.waits() {
 			continue
 		}
 		if err := decide(n, at, false); err != nil {
@@ -338,7 +338,7 @@ func (e *Evaluation) replay(ctx context.Context, m *method, out *Outcome, regist
 			if err := live.Sim.RunUntil(ctx, mark); err != nil {
 				return 0, err
 			}
-			if !e.Options.Ablation.NoBurst && !l.waits(mark) && round.Burst(history, live.ledger, mark) {
+			if !e.Options.Ablation.NoBurst && !l.waits() && round.Burst(history, live.ledger, mark) {
 				if err := decide(n, mark, true); err != nil {
 					return 0, err
 				}

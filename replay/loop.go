@@ -41,8 +41,8 @@ func (l *loop) clock(at time.Duration) time.Time { return l.e.Options.Trace.Zero
 // incumbent is the configuration in force.
 func (l *loop) incumbent() space.Config { return l.state.Running().Config }
 
-// waits reports whether no round is decided at an instant.
-func (l *loop) waits(at time.Duration) bool { return l.state.Wait(l.clock(at)) != "" }
+// waits reports whether no round is decided.
+func (l *loop) waits() bool { return l.state.Wait() != "" }
 
 // adopt puts the winner of a round in force, unless the state machine keeps it from being offered, for which it
 // returns the reason.

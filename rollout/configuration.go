@@ -64,7 +64,7 @@ type Configuration struct {
 	// Left is the revision that a Rollback went back from to this one, 0 if it is
 	// here for another reason.
 	Left int64
-	// Incident is why the judge went back to these values; of FromJudge.
+	// Incident is why the judge went back to these values, of FromJudge; of others that they did worse.
 	Incident *Incident
 	// Review is an operator's decision about the proposal, nil if it was none or waits.
 	Review *Review
@@ -83,7 +83,7 @@ type Incident struct {
 	// At is the event time of the look that found it, Actor who looked.
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor"`
-	// Revision did worse; the values of Good came back.
+	// Revision did worse than Good, whose values came back unless it is an alarm.
 	Revision int64 `json:"revision"`
 	Good     int64 `json:"good"`
 	// Until is the event time until which the values of Revision are parked; zero if they
@@ -91,6 +91,9 @@ type Incident struct {
 	Until   time.Time     `json:"until,omitzero"`
 	Verdict round.Verdict `json:"verdict"`
 }
+
+// Alarmed reports whether a revision did worse than promised, and stayed.
+func (c *Configuration) Alarmed() bool { return c.Incident != nil && c.Incident.Revision == c.Revision }
 
 // Judge is the Actor of incidents.
 const Judge = "judge"

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/autosched/autosched/round"
@@ -22,9 +21,6 @@ type Probation struct {
 	Intervals int    `json:"intervals,omitempty"`
 	Ended     string `json:"ended,omitempty"`
 }
-
-// Over reports whether there are no more looks.
-func (t *Probation) Over() bool { return t.Ended != "" || t.Verdict.Judgement == round.Worse }
 
 // OnTrial returns the revision that the judge looks at, nil if there is none: the one in force,
 // if a round found it and nothing else is offered.
@@ -59,32 +55,29 @@ func (s *State) Reference(c *Configuration, before *Probation) *Configuration {
 	return good
 }
 
+// Incident is that of a revision that was found Worse at an event time.
+func (t *Probation) Incident(at time.Time) Incident {
+	return Incident{At: at, Actor: Judge, Revision: t.Revision, Good: t.Good, Verdict: t.Verdict}
+}
+
 // Regression is the event with which the judge goes back at an event time from a revision that did
 // worse. Its values are parked, unless they are the registered ones, which are always there to
 // return to.
 func (s *State) Regression(t *Probation, at time.Time, propose bool) Revert {
-	i := Incident{At: at, Actor: Judge, Revision: t.Revision, Good: t.Good, Verdict: t.Verdict}
+	i := t.Incident(at)
 	if !s.isDefault(s.Configuration(t.Revision)) {
 		i.Until = at.Add(round.Parked)
 	}
 	return Revert{Incident: i, Propose: propose}
 }
 
-// Wait says why no round is decided at an event time, "" if one may be.
-func (s *State) Wait(at time.Time) string {
+// Wait says why no round is decided, "" if one may be.
+func (s *State) Wait() string {
 	if _, err := s.Incumbent(space.Config{}); err != nil {
 		return "rounds wait: the scheduler runs " + err.Error()
 	}
-	if c := s.GoingBack(); c != nil {
-		return fmt.Sprintf("rounds wait until revision %d is acknowledged, with which the judge went back", c.Revision)
-	}
 	if text := s.Waiting(); text != "" {
 		return "rounds wait: " + text
-	}
-	if s.Incidents(at, round.Cooldown) > 0 {
-		i := s.LastIncident().Incident
-		return fmt.Sprintf("rounds pause until %s: revision %d did worse than promised",
-			i.At.Add(round.Cooldown).Format(time.RFC3339), i.Revision)
 	}
 	return ""
 }

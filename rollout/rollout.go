@@ -103,42 +103,22 @@ func (s *State) LastIncident() *Configuration {
 	return nil
 }
 
-// Incidents is how many there were less than some time before an event time.
-func (s *State) Incidents(at time.Time, d time.Duration) int {
-	n := 0
-	for _, c := range s.Configurations {
-		if c.Incident != nil && since(c.Incident.At, at, d) {
-			n++
-		}
-	}
-	return n
-}
-
-// GoingBack is the revision of the judge that is offered and not acknowledged yet, nil if
-// there is none.
-func (s *State) GoingBack() *Configuration {
-	if c := s.Offered(); c != nil && c.Incident != nil && c.State == Published {
-		return c
-	}
-	return nil
-}
-
-// didWorse reports whether the values of a revision did worse than promised later.
-func (s *State) didWorse(c *Configuration) bool {
+// wasLeft reports whether the values of a revision did worse than promised later, and the service went back.
+func (s *State) wasLeft(c *Configuration) bool {
 	return slices.ContainsFunc(s.Configurations[c.Revision:], func(later *Configuration) bool {
-		return later.Incident != nil && s.Configuration(later.Incident.Revision).Hash == c.Hash
+		return later.Incident != nil && !later.Alarmed() && s.Configuration(later.Incident.Revision).Hash == c.Hash
 	})
 }
 
-// LastGood is the newest revision that the scheduler applied and that did not do worse
-// than promised, or else the registered defaults; never parked values, the values of bad, nor the
-// revision of a rollout under way. It is nil if the records of all that could be are damaged.
+// LastGood is the newest revision that the scheduler applied and that the service did not go back from, or else the
+// registered defaults; never parked values, the values of bad, nor the revision of a rollout under way. It is nil if
+// the records of all that could be are damaged.
 func (s *State) LastGood(bad *Configuration) *Configuration {
 	fits := func(c *Configuration) bool {
 		return c.State != Lost && c.Hash != bad.Hash && s.parked(c.Hash) == nil && s.inSpace(c)
 	}
 	for _, c := range slices.Backward(s.Configurations) {
-		if c.Ack.applied() && fits(c) && !s.didWorse(c) && (s.Wave == nil || c.Revision != s.OfferedRevision) {
+		if c.Ack.applied() && fits(c) && !s.wasLeft(c) && (s.Wave == nil || c.Revision != s.OfferedRevision) {
 			return c
 		}
 	}
@@ -229,7 +209,7 @@ func (s *State) CheckAdoption(e Publish, basis Basis) error {
 }
 
 // An Event moves revisions from state to state: one of Publish, Acknowledge,
-// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Revert, Resume, Respace,
+// Confirm, Forget, Approve, Reject, Unpark, Rollback, Promise, Alarm, Revert, Resume, Respace,
 // PinValues, UnpinValues and Tick.
 type Event interface {
 	apply(t *transition) error
@@ -567,6 +547,17 @@ func (e Promise) apply(t *transition) error {
 	evidence := *c.Evidence
 	evidence.Prediction = e.Prediction
 	t.edit(e.Revision).Evidence = &evidence
+	return nil
+}
+
+// Alarm notes on a revision that it did worse than promised. It stays.
+type Alarm struct{ Incident Incident }
+
+func (e Alarm) apply(t *transition) error {
+	if t.Configuration(e.Incident.Revision) == nil {
+		return t.notFound(e.Incident.Revision)
+	}
+	t.edit(e.Incident.Revision).Incident = &e.Incident
 	return nil
 }
 

@@ -256,12 +256,35 @@ func TestParkEnds(t *testing.T) {
 			t.Errorf("at %v: parked %v, %v", c.at, parked, err)
 		}
 	}
-	if s.Incidents(at(59), time.Hour) != 1 || s.Incidents(at(60), time.Hour) != 0 || s.GoingBack() != nil {
-		t.Error("the hour after the incident is not its first")
-	}
 	chosen, changed, err := Step(s, Rollback{To: 2}, at(9))
 	if err != nil || len(changed) != 2 || len(chosen.Parked(at(10))) > 0 || len(s.Parked(at(10))) != 1 {
 		t.Errorf("an operator's choice is parked: %s, %v", summary(chosen), err)
+	}
+}
+
+// TestAlarm: a revision that did worse keeps its state, is not parked, and is the last good one of those after it.
+func TestAlarm(t *testing.T) {
+	s := registered()
+	for i, e := range []Event{offer(1), ack(2, AckApplied)} {
+		var err error
+		if s, _, err = Step(s, e, at(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alarm := Alarm{Incident{At: at(3), Actor: Judge, Revision: 2, Good: 1}}
+	next, changed, err := Step(s, alarm, at(3))
+	if err != nil || len(changed) != 1 || changed[0].Revision != 2 || !changed[0].Alarmed() ||
+		changed[0].State != RolledOut || !next.Records.Equal(&s.Records) || s.Configuration(2).Incident != nil {
+		t.Fatalf("%s, %v", summary(next), err)
+	}
+	if next.LastIncident() != changed[0] || len(next.ListParked(at(4))) > 0 || next.Wait() != "" {
+		t.Errorf("parked %v, waits %q", next.ListParked(at(4)), next.Wait())
+	}
+	if good := next.LastGood(&Configuration{}); good == nil || good.Revision != 2 {
+		t.Errorf("the last good one is %+v", good)
+	}
+	if _, _, err := Step(s, Alarm{Incident{Revision: 3}}, at(3)); !errors.Is(err, ErrNotFound) {
+		t.Errorf("revision 3: %v", err)
 	}
 }
 
@@ -324,38 +347,6 @@ func TestIncumbentOfMost(t *testing.T) {
 		want := []int{7, 7, 0, 7, 7}[i] // the first of equals
 		if got, err := s.Incumbent(values(5)); err != nil || !got.Equal(values(want)) {
 			t.Errorf("of %d: %s, want %d, %v", i+1, got, want, err)
-		}
-	}
-}
-
-// TestPause: rounds pause for an hour after a configuration did worse; incidents of the last day are counted.
-func TestPause(t *testing.T) {
-	for _, c := range []struct {
-		between time.Duration
-		want    int
-	}{{2 * time.Hour, 2}, {24*time.Hour - time.Minute, 2}, {24 * time.Hour, 1}} {
-		first := at(3)
-		s := registered()
-		worse := func(n int, when time.Time) {
-			t.Helper()
-			revision := s.Configurations[len(s.Configurations)-1].Revision + 1
-			for _, e := range []Event{offer(n), ack(revision, AckApplied),
-				Revert{Incident: Incident{At: when, Revision: revision, Good: 1}}, ack(revision+1, AckApplied)} {
-				var err error
-				if s, _, err = Step(s, e, when); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if during, after := s.Wait(when.Add(time.Hour-1)), s.Wait(when.Add(time.Hour)); after != "" ||
-				!strings.Contains(during, "rounds pause until "+when.Add(time.Hour).Format(time.RFC3339)) {
-				t.Errorf("%v between: %q, then %q", c.between, during, after)
-			}
-		}
-		worse(1, first)
-		second := first.Add(c.between)
-		worse(2, second)
-		if got := s.Incidents(second, 24*time.Hour); got != c.want {
-			t.Errorf("%v between: %d incidents, want %d", c.between, got, c.want)
 		}
 	}
 }

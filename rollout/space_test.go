@@ -66,7 +66,7 @@ func TestOutsideSpace(t *testing.T) {
 	for _, e := range []Event{ack(1, AckApplied), offer(7), ack(2, AckApplied), respace(0, 5, 1)} {
 		s, _, _ = Step(s, e, at(1))
 	}
-	if why := s.Wait(at(2)); !strings.Contains(why, "outside the registered space") {
+	if why := s.Wait(); !strings.Contains(why, "outside the registered space") {
 		t.Errorf("rounds are decided while values outside the space run: %q", why)
 	}
 	if got := s.Offered(); got.Origin != FromSpace || !strings.Contains(got.Reason, "n 7 becomes 5") {
@@ -80,8 +80,8 @@ func TestOutsideSpace(t *testing.T) {
 		t.Errorf("an offer outside the space: %v", err)
 	}
 	s, _, err := Step(s, ack(s.OfferedRevision, AckApplied), at(3))
-	if err != nil || s.Wait(at(3)) != "" {
-		t.Errorf("rounds wait once it is applied: %q, %v", s.Wait(at(3)), err)
+	if err != nil || s.Wait() != "" {
+		t.Errorf("rounds wait once it is applied: %q, %v", s.Wait(), err)
 	}
 	if c := s.LastGood(s.Offered()); c == nil || !s.inSpace(c) {
 		t.Errorf("last good: %+v", c)

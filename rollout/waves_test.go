@@ -109,7 +109,7 @@ func TestStableRefused(t *testing.T) {
 func TestUnderWay(t *testing.T) {
 	s := fleet(t, Waves{Canary: true}, offer(1))
 	want := `revision 2 is offered to 1 of 4 instances; the next wave begins after instance "a" applied it`
-	if got := s.Wait(hour(1)); got != "rounds wait: "+want {
+	if got := s.Wait(); got != "rounds wait: "+want {
 		t.Error(got)
 	}
 	err := s.CheckAdoption(Publish{Config: values(2), At: hour(1)}, s.Basis())

@@ -9,11 +9,8 @@ import (
 )
 
 const (
-	// Parked is how long a configuration that was found Worse is refused, and for how
-	// long rounds are Distrusted.
+	// Parked is how long a configuration is refused that reported metrics found Worse.
 	Parked = 24 * time.Hour
-	// Cooldown is how long no round is decided after a configuration was found Worse.
-	Cooldown = time.Hour
 	// leastHorizon is the least horizon that leaves time for two looks.
 	leastHorizon = leastAge + 2*BurstInterval
 )
@@ -57,6 +54,6 @@ func (t *Probation) Look(ctx context.Context, in JudgeInput) (Verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	t.Verdict, t.Next = v, t.Prediction.At+NextLook(at-t.Prediction.At, v.Suspect)
+	t.Verdict, t.Next = v, t.Prediction.At+NextLook(at-t.Prediction.At, v.Suspect && v.Judgement != Worse)
 	return v, nil
 }

@@ -381,6 +381,9 @@ func TestIncidentIsReported(t *testing.T) {
 	if got.GetOrigin() != pb.Configuration_REVERTED || !proto.Equal(got.GetIncident(), want) {
 		t.Errorf("%v", got)
 	}
+	c = &rollout.Configuration{Scheduler: "s", Revision: 2, Config: sp.Default(), Origin: rollout.FromTuning,
+		Incident: &rollout.Incident{At: at, Actor: rollout.Judge, Revision: 2, Good: 1, Verdict: c.Incident.Verdict}}
+	want.Revision, want.ParkExpireTime = 0, nil // it stays
 	st := controller.Status{Incident: c, Watching: "revision 3"}
 	status := tuning.SchedulerToProto(controller.Scheduler{}, st, sp).GetStatus()
 	if !proto.Equal(status.GetLastIncident(), want) || status.GetWatching() != "revision 3" {

@@ -320,7 +320,7 @@ func (r *replica) apply(revision int64) {
 
 // TestLife is the life of a scheduler with two instances, through the public API: it registers, a
 // round proposes, an operator approves, a canary applies it, and the other instance once that has run
-// it for a while; it does worse, and the service goes back; an operator goes back to it, an instance
+// it for a while; it does worse, the service says so, and an operator goes back; then to it again, an instance
 // refuses it, and its values are unparked. All of it is in the audit log; the round is decided again bit
 // for bit; and a backup is served under a new epoch, which the instances notice.
 func TestLife(t *testing.T) {
@@ -369,7 +369,7 @@ func TestLife(t *testing.T) {
 	l.as("viewer", `b runs revision 1, should run revision 2 \(PENDING\)`, "scheduler", "get", lifeID)
 	b.apply(2)
 
-	// Later jobs do worse with it: the service goes back.
+	// Later jobs do worse with it: the service raises an alarm, and an operator goes back.
 	l.as("operator", "auto", "scheduler", "update", lifeID, "--mode", "auto", "--interval", "24h")
 	incident := func(s *pb.Scheduler) bool { return s.GetStatus().GetLastIncident() != nil }
 	for at := lifeTurns + 10*time.Minute; !incident(l.status()); at += 30 * time.Minute {
@@ -380,10 +380,14 @@ func TestLife(t *testing.T) {
 		l.run(at)
 		l.until("look", func(s *pb.Scheduler) bool { return incident(s) || s.GetStatus().GetWatching() != before })
 	}
+	l.as("viewer", `\n2 +ROLLED_OUT +TUNED .*backfill=true\n`, "scheduler", "config", "list", lifeID)
+	l.as("viewer", `\nincident +revision 2 did worse than promised \(judge, [^\n]*\) than revision 1 would have: `,
+		"scheduler", "get", lifeID)
+	l.as("operator", "run revision 3: backfill=false", "scheduler", "config", "rollback", lifeID, "--park",
+		"--reason", "jobs wait")
 	a.apply(3)
 	b.apply(3)
-	l.as("viewer", `\n3 +ROLLED_OUT +REVERTED .*backfill=false\n`, "scheduler", "config", "list", lifeID)
-	l.as("viewer", `\n2 +judge `, "scheduler", "config", "parked", lifeID)
+	l.as("viewer", `\n2 +operator .*jobs wait`, "scheduler", "config", "parked", lifeID)
 
 	// An operator wants it nevertheless; an instance refuses, and neither runs it.
 	l.as("operator", "revision 2 are no longer parked", "scheduler", "config", "unpark", lifeID, "--revision", "2")
@@ -406,7 +410,7 @@ func TestLife(t *testing.T) {
 	// All of it is in the audit log, and the round is decided again from a backup.
 	list := l.as("operator", "", "admin", "audit", "list", lifeID, "--limit", "100")
 	for _, want := range []string{"scheduler-prod +CreateScheduler", "operator +ApproveConfiguration .*fewer jobs wait",
-		"tuning +Rollout", "judge +Revert", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
+		"tuning +Rollout", "judge +Alarm", "operator +RollbackConfiguration .*try again", "operator +UnparkConfiguration"} {
 		if !regexp.MustCompile(want).MatchString(list) {
 			t.Errorf("no %s in\n%s", want, list)
 		}

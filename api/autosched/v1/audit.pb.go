@@ -33,7 +33,7 @@ type AuditRecord struct {
 	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock, or the name of
 	// the finding that brought a round forward.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
-	// The method called, or what a part of the service did: "Adopt", "Revert", "SetClock".
+	// The method called, or what a part of the service did: "Adopt", "Alarm", "Revert", "SetClock".
 	Verb string `protobuf:"bytes,4,opt,name=verb,proto3" json:"verb,omitempty"`
 	// As the caller gave it.
 	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`

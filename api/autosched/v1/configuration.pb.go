@@ -105,9 +105,8 @@ const (
 	// The values of an earlier revision, under a new one: an operator went back
 	// to them, or an instance refused what was offered.
 	Configuration_RESTORED Configuration_Origin = 3
-	// The values of the last good revision, under a new one: what a tuning round had
-	// found did worse than promised, or what a study had found worse than what ran before. incident says what and how
-	// much.
+	// The values of the last good revision, under a new one: the metrics that the scheduler reports of what a
+	// study had found are worse than those of what ran before. incident says how much.
 	Configuration_REVERTED Configuration_Origin = 4
 	// The values nearest to those on offer in another space, under a new revision: these
 	// were outside the space of a new SchedulerRevision.
@@ -262,8 +261,8 @@ type Configuration struct {
 	Evidence *TuningEvidence `protobuf:"bytes,12,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Output only. The last acknowledgement since it was offered, if there was any.
 	Acknowledgement *Acknowledgement `protobuf:"bytes,13,opt,name=acknowledgement,proto3" json:"acknowledgement,omitempty"`
-	// Output only. On REVERTED: what did worse. GetConfiguration has it for the
-	// revision that did, too.
+	// Output only. On a revision that did worse than promised and stayed, or on REVERTED: what did worse.
+	// GetConfiguration has it for the revision that was left, too.
 	Incident *Incident `protobuf:"bytes,14,opt,name=incident,proto3" json:"incident,omitempty"`
 	// Output only. The epoch of the store. A scheduler refuses a configuration whose
 	// epoch has a lower counter than the last one it applied, and applies one of a
@@ -564,8 +563,8 @@ func (x *Epoch) GetCounter() int64 {
 	return 0
 }
 
-// Incident is a revision that did worse than promised, and from which the service
-// went back.
+// Incident is a revision that did worse than promised. What a round had found stays, for an operator to decide; from
+// what a study had found the service goes back.
 type Incident struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event time at which it was found.
@@ -574,9 +573,9 @@ type Incident struct {
 	Actor string `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The revision that did worse.
 	WorseRevision int64 `protobuf:"varint,3,opt,name=worse_revision,json=worseRevision,proto3" json:"worse_revision,omitempty"`
-	// The last good revision, whose values came back.
+	// The last good revision, with which it is compared.
 	GoodRevision int64 `protobuf:"varint,4,opt,name=good_revision,json=goodRevision,proto3" json:"good_revision,omitempty"`
-	// The new revision with these values, which is proposed in mode RECOMMEND.
+	// The new revision with the values of the good one, which is proposed in mode RECOMMEND. 0 if the worse one stays.
 	Revision int64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What happened, for people.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`

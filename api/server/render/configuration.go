@@ -81,8 +81,11 @@ func IncidentToProto(c *rollout.Configuration) *pb.Incident {
 	}
 	i := c.Incident
 	out := &pb.Incident{SchedulerTime: timestamppb.New(i.At), Actor: i.Actor, WorseRevision: i.Revision,
-		GoodRevision: i.Good, Revision: c.Revision, Reason: i.Verdict.Reason, ControllableRatio: i.Verdict.Ratio,
+		GoodRevision: i.Good, Reason: i.Verdict.Reason, ControllableRatio: i.Verdict.Ratio,
 		Excess: i.Verdict.Excess}
+	if !c.Alarmed() {
+		out.Revision = c.Revision
+	}
 	if !i.Until.IsZero() {
 		out.ParkExpireTime = timestamppb.New(i.Until)
 	}

@@ -156,9 +156,13 @@ func byText(actor string, at *timestamppb.Timestamp, reason string) string {
 
 // incidentText describes an incident: the worse revision, who found it and the outcome.
 func incidentText(i *pb.Incident) string {
-	text := fmt.Sprintf("revision %d did worse than promised (%s, %s); revision %d has the values of revision %d",
-		i.GetWorseRevision(), i.GetActor(), cli.Instant(i.GetSchedulerTime()), i.GetRevision(),
-		i.GetGoodRevision())
+	text := fmt.Sprintf("revision %d did worse than promised (%s, %s)", i.GetWorseRevision(), i.GetActor(),
+		cli.Instant(i.GetSchedulerTime()))
+	if i.GetRevision() != 0 {
+		text += fmt.Sprintf("; revision %d has the values of revision %d", i.GetRevision(), i.GetGoodRevision())
+	} else {
+		text += fmt.Sprintf(" than revision %d would have", i.GetGoodRevision())
+	}
 	if until := i.GetParkExpireTime(); until != nil {
 		text += ", parked until " + cli.Instant(until)
 	}
@@ -199,7 +203,7 @@ func newConfigListCmd(f *cli.ClientFlags) *cobra.Command {
 not offered (mode recommend); rejected ones were refused by the scheduler or an
 operator, and their values are parked ('autosched scheduler config parked'). Origins are
 default (registered), tuned (by a round), study (by a trial), restored (by a rollback or after a
-refusal) and reverted (by the judge). 'autosched scheduler config get SCHEDULER --revision
+refusal) and reverted (reported metrics got worse). 'autosched scheduler config get SCHEDULER --revision
 N' shows the reason for one.`,
 		Example: "  autosched scheduler config list tiresias --limit 5",
 		RunE: func(cmd *cobra.Command, args []string) error {
