@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	"github.com/autosched/autosched/adapter/push"
@@ -72,8 +73,9 @@ type service struct {
 	studies    *studies.Service
 	reports    *reports.Keeper
 	findings   *findings.Keeper
-	rounds     *findings.Rounds  // nil for none
-	webhook    *findings.Webhook // nil for none
+	rounds     *findings.Rounds     // nil for none
+	webhook    *findings.Webhook    // nil for none
+	registry   *prometheus.Registry // of all metrics
 	server     *server.Server
 	listener   net.Listener
 	operations net.Listener // nil for none
@@ -211,7 +213,7 @@ func (s *service) callAgents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.server.Measure(pusher)
+	s.registry.MustRegister(pusher)
 	pusher.Run(ctx)
 	_ = pusher.Close()
 	return nil
@@ -284,13 +286,15 @@ func open(o Options) (s *service, err error) {
 		}
 	}
 	so := o.Server
-	so.Service, so.Store, so.Access, so.Log, so.Evaluators = s.controller, s.store, o.Access, o.Log, o.Evaluators
+	s.registry = prometheus.NewRegistry()
+	if s.webhook != nil {
+		s.registry.MustRegister(s.webhook)
+	}
+	so.Registry, so.Service, so.Store, so.Evaluators = s.registry, s.controller, s.store, o.Evaluators
+	so.Access, so.Log = o.Access, o.Log
 	so.Studies, so.Samples, so.Findings, so.Reports, so.Workloads = s.studies, s.samples, s.findings, s.reports,
 		s.workloads
 	s.server = server.New(so)
-	if s.webhook != nil {
-		s.server.Measure(s.webhook)
-	}
 	return s, nil
 }
 

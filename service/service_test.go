@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/adapter/push"
@@ -24,6 +30,8 @@ import (
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
+
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -245,5 +253,54 @@ func TestControllerOutlivesDrain(t *testing.T) {
 	s.controller.Close()
 	if err := s.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMetricsReference: docs/reference/metrics.md has every metric of the service.
+func TestMetricsReference(t *testing.T) {
+	o, _ := options(t)
+	s, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	agents, err := push.New(nil, nil, s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	descriptions := make(chan *prometheus.Desc, 1000)
+	s.registry.Describe(descriptions)
+	agents.Describe(descriptions)
+	close(descriptions)
+	form := regexp.MustCompile(`fqName: "([^"]*)", help: "([^"]*)",.* constLabels: {([^}]*)}, variableLabels: {([^}]*)}`)
+	var rows []string
+	for d := range descriptions {
+		m := form.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatal(d)
+		}
+		if !strings.HasPrefix(m[1], "autosched_") { // of the runtime and the process
+			continue
+		}
+		labels := strings.ReplaceAll(m[4], ",", ", ")
+		if m[3] != "" { // names without the values of this build
+			labels = regexp.MustCompile(`="[^"]*"`).ReplaceAllString(strings.ReplaceAll(m[3], ",", ", "), "")
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m[1], labels, m[2]))
+	}
+	slices.Sort(rows)
+	want := "# Metrics\n\nGenerated from the program by `go test ./service -run TestMetricsReference -update`: edit the " +
+		"help texts of the\nmetrics. `/metrics` also has `go_*`, `process_*` and `promhttp_*`, of the runtime and the process. " +
+		"Names that end with\n`_total` are counters, with `duration_seconds` and `age_seconds` histograms, the others gauges.\n\n" +
+		"| metric | labels | meaning |\n| --- | --- | --- |\n" + strings.Join(slices.Compact(rows), "")
+	path := filepath.Join("..", "docs", "reference", "metrics.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); string(got) != want {
+		t.Errorf("%v: docs/reference/metrics.md is out of date: "+
+			"'go test ./service -run TestMetricsReference -update' writes it", err)
 	}
 }

@@ -68,7 +68,11 @@ func New(agents []Agent, connect func(scheduler string) (*grpc.ClientConn, error
 }
 
 // Describe implements [prometheus.Collector].
-func (p *Pusher) Describe(c chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, c) }
+func (p *Pusher) Describe(c chan<- *prometheus.Desc) {
+	p.up.Describe(c)
+	p.in.Describe(c)
+	p.pushes.Describe(c)
+}
 
 // Collect implements [prometheus.Collector].
 func (p *Pusher) Collect(c chan<- prometheus.Metric) {

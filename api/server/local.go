@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,9 +21,6 @@ func (s *Server) Connect(name, scheduler string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///local", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 }
-
-// Measure adds metrics to Operations.
-func (s *Server) Measure(c ...prometheus.Collector) { s.metrics.registry.MustRegister(c...) }
 
 // localListener accepts connections of a caller within the process.
 type localListener struct {

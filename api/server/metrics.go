@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -28,9 +29,9 @@ type metrics struct {
 	latency  *prometheus.HistogramVec // of unary requests, by method
 }
 
-func newMetrics(service prometheus.Collector, build map[string]string) *metrics {
+func newMetrics(o *Options) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: cmp.Or(o.Registry, prometheus.NewRegistry()),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "autosched_rpc_requests_total",
 			Help: "Requests that ended, by method and gRPC code; a stream is one request.",
@@ -40,10 +41,10 @@ func newMetrics(service prometheus.Collector, build map[string]string) *metrics 
 		}, []string{"method"}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "autosched_build_info",
-		Help: "1, with the version of the program as labels.", ConstLabels: build})
+		Help: "1, with the version of the program as labels.", ConstLabels: o.Build})
 	info.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.latency, info, service,
+		m.requests, m.latency, info, o.Service,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

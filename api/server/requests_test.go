@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -179,50 +176,5 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 	if !strings.Contains(seen, "caller=admin") || !strings.Contains(seen, "stay") {
 		t.Errorf("the logs lack what the test is about:\n%s", seen)
-	}
-}
-
-// TestMetricsArePageRows: every metric of the service has a row in docs/operations.md, and each row a metric.
-func TestMetricsArePageRows(t *testing.T) {
-	s := newSecured(t)
-	page := must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "docs", "operations.md")))
-	_, table, _ := strings.Cut(string(page), "| metric | labels | meaning |")
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := map[string]string{}
-	for _, line := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|([^|]*)\\|").FindAllStringSubmatch(table, -1) {
-		for _, name := range strings.Split(line[1], ", ") {
-			rows[strings.Trim(name, "`")] = line[2]
-		}
-	}
-	descriptions := make(chan *prometheus.Desc, 1000)
-	s.server.metrics.registry.Describe(descriptions)
-	close(descriptions)
-	form := regexp.MustCompile(`fqName: "([^"]*)".*constLabels: {([^}]*)}.*variableLabels: {([^}]*)}`)
-	found := map[string]bool{}
-	for d := range descriptions {
-		m := form.FindStringSubmatch(d.String())
-		if m == nil {
-			t.Fatal(d)
-		}
-		name, labels := m[1], strings.ReplaceAll(m[3], ",", ", ")
-		if !strings.HasPrefix(name, "autosched_") || name == "autosched_build_info" {
-			found[name] = true
-			continue
-		}
-		found[name] = true
-		if row, ok := rows[name]; !ok {
-			t.Errorf("%s has no row in docs/operations.md", name)
-		} else if strings.TrimSpace(row) != labels {
-			t.Errorf("%s has labels %q, its row %q", name, labels, row)
-		}
-	}
-	for name := range rows {
-		// Metrics of package adapter/push, and of the webhook of package service/findings.
-		if strings.HasPrefix(name, "autosched_agent_") || name == "autosched_findings_webhook_total" {
-			continue
-		}
-		if !found[name] && !strings.HasSuffix(name, "_*") {
-			t.Errorf("docs/operations.md has a row for %s, which is no metric", name)
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -76,6 +77,8 @@ type Options struct {
 	// Access encrypts connections and identifies callers; if nil, connections are
 	// plain and every caller may do anything.
 	Access *access.Source
+	// Registry has the metrics of Operations; one of its own if nil.
+	Registry *prometheus.Registry
 	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
 	Store *store.Store
 	// Traces has a span of every call but health checks; there is none if it is nil.
@@ -124,7 +127,7 @@ const (
 func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{service: o.Service, log: o.Log, newID: o.NewID, health: health.NewServer(),
-		draining: make(chan struct{}), metrics: newMetrics(o.Service, o.Build), quota: rpc.NewQuota(o.Limits, o.Now)}
+		draining: make(chan struct{}), metrics: newMetrics(&o), quota: rpc.NewQuota(o.Limits, o.Now)}
 	s.guard = newGuard(s, o.Access)
 	s.metrics.registry.MustRegister(s.quota.Refusals)
 	if o.Store != nil {

@@ -252,12 +252,12 @@ func TestPhillyFortnight(t *testing.T) {
 	testshared.Full(t)
 	const decision = "Keep what runs. Refused (backfill=true): expected average JCT -8.5 % (-53.1 % to +0.0 %) in the 3 " +
 		"parts of up to five days since 6 Oct, but mean wait of 9-16-GPU jobs 2 h 3 min -> 4 h 28 min."
-	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "tasks.md"))
+	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "evaluation.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(strings.Fields(string(guides)), " "), decision) {
-		t.Error("docs/tasks.md does not quote " + decision)
+		t.Error("docs/evaluation.md does not quote " + decision)
 	}
 	jobs := testshared.Path(t, "traces", "philly", "jobs.csv.gz")
 	for _, c := range []struct{ from, to, want string }{

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"path"
@@ -63,7 +64,13 @@ func hasAnchor(text, anchor string) bool {
 	return false
 }
 
-// index checks that docs/README.md lists every page below docs.
+// MaxPages and MaxWords are the numbers of pages in docs and of their words, without docs/reference and docs/notes.
+const (
+	MaxPages = 24
+	MaxWords = 40000
+)
+
+// index checks that docs/README.md lists every page of docs, and that there are not too many or too long ones.
 func (c *checker) index(repo fs.FS) error {
 	pages, err := fs.Glob(repo, "docs/*.md")
 	if err != nil || len(pages) < 2 { // one page needs no index
@@ -73,10 +80,19 @@ func (c *checker) index(repo fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("arch: %w", err)
 	}
+	words := 0
 	for _, p := range pages {
+		page, err := fs.ReadFile(repo, p)
+		if err != nil {
+			return fmt.Errorf("arch: %w", err)
+		}
+		words += len(bytes.Fields(page))
 		if name := path.Base(p); name != "README.md" && !strings.Contains(string(text), "]("+name+")") {
 			c.add("docs/README.md", "does not list %s", name)
 		}
+	}
+	if len(pages) > MaxPages || words > MaxWords {
+		c.add("docs", "has %d pages of %d words, at most %d of %d", len(pages), words, MaxPages, MaxWords)
 	}
 	return nil
 }

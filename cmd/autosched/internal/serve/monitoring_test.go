@@ -16,29 +16,23 @@ import (
 	"github.com/autosched/autosched/rollout"
 )
 
-// family is a metric with its labels and its row in docs/operations.md, which is a metric (package server).
+// family is a metric with its labels. docs/reference/metrics.md has a row for each (package server).
 type family struct {
-	labels  []string
-	meaning string
+	labels    []string
+	histogram bool
 }
-
-func (f family) histogram() bool { return strings.HasPrefix(f.meaning, "histogram") }
 
 // metricFamilies are the metrics of the service by name.
 func metricFamilies(t *testing.T) map[string]family {
 	t.Helper()
-	page, err := os.ReadFile("../../../../docs/operations.md")
+	page, err := os.ReadFile("../../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(page), "| metric | labels | meaning |")
-	table, _, _ = strings.Cut(table, "\n\n")
 	out := map[string]family{}
-	form := regexp.MustCompile("(?m)^\\| (`[^|]*) \\|([^|]*)\\| (.*) \\|$")
-	for _, row := range form.FindAllStringSubmatch(table, -1) {
-		for name := range strings.SplitSeq(row[1], ", ") {
-			out[strings.Trim(name, "`")] = family{labelName.FindAllString(row[2], -1), row[3]}
-		}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^|]*)` \\|([^|]*)\\|").FindAllStringSubmatch(table, -1) {
+		out[row[1]] = family{labelName.FindAllString(row[2], -1), metricHistogram.MatchString(row[1])}
 	}
 	r := prometheus.NewRegistry() // as the service has
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -56,6 +50,8 @@ func metricFamilies(t *testing.T) map[string]family {
 var states = []string{string(rollout.Proposed), string(rollout.Published), string(rollout.RolledOut), "waiting"}
 
 var (
+	metricHistogram = regexp.MustCompile(`(duration|age)_seconds$`)
+
 	labelName = regexp.MustCompile(`\w+`)
 	selection = regexp.MustCompile(`\b((?:autosched|go|process)_\w+)(?:\{([^}]*)\})?(\[)?`)
 	matcher   = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=) *"([^"]*)"`)
@@ -76,14 +72,14 @@ func checkExpression(t *testing.T, where, expr string, known map[string]family) 
 		name := m[1]
 		f, ok := known[name]
 		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if base, cut := strings.CutSuffix(name, suffix); cut && known[base].histogram() {
+			if base, cut := strings.CutSuffix(name, suffix); cut && known[base].histogram {
 				f, ok = known[base], true
 				if suffix == "_bucket" {
 					f.labels = append(slices.Clone(f.labels), "le")
 				}
 			}
 		}
-		if !ok || known[name].histogram() { // of which there are only the series
+		if !ok || known[name].histogram { // of which there are only the series
 			t.Errorf("%s: there is no metric %s", where, name)
 		}
 		for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
@@ -109,8 +105,8 @@ func checkExpression(t *testing.T, where, expr string, known map[string]family) 
 	}
 }
 
-// TestAlertRules: the alert rules name metrics and labels that exist, each has a row in
-// docs/operations.md, and promtool accepts them where there is one.
+// TestAlertRules: the alert rules name metrics and labels that exist, each says its meaning,
+// and promtool accepts them where there is one.
 func TestAlertRules(t *testing.T) {
 	var file struct {
 		Groups []struct {
@@ -122,18 +118,13 @@ func TestAlertRules(t *testing.T) {
 		}
 	}
 	strictYAML(t, "prometheus-rules.yaml", deployed(t, "prometheus-rules.yaml"), &file)
-	page, err := os.ReadFile("../../../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := regexp.MustCompile("(?m)^\\| `(Autosched\\w+)` \\|").FindAllStringSubmatch(string(page), -1)
 	known, seen := metricFamilies(t), map[string]bool{}
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
 			checkExpression(t, r.Alert, r.Expr, known)
-			if seen[r.Alert] || r.Annotations["summary"] == "" ||
+			if seen[r.Alert] || r.Annotations["summary"] == "" || r.Annotations["description"] == "" ||
 				!slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
-				t.Errorf("%s: named twice, or without summary or severity", r.Alert)
+				t.Errorf("%s: named twice, or without summary, description or severity", r.Alert)
 			}
 			seen[r.Alert] = true
 			for _, l := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(r.Annotations["summary"], -1) {
@@ -149,15 +140,6 @@ func TestAlertRules(t *testing.T) {
 				}
 			}
 		}
-	}
-	for _, row := range rows {
-		if !seen[row[1]] {
-			t.Errorf("docs/operations.md has a row for %s, which is no alert", row[1])
-		}
-		delete(seen, row[1])
-	}
-	for alert := range seen {
-		t.Errorf("docs/operations.md has no row for %s", alert)
 	}
 	if promtool, err := exec.LookPath("promtool"); err == nil {
 		rules := filepath.Join(deployDir, "prometheus-rules.yaml")

@@ -3,7 +3,6 @@ package serve
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,29 +92,6 @@ func TestSettingsExample(t *testing.T) {
 	example := filepath.Join("..", "..", "..", "..", "examples", "serve.yaml")
 	if code, out, errs := clitest.Run("serve", "--config", example, "--check-config"); code != 0 {
 		t.Errorf("exit %d, %s%s", code, out, errs)
-	}
-}
-
-// TestSettingsArePageRows: a key of the settings file has a row in docs/operations.md, and each row a key.
-func TestSettingsArePageRows(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "## Settings")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var rows []string
-	for _, line := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
-		for _, name := range strings.Split(line[1], ", ") {
-			rows = append(rows, strings.Trim(name, "`"))
-		}
-	}
-	cmd, _ := serveCommand()
-	keys := cli.SettingNames(cmd.Flags())
-	slices.Sort(rows)
-	slices.Sort(keys)
-	if !slices.Equal(rows, keys) {
-		t.Errorf("docs/operations.md lists\n%v, the settings are\n%v", rows, keys)
 	}
 }
 
