@@ -309,11 +309,17 @@ func (p *policy) mate(h head) simulator.ID {
 	}
 	from := l.unseen(key)
 	least := float64(key) / p.factor
+	lapses := false // a refusal, as that of a node without room, or one that drains
 	for i := from; i < len(l.partners.list); i++ {
-		if x := &l.partners.list[i]; x.key >= least && p.pairs.fit(l.load, x.load) && p.s.JobMayJoin(h.ID, x.job) {
-			return x.job
+		if x := &l.partners.list[i]; x.key >= least && p.pairs.fit(l.load, x.load) {
+			if p.s.JobMayJoin(h.ID, x.job) {
+				return x.job
+			}
+			lapses = true
 		}
 	}
-	l.look(from, key)
+	if !lapses {
+		l.look(from, key)
+	}
 	return -1
 }

@@ -95,6 +95,53 @@ func TestSharing(t *testing.T) {
 		0, 0, 100/.622)
 }
 
+// A job that waits beside a partner whose node has no room, or drains, joins it once the node does.
+func TestRefusalsLapse(t *testing.T) {
+	s, err := space.New(Space(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.Parse(s.Default(), alone())
+	if err != nil {
+		t.Fatal(err)
+	}
+	needs := func(j workload.Job, gib int64) workload.Job {
+		r := j.Request()
+		r.Memory = gib << 30
+		j.Requested = r.Shared()
+		return j
+	}
+	left := 1 + 200/.622 // d ends, which leaves b its GPUs and the node memory
+	for _, c := range []struct {
+		gpus  int
+		jobs  []workload.Job
+		nodes []workload.NodeEvent
+		last  float64 // begin of the last job
+	}{
+		{3, []workload.Job{needs(ask("a", "LM/5", 0, 2000, 1), 1), needs(ask("b", "LM/5", 0, 2000, 2), 4),
+			needs(ask("d", "LM/5", 1, 200, 2), 4), needs(ask("c", "LM/5", 10, 300, 1), 4)}, nil, left},
+		{2, []workload.Job{ask("a", "LM/5", 0, 1000, 2), ask("b", "LM/5", 10, 500, 2)},
+			[]workload.NodeEvent{{At: tryout.Seconds(5), Kind: workload.NodeDrained},
+				{At: tryout.Seconds(100), Kind: workload.NodeUp}}, 100},
+	} {
+		cluster := workload.Uniform(1, c.gpus)
+		cluster.Groups[0].Memory = 10 << 30
+		w, err := workload.New("small", time.Unix(0, 0), c.jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sim simulator.Sim
+		o := simulator.Options{Peer: simulator.Peer{NoRestartCost: true}, Nodes: c.nodes}
+		if err := sim.Start(cluster, w, New(config), o); err != nil {
+			t.Fatal(err)
+		}
+		if err := sim.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		tryout.Near(t, "begin", sim.Outcomes(nil)[len(c.jobs)-1].Start, c.last)
+	}
+}
+
 // Keys x and y are learnt from the first two; later ones of x overtake.
 func TestLearning(t *testing.T) {
 	jobs := []workload.Job{ask("x1", "", 0, 10, 2), ask("y1", "", 0, 1000, 2), ask("z1", "", 0, 500, 2),

@@ -75,7 +75,7 @@ func (p plain) search(x head) simulator.ID {
 			continue
 		}
 		if c := p.partner(j); c.key >= float64(x.Key)/p.factor && p.pairs.fit(x.lane.load, c.load) &&
-			(best.job < 0 || c.before(&best)) {
+			p.s.JobMayJoin(x.ID, j) && (best.job < 0 || c.before(&best)) {
 			best = c
 		}
 	}
@@ -145,6 +145,15 @@ func drawRun(t *rapid.T) (workload.Cluster, *workload.Workload, simulator.Option
 			if jobs[i].GPUs.Whole() > c.TotalGPUs()-half {
 				jobs[i].Tenant = "a"
 			}
+		}
+	}
+	if rapid.Bool().Draw(t, "memory") {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "requests"), 1))
+		c.Groups[0].Memory = int64(c.Groups[0].GPUsPerNode) << 32
+		for i := range jobs {
+			x := jobs[i].Request()
+			x.Memory = r.Int64N(int64(jobs[i].GPUs.Whole()) << 32)
+			jobs[i].Requested = x.Shared()
 		}
 	}
 	w, err := workload.New("random", time.Time{}, jobs)

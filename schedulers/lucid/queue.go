@@ -25,8 +25,8 @@ type lane struct {
 	constraint int
 	list       lanes.List
 	at         int // cursor of the walk
-	// Jobs with keys from failed on have found no partner among the jobs that were
-	// there when the partners were in state seen.
+	// Jobs with keys from failed on fit none of the partners that were there when they were in state seen,
+	// wherever these run.
 	failed int64
 	seen   state
 }
