@@ -39,7 +39,7 @@ var flagGroups = []struct {
 		"allow-repeats", "causal",
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
-		"max-cond", "pds-max", "no-pds", "maxp", "selection-bias", "mode", "bins", "bootstrap", "keep", "deadline"}},
+		"mode", "bootstrap", "deadline"}},
 	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only",
 		"etag", "all", "until", "reason", "limit",

@@ -24,7 +24,6 @@ type learnGraphOptions struct {
 	data, tiers, mode, out, group string
 
 	json  bool
-	keep  float64
 	learn causal.LearnOptions
 	given func(flag string) bool
 }
@@ -104,19 +103,8 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 		"test of independence: "+strings.Join(causal.TestNames(), ", "))
 	fl.Float64Var(&o.learn.Alpha, "alpha", 0,
 		"p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
-	fl.IntVar(&o.learn.MaxCond, "max-cond",
-		0, "largest set of neighbours to condition on (default 4, below 300 rows 2)")
-	fl.IntVar(&o.learn.PDSMax, "pds-max", 0, "largest set of the possible-d-sep stage (default 2 with bfx2, else 3)")
-	fl.BoolVar(&o.learn.NoPDS, "no-pds", false,
-		"leave the possible-d-sep stage out: faster, a surplus edge now and then")
-	fl.BoolVar(&o.learn.MaxP, "maxp", false,
-		"let the largest p-value choose separating sets: nothing depends on the columns' order then, for some "+
-			"more tests")
-	fl.BoolVar(&o.learn.Selection, "selection-bias", false, "allow for rows selected by an effect of the variables")
-	fl.IntVar(&o.learn.Bins, "bins", 0, "quantile bins of numbers, for g2 and chi2 (default 4)")
 	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
 		"samples of the rows that show how often an edge is found; 20 are enough (default: none)")
-	fl.Float64Var(&o.keep, "keep", 0.5, "share of the bootstrap samples that an edge must be found in; 0 keeps all")
 	fl.StringVar(&o.group, "group", "",
 		"column that says which rows belong together (one day's runs): the bootstrap draws them together, and "+
 			"the graph leaves it out")
@@ -140,16 +128,8 @@ func (o *learnGraphOptions) check() error {
 		return cli.Usage(fmt.Errorf("--alpha: %v is not between 0 and 1", l.Alpha))
 	case l.Bootstrap < 0:
 		return cli.Usage(fmt.Errorf("--bootstrap: %d is negative", l.Bootstrap))
-	case !(o.keep >= 0 && o.keep <= 1):
-		return cli.Usage(fmt.Errorf("--keep: %v is not between 0 and 1", o.keep))
 	case l.Budget < 0:
 		return cli.Usage(fmt.Errorf("--deadline: %v is negative", l.Budget))
-	case o.given("max-cond") && l.MaxCond < 1:
-		return cli.Usage(fmt.Errorf("--max-cond: %d is not positive", l.MaxCond))
-	case o.given("pds-max") && l.PDSMax < 1:
-		return cli.Usage(fmt.Errorf("--pds-max: %d is not positive; --no-pds leaves the stage out", l.PDSMax))
-	case o.given("bins") && (l.Bins < 2 || l.Bins > 64):
-		return cli.Usage(fmt.Errorf("--bins: %d is not within 2 and 64", l.Bins))
 	}
 	if _, err := causal.ParseTest(l.Test); err != nil {
 		return cli.Usage(fmt.Errorf("--test: %w", err))
@@ -158,9 +138,6 @@ func (o *learnGraphOptions) check() error {
 	case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
 	default:
 		return cli.Usage(fmt.Errorf("--mode: %q is not tiers, strict3 or none", o.mode))
-	}
-	if l.Keep = o.keep; o.keep == 0 {
-		l.Keep = -1 // 0 is the default of the options
 	}
 	return nil
 }

@@ -26,8 +26,7 @@ func TestCausal(t *testing.T) {
 			t.Errorf("learn printed no %q:\n%s", want, out)
 		}
 	}
-	code, out, errs = clitest.Run("explain", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3", "--keep",
-		"0")
+	code, out, errs = clitest.Run("explain", "learn", "--data", data, "--group", "verbose", "--bootstrap", "3")
 	if code != 0 || strings.Contains(out, "verbose") || !strings.Contains(out, "3 bootstrap samples") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -95,11 +94,7 @@ func TestCausalErrors(t *testing.T) {
 		{learn("--data", data, "--test", "kci"), 2, `--test: "kci" is not a test; there are bfx2`},
 		{learn("--data", data, "--mode", "loose"), 2, `--mode: "loose"`},
 		{learn("--data", data, "--bootstrap", "-1"), 2, "--bootstrap"},
-		{learn("--data", data, "--keep", "2"), 2, "--keep"},
 		{learn("--data", data, "--deadline", "-1s"), 2, "--deadline"},
-		{learn("--data", data, "--max-cond", "0"), 2, "--max-cond"},
-		{learn("--data", data, "--pds-max", "0"), 2, "--pds-max"},
-		{learn("--data", data, "--bins", "1"), 2, "--bins"},
 		{learn("--data", data, "--group", "day"), 2, `--group: the data have no column "day"`},
 		{learn("--data", data, "x"), 2, "no arguments"},
 		{learn("--data", filepath.Join(dir, "none.csv")), 1, "none.csv"},
