@@ -180,7 +180,7 @@ func ReadModels(r io.Reader) (*ModelSpec, error) {
 	d.DisallowUnknownFields()
 	f := &ModelSpec{}
 	document := struct {
-		Schema string `json:"schema"` // of 'autosched forecast models show --json'
+		Schema string `json:"schema"` // of 'autosched forecast models show'
 		*ModelSpec
 	}{ModelSpec: f}
 	if err := d.Decode(&document); err != nil {

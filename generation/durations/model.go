@@ -98,7 +98,7 @@ func newModel(text []byte) (*Model, error) {
 	for _, name := range served.Names() {
 		c := slices.IndexFunc(Features, func(f Feature) bool { return f.Name == name })
 		if c < 0 {
-			return nil, fmt.Errorf("feature_names: %q is no feature; 'autosched forecast durations features' lists them", name)
+			return nil, fmt.Errorf("feature_names: %q is no feature", name)
 		}
 		m.columns = append(m.columns, c)
 	}

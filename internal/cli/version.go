@@ -15,16 +15,16 @@ var release string
 
 // build is the source of this program.
 type build struct {
-	Version string `json:"version"`
+	Version string
 	// Commit is empty, and the rest with it, in a build without a repository.
-	Commit   string `json:"commit,omitempty"`
-	Time     string `json:"commit_time,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
+	Commit   string
+	Time     string
+	Modified bool
 	// Simulator is the version of the simulations' meaning: results of different ones
 	// cannot be compared.
-	Simulator string `json:"simulator"`
-	Go        string `json:"go"`
-	Platform  string `json:"platform"`
+	Simulator string
+	Go        string
+	Platform  string
 }
 
 // Built returns the version of the program from its build information.

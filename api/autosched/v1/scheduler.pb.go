@@ -1074,7 +1074,7 @@ type Simulation struct {
 	// days.
 	MinRun *durationpb.Duration `protobuf:"bytes,2,opt,name=min_run,json=minRun,proto3" json:"min_run,omitempty"`
 	// Performance models, restart costs among them, in the format that
-	// "autosched forecast models show --json" prints. Sections it lacks are as built in.
+	// "autosched forecast models show" prints. Sections it lacks are as built in.
 	Models        *structpb.Struct `protobuf:"bytes,3,opt,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

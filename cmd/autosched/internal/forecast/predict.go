@@ -33,7 +33,7 @@ that happens after an instant is known at it.`,
   autosched forecast durations explain --model durations.model
   autosched forecast durations explain --trace jobs.csv.gz --job philly-012345`,
 	}
-	cmd.AddCommand(newPredictTrainCmd(), newPredictEvalCmd(), newPredictExplainCmd(), newPredictFeaturesCmd())
+	cmd.AddCommand(newPredictTrainCmd(), newPredictEvalCmd(), newPredictExplainCmd())
 	return cmd
 }
 
@@ -137,57 +137,4 @@ func printModel(w io.Writer, m *durations.Model) error {
 		}
 	}
 	return t.Flush()
-}
-
-func newPredictFeaturesCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "features",
-		Short: "List the features that models may use",
-		Long: `Lists the features in the order of a row, with the part they belong to and
-whether models use them by default. Lengths of time are ln(1 + seconds). The
-other commands take a LightGBM model with these feature_names and six classes as
---model.`,
-		Example: `  autosched forecast durations features`,
-		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := newFeatureReport()
-			return cli.Show(cmd.OutOrStdout(), asJSON, "features/v1", r, r.print)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
-	return cmd
-}
-
-type featureReport struct {
-	Features []featureRow `json:"features"`
-}
-
-type featureRow struct {
-	Name    string         `json:"name"`
-	Part    durations.Part `json:"part"`
-	Default bool           `json:"default"`
-}
-
-func newFeatureReport() *featureReport {
-	r := &featureReport{}
-	for _, x := range durations.Features {
-		r.Features = append(r.Features, featureRow{Name: x.Name, Part: x.Part})
-	}
-	for _, c := range durations.DefaultColumns {
-		r.Features[c].Default = true
-	}
-	return r
-}
-
-func (r *featureReport) print(w io.Writer) error {
-	for _, x := range r.Features {
-		mark := " "
-		if x.Default {
-			mark = "*"
-		}
-		fmt.Fprintf(w, "%s %-20s %s\n", mark, x.Name, x.Part)
-	}
-	_, err := fmt.Fprintln(w, "* what models learn from by default")
-	return err
 }

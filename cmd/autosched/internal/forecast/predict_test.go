@@ -156,7 +156,4 @@ func TestPredictMisuse(t *testing.T) {
 			t.Errorf("%v says %s, want %q", tt.args, errs, tt.want)
 		}
 	}
-	if out, _ := predict(t, 0, "features", "--json"); !strings.Contains(out, `"near_p0"`) {
-		t.Errorf("features: %s", out)
-	}
 }

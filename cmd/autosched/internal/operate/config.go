@@ -29,9 +29,7 @@ proposal, or roll back. SCHEDULER is the name a scheduler is registered under;
 	cmd.AddCommand(newConfigGetCmd(&f), newConfigListCmd(&f), newConfigWatchCmd(&f), newConfigApproveCmd(&f),
 		newConfigRejectCmd(&f), newConfigRollbackCmd(&f), newConfigAckCmd(&f), newConfigParkedCmd(&f),
 		newConfigUnparkCmd(&f), newConfigForgetCmd(&f), newConfigExplainCmd(&f), newConfigValidateCmd(&f),
-		newConfigPinCmd(&f),
-		newConfigUnpinCmd(&f), newConfigRenderCmd(&f),
-		newConfigParseCmd(&f))
+		newConfigPinCmd(&f), newConfigUnpinCmd(&f), newConfigRenderCmd(&f))
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +8,7 @@ import (
 	"github.com/autosched/autosched/internal/cli/clitest"
 )
 
-// TestNativeFiles: a configuration is printed in the options of the scheduler, and read from them beside a revision.
+// TestNativeFiles: a configuration is printed in the options of the scheduler.
 func TestNativeFiles(t *testing.T) {
 	dir := t.TempDir()
 	address, _ := clitest.StartServe(t, filepath.Join(dir, "service"))
@@ -22,25 +21,7 @@ func TestNativeFiles(t *testing.T) {
 	if code != 0 || !strings.Contains(text, "\nlease_term_interval: 1200\nfraction: 0.8\n") {
 		t.Fatalf("%d, %s%s", code, errs, text)
 	}
-	path := filepath.Join(dir, "themis.yaml")
-	parse := func(from, to string) (int, string, string) {
-		if err := os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return online("scheduler", "config", "parse", "x", path)
-	}
-	if code, out, errs := parse("0.8", "0.7"); code != 0 ||
-		!strings.Contains(out, "\nfraction                 0.3   0.2\n") {
-		t.Errorf("%d, %s%s", code, errs, out)
-	}
-	if code, _, errs := parse("fraction", "fractions"); code != 1 ||
-		!strings.Contains(errs, "fractions: is not one of") {
+	if code, _, errs := online("scheduler", "config", "render", "x", "--revision", "-1"); code == 0 {
 		t.Errorf("%d, %s", code, errs)
-	}
-	for _, args := range [][]string{{"scheduler", "config", "parse", "x"}, {"scheduler", "config", "render", "x", "--revision", "-1"},
-		{"scheduler", "config", "parse", "x", path, "--revision", "-1"}} {
-		if code, _, errs := online(args...); code != 2 {
-			t.Errorf("%v: %d, %s", args, code, errs)
-		}
 	}
 }

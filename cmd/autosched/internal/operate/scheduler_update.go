@@ -127,7 +127,7 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 	fl.Float64Var(&u.weight, "weight", 0, "share of the time of rounds, beside those of other schedulers: 0.1 to 10")
 	u.protect.Add(cmd)
 	fl.StringVar(&u.models, "models", "", "performance models that rounds use: a JSON file, as "+
-		"'autosched forecast models show --json' prints; empty: the built-in ones")
+		"'autosched forecast models show' prints; empty: the built-in ones")
 	fl.BoolVar(&u.validateOnly, "validate-only", false, "check only, store nothing")
 }
 

@@ -14,7 +14,6 @@ func newAdminCmd() *cobra.Command {
 		Use:   "admin",
 		Short: "Secure, back up, check and audit the service",
 	}
-	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newDoctorCmd(), newAuditCmd(), newReplayCmd(),
-		newVersionCmd())
+	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newDoctorCmd(), newAuditCmd(), newReplayCmd())
 	return cmd
 }

@@ -200,7 +200,7 @@ func TestRelease(t *testing.T) {
 			_ = f.Close()
 		}
 		program := filepath.Join(out, "autosched-linux-amd64")
-		version := exec.Command(program, "admin", "version")
+		version := exec.Command(program, "--version")
 		version.Env = []string{}
 		if text, err := version.Output(); err != nil || !strings.HasPrefix(string(text), "autosched v1.2.3\n") {
 			t.Errorf("version: %v, %s", err, text)

@@ -29,7 +29,7 @@ metric ('autosched study trial tell'); or the service does, by an evaluator ('au
 Studies are named SCHEDULER/STUDY.`,
 	}
 	f.Add(cmd)
-	cmd.AddCommand(newTrialCmd(), newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f), newStudyBestCmd(&f),
+	cmd.AddCommand(newTrialCmd(), newStudyCreateCmd(&f), newStudyListCmd(&f), newStudyGetCmd(&f),
 		newStudyRunCmd(&f), newStudyEvaluatorsCmd(&f),
 		newStudyOptimalCmd(&f), newStudyEstimateCmd(&f),
 		newStudyVerbCmd(&f, "pause", "Suggest nothing new until 'study resume'",
@@ -221,22 +221,6 @@ func metricsLine(m *pb.Measurement) string {
 		parts = append(parts, fmt.Sprintf("%s=%.6g", name, m.GetMetrics()[name]))
 	}
 	return strings.Join(parts, " ")
-}
-
-func newStudyBestCmd(f *cli.ClientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "best SCHEDULER/STUDY",
-		Short: "Show the best trial of a study",
-		Long: `Shows the trial with the best expected value of the metric among those that succeeded, with
-its configuration and what was measured. 'autosched study propose' proposes it.`,
-		Example: "  autosched study best mine/first\n  autosched study best mine/first --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
-				best, err := getBest(ctx, c, name)
-				return f.Reply(cmd, best, err, "%s", trialLine(best))
-			})
-		},
-	}
 }
 
 // getBest is the best trial of a study.

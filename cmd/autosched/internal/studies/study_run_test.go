@@ -57,7 +57,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("autosched: ", "study", "run", "mine/first", "--evaluator", "testbed", "--workload", "../x")
 	run("autosched: ", "study", "trial", "ask", "mine/first", "--client", "evaluator/testbed")
 	run("(COMPLETED)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
-	run("p95_wait=11", "study", "best", "mine/first")
+	run("p95_wait=11", "study", "get", "mine/first")
 	run("done   mine/first: 12 of 12 trials", "scheduler", "operations", "list")
 	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
 	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
@@ -138,7 +138,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	run("autosched: the service refused", on("other/x")...)
 	run("(COMPLETED)", append(on("mine/july"), "--wait")...)
 	run("workload mine/july", "study", "get", "mine/first")
-	run("p95_wait=2", "study", "best", "mine/first")
+	run("p95_wait=2", "study", "get", "mine/first")
 	run("", "study", "create", "mine/second", "--budget", "1000", "--sampler", "sobol")
 	run("", "study", "run", "mine/second", "--evaluator", "testbed", "--workload", "mine/july")
 	run("", "scheduler", "workload", "delete", "mine/july")

@@ -129,7 +129,7 @@ func TestStudyImport(t *testing.T) {
 			t.Errorf("of Optuna:\n%s, want %q", list, want)
 		}
 	}
-	if out := must("study best mine/c"); !strings.Contains(out, "x=0.75") {
+	if out := must("study get mine/c"); !strings.Contains(out, "x=0.75") {
 		t.Error(out)
 	}
 	for text, want := range map[string]string{
@@ -211,7 +211,7 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 	if out, err := call(head(2)+trial(0, "0.5", "7"), "import", "mine/up", "-"); err != nil {
 		t.Errorf("%s%v", out, err)
 	}
-	if best, err := call("", "best", "mine/up"); err != nil || !strings.Contains(best, "x=0.5") {
+	if best, err := call("", "get", "mine/up"); err != nil || !strings.Contains(best, "x=0.5") {
 		t.Errorf("%s%v", best, err)
 	}
 	for text, want := range map[string]string{
