@@ -235,7 +235,8 @@ func resultOf(b *history.Batch, from, to int) (out IngestResult) {
 func (s *Service) classify(m *schedulerState, events []workload.Event, zero time.Time) *history.Batch {
 	m.mu.Lock() // ids are forgotten when a task ends
 	defer m.mu.Unlock()
-	return m.history.Classify(events, zero, m.snapshot.Load().horizon(), func(e *workload.Event) error {
+	horizon := m.snapshot.Load().horizon(m.history.Now())
+	return m.history.Classify(events, zero, horizon, func(e *workload.Event) error {
 		return s.checkOffer(m, e)
 	})
 }
@@ -371,7 +372,9 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 		out[id] = history.New(v.Cluster)
 	}
 	ends, damage, err := counted(s.ctx, s.o.Store, only, schedulers, func(id string, e workload.Event) error {
-		out[id].Replay(&e)
+		h := out[id]
+		h.Replay(&e)
+		h.Trim(schedulers[id].lookback(h.Now()))
 		return nil
 	})
 	if err != nil {
@@ -383,7 +386,7 @@ func (s *Service) replay(only string, schedulers map[string]*snapshot) (map[stri
 		if err != nil {
 			return nil, err
 		}
-		out[id].Replayed(cursor, ends[id], v.horizon())
+		out[id].Replayed(cursor, ends[id], v.horizon(ends[id]))
 	}
 	return out, nil
 }
@@ -394,8 +397,8 @@ type EventLog interface {
 	ReplayEvents(only string, apply func(scheduler string, e workload.Event) error) (damage []Damage, err error)
 }
 
-// ReadEvents calls apply with the events of a scheduler that count, in the order of the
-// log, events after its last round last. Times are since the scheduler's Zero.
+// ReadEvents calls apply with the events of a scheduler that count, in the order of the log, but events far ahead of
+// earlier ones last. Times are since the scheduler's Zero.
 func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(workload.Event) error) (
 	damage []Damage, err error) {
 	_, damage, err = counted(ctx, log, s.ID, map[string]*snapshot{s.ID: {Scheduler: *s}},
@@ -403,41 +406,63 @@ func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(work
 	return damage, err
 }
 
+// aheadEvent is an event beyond the clock.
+type aheadEvent struct {
+	nth int64 // of its scheduler in the log, from 1
+	at  time.Duration
+}
+
 // counted calls apply with the events that count: all up to their scheduler's clock,
 // which is at the last round or later, and gets as far as the events after that take it.
-// It returns where the clocks are.
+// It returns where the clocks are. Events are not held: the log is read again if some were beyond the clock before
+// later ones moved it.
 func counted(ctx context.Context, log EventLog, only string, schedulers map[string]*snapshot,
 	apply func(id string, e workload.Event) error) (ends map[string]time.Duration, damage []Damage, err error) {
-	after := map[string][]workload.Event{}
+	ends = map[string]time.Duration{}
+	for id, v := range schedulers {
+		ends[id] = v.roundTime()
+	}
+	ahead, nth := map[string][]aheadEvent{}, map[string]int64{}
 	damage, err = log.ReplayEvents(only, func(id string, e workload.Event) error {
-		switch v := schedulers[id]; {
+		end, known := ends[id]
+		switch nth[id]++; {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case v == nil:
+		case !known:
 			return nil
-		case e.Time > v.roundTime():
-			after[id] = append(after[id], e)
+		case e.Time > end+history.MaxAhead:
+			ahead[id] = append(ahead[id], aheadEvent{nth[id], e.Time})
 			return nil
 		}
+		ends[id] = max(end, e.Time)
 		return apply(id, e)
 	})
 	if err != nil {
 		return nil, damage, err
 	}
-	ends = map[string]time.Duration{}
-	for id, v := range schedulers {
-		times := make([]time.Duration, len(after[id]))
-		for i := range after[id] {
-			times[i] = after[id][i].Time
+	for id, all := range ahead {
+		times := make([]time.Duration, len(all))
+		for i := range all {
+			times[i] = all[i].at
 		}
-		ends[id] = history.Reach(v.roundTime(), times)
-		for _, e := range after[id] {
-			if e.Time > ends[id] {
-				continue
+		end := history.Reach(ends[id], times)
+		if end == ends[id] {
+			continue
+		}
+		ends[id] = end
+		n := int64(0)
+		_, err := log.ReplayEvents(id, func(_ string, e workload.Event) error {
+			if n++; len(all) == 0 || n < all[0].nth {
+				return ctx.Err()
 			}
-			if err := apply(id, e); err != nil {
-				return nil, damage, err
+			one := all[0]
+			if all = all[1:]; one.at > end || one.at != e.Time {
+				return nil
 			}
+			return apply(id, e)
+		})
+		if err != nil {
+			return nil, damage, err
 		}
 	}
 	return ends, damage, nil

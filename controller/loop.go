@@ -145,7 +145,7 @@ func (s *Service) perform(m *schedulerState, t *task) {
 	defer m.mu.Unlock()
 	m.task = nil
 	m.applyPending()
-	m.history.Forget(m.snapshot.Load().horizon())
+	m.history.Forget(m.snapshot.Load().horizon(m.history.Now()))
 	if s.ctx.Err() == nil {
 		record()
 		s.wake(m)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
@@ -47,11 +48,44 @@ func (s *Service) DropEvents(ctx context.Context) ([]string, error) {
 	if s.o.Retain <= 0 {
 		return nil, nil
 	}
+	s.skipRounds(ctx)
 	dropped, err := s.o.Store.DropEvents(ctx, Retention{Before: s.now().Add(-s.o.Retain), Needs: s.needs})
 	if len(dropped) > 0 {
 		s.o.Log.Info("old events dropped", "files", dropped)
 	}
 	return dropped, err
+}
+
+// skipEvery is the event time after which rounds that are not decided are skipped.
+const skipEvery = 24 * time.Hour
+
+// skipRounds skips the rounds that schedulers without rounds left out, as the next round would: the clock starts at the
+// last round after a restart, and the events that take it further from there may be dropped.
+func (s *Service) skipRounds(ctx context.Context) {
+	for _, id := range s.Schedulers("", math.MaxInt) {
+		m, err := s.active(id)
+		if err != nil || !m.isReady() {
+			continue
+		}
+		m.mu.Lock()
+		v, running, now := m.snapshot.Load(), m.history.Running() && m.task == nil && !m.setting, m.history.Now()
+		m.mu.Unlock()
+		if !running || v.lookback(now)+round.Retention < v.roundTime()+skipEvery {
+			continue
+		}
+		call := Call{Origin: audit.Origin{Actor: retentionActor, Verb: "SkipRounds"}}
+		_, err = s.commit(ctx, call, m, func(latest *snapshot) (*Change, error) {
+			if latest.ClockSet != v.ClockSet || latest.Policy.UpdateInterval != v.Policy.UpdateInterval {
+				return nil, nil
+			}
+			next := latest.Scheduler
+			next.Round = max(v.Round, int64((v.lookback(now)+round.Retention)/v.Policy.UpdateInterval))
+			return &Change{Scheduler: next}, nil
+		})
+		if err != nil {
+			s.o.Log.Error("rounds are not skipped", "scheduler", id, "err", err)
+		}
+	}
 }
 
 // needs is Retention.Needs.
@@ -101,5 +135,5 @@ func (s *Service) cutOf(id string) (time.Duration, workload.Cluster, error) {
 	if !m.history.Running() {
 		return math.MinInt64, v.Cluster, nil
 	}
-	return min(v.horizon(), m.history.Now()-s.o.Retain), v.Cluster, nil
+	return min(v.roundTime()-round.Retention, m.history.Now()-s.o.Retain), v.Cluster, nil
 }

@@ -141,7 +141,7 @@ func (s *Service) runRound(m *schedulerState, id roundID) (text string, err erro
 		if id.between() {
 			return c, nil
 		}
-		c.Scheduler.Round = id.number
+		c.Scheduler.Round = max(now.Round, id.number)
 		if now.Policy.UpdateInterval != id.interval {
 			c.Scheduler.Round = max(now.Round, dueRound(id.at()+1, now.Policy.UpdateInterval))
 		}

@@ -157,6 +157,7 @@ func (m *schedulerState) applyPending() {
 		return
 	}
 	m.history.Apply()
+	m.history.Trim(m.snapshot.Load().horizon(m.history.Now()))
 }
 
 // eventTime is the event time as far as it is known: of a scheduler that sends no events that of its reports, and at
@@ -229,7 +230,14 @@ func (v *snapshot) roundTime() time.Duration {
 	return time.Duration(v.Round) * v.Policy.UpdateInterval
 }
 
-// horizon is the event time before which nothing counts any more.
-func (v *snapshot) horizon() time.Duration {
-	return v.roundTime() - round.Retention
+// horizon is the event time before which nothing counts once the clock shows an instant. It follows the clock, so that
+// what is kept of a scheduler without rounds is bounded, too.
+func (v *snapshot) horizon(now time.Duration) time.Duration {
+	return max(v.roundTime()-round.Retention, v.lookback(now))
+}
+
+// lookback is the event time that no round looks back to which begins once the clock shows an instant.
+func (v *snapshot) lookback(now time.Duration) time.Duration {
+	due := dueRound(now-max(0, v.Policy.AllowedLateness), v.Policy.UpdateInterval)
+	return time.Duration(due-1)*v.Policy.UpdateInterval - round.Retention
 }

@@ -7,10 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,6 +88,9 @@ type service struct {
 
 // Run serves until the context ends or a part fails. The data of its directory are closed when it returns.
 func Run(ctx context.Context, o Options) (err error) {
+	if limit := memoryLimit(os.DirFS("/")); os.Getenv("GOMEMLIMIT") == "" && limit < math.MaxInt64 {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit / 10 * 9)) // the rest is not the collector's
+	}
 	s, err := open(o)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // An event clock bounds how far one event may move it, so that a single wrong
 // clock does not stop the rounds:
 //
-//   - An event more than maxAhead beyond the latest is rejected, and one before the
+//   - An event more than MaxAhead beyond the latest is rejected, and one before the
 //     horizon, to which no later round looks back, is late.
 //   - If several such events in a row agree on another time, it is the clock that
 //     is wrong, or the scheduler was away: the clock is set to their time. To set
@@ -19,7 +19,8 @@ import (
 //
 // Events beyond a clock that was set back no longer count.
 const (
-	maxAhead = 7 * 24 * time.Hour
+	// MaxAhead is how far one event moves the clock at most.
+	MaxAhead = 7 * 24 * time.Hour
 	agreeing = 10   // events that set the clock: more than one that is repeated or a stray few
 	holding  = 1000 // the most it takes to set it back
 )
@@ -34,7 +35,7 @@ type clock struct {
 }
 
 // strays are events in a row that do not fit the clock and agree on another
-// time, within maxAhead from one to the next.
+// time, within MaxAhead from one to the next.
 type strays struct {
 	ids         map[string]struct{} // at most holding
 	first, last time.Duration
@@ -43,9 +44,9 @@ type strays struct {
 // advance moves the clock by an event that counts.
 func (c *clock) advance(at time.Duration) {
 	switch {
-	case !c.running || at > c.latest+maxAhead:
+	case !c.running || at > c.latest+MaxAhead:
 		c.held = 1
-	case at >= c.latest-maxAhead:
+	case at >= c.latest-MaxAhead:
 		c.held++
 	}
 	if !c.running || at > c.latest {
@@ -70,7 +71,7 @@ func (c *clock) window(times []time.Duration, horizon time.Duration) (from, end 
 func (c *clock) stray(events []workload.Event) (to time.Duration, enough bool) {
 	for i := range events {
 		s, at := &c.strays, events[i].Time
-		if len(s.ids) == 0 || at < s.first-maxAhead || at > s.last+maxAhead {
+		if len(s.ids) == 0 || at < s.first-MaxAhead || at > s.last+MaxAhead {
 			*s = strays{ids: map[string]struct{}{}, first: at, last: at}
 		}
 		s.first, s.last = min(s.first, at), max(s.last, at)
@@ -85,11 +86,11 @@ func (c *clock) stray(events []workload.Event) (to time.Duration, enough bool) {
 	return c.strays.last, len(c.strays.ids) >= need
 }
 
-// Reach returns the time to which the times given move a clock: in order, each counts if it is no more than maxAhead
+// Reach returns the time to which the times given move a clock: in order, each counts if it is no more than MaxAhead
 // beyond the clock by then.
 func Reach(clock time.Duration, times []time.Duration) time.Duration {
 	for _, at := range slices.Sorted(slices.Values(times)) {
-		if at > clock+maxAhead {
+		if at > clock+MaxAhead {
 			break
 		}
 		clock = max(clock, at)
@@ -98,11 +99,11 @@ func Reach(clock time.Duration, times []time.Duration) time.Duration {
 }
 
 // begin finds the first of the times that a first batch agrees on, which no
-// gap of more than maxAhead parts from the median.
+// gap of more than MaxAhead parts from the median.
 func begin(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
 	i := (len(times) - 1) / 2
-	for i > 0 && times[i]-times[i-1] <= maxAhead {
+	for i > 0 && times[i]-times[i-1] <= MaxAhead {
 		i--
 	}
 	return times[i]

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -24,6 +25,7 @@ type History struct {
 	pending []workload.Event // registered, but not yet in the ledger
 	written string           // the cursor of the last of them
 	cursor  string           // of the last event in the ledger
+	trimmed time.Duration    // the horizon of the last Trim
 }
 
 // New returns the history of a scheduler without events.
@@ -118,6 +120,20 @@ func (h *History) Forget(horizon time.Duration) {
 	}
 }
 
+// trimEvery is the event time between two calls of Trim that do anything, each of which takes time for all that is
+// remembered.
+const trimEvery = round.Retention / 8
+
+// Trim forgets the events before the horizon, and the jobs that ended before it, now and then. The ledger must not be
+// in use.
+func (h *History) Trim(horizon time.Duration) {
+	if h.clock.running && horizon >= h.trimmed+trimEvery {
+		h.trimmed = horizon
+		h.ledger.Forget(horizon)
+		h.Forget(horizon)
+	}
+}
+
 // SetClock sets the clock of a replayed history to the time on which strays agree, or to its latest event beyond.
 func (h *History) SetClock(to time.Duration) {
 	if h.clock.running {
@@ -204,7 +220,7 @@ func (h *History) Classify(events []workload.Event, zero time.Time, horizon time
 		case e.Time > end:
 			b.Outcomes[i] = Outcome{Rejected, fmt.Errorf(
 				"time: is more than %d days after the latest event, %s: is a clock wrong?",
-				maxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339))}
+				MaxAhead/(24*time.Hour), zero.Add(end).Format(time.RFC3339))}
 			b.Stray = append(b.Stray, e)
 		case e.Time < from:
 			b.Outcomes[i].Kind = Late

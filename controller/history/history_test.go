@@ -54,7 +54,7 @@ func TestClassify(t *testing.T) {
 		submitted("0", 0), other, submitted("new", 2*time.Hour), submitted("new", 2*time.Hour),
 		{ID: "invalid", Kind: workload.Submitted, Time: time.Hour},
 		submitted("refused", time.Hour), submitted("early", -time.Hour), submitted("horizon", 0),
-		submitted("far", 2*time.Hour+maxAhead+1), submitted("edge", 2*time.Hour+maxAhead-time.Hour),
+		submitted("far", 2*time.Hour+MaxAhead+1), submitted("edge", 2*time.Hour+MaxAhead-time.Hour),
 	}
 	zero := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := h.Classify(events, zero, 0, func(e *workload.Event) error {
@@ -82,7 +82,7 @@ func TestClassify(t *testing.T) {
 	if !slices.Equal(fresh, []string{"new", "horizon", "far", "edge"}) || !slices.Equal(stray, []string{"early"}) {
 		t.Errorf("fresh %v, stray %v", fresh, stray)
 	}
-	b = h.Classify([]workload.Event{submitted("wrong", time.Hour+maxAhead+1)}, zero, 0, passes)
+	b = h.Classify([]workload.Event{submitted("wrong", time.Hour+MaxAhead+1)}, zero, 0, passes)
 	if b.Outcomes[0].Kind != Rejected || len(b.Stray) != 1 || len(b.Fresh) != 0 ||
 		!strings.Contains(b.Outcomes[0].Err.Error(), "7 days after the latest event, 2024-01-01T01:00:00Z") {
 		t.Errorf("%+v", b)

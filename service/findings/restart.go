@@ -18,8 +18,10 @@ const (
 	// pastSamples the samples.
 	pastEvents  = 8 * 24 * time.Hour
 	pastSamples = 6 * time.Hour
-	// maxEvents are read; if there are more, events of a shorter time.
-	maxEvents = 300_000
+	// maxEvents are held while events are read, of some 600 bytes each; if there are more, events of a shorter time.
+	maxEvents = 150_000
+	// pruneAfter is how many events are read at least before older ones are dropped.
+	pruneAfter = 20_000
 	// attempts to read events and samples that go together.
 	attempts = 3
 )
@@ -214,6 +216,7 @@ type past struct {
 	nodes  map[string]workload.Event
 	other  []workload.Event
 	n      int
+	next   int // of n, when older events are dropped
 	latest time.Duration
 	span   time.Duration
 }
@@ -231,11 +234,13 @@ func (p *past) add(e workload.Event) {
 	} else {
 		p.other = append(p.other, e)
 	}
-	for p.n > 2*maxEvents && p.span > time.Hour {
-		if p.prune(); p.n > maxEvents {
-			p.span /= 2
-		}
+	if p.n < p.next {
+		return
 	}
+	for p.prune(); p.n > maxEvents*3/4 && p.span > time.Hour; p.prune() {
+		p.span /= 2
+	}
+	p.next = min(max(2*p.n, pruneAfter), max(p.n+pruneAfter, maxEvents))
 }
 
 // prune drops jobs that ended before the span.

@@ -1,0 +1,190 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/workload"
+)
+
+// jobsOf are the submissions and ends of an hour's jobs.
+func jobsOf(hour, jobs int) (out []workload.Event) {
+	for i := range jobs {
+		id := fmt.Sprint("j", hour, "-", i)
+		e := submission(id, time.Duration(hour)*time.Hour+time.Duration(i)*time.Second)
+		out = append(out, e)
+		e.ID, e.Kind, e.Time = e.ID+"end", workload.Finished, e.Time+time.Minute
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestRetentionInEveryState: old events are dropped and forgotten, whatever keeps the rounds of a scheduler from moving
+// (N2).
+func TestRetentionInEveryState(t *testing.T) {
+	testshared.Full(t)
+	const days = 120
+	clock := atomic.Int64{}
+	h := &harness{t: t, dir: t.TempDir(), retain: controller.MinRetain,
+		decide: adopt(func(round.Input) int { return 5 }),
+		now:    func() time.Time { return origin.Add(time.Duration(clock.Load())) }}
+	h.open()
+	defer func() { h.close() }()
+	states := map[string]func(*controller.Scheduler) error{
+		"tuned":  func(*controller.Scheduler) error { return nil },
+		"paused": func(s *controller.Scheduler) error { s.Paused = true; return nil },
+		"frozen": func(s *controller.Scheduler) error { s.Freeze = &rollout.Freeze{Reason: "test"}; return nil },
+		"held": func(s *controller.Scheduler) error {
+			s.Policy.Waves.Canary, s.Policy.AckDeadline = true, -1
+			return nil
+		},
+		"degraded": func(*controller.Scheduler) error { return nil },
+		"external": nil,
+	}
+	for id, change := range states {
+		reg := controller.Registration{ID: id, Type: "test", Params: serviceParams, Objective: "avg_jct",
+			Cluster: workload.Uniform(4, 8), Policy: promptly(), Mode: controller.Auto}
+		reg.Policy.UpdateInterval = 24 * time.Hour
+		if change == nil {
+			reg.Type = controller.External
+		}
+		if _, err := h.service.Register(context.Background(), controller.Call{}, reg); err != nil {
+			t.Fatal(err)
+		}
+		if change != nil {
+			h.modify(id, change)
+		}
+	}
+	ack := func(id, instance string, state rollout.AckState) {
+		if _, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, id, 1,
+			rollout.Ack{State: state, Instance: instance}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, instance := range []string{"a", "b"} { // "a" never acknowledges what follows
+		ack("held", instance, rollout.AckApplied)
+	}
+	ack("degraded", "a", rollout.AckFailed)
+	for day := range days {
+		clock.Store(int64(day+1) * int64(24*time.Hour))
+		for id := range states {
+			for _, hour := range []int{24 * day, 24*day + 23} {
+				_, err := h.service.Ingest(context.Background(), controller.Call{}, id, jobsOf(hour, 12))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for id := range states {
+			stored := 0
+			_, err := h.repo.ReplayEvents(id, func(string, workload.Event) error { stored++; return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, st, err := h.service.Scheduler(id); err != nil || int(st.Events) < min(stored, 48*30) {
+				t.Errorf("%s: %s: %d events count, %d are stored, %v", when, id, st.Events, stored, err)
+			}
+			if most := 48 * 40; stored > most || h.service.Remembered(id) > most {
+				t.Errorf("%s: %s: %d of %d events left, %d ids, want at most %d", when, id, stored, 48*days,
+					h.service.Remembered(id), most)
+			}
+		}
+	}
+	for id := range states {
+		for !h.service.Idle(id) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if _, err := h.service.DropEvents(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	check("running")
+	h.close()
+	h.open()
+	check("restarted")
+	if _, st, _ := h.service.Scheduler("held"); !strings.Contains(st.Watching, "rounds wait") {
+		t.Errorf("the rollout is not under way: %+v", st)
+	}
+}
+
+// metered is a store that notes the most memory that is in use while events are read.
+type metered struct {
+	controller.Store
+	base, most *atomic.Int64
+}
+
+func inUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func (s metered) ReplayEvents(only string, apply func(string, workload.Event) error) ([]controller.Damage, error) {
+	n := 0
+	note := func() { s.most.Store(max(s.most.Load(), inUse()-s.base.Load())) }
+	s.base.Store(inUse())
+	defer note()
+	return s.Store.ReplayEvents(only, func(id string, e workload.Event) error {
+		if n++; n%20_000 == 0 {
+			note()
+		}
+		return apply(id, e)
+	})
+}
+
+// TestRestartHoldsNoEvents: a restart with the history of a scheduler that has no rounds holds a ledger and ids, no
+// events (N1).
+func TestRestartHoldsNoEvents(t *testing.T) {
+	testshared.Full(t)
+	const events, batch = 200_000, 10_000
+	for _, span := range []time.Duration{20 * 24 * time.Hour, 365 * 24 * time.Hour} {
+		var base, most atomic.Int64
+		h := &harness{t: t, dir: t.TempDir(), decide: keep}
+		h.open()
+		h.register("s", controller.Auto)
+		h.modify("s", func(s *controller.Scheduler) error { s.Paused = true; return nil })
+		h.submit("s", time.Minute)
+		all := make([]workload.Event, 0, batch)
+		for i := range events / 2 {
+			at := span * time.Duration(i) / (events / 2)
+			e := submission(fmt.Sprint("x", i), 0)
+			e.Time = at
+			end := e
+			end.ID, end.Kind, end.Time = e.ID+"end", workload.Finished, at+time.Minute
+			if all = append(all, e, end); len(all) == batch {
+				if err := h.repo.AppendEvents(context.Background(), "s", all); err != nil {
+					t.Fatal(err)
+				}
+				all = all[:0]
+			}
+		}
+		h.close()
+		h.wrap = func(s controller.Store) controller.Store { return metered{s, &base, &most} }
+		h.open()
+		_, st, err := h.service.Scheduler("s")
+		if err != nil || st.Events != events+1 {
+			t.Fatal(st.Events, err)
+		}
+		limit := int64(20 << 20) // what is read at a time, and the events of the span that is kept
+		if span < controller.MinRetain {
+			limit += 100 * events
+		}
+		if most.Load() > limit {
+			t.Errorf("%v: %d bytes are held for %d events, want at most %d", span, most.Load(), events, limit)
+		}
+		h.close()
+	}
+}
