@@ -1,3 +1,6 @@
+// Package registration reads requests that register or update a scheduler into the types of the
+// controller, and writes them back. It checks a registration as a whole: the built-in scheduler
+// narrowed by the request.
 package registration
 
 import (
@@ -295,4 +298,122 @@ func policyFromProto(r *pb.RolloutPolicy, v *convert.Violations) controller.Poli
 	}
 	optional(&p.Waves.Soak, r.GetSoakTime(), "soak_time")
 	return p
+}
+
+// externalFromProto reads the parameters, rules and metric of a scheduler that is not simulated.
+func externalFromProto(spec *pb.SchedulerSpec, reg *controller.Registration, v *convert.Violations) {
+	reg.Simulation = controller.Simulation{}
+	reg.Objective = metricFromProto(spec, v)
+	checkExternal(spec, v)
+	if len(spec.GetParameters()) == 0 {
+		v.Add(convert.ParametersField, "are required for a scheduler of type %s: there are no built-in ones",
+			controller.External)
+	}
+	before := len(*v)
+	for i, p := range spec.GetParameters() {
+		reg.Params = append(reg.Params, convert.ParamFromProto(p, fmt.Sprintf("%s[%d]", convert.ParametersField, i), v))
+	}
+	for i, c := range spec.GetConstraints() {
+		reg.Rules = append(reg.Rules, convert.RuleFromProto(c, fmt.Sprintf("%s[%d]", convert.ConstraintsField, i), v))
+	}
+	if len(*v) > before {
+		return
+	}
+	_, err := space.New(reg.Params, reg.Rules)
+	var wrong space.Violations
+	if errors.As(err, &wrong) {
+		for _, one := range wrong {
+			field, _ := convert.FieldOf(spec, one.Field, func(_ bool, i int) int { return i })
+			v.Add(field, "%s", one.Description)
+		}
+	}
+}
+
+// checkExternal refuses fields of rounds.
+func checkExternal(spec *pb.SchedulerSpec, v *convert.Violations) {
+	if spec.GetSimulation() != nil {
+		v.Add("scheduler.spec.simulation", "a scheduler of type %s is not simulated", controller.External)
+	}
+}
+
+// metricFromProto reads the metric that studies of an external scheduler measure.
+func metricFromProto(spec *pb.SchedulerSpec, v *convert.Violations) string {
+	if _, goal := spec.GetObjective().GetKind().(*pb.ObjectiveSpec_Goal); goal {
+		v.Add("scheduler.spec.objective.goal", "a scheduler of type %s has a metric_id that its studies measure",
+			controller.External)
+		return ""
+	}
+	name := spec.GetObjective().GetMetricId()
+	convert.CheckMetric("scheduler.spec.objective.metric_id", name, v)
+	return name
+}
+
+// longestGoal bounds a goal's text.
+const longestGoal = 1000
+
+// ObjectiveToProto is the inverse of objectiveFromProto.
+func ObjectiveToProto(objective string) *pb.ObjectiveSpec {
+	if _, err := round.ParseMetric(objective); err == nil {
+		return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_MetricId{MetricId: objective}}
+	}
+	return &pb.ObjectiveSpec{Kind: &pb.ObjectiveSpec_Goal{Goal: objective}}
+}
+
+func objectiveFromProto(spec *pb.SchedulerSpec, v *convert.Violations) string {
+	if spec.GetObjective().GetKind() == nil {
+		return round.Objectives[0]
+	}
+	if goal, ok := spec.GetObjective().GetKind().(*pb.ObjectiveSpec_Goal); ok {
+		if len(goal.Goal) > longestGoal {
+			v.Add("scheduler.spec.objective.goal", "it has %d characters, more than %d", len(goal.Goal), longestGoal)
+			return ""
+		}
+		g, err := round.ParseGoal(goal.Goal)
+		if err != nil {
+			v.Add("scheduler.spec.objective.goal", "%v", err)
+		}
+		return g.String()
+	}
+	metric, err := round.ParseMetric(spec.GetObjective().GetMetricId())
+	if err != nil {
+		v.Add("scheduler.spec.objective.metric_id", "%v", err)
+	}
+	return metric
+}
+
+// simulationFromProto reads a simulation, the registrar's if p is nil.
+func (r *Reader) simulationFromProto(p *pb.Simulation, v *convert.Violations) controller.Simulation {
+	if p == nil {
+		return r.Simulation
+	}
+	const at = "scheduler.spec.simulation."
+	out := controller.Simulation{MaxPreemptions: int(p.GetMaxPreemptions())}
+	if out.MaxPreemptions < 0 {
+		v.Add(at+"max_preemptions", "%d is negative", out.MaxPreemptions)
+	}
+	if d := p.GetMinRun(); d != nil {
+		if d.CheckValid() != nil || d.AsDuration() < 0 || d.AsDuration() > convert.MaxSpan {
+			v.Add(at+"min_run", "%v is not from 0s to %v", d.AsDuration(), convert.MaxSpan)
+		}
+		out.MinRun = d.AsDuration()
+	}
+	if p.GetModels() != nil {
+		var err error
+		if out.Models, err = convert.ModelsFromProto(p.GetModels()); err != nil {
+			v.Add(at+"models", "%s", strings.TrimPrefix(err.Error(), "models: "))
+		}
+	}
+	return out
+}
+
+// SimulationToProto writes the simulation of a scheduler.
+func SimulationToProto(s *controller.Simulation) *pb.Simulation {
+	out := &pb.Simulation{MaxPreemptions: int32(min(s.MaxPreemptions, math.MaxInt32))}
+	if s.MinRun != 0 {
+		out.MinRun = durationpb.New(s.MinRun)
+	}
+	if s.Models != nil {
+		out.Models = convert.ModelsToProto(s.Models)
+	}
+	return out
 }

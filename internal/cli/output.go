@@ -4,16 +4,21 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/units"
+	"github.com/autosched/autosched/workload/trace"
 )
 
 // Show prints the result of a command: as JSON for programs, or by print for
@@ -144,3 +149,169 @@ func (u untilDone) Write(b []byte) (int, error) {
 	}
 	return u.Writer.Write(b)
 }
+
+// Plural is a number of things: 1 rule, 2 rules.
+func Plural(n int, thing string) string {
+	return units.Plural(n, thing)
+}
+
+// ShortName returns the last segment of a resource name.
+func ShortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// EnumWord is an enum's value as flags take it: auto for AUTO. States print as the API has them.
+func EnumWord(e fmt.Stringer) string { return strings.ToLower(e.String()) }
+
+// WaitsText names the condition that a proposal waits for.
+func WaitsText(scheduler string) string {
+	return fmt.Sprintf("for 'autosched scheduler config approve %s' or 'autosched scheduler config reject %[1]s'",
+		scheduler)
+}
+
+// ThreeDigits has three digits behind the point where they matter.
+func ThreeDigits(v float64) string {
+	switch a := max(v, -v); {
+	case a >= 1000:
+		return fmt.Sprintf("%.0f", v)
+	case a >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// OrDash returns s, or "-" if s is empty.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// SortedKeys are a map's keys in order.
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// SyntheticLabel marks results of synthetic traces.
+func SyntheticLabel(synthetic bool) string {
+	if synthetic {
+		return " (synthetic)"
+	}
+	return ""
+}
+
+// ShortStudy is SCHEDULER/STUDY of a name.
+func ShortStudy(name string) string {
+	return strings.Replace(strings.TrimPrefix(name, "schedulers/"), "/studies/", "/", 1)
+}
+
+// WrapText breaks a text at blanks into lines of at most limit bytes; longer words
+// stand alone.
+func WrapText(text string, limit int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > limit {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// ShortTrial is SCHEDULER/STUDY/TRIAL of a name.
+func ShortTrial(name string) string { return strings.Replace(ShortStudy(name), "/trials/", "/", 1) }
+
+// SavedShare formats a controllable ratio as the share that is saved, "" if there is none.
+func SavedShare(ratio float64) string {
+	if ratio <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100*(1-1/ratio))
+}
+
+// ShortWorkload is SCHEDULER/WORKLOAD of a name.
+func ShortWorkload(name string) string {
+	return strings.Replace(strings.TrimPrefix(name, "schedulers/"), "/workloads/", "/", 1)
+}
+
+// ProgressLine rewrites one line of a terminal. Elsewhere it adds a line every ten
+// seconds, so that a log shows progress.
+type ProgressLine struct {
+	Out        io.Writer
+	OnTerminal bool // a terminal
+	LastDrawn  time.Time
+	wide       int
+}
+
+const (
+	redraw  = 100 * time.Millisecond
+	logLine = 10 * time.Second
+)
+
+// NewProgressLine returns a line on w, redrawn in place if w is a terminal.
+func NewProgressLine(w io.Writer) *ProgressLine {
+	p := &ProgressLine{Out: w, LastDrawn: time.Now()}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil {
+			p.OnTerminal = info.Mode()&os.ModeCharDevice != 0
+		}
+	}
+	return p
+}
+
+// Show replaces the line, unless it was just drawn.
+func (p *ProgressLine) Show(format string, args ...any) {
+	every := redraw
+	if !p.OnTerminal {
+		every = logLine
+	}
+	if time.Since(p.LastDrawn) < every {
+		return
+	}
+	p.LastDrawn = time.Now()
+	line := fmt.Sprintf(format, args...)
+	if !p.OnTerminal {
+		fmt.Fprintln(p.Out, line)
+		return
+	}
+	fmt.Fprintf(p.Out, "\r%-*s", p.wide, line)
+	p.wide = max(p.wide, len(line))
+}
+
+// Reading shows how much of a trace is read, of which the rows stay in memory.
+func (p *ProgressLine) Reading(path string) func(trace.Progress) {
+	return func(x trace.Progress) {
+		limitHeap(x.Rows)
+		if x.Total > 0 {
+			p.Show("reading %s: %d %%, %d rows", path, 100*x.Bytes/x.Total, x.Rows)
+		} else {
+			p.Show("reading %s: %d rows", path, x.Rows)
+		}
+	}
+}
+
+// Clear removes the line.
+func (p *ProgressLine) Clear() {
+	if p.OnTerminal && p.wide > 0 {
+		fmt.Fprintf(p.Out, "\r%*s\r", p.wide, "")
+	}
+}
+
+// DashedLine is the line of a limit or a reference.
+var DashedLine = []float64{5, 4}
+
+// HorizontalLine is a horizontal line through a chart.
+func HorizontalLine(y float64) []chart.Point {
+	return []chart.Point{{X: math.Inf(-1), Y: y}, {X: math.Inf(1), Y: y}}
+}
+
+// MaxPoints bounds the points of a line: more cannot be distinguished.
+const MaxPoints = 1200

@@ -1,3 +1,4 @@
+// Package adapters has the commands beside a scheduler: adapters, Slurm, emulation, conformance.
 package adapters
 
 import (
@@ -214,4 +215,14 @@ func (o *adapterFileOptions) serve(ctx context.Context, applied func(*pb.Configu
 	defer stop()
 	log.Info("listening", "address", l.Addr())
 	return s.Serve(l)
+}
+
+// Commands returns the commands of the top.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newSlurmCmd()}
+}
+
+// OfScheduler returns the commands below scheduler.
+func OfScheduler() []*cobra.Command {
+	return []*cobra.Command{newAdapterCmd(), newEmulateCmd(), newConformanceCmd()}
 }

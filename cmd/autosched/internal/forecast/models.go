@@ -1,10 +1,18 @@
 package forecast
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/simulator/calibrate"
 )
 
 func newModelsCmd() *cobra.Command {
@@ -40,4 +48,148 @@ Changed, it can be given to --models of simulate, evaluate and tune.`,
 	}
 	f.Add(cmd)
 	return cmd
+}
+
+// modelsLearnOptions are the flags of models learn.
+type modelsLearnOptions struct {
+	events, out string
+	single      string
+	pairs       string
+	perNode     int
+	json        bool
+}
+
+func newModelsLearnCmd() *cobra.Command {
+	var o modelsLearnOptions
+	cmd := &cobra.Command{
+		Use:   "learn --out FILE",
+		Short: "Learn restart costs, spread slowdowns and speeds of pairs from recordings",
+		Long: `Estimates performance models from recurring jobs of a history and writes a
+models file. Runs of one key and width should take equally long, so
+
+  restart cost       the time on GPUs of a run that was preempted once, beyond
+                     the median of the key's undisturbed runs; median by width
+  spread slowdown    a run over more nodes than needed, over that median;
+                     median by model, for jobs that name one
+
+A key needs 3 undisturbed runs and an estimate 8 disturbed ones; otherwise the
+built-in number stays. Ignored and counted are runs without a key, runs preempted
+more than once (the next preemption may have cut a restart short), runs both
+preempted and spread (the time that such a run was spread is unknown), spread ones
+without a model, and groups that are too small. Of a service's events only
+completed jobs with a known start that were never resized are runs.
+
+With --single and --pairs it takes the speeds of jobs that share a GPU from two CSV
+tables that were measured: loads alone, with the columns model, memory_mib and sm_util
+(percent of the SMs), and pairs, with model1, model2, speed1 and speed2, relative to
+alone. Pairs that were not measured get the speed of a rule by SM use, which is fitted
+to the measured ones.
+
+The history is the directory of 'autosched serve' (while no service runs on it), or
+the CSV that 'autosched simulate --jobs-out' writes.`,
+		Example: `  autosched forecast models learn --events data --gpus-per-node 8 --out models.json
+  autosched forecast models learn --events jobs-done.csv --out models.json
+  autosched forecast models learn --single single.csv --pairs pairs.csv --out models.json
+  autosched forecast models show --models models.json`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd)
+			if err != nil {
+				return err
+			}
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.json, "learned-models/v1", r, r.print)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&o.events, "events", "", "directory of the service, or CSV written by simulate --jobs-out")
+	fl.StringVar(&o.single, "single", "", "CSV file of loads alone on a GPU")
+	fl.StringVar(&o.pairs, "pairs", "", "CSV file of pairs of these loads on one GPU")
+	fl.StringVarP(&o.out, "out", "o", "", "models file to write, - for standard output (required)")
+	fl.IntVar(&o.perNode, "gpus-per-node", 8, "GPUs of a node, which defines spread jobs of a service's events")
+	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	return cmd
+}
+
+func (o *modelsLearnOptions) check() error {
+	switch {
+	case o.events == "" && o.pairs == "":
+		return cli.Usage(errors.New("--events is missing: name a service's directory or a CSV of jobs, or --pairs"))
+	case (o.single == "") != (o.pairs == ""):
+		return cli.Usage(errors.New("--single and --pairs go together: the loads alone, and in pairs"))
+	case o.out == "":
+		return cli.Usage(errors.New("--out is missing: name the models file to write"))
+	case o.perNode < 1:
+		return cli.Usage(fmt.Errorf("--gpus-per-node: %d is not positive", o.perNode))
+	}
+	return nil
+}
+
+// run learns from the history and writes the models file.
+func (o *modelsLearnOptions) run(cmd *cobra.Command) (*modelsLearnReport, error) {
+	r, spec := &modelsLearnReport{}, &simulator.ModelSpec{}
+	if o.events != "" {
+		runs, err := cli.ReadRuns(o.events, o.perNode)
+		if err != nil {
+			return nil, fmt.Errorf("--events: %w", err)
+		}
+		r.Runs = len(runs)
+		if spec, r.Learned, r.LeftOut, err = calibrate.Models(runs); err != nil {
+			return nil, err
+		}
+	}
+	if o.pairs != "" {
+		pairs, err := o.readPairs()
+		if err != nil {
+			return nil, fmt.Errorf("--single, --pairs: %w", err)
+		}
+		spec.Pairs, r.Loads, r.Rule = pairs, len(pairs.Loads), pairs.Rule
+	}
+	if err := cli.WriteOutput(cmd, o.out, spec.Write); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return r, nil
+}
+
+// readPairs reads the measured speeds of pairs.
+func (o *modelsLearnOptions) readPairs() (*simulator.PairSpec, error) {
+	single, err := atomicfile.Open(o.single)
+	if err != nil {
+		return nil, err
+	}
+	defer single.Close()
+	pairs, err := atomicfile.Open(o.pairs)
+	if err != nil {
+		return nil, err
+	}
+	defer pairs.Close()
+	return simulator.ReadPairs(single, pairs, "measured: "+filepath.Base(o.single)+", "+filepath.Base(o.pairs))
+}
+
+// modelsLearnReport is the result of models learn.
+type modelsLearnReport struct {
+	Learned []calibrate.Estimate `json:"learned"`
+	LeftOut calibrate.LeftOut    `json:"left_out"`
+	Runs    int                  `json:"runs"`
+	// Loads are the ones whose speeds in pairs are measured, and Rule that of pairs that are not.
+	Loads int                 `json:"loads,omitempty"`
+	Rule  *simulator.PairRule `json:"pair_rule,omitempty"`
+}
+
+func (r *modelsLearnReport) print(w io.Writer) error {
+	for _, l := range r.Learned {
+		fmt.Fprintf(w, "%s: %.3g, from %d of %d runs\n", l.What, l.Value, l.Runs, r.Runs)
+	}
+	if p := r.Rule; p != nil {
+		fmt.Fprintf(w, "pairs of %d loads; of others: %.3g - %.3g x SM use - %.3g x SM use x the other's\n", r.Loads,
+			p.Base,
+			p.Own, p.Both)
+	}
+	if r.Runs == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(w, r.LeftOut)
+	return err
 }

@@ -6,14 +6,21 @@ import (
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/autosched/autosched/adapter"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/schedulers/native"
+	"github.com/autosched/autosched/space"
 )
 
 func newConfigCmd() *cobra.Command {
@@ -224,4 +231,184 @@ N' shows the reason for one.`,
 	cmd.Flags().Int32Var(&limit, "limit", 20, "revisions to show")
 	l.Add(cmd, "state = PROPOSED", "evidence.controllable_ratio desc")
 	return cmd
+}
+
+func newConfigWatchCmd(f *cli.ClientFlags) *cobra.Command {
+	var wait bool
+	cmd := &cobra.Command{
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		Use:               "watch SCHEDULER",
+		Short:             "Follow the configuration a scheduler should run",
+		Long: `Prints the current configuration and then every new one, a line each, until it
+is interrupted. If the service goes away, the watch continues once it is back.
+That tuning is paused or resumed is reported on the standard error output.
+With --wait it may be started first: it waits until the service answers and the
+scheduler is registered. With --json every line is an autosched.v1
+Configuration.`,
+		Example: "  autosched scheduler config watch tiresias\n  autosched scheduler config watch demo --wait",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := cli.SchedulerArg(args)
+			if err != nil {
+				return err
+			}
+			return f.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
+				w := watch{
+					Client: c, name: name, server: f.Server, wait: wait, json: f.JSON, out: cmd.OutOrStdout(),
+					notes: cmd.ErrOrStderr(),
+				}
+				return w.run(ctx)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the scheduler is registered")
+	return cmd
+}
+
+// watch follows one scheduler over any number of streams.
+type watch struct {
+	*cli.Client
+	name, server string
+	wait, json   bool
+	out, notes   io.Writer
+	token        string // of the last event; empty before the first
+}
+
+// run follows until the context ends, also if the service goes away and comes
+// back.
+func (w *watch) run(ctx context.Context) error {
+	for waiting := false; ; {
+		err := w.follow(ctx)
+		if ctx.Err() != nil {
+			return nil // interrupted: that is how a watch ends
+		}
+		code := status.Code(err)
+		switch {
+		case w.token == "" && w.wait && !cli.TlsFailed(err) && (code == codes.NotFound || code == codes.Unavailable):
+			if !waiting {
+				fmt.Fprintf(w.notes, "waiting until %s is registered with the service at %s\n", cli.ShortName(w.name),
+					w.server)
+			}
+			waiting = true
+		case w.token != "" && code == codes.OutOfRange:
+			fmt.Fprintln(w.notes, "the service's store was restored: reading the configuration again")
+			w.token = ""
+			continue
+		case w.token == "" || code != codes.Unavailable:
+			return err
+		default:
+			fmt.Fprintln(w.notes, "no connection to the service: trying again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// follow prints the events of one stream.
+func (w *watch) follow(ctx context.Context) error {
+	stream, err := w.Configurations.WatchConfigurations(ctx,
+		&pb.WatchConfigurationsRequest{Parent: w.name, ResumeToken: w.token, SendInitialEvents: w.token == ""})
+	if err != nil {
+		return err
+	}
+	var s *pb.Scheduler // once there is something to print
+	for {
+		got, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if s == nil && !w.json && got.GetConfiguration() != nil {
+			if s, err = w.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: w.name}); err != nil {
+				return err
+			}
+		}
+		w.token = got.GetResumeToken()
+		c := got.GetConfiguration()
+		switch p := got.GetPaused(); {
+		case p != nil:
+			fmt.Fprintf(w.notes, "tuning of %s is paused%s\n", cli.ShortName(w.name), pauseText(p))
+		case got.GetResumed() != nil:
+			fmt.Fprintf(w.notes, "tuning of %s is resumed\n", cli.ShortName(w.name))
+		case c == nil:
+		case w.json:
+			err = cli.PrintProto(w.out, c, true)
+		default:
+			_, err = fmt.Fprintf(w.out, "%s  revision %d  %s  %s  %s\n",
+				cli.Instant(c.GetCreateTime()), c.GetRevision(), c.GetState(),
+				valuesLine(c.GetParameters(), s), c.GetReason())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pauseText says since when, by whom and why tuning is paused, as far as that is known.
+func pauseText(p *pb.WatchConfigurationsResponse_Paused) (text string) {
+	if t := p.GetCreateTime(); t != nil {
+		text += " since " + cli.Instant(t)
+	}
+	if p.GetActor() != "" {
+		text += " by " + p.GetActor()
+	}
+	if p.GetReason() != "" {
+		text += ": " + p.GetReason()
+	}
+	return text
+}
+
+func newConfigRenderCmd(f *cli.ClientFlags) *cobra.Command {
+	var revision int64
+	cmd := &cobra.Command{
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		Use:               "render SCHEDULER",
+		Short:             "Print a configuration as the scheduler's own configuration file",
+		Long: `Prints the configuration that a scheduler should run, or another revision, as its
+configuration file: in the options of the scheduler's published release where there is one,
+otherwise by parameter. 'autosched scheduler adapter file' writes the same.`,
+		Example: `  autosched scheduler config render tiresias
+  autosched scheduler config render tiresias --revision 3 >tiresias.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if revision < 0 {
+				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				form, got, values, err := getNative(ctx, c, name, revision)
+				if err != nil {
+					return err
+				}
+				text, err := form.Render(values)
+				if err != nil {
+					return fmt.Errorf("%s: %w", got.GetName(), err)
+				}
+				w := cmd.OutOrStdout()
+				if f.JSON {
+					return schema.Write(w, "rendered-configuration/v1",
+						map[string]any{"configuration": got.GetName(), "text": string(text)})
+				}
+				_, err = w.Write(text)
+				return err
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&revision, "revision", 0, "this revision instead of the current one")
+	return cmd
+}
+
+// getNative is a revision of a scheduler, 0 for the current one, with its values, and the form of the scheduler's
+// configuration file.
+func getNative(ctx context.Context, c *cli.Client, name string, revision int64) (native.Form, *pb.Configuration,
+	space.Values, error) {
+	s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	got, err := getConfiguration(ctx, c, name, revision)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	values, err := adapter.FromProto(got.GetParameters())
+	return adapter.FormOf(s.GetSpec().GetSchedulerType()), got, values, err
 }

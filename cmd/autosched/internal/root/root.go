@@ -16,6 +16,8 @@ import (
 	"github.com/autosched/autosched/cmd/autosched/internal/traces"
 	"github.com/autosched/autosched/cmd/autosched/internal/waste"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers"
 )
 
 const rootHelp = `AutoSched tunes the configuration of deep-learning-training schedulers to the
@@ -75,4 +77,24 @@ func New() *cobra.Command {
 	cli.Finish(root, completions())
 	root.SetHelpCommandGroupID(groups[len(groups)-1].title)
 	return root
+}
+
+// completions are values of flags of single commands, for shells.
+func completions() map[string]cli.Completion {
+	var methods []string
+	for _, m := range replay.Methods() {
+		methods = append(methods, m[0])
+	}
+	return map[string]cli.Completion{
+		"evaluate methods":           cli.ListOf(methods...),
+		"serve log-format":           cli.OneOf("text", "json"),
+		"serve log-level":            cli.OneOf(serve.LogLevels...),
+		"admin certs scheduler":      cobra.NoFileCompletions,
+		"compare schedulers":         cli.ListOf(schedulers.Names()...),
+		"compare row":                decide.CompleteRow,
+		"forecast eval methods":      cli.ListOf(append(forecast.ForecastNames(), "all")...),
+		"forecast durations methods": cli.ListOf(append(forecast.MethodNames(), "all")...),
+		"telemetry scheduler":        cobra.NoFileCompletions,
+		"telemetry format":           cli.OneOf(traces.TelemetryFormatNames()...),
+	}
 }

@@ -1,3 +1,4 @@
+// Package serve has the service and the commands of its administrator.
 package serve
 
 import (
@@ -8,10 +9,18 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/autosched/autosched/adapter/evaluator"
 	"github.com/autosched/autosched/adapter/push"
@@ -19,6 +28,7 @@ import (
 	"github.com/autosched/autosched/api/server"
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/api/server/study"
+	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cli"
@@ -391,4 +401,90 @@ func (o *serveOptions) service(log *slog.Logger) (so service.Options, err error)
 	}
 	so.Access, err = access.Open(o.access.Files, access.Options{Log: log})
 	return so, err
+}
+
+// traceFlush is how long the last spans may take when the service stops.
+const traceFlush = 2 * time.Second
+
+// traceFlags say where traces go.
+type traceFlags struct {
+	endpoint string
+	ratio    float64
+}
+
+func (f *traceFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.endpoint, "otlp-endpoint", "",
+		"URL of an OpenTelemetry collector of traces, OTLP over gRPC; https, or http to loopback (default: none)")
+	fl.Float64Var(&f.ratio, "otlp-ratio", 1, "share of traces that are sent, unless the caller says")
+}
+
+func (f *traceFlags) check() error {
+	if !(f.ratio >= 0 && f.ratio <= 1) {
+		return cli.Usage(fmt.Errorf("--otlp-ratio: %v is not from 0 to 1", f.ratio))
+	}
+	if f.endpoint == "" {
+		return nil
+	}
+	at, err := url.Parse(f.endpoint)
+	switch {
+	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil:
+		return cli.Usage(fmt.Errorf("--otlp-endpoint: want a URL such as https://collector.example.org:4317"))
+	case at.Scheme == "http" && !apiclient.Loopback(at.Hostname()):
+		return cli.Usage(fmt.Errorf("--otlp-endpoint: %s is not a loopback address: use https", at.Hostname()))
+	}
+	return nil
+}
+
+// provider sends spans until it is shut down, nil without an endpoint. A collector that does not
+// answer is logged and costs spans only.
+func (f *traceFlags) provider(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
+	if f.endpoint == "" {
+		return nil, nil
+	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces are not sent", "err", err) }))
+	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(f.endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("--otlp-endpoint: %w", err)
+	}
+	return trace.NewTracerProvider(trace.WithBatcher(exporter, trace.WithExportTimeout(5*time.Second)),
+		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(f.ratio))),
+		trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "autosched"),
+			attribute.String("service.version", cli.Built().Version)))), nil
+}
+
+// notify reports to systemd a state of the service, such as READY=1 (sd_notify(3)). It does nothing
+// where no unit of Type=notify started the process.
+func notify(state string) error {
+	name := os.Getenv("NOTIFY_SOCKET")
+	if name == "" {
+		return nil
+	}
+	if strings.HasPrefix(name, "@") { // an abstract socket
+		name = "\x00" + name[1:]
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err == nil {
+		_, err = c.Write([]byte(state))
+		_ = c.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
+	}
+	return nil
+}
+
+// Commands returns the commands of the top.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newServeCmd(), newAdminCmd()}
+}
+
+// newAdminCmd is the parent of the commands of an administrator of the service.
+func newAdminCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "admin",
+		Short: "Secure, back up, check and audit the service",
+	}
+	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newDoctorCmd(), newAuditCmd(), newReplayCmd())
+	return cmd
 }

@@ -1,3 +1,4 @@
+// Package studies has the commands about studies and their trials.
 package studies
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 )
 
 func newStudyCmd() *cobra.Command {
@@ -317,4 +319,197 @@ func noiseNote(ctx context.Context, c *cli.Client, name string) (string, error) 
 	}
 	return "note: each configuration was measured once: the noise of the metric is not known, and may be all of the " +
 		"gain; a study with --allow-repeats measures one again\n", err
+}
+
+// pollRun is how often 'study run --wait' looks.
+const pollRun = 500 * time.Millisecond
+
+func newStudyRunCmd(f *cli.ClientFlags) *cobra.Command {
+	req := &pb.RunStudyRequest{}
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "run SCHEDULER/STUDY --evaluator ID",
+		Short: "Let an evaluator of the service measure the trials of a study",
+		Long: `The service asks for trials itself, and has them measured by an evaluator that its own
+configuration names (serve --evaluators), until the budget is used. A restart of the service
+goes on with it. 'study pause' and 'study cancel' end it; to run a study again replaces the
+evaluator. With --wait, progress is shown until the study is no longer active; Ctrl-C ends
+the waiting alone.`,
+		Example: `  autosched study run mine/first --evaluator testbed
+  autosched study run mine/first --evaluator testbed --parallel 4 --workload monday --wait
+  autosched study run mine/first --evaluator testbed --workload mine/july`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := studyArg(args)
+			if err != nil {
+				return err
+			}
+			if strings.Contains(req.GetWorkload(), "/") {
+				if req.Workload, err = cli.WorkloadArg(req.GetWorkload()); err != nil {
+					return err
+				}
+			}
+			req.Name, req.ValidateOnly, req.Etag = name, f.ValidateOnly, f.Etag
+			return f.Call(cmd.Context(), wait, func(ctx context.Context, c *cli.Client) error {
+				got, err := c.Studies.RunStudy(ctx, req)
+				if err != nil {
+					return err
+				}
+				if f.ValidateOnly {
+					return f.Say(cmd, got, "%s would be measured by %s; nothing was stored", cli.ShortStudy(name),
+						runText(got.GetRun()))
+				}
+				if !wait {
+					return f.Say(cmd, got, "%s is measured by %s", cli.ShortStudy(name), runText(got.GetRun()))
+				}
+				line := cli.NewProgressLine(cmd.ErrOrStderr())
+				defer line.Clear()
+				for got.GetState() == pb.Study_ACTIVE {
+					line.Show("%d of %d: %s  %s", got.GetUsedBudget(), got.GetSpec().GetTrialBudget(), countsText(got),
+						got.GetRun().GetProblem())
+					select {
+					case <-time.After(pollRun):
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+					if got, err = c.Studies.GetStudy(ctx, &pb.GetStudyRequest{Name: name}); err != nil {
+						return err
+					}
+				}
+				line.Clear()
+				return f.Show(cmd, got, func(w io.Writer) error { return printStudy(w, got) })
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&req.Evaluator, "evaluator", "", "what measures: an id of 'study evaluators' (required)")
+	fl.StringVar(&req.Workload, "workload", "",
+		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched scheduler workload', or as the evaluator knows it (default: its own)")
+	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
+	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
+	f.AddChange(cmd, "study get")
+	cmd.MarkFlagsMutuallyExclusive("wait", "validate-only")
+	return cmd
+}
+
+func runText(r *pb.StudyRun) string {
+	text := fmt.Sprintf("evaluator %s, %d at a time", r.GetEvaluator(), r.GetParallelTrials())
+	if r.GetWorkload() != "" {
+		text += ", workload " + cli.ShortWorkload(r.GetWorkload())
+	}
+	if r.GetProblem() != "" {
+		text += "; nothing is measured: " + r.GetProblem()
+	}
+	return text
+}
+
+func newStudyEvaluatorsCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "evaluators",
+		Short: "List what the service can measure trials with",
+		Long: `Prints the evaluators that the configuration of the service names (serve --evaluators): commands
+and services. Their command lines and addresses are not shown: 'study run' names an id.`,
+		Example: "  autosched study evaluators",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.Call(cmd.Context(), false, func(ctx context.Context, c *cli.Client) error {
+				got, err := c.Studies.ListEvaluators(ctx, &pb.ListEvaluatorsRequest{})
+				return f.Answer(cmd, got, err, func(out io.Writer) error {
+					if len(got.GetEvaluators()) == 0 {
+						_, err := fmt.Fprintln(out, "the service has no evaluators: 'autosched serve --evaluators FILE' names them")
+						return err
+					}
+					w := cli.NewTable(out, "EVALUATOR\tKIND\tTRIALS AT A TIME\tDEADLINE")
+					for _, e := range got.GetEvaluators() {
+						fmt.Fprintf(w, "%s\t%s\t%d\t%v\n", e.GetEvaluatorId(), e.GetKind(), e.GetParallelTrials(),
+							units.Duration(e.GetDeadline().AsDuration().Seconds()))
+					}
+					return w.Flush()
+				})
+			})
+		},
+	}
+}
+
+func newStudyOptimalCmd(f *cli.ClientFlags) *cobra.Command {
+	var metrics []string
+	cmd := &cobra.Command{
+		Use:   "optimal SCHEDULER/STUDY",
+		Short: "Show the trials that no other beats in several metrics",
+		Long: `Shows the trials that succeeded and to which no other is better in one metric and no worse in the
+others (the Pareto front). --metrics names metrics that clients reported, such as p95_wait, or
+goodput:max for one that is to be large; by default the metric of the study alone.`,
+		Example: "  autosched study optimal mine/first --metrics p95_wait,goodput:max",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &pb.ListOptimalTrialsRequest{}
+			for _, text := range metrics {
+				o := &pb.ListOptimalTrialsRequest_Objective{Goal: pb.StudySpec_MINIMIZE}
+				name, goal, _ := strings.Cut(text, ":")
+				switch o.MetricId = name; goal {
+				case "", "min":
+				case "max":
+					o.Goal = pb.StudySpec_MAXIMIZE
+				default:
+					return cli.Usage(fmt.Errorf("--metrics: %q is not METRIC, METRIC:min or METRIC:max", text))
+				}
+				req.Objectives = append(req.Objectives, o)
+			}
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
+				req.Parent = name
+				got, err := c.Studies.ListOptimalTrials(ctx, req)
+				return f.Answer(cmd, got, err, func(w io.Writer) error {
+					for _, t := range got.GetOptimalTrials() {
+						fmt.Fprintln(w, trialLine(t))
+					}
+					if len(got.GetOptimalTrials()) == 0 {
+						fmt.Fprintln(w, "no trial with these metrics has succeeded yet")
+					}
+					return nil
+				})
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&metrics, "metrics", nil, "metrics, comma-separated (default: that of the study)")
+	_ = cmd.RegisterFlagCompletionFunc("metrics", cobra.NoFileCompletions)
+	return cmd
+}
+
+func newStudyEstimateCmd(f *cli.ClientFlags) *cobra.Command {
+	var each time.Duration
+	var parallel int32
+	cmd := &cobra.Command{
+		Use:   "estimate SCHEDULER/STUDY",
+		Short: "Estimate how many trials a study has left, and how long they take",
+		Long: `Prints the trials that are left of the budget, or of the space if it has fewer configurations, and
+how long they take: by the mean of the trials that clients or evaluators measured, or --trial-time before there are any.`,
+		Example: "  autosched study estimate mine/first --trial-time 10m --parallel 4",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &pb.EstimateStudyRequest{ParallelTrials: parallel}
+			if cmd.Flags().Changed("trial-time") {
+				req.TrialDuration = durationpb.New(each)
+			}
+			return f.Named(cmd, args, studyArg, func(ctx context.Context, c *cli.Client, name string) error {
+				req.Name = name
+				got, err := c.Studies.EstimateStudy(ctx, req)
+				if err != nil {
+					return err
+				}
+				left := cli.Plural(int(got.GetRemainingTrials()), "trial") + " left"
+				if got.GetTrialDuration() == nil {
+					return f.Say(cmd, got, "%s; no trial was timed yet: --trial-time says how long one takes", left)
+				}
+				return f.Say(cmd, got, "%s of %s: %s, or %s of measuring in all", left,
+					units.Duration(got.GetTrialDuration().AsDuration().Seconds()),
+					units.Duration(got.GetRemainingDuration().AsDuration().Seconds()),
+					units.Duration(got.GetTotalTrialDuration().AsDuration().Seconds()))
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&each, "trial-time", 0, "how long a trial takes (default: the mean of those that were measured)")
+	cmd.Flags().Int32Var(&parallel, "parallel", 1, "trials that are measured at a time")
+	return cmd
+}
+
+// Commands returns the commands of the top.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newStudyCmd()}
 }

@@ -300,3 +300,196 @@ func shortNumber(x float64) string {
 	}
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
+
+func newConfigExplainCmd(f *cli.ClientFlags) *cobra.Command {
+	var revision, number int64
+	var compareTo string
+	cmd := &cobra.Command{
+		Use:   "explain SCHEDULER",
+		Short: "Explain why a configuration was adopted or not, by parameter",
+		Long: `Says why the round that found a revision adopted it, and simulates on the futures of
+that round what each parameter contributes, when they are set one after the other. Where
+the causal model of 'autosched scheduler effects' is reliable, it adds through which
+metrics a parameter acts.
+Without --revision it explains what is on offer; --round explains the best
+configuration of a round that adopted nothing, too.`,
+		Example: `  autosched scheduler config explain tiresias
+  autosched scheduler config explain tiresias --revision 4 --compare-to default
+  autosched scheduler config explain tiresias --round 17`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req := &pb.ExplainConfigurationRequest{}
+			if revision != 0 && number != 0 {
+				return cli.Usage(errors.New("--revision and --round: name one of them"))
+			}
+			switch n, err := strconv.ParseInt(compareTo, 10, 64); {
+			case compareTo == "incumbent":
+			case compareTo == "default":
+				req.CompareTo = pb.ExplainConfigurationRequest_DEFAULT
+			case compareTo == "current":
+				req.CompareTo = pb.ExplainConfigurationRequest_CURRENT
+			case err == nil && n > 0:
+				req.CompareToRevision = n
+			default:
+				return cli.Usage(fmt.Errorf("--compare-to: %q is not incumbent, default, current or a revision",
+					compareTo))
+			}
+			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
+				switch {
+				case number != 0:
+					req.Name = fmt.Sprintf("%s/rounds/%d", name, number)
+				case revision != 0:
+					req.Name = revisionName(name, revision)
+				default:
+					s, err := c.Tuning.GetScheduler(ctx, &pb.GetSchedulerRequest{Name: name})
+					if err != nil {
+						return err
+					}
+					req.Name = s.GetCurrentConfiguration()
+				}
+				got, err := c.Explanations.ExplainConfiguration(ctx, req)
+				if err != nil {
+					return err
+				}
+				words, err := getAmounts(ctx, c, name)
+				if err != nil {
+					return err
+				}
+				return f.Show(cmd, got, func(w io.Writer) error { return printExplanation(w, got, words) })
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the one on offer)")
+	cmd.Flags().Int64Var(&number, "round", 0, "the round whose best configuration to explain")
+	cmd.Flags().StringVar(&compareTo, "compare-to", "incumbent", "incumbent (of the round), default, current or a revision")
+	return cmd
+}
+
+func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *amounts) error {
+	fmt.Fprintln(out, e.GetSummary())
+	if e.GetFrom() == nil {
+		return nil
+	}
+	w := cli.NewTable(out, "")
+	printRatio(w, e)
+	fmt.Fprintf(w, "objective\t%s, %s before\n", words.outlook(e.GetTo()), words.outlook(e.GetFrom()))
+	if e.GetTo().GetEnergy() != nil {
+		fmt.Fprintf(w, "energy\t%s\n\t%s before\n", energyText(e.GetTo().GetEnergy()),
+			energyText(e.GetFrom().GetEnergy()))
+	}
+	for _, l := range e.GetLimits() {
+		fmt.Fprintf(w, "limit\tit %s\n", l)
+	}
+	for _, p := range e.GetParameterContributions() {
+		id, delta := p.GetParameterId(), p.GetDeltaObjective()
+		fmt.Fprintf(w, "%s\t%s to %s: objective %s", id, words.value(id, p.GetFrom()), words.value(id, p.GetTo()),
+			plusSign(words.objective(delta), delta))
+		for _, key := range cli.SortedKeys(p.GetDeltaMetrics()) {
+			delta := p.GetDeltaMetrics()[key]
+			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))
+		}
+		if way := ways(p.GetCausalPaths()); way != "" {
+			fmt.Fprintf(w, "; acts %s", way)
+		}
+		for _, c := range p.GetAdapted() {
+			fmt.Fprintf(w, "; %s becomes %s (%s)", c.GetParameterId(), words.value(c.GetParameterId(), c.GetTo()),
+				c.GetConstraintId())
+		}
+		fmt.Fprintln(w)
+	}
+	if r := e.GetCausalReliability(); r != nil {
+		fmt.Fprintf(w, "causal model\t%s\n", trust(r))
+	}
+	return w.Flush()
+}
+
+func newSchedulerEffectsCmd(f *cli.ClientFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "effects NAME",
+		Short: "Show which parameters change the objective, through which metrics, and how far that is known",
+		Long: `Shows the causal model that the service learns of a scheduler, once a day of event time,
+from the configurations that its rounds measured; of a scheduler of type external, from
+its studies. The effect of a parameter is the difference of the objective between its
+worst and its best value, all else as measured. A model that does not rank well what it
+was not learnt from says so, and nothing else.`,
+		Example: `  autosched scheduler effects tiresias
+  autosched scheduler effects tiresias --json | jq '.edges[] | select(.reliability > 0.8)'`,
+		ValidArgsFunction: cli.CompleteSchedulers(f),
+		RunE: cli.Asks(f, cli.SchedulerArg,
+			func(ctx context.Context, c *cli.Client, name string) (*pb.CausalModel, error) {
+				return c.Explanations.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: name})
+			}, printEffects),
+	}
+}
+
+// trust is how far a causal model can be trusted, in words.
+func trust(r *pb.CausalReliability) string {
+	of := "studies"
+	if r.GetSchedulerTime() != nil {
+		of = "rounds until " + cli.Instant(r.GetSchedulerTime())
+	}
+	text := fmt.Sprintf("%s of %d %s", cli.Plural(int(r.GetTrialCount()), "trial"), r.GetGroupCount(), of)
+	if r.GetRankedGroupCount() > 0 {
+		text += fmt.Sprintf(", rank correlation of what was left out %.2f, error %.1f %%, of the mean %.1f %%",
+			r.GetRankCorrelation(), 100*r.GetMeanError(), 100*r.GetBaselineError())
+	}
+	if !r.GetReliable() {
+		return "not reliable: " + r.GetReason() + " (" + text + ")"
+	}
+	return text
+}
+
+// wayText is a path between its ends.
+func wayText(p *pb.CausalPath) string {
+	if len(p.GetMetricIds()) == 0 {
+		return "directly"
+	}
+	return "by " + strings.Join(p.GetMetricIds(), ", ")
+}
+
+func ways(paths []*pb.CausalPath) string {
+	var out []string
+	for _, p := range paths {
+		out = append(out, wayText(p))
+	}
+	return strings.Join(out, "; ")
+}
+
+func printEffects(out io.Writer, m *pb.CausalModel) error {
+	fmt.Fprintf(out, "causal model: %s\n", trust(m.GetReliability()))
+	if !m.GetReliability().GetReliable() {
+		return nil
+	}
+	w := cli.NewTable(out, "\nPARAMETER\tEFFECT\t90 % INTERVAL\tBEST\tWAY")
+	for _, e := range m.GetParameterEffects() {
+		switch {
+		case e.GetConstant():
+			fmt.Fprintf(w, "%s\t\t\t\tnever changed\n", e.GetParameterId())
+			continue
+		case e.GetInert():
+			fmt.Fprintf(w, "%s\tnone that is certain\t\t\t\n", e.GetParameterId())
+			continue
+		}
+		way := ways(e.GetPaths())
+		if way == "" {
+			way = "none in the graph"
+		}
+		fmt.Fprintf(w, "%s\t%.1f %%\t%.1f to %.1f %%\t%s\t%s\n", e.GetParameterId(), units.Tenth(100*e.GetEffect()),
+			units.Tenth(100*e.GetEffectLow()), units.Tenth(100*e.GetEffectHigh()), e.GetBestLevel(), way)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	w = cli.NewTable(out, "")
+	fmt.Fprintln(w, "\nCAUSE\tTARGET\tEFFECT\tSIGN\tRELIABILITY\t")
+	for _, e := range m.GetEdges() {
+		sign := map[int32]string{1: "+", -1: "-"}[e.GetSign()]
+		note := ""
+		if e.GetPossiblyConfounded() {
+			note = "a hidden cause may account for it"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f %%\t%s\n", e.GetFrom(), e.GetTo(), shortNumber(e.GetEffect()), sign,
+			100*e.GetReliability(), note)
+	}
+	return w.Flush()
+}
