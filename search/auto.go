@@ -33,7 +33,7 @@ func newAuto(s Setup) (Sampler, error) {
 		a.main, a.name, a.why = newSobolSampler(s), "sobol",
 			fmt.Sprintf("%d evaluations are too few for a model", s.Budget)
 	case dims > mostDims:
-		a.main, a.name, a.why = newForestSampler(s), "forest",
+		a.main, a.name, a.why = newLocalSampler(s), "local",
 			fmt.Sprintf("%d dimensions are too many for a Gaussian process", dims)
 	default:
 		a.main, a.name, a.why = newGPSampler(s), "gp", whyGP(s)

@@ -15,7 +15,6 @@
 //   - auto: chooses one of the others, with a reason.
 //   - gp: a Gaussian process over numbers, logarithms and categories. Half of each
 //     batch maximises the knowledge gradient, half the expected improvement.
-//   - forest: expected improvement under extremely randomised trees.
 //   - local: local search around the best trial.
 //   - sobol: scrambled Sobol points, with the direction numbers of Joe and Kuo,
 //     "Constructing Sobol sequences with better two-dimensional projections",

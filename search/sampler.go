@@ -114,8 +114,6 @@ type Entry struct {
 var Samplers = []Entry{
 	{"auto", "one of the others, chosen by the space and the budget", newAuto},
 	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", newBlueFin},
-	{"forest", "expected improvement under randomised trees, with random points in between",
-		infallible(newForestSampler)},
 	{"gp", "knowledge gradient and expected improvement under a Gaussian process", infallible(newGPSampler)},
 	{"local", "local search around the best, for the end of a large budget", infallible(newLocalSampler)},
 	{"random", "independent uniform points", infallible(newRandom)},

@@ -127,7 +127,7 @@ func TestAutoSaysWhy(t *testing.T) {
 		budget int
 		want   string
 	}{{find("cat4").Space(), 40, "gp: "}, {held, 12, "gp: 4 dimensions, 1 category, planned for 12 evaluations: "},
-		{find("cat4").Space(), 6, "sobol: "}, {wide, 40, "forest: "}, {find("cat4").Space(), 300, "around the best"}} {
+		{find("cat4").Space(), 6, "sobol: "}, {wide, 40, "local: "}, {find("cat4").Space(), 300, "around the best"}} {
 		r, err := Tune(context.Background(), Options{Space: test.space, Budget: test.budget,
 			Evaluate: func(_ context.Context, c space.Config) (Measurement, error) {
 				return Measurement{Values: []float64{1}}, nil

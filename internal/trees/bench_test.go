@@ -96,23 +96,6 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkForest has the sizes that the search uses.
-func BenchmarkForest(b *testing.B) {
-	for _, s := range []struct{ rows, cols, trees int }{{20, 10, 30}, {60, 15, 30}, {200, 5, 30}, {200, 15, 30},
-		{2000, 15, 100}} {
-		x, y := jobs(s.rows, s.cols)
-		o := ForestOptions{Trees: s.trees, MinLeaf: 2, MaxFeatures: s.cols}
-		b.Run(fmt.Sprintf("rows=%d/cols=%d", s.rows, s.cols), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := Forest(x, y, o); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkBoostSmall fits a regression of a causal node.
 func BenchmarkBoostSmall(b *testing.B) {
 	for _, rows := range []int{200, 2000} {

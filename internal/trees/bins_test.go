@@ -81,15 +81,3 @@ func TestBinsAreBalanced(t *testing.T) {
 		}
 	}
 }
-
-func TestKeysOrderFloats(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Float64().Draw(t, "a"), rapid.Float64().Draw(t, "b")
-		if (a <= b) != (key(a) <= key(b)) || value(key(a)) != a {
-			t.Fatalf("%g and %g have keys %d and %d", a, b, key(a), key(b))
-		}
-		if key(math.NaN()) <= key(a) {
-			t.Fatalf("missing is not above %g", a)
-		}
-	})
-}

@@ -13,9 +13,10 @@ import (
 // Limits of a model file, far above the models trained here: 600 trees of 31 leaves
 // take 2 MB. Parsing takes about ten times the file's size in memory.
 const (
-	maxText     = 32 << 20
-	maxLine     = 4 << 20
-	maxFeatures = 1 << 18
+	maxText       = 32 << 20
+	maxLine       = 4 << 20
+	maxFeatures   = 1 << 18
+	maxModelTrees = 100_000
 )
 
 // text is a parsed model file.
@@ -278,10 +279,10 @@ func (t *text) header(f fields) (int, error) {
 		return 0, err
 	}
 	n := len(strings.Fields(sizes))
-	if n == 0 || n%t.classes != 0 || n > maxTrees {
+	if n == 0 || n%t.classes != 0 || n > maxModelTrees {
 		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d",
 			n, t.classes,
-			maxTrees)
+			maxModelTrees)
 	}
 	if names := strings.Fields(f["feature_names"]); len(names) > 0 {
 		if len(names) != t.features {

@@ -1,6 +1,5 @@
 // Package trees trains ensembles of decision trees on numeric columns:
-// gradient-boosted histogram trees ([Boost]), and forests of randomised trees
-// ([Forest]) that also estimate their uncertainty.
+// gradient-boosted histogram trees ([Boost]).
 //
 // A boosted model has two forms. A [Model] is trained here, and [Model.Continue]
 // trains it further. A [Served] model only predicts: [Load] reads it from LightGBM
@@ -9,7 +8,7 @@
 // and passes a text written anew to package leaves, which trusts its input. [Read]
 // converts a saved text back to a Model, to continue its training.
 //
-// Features are float64; NaN is missing, except in a forest, and infinities are errors. Every result
+// Features are float64; NaN is missing, and infinities are errors. Every result
 // depends on the seed but not on the number of workers. Categorical features,
 // ranking and linear leaves are not supported in training.
 package trees
