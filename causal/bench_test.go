@@ -78,24 +78,22 @@ func BenchmarkDiscover(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, name := range []string{TestBFX2, TestFisherZ} {
-			b.Run(fmt.Sprintf("%s/p=%d/rows=%d", name, p, c.rows), func(b *testing.B) {
-				b.ReportAllocs()
-				tests := 0
-				for b.Loop() {
-					test, _, err := NewTest(name, table, 0)
-					if err != nil {
-						b.Fatal(err)
-					}
-					r, err := Discover(context.Background(), p, know, test, SearchOptions{MaxCond: 4, PDSMax: 2})
-					if err != nil {
-						b.Fatal(err)
-					}
-					tests = r.Tests
+		b.Run(fmt.Sprintf("p=%d/rows=%d", p, c.rows), func(b *testing.B) {
+			b.ReportAllocs()
+			tests := 0
+			for b.Loop() {
+				test, _, err := NewTest(table)
+				if err != nil {
+					b.Fatal(err)
 				}
-				b.ReportMetric(float64(tests), "tests")
-			})
-		}
+				r, err := Discover(context.Background(), p, know, test, SearchOptions{MaxCond: 4, PDSMax: 2})
+				if err != nil {
+					b.Fatal(err)
+				}
+				tests = r.Tests
+			}
+			b.ReportMetric(float64(tests), "tests")
+		})
 	}
 }
 
@@ -103,21 +101,19 @@ func BenchmarkDiscover(b *testing.B) {
 // cost of the shared correlations is excluded.
 func BenchmarkTest(b *testing.B) {
 	table, _ := layered(1, 10, 7, 3, 10_000)
-	for _, name := range TestNames() {
-		test, _, err := NewTest(name, table, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, given := range [][]int{nil, {1, 11}, {0, 3, 11, 12}} {
-			b.Run(fmt.Sprintf("%s/given=%d", name, len(given)), func(b *testing.B) {
-				run := test.Worker()
+	test, _, err := NewTest(table)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, given := range [][]int{nil, {1, 11}, {0, 3, 11, 12}} {
+		b.Run(fmt.Sprintf("given=%d", len(given)), func(b *testing.B) {
+			run := test.Worker()
+			run(10, 18, given)
+			b.ReportAllocs()
+			for b.Loop() {
 				run(10, 18, given)
-				b.ReportAllocs()
-				for b.Loop() {
-					run(10, 18, given)
-				}
-			})
-		}
+			}
+		})
 	}
 }
 

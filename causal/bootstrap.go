@@ -100,7 +100,7 @@ func bootstrapSample(ctx context.Context, in *input, k uint64, o LearnOptions) (
 	if err != nil {
 		return nil, err
 	}
-	test, _, err := NewTest(o.Test, sample, o.Bins)
+	test, _, err := NewTest(sample)
 	if err != nil {
 		return nil, err
 	}

@@ -69,10 +69,6 @@ func Resolve(r *Result, t *Table, order []int) *DAG {
 			switch left, right := r.Graph.At(j, i), r.Graph.At(i, j); {
 			case left == Arrow && right == Arrow:
 				v.dag.Correlated = append(v.dag.Correlated, [2]int{i, j})
-			case left == Tail && right == Tail:
-				v.dag.Correlated = append(v.dag.Correlated, [2]int{i, j})
-				v.assume(i, j, "<->",
-					"the rows were selected by something that both cause: the dependence is kept, without a direction")
 			default:
 				open = append(open, [2]int{i, j})
 			}

@@ -14,7 +14,7 @@ import (
 // for every edge and list every assumption.
 func TestResolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, rapid.Bool().Draw(t, "layers"), 0)
+		w := drawWorld(t, rapid.Bool().Draw(t, "layers"))
 		r, err := Discover(context.Background(), w.observed, w.knowledge(), w.oracle(t), SearchOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestResolve(t *testing.T) {
 				for j := i + 1; j < w.observed; j++ {
 					if r.Graph.Adjacent(i, j) {
 						m := rapid.SampledFrom([][2]Mark{{Tail, Arrow}, {Arrow, Tail}, {Circle, Circle},
-							{Circle, Arrow}, {Arrow, Arrow}, {Tail, Tail}, {Tail, Circle}}).Draw(t,
+							{Circle, Arrow}, {Arrow, Arrow}}).Draw(t,
 							fmt.Sprintf("marks %d-%d", i, j))
 						r.Graph.Set(i, j, m[0], m[1])
 					}

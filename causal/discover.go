@@ -18,16 +18,9 @@ type SearchOptions struct {
 	// PDSMax is the largest conditioning set of the possible-d-sep stage; 0 means no
 	// limit.
 	PDSMax int
-	// NoPDS skips that stage, which saves time and may leave a surplus edge.
-	NoPDS bool
-	// MaxP selects, among the separating sets of one size, the one with the largest
-	// p-value instead of the first. The result then does not depend on the order of
-	// the variables, at the cost of more tests.
-	MaxP bool
-	// Selection allows for selection bias (rules R5 to R7).
-	Selection bool
-	// arrowsOnly skips R8 to R10, for comparison with results that lack them.
-	arrowsOnly bool
+	// noPDS skips that stage, and arrowsOnly R8 to R10, for comparison with results that
+	// lack them.
+	noPDS, arrowsOnly bool
 	// Workers is the number of goroutines; 0 means GOMAXPROCS. The result does not
 	// depend on it.
 	Workers int
@@ -47,7 +40,7 @@ type Result struct {
 	Depth int
 	// Tests is the number of distinct tests run; Untestable of them had too few rows.
 	Tests, Untestable int
-	// PathsCut is true if the search for uncovered paths (R5, R9, R10) reached its
+	// PathsCut is true if the search for uncovered paths (R9, R10) reached its
 	// limit: some circles could be tails.
 	PathsCut bool
 
@@ -80,7 +73,7 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	rules := k.rules(n)
-	s := newSearch(n, rules, test, o.Alpha, o.MaxP, o.Workers)
+	s := newSearch(n, rules, test, o.Alpha, o.Workers)
 	if o.Progress != nil {
 		s.observe = o.Progress
 	}
@@ -90,11 +83,10 @@ func Discover(ctx context.Context, n int, k *Knowledge, test Independence, o Sea
 	if !finished {
 		r.stop(fmt.Sprintf("in the skeleton, at sets of %d", r.Depth))
 	}
-	orient := &orientation{Graph: NewGraph(n), search: s, rules: rules, selection: o.Selection,
-		arrowsOnly: o.arrowsOnly}
+	orient := &orientation{Graph: NewGraph(n), search: s, rules: rules, arrowsOnly: o.arrowsOnly}
 	orient.reset()
 	orient.colliders()
-	if r.Complete && !o.NoPDS {
+	if r.Complete && !o.noPDS {
 		if s.possibleDSep(ctx, orient.possibleDSep(), o.PDSMax) {
 			orient.reset()
 			orient.colliders()

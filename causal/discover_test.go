@@ -13,21 +13,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a random true graph: observed variables first, then hidden common causes,
-// then selection variables.
+// world is a random true graph: observed variables first, then hidden common causes.
 type world struct {
-	observed, hidden, selected int
-	parents                    [][]int
-	tier                       []int // of the observed; nil without
+	observed, hidden int
+	parents          [][]int
+	tier             []int // of the observed; nil without
 }
 
 // drawWorld generates a graph. With tiers, variables of tier 0 have no cause and those
 // of tier 2 no effect.
-func drawWorld(t *rapid.T, layers bool, selected int) world {
-	w := world{observed: rapid.IntRange(3, 7).Draw(t, "observed"), hidden: rapid.IntRange(0, 2).Draw(t, "hidden"),
-		selected: selected}
+func drawWorld(t *rapid.T, layers bool) world {
+	w := world{observed: rapid.IntRange(3, 7).Draw(t, "observed"), hidden: rapid.IntRange(0, 2).Draw(t, "hidden")}
 	density := rapid.SampledFrom([]int{3, 4, 6}).Draw(t, "density") // of tenths
-	w.parents = make([][]int, w.observed+w.hidden+w.selected)
+	w.parents = make([][]int, w.observed+w.hidden)
 	edge := func(from, to int) bool {
 		return rapid.IntRange(0, 9).Draw(t, fmt.Sprintf("%d-%d", from, to)) < density
 	}
@@ -56,13 +54,6 @@ func drawWorld(t *rapid.T, layers bool, selected int) world {
 			}
 		}
 	}
-	for s := w.observed + w.hidden; s < len(w.parents); s++ {
-		for v := range w.observed {
-			if edge(v, s) {
-				w.parents[s] = append(w.parents[s], v)
-			}
-		}
-	}
 	return w
 }
 
@@ -74,7 +65,7 @@ func upTo(n int) []int {
 	return out
 }
 
-// oracle returns the oracle of the observed variables, conditioned on selection.
+// oracle returns the oracle of the observed variables.
 func (w *world) oracle(t fataler) *Oracle {
 	o, err := NewOracle(w.parents)
 	if err != nil {
@@ -84,16 +75,6 @@ func (w *world) oracle(t fataler) *Oracle {
 }
 
 type fataler interface{ Fatal(...any) }
-
-type selectedOracle struct {
-	*Oracle
-	by []int
-}
-
-func (o selectedOracle) Worker() func(x, y int, given []int) Outcome {
-	run := o.Oracle.Worker()
-	return func(x, y int, given []int) Outcome { return run(x, y, append(slices.Clone(given), o.by...)) }
-}
 
 func (w *world) knowledge() *Knowledge {
 	if w.tier == nil {
@@ -110,30 +91,24 @@ func (w *world) knowledge() *Knowledge {
 // no set separates them, an arrow is at a variable that is not a cause, and a tail at
 // one that is.
 func TestSound(t *testing.T) {
-	for _, kind := range []string{"plain", "tiers", "selection", "maxp", "limited"} {
+	for _, kind := range []string{"plain", "tiers", "limited"} {
 		t.Run(kind, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				selected := 0
-				if kind == "selection" {
-					selected = rapid.IntRange(1, 2).Draw(t, "selected")
-				}
-				w := drawWorld(t, kind == "tiers", selected)
+				w := drawWorld(t, kind == "tiers")
 				oracle := w.oracle(t)
-				by := upTo(len(w.parents))[w.observed+w.hidden:]
-				seen := selectedOracle{oracle, by}
-				o := SearchOptions{Selection: kind == "selection", MaxP: kind == "maxp"}
+				var o SearchOptions
 				if kind == "limited" { // marks hold whatever is left out
 					o.MaxCond = rapid.IntRange(1, 2).Draw(t, "max_cond")
-					o.NoPDS = rapid.Bool().Draw(t, "no_pds")
+					o.noPDS = rapid.Bool().Draw(t, "no_pds")
 				}
-				r, err := Discover(context.Background(), w.observed, w.knowledge(), seen, o)
+				r, err := Discover(context.Background(), w.observed, w.knowledge(), oracle, o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !r.Complete || r.PathsCut || r.Untestable > 0 {
 					t.Fatal("the search was cut short")
 				}
-				run := seen.Worker()
+				run := oracle.Worker()
 				for i := range w.observed {
 					for j := range w.observed {
 						if i == j {
@@ -148,11 +123,7 @@ func TestSound(t *testing.T) {
 							t.Fatalf("%d and %d: edge %v, but separable %v\n%s",
 								i, j, !separable, separable, r.Graph.Format(numbers(w.observed)))
 						}
-						// Causes of selection variables are indistinguishable from causes.
 						cause := oracle.Ancestor(i, j)
-						for _, s := range by {
-							cause = cause || oracle.Ancestor(i, s)
-						}
 						switch m := r.Graph.At(j, i); {
 						case m == Arrow && cause, m == Tail && !cause:
 							t.Fatalf("%v at %d of %d and %d, but cause %v\n%s",
@@ -182,7 +153,7 @@ func (w *world) separable(run func(x, y int, given []int) Outcome, i, j int) boo
 // the variables.
 func TestOrderFree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, false, 0)
+		w := drawWorld(t, false)
 		as := rapid.Permutation(upTo(w.observed)).Draw(t, "as")
 		other := world{observed: w.observed, hidden: w.hidden, parents: make([][]int, len(w.parents))}
 		name := func(v int) int {
@@ -216,22 +187,22 @@ func TestOrderFree(t *testing.T) {
 }
 
 // TestColumnOrder shuffles the columns of data. The skeleton without the
-// possible-d-sep stage does not depend on their order; with MaxP nothing does.
+// possible-d-sep stage does not depend on their order.
 func TestColumnOrder(t *testing.T) {
 	for seed := range uint64(3) {
 		table, spec := layered(seed, 4, 4, 2, 400)
-		learn := func(table *Table, o SearchOptions) *Result {
+		learn := func(table *Table) *Result {
 			t.Helper()
 			know, err := spec.Bind(table.Names())
 			if err != nil {
 				t.Fatal(err)
 			}
-			test, _, err := NewTest(TestBFX2, table, 0)
+			test, _, err := NewTest(table)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.MaxCond, o.PDSMax = 3, 2
-			r, err := Discover(context.Background(), table.Len(), know, test, o)
+			r, err := Discover(context.Background(), table.Len(), know, test,
+				SearchOptions{MaxCond: 3, PDSMax: 2, noPDS: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -239,15 +210,12 @@ func TestColumnOrder(t *testing.T) {
 		}
 		as := []int{7, 2, 9, 0, 4, 1, 8, 3, 6, 5}
 		shuffled := table.Columns(as)
-		for _, o := range []SearchOptions{{NoPDS: true}, {MaxP: true}} {
-			a, b := learn(table, o), learn(shuffled, o)
-			for i := range as {
-				for j := range as {
-					if x, y := a.Graph.At(as[i], as[j]),
-						b.Graph.At(i, j); x != y && (o.MaxP || (x == None) != (y == None)) {
-						t.Errorf("seed %d, %+v: edge %s-%s is %v or %v",
-							seed, o, shuffled.Column(i).Name, shuffled.Column(j).Name, x, y)
-					}
+		a, b := learn(table), learn(shuffled)
+		for i := range as {
+			for j := range as {
+				if x, y := a.Graph.At(as[i], as[j]), b.Graph.At(i, j); (x == None) != (y == None) {
+					t.Errorf("seed %d: edge %s-%s is %v or %v",
+						seed, shuffled.Column(i).Name, shuffled.Column(j).Name, x, y)
 				}
 			}
 		}
@@ -263,7 +231,7 @@ func TestWorkers(t *testing.T) {
 	}
 	var first *Result
 	for _, workers := range []int{1, 2, 7, runtime.GOMAXPROCS(0)} {
-		test, _, err := NewTest(TestBFX2, table, 0)
+		test, _, err := NewTest(table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +295,7 @@ func (c *expired) Err() error {
 // has a separating set.
 func TestAnytime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, rapid.Bool().Draw(t, "layers"), 0)
+		w := drawWorld(t, rapid.Bool().Draw(t, "layers"))
 		oracle := w.oracle(t)
 		ctx := &expired{context.Background(), make(chan struct{}), context.DeadlineExceeded}
 		slow := &slowOracle{Oracle: oracle, after: rapid.IntRange(1, 60).Draw(t, "after"), end: func() {

@@ -17,8 +17,36 @@ import (
 	"github.com/autosched/autosched/internal/testshared"
 )
 
-// goldenTest returns the name of the test of a reference run.
-func goldenTest(name string) string { return strings.TrimSuffix(name, "_q4") }
+// goldenTests are the tests of reference runs, by the reference's names.
+var goldenTests = map[string]func(t *Table, bins int) (Independence, error){
+	"bfx2":    basisTest(basisOptions{degree: 2, products: true}),
+	"bf3":     basisTest(basisOptions{degree: 3, rank: true}),
+	"dgrank":  basisTest(basisOptions{degree: 1, rank: true}),
+	"dg":      basisTest(basisOptions{degree: 1, linear: true}),
+	"fisherz": func(t *Table, _ int) (Independence, error) { return newFisherZ(t) },
+	"gsq":     func(t *Table, bins int) (Independence, error) { return newContingency(t, false, bins) },
+	"chisq":   func(t *Table, bins int) (Independence, error) { return newContingency(t, true, bins) },
+}
+
+func basisTest(o basisOptions) func(*Table, int) (Independence, error) {
+	return func(t *Table, _ int) (Independence, error) {
+		b, _, err := newBasis(t, o)
+		return b, err
+	}
+}
+
+// goldenTest returns the test of a reference run.
+func goldenTest(t testing.TB, name string, table *Table, bins int) Independence {
+	t.Helper()
+	if bins == 0 {
+		bins = 4
+	}
+	test, err := goldenTests[strings.TrimSuffix(name, "_q4")](table, bins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return test
+}
 
 func readJSON(t testing.TB, path string, v any) {
 	t.Helper()
@@ -78,47 +106,42 @@ func TestGolden(t *testing.T) {
 	t.Run("order", testGoldenOrder)
 }
 
-// testGoldenOrder permutes the columns of the data sets. The edges must not change
-// and, with MaxP, neither must the marks.
+// testGoldenOrder permutes the columns of the data sets. The edges must not change.
 func testGoldenOrder(t *testing.T) {
 	for _, path := range goldenFiles(t, "truth") {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		t.Run(name, func(t *testing.T) {
 			table, truth := goldenData(t, name)
 			n := table.Len()
-			learn := func(columns []int, maxP bool) *Graph {
+			learn := func(columns []int) *Graph {
 				t.Helper()
 				shuffled := table.Columns(columns)
 				know, err := (&Spec{Tiers: truth.Tiers}).Bind(shuffled.Names())
 				if err != nil {
 					t.Fatal(err)
 				}
-				test, _, err := NewTest(TestBFX2, shuffled, 0)
+				test, _, err := NewTest(shuffled)
 				if err != nil {
 					t.Fatal(err)
 				}
-				r, err := Discover(context.Background(), n, know, test,
-					SearchOptions{MaxCond: 4, PDSMax: 2, MaxP: maxP})
+				r, err := Discover(context.Background(), n, know, test, SearchOptions{MaxCond: 4, PDSMax: 2})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return r.Graph
 			}
-			for _, maxP := range []bool{false, true} {
-				first := learn(upTo(n), maxP)
-				for turn := range 3 {
-					as := make([]int, n)
-					for i := range as {
-						as[i] = (n - 1 - i + 3*turn) % n
-					}
-					other := learn(as, maxP)
-					for i := range n {
-						for j := range n {
-							if x, y := first.At(as[i], as[j]),
-								other.At(i, j); x != y && (maxP || (x == None) != (y == None)) {
-								t.Errorf("largest p %v, turn %d: the mark between %s and %s is %v, was %v",
-									maxP, turn, truth.Variables[as[i]], truth.Variables[as[j]], y, x)
-							}
+			first := learn(upTo(n))
+			for turn := range 3 {
+				as := make([]int, n)
+				for i := range as {
+					as[i] = (n - 1 - i + 3*turn) % n
+				}
+				other := learn(as)
+				for i := range n {
+					for j := range n {
+						if x, y := first.At(as[i], as[j]), other.At(i, j); (x == None) != (y == None) {
+							t.Errorf("turn %d: the mark between %s and %s is %v, was %v", turn, truth.Variables[as[i]],
+								truth.Variables[as[j]], y, x)
 						}
 					}
 				}
@@ -252,11 +275,7 @@ func testGoldenRef(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test, _, err := NewTest(goldenTest(want.Test), table, want.Disc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Discover(context.Background(), table.Len(), know, test,
+			got, err := Discover(context.Background(), table.Len(), know, goldenTest(t, want.Test, table, want.Disc),
 				SearchOptions{Alpha: want.Alpha, MaxCond: want.MaxCond, PDSMax: want.PDSMax})
 			if err != nil {
 				t.Fatal(err)
@@ -319,17 +338,7 @@ func testGoldenCI(t *testing.T) {
 			readJSON(t, path, &want)
 			table, _ := goldenData(t, want.Dataset)
 			for name, triples := range want.Tests {
-				var test Independence
-				var err error
-				if name == "dgrank" {
-					test, _, err = newBasis(table, basisOptions{degree: 1, rank: true})
-				} else {
-					test, _, err = NewTest(goldenTest(name), table, 0)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				run := test.Worker()
+				run := goldenTest(t, name, table, 0).Worker()
 				for _, c := range triples {
 					got := run(min(c.I, c.J), max(c.I, c.J), c.S)
 					if d := math.Abs(got.P - c.P); d > 1e-9 || c.P > 1e-12 && d > 1e-6*c.P {

@@ -91,15 +91,6 @@ func (g *Graph) Neighbours(i int) []int {
 	return out
 }
 
-// Matrix returns the marks: [i][j] is the mark at j of the edge between i and j.
-func (g *Graph) Matrix() [][]Mark {
-	out := make([][]Mark, g.n)
-	for i := range out {
-		out[i] = append([]Mark(nil), g.marks[i*g.n:(i+1)*g.n]...)
-	}
-	return out
-}
-
 // Format writes one edge a line, such as "a o-> b", the earlier variable first.
 func (g *Graph) Format(names []string) string {
 	var b strings.Builder

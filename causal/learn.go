@@ -11,8 +11,6 @@ import (
 
 // LearnOptions configures Learn. The zero value is recommended.
 type LearnOptions struct {
-	// Test is the test of conditional independence; empty means TestBFX2.
-	Test string
 	// Alpha is the significance level: two variables count as independent at a larger
 	// p-value. Zero means 0.01 for up to 5,000 rows and 0.001 for more, where tests
 	// detect effects too small to matter.
@@ -20,15 +18,8 @@ type LearnOptions struct {
 	// MaxCond is the largest conditioning set. Zero means 4, or 2 below 300 rows,
 	// where tests with larger sets lack power.
 	MaxCond int
-	// PDSMax is the largest conditioning set of the possible-d-sep stage. Zero means 2
-	// with TestBFX2, otherwise 3.
+	// PDSMax is the largest conditioning set of the possible-d-sep stage. Zero means 2.
 	PDSMax int
-	// NoPDS skips that stage.
-	NoPDS bool
-	// MaxP and Selection are as in SearchOptions.
-	MaxP, Selection bool
-	// Bins is the number of quantile bins of TestG2 and TestChi2; 0 means 4.
-	Bins int
 	// Bootstrap is the number of bootstrap samples that estimate how often an edge is
 	// found; 0 disables the bootstrap, 20 is usually enough.
 	Bootstrap int
@@ -69,9 +60,6 @@ const (
 )
 
 func (o LearnOptions) withDefaults(rows int) LearnOptions {
-	if o.Test == "" {
-		o.Test = TestBFX2
-	}
 	if o.Alpha == 0 {
 		o.Alpha = 0.01
 		if rows > manyRows {
@@ -85,10 +73,7 @@ func (o LearnOptions) withDefaults(rows int) LearnOptions {
 		}
 	}
 	if o.PDSMax == 0 {
-		o.PDSMax = 3
-		if o.Test == TestBFX2 {
-			o.PDSMax = 2
-		}
+		o.PDSMax = 2
 	}
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
@@ -97,8 +82,8 @@ func (o LearnOptions) withDefaults(rows int) LearnOptions {
 }
 
 func (o *LearnOptions) search() SearchOptions {
-	return SearchOptions{Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, NoPDS: o.NoPDS, MaxP: o.MaxP,
-		Selection: o.Selection, Workers: o.Workers, Progress: o.Progress}
+	return SearchOptions{Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, Workers: o.Workers,
+		Progress: o.Progress}
 }
 
 // Learn learns the causal graph of a table. Constant columns, and all but one of
@@ -117,10 +102,6 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 		return nil, fmt.Errorf("causal: %d rows have %d group numbers", t.Rows(), len(o.Groups))
 	}
 	o = o.withDefaults(t.Rows())
-	var err error
-	if o.Test, err = ParseTest(o.Test); err != nil {
-		return nil, err
-	}
 	if o.Budget > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.Budget)
@@ -130,7 +111,7 @@ func Learn(ctx context.Context, t *Table, spec *Spec, o LearnOptions) (*Document
 	if err != nil {
 		return nil, err
 	}
-	test, remark, err := NewTest(o.Test, in.table, o.Bins)
+	test, remark, err := NewTest(in.table)
 	if err != nil {
 		return nil, err
 	}
@@ -386,14 +367,8 @@ func (d *Document) describePairs(r *Result, in *input, boot *bootstrap) {
 // learning returns the description of how r was learned from the table whole.
 func learning(whole *Table, r *Result, boot *bootstrap, o LearnOptions) *Learning {
 	l := &Learning{
-		Test: o.Test, Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, Policy: "first",
+		Test: TestBFX2, Alpha: o.Alpha, MaxCond: o.MaxCond, PDSMax: o.PDSMax, Policy: "first",
 		Rows: whole.Rows(), DataHash: whole.Hash(), Tests: r.Tests, Complete: r.Complete, Stopped: r.Stopped,
-	}
-	if o.NoPDS {
-		l.PDSMax = 0
-	}
-	if o.MaxP {
-		l.Policy = "maxp"
 	}
 	if boot != nil {
 		l.Bootstrap, l.Keep, l.Seed = boot.samples, max(o.Keep, 0), o.Seed

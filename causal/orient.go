@@ -4,10 +4,8 @@ package causal
 // its rules). a *-> b stands for any mark at a and an arrow at b.
 type orientation struct {
 	*Graph
-	search *search
-	rules  *rules
-	// selection enables the rules for selection bias, R5 to R7.
-	selection  bool
+	search     *search
+	rules      *rules
 	arrowsOnly bool // skip R8 to R10, which only give tails
 	// steps is the remaining number of vertices that path searches may visit, which
 	// bounds the time on a dense graph; exhausted is true when it has reached 0.
@@ -112,7 +110,8 @@ func (o *orientation) colliders() {
 	}
 }
 
-// run applies R1 to R10 until none applies.
+// run applies R1 to R4 and R8 to R10 until none applies: R5 to R7 concern rows selected
+// by an effect, and configurations are not.
 func (o *orientation) run() {
 	o.steps = maxSteps
 	for {
@@ -120,11 +119,6 @@ func (o *orientation) run() {
 		}
 		if !o.r4() {
 			break
-		}
-	}
-	if o.selection {
-		o.r5()
-		for o.r6() || o.r7() {
 		}
 	}
 	for !o.arrowsOnly && (o.r8() || o.r9() || o.r10()) {
@@ -247,63 +241,6 @@ func (o *orientation) discriminate(a, b, c int) bool {
 	return false
 }
 
-// r5: a o-o b with an uncovered circle path a, g, ..., h, b, with a and h as well as
-// b and g separated: all these edges get tails at both ends.
-func (o *orientation) r5() {
-	circles := func(u, v int) bool { return o.Is(u, v, Circle, Circle) }
-	for a := range o.n {
-		for b := a + 1; b < o.n; b++ {
-			if !circles(a, b) {
-				continue
-			}
-			for _, g := range o.Neighbours(a) {
-				if !circles(a, g) || !o.separated(g, b) {
-					continue
-				}
-				path := o.uncovered([]int{a, g}, set(0).with(a).with(g), b, circles, func(h int) bool {
-					return o.separated(a, h)
-				})
-				if path == nil {
-					continue
-				}
-				o.Set(a, b, Tail, Tail)
-				for k := range path[1:] {
-					o.Set(path[k], path[k+1], Tail, Tail)
-				}
-				break
-			}
-		}
-	}
-}
-
-// r6: a --- b o-* c: a tail at b.
-func (o *orientation) r6() bool {
-	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Tail) })
-}
-
-// r7: a --o b o-* c, a and c separated: a tail at b.
-func (o *orientation) r7() bool {
-	return o.tails(func(a, b, c int) bool { return o.Is(a, b, Tail, Circle) && o.separated(a, c) })
-}
-
-// tails turns the circle at b of b o-* c into a tail if fits accepts some a.
-func (o *orientation) tails(fits func(a, b, c int) bool) (changed bool) {
-	for b := range o.n {
-		for _, c := range o.Neighbours(b) {
-			if o.At(c, b) != Circle {
-				continue
-			}
-			for _, a := range o.Neighbours(b) {
-				if a != c && fits(a, b, c) {
-					changed = o.tail(c, b) || changed
-					break
-				}
-			}
-		}
-	}
-	return changed
-}
-
 // open turns the circle at a of every a o-> c that fits accepts into a tail.
 func (o *orientation) open(fits func(a, c int) bool) (changed bool) {
 	for a := range o.n {
@@ -339,7 +276,7 @@ func (o *orientation) r9() bool {
 	return o.open(func(a, c int) bool {
 		for _, b := range o.Neighbours(a) {
 			if b != c && o.towards(a, b) && o.separated(b, c) &&
-				o.uncovered([]int{a, b}, set(0).with(a).with(b), c, o.towards, nil) != nil {
+				o.uncovered([]int{a, b}, set(0).with(a).with(b), c) {
 				return true
 			}
 		}
@@ -388,36 +325,33 @@ func (o *orientation) reach(a, m int, targets set) set {
 		out = out.with(m)
 	}
 	for _, t := range targets.without(m).without(a).list() {
-		if o.uncovered([]int{a, m}, set(0).with(a).with(m), t, o.towards, nil) != nil {
+		if o.uncovered([]int{a, m}, set(0).with(a).with(m), t) {
 			out = out.with(t)
 		}
 	}
 	return out
 }
 
-// uncovered extends a path to goal. step must allow every edge, and of three
-// consecutive vertices the outer two must be separated. before, if not nil, must
-// accept the vertex before goal. It is a depth-first search: breadth-first search
-// that visits each vertex once misses paths. It returns nil without such a path, or
-// when o.steps is exhausted.
-func (o *orientation) uncovered(path []int, on set, goal int, step func(u, v int) bool, before func(int) bool) []int {
+// uncovered reports whether a possibly directed path can be extended to goal such that,
+// of three consecutive vertices, the outer two are separated. It is a depth-first search:
+// breadth-first search that visits each vertex once misses paths. It returns false when
+// o.steps is exhausted.
+func (o *orientation) uncovered(path []int, on set, goal int) bool {
 	u, v := path[len(path)-2], path[len(path)-1]
 	if o.steps--; o.steps < 0 {
 		o.exhausted = true
-		return nil
+		return false
 	}
-	if step(v, goal) && o.separated(u, goal) && (before == nil || before(v)) {
-		return append(path, goal)
+	if o.towards(v, goal) && o.separated(u, goal) {
+		return true
 	}
 	for _, next := range o.Neighbours(v) {
-		if next == goal || on.has(next) || !step(v, next) || !o.separated(u, next) {
-			continue
-		}
-		if found := o.uncovered(append(path, next), on.with(next), goal, step, before); found != nil {
-			return found
+		if next != goal && !on.has(next) && o.towards(v, next) && o.separated(u, next) &&
+			o.uncovered(append(path, next), on.with(next), goal) {
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 // possibleDSep returns for every variable the variables reachable by a path on which

@@ -51,7 +51,7 @@ func (v *resolver) residual(x, y int, known []int) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	test, _, err := NewTest(TestBF3, pair, 0)
+	test, _, err := newBasis(pair, basisOptions{degree: 3, rank: true})
 	if err != nil {
 		return 0, false
 	}

@@ -13,7 +13,6 @@ type search struct {
 	rules   *rules
 	test    Independence
 	alpha   float64
-	maxP    bool // of the separating sets of one size use the one of largest p-value, not the first
 	workers int
 
 	pairs      []pair  // i < j, in order
@@ -57,8 +56,8 @@ type pair struct {
 	untestable int // sets with too few rows to test
 }
 
-func newSearch(n int, r *rules, test Independence, alpha float64, maxP bool, workers int) *search {
-	s := &search{n: n, rules: r, test: test, alpha: alpha, maxP: maxP, workers: max(1, workers),
+func newSearch(n int, r *rules, test Independence, alpha float64, workers int) *search {
+	s := &search{n: n, rules: r, test: test, alpha: alpha, workers: max(1, workers),
 		observe: func(string, int, int) {}}
 	s.adjacent = make([]set, n)
 	for i := range n {
@@ -106,7 +105,7 @@ func (s *search) skeleton(ctx context.Context, maxCond int) (depths int, finishe
 			break
 		}
 		done := s.each(ctx, "skeleton", open, func(w *worker, p *pair) {
-			w.start(p)
+			w.pair = p
 			first := s.candidates(d, p.i, p.j)
 			w.subsets(first, d, nil)
 			w.subsets(s.candidates(d, p.j, p.i), d, func(z set) bool { return z.within(first) })
@@ -155,7 +154,7 @@ func (s *search) possibleDSep(ctx context.Context, near []set, most int) bool {
 	}
 	last := s.adjacent // not modified until all pairs are tested
 	done := s.each(ctx, "possible-d-sep", open, func(w *worker, p *pair) {
-		w.start(p)
+		w.pair = p
 		var before set
 		for k, side := range []int{p.i, p.j} {
 			from := s.mayPrecede(near[side], p)
@@ -229,20 +228,17 @@ type worker struct {
 	run   func(x, y int, given []int) Outcome
 	pair  *pair
 	given []int
-	best  float64
 	steps int
 }
-
-func (w *worker) start(p *pair) { w.pair, w.best = p, -1 }
 
 func (w *worker) stopped() bool { return w.ctx.Err() != nil }
 
 // subsets tests the pair given the subsets of from of one size, in lexicographic
-// order, except the known ones, until a set separates the pair (with maxP, through
-// all sets) or the context ends.
+// order, except the known ones, until a set separates the pair or the
+// context ends.
 func (w *worker) subsets(from set, size int, known func(set) bool) {
 	list := from.list()
-	if w.pair.separated && !w.maxP || size > len(list) {
+	if w.pair.separated || size > len(list) {
 		return
 	}
 	index := make([]int, size)
@@ -259,7 +255,7 @@ func (w *worker) subsets(from set, size int, known func(set) bool) {
 		if w.steps++; w.steps%16 == 0 && w.stopped() {
 			return
 		}
-		if (known == nil || !known(s)) && w.try(s) && !w.maxP {
+		if (known == nil || !known(s)) && w.try(s) {
 			return
 		}
 		k := size - 1
@@ -289,8 +285,8 @@ func (w *worker) try(s set) bool {
 		p.weakP, p.weakSet = o.P, s
 	}
 	p.strength = min(p.strength, o.Strength)
-	if o.P > w.alpha && o.P > w.best {
-		p.separated, p.sep, p.p, w.best = true, s, o.P, o.P
+	if o.P > w.alpha {
+		p.separated, p.sep, p.p = true, s, o.P
 	}
-	return o.P > w.alpha
+	return p.separated
 }

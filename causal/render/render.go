@@ -1,10 +1,8 @@
-// Package render draws causal graphs as text, in the formats of other tools (Tetrad,
-// pcalg, Graphviz, Gephi, Mermaid, spreadsheets), as SVG, and as a self-contained
-// HTML page. Marks are drawn; colours only repeat them.
+// Package render draws causal graphs as text and as a self-contained HTML page. Marks
+// are drawn; colours only repeat them.
 package render
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -28,13 +26,6 @@ func Formats() []Format {
 	return []Format{
 		{"table", "edges with their evidence, for people", Table},
 		{"json", "the document, as learn writes it", func(w io.Writer, d *causal.Document) error { return d.Write(w) }},
-		{"dot", "Graphviz", DOT},
-		{"graphml", "GraphML for yEd and Gephi", GraphML},
-		{"mermaid", "Mermaid for Markdown", Mermaid},
-		{"tetrad", "the text of Tetrad and causal-learn", Tetrad},
-		{"csv", "an edge a line", CSV},
-		{"matrix", "marks as numbers, coded as by R's pcalg", Matrix},
-		{"svg", "a picture", SVG},
 		{"html", "a page to explore, without anything to install",
 			func(w io.Writer, d *causal.Document) error { return HTML(w, d, PageOptions{}) }},
 	}
@@ -116,13 +107,6 @@ func printable(s string) string {
 	return s
 }
 
-func number(v *float64) string {
-	if v == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*v, 'g', -1, 64)
-}
-
 // meaning returns the meaning of an edge in words.
 func meaning(e causal.Edge) string {
 	e = downwards(e)
@@ -141,13 +125,8 @@ func meaning(e causal.Edge) string {
 		return fmt.Sprintf(
 			"%s and %s depend on each other; the data do not tell which is the cause, or whether something "+
 				"hidden moves both.", a, b)
-	case [2]causal.Mark{causal.Tail, causal.Tail}:
-		return fmt.Sprintf("The rows were selected by something that %s and %s both influence.", a, b)
 	}
-	if e.MarkTarget == causal.Tail { // o--
-		a, b = b, a
-	}
-	return fmt.Sprintf("%s causes %s, or the rows were selected by something that it influences.", a, b)
+	return fmt.Sprintf("The rows were selected by something that %s or %s influences.", a, b) // not learnt
 }
 
 // indexOf maps names to node indices.
@@ -169,23 +148,4 @@ func sortedEdges(d *causal.Document) []causal.Edge {
 		return ka - kb
 	})
 	return edges
-}
-
-// Read reads a graph: a document's JSON, or Tetrad's text.
-func Read(in io.Reader) (*causal.Document, error) {
-	r := bufio.NewReader(in)
-	for {
-		b, err := r.ReadByte()
-		if err != nil {
-			return nil, fmt.Errorf("the file is empty: expected the JSON of a causal graph, or the text of Tetrad")
-		}
-		if b == ' ' || b == '\t' || b == '\r' || b == '\n' {
-			continue
-		}
-		_ = r.UnreadByte() // cannot fail after a read
-		if b == '{' {
-			return causal.ReadDocument(r)
-		}
-		return ReadTetrad(r)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -12,22 +11,18 @@ import (
 	"github.com/autosched/autosched/causal"
 )
 
-// SVG writes a drawing of a graph: tiers from top to bottom, marks at the ends of
-// the lines, hidden causes dashed, line widths by strength.
-func SVG(out io.Writer, d *causal.Document) error {
-	p, err := newPicture(d)
-	if err != nil {
-		return err
+// tierColours are the fill colours of the boxes; tiers are labelled too.
+var tierColours = map[string]string{
+	causal.TierContext: "#e8e8e8", causal.TierConfig: "#cfe2ff", causal.TierMetric: "#fff3cd",
+	causal.TierObjective: "#f8d7da", "": "#ffffff",
+}
+
+// width returns the line width of an edge, 1 to 4, by strength.
+func width(e causal.Edge) float64 {
+	if e.Strength == nil {
+		return 1.5
 	}
-	var b strings.Builder
-	p.open(&b)
-	fmt.Fprintf(&b, "<style>%s</style>\n", svgStyle)
-	p.bands(&b)
-	p.edges(&b, "", d.Edges)
-	p.nodes(&b)
-	b.WriteString("</svg>\n")
-	_, err = io.WriteString(out, b.String())
-	return err
+	return 1 + 3**e.Strength
 }
 
 // Limits of a readable drawing, which also bound the time of its layout.
@@ -36,7 +31,7 @@ const (
 	maxDrawnEdges = 1500
 )
 
-// svgStyle is the style of a standalone drawing; pages add to it.
+// svgStyle is the style of the drawing.
 const svgStyle = `
 svg { background: #fff; font: 12px "DejaVu Sans", Verdana, Helvetica, sans-serif }
 .line { fill: none; stroke: #444 }

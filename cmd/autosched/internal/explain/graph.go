@@ -57,13 +57,10 @@ data say otherwise the pair is reported as a conflict. Mode none forbids nothing
 Add the workload (arrival rate, GPU demand, backlog) as context: a load that is
 not in the data shows as hidden causes between the metrics.
 
-Tests: bfx2 finds any smooth dependence of mixed columns and is the one to use;
-bf3 is without products, dg and fisherz are linear, g2 and chi2 count categories.
-
 When time runs out (--deadline) the result is that of the last finished stage: it
 is marked as not complete and has surplus edges.`,
 		Example: `  autosched explain learn --data runs.csv --tiers tiers.json --bootstrap 20
-  autosched explain learn --data runs.csv.gz --tiers tiers.json --test fisherz --alpha 0.05 --json | jq '.edges[].source'
+  autosched explain learn --data runs.csv.gz --tiers tiers.json --alpha 0.05 --json | jq '.edges[].source'
   autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --format html --out graph.html`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,8 +96,6 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	fl.StringVar(&o.tiers, "tiers", "", "JSON of what is known of the columns")
 	fl.StringVar(&o.mode, "mode", "",
 		"how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
-	fl.StringVar(&o.learn.Test, "test", causal.TestBFX2,
-		"test of independence: "+strings.Join(causal.TestNames(), ", "))
 	fl.Float64Var(&o.learn.Alpha, "alpha", 0,
 		"p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
 	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
@@ -113,8 +108,6 @@ func (o *learnGraphOptions) add(cmd *cobra.Command) {
 		defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'explain show'")
 	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
-	_ = cmd.RegisterFlagCompletionFunc("test",
-		cobra.FixedCompletions(causal.TestNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("mode",
 		cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -130,9 +123,6 @@ func (o *learnGraphOptions) check() error {
 		return cli.Usage(fmt.Errorf("--bootstrap: %d is negative", l.Bootstrap))
 	case l.Budget < 0:
 		return cli.Usage(fmt.Errorf("--deadline: %v is negative", l.Budget))
-	}
-	if _, err := causal.ParseTest(l.Test); err != nil {
-		return cli.Usage(fmt.Errorf("--test: %w", err))
 	}
 	switch causal.Mode(o.mode) {
 	case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
@@ -217,16 +207,15 @@ func newCausalShowCmd() *cobra.Command {
 	var o causalShowOptions
 	cmd := &cobra.Command{
 		Use:   "show GRAPH",
-		Short: "Show a causal graph: as a table, a picture, a page, or for other tools",
-		Long: `Shows a graph that 'explain learn' wrote, or the text of Tetrad, py-tetrad or
-causal-learn; - reads standard input. The formats are
+		Short: "Show a causal graph: as a table, a page, or JSON",
+		Long: `Shows a graph that 'explain learn' wrote; - reads standard input. The formats are
 
 ` + renderHelp() + `
 View pag is the graph as learned, dag a directed graph of it to compute with; the
 table and the page list the assumptions made for that.`,
 		Example: `  autosched explain show graph.json
   autosched explain show graph.json --format html --out graph.html
-  autosched explain show graph.json --format dot --view dag | dot -Tpng > graph.png`,
+  autosched explain show graph.json --view dag`,
 		Args: cli.Exactly(1, "name one graph: a JSON file that 'explain learn' wrote"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {

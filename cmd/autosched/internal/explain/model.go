@@ -14,7 +14,6 @@ import (
 
 	"github.com/autosched/autosched/causal"
 	"github.com/autosched/autosched/causal/model"
-	"github.com/autosched/autosched/causal/render"
 	"github.com/autosched/autosched/internal/cli"
 )
 
@@ -51,9 +50,9 @@ func readTable(cmd *cobra.Command, path string, kinds map[string]causal.Kind) (*
 // readTiers reads a tiers file.
 func readTiers(path string) (*causal.Spec, error) { return cli.ReadFile(path, causal.ReadSpec) }
 
-// readGraph reads the JSON of a graph or the text of Tetrad, "-" for standard input.
+// readGraph reads the JSON of a graph, "-" for standard input.
 func readGraph(cmd *cobra.Command, path string) (*causal.Document, error) {
-	return cli.ReadInput(cmd, path, render.Read)
+	return cli.ReadInput(cmd, path, causal.ReadDocument)
 }
 
 func writeDocument(w io.Writer, d *causal.Document) error { return d.Write(w) }

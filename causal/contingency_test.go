@@ -15,9 +15,6 @@ type contingency struct {
 	levels  []int
 }
 
-// defaultBins is the default number of quantile bins of a numeric column.
-const defaultBins = 4
-
 func newContingency(t *Table, pearson bool, bins int) (*contingency, error) {
 	c := &contingency{pearson: pearson}
 	for i := range t.Len() {
