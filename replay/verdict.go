@@ -34,8 +34,10 @@ type AskOptions struct {
 	Seed        uint64
 	Workers     int
 	// Assumed is the configuration of commands without flags that name one, of the site in a folder if there is one.
-	Assumed  space.Config
-	Site     string
+	Assumed space.Config
+	Site    string
+	// Fidelity of the simulation under InForce, nil if it is not known.
+	Fidelity *fidelity.Graded
 	Progress func(done, of int)
 }
 
@@ -92,8 +94,13 @@ type VerdictCandidate struct {
 }
 
 // Ask answers the question by the daily rule (round.Ask), of a candidate with more changes than it needs by the part of
-// them that gains the same.
+// them that gains the same. A job that no cluster of this kind can run is an error.
 func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
+	var sim simulator.Sim
+	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Memory, o.To), o.Scheduler.New(o.InForce),
+		Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Memory)); err != nil {
+		return nil, err
+	}
 	q := round.Question{
 		Problem: round.Problem{Scheduler: o.Scheduler, Space: o.Scheduler.Space, Cluster: o.Cluster,
 			Options: o.Simulate,
@@ -127,9 +134,12 @@ func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 	}
 	v := o.verdict(&a)
 	if !a.Adopt && a.Refused == nil && a.Stretches > 0 && len(o.Goal.Constraints) == 0 {
-		if text, err := o.idle(ctx); err != nil || text != "" {
-			v.Text = text
-			return v, err
+		if err := sim.Run(ctx); err != nil {
+			return nil, err
+		}
+		if s := sim.Summarize(); s.Jobs > 0 && s.AvgQueue < .01*s.AvgJCT {
+			v.Text = fmt.Sprintf("Keep what runs: jobs wait %s of %s on average, so there is nothing to gain.",
+				units.Duration(s.AvgQueue), units.Duration(s.AvgJCT))
 		}
 	}
 	return v, nil
@@ -216,27 +226,9 @@ func without(c, from space.Config, param string) (space.Config, bool) {
 	return out, true
 }
 
-// idle says that jobs hardly wait under the configuration in force, "" if they do.
-func (o *AskOptions) idle(ctx context.Context) (string, error) {
-	var sim simulator.Sim
-	options := Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Memory)
-	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Memory, o.To), o.Scheduler.New(o.InForce),
-		options); err != nil {
-		return "", err
-	}
-	if err := sim.Run(ctx); err != nil {
-		return "", err
-	}
-	if s := sim.Summarize(); s.Jobs > 0 && s.AvgQueue < .01*s.AvgJCT {
-		return fmt.Sprintf("Keep what runs: jobs wait %s of %s on average, so there is nothing to gain.",
-			units.Duration(s.AvgQueue), units.Duration(s.AvgJCT)), nil
-	}
-	return "", nil
-}
-
 func (o *AskOptions) verdict(a *round.Answer) *Verdict {
 	v := &Verdict{Change: a.Adopt, Configuration: a.Config, Gain: round.Saved(a.Gain), Low: round.Saved(a.Low),
-		High: round.Saved(a.High)}
+		High: round.Saved(a.High), Fidelity: o.Fidelity}
 	if !a.Known.IsZero() {
 		v.EnoughFrom = a.Known.UTC().Format(time.RFC3339)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
-	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
 )
@@ -22,14 +21,15 @@ const (
 	GuardSlack = 60.
 )
 
-// Broken is a time that a change makes much worse, in seconds: means over the replays.
+// Broken is a time that a change makes much worse, in seconds: means over the jobs of all replays.
 type Broken struct {
 	What          string
 	Before, After float64
 }
 
 func (b Broken) String() string {
-	return fmt.Sprintf("%s %s -> %s", b.What, units.Duration(b.Before), units.Duration(b.After))
+	was, is := twoWaits(b.Before, b.After)
+	return fmt.Sprintf("%s %s -> %s", b.What, was, is)
 }
 
 // broken returns the guards that replays break, the worst first: the times that are worse than those of other replays
@@ -39,7 +39,7 @@ func broken(share float64, now, before []*replayed) (out []Broken, accept float6
 	if share < 0 {
 		share = DefaultSettings().Guard
 	}
-	type pair struct{ was, now float64 }
+	type pair struct{ was, now meanTime }
 	times := map[string][]pair{}
 	for i, x := range now {
 		if before[i].exhausted {
@@ -55,12 +55,14 @@ func broken(share float64, now, before []*replayed) (out []Broken, accept float6
 	enough := func(was, now float64) float64 { return max(0, now-GuardSlack-was) / max(was, 1) }
 	for _, what := range slices.Sorted(maps.Keys(times)) {
 		var shares []float64
-		b := Broken{What: what}
-		n := float64(len(times[what]))
+		b, jobs := Broken{What: what}, 0.
 		for _, t := range times[what] {
-			b.Before, b.After = b.Before+t.was/n, b.After+t.now/n
-			shares = append(shares, enough(t.was, t.now))
+			b.Before, b.After = b.Before+t.was.mean*t.was.jobs, b.After+t.now.mean*t.now.jobs
+			jobs += t.was.jobs
+			shares = append(shares, enough(t.was.mean, t.now.mean))
 		}
+		b.Before, b.After = b.Before/jobs, b.After/jobs
+		n := float64(len(shares))
 		slices.Sort(shares)
 		// With a share of the one at this place, less than guardShare of the replays are worse.
 		least := min(enough(b.Before, b.After), shares[len(shares)-int(math.Ceil(guardShare*n))])

@@ -11,7 +11,6 @@ import (
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/internal/units"
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -28,22 +27,6 @@ type JobResult struct {
 	JCT  float64 `json:"jct_s"` // 0 unless Ended
 	// Ended is false of a job whose run time is not known or that the simulation does not reach the end of.
 	Ended bool `json:"ended"`
-}
-
-// JobChanges joins the outcomes of two simulations of the same jobs. Outcomes of one simulation alone are left out.
-func JobChanges(jobs []workload.Job, before, after []simulator.Outcome) []JobChange {
-	result := func(o *simulator.Outcome) JobResult { return JobResult{o.Wait.Seconds(), o.JCT().Seconds(), true} }
-	at := make(map[simulator.ID]*simulator.Outcome, len(before))
-	for i := range before {
-		at[before[i].ID] = &before[i]
-	}
-	out := make([]JobChange, 0, len(after))
-	for i := range after {
-		if was := at[after[i].ID]; was != nil {
-			out = append(out, JobChange{&jobs[after[i].ID], result(was), result(&after[i])})
-		}
-	}
-	return out
 }
 
 // The kinds of Groups.
@@ -242,19 +225,21 @@ func groupsOf(jobs []JobChange) (out []Group, members [][]int) {
 }
 
 func groupOf(k *groupKey, jobs []JobChange, members []int) Group {
-	g := Group{By: groupKinds[k.kind], Name: k.title(), Jobs: len(members), least: workload.MaxGPUs}
+	g := Group{By: groupKinds[k.kind], Name: k.title(), least: workload.MaxGPUs}
 	was, is := make([]float64, 0, len(members)), make([]float64, 0, len(members))
 	for _, i := range members {
 		j := &jobs[i]
-		was, is = append(was, j.Before.Wait), append(is, j.After.Wait)
+		for range j.Job.Size() {
+			was, is = append(was, j.Before.Wait), append(is, j.After.Wait)
+		}
 		g.Worst = max(g.Worst, j.After.Wait-j.Before.Wait)
 		if j.Before.Ended && j.After.Ended && j.After.JCT > 1.01*j.Before.JCT {
-			g.Slower++
+			g.Slower += j.Job.Size()
 		}
 		n := max(1, j.Job.GPUs.Whole())
 		g.least, g.most = min(g.least, n), max(g.most, n)
 	}
-	g.Before, g.After = waitsOf(was), waitsOf(is)
+	g.Jobs, g.Before, g.After = len(was), waitsOf(was), waitsOf(is)
 	return g
 }
 

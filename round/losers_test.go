@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -157,11 +156,8 @@ func TestOneGroup(t *testing.T) {
 
 func TestJobChanges(t *testing.T) {
 	jobs := []workload.Job{{ID: "a"}, {ID: "b"}, {ID: "c"}}
-	out := func(id simulator.ID, wait time.Duration) simulator.Outcome {
-		return simulator.Outcome{ID: id, Wait: wait, Submit: time.Second, End: time.Second + wait + time.Minute}
-	}
-	got := JobChanges(jobs, []simulator.Outcome{out(2, 5*time.Second), out(0, 0)},
-		[]simulator.Outcome{out(0, time.Second), out(1, 0), out(2, 0)})
+	got := jobChanges(jobs, []jobTimes{{0, 0, time.Minute}, {2, 5 * time.Second, 65 * time.Second}},
+		[]jobTimes{{0, time.Second, 61 * time.Second}, {2, 0, time.Minute}})
 	want := []JobChange{{&jobs[0], JobResult{0, 60, true}, JobResult{1, 61, true}},
 		{&jobs[2], JobResult{5, 65, true}, JobResult{0, 60, true}}}
 	if !slices.Equal(got, want) {

@@ -97,8 +97,9 @@ type Compared struct {
 	Verdict string
 	logs    []float64 // gain in each replay
 	limits  []search.Limit
-	failed  bool // it did not end within its budget of events
-	rank    int  // of the metric that it gains in
+	failed  bool        // it did not end within its budget of events
+	rank    int         // of the metric that it gains in
+	replays []*replayed // on the cluster as it is
 }
 
 // Saved is a gain as the share of the objective that is saved.
@@ -134,7 +135,9 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	err := a.measure(ctx, all)
 	if errors.Is(err, errNothing) {
-		out.Reason = "No job was submitted in the last days."
+		clock := func(at time.Duration) string { return q.History.Zero.Add(at).UTC().Format("2 Jan 15:04") }
+		out.Reason = fmt.Sprintf("No job that fits was submitted from %s to %s, in the stretches that are replayed.",
+			clock(all[0].from), clock(all[len(all)-1].to))
 		return out, nil
 	}
 	if err != nil {
@@ -205,6 +208,7 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 	}
 	for i := range a.candidates {
 		c := &a.candidates[i]
+		c.replays = got[0][i]
 		for n := range got {
 			c.failed = c.failed || exhausted(got[n][i])
 		}
@@ -505,10 +509,13 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 			}
 		}
 		for _, c := range about {
-			if c.Losers, err = a.fields[0].losersOf(ctx, a.Incumbent, c.Config, a.Replays); err != nil {
+			if c.Losers, err = a.fields[0].losersOf(ctx, &a.candidates[0], c, a.Replays); err != nil {
 				return err
 			}
 		}
+	}
+	for i := range a.candidates {
+		a.candidates[i].replays = nil
 	}
 	if b := out.Best; b != nil {
 		out.Gain, out.Low, out.High = b.Gain, b.Low, b.High

@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/generation/durations"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
@@ -406,8 +407,8 @@ func TestGuardsOfAnAnswer(t *testing.T) {
 	} {
 		var was, now []*replayed
 		for i := range tt.was {
-			was = append(was, &replayed{guarded: map[string]float64{"p99 JCT": tt.was[i]}})
-			now = append(now, &replayed{guarded: map[string]float64{"p99 JCT": tt.now[i]}})
+			was = append(was, &replayed{guarded: map[string]meanTime{"p99 JCT": {tt.was[i], 1}}})
+			now = append(now, &replayed{guarded: map[string]meanTime{"p99 JCT": {tt.now[i], 1}}})
 		}
 		breaks, accept := broken(.1, now, was)
 		if accept != tt.accept || (len(breaks) > 0) != (tt.accept > 0) {
@@ -440,6 +441,28 @@ func TestRefusedGainsAreNamed(t *testing.T) {
 	if c := ask(t, w, 21*day,
 		func(q *Question) { q.Guard = -1 }); !c.Adopt || c.Refused != nil || c.Gain < r.Gain-1e-9 {
 		t.Errorf("without guards: %s", c.Reason)
+	}
+}
+
+// TestGuardAndLosersAgree: the wait of a class of widths is one number, the mean over the jobs of all replays, in the
+// guard and among the losers, whether the replays were simulated now or kept.
+func TestGuardAndLosersAgree(t *testing.T) {
+	w, kept, classes := daysOf(t, 21), &Replays{}, 0
+	for range 2 {
+		a := ask(t, w, 21*day, func(q *Question) { q.Guard, q.Replays = .001, kept })
+		for _, b := range a.Refused.Breaks {
+			for _, g := range a.Refused.Losers {
+				if g.By == ByWidth && b.What == "mean wait of "+g.Name+"-GPU jobs" {
+					classes++
+					testshared.Near(t, b.What+" before", g.Before.Mean, b.Before, 1e-6)
+					testshared.Near(t, b.What+" after", g.After.Mean, b.After, 1e-6)
+				}
+			}
+		}
+		kept.losers = nil
+	}
+	if classes == 0 {
+		t.Error("no class of widths is guarded and loses")
 	}
 }
 

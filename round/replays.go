@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/autosched/autosched/internal/stats"
 	"github.com/autosched/autosched/simulator"
@@ -66,8 +67,19 @@ type replayed struct {
 	// values are the metrics of the goal, tenants those that have a value for each tenant.
 	values  map[string]float64
 	tenants map[string]map[string]float64
-	// guarded are times that a change must not make much worse, in seconds, by name.
-	guarded map[string]float64
+	// guarded are times that a change must not make much worse, by name.
+	guarded map[string]meanTime
+	// jobs are the results of the jobs that count; nil of a replay that was kept.
+	jobs []jobTimes
+}
+
+// meanTime is the mean over a number of jobs, in seconds.
+type meanTime struct{ mean, jobs float64 }
+
+// jobTimes is the result of a job.
+type jobTimes struct {
+	id        simulator.ID
+	wait, jct time.Duration
 }
 
 // field is the replays of some stretches on a cluster of one size.
@@ -183,7 +195,9 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 				x := kept.get(key)
 				if x == nil && ctx.Err() == nil {
 					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
-						kept.add(key, x)
+						short := *x
+						short.jobs = nil
+						kept.add(key, &short)
 					}
 				}
 				out[c][i] = x
@@ -211,11 +225,11 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 	}
 	p.out = p.sim.Outcomes(p.out[:0])
 	out := &replayed{values: map[string]float64{}, tenants: map[string]map[string]float64{},
-		guarded: map[string]float64{}}
+		guarded: map[string]meanTime{}}
 	p.out = slices.DeleteFunc(p.out, func(o simulator.Outcome) bool {
 		j := x.job(o.ID)
 		if isProbe(j) {
-			out.guarded["wait of a "+j.ID] = o.Wait.Seconds()
+			out.guarded["wait of a "+j.ID] = meanTime{o.Wait.Seconds(), 1}
 		}
 		return isProbe(j) || x.Warmup && o.Submit < x.CountFrom
 	})
@@ -235,16 +249,25 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 	if len(p.out) > 0 {
 		p.guard(out.guarded, x)
 	}
+	for i := range p.out {
+		out.jobs = append(out.jobs, jobTimes{p.out[i].ID, p.out[i].Wait, p.out[i].JCT()})
+	}
 	return out, nil
 }
 
 // guard notes the mean JCT of short jobs, the p99 of the JCT, and the mean wait of the jobs of each class of width.
-func (p *player) guard(times map[string]float64, x *Scenario) {
+func (p *player) guard(times map[string]meanTime, x *Scenario) {
 	jcts := slices.Clone(p.each(jct))
 	slices.Sort(jcts)
-	times["p99 JCT"] = stats.Quantile(jcts, .99)
-	if slices.ContainsFunc(p.out, func(o simulator.Outcome) bool { return isShort(&o) }) {
-		times["mean JCT of jobs of less than 10 minutes"] = shareKnown(p.each(shortJCT))
+	times["p99 JCT"] = meanTime{stats.Quantile(jcts, .99), 1}
+	short := 0.
+	for i := range p.out {
+		if isShort(&p.out[i]) {
+			short += float64(p.out[i].Members)
+		}
+	}
+	if short > 0 {
+		times["mean JCT of jobs of less than 10 minutes"] = meanTime{shareKnown(p.each(shortJCT)), short}
 	}
 	var wait, of [64]float64
 	for i := range p.out {
@@ -255,7 +278,7 @@ func (p *player) guard(times map[string]float64, x *Scenario) {
 	}
 	for class, n := range of {
 		if n > 0 {
-			times["mean wait of "+WidthName(class)+"-GPU jobs"] = wait[class] / n
+			times["mean wait of "+WidthName(class)+"-GPU jobs"] = meanTime{wait[class] / n, n}
 		}
 	}
 }
@@ -263,12 +286,12 @@ func (p *player) guard(times map[string]float64, x *Scenario) {
 // keptLosers bounds the comparisons of which Replays keeps the losers.
 const keptLosers = 64
 
-// losersOf are the losers of a change in the first replay of each stretch.
-func (f *field) losersOf(ctx context.Context, before, after space.Config, kept *Replays) ([]Group, error) {
+// losersOf are the losers of a change in the replays; jobs are counted once a stretch.
+func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Replays) ([]Group, error) {
 	if kept == nil {
 		kept = &Replays{}
 	}
-	key := before.Hash() + after.Hash()
+	key := before.Config.Hash() + after.Config.Hash()
 	for i := range f.runs {
 		key += f.runs[i].key
 	}
@@ -278,11 +301,26 @@ func (f *field) losersOf(ctx context.Context, before, after space.Config, kept *
 	if known {
 		return out, nil
 	}
-	jobs, err := f.changes(ctx, before, after)
-	if err != nil {
-		return nil, err
+	var changes []JobChange
+	for i := range f.runs {
+		var all [2][]jobTimes
+		for n, c := range [...]*Compared{before, after} {
+			x := c.replays[i]
+			if x.jobs == nil {
+				var err error
+				if x, err = f.scorer.replay(ctx, c.Config, i); err != nil {
+					return nil, err
+				}
+				c.replays[i] = x
+			}
+			all[n] = x.jobs
+		}
+		changes = append(changes, jobChanges(f.scorer.scenarios[i].Arrivals.Jobs(), all[0], all[1])...)
 	}
-	out = Losers(jobs)
+	out = Losers(changes)
+	for i := range out {
+		out[i].Jobs, out[i].Slower = max(1, (out[i].Jobs+1)/replays), (out[i].Slower+1)/replays
+	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	if kept.losers == nil || len(kept.losers) >= keptLosers {
@@ -292,27 +330,12 @@ func (f *field) losersOf(ctx context.Context, before, after space.Config, kept *
 	return out, nil
 }
 
-// changes are the jobs that count in the first replay of each stretch, under a configuration and under another before.
-func (f *field) changes(ctx context.Context, before, after space.Config) (out []JobChange, err error) {
-	for i := range f.runs {
-		if i > 0 && f.runs[i].stretch == f.runs[i-1].stretch {
-			continue
-		}
-		x := &f.scorer.scenarios[i]
-		var all [2][]simulator.Outcome
-		for n, c := range [...]space.Config{before, after} {
-			p := f.scorer.players.Get().(*player)
-			if err = f.scorer.run(ctx, p, x, f.scorer.scheduler.New(c)); err == nil {
-				all[n] = slices.DeleteFunc(p.sim.Outcomes(nil), func(o simulator.Outcome) bool {
-					return o.Submit < x.CountFrom || isProbe(&x.Arrivals.Jobs()[o.ID])
-				})
-			}
-			f.scorer.players.Put(p)
-			if err != nil {
-				return nil, err
-			}
-		}
-		out = append(out, JobChanges(x.Arrivals.Jobs(), all[0], all[1])...)
+// jobChanges joins the results of two replays, which are in order of the jobs.
+func jobChanges(jobs []workload.Job, before, after []jobTimes) []JobChange {
+	result := func(x *jobTimes) JobResult { return JobResult{x.wait.Seconds(), x.jct.Seconds(), true} }
+	out := make([]JobChange, 0, len(after))
+	for i := range after {
+		out = append(out, JobChange{&jobs[after[i].id], result(&before[i]), result(&after[i])})
 	}
-	return out, nil
+	return out
 }

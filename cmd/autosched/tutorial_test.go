@@ -251,7 +251,7 @@ func runPage(t *testing.T, name string, atLeast int) string {
 func TestPhillyFortnight(t *testing.T) {
 	testshared.Full(t)
 	const decision = "Keep what runs. Refused (backfill=true): expected average JCT -8.5 % (-53.1 % to +0.0 %) in the 3 " +
-		"parts of up to five days since 6 Oct, but mean wait of 9-16-GPU jobs 2 h 3 min -> 4 h 28 min."
+		"parts of up to five days since 6 Oct, but mean wait of 9-16-GPU jobs 2.6 h -> 5.2 h."
 	guides, err := os.ReadFile(filepath.Join("..", "..", "docs", "evaluation.md"))
 	if err != nil {
 		t.Fatal(err)

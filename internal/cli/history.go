@@ -12,10 +12,10 @@ import (
 
 	"github.com/autosched/autosched/adapter/slurm/site"
 	"github.com/autosched/autosched/fidelity"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
-	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -57,23 +57,26 @@ func (f *HistoryFlags) AddConclusion(cmd *cobra.Command) {
 	AddGuard(cmd, &f.Guard)
 }
 
-// Ask asks whether the history justifies a configuration other than the one in force, of those that the daily rule
-// compares and of further ones; a search found the last ones. Progress goes to notes.
-func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, goal round.Goal, inForce space.Config,
-	also, found []search.Preset, workers int, notes io.Writer) (*replay.Verdict, error) {
-	assumed := in.Scheduler.Space.Default()
+// Ask asks whether the history justifies a configuration other than the one in force. Options have the goal, the one
+// in force, its fidelity, further candidates and the workers. Progress goes to notes.
+func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, o replay.AskOptions, notes io.Writer) (
+	*replay.Verdict, error) {
+	o.Assumed = in.Scheduler.Space.Default()
 	if f.Site.Dir != "" {
 		var err error
-		if assumed, err = readConfig(site.Folder(f.Site.Dir).Path(site.Current), in.Scheduler); err != nil {
+		if o.Assumed, err = readConfig(site.Folder(f.Site.Dir).Path(site.Current), in.Scheduler); err != nil {
 			return nil, err
 		}
 	}
-	line := NewProgressLine(notes)
+	line, began := NewProgressLine(notes), time.Now()
 	defer line.Clear()
-	return replay.Ask(ctx, replay.AskOptions{Trace: in.Trace, From: in.From, To: in.To, Cluster: f.Cluster,
-		Scheduler: in.Scheduler, InForce: inForce, Goal: goal, Simulate: in.Options, Also: also, Found: found,
-		Guard: f.Guard, Seed: f.Seed, Workers: workers, Assumed: assumed, Site: f.Site.Dir,
-		Progress: func(done, of int) { line.Show("replay %d of %d", done, of) }})
+	o.Trace, o.From, o.To, o.Cluster, o.Scheduler = in.Trace, in.From, in.To, f.Cluster, in.Scheduler
+	o.Simulate, o.Guard, o.Seed, o.Site = in.Options, f.Guard, f.Seed, f.Site.Dir
+	o.Progress = func(done, of int) {
+		left := time.Since(began).Seconds() * float64(of-done) / float64(done)
+		line.Show("replay %d of %d of the history, about %s left", done, of, units.Duration(left))
+	}
+	return replay.Ask(ctx, o)
 }
 
 // PrintVerdict prints the answer: the sentences, the changes with their effects, and the flags.

@@ -34,6 +34,7 @@ type verdict struct {
 		Losers        []round.Group
 	}
 	EnoughFrom string `json:"enough_from"`
+	Fidelity   json.RawMessage
 }
 
 // asked is the answer of a command to the question of a history.
@@ -124,6 +125,29 @@ func TestOneAnswer(t *testing.T) {
 	}
 	if v := oneAnswer(t, fifo(spiral(t, 12, true))...); v.Change || !strings.Contains(v.Text, "nothing to gain") {
 		t.Errorf("nothing waits: %+v", v)
+	}
+}
+
+// TestOneQuestion: what is assumed without flags is one scheduler in every command, and a job wider than the cluster is
+// an error in every one, or left out.
+func TestOneQuestion(t *testing.T) {
+	history := spiral(t, 6, true)
+	text, err := os.ReadFile(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(history, append(text, "wide,2026-03-07T00:10:00Z,90,9,u,team0,k\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--trace", history, "--nodes", "1", "--gpus-per-node", "8"}
+	for _, command := range concluding {
+		if code, _, errs := clitest.Run(append([]string{command}, args...)...); code != 1 ||
+			!strings.Contains(errs, `job "wide" asks for 9 GPUs`) || !strings.Contains(errs, "--skip-wider") {
+			t.Errorf("%s: exit %d, %s", command, code, errs)
+		}
+	}
+	if v := oneAnswer(t, append(args, "--skip-wider")...); !strings.Contains(v.Text, "nothing to gain") {
+		t.Errorf("%+v", v)
 	}
 }
 

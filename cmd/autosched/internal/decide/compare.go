@@ -309,11 +309,12 @@ func (o *comparisonOptions) ask(ctx context.Context, in *cli.ReplayInput, window
 		also = append(also, search.Preset{Name: row.Name, Config: row.Config, Origin: "row"})
 	}
 	inForce := o.rows[0].Config
-	if r.Verdict, err = o.history.Ask(ctx, &about, o.aim, inForce, also, nil, o.jobs, notes); err != nil {
-		return err
-	}
+	ask := replay.AskOptions{Goal: o.aim, InForce: inForce, Also: also, Workers: o.jobs}
 	if len(r.Windows) == 1 {
-		r.Verdict.Fidelity = r.Windows[0].Fidelity
+		ask.Fidelity = r.Windows[0].Fidelity
+	}
+	if r.Verdict, err = o.history.Ask(ctx, &about, ask, notes); err != nil {
+		return err
 	}
 	if r.Verdict.Change {
 		r.Change, err = o.history.Site.Change(ctx, &about, &o.history.ReplayFlags, inForce, r.Verdict.Configuration)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -213,10 +212,6 @@ func (o *evaluateOptions) check() error {
 	if err := replay.CheckMethods(o.compared); err != nil {
 		return cli.Usage(fmt.Errorf("--%w", err))
 	}
-	if slices.Contains(o.compared, "current") && o.held.IsZero() {
-		return cli.Usage(errors.New("--methods: current is the configuration that you run: name it with --config FILE, " +
-			"--set key=value or --preset NAME"))
-	}
 	return nil
 }
 
@@ -258,6 +253,11 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if err != nil {
 		return nil, err
 	}
+	verdict, err := o.history.Ask(ctx, in, replay.AskOptions{Goal: o.goal, InForce: config, Fidelity: graded,
+		Workers: o.round.Settings.Workers}, notes)
+	if err != nil {
+		return nil, err
+	}
 	progress := newGridProgress(notes, o.out)
 	r, err := replay.Run(ctx, replay.Options{
 		Trace: in.Trace, From: in.From, To: in.To, Warmup: in.Warmup, Cluster: o.history.Cluster,
@@ -270,11 +270,7 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	})
 	progress.end(err)
 	if err == nil {
-		r.Fidelity = graded
-		if r.Verdict, err = o.history.Ask(ctx, in, o.goal, config, nil, nil, o.round.Settings.Workers,
-			notes); err == nil {
-			r.Verdict.Fidelity = graded
-		}
+		r.Fidelity, r.Verdict = graded, verdict
 	}
 	if err == nil && r.Verdict.Change {
 		r.Change, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, config, r.Verdict.Configuration)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/autosched/autosched/fidelity"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
@@ -153,10 +152,10 @@ func (o *planOptions) run(ctx context.Context, notes io.Writer) (*planReport, er
 		Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(),
 		From: in.Trace.Clock(in.From).Format(time.RFC3339), To: in.Trace.Clock(in.To).Format(time.RFC3339),
 		Cluster: cluster.String(), Scheduler: in.Scheduler.Name,
-		Configuration: o.start, Seed: o.history.Seed, Fidelity: graded, Report: r, group: cluster.Groups[group],
+		Configuration: o.start, Seed: o.history.Seed, Report: r, group: cluster.Groups[group],
 	}
-	if out.Verdict, err = o.history.Ask(ctx, in, round.Minimise(round.Objectives[0]), o.start, nil, nil, 0,
-		notes); err != nil {
+	if out.Verdict, err = o.history.Ask(ctx, in, replay.AskOptions{Goal: round.Minimise(round.Objectives[0]),
+		InForce: o.start, Fidelity: graded}, notes); err != nil {
 		return nil, err
 	}
 	for _, c := range o.bounds {
@@ -209,17 +208,16 @@ func assumptions(w *workload.Workload, auto, groups bool) []string {
 
 // planReport is the result of plan.
 type planReport struct {
-	Trace         string           `json:"trace"`
-	Synthetic     bool             `json:"synthetic"`
-	From          string           `json:"from"`
-	To            string           `json:"to"`
-	Cluster       string           `json:"cluster"`
-	Group         string           `json:"group,omitempty"` // whose number varies, of several
-	Scheduler     string           `json:"scheduler"`
-	Configuration space.Config     `json:"configuration"`
-	Keep          []string         `json:"subject_to,omitempty"`
-	Seed          uint64           `json:"seed"`
-	Fidelity      *fidelity.Graded `json:"fidelity,omitempty"`
+	Trace         string       `json:"trace"`
+	Synthetic     bool         `json:"synthetic"`
+	From          string       `json:"from"`
+	To            string       `json:"to"`
+	Cluster       string       `json:"cluster"`
+	Group         string       `json:"group,omitempty"` // whose number varies, of several
+	Scheduler     string       `json:"scheduler"`
+	Configuration space.Config `json:"configuration"`
+	Keep          []string     `json:"subject_to,omitempty"`
+	Seed          uint64       `json:"seed"`
 	// Verdict is whether other settings are better on the cluster as it is.
 	Verdict *replay.Verdict `json:"verdict"`
 	*plan.Report
@@ -232,9 +230,6 @@ func (r *planReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s%s, %s .. %s\n%s jobs on %s, scheduler %s, %s\n", r.Trace, cli.SyntheticLabel(r.Synthetic),
 		r.From, r.To,
 		units.Count(r.Jobs), r.Cluster, r.Scheduler, r.Configuration)
-	if r.Fidelity != nil {
-		fmt.Fprintf(w, "Fidelity: %s\n", r.Fidelity)
-	}
 	if r.Group != "" {
 		fmt.Fprintf(w, "The number of %s varies.\n", r.Group)
 	}

@@ -262,12 +262,11 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if got.Best.OK() {
 		found = append(found, search.Preset{Name: "found", Config: got.Best.Config, Origin: "search"})
 	}
-	v, err := o.history.Ask(context.WithoutCancel(ctx), &about, o.goal.goal, o.incumbent, nil, found,
-		o.round.Settings.Workers, notes)
+	v, err := o.history.Ask(context.WithoutCancel(ctx), &about, replay.AskOptions{Goal: o.goal.goal,
+		InForce: o.incumbent, Found: found, Workers: o.round.Settings.Workers, Fidelity: graded}, notes)
 	if err != nil {
 		return nil, err
 	}
-	v.Fidelity = graded
 	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
 	r.Verdict, r.Adopt, r.Reason, r.Best = v, v.Change, v.Text, v.Configuration
 	r.Changes = append([]space.Difference{}, space.DiffConfigs(o.incumbent, r.Best)...)

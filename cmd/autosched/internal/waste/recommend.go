@@ -72,9 +72,7 @@ site's command for its largest finding, which is not run.`
 	o.history.Site.AddOut(cmd)
 	o.goal.Add(cmd)
 	o.tariff.Add(cmd)
-	o.history.Scheduler = "fifo"
 	fl := cmd.Flags()
-	fl.Lookup("scheduler").DefValue = o.history.Scheduler
 	fl.IntVar(&o.windows, "windows", 20, "windows of the trace to simulate at most, a day or longer each")
 	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions, to print them")
 	fl.StringVar(&o.service, "service", "", "name of the scheduler in the service, for the commands that are printed")
@@ -187,11 +185,10 @@ func (o *recommendOptions) simulation(ctx context.Context, r *recommend.Options,
 	if err != nil {
 		return err
 	}
-	if out.Verdict, err = o.history.Ask(ctx, in, o.aim, o.inForce, nil, nil, 0, notes); err != nil {
+	out.Verdict, err = o.history.Ask(ctx, in, replay.AskOptions{Goal: o.aim, InForce: o.inForce, Fidelity: graded},
+		notes)
+	if err != nil || !out.Verdict.Change {
 		return err
-	}
-	if out.Verdict.Fidelity = graded; !out.Verdict.Change {
-		return nil
 	}
 	if out.Settings, err = o.history.Site.Change(ctx, in, &o.history.ReplayFlags, o.inForce,
 		out.Verdict.Configuration); err != nil {

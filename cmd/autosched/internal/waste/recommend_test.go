@@ -36,7 +36,7 @@ func TestRecommend(t *testing.T) {
 		if err := os.WriteFile(path, []byte(x.rows), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		code, out, errs := clitest.Run("recommend", "--trace", path, "--nodes", "8", "--gpus-per-node", "8", "--rule",
+		code, out, errs := clitest.Run("recommend", "--trace", path, "--nodes", "8", "--gpus-per-node", "8", "--scheduler", "fifo", "--rule",
 			"crash_loop")
 		if code != 0 || !strings.Contains(out, x.want) {
 			t.Errorf("%s: exit %d\n%s%s", x.name, code, out, errs)
@@ -62,7 +62,7 @@ func TestRecommendAStraggler(t *testing.T) {
 		}
 	}
 	code, out, errs := clitest.Run("recommend", "--trace", filepath.Join(dir, "jobs.csv"), "--iterations",
-		filepath.Join(dir, "steps.csv"), "--nodes", "1", "--gpus-per-node", "4", "--rule", "straggler", "--json")
+		filepath.Join(dir, "steps.csv"), "--nodes", "1", "--gpus-per-node", "4", "--scheduler", "fifo", "--rule", "straggler", "--json")
 	var r struct{ Advice []recommend.Advice }
 	err := json.Unmarshal([]byte(out), &r)
 	if code != 0 || err != nil || len(r.Advice) != 1 || r.Advice[0].Simulated == nil {
@@ -99,7 +99,7 @@ func TestRecommendCommands(t *testing.T) {
 		{"../../../../examples/actions/slurm.yaml", 0, "\n   Command, which is not run: scontrol update JobName=train.sh UserID=ada Priority=0\n"},
 		{write("node.yaml", "version: 1\nactions: {hold_key: [ls, '{node}']}\n"), 0,
 			"node.yaml:2: hold_key: word 2: the finding has no {node}\n"},
-		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Under fifo"},
+		{write("none.yaml", "version: 1\nactions: {warn_idle: [ls]}\n"), 0, "Under tiresias"},
 		{write("reserve.yaml", "version: 1\nactions: {reserve: [ls]}\n"), 2,
 			"reserve.yaml:2: reserve: is a change of the configuration, which rounds propose"},
 		{write("tidy.yaml", "version: 1\nactions: {tidy: [ls]}\n"), 2, "tidy.yaml:2: tidy: is the action of no rule: want one of"},
@@ -128,7 +128,8 @@ func TestRecommendAConfiguration(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"recommend", "--trace", path, "--nodes", "1", "--gpus-per-node", "8", "--rule", "queue_spiral"}
+	args := []string{"recommend", "--trace", path, "--nodes", "1", "--gpus-per-node", "8", "--scheduler",
+		"fifo", "--rule", "queue_spiral"}
 	code, out, errs := clitest.Run(append(args, "--service", "prod")...)
 	for _, want := range []string{"\n   Whether other settings are better is said below.\n",
 		"\nChange once: set backfill=true. Expected average JCT -",
