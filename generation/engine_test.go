@@ -68,7 +68,7 @@ func engine(t testing.TB, method string) *generation.Engine {
 
 // engineMethods combine methods for arrivals and durations; "" is the default,
 // ensemble/predicted.
-var engineMethods = []string{"", "repeat", "last-hour", "paper", "knn/history"}
+var engineMethods = []string{"", "repeat", "paper", "ridge/history"}
 
 func TestEngineFutures(t *testing.T) {
 	testshared.Full(t)
@@ -168,7 +168,7 @@ func TestEngineKeepsBatchesTogether(t *testing.T) {
 		}
 	}
 	jobs := 0
-	for _, f := range foresee(t, engine(t, "knn"), r) {
+	for _, f := range foresee(t, engine(t, "ridge"), r) {
 		for _, j := range f.Arrivals.Jobs() {
 			name, _, _ := strings.Cut(j.ID, "+")
 			if d, ok := ran[name]; ok && d != j.Duration {
@@ -198,13 +198,13 @@ func TestEngineWithoutHistory(t *testing.T) {
 }
 
 func TestEngineRefuses(t *testing.T) {
-	for _, m := range []string{"magic", "knn/magic", "repeat/", "/predicted", "a/b/c"} {
+	for _, m := range []string{"magic", "ridge/magic", "repeat/", "/predicted", "a/b/c"} {
 		parsed, err := generation.ParseMethod(m)
 		if again, e := generation.ParseMethod(parsed.String()); err == nil &&
 			(e != nil || again.String() != parsed.String()) {
 			t.Errorf("%q is %s, and that is %s", m, parsed, again)
 		}
-		if bad := m == "magic" || m == "knn/magic" || m == "a/b/c"; bad != (err != nil) {
+		if bad := m == "magic" || m == "ridge/magic" || m == "a/b/c"; bad != (err != nil) {
 			t.Errorf("%q: %v", m, err)
 		}
 	}

@@ -163,7 +163,7 @@ func TestJSONHasASchema(t *testing.T) {
 		{"forecast durations explain", "--model " + model, "duration-explanation", false},
 		{"forecast durations eval", "--trace sample --model " + model, "duration-evaluation", false},
 		{"forecast eval", "--trace sample --from 2017-10-11T10:00:00Z --to 2017-10-11T12:00:00Z --futures 5 " +
-			"--methods last-hour", "forecast", false},
+			"--methods repeat", "forecast", false},
 	} {
 		covered[x.command] = true
 		if x.slow && testing.Short() {

@@ -29,10 +29,8 @@ type analog struct {
 	jobs, batches    *track
 }
 
-func levels(model func(features int) levelModel) func([]string, int, int) (source, error) {
-	return func(_ []string, perHour, horizon int) (source, error) {
-		return &analog{perHour: perHour, horizon: horizon, model: model}, nil
-	}
+func levels(model func(features int) levelModel) func(perHour, horizon int) source {
+	return func(perHour, horizon int) source { return &analog{perHour: perHour, horizon: horizon, model: model} }
 }
 
 func ridgeModel(features int) levelModel   { return ridgeLevel{newRidge(features)} }
@@ -45,12 +43,7 @@ func (a *analog) learn(ctx context.Context, h *History) error {
 	if a.jobs == nil {
 		n := featureCount(a.perHour)
 		a.jobs = newTrack(a.model(n), a.perHour, a.horizon)
-		if h.HasJobs() {
-			a.batches = newTrack(a.model(n), a.perHour, a.horizon)
-		}
-	}
-	if a.batches == nil {
-		return a.jobs.advance(ctx, h.series(h.arrived))
+		a.batches = newTrack(a.model(n), a.perHour, a.horizon)
 	}
 	var errs [2]error // the two know nothing of each other
 	var wg sync.WaitGroup
@@ -62,14 +55,9 @@ func (a *analog) learn(ctx context.Context, h *History) error {
 
 func (a *analog) draws(h *History) ([]draw, error) {
 	bins := h.bins()
-	jobs := h.series(h.arrived)
+	jobs, batches := h.series(h.arrived), h.series(h.began)
 	level, ok := a.jobs.at(jobs, bins)
-	var batches series
-	var levelB float64
-	if a.batches != nil {
-		batches = h.series(h.began)
-		levelB, _ = a.batches.at(batches, bins)
-	}
+	levelB, _ := a.batches.at(batches, bins)
 	best := nearest{k: analogs}
 	known := 0
 	for i := len(a.jobs.levels) - 1; i >= 0; i-- { // of equals the latest
@@ -81,11 +69,7 @@ func (a *analog) draws(h *History) ([]draw, error) {
 			continue
 		}
 		known++
-		d := math.Abs(l - level)
-		if a.batches != nil {
-			d += math.Abs(a.batches.levels[i] - levelB)
-		}
-		best.offer(i, d)
+		best.offer(i, math.Abs(l-level)+math.Abs(a.batches.levels[i]-levelB))
 	}
 	if !ok || known < fewAnalogs {
 		return a.anywhere(h), nil
@@ -96,9 +80,7 @@ func (a *analog) draws(h *History) ([]draw, error) {
 		d := draw{edge: edge, scaled: true}
 		d.weight = math.Exp2(-float64(bins-edge) / float64(24*a.perHour) / analogHalfLife)
 		d.jobs = shifted(jobs.next(edge, a.horizon), level-a.jobs.levels[f.at])
-		if a.batches != nil {
-			d.batches = shifted(batches.next(edge, a.horizon), levelB-a.batches.levels[f.at])
-		}
+		d.batches = shifted(batches.next(edge, a.horizon), levelB-a.batches.levels[f.at])
 		draws[n] = d
 	}
 	return draws, nil

@@ -20,7 +20,7 @@ func sixWeeks(b *testing.B) *History {
 // every tuning round does.
 func BenchmarkSample(b *testing.B) {
 	h := sixWeeks(b)
-	for _, method := range []string{"last-hour", "paper", "knn", "ridge", "ensemble"} {
+	for _, method := range []string{"repeat", "paper", "ridge", "ensemble"} {
 		f := forecaster(b, method, time.Hour)
 		if err := f.Learn(context.Background(), h); err != nil {
 			b.Fatal(err)

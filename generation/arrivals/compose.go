@@ -18,10 +18,10 @@ type Arrival struct {
 
 // Future is one way arrivals may go on from a history's end.
 type Future struct {
-	// Arrivals in order of time; nil where the history has no jobs.
+	// Arrivals in order of time.
 	Arrivals []Arrival
 	// Jobs and Batches count, for each bin of the horizon, the jobs that arrive
-	// and the batches that begin. Batches is nil where the history has no jobs.
+	// and the batches that begin.
 	Jobs, Batches []int
 }
 
@@ -134,9 +134,6 @@ func distance(a, b int) int {
 
 // compose makes the future of a draw.
 func (c *composer) compose(h *History, d draw, r *rand.Rand) Future {
-	if !h.HasJobs() {
-		return c.counts(h, d, r)
-	}
 	c.copy(h, d)
 	began := 0
 	for _, g := range c.groups {
@@ -325,44 +322,4 @@ func (c *composer) shorten(g, n int) {
 			n--
 		}
 	}
-}
-
-// counts is compose where only counts are known.
-func (c *composer) counts(h *History, d draw, r *rand.Rand) Future {
-	span := cmp.Or(d.span, c.horizon)
-	f := Future{Jobs: make([]int, c.horizon)}
-	have := 0
-	for i := range f.Jobs {
-		b := d.edge + i%span
-		f.Jobs[i] = int(h.arrived[b+1] - h.arrived[b])
-		have += f.Jobs[i]
-	}
-	want := int(math.Round(d.jobs))
-	if !d.scaled || want == have {
-		return f
-	}
-	// In proportion, rounded down; then the missing ones come where the place's
-	// own arrivals came, or anywhere if it had none.
-	place, total := slices.Clone(f.Jobs), have
-	if total > 0 {
-		have = 0
-		for i, n := range place {
-			f.Jobs[i] = int(int64(n) * int64(want) / int64(total))
-			have += f.Jobs[i]
-		}
-	}
-	for ; have < want; have++ {
-		if total == 0 {
-			f.Jobs[r.IntN(len(f.Jobs))]++
-			continue
-		}
-		at := r.IntN(total)
-		for i, n := range place {
-			if at -= n; at < 0 {
-				f.Jobs[i]++
-				break
-			}
-		}
-	}
-	return f
 }

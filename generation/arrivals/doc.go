@@ -9,8 +9,7 @@
 //   - paper: Gao et al., AutoSched, ICS 2024, section 3.2.1. Requests per 5
 //     minutes, the periodic part by Fourier transform, the place in history most
 //     like the last hour; the hours after it are copied.
-//   - last-hour: the last hour again.
-//   - knn: the hours after the 25 hours most like the last one.
+//   - repeat: the last hour again.
 //   - ridge, boosted: the logarithm of the next count from lagged counts, hour
 //     and weekday (Hoerl and Kennard 1970; Friedman 2001), refitted as days pass.
 //   - ensemble: the members' logarithms, weighted by their rolling back-test with

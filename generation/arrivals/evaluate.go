@@ -93,16 +93,12 @@ func (r Rolling) check(h *History, horizon time.Duration) (Rolling, error) {
 }
 
 // Evaluate forecasts again and again, each time from the knowledge then, and
-// scores the futures against the arrivals: their jobs, and their batches where the
-// history has them.
+// scores the futures against the arrivals: their jobs, and their batches.
 func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, batches *Score, err error) {
 	if r, err = r.check(h, f.horizon); err != nil {
 		return nil, nil, err
 	}
-	tallies := []*tally{newTally(h, CountJobs, h.arrived)}
-	if h.HasJobs() {
-		tallies = append(tallies, newTally(h, CountBatches, h.began))
-	}
+	ofJobs, ofBatches := newTally(h, CountJobs, h.arrived), newTally(h, CountBatches, h.began)
 	horizon := int(f.horizon / h.bin)
 	steps := int((r.To-f.horizon-r.From)/r.Every) + 1
 	for i := range steps {
@@ -114,18 +110,13 @@ func Evaluate(ctx context.Context, h *History, f *Forecaster, r Rolling) (jobs, 
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, t := range tallies {
-			t.add(at, horizon, futures)
-		}
+		ofJobs.add(at, horizon, futures)
+		ofBatches.add(at, horizon, futures)
 		if r.Progress != nil {
 			r.Progress(i+1, steps)
 		}
 	}
-	jobs = tallies[0].score(f.choice.String())
-	if len(tallies) > 1 {
-		batches = tallies[1].score(f.choice.String())
-	}
-	return jobs, batches, nil
+	return ofJobs.score(f.method.Name), ofBatches.score(f.method.Name), nil
 }
 
 // tally gathers the sums of a Score.

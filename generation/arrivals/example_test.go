@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	method, err := arrivals.Parse("knn")
+	method, err := arrivals.Parse("ridge")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -43,6 +43,6 @@ func Example() {
 			len(future.Arrivals), (first.At - at).Round(time.Second), job.Tenant, job.GPUs.Whole())
 	}
 	// Output:
-	// 11 arrivals, the first after 6m23s: tenant vc-b, 1 GPUs
-	// 7 arrivals, the first after 50s: tenant vc-f, 8 GPUs
+	// 12 arrivals, the first after 45s: tenant vc-f, 4 GPUs
+	// 6 arrivals, the first after 3m57s: tenant vc-b, 1 GPUs
 }

@@ -1,7 +1,6 @@
 package arrivals
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -28,7 +27,7 @@ type History struct {
 	start time.Duration // the grid's first edge, a midnight
 	end   time.Duration // nothing at or after it is known
 	bin   time.Duration
-	// jobs by submission, from the first edge on; nil where only counts are known.
+	// jobs by submission, from the first edge on.
 	jobs []workload.Job
 	// batch[i] is the first job of job i's batch, next[i] the one after it in the
 	// batch, 0 if there is none yet.
@@ -119,35 +118,6 @@ func FromJobs(zero time.Time, jobs []workload.Job, end time.Duration, g Grid) (*
 	return h, nil
 }
 
-// FromCounts is the history of a trace that only counts arrivals: counts[i]
-// in bin i from first on. Batches and jobs of its futures are unknown.
-func FromCounts(zero time.Time, first time.Duration, counts []int, g Grid) (*History, error) {
-	g, err := g.check()
-	if err != nil {
-		return nil, err
-	}
-	h := &History{zero: zero, end: first + time.Duration(len(counts))*g.Bin, bin: g.Bin}
-	h.start = max(midnight(zero, first), earliest(zero, h.end))
-	if (first-h.start)%g.Bin != 0 {
-		return nil, fmt.Errorf("arrivals: the counts' first bin begins %v after midnight, not on the grid of %v",
-			first-midnight(zero, first), g.Bin)
-	}
-	lead := int((first - h.start) / g.Bin)
-	if lead < 0 {
-		counts, lead = counts[min(-lead, len(counts)):], 0
-	}
-	h.arrived = make([]int32, 1+lead+len(counts))
-	total := 0
-	for i, c := range counts {
-		total += c
-		if c < 0 || total > 1<<30 {
-			return nil, errors.New("arrivals: a count is negative, or the counts add up to more than a billion")
-		}
-		h.arrived[1+lead+i] = int32(total)
-	}
-	return h, nil
-}
-
 // Until is the part of h known at an earlier instant.
 func (h *History) Until(at time.Duration) *History {
 	if at >= h.end {
@@ -157,10 +127,8 @@ func (h *History) Until(at time.Duration) *History {
 	c.end = max(at, h.start)
 	bins := int((c.end - h.start) / h.bin)
 	c.arrived = h.arrived[: bins+1 : bins+1]
-	if h.began != nil {
-		n := sort.Search(len(h.jobs), func(i int) bool { return h.jobs[i].Submit >= c.end })
-		c.began, c.jobs, c.batch, c.next = h.began[:bins+1:bins+1], h.jobs[:n:n], h.batch[:n:n], h.next[:n:n]
-	}
+	n := sort.Search(len(h.jobs), func(i int) bool { return h.jobs[i].Submit >= c.end })
+	c.began, c.jobs, c.batch, c.next = h.began[:bins+1:bins+1], h.jobs[:n:n], h.batch[:n:n], h.next[:n:n]
 	return &c
 }
 
@@ -176,12 +144,8 @@ func (h *History) Bin() time.Duration { return h.bin }
 // Zero is the wall-clock time of instant 0.
 func (h *History) Zero() time.Time { return h.zero }
 
-// Jobs in order of submission; Arrival.Source counts in them. Empty if only
-// counts are known.
+// Jobs in order of submission; Arrival.Source counts in them.
 func (h *History) Jobs() []workload.Job { return h.jobs }
-
-// HasJobs reports whether jobs are known, not only counts.
-func (h *History) HasJobs() bool { return h.began != nil }
 
 func (h *History) bins() int                { return len(h.arrived) - 1 }
 func (h *History) perHour() int             { return int(time.Hour / h.bin) }
@@ -211,10 +175,8 @@ func (h *History) print(bins int) uint64 {
 	for _, v := range h.arrived[:bins+1] {
 		mix(uint64(v))
 	}
-	if h.began != nil {
-		for _, v := range h.began[:bins+1] {
-			mix(uint64(v))
-		}
+	for _, v := range h.began[:bins+1] {
+		mix(uint64(v))
 	}
 	return f
 }

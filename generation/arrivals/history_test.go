@@ -69,10 +69,6 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err != nil || len(h.Jobs()) != 1 || h.bins() > MaxDays*24*12 {
 		t.Errorf("%v, %d jobs, %d bins", err, len(h.Jobs()), h.bins())
 	}
-	h, err = FromCounts(time.Time{}, 0, make([]int, 3*MaxDays*24), Grid{Bin: time.Hour})
-	if err != nil || h.bins() > MaxDays*24 {
-		t.Errorf("%v, %d bins of counts", err, h.bins())
-	}
 }
 
 // TestHistoryBeginsSeldomAnew: the begin of a long history stays where it is for
@@ -104,12 +100,6 @@ func TestHistoryRefuses(t *testing.T) {
 		if _, err := FromJobs(time.Time{}, nil, 0, Grid{Bin: bin}); err == nil {
 			t.Errorf("bin %v accepted", bin)
 		}
-	}
-	if _, err := FromCounts(time.Time{}, 0, []int{1, -1}, Grid{}); err == nil {
-		t.Error("a negative count accepted")
-	}
-	if _, err := FromCounts(time.Time{}, time.Minute, []int{1, 1}, Grid{}); err == nil {
-		t.Error("counts off the grid accepted")
 	}
 }
 

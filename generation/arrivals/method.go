@@ -18,11 +18,9 @@ import (
 type Method struct {
 	Name  string
 	About string
-	// Variants are the suffixes of the name after a colon, if anything.
-	Variants []string
 	// new makes the source of draws for counts of perHour bins an hour and a
 	// horizon in bins.
-	new func(variants []string, perHour, horizon int) (source, error)
+	new func(perHour, horizon int) source
 }
 
 // DefaultMethod is the one that back-tests prefer.
@@ -33,17 +31,12 @@ const Repeat = "repeat"
 
 // Methods in order of sophistication.
 var Methods = []Method{
-	{Repeat, "the last hour again, or what there is of it", nil, newRepeat},
-	{"last-hour", "the last hour again", nil, newLastHour},
-	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)",
-		paperVariants, newPaper},
-	{"knn", "one of the 25 places most like the last hour", nil, newNeighbours},
-	{"ridge", "ridge regression on lags, hour and weekday; places at which it forecast the same",
-		nil, levels(ridgeModel)},
-	{"boosted", "boosted trees on the same features; places at which they forecast the same",
-		nil, levels(boostedModel)},
+	{Repeat, "the last hour again, or what there is of it", newRepeat},
+	{"paper", "the place in history whose periodic part is most like the last hour's (AutoSched, ICS 2024)", newPaper},
+	{"ridge", "ridge regression on lags, hour and weekday; places at which it forecast the same", levels(ridgeModel)},
+	{"boosted", "boosted trees on the same features; places at which they forecast the same", levels(boostedModel)},
 	{"ensemble", "ridge and boosted, weighted by their rolling back-test; places at which they forecast the same",
-		nil, levels(stackedModel)},
+		levels(stackedModel)},
 }
 
 // source finds the places of history that futures are copied from.
@@ -54,16 +47,12 @@ type source interface {
 	draws(h *History) ([]draw, error)
 }
 
-// Choice is a method with its variants. The zero value is DefaultMethod.
-type Choice struct {
-	method   *Method
-	variants []string
-}
+// Choice is a method. The zero value is DefaultMethod.
+type Choice struct{ method *Method }
 
-// Parse reads a name of Methods, with variants after a colon, several with commas
-// between them. An empty text is DefaultMethod.
-func Parse(text string) (Choice, error) {
-	name, variants, _ := strings.Cut(cmp.Or(text, DefaultMethod), ":")
+// Parse reads a name of Methods. An empty text is DefaultMethod.
+func Parse(name string) (Choice, error) {
+	name = cmp.Or(name, DefaultMethod)
 	i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == name })
 	if i < 0 {
 		var names []string
@@ -72,43 +61,19 @@ func Parse(text string) (Choice, error) {
 		}
 		return Choice{}, fmt.Errorf("arrivals: method %q is not one of %s", name, strings.Join(names, ", "))
 	}
-	c := Choice{method: &Methods[i]}
-	if variants != "" {
-		c.variants = strings.Split(variants, ",")
-	}
-	for _, v := range c.variants {
-		if !slices.Contains(c.method.Variants, v) {
-			if c.method.Variants == nil {
-				return Choice{}, fmt.Errorf("arrivals: method %s has no variants", name)
-			}
-			return Choice{},
-				fmt.Errorf(
-					"arrivals: %q is not a variant of method %s; these are, several with commas between them: %s",
-					v, name, strings.Join(c.method.Variants, ", "))
-		}
-	}
-	if _, err := c.method.new(c.variants, 12, 12); err != nil {
-		return Choice{}, err
-	}
-	return c, nil
+	return Choice{&Methods[i]}, nil
 }
 
 // Method is the method chosen.
 func (c Choice) Method() Method {
 	if c.method == nil {
-		i := slices.IndexFunc(Methods, func(m Method) bool { return m.Name == DefaultMethod })
-		return Methods[i]
+		c, _ = Parse(DefaultMethod)
 	}
 	return *c.method
 }
 
 // String is the text that Parse reads.
-func (c Choice) String() string {
-	if len(c.variants) == 0 {
-		return c.Method().Name
-	}
-	return c.Method().Name + ":" + strings.Join(c.variants, ",")
-}
+func (c Choice) String() string { return c.Method().Name }
 
 // Options of a forecaster. The zero value is good.
 type Options struct {
@@ -124,7 +89,6 @@ const MaxHorizon = 7 * day
 // days, so that forecasting hour after hour costs little; its answer depends
 // on the history it is given alone. It is not safe for concurrent use.
 type Forecaster struct {
-	choice  Choice
 	method  Method
 	horizon time.Duration
 
@@ -137,7 +101,7 @@ type Forecaster struct {
 
 // New makes a forecaster. An error names the option.
 func New(o Options) (*Forecaster, error) {
-	f := &Forecaster{choice: o.Method, method: o.Method.Method(), horizon: cmp.Or(o.Horizon, time.Hour)}
+	f := &Forecaster{method: o.Method.Method(), horizon: cmp.Or(o.Horizon, time.Hour)}
 	if f.horizon <= 0 || f.horizon > MaxHorizon {
 		return nil, fmt.Errorf("arrivals: horizon %v is not positive, or longer than %v", f.horizon, MaxHorizon)
 	}
@@ -159,11 +123,8 @@ func (f *Forecaster) Learn(ctx context.Context, h *History) error {
 	}
 	days := h.bins() / (24 * h.perHour())
 	if !f.learned || days < f.days || h.print(f.days*24*h.perHour()) != f.print {
-		s, err := f.method.new(f.choice.variants, h.perHour(), int(f.horizon/h.bin))
-		if err != nil {
-			return err
-		}
-		f.source, f.composer = s, composer{horizon: int(f.horizon / h.bin)}
+		horizon := int(f.horizon / h.bin)
+		f.source, f.composer = f.method.new(h.perHour(), horizon), composer{horizon: horizon}
 		f.days, f.learned = -1, false
 	}
 	if err := f.source.learn(ctx, h); err != nil {
@@ -171,9 +132,7 @@ func (f *Forecaster) Learn(ctx context.Context, h *History) error {
 		return err
 	}
 	if days != f.days || !f.learned {
-		if h.HasJobs() {
-			f.composer.gather(h, h.start+time.Duration(days)*day)
-		}
+		f.composer.gather(h, h.start+time.Duration(days)*day)
 		f.days, f.print, f.learned = days, h.print(days*24*h.perHour()), true
 	}
 	return nil
@@ -200,10 +159,7 @@ func (f *Forecaster) Sample(ctx context.Context, h *History, n int, seed uint64)
 	futures := make([]Future, n)
 	if len(draws) == 0 { // nothing is known: nothing comes
 		for k := range futures {
-			futures[k].Jobs = make([]int, f.composer.horizon)
-			if h.HasJobs() {
-				futures[k].Batches = make([]int, f.composer.horizon)
-			}
+			futures[k].Jobs, futures[k].Batches = make([]int, f.composer.horizon), make([]int, f.composer.horizon)
 		}
 		return futures, nil
 	}

@@ -9,7 +9,7 @@ import (
 // TestScore by hand: two forecasts of two bins, five futures each.
 func TestScore(t *testing.T) {
 	//                                 |----- forecast -----|
-	h, err := FromCounts(time.Time{}, 0, []int{0, 0, 2, 4, 0, 0}, Grid{Bin: 30 * time.Minute})
+	h, err := FromCounts(time.Time{}, []int{0, 0, 2, 4, 0, 0}, 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestScore(t *testing.T) {
 }
 
 func TestCoverageOfBounds(t *testing.T) {
-	h, err := FromCounts(time.Time{}, 0, []int{1, 3}, Grid{Bin: time.Hour})
+	h, err := FromCounts(time.Time{}, []int{1, 3}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func TestCoverageOfBounds(t *testing.T) {
 }
 
 func TestEvaluateRefuses(t *testing.T) {
-	h, err := FromCounts(time.Time{}, 0, make([]int, 48), Grid{Bin: 30 * time.Minute})
+	h, err := FromCounts(time.Time{}, append([]int{1}, make([]int, 47)...), 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := forecaster(t, "last-hour", time.Hour)
+	f := forecaster(t, "repeat", time.Hour)
 	for name, r := range map[string]Rolling{
 		"before the history": {From: -time.Hour, To: 5 * time.Hour},
 		"off the grid":       {From: time.Minute, To: 5 * time.Hour},
@@ -87,7 +87,7 @@ func TestEvaluateRefuses(t *testing.T) {
 		}
 	}
 	jobs, batches, err := Evaluate(t.Context(), h, f, Rolling{From: 0, To: 24 * time.Hour})
-	if err != nil || batches != nil || jobs.Forecasts != 24 || jobs.WAPE != 0 || jobs.Bias != 0 {
-		t.Errorf("nothing comes: %v, %+v, %+v", err, jobs, batches)
+	if err != nil || batches.Forecasts != 24 || jobs.Forecasts != 24 || jobs.WAPE != 2 {
+		t.Errorf("one job, forecast an hour later: %v, %+v, %+v", err, jobs, batches)
 	}
 }

@@ -2,16 +2,12 @@
 package forecast
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,22 +72,16 @@ forecast.
 
 wape is the sum of absolute errors of the futures' median over the sum of the real
 arrivals; wape mean is that of their mean; mae/bin the mean absolute error in a
-bin (5 minutes, or the trace's own); bias the sum of the means over the real sum
+bin of 5 minutes; bias the sum of the means over the real sum
 (1 is unbiased); cover 80 the share of hours between the 10 % and the 90 % quantile
 of the futures; burst the variance over the mean of the futures' bins, over that
 of the real ones; rel/day the daily means of |error| / max(real, 1), least, median
 and largest.
 
---trace also takes a table of counts: CSV with a column time (RFC 3339) or unix,
-and a column ` + strings.Join(arrivals.CountColumns, ", ") + `. It has neither batches nor jobs.
-
 Methods:
-` + forecastMethods() + `
-paper takes a similarity and a series after a colon, with a comma between them:
-` + strings.Join(arrivals.Metrics, ", ") + `; periodic, original. The first of each is the default.`,
+` + forecastMethods(),
 		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --methods all
-  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json
-  autosched forecast eval --trace throughput.csv.gz --from 2020-07-26 --to 2020-08-09 --methods paper:manhattan,original`,
+  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -111,7 +101,7 @@ paper takes a similarity and a series after a colon, with a comma between them:
 func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "",
-		`trace file, table of counts, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
+		`trace file, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
 	f.StringVar(&o.from, "from", "",
 		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
 			"36h (required)")
@@ -142,27 +132,11 @@ func (o *forecastEvalOptions) methods() ([]string, error) {
 	if o.method == "all" {
 		return ForecastNames(), nil
 	}
-	out := forecastList(o.method)
+	out := strings.FieldsFunc(o.method, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(out) == 0 {
 		return nil, cli.Usage(errors.New("--methods: names no method"))
 	}
 	return out, nil
-}
-
-// forecastList splits a list of methods at commas or spaces. A word that names no
-// method belongs to the variant before it, as in paper:manhattan,original.
-func forecastList(text string) []string {
-	var out []string
-	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		name, _, _ := strings.Cut(one, ":")
-		last := len(out) - 1
-		if last >= 0 && strings.Contains(out[last], ":") && !slices.Contains(ForecastNames(), name) {
-			out[last] += "," + one
-			continue
-		}
-		out = append(out, one)
-	}
-	return out
 }
 
 // check checks all that needs no trace.
@@ -280,12 +254,9 @@ func (in *forecastInput) clock(at time.Duration) string {
 	return in.history.Zero().Add(at).Format(time.RFC3339)
 }
 
-// open reads the trace or the table of counts and the instants.
+// open reads the trace and the instants.
 func (o *forecastEvalOptions) open(ctx context.Context, notes io.Writer) (*forecastInput, error) {
-	w, bin, counts, err := o.counts()
-	if errors.Is(err, arrivals.ErrNotCounts) {
-		w, _, err = cli.OpenTrace(ctx, notes, o.trace, o.how)
-	}
+	w, _, err := cli.OpenTrace(ctx, notes, o.trace, o.how)
 	if err != nil {
 		return nil, err
 	}
@@ -293,28 +264,18 @@ func (o *forecastEvalOptions) open(ctx context.Context, notes io.Writer) (*forec
 	if err != nil {
 		return nil, err
 	}
-	grid := arrivals.Grid{Bin: bin}
 	in := &forecastInput{name: w.Name(), synthetic: w.Synthetic()}
-	switch {
-	case counts != nil && o.count == arrivals.CountBatches:
-		return nil, cli.Usage(fmt.Errorf("--count: %s only counts jobs, not batches", o.trace))
-	case counts != nil:
-		skip := min(max(int(since/bin), 0), len(counts))
-		in.history, err = arrivals.FromCounts(w.Zero(), time.Duration(skip)*bin, counts[skip:], grid)
-	default:
-		first, last := w.Span()
-		// After the last day of the trace arrivals are unknown, not absent.
-		const day = 24 * time.Hour
-		if end := last - (last%day+day)%day + day; o.rolling.To > end {
-			return nil,
-				fmt.Errorf("forecast eval: --to (%s) is after the trace's last day: its last job was submitted "+
-					"at %s", o.to, w.Clock(last).Format(time.RFC3339))
-		}
-		if o.since != "" {
-			first = since
-		}
-		in.history, err = arrivals.FromJobs(w.Zero(), w.Window(first, o.rolling.To).Jobs(), o.rolling.To, grid)
+	first, last := w.Span()
+	// After the last day of the trace arrivals are unknown, not absent.
+	const day = 24 * time.Hour
+	if end := last - (last%day+day)%day + day; o.rolling.To > end {
+		return nil, fmt.Errorf("forecast eval: --to (%s) is after the trace's last day: its last job was submitted at %s",
+			o.to, w.Clock(last).Format(time.RFC3339))
 	}
+	if o.since != "" {
+		first = since
+	}
+	in.history, err = arrivals.FromJobs(w.Zero(), w.Window(first, o.rolling.To).Jobs(), o.rolling.To, arrivals.Grid{})
 	if err != nil {
 		return nil, fmt.Errorf("forecast eval: %w", err)
 	}
@@ -350,28 +311,6 @@ func (o *forecastEvalOptions) instants(w *workload.Workload) (since time.Duratio
 		return 0, cli.Usage(fmt.Errorf("--history-from (%s) is after --from (%s)", o.since, o.from))
 	}
 	return since, nil
-}
-
-// counts reads a table of counts; the error wraps ErrNotCounts if the file is
-// none.
-func (o *forecastEvalOptions) counts() (*workload.Workload, time.Duration, []int, error) {
-	if trace.IsBuiltIn(o.trace) || o.trace == "-" {
-		return nil, 0, nil, arrivals.ErrNotCounts
-	}
-	f, err := os.Open(o.trace)
-	if err != nil {
-		return nil, 0, nil, fmt.Errorf("trace: %w", err)
-	}
-	defer f.Close()
-	zero, bin, counts, err := arrivals.ReadCounts(bufio.NewReader(f), o.trace)
-	if err != nil {
-		if errors.Is(err, gzip.ErrHeader) { // the trace reader names the fault
-			err = arrivals.ErrNotCounts
-		}
-		return nil, 0, nil, err
-	}
-	w, err := workload.New(o.trace, zero, nil)
-	return w, bin, counts, err
 }
 
 // forecastReport is the result of forecast eval.

@@ -41,7 +41,7 @@ horizon. The true future of the trace is shown beside them.
 --out writes each future as a trace of its own (future-0.csv, ...): the active
 jobs with the work left of them, submitted at --at, then the arrivals.`,
 		Example: `  autosched forecast futures --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --futures 8
-  autosched forecast futures --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate knn/predicted --out futures`,
+  autosched forecast futures --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate ridge/predicted --out futures`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
