@@ -299,7 +299,7 @@ func TestSameIsNotTakenBack(t *testing.T) {
 func slower() *simulator.Models {
 	m := simulator.DefaultModels()
 	restart, pair := m.Restart, m.Pair
-	m.Restart = func(gpus int) time.Duration { return 3 * restart(gpus) }
+	m.Restart = func(gpus int, memory int64) time.Duration { return 3 * restart(gpus, memory) }
 	m.Pair = func(a, b int) (float64, float64) {
 		x, y := pair(a, b)
 		return .8 * x, .8 * y

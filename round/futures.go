@@ -61,7 +61,7 @@ func (s *Snapshot) EndedJobs(from, to time.Duration) (*workload.Workload, error)
 		if j.Submit < from || j.Submit >= to {
 			continue
 		}
-		if j.Duration = work(f.RunTime, f.Starts-f.LostStarts, f.GPUs.Whole()); j.Duration <= 0 {
+		if j.Duration = work(f.RunTime, f.Starts-f.LostStarts, &f.Job); j.Duration <= 0 {
 			continue
 		}
 		if f.Starts == 1 {

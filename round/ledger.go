@@ -53,14 +53,14 @@ func Past(l *workload.Ledger, at time.Duration) *simulator.Past {
 
 // work returns the progress of a job in the time it held its GPUs, without restarts. The
 // slowdown by a spread placement is not known.
-func (s *Snapshot) work() func(held time.Duration, starts, gpus int) time.Duration {
+func (s *Snapshot) work() func(held time.Duration, starts int, j *workload.Job) time.Duration {
 	models := s.Simulator.Models
 	if models == nil {
 		models = simulator.DefaultModels()
 	}
-	return func(held time.Duration, starts, gpus int) time.Duration {
+	return func(held time.Duration, starts int, j *workload.Job) time.Duration {
 		if starts > 1 && !s.Simulator.Peer.NoRestartCost {
-			held -= time.Duration(starts-1) * models.Restart(gpus)
+			held -= time.Duration(starts-1) * models.JobRestart(j, j.GPUs.Whole())
 		}
 		return max(0, held)
 	}
@@ -168,7 +168,7 @@ func (s *Snapshot) Since(ctx context.Context, at time.Duration, n int, seed uint
 	did := s.Simulator.Work(s.Ledger.Spells(then.At, s.State.At), then.At, s.State.At)
 	for i := range then.Jobs {
 		a := &then.Jobs[i]
-		past.Ran[i] = work(a.RunTime, a.Starts-a.LostStarts, a.GPUs.Whole())
+		past.Ran[i] = work(a.RunTime, a.Starts-a.LostStarts, &a.Job)
 		past.Active[i].Ran = past.Ran[i] + did[a.ID]
 	}
 	for _, j := range s.arrivals(then.At+1, s.State.At+1) {

@@ -24,7 +24,7 @@ import (
 // lucidEvery is how Lucid's simulator runs policies that decide on a grid.
 func lucidEvery(round time.Duration) simulator.Options {
 	models := simulator.DefaultModels()
-	models.Restart = func(gpus int) time.Duration {
+	models.Restart = func(gpus int, _ int64) time.Duration {
 		if gpus <= 8 {
 			return 40 * time.Second
 		}

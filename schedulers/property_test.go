@@ -342,7 +342,7 @@ func (c *trial) run(sim *simulator.Sim) (*record, error) {
 		case workload.Started, workload.Resumed, workload.Resized:
 			ready := e.Time
 			if e.Kind != workload.Started && !c.opts.Peer.NoRestartCost {
-				ready += defaultModels.Restart(sim.JobHeld(e.Job))
+				ready += defaultModels.Restart(sim.JobHeld(e.Job), 0)
 			}
 			if e.Kind == workload.Resized {
 				end(e.Job, e.Time)

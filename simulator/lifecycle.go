@@ -60,7 +60,7 @@ func (s *Sim) markRunning(id ID) {
 	if j.starts > 0 {
 		kind = workload.Resumed
 		if !j.anew {
-			j.ready += s.resumeCost(int(j.held / j.members))
+			j.ready += s.resumeCost(s.spec(id), int(j.held/j.members))
 		}
 	}
 	j.starts++
@@ -191,7 +191,7 @@ func (s *Sim) requeue(id ID, restarts bool, holdOff time.Duration) {
 	if s.opts.PerTenant {
 		s.tenants[j.tenant].stopped++
 	}
-	cost := s.preemptionWork(int(j.held / j.members))
+	cost := s.preemptionWork(id, int(j.held/j.members))
 	if j.anew = restarts; restarts {
 		cost = 0
 		j.restart += j.work - j.left

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 )
 
 // PairRule is the speed of a load beside another, relative to alone, by the shares of the SMs that the two use alone:
@@ -31,36 +34,16 @@ type pairSample struct{ sm, other, speed float64 }
 
 // fitPairs fits a rule by least squares.
 func fitPairs(all []pairSample) (*PairRule, error) {
-	var a [3][4]float64 // normal equations
-	for _, x := range all {
-		f := [4]float64{1, -x.sm, -x.sm * x.other, x.speed}
-		for i := range a {
-			for k := range f {
-				a[i][k] += f[i] * f[k]
-			}
-		}
+	var rule mat.VecDense
+	a, speeds := mat.NewDense(max(1, len(all)), 3, nil), mat.NewVecDense(max(1, len(all)), nil)
+	for i, x := range all {
+		a.SetRow(i, []float64{1, -x.sm, -x.sm * x.other})
+		speeds.SetVec(i, x.speed)
 	}
-	for i := range a {
-		p := i
-		for k := i + 1; k < len(a); k++ {
-			if math.Abs(a[k][i]) > math.Abs(a[p][i]) {
-				p = k
-			}
-		}
-		if a[i], a[p] = a[p], a[i]; math.Abs(a[i][i]) < 1e-9 {
-			return nil, errors.New("the pairs are too few or too alike to fit a rule for others")
-		}
-		for k := range a {
-			if k == i {
-				continue
-			}
-			f := a[k][i] / a[i][i]
-			for c := i; c < 4; c++ {
-				a[k][c] -= f * a[i][c]
-			}
-		}
+	if len(all) < 3 || rule.SolveVec(a, speeds) != nil {
+		return nil, errors.New("the pairs are too few or too alike to fit a rule for others")
 	}
-	return &PairRule{a[0][3] / a[0][0], a[1][3] / a[1][1], a[2][3] / a[2][2]}, nil
+	return &PairRule{rule.AtVec(0), rule.AtVec(1), rule.AtVec(2)}, nil
 }
 
 // ReadPairs reads measured speeds of loads in pairs on one GPU: a table of the loads alone, with the columns model,
@@ -125,6 +108,39 @@ func ReadPairs(single, pairs io.Reader, source string) (*PairSpec, error) {
 	return p, p.validate()
 }
 
+// stateShare is the share of a job's requested memory that is its state: assumed, between a tenth, of sites that give
+// 128 GB beside a GPU, and all, of jobs that load their checkpoint at once.
+const stateShare = .25
+
+// ReadRestarts reads measured restarts of a process on one GPU: a table with the columns
+// checkpoint_bytes, first_step_s (seconds from the start to the first step, of processes that loaded a checkpoint) and
+// save_s (of those that wrote one).
+func ReadRestarts(in io.Reader) (*RestartState, error) {
+	var sizes, spans [2][]float64 // of loads, and of saves
+	columns := []string{"checkpoint_bytes", "first_step_s", "save_s"}
+	err := eachRow(in, columns, func(text []string, v []float64) error {
+		kind, column := 0, 1
+		if text[2] != "" {
+			kind, column = 1, 2
+		}
+		sizes[kind], spans[kind] = append(sizes[kind], v[0]/1e9), append(spans[kind], v[column])
+		return errors.Join(within("checkpoint_bytes", v[0], 1, 1e15), within(columns[column], v[column], 0, 1e6))
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &RestartState{Share: stateShare}
+	for i := range sizes {
+		if len(sizes[i]) == 0 || slices.Min(sizes[i]) == slices.Max(sizes[i]) {
+			return nil, errors.New("it takes two sizes of checkpoint, loaded and saved")
+		}
+		base, slope := stat.LinearRegression(sizes[i], spans[i], nil, false)
+		out.Seconds, out.PerGB = out.Seconds+base, out.PerGB+slope
+	}
+	out.Seconds = max(0, out.Seconds)
+	return out, (&RestartSpec{Steps: []RestartStep{{GPUs: 1}}, State: out}).validate()
+}
+
 // eachRow reads the named columns of a CSV with a header; the values of those that are numbers are given beside the
 // texts.
 func eachRow(r io.Reader, columns []string, each func(text []string, v []float64) error) error {
@@ -150,7 +166,7 @@ func eachRow(r io.Reader, columns []string, each func(text []string, v []float64
 		text, v := make([]string, len(columns)), make([]float64, len(columns))
 		for i := range columns {
 			text[i] = row[at[i]]
-			if strings.HasPrefix(columns[i], "model") {
+			if v[i] = math.NaN(); text[i] == "" || strings.HasPrefix(columns[i], "model") {
 				continue
 			}
 			if v[i], err = strconv.ParseFloat(text[i], 64); err != nil {
@@ -173,10 +189,16 @@ var h100Single string
 //go:embed h100_pairs.csv
 var h100Pairs string
 
+// Restarts of a process on it by size of checkpoint.
+//
+//go:embed h100_restart.csv
+var h100Restart string
+
 // ModelSets are the names of the built-in sets of models, the default first.
 var ModelSets = []string{"v100", "h100"}
 
-// ModelSet is a built-in set of models by its name: they differ in the speeds of jobs that share a GPU.
+// ModelSet is a built-in set of models by its name: they differ in the speeds of jobs that share a GPU
+// and in the cost of restarts of jobs whose memory is known.
 func ModelSet(name string) (*ModelSpec, bool) {
 	spec := DefaultModelSpec()
 	switch name {
@@ -187,7 +209,14 @@ func ModelSet(name string) (*ModelSpec, bool) {
 		if err != nil {
 			panic("simulator: h100_pairs.csv: " + err.Error())
 		}
-		spec.Pairs = pairs
+		state, err := ReadRestarts(strings.NewReader(h100Restart))
+		if err != nil {
+			panic("simulator: h100_restart.csv: " + err.Error())
+		}
+		state.Most = 80
+		spec.Pairs, spec.Restart.State = pairs, state
+		spec.Restart.Source = "by state: processes on one H100 80GB HBM3 with a local disk, measured for this project, and a " +
+			"quarter of the memory assumed to be state; by width: TitanSched"
 	default:
 		return nil, false
 	}

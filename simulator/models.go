@@ -8,14 +8,17 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/autosched/autosched/workload"
 )
 
 // Models are the performance models of a run: the cost of a restart and how
 // much slower a job runs when spread. The zero value is not useful; start from
 // DefaultModels.
 type Models struct {
-	// Restart is the time a resumed job holds its GPUs without progress.
-	Restart func(gpus int) time.Duration
+	// Restart is the time a resumed job holds its GPUs without progress, by their number and the bytes of memory
+	// that the job asked for per GPU, 0 if that is not known.
+	Restart func(gpus int, memory int64) time.Duration
 	// Classes are the model classes, drawn by weight for jobs that name none.
 	Classes []Class
 	// Loads are the loads of jobs on shared GPUs, drawn by weight for jobs that
@@ -117,7 +120,7 @@ func (m *Models) speedup(class, asked, held int) float64 {
 	return m.Speed(class, held) / m.Speed(class, asked)
 }
 
-// with a number of GPUs: models with equal digests give equal runs there,
+// Digest is a hash of the models of a cluster with a number of GPUs: models with equal digests give equal runs there,
 // wherever they come from. nil are the defaults, as in Options.
 func (m *Models) Digest(gpus int) string {
 	if m == nil {
@@ -128,7 +131,13 @@ func (m *Models) Digest(gpus int) string {
 	var b []byte
 	put := func(v uint64) { b = binary.LittleEndian.AppendUint64(b, v) }
 	for n := 1; n <= gpus; n++ {
-		put(uint64(m.Restart(n)))
+		put(uint64(m.Restart(n, 0)))
+	}
+	for memory := int64(1 << 28); memory <= 1<<42; memory <<= 1 {
+		if cost := m.Restart(1, memory); cost != m.Restart(1, 0) {
+			put(uint64(memory))
+			put(uint64(cost))
+		}
 	}
 	for class := range m.Classes {
 		for n := 1; n <= gpus; n++ {
@@ -146,6 +155,12 @@ func (m *Models) Digest(gpus int) string {
 	}
 	h.Write(b)
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// JobRestart is the cost of a restart of a job on a number of GPUs.
+func (m *Models) JobRestart(j *workload.Job, gpus int) time.Duration {
+	_, memory := j.PerGPU()
+	return m.Restart(gpus, memory)
 }
 
 // communicationHeavy is the slowdown when spread from which a class scales like

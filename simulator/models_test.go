@@ -16,7 +16,10 @@ func TestModelsDigest(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*ModelSpec){
-		"restart":      func(f *ModelSpec) { f.Restart.Steps[2].Seconds++ },
+		"restart": func(f *ModelSpec) { f.Restart.Steps[2].Seconds++ },
+		"restart by state": func(f *ModelSpec) {
+			f.Restart.State = &RestartState{Seconds: 18, PerGB: 1e-3, Share: .1}
+		},
 		"proportional": func(f *ModelSpec) { f.Restart.Proportional = false },
 		"class":        func(f *ModelSpec) { f.Classes.List[1].Name = "other" },
 		"slowdown":     func(f *ModelSpec) { f.Classes.List[0].Slowdown += 1e-9 },

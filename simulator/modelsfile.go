@@ -30,6 +30,19 @@ type RestartSpec struct {
 	Steps  []RestartStep `json:"steps"`
 	// Proportional lets the cost grow with the GPUs beyond the last step.
 	Proportional bool `json:"proportional_beyond"`
+	// State is the cost on one GPU of jobs whose memory is known, in place of the first step's.
+	State *RestartState `json:"by_state,omitempty"`
+}
+
+// RestartState is the cost of a restart by the size of a job's state: Seconds and PerGB of each GB that is written
+// before the stop and read after it, on each GPU.
+type RestartState struct {
+	Seconds float64 `json:"seconds"`
+	PerGB   float64 `json:"seconds_per_gb"`
+	// Share is the state's of the memory that a job asks for, and Most the GPU's memory in GB, which bounds it; 0 does
+	// not.
+	Share float64 `json:"share_of_memory"`
+	Most  float64 `json:"most_gb,omitempty"`
 }
 
 // RestartStep is the cost from a number of GPUs on.
@@ -251,6 +264,11 @@ func (r *RestartSpec) validate() error {
 			return err
 		}
 	}
+	if s := r.State; s != nil {
+		return errors.Join(within("restart.by_state.seconds", s.Seconds, 0, 1e6),
+			within("restart.by_state.seconds_per_gb", s.PerGB, 0, 1e6),
+			within("restart.by_state.share_of_memory", s.Share, 0, 1), within("restart.by_state.most_gb", s.Most, 0, 1e4))
+	}
 	return nil
 }
 
@@ -400,8 +418,23 @@ func count(field string, n int) error {
 	return nil
 }
 
-// Cost returns the duration of a restart on a number of GPUs.
-func (r *RestartSpec) Cost(gpus int) time.Duration {
+// Cost returns the duration of a restart on a number of GPUs, of a job with bytes of memory per GPU, 0 if that is not
+// known.
+func (r *RestartSpec) Cost(gpus int, memory int64) time.Duration {
+	cost := r.byWidth(gpus)
+	if s := r.State; s != nil && memory > 0 {
+		state := s.Share * float64(memory) / 1e9
+		if s.Most > 0 {
+			state = min(state, s.Most)
+		}
+		one := time.Duration(math.Round((s.Seconds + s.PerGB*state) * 1e9))
+		cost = max(0, cost-r.byWidth(1)) + one
+	}
+	return cost
+}
+
+// byWidth is the cost in Steps.
+func (r *RestartSpec) byWidth(gpus int) time.Duration {
 	i := len(r.Steps) - 1
 	for i > 0 && r.Steps[i].GPUs > gpus {
 		i--

@@ -20,7 +20,7 @@ func TestDefaultModelSpec(t *testing.T) {
 		t.Error("classes or loads differ")
 	}
 	for gpus := 1; gpus <= 200; gpus++ {
-		if a, b := want.Restart(gpus), got.Restart(gpus); a != b {
+		if a, b := want.Restart(gpus, 0), got.Restart(gpus, 0); a != b {
 			t.Errorf("restart on %d GPUs: %v, want %v", gpus, b, a)
 		}
 		for c := range want.Classes {
@@ -41,7 +41,8 @@ func TestDefaultModelSpec(t *testing.T) {
 
 func TestModelsRoundTrip(t *testing.T) {
 	partly := &ModelSpec{Restart: &RestartSpec{Source: "ours", Steps: []RestartStep{{1, 5.5}}}}
-	for _, f := range []*ModelSpec{DefaultModelSpec(), partly, {}} {
+	measured, _ := ModelSet("h100")
+	for _, f := range []*ModelSpec{DefaultModelSpec(), measured, partly, {}} {
 		var out bytes.Buffer
 		if err := f.Write(&out); err != nil {
 			t.Fatal(err)
@@ -54,7 +55,7 @@ func TestModelsRoundTrip(t *testing.T) {
 			t.Errorf("%+v became %+v", f, got)
 		}
 	}
-	if d := partly.Models().Restart(64); d.Seconds() != 5.5 {
+	if d := partly.Models().Restart(64, 0); d.Seconds() != 5.5 {
 		t.Errorf("not proportional: %v on 64 GPUs", d)
 	}
 }
@@ -67,11 +68,12 @@ func TestModelsBadInput(t *testing.T) {
 		`{} {}`:                  "more after",
 		`{"restarts":{}}`:        `"restarts"`,
 		`{"restart":{"stps":1}}`: `"stps"`,
-		`{"restart":{"steps":[{"gpus":1,"seconds":"x"}]}}`:                      "restart.steps.seconds",
-		`{"restart":{"steps":[]}}`:                                              "restart.steps",
-		`{"restart":{"steps":[{"gpus":1,"seconds":-1}]}}`:                       "restart.steps[0].seconds",
-		`{"restart":{"steps":[{"gpus":1,"seconds":1},{"gpus":1,"seconds":2}]}}`: "restart.steps[1].gpus",
-		`{"classes":{"list":[]}}`:                                               "classes.list",
+		`{"restart":{"steps":[{"gpus":1,"seconds":"x"}]}}`:                                "restart.steps.seconds",
+		`{"restart":{"steps":[]}}`:                                                        "restart.steps",
+		`{"restart":{"steps":[{"gpus":1,"seconds":-1}]}}`:                                 "restart.steps[0].seconds",
+		`{"restart":{"steps":[{"gpus":1,"seconds":1},{"gpus":1,"seconds":2}]}}`:           "restart.steps[1].gpus",
+		`{"restart":{"steps":[{"gpus":1,"seconds":1}],"by_state":{"share_of_memory":2}}}`: "restart.by_state.share_of_memory",
+		`{"classes":{"list":[]}}`:                                                         "classes.list",
 		`{"classes":{"list":[` + strings.Replace(class, "1.2", "0.9", 1) +
 			`}]}}`: "classes.list[0].spread_slowdown",
 		`{"classes":{"list":[` + strings.Replace(class, `weight":1`, `weight":0`, 1) + `}]}}`: "weights",
@@ -180,7 +182,7 @@ func FuzzReadModels(f *testing.F) {
 		[]byte(`{"pairs":{"loads":[{"name":"a","weight":1},{"name":"b","utilization":1}],"speeds":[[1,0.5],[0.4,1]]}}`))
 	f.Add(
 		[]byte(
-			`{"scaling":{"curves":[{"name":"a","gpus":[1],"speed":[1]}]},"restart":{"steps":[{"gpus":1,"seconds":3}],"proportional_beyond":true}}`))
+			`{"scaling":{"curves":[{"name":"a","gpus":[1],"speed":[1]}]},"restart":{"steps":[{"gpus":1,"seconds":3}],"proportional_beyond":true,"by_state":{"seconds":10,"seconds_per_gb":3,"share_of_memory":0.25}}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		spec, err := ReadModels(bytes.NewReader(text))
 		if err != nil {
@@ -188,8 +190,8 @@ func FuzzReadModels(f *testing.F) {
 		}
 		m := spec.Models()
 		for gpus := 1; gpus < 2_000_000; gpus = 3*gpus + 1 {
-			if m.Restart(gpus) < 0 || m.speedup(0, 1, gpus) < 1 {
-				t.Fatalf("on %d GPUs: restart %v, speed %g", gpus, m.Restart(gpus), m.speedup(0, 1, gpus))
+			if m.Restart(gpus, 0) < 0 || m.speedup(0, 1, gpus) < 1 {
+				t.Fatalf("on %d GPUs: restart %v, speed %g", gpus, m.Restart(gpus, 0), m.speedup(0, 1, gpus))
 			}
 		}
 		if a, b := m.PairSpeeds(0, len(m.Loads)-1); a < 0 || b < 0 {

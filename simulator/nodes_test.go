@@ -21,7 +21,7 @@ func TestNodeDown(t *testing.T) {
 	o.Observer = func(e Event) { seen = append(seen, e.Kind.String()) }
 	s := ran(t, workload.Uniform(2, 8), jobsOf(t, tenantJob("", 0, 500, 8)), &inOrder{}, o)
 	out := s.Outcomes(nil)[0]
-	restart := DefaultModels().Restart(8)
+	restart := DefaultModels().Restart(8, 0)
 	if out.End != 500*time.Second+restart || out.Restart != restart || out.Preemptions != 1 {
 		t.Errorf("%+v, want its 500 s and a restart of %v", out, restart)
 	}

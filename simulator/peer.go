@@ -1,6 +1,10 @@
 package simulator
 
-import "time"
+import (
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
 
 // Peer holds the semantics in which published simulators differ from this one, so
 // that their results can be reproduced. The zero value is the product's semantics.
@@ -31,28 +35,28 @@ type Peer struct {
 
 // restartCost is the time that a job holds a number of GPUs without progress when
 // it is resized.
-func (s *Sim) restartCost(gpus int) time.Duration {
+func (s *Sim) restartCost(j *workload.Job, gpus int) time.Duration {
 	if s.opts.Peer.NoRestartCost {
 		return 0
 	}
-	return s.opts.Models.Restart(gpus)
+	return s.opts.Models.JobRestart(j, gpus)
 }
 
 // resumeCost is the time that a resumed job holds a number of GPUs without progress.
-func (s *Sim) resumeCost(gpus int) time.Duration {
+func (s *Sim) resumeCost(j *workload.Job, gpus int) time.Duration {
 	if s.opts.Peer.RestartAsWork {
 		return 0
 	}
-	return s.restartCost(gpus)
+	return s.restartCost(j, gpus)
 }
 
 // preemptionWork is the work that a preemption adds to a job that runs on a number
 // of GPUs.
-func (s *Sim) preemptionWork(gpus int) time.Duration {
+func (s *Sim) preemptionWork(id ID, gpus int) time.Duration {
 	if !s.opts.Peer.RestartAsWork {
 		return 0
 	}
-	return s.restartCost(gpus)
+	return s.restartCost(s.spec(id), gpus)
 }
 
 // servedNow is the time since mark in which a running job attained service.

@@ -189,9 +189,9 @@ func (s *Sim) restartEnd(a *workload.ActiveJob) time.Duration {
 	each := s.heldBy(a) / a.Size()
 	switch {
 	case a.Resizes > 0:
-		return a.Since + s.restartCost(each)
+		return a.Since + s.restartCost(&a.Job, each)
 	case a.Starts-a.LostStarts > 1:
-		return a.Since + s.resumeCost(each)
+		return a.Since + s.resumeCost(&a.Job, each)
 	}
 	return a.Since
 }

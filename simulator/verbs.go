@@ -99,7 +99,7 @@ func (s *Sim) resize(id ID, gpus int) bool {
 	if s.sleeps() {
 		j.ready = s.awakeFor(id)
 	}
-	j.ready += s.restartCost(gpus)
+	j.ready += s.restartCost(s.spec(id), gpus)
 	s.scheduleEnd(id)
 	s.notify(workload.Resized, id)
 	return true

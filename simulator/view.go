@@ -104,6 +104,11 @@ func (v *View) JobHeld(id ID) int {
 	return int(v.jobs[id].held)
 }
 
+// JobRestart is the time in which the job, resumed on a number of GPUs, makes no progress.
+func (v *View) JobRestart(id ID, gpus int) time.Duration {
+	return v.opts.Models.JobRestart(v.spec(id), gpus)
+}
+
 // JobShares reports whether a running job shares its GPUs.
 func (v *View) JobShares(id ID) bool { return v.jobs[id].shares }
 

@@ -49,7 +49,7 @@ func (o *Options) Work(spells []workload.Spell, from, to time.Duration) map[stri
 		begin := x.From
 		if x.Resized || x.Resumed && !o.Peer.RestartAsWork {
 			if !o.Peer.NoRestartCost {
-				begin += m.Restart(x.Held)
+				begin += m.JobRestart(&x.Job, x.Held)
 			}
 		}
 		begin, end := max(begin, from), min(x.To, to)

@@ -18,7 +18,7 @@ func TestWorkOfSpells(t *testing.T) {
 	spread, resumed, resized := spell("spread", 0, 100, 2), spell("resumed", 5, 50, 2), spell("resized", 10, 40, 4)
 	spread.Spread, resumed.Resumed, resized.Resized = true, true, true
 	spells := []workload.Spell{host, guest, late, spread, resumed, resized, spell("resized", 0, 10, 2)}
-	m := &Models{Restart: func(gpus int) time.Duration { return s(5 * float64(gpus)) },
+	m := &Models{Restart: func(gpus int, _ int64) time.Duration { return s(5 * float64(gpus)) },
 		Classes: []Class{{Slowdown: 2, Weight: 1}}, Pair: func(int, int) (float64, float64) { return .5, .75 }}
 	for _, x := range []struct {
 		from, to float64

@@ -74,16 +74,16 @@ func Known(history []Record, at time.Duration) []Record {
 // did in the time it held its GPUs: restarts make no progress. Nil takes all
 // of that time.
 func Observed(l *workload.Ledger, at, memory time.Duration,
-	work func(held time.Duration, starts, gpus int) time.Duration) []Record {
+	work func(held time.Duration, starts int, j *workload.Job) time.Duration) []Record {
 	if work == nil {
-		work = func(held time.Duration, _, _ int) time.Duration { return held }
+		work = func(held time.Duration, _ int, _ *workload.Job) time.Duration { return held }
 	}
 	var out []Record
 	ended := l.Finishes(at-memory, at+1) // those that end at the instant itself are known
 	for i := range ended {
 		f := &ended[i]
 		starts := f.Starts - f.LostStarts
-		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, starts, f.GPUs.Whole())),
+		r := Record{Job: &f.Job, Begin: f.Submit, Until: f.End, Ran: max(0, work(f.RunTime, starts, &f.Job)),
 			Ended: true}
 		if starts == 1 {
 			r.Begin = f.End - f.RunTime
@@ -95,7 +95,7 @@ func Observed(l *workload.Ledger, at, memory time.Duration,
 		a := &state.Jobs[i]
 		r := Record{Job: &a.Job, Begin: a.Submit, Until: at}
 		if a.Starts > 0 {
-			r.Ran = max(0, work(a.RunTime, a.Starts-a.LostStarts, a.GPUs.Whole()))
+			r.Ran = max(0, work(a.RunTime, a.Starts-a.LostStarts, &a.Job))
 		}
 		switch {
 		case a.Starts == a.LostStarts:

@@ -318,7 +318,7 @@ func TestObserved(t *testing.T) {
 	event(workload.Submitted, "waits", 25*m)
 	event(workload.Submitted, "runs", 26*m)
 	event(workload.Started, "runs", 27*m)
-	got := Observed(l, 30*m, 20*m, func(held time.Duration, starts, _ int) time.Duration {
+	got := Observed(l, 30*m, 20*m, func(held time.Duration, starts int, _ *workload.Job) time.Duration {
 		return held - time.Duration(starts-1)*m
 	})
 	type seen struct {

@@ -165,7 +165,7 @@ func (p *Policy) grant(plan *simulator.Plan, j simulator.ID, gpus int) bool {
 
 // held reports whether a running job must keep its number of GPUs for now.
 func (p *Policy) held(j simulator.ID) bool {
-	return p.s.Now() < p.s.JobSince(j)+time.Duration(p.grid)+p.s.Models().Restart(p.s.JobHeld(j))
+	return p.s.Now() < p.s.JobSince(j)+time.Duration(p.grid)+p.s.JobRestart(j, p.s.JobHeld(j))
 }
 
 // decide sets the targets and moves towards them.
@@ -340,10 +340,9 @@ func (p *Policy) down() {
 // is assumed to stay there for as long as it has kept its present number, so that
 // few restarts are wasted and no job stays small forever.
 func (p *Policy) pays(j simulator.ID) bool {
-	m := p.s.Models()
 	now, then := p.Speed(j, p.s.JobHeld(j)), p.Speed(j, int(p.target[j]))
 	kept := max(p.s.Now()-p.s.JobSince(j), time.Duration(p.grid))
-	return (then-now)*kept.Seconds() > then*m.Restart(int(p.target[j])).Seconds()
+	return (then-now)*kept.Seconds() > then*p.s.JobRestart(j, int(p.target[j])).Seconds()
 }
 
 // Speed is a job's throughput on a number of GPUs.

@@ -43,7 +43,7 @@ func play(t *testing.T, o simulator.Options, vcs []workload.VC, set []string, jo
 		t.Fatal(err)
 	}
 	models := *simulator.DefaultModels()
-	models.Restart = func(int) time.Duration { return 10 * time.Second }
+	models.Restart = func(int, int64) time.Duration { return 10 * time.Second }
 	o.Models = &models
 	var sim simulator.Sim
 	if err := sim.Start(workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 1, GPUsPerNode: 8}}, VCs: vcs}, w,

@@ -128,7 +128,7 @@ func (p *Policy) Plan(plan *simulator.Plan) {
 func (p *Policy) held(j simulator.ID) bool {
 	until := p.s.JobSince(j) + time.Duration(p.grid)
 	if p.s.JobStarts(j) > 1 {
-		until += p.s.Models().Restart(p.s.JobHeld(j))
+		until += p.s.JobRestart(j, p.s.JobHeld(j))
 	}
 	return p.s.Now() < until
 }

@@ -122,7 +122,7 @@ func (p *policy) until(j simulator.ID) time.Duration {
 	if n := p.s.JobStarts(j); l.start != n {
 		*l = lease{start: n, until: p.s.JobSince(j) + p.widthOf(j).length}
 		if n > 1 {
-			l.until += p.s.Models().Restart(p.s.JobHeld(j))
+			l.until += p.s.JobRestart(j, p.s.JobHeld(j))
 		}
 		if l.until == 0 {
 			l.until = -1 // 0 stands for no lease in reports; no offer lies between

@@ -46,7 +46,7 @@ func TestModelsByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := spec.Models()
-	if got := m.Restart(2); got != 30*time.Second || m.Restart(1) != 18*time.Second {
+	if got := m.Restart(2, 0); got != 30*time.Second || m.Restart(1, 0) != 18*time.Second {
 		t.Errorf("a restart on 2 GPUs costs %v", got)
 	}
 	if c := m.Classes[0]; c.Name != "vgg19" || c.Slowdown != 1.5 || m.Classes[1].Slowdown != 2 {

@@ -62,7 +62,7 @@ func medianError(runs []Run, base map[group]float64, m *simulator.Models) (float
 		}
 		predicted := alone
 		if r.Stops == 1 {
-			predicted += m.Restart(r.GPUs).Seconds()
+			predicted += m.Restart(r.GPUs, 0).Seconds()
 		} else if i := slices.IndexFunc(m.Classes, func(c simulator.Class) bool { return c.Name == r.Model }); i >= 0 {
 			predicted *= m.Classes[i].Slowdown
 		}

@@ -35,7 +35,7 @@ func play(t *testing.T, p simulator.Policy, gpus int, o simulator.Options, jobs 
 // same two GPUs.
 func TestLucid(t *testing.T) {
 	models := simulator.DefaultModels()
-	models.Restart = func(int) time.Duration { return 40 * time.Second }
+	models.Restart = func(int, int64) time.Duration { return 40 * time.Second }
 	o := simulator.Options{Models: models,
 		Peer: simulator.Peer{Clock: time.Second, RestartAsWork: true, QuotaOnly: true}, Round: time.Minute}
 	jobs := []workload.Job{tryout.Job("a", 0, 100, 2), tryout.Job("b", 5, 10, 2)}

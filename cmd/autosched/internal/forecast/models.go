@@ -55,6 +55,7 @@ type modelsLearnOptions struct {
 	events, out string
 	single      string
 	pairs       string
+	restarts    string
 	perNode     int
 	json        bool
 }
@@ -85,11 +86,18 @@ tables that were measured: loads alone, with the columns model, memory_mib and s
 alone. Pairs that were not measured get the speed of a rule by SM use, which is fitted
 to the measured ones.
 
+With --restarts it takes the cost of restarts by the size of the state from a CSV
+table with the columns checkpoint_bytes, first_step_s (seconds from the start of a
+process that loaded a checkpoint to its first step) and save_s (of one that wrote
+it). A quarter of the memory that a job asks for is taken for its state:
+share_of_memory in the file.
+
 The history is the directory of 'autosched serve' (while no service runs on it), or
 the CSV that 'autosched simulate --jobs-out' writes.`,
 		Example: `  autosched forecast models learn --events data --gpus-per-node 8 --out models.json
   autosched forecast models learn --events jobs-done.csv --out models.json
   autosched forecast models learn --single single.csv --pairs pairs.csv --out models.json
+  autosched forecast models learn --restarts restart.csv --out models.json
   autosched forecast models show --models models.json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,6 +115,7 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 	fl.StringVar(&o.events, "events", "", "directory of the service, or CSV written by simulate --jobs-out")
 	fl.StringVar(&o.single, "single", "", "CSV file of loads alone on a GPU")
 	fl.StringVar(&o.pairs, "pairs", "", "CSV file of pairs of these loads on one GPU")
+	fl.StringVar(&o.restarts, "restarts", "", "CSV file of restarts by size of checkpoint")
 	fl.StringVarP(&o.out, "out", "o", "", "models file to write, - for standard output (required)")
 	fl.IntVar(&o.perNode, "gpus-per-node", 8, "GPUs of a node, which defines spread jobs of a service's events")
 	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
@@ -115,8 +124,8 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 
 func (o *modelsLearnOptions) check() error {
 	switch {
-	case o.events == "" && o.pairs == "":
-		return cli.Usage(errors.New("--events is missing: name a service's directory or a CSV of jobs, or --pairs"))
+	case o.events == "" && o.pairs == "" && o.restarts == "":
+		return cli.Usage(errors.New("--events is missing: name a service's directory or a CSV of jobs, or --pairs or --restarts"))
 	case (o.single == "") != (o.pairs == ""):
 		return cli.Usage(errors.New("--single and --pairs go together: the loads alone, and in pairs"))
 	case o.out == "":
@@ -147,6 +156,15 @@ func (o *modelsLearnOptions) run(cmd *cobra.Command) (*modelsLearnReport, error)
 		}
 		spec.Pairs, r.Loads, r.Rule = pairs, len(pairs.Loads), pairs.Rule
 	}
+	if o.restarts != "" {
+		state, err := cli.ReadFile(o.restarts, simulator.ReadRestarts)
+		if err != nil {
+			return nil, fmt.Errorf("--restarts: %w", err)
+		}
+		spec.Restart = spec.Complete().Restart
+		spec.Restart.State, r.Restart = state, state
+		spec.Restart.Source = "by state: " + filepath.Base(o.restarts) + "; by width: " + spec.Restart.Source
+	}
 	if err := cli.WriteOutput(cmd, o.out, spec.Write); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
@@ -176,6 +194,8 @@ type modelsLearnReport struct {
 	// Loads are the ones whose speeds in pairs are measured, and Rule that of pairs that are not.
 	Loads int                 `json:"loads,omitempty"`
 	Rule  *simulator.PairRule `json:"pair_rule,omitempty"`
+	// Restart is the cost of restarts by state.
+	Restart *simulator.RestartState `json:"restart_by_state,omitempty"`
 }
 
 func (r *modelsLearnReport) print(w io.Writer) error {
@@ -186,6 +206,9 @@ func (r *modelsLearnReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "pairs of %d loads; of others: %.3g - %.3g x SM use - %.3g x SM use x the other's\n", r.Loads,
 			p.Base,
 			p.Own, p.Both)
+	}
+	if s := r.Restart; s != nil {
+		fmt.Fprintf(w, "restarts: %.3g s and %.3g s for each GB of state\n", s.Seconds, s.PerGB)
 	}
 	if r.Runs == 0 {
 		return nil

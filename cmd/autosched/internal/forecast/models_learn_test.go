@@ -224,7 +224,13 @@ func TestModelsLearnPairs(t *testing.T) {
 	if got := table(out); got != table("h100") || !strings.Contains(got, "resnet18-cifar") {
 		t.Errorf("%s\nwant\n%s", got, table("h100"))
 	}
+	restarts := testshared.Path(t, "traces", "telemetry", "h100", "restart.csv")
+	code, text, errs = clitest.Run("forecast", "models", "learn", "--restarts", restarts, "--out", out)
+	if code != 0 || !strings.Contains(text, "restarts: 8.75 s and 3.07 s for each GB of state") {
+		t.Errorf("exit %d: %s%s", code, text, errs)
+	}
 	for _, c := range []struct{ args, want string }{
+		{"--restarts nope.csv", "--restarts: open nope.csv"},
 		{"--pairs x.csv", "--single and --pairs go together"},
 		{"--single nope.csv --pairs nope.csv", "nope.csv"},
 		{"", "--events is missing"},
