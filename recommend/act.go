@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/workload"
 )
 
 // grace is for how long a job goes on as it is after it was found.
@@ -80,7 +81,7 @@ func Keep(j *Job, f *patterns.Finding) int {
 // its pace were that of the clock; 0 of other findings.
 func Lost(j *Job, f *patterns.Finding) time.Duration {
 	share := 0.
-	switch held := f.Closed.Sub(f.Began).Hours() * float64(j.GPUs.Whole()); {
+	switch held := f.Closed.Sub(f.Began).Hours() * j.GPUs.Count(); {
 	case held <= 0:
 	case f.Rule == "straggler":
 		share = f.WastedGPUHours / held
@@ -112,13 +113,13 @@ func hold(jobs []Job, zero time.Time, f *patterns.Finding, ran History) (any boo
 // cancel ends a job once it has run for some time.
 func (j *Job) cancel(after time.Duration) {
 	d := min(j.Duration, after)
-	j.Acted = &Change{Duration: d, GPUs: j.GPUs.Whole(), Used: j.Used, Useful: min(j.Useful, d)}
+	j.Acted = &Change{Duration: d, GPUs: j.GPUs, Used: j.Used, Useful: min(j.Useful, d)}
 }
 
 // hasten lets a job do its work in less time.
 func (j *Job) hasten(lost time.Duration) {
 	left := j.Useful - lost
-	j.Acted = &Change{Duration: j.Duration - lost, GPUs: j.GPUs.Whole(), Useful: left,
+	j.Acted = &Change{Duration: j.Duration - lost, GPUs: j.GPUs, Useful: left,
 		Used: j.Used * float64(j.Useful) / float64(left)}
 }
 
@@ -126,12 +127,12 @@ func (j *Job) hasten(lost time.Duration) {
 // the GPU-hours that it held more until then.
 func (j *Job) resize(keep int, after time.Duration) {
 	after = min(after, j.Duration)
-	more := float64(j.GPUs.Whole()) / float64(keep)
+	more := j.GPUs.Count() / float64(keep)
 	slower := max(1, j.Used/float64(keep))
 	stretch := func(until time.Duration) time.Duration {
 		return time.Duration(float64(min(until, after))*more) + time.Duration(float64(max(0, until-after))*slower)
 	}
 	useful, end := stretch(j.Useful), max(j.Useful, after)
-	j.Acted = &Change{Duration: stretch(end) + j.Duration - end, GPUs: keep, Useful: useful,
+	j.Acted = &Change{Duration: stretch(end) + j.Duration - end, GPUs: workload.GPUs(keep), Useful: useful,
 		Used: j.Used * float64(j.Useful) / float64(max(1, useful))}
 }

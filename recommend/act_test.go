@@ -6,7 +6,18 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/workload"
 )
+
+// TestActOnShares: a job of a share of a GPU that is ended keeps its share, and its waste is that of the share.
+func TestActOnShares(t *testing.T) {
+	j := job("a", "t", 0, 10*time.Hour, 1)
+	j.GPUs, j.Used, j.Useful = 250, .25, time.Hour
+	j.cancel(3 * time.Hour)
+	if want := (Change{Duration: 3 * time.Hour, GPUs: 250, Used: .25, Useful: time.Hour}); *j.Acted != want || !j.Acts() {
+		t.Errorf("%+v, want %+v", *j.Acted, want)
+	}
+}
 
 // TestAct: a job of four GPUs, submitted at 0, that starts after an hour and runs for ten; findings act on it as they
 // say, whether they are right or not.
@@ -43,23 +54,23 @@ func TestAct(t *testing.T) {
 	}{
 		{"none", 4, 10 * h, nil, nil},
 		{"idle after four hours", 4, 4 * h, []*patterns.Finding{at("idle_allocation", 6*h, 11*h)},
-			&Change{Duration: 6 * h, GPUs: 4, Used: 4, Useful: 4 * h}},
+			&Change{Duration: 6 * h, GPUs: workload.GPUs(4), Used: 4, Useful: 4 * h}},
 		{"it worked again", 4, 10 * h, []*patterns.Finding{at("idle_allocation", 6*h, 6*h+h/2)}, nil},
 		{"a mistake loses work", 4, 10 * h, []*patterns.Finding{at("never_ending", 6*h, 9*h)},
-			&Change{Duration: 6 * h, GPUs: 4, Used: 4, Useful: 6 * h}},
+			&Change{Duration: 6 * h, GPUs: workload.GPUs(4), Used: 4, Useful: 6 * h}},
 		{"half unused, found after an hour", 2, 10 * h, []*patterns.Finding{hoards(2*h, 2)},
-			&Change{Duration: 12 * h, GPUs: 2, Used: 2. * 10 / 12, Useful: 12 * h}},
+			&Change{Duration: 12 * h, GPUs: workload.GPUs(2), Used: 2. * 10 / 12, Useful: 12 * h}},
 		{"none unused: it takes twice as long from then on", 4, 10 * h, []*patterns.Finding{hoards(2*h, 2)},
-			&Change{Duration: 20 * h, GPUs: 2, Used: 2, Useful: 20 * h}},
+			&Change{Duration: 20 * h, GPUs: workload.GPUs(2), Used: 2, Useful: 20 * h}},
 		{"idle when it is resized", 2, 1 * h, []*patterns.Finding{hoards(2*h, 2)},
-			&Change{Duration: 12 * h, GPUs: 2, Used: 1, Useful: 2 * h}},
+			&Change{Duration: 12 * h, GPUs: workload.GPUs(2), Used: 1, Useful: 2 * h}},
 		{"idle outranks", 4, 4 * h, []*patterns.Finding{at("idle_allocation", 6*h, 11*h), hoards(5*h, 3)},
-			&Change{Duration: 6 * h, GPUs: 4, Used: 4, Useful: 4 * h}},
+			&Change{Duration: 6 * h, GPUs: workload.GPUs(4), Used: 4, Useful: 4 * h}},
 		{"it used more within an hour", 4, 10 * h, []*patterns.Finding{short}, nil},
 		{"a slow worker that the others wait for", 3, 10 * h, []*patterns.Finding{slow, clock},
-			&Change{Duration: 8 * h, GPUs: 4, Used: 3.75, Useful: 8 * h}},
+			&Change{Duration: 8 * h, GPUs: workload.GPUs(4), Used: 3.75, Useful: 8 * h}},
 		{"a clock at .6", 3.36, 10 * h, []*patterns.Finding{clock},
-			&Change{Duration: 504 * time.Minute, GPUs: 4, Used: 4, Useful: 504 * time.Minute}},
+			&Change{Duration: 504 * time.Minute, GPUs: workload.GPUs(4), Used: 4, Useful: 504 * time.Minute}},
 		{"nothing would be kept", 4, 10 * h, []*patterns.Finding{hoards(2*h, 4)}, nil},
 		{"its key is held before it starts", 4, 10 * h, []*patterns.Finding{key}, &Change{Drop: true}},
 		{"and after", 4, 10 * h, []*patterns.Finding{&late}, nil},

@@ -125,7 +125,7 @@ func changes(w *workload.Workload, list []*patterns.Finding) []Job {
 	jobs := make([]Job, w.Len())
 	at := map[string]*Job{}
 	for i, j := range w.Jobs() {
-		jobs[i] = Job{Job: j, Used: float64(j.GPUs.Whole()), Useful: j.Duration}
+		jobs[i] = Job{Job: j, Used: j.GPUs.Count(), Useful: j.Duration}
 		at[j.ID] = &jobs[i]
 	}
 	ran := func(j *Job, at time.Duration) (time.Duration, bool) { return max(0, at-j.Submit-j.Wait), j.HasWait }
@@ -145,7 +145,7 @@ func changes(w *workload.Workload, list []*patterns.Finding) []Job {
 			if keep := Keep(j, f); keep > 0 {
 				j.Used = float64(keep)
 			}
-			used := float64(j.GPUs.Whole()) * (1 - float64(Lost(j, f))/float64(max(1, j.Useful)))
+			used := j.GPUs.Count() * (1 - float64(Lost(j, f))/float64(max(1, j.Useful)))
 			j.Used = min(j.Used, used)
 		}
 		found = append(found, f)

@@ -33,7 +33,7 @@ type Job struct {
 type Change struct {
 	Drop     bool // it is not submitted
 	Duration time.Duration
-	GPUs     int
+	GPUs     workload.MilliGPU
 	Used     float64       // as Job.Used
 	Useful   time.Duration // as Job.Useful
 }
@@ -41,7 +41,7 @@ type Change struct {
 // Acts reports whether an action changes the job.
 func (j *Job) Acts() bool {
 	x := j.Acted
-	return x != nil && (x.Drop || x.GPUs != j.GPUs.Whole() || x.Duration != j.Duration)
+	return x != nil && (x.Drop || x.GPUs != j.GPUs || x.Duration != j.Duration)
 }
 
 // Result is a window without or with an action.
@@ -114,16 +114,16 @@ func Run(ctx context.Context, c workload.Cluster, w *Window, o simulator.Options
 			by = &tenant{}
 			r.tenants[j.Tenant] = by
 		}
-		by.size += float64(j.GPUs.Whole()) * j.Duration.Hours()
+		by.size += j.GPUs.Count() * j.Duration.Hours()
 		by.wanted += j.Used * j.Useful.Hours()
 		one, u := j.Job, &use{gpus: j.Used, useful: j.Useful, by: by}
 		if x := j.Acted; x != nil && acted {
 			if x.Drop {
 				continue
 			}
-			one.Duration, one.GPUs, u.gpus, u.useful = x.Duration, workload.GPUs(x.GPUs), x.Used, x.Useful
+			one.Duration, one.GPUs, u.gpus, u.useful = x.Duration, x.GPUs, x.Used, x.Useful
 		}
-		u.held = float64(one.GPUs.Whole())
+		u.held = one.GPUs.Count()
 		one.HasWait, one.Wait, one.Nodes = false, 0, ""
 		jobs = append(jobs, one)
 		uses[one.ID] = u
@@ -414,9 +414,8 @@ func Waste(jobs []workload.Job, from, to time.Duration, gpus int, share float64,
 	w := &Window{From: from, To: to}
 	useful := 0.
 	for _, j := range jobs {
-		n := j.GPUs.Whole()
-		useful += float64(n) * j.Duration.Hours()
-		w.Jobs = append(w.Jobs, Job{Job: j, Used: float64(n), Useful: j.Duration})
+		useful += j.GPUs.Count() * j.Duration.Hours()
+		w.Jobs = append(w.Jobs, Job{Job: j, Used: j.GPUs.Count(), Useful: j.Duration})
 	}
 	want := useful * share / (1 - share)
 	x := rng.Stream("recommend waste", seed)

@@ -28,7 +28,7 @@ func job(id, tenant string, submit, run time.Duration, gpus int) Job {
 func TestPair(t *testing.T) {
 	idle, next := job("idle", "a", 0, 10*time.Hour, 2), job("next", "b", 0, 4*time.Hour, 2)
 	idle.Useful = time.Hour
-	idle.Acted = &Change{Duration: 2 * time.Hour, GPUs: 2, Used: 2, Useful: time.Hour}
+	idle.Acted = &Change{Duration: 2 * time.Hour, GPUs: workload.GPUs(2), Used: 2, Useful: time.Hour}
 	w := &Window{To: 10 * time.Hour, Jobs: []Job{idle, next}}
 	before, after, err := Pair(context.Background(), workload.Uniform(1, 2), w, simulator.Options{}, policy(t, "fifo"))
 	if err != nil {

@@ -188,7 +188,7 @@ func (e *Evaluation) report() *Report {
 	o := e.Options
 	work := 0.0
 	for _, j := range e.counted().Jobs() {
-		work += j.Duration.Seconds() * float64(j.GPUs.Whole())
+		work += j.Duration.Seconds() * j.GPUs.Count()
 	}
 	var constraints []string
 	for _, c := range o.Goal.Constraints {

@@ -60,11 +60,11 @@ func (s *Snapshot) describe() situation {
 	gpus := float64(max(1, s.State.Available().TotalGPUs()))
 	var x situation
 	for _, j := range s.Ledger.Arrivals(at-time.Hour, at) {
-		x.Arrivals += float64(j.GPUs.Whole()) / gpus
+		x.Arrivals += j.GPUs.Count() / gpus
 	}
 	for i := range jobs {
 		if !jobs[i].Running {
-			x.Backlog += float64(jobs[i].GPUs.Whole()) / gpus
+			x.Backlog += jobs[i].GPUs.Count() / gpus
 		}
 	}
 	clock := s.Zero.Add(at).UTC()
@@ -79,14 +79,13 @@ func shapeOf(ended []workload.Finish) (scale float64, s shape) {
 	total := 0.0
 	for i := range ended {
 		f := &ended[i]
-		g := f.GPUs.Whole()
-		service := f.RunTime.Seconds() * float64(g)
+		service := f.RunTime.Seconds() * f.GPUs.Count()
 		if service <= 0 {
 			continue // never started
 		}
 		logs = append(logs, math.Log(max(1, service)))
 		total += service
-		s.Sizes[simulator.SizeClass(g)] += service
+		s.Sizes[simulator.SizeClass(f.GPUs.Whole())] += service
 	}
 	s.Jobs = len(logs)
 	if s.Jobs == 0 {

@@ -265,7 +265,7 @@ func (j *Job) Validate() error {
 		return fmt.Errorf("members: %g GPUs cannot be shared by %d jobs", float64(j.GPUs)/1000, j.Members)
 	case j.Deadline > MaxSubmit || j.Deadline < -MaxSubmit:
 		return fmt.Errorf("deadline: %v is more than a hundred years from the workload's zero", j.Deadline)
-	case float64(j.Duration)*float64(j.GPUs.Whole()) > float64(MaxGPUTime):
+	case float64(j.Duration)*j.GPUs.Count() > float64(MaxGPUTime):
 		return fmt.Errorf("gpus, duration: %d GPUs for %v is more GPU-time than can be counted",
 			j.GPUs.Whole(), j.Duration)
 	}

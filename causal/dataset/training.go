@@ -75,13 +75,13 @@ func facts(x *round.Scenario, cluster int, length time.Duration) segmentFacts {
 	f := segmentFacts{hours: length.Hours(), capacity: float64(cluster)}
 	for _, j := range x.Arrivals.Jobs() {
 		f.arrivals++
-		f.gpus += float64(j.GPUs.Whole())
-		f.work += j.Duration.Hours() * float64(j.GPUs.Whole())
+		f.gpus += j.GPUs.Count()
+		f.work += j.Duration.Hours() * j.GPUs.Count()
 	}
 	if x.State != nil {
 		f.active = float64(len(x.State.Jobs))
 		for i, left := range x.Left {
-			f.backlog += left.Hours() * float64(x.State.Jobs[i].GPUs.Whole())
+			f.backlog += left.Hours() * x.State.Jobs[i].GPUs.Count()
 		}
 	}
 	return f

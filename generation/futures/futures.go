@@ -94,7 +94,7 @@ func (f *Futures) left() []time.Duration {
 func summarise(active []durations.Record, left []time.Duration, arrivals []workload.Job) Future {
 	s := Future{Arrivals: len(arrivals)}
 	for i := range left {
-		s.LeftGPUHours += left[i].Hours() * float64(active[i].GPUs.Whole())
+		s.LeftGPUHours += left[i].Hours() * active[i].GPUs.Count()
 	}
 	last := map[string]time.Duration{}
 	var seconds []float64
@@ -103,7 +103,7 @@ func summarise(active []durations.Record, left []time.Duration, arrivals []workl
 			s.Batches++
 		}
 		last[j.Tenant] = j.Submit
-		s.GPUHours += j.Duration.Hours() * float64(j.GPUs.Whole())
+		s.GPUHours += j.Duration.Hours() * j.GPUs.Count()
 		seconds = append(seconds, j.Duration.Seconds())
 	}
 	if sort.Float64s(seconds); len(seconds) > 0 {

@@ -3,9 +3,11 @@ package arch
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +70,26 @@ func TestRepository(t *testing.T) {
 		if err := os.WriteFile(path, c.lowerAccents(table), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestSharesAreSummed: numbers of GPUs that are computed with have their fraction. Whole is the grant of a policy
+// without sharing, and a sum of it counts a share as a GPU.
+func TestSharesAreSummed(t *testing.T) {
+	sum := regexp.MustCompile(`float64\([^()]+\.Whole\(\)\)`)
+	root := os.DirFS(testshared.Root(t))
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := fs.ReadFile(root, name)
+		if at := sum.FindString(string(text)); at != "" {
+			t.Errorf("%s: %s: take Count", name, at)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

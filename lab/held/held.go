@@ -167,7 +167,7 @@ func (s *Study) window(ctx context.Context, one *schedulers.Scheduler, c workloa
 				j.Submit += time.Duration(draw.Int64N(int64(jitter)))
 			}
 			if k == 0 && j.Submit >= from {
-				out.load += j.Duration.Hours() * float64(j.GPUs.Whole())
+				out.load += j.Duration.Hours() * j.GPUs.Count()
 			}
 			jobs = append(jobs, j)
 		}

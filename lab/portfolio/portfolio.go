@@ -730,7 +730,7 @@ func (p *portfolio) result(chosen []int) *Portfolio {
 		r := Result{Name: x.Name, Test: x.Test, Jobs: p.windows[w].jobs.Len(), Default: regrets[0][w],
 			Portfolio: all[w]}
 		for _, j := range p.windows[w].jobs.Jobs() {
-			r.Load += j.Duration.Seconds() * float64(j.GPUs.Whole())
+			r.Load += j.Duration.Seconds() * j.GPUs.Count()
 		}
 		r.Load /= (x.To - x.From).Seconds() * float64(x.Cluster.TotalGPUs())
 		if len(chosen) > 0 {

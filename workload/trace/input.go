@@ -369,7 +369,7 @@ func (in *input) add(j *workload.Job, idField string) {
 
 // addOnce is add for a format that has made sure that no id is used twice.
 func (in *input) addOnce(j *workload.Job) bool {
-	if float64(j.Duration)*float64(j.GPUs.Whole()) > float64(workload.MaxGPUTime) {
+	if float64(j.Duration)*j.GPUs.Count() > float64(workload.MaxGPUTime) {
 		in.reject("duration_s", "is more GPU-time than can be counted", []byte(j.Duration.String()))
 		return false
 	}

@@ -256,7 +256,7 @@ func (d *detectedWaste) count(wanted, acted []recommend.Job, ran func(*recommend
 		switch {
 		case j.Used == 0:
 			name, since = [2]string{"crash_loop", j.User + "/" + j.Key}, -time.Hour
-		case j.Used < float64(j.GPUs.Whole()):
+		case j.Used < j.GPUs.Count():
 			name[0], since = "hoarding", 0
 		}
 		switch {

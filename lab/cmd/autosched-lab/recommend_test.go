@@ -44,7 +44,7 @@ func TestCountMistakes(t *testing.T) {
 		return recommend.Job{Job: workload.Job{GPUs: workload.GPUs(1), Duration: 5 * time.Hour}, Used: 1,
 			Useful: useful, Acted: wanted}
 	}
-	as := func(d time.Duration) *recommend.Change { return &recommend.Change{Duration: d, GPUs: 1} }
+	as := func(d time.Duration) *recommend.Change { return &recommend.Change{Duration: d, GPUs: workload.GPUs(1)} }
 	wanted := []recommend.Job{job(5*time.Hour, nil), job(4*time.Hour, as(5*time.Hour))}
 	acted := []recommend.Job{job(5*time.Hour, as(2*time.Hour)), job(4*time.Hour, as(4*time.Hour))}
 	var d detectedWaste
