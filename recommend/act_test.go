@@ -14,7 +14,8 @@ func TestActOnShares(t *testing.T) {
 	j := job("a", "t", 0, 10*time.Hour, 1)
 	j.GPUs, j.Used, j.Useful = 250, .25, time.Hour
 	j.cancel(3 * time.Hour)
-	if want := (Change{Duration: 3 * time.Hour, GPUs: 250, Used: .25, Useful: time.Hour}); *j.Acted != want || !j.Acts() {
+	want := Change{Duration: 3 * time.Hour, GPUs: 250, Used: .25, Useful: time.Hour}
+	if *j.Acted != want || !j.Acts() {
 		t.Errorf("%+v, want %+v", *j.Acted, want)
 	}
 }

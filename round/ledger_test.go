@@ -27,7 +27,8 @@ func TestWorkFromEvents(t *testing.T) {
 			if x.Sim.JobActive(id) {
 				done -= x.Sim.JobLeft(id)
 			}
-			restarts := time.Duration(max(0, x.Sim.JobStarts(id)-1)) * simulator.DefaultModels().Restart(j.GPUs.Whole(), 0)
+			restarts := time.Duration(max(0, x.Sim.JobStarts(id)-1)) *
+				simulator.DefaultModels().Restart(j.GPUs.Whole(), 0)
 			if free {
 				restarts = 0
 			}

@@ -267,7 +267,8 @@ func (r *RestartSpec) validate() error {
 	if s := r.State; s != nil {
 		return errors.Join(within("restart.by_state.seconds", s.Seconds, 0, 1e6),
 			within("restart.by_state.seconds_per_gb", s.PerGB, 0, 1e6),
-			within("restart.by_state.share_of_memory", s.Share, 0, 1), within("restart.by_state.most_gb", s.Most, 0, 1e4))
+			within("restart.by_state.share_of_memory", s.Share, 0, 1),
+			within("restart.by_state.most_gb", s.Most, 0, 1e4))
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ func TestJobRestartsByState(t *testing.T) {
 		if got := spec.Models().JobRestart(&job, 1); got != want {
 			t.Errorf("%d GiB: %v, want %v", gib, got, want)
 		}
-		work := (&Options{Models: spec.Models()}).Work([]workload.Spell{{Job: job, To: time.Minute, Held: 1, Resumed: true}}, 0,
-			time.Hour)
+		spell := workload.Spell{Job: job, To: time.Minute, Held: 1, Resumed: true}
+		work := (&Options{Models: spec.Models()}).Work([]workload.Spell{spell}, 0, time.Hour)
 		if got := work[""]; got != time.Minute-want {
 			t.Errorf("%d GiB: %v of work in a minute", gib, got)
 		}

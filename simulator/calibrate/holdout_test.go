@@ -28,7 +28,8 @@ func TestHalves(t *testing.T) {
 	if h.After != 0 || h.Runs != 4*minRuns || h.Given < .2 || len(h.Learned) != 2 {
 		t.Errorf("%+v", h)
 	}
-	if m := spec.Models(); m.Restart(2, 0) != 300*time.Second || m.Classes[0].Slowdown != 1.5 || spec.Validate() != nil {
+	m := spec.Models()
+	if m.Restart(2, 0) != 300*time.Second || m.Classes[0].Slowdown != 1.5 || spec.Validate() != nil {
 		t.Errorf("a restart costs %v", m.Restart(2, 0))
 	}
 	if _, _, err := Halves(runs[:6], simulator.DefaultModelSpec()); err == nil ||
