@@ -58,7 +58,7 @@ func (c *Cluster) launch(name, as string, before *daemon, program string, args .
 	}
 	defer out.Close()
 	d.cmd = exec.Command(path, args...)
-	d.cmd.Env = c.Env()
+	d.cmd.Env = append(c.Env(), mark+c.o.Dir)
 	d.cmd.Stdout, d.cmd.Stderr = out, out
 	d.cmd.Dir = "/"
 	// A cluster does not outlive its program.
@@ -141,20 +141,42 @@ func (c *Cluster) Stop() error {
 	return fmt.Errorf("slurmtest: processes %v do not end", c.processes())
 }
 
-// processes are the ones whose environment names this cluster's slurm.conf, but for this one.
+// mark is the variable of the environment of this cluster's daemons and of the jobs that they start.
+const mark = "AUTOSCHED_SLURMTEST="
+
+// processes are the ones that this cluster started and their descendants.
 func (c *Cluster) processes() []int {
-	var pids []int
-	environments, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is correct
-	for _, path := range environments {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	started := map[int]bool{}
+	children := map[int][]int{}
+	folders, _ := filepath.Glob("/proc/[0-9]*") // the pattern is correct
+	for _, path := range folders {
+		pid, err := strconv.Atoi(filepath.Base(path))
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		text, err := os.ReadFile(path)
-		if err == nil && slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool {
-			return string(v) == "SLURM_CONF="+c.Conf()
-		}) {
+		stat, err := os.ReadFile(path + "/stat")
+		if fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); err == nil && len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], pid)
+		}
+		text, err := os.ReadFile(path + "/environ")
+		started[pid] = err == nil && slices.ContainsFunc(bytes.Split(text, []byte{0}), func(v []byte) bool {
+			return string(v) == mark+c.o.Dir
+		})
+	}
+	var pids []int
+	var add func(pid int)
+	add = func(pid int) {
+		if !slices.Contains(pids, pid) {
 			pids = append(pids, pid)
+			for _, child := range children[pid] {
+				add(child)
+			}
+		}
+	}
+	for pid, is := range started {
+		if is {
+			add(pid)
 		}
 	}
 	return pids
@@ -162,7 +184,9 @@ func (c *Cluster) processes() []int {
 
 // Env is the environment of commands for this cluster.
 func (c *Cluster) Env() []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SLURM_") })
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SLURM_") || strings.HasPrefix(v, mark)
+	})
 	return append(env, "SLURM_CONF="+c.Conf())
 }
 

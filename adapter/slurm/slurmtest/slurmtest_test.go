@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,23 @@ func TestCluster(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	}
+	// A job goes on in a process group of its own; a shell of someone else names the cluster, too.
+	if _, err := c.Submit(ctx, slurmtest.Job{Seconds: 1000, GPUs: 1, User: "games", Account: "vc1"}); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("sleep", "1000")
+	shell.Env = append(os.Environ(), "SLURM_CONF="+c.Conf())
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- shell.Wait() }()
+	defer func() { _ = shell.Process.Kill() }()
+	for jobs := 0; jobs == 0; time.Sleep(100 * time.Millisecond) {
+		if jobs = sleepers(t, c); ctx.Err() != nil {
+			t.Fatal("the job does not start")
+		}
+	}
 	dir := filepath.Dir(c.Conf())
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
@@ -48,4 +66,31 @@ func TestCluster(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%s is left: %v", dir, err)
 	}
+	if n := sleepers(t, c); n > 0 {
+		t.Errorf("%d processes of jobs are left", n)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a shell was ended: %v", err)
+	default:
+	}
+}
+
+// sleepers counts the processes of jobs.
+func sleepers(t *testing.T, c *slurmtest.Cluster) (n int) {
+	t.Helper()
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range commands {
+		text, _ := os.ReadFile(path) // it may have ended
+		if strings.Contains(string(text), filepath.Dir(c.Conf())+"/spool/") || string(text) == "sleep\x001000\x00" {
+			environ, _ := os.ReadFile(filepath.Dir(path) + "/environ")
+			if strings.Contains(string(environ), "SLURM_JOB_ID=") && strings.Contains(string(environ), c.Conf()) {
+				n++
+			}
+		}
+	}
+	return n
 }
