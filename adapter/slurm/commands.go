@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -68,16 +69,42 @@ func (c Commands) config(ctx context.Context) (*conf.Config, error) {
 	return conf.ReadShown("scontrol show config", []byte(text))
 }
 
-// up reports whether slurmctld answers; an error is a file that Slurm's programs cannot read.
-func (c Commands) up(ctx context.Context) (bool, error) {
+// controllers are the hosts of slurmctld that answered a ping, by their place, such as primary or backup.
+type controllers map[string]string
+
+var pinged = regexp.MustCompile(`Slurmctld\((\w+)\) at (\S*) is (UP|DOWN)`)
+
+// ping asks every slurmctld; an error is a file that Slurm's programs cannot read.
+func (c Commands) ping(ctx context.Context) (controllers, error) {
 	text, err := c.Run(ctx, "scontrol", "ping")
-	if strings.Contains(text+fmt.Sprint(err), " is UP") {
-		return true, nil
+	up := controllers{}
+	places := pinged.FindAllStringSubmatch(text+fmt.Sprint(err), -1)
+	for _, p := range places {
+		if p[3] == "UP" {
+			up[p[1]] = p[2]
+		}
 	}
-	if strings.Contains(fmt.Sprint(err), "DOWN") {
+	if len(places) > 0 { // scontrol fails where one is down
 		err = nil
 	}
-	return false, err
+	return up, err
+}
+
+// up reports whether the primary slurmctld answers; an error is a file that Slurm's programs cannot read.
+func (c Commands) up(ctx context.Context) (bool, error) {
+	at, err := c.ping(ctx)
+	return at["primary"] != "", err
+}
+
+// without lists the hosts that answered before and do not now.
+func (before controllers) without(now controllers) string {
+	var gone []string
+	for _, place := range sortedKeys(before) {
+		if now[place] == "" {
+			gone = append(gone, fmt.Sprintf("%s (%s)", before[place], place))
+		}
+	}
+	return strings.Join(gone, ", ")
 }
 
 // maxIncludes bounds the files of a configuration, so that one that includes itself ends.
@@ -92,12 +119,12 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 	}
 	defer os.RemoveAll(dir)
 	copied := map[string]string{}
-	top, err := stageFile(dir, main, include, text, copied)
+	top, err := stageFile(dir, filepath.Dir(main), main, include, text, copied)
 	if err != nil {
 		return err
 	}
 	if copied[include] == "" {
-		return fmt.Errorf("%s does not include %s: add the line \"include %s\" at its end", main, include, include)
+		return fmt.Errorf("%s does not include %s", main, include)
 	}
 	staged := c
 	staged.Conf = top
@@ -111,8 +138,9 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 	return nil
 }
 
-// stageFile copies a file and returns the path of the copy.
-func stageFile(dir, path, include string, replaced []byte, copied map[string]string) (string, error) {
+// stageFile copies a file and returns the path of the copy. top is the folder of slurm.conf.
+func stageFile(dir, top, path, include string, replaced []byte, copied map[string]string) (string, error) {
+	path = conf.Real(path)
 	if at := copied[path]; at != "" {
 		return at, nil
 	}
@@ -130,8 +158,8 @@ func stageFile(dir, path, include string, replaced []byte, copied map[string]str
 	}
 	var out strings.Builder
 	for l := range strings.Lines(string(text)) {
-		if of := included(l, filepath.Dir(path)); of != "" {
-			to, err := stageFile(dir, of, include, replaced, copied)
+		if of := included(l, top); of != "" {
+			to, err := stageFile(dir, top, of, include, replaced, copied)
 			if err != nil {
 				return "", err
 			}
@@ -154,17 +182,26 @@ func included(l, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// elsewhere returns where files other than the include file set keys that it owns, as "file:line: key".
-func elsewhere(path, include string, keys func(string) bool) ([]string, error) {
-	c, err := conf.Read(path, os.ReadFile)
+// layout is an error if slurm.conf does not include the file, includes it in a form that nodes do not get, or if other
+// files set keys that it owns.
+func (t *Target) layout() error {
+	c, err := conf.Read(t.Conf, os.ReadFile)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []string
+	if err := c.Includes(t.Include); err != nil {
+		return err
+	}
+	mine := owned(t.Form.Tuned)
+	var places []string
 	for _, l := range c.Lines {
-		if filepath.Clean(l.File) != filepath.Clean(include) && keys(l.Key) {
-			out = append(out, l.String())
+		if conf.Real(l.File) != t.Include && mine(l.Key) {
+			places = append(places, l.String())
 		}
 	}
-	return out, nil
+	if len(places) > 0 {
+		return fmt.Errorf("settings that are tuned are set elsewhere, too, and nothing is changed: take these lines out: %s",
+			strings.Join(places, ", "))
+	}
+	return nil
 }

@@ -27,6 +27,12 @@ func Examine(ctx context.Context, o Options) *checkup.Report {
 		e.partitions(ctx)
 		e.cycles(ctx)
 		e.accounts(ctx)
+		e.byHand(ctx)
+	}
+	if e.o.Tuned == nil && e.config != nil {
+		e.o.Tuned = e.config.Tuned()
+	} else if e.o.Tuned == nil {
+		e.o.Tuned = conf.Tuned()
 	}
 	e.files()
 	return &e.Report
@@ -47,10 +53,10 @@ func (e *examination) slurmctld(ctx context.Context) {
 	}
 	e.config = config
 	version := config.Get("SLURM_VERSION")
-	if strings.HasPrefix(version, "22.05") {
+	if strings.HasPrefix(version, "22.05") || strings.HasPrefix(version, "24.11") {
 		e.OK("slurmctld", "%s, version %s", config.Get("ClusterName"), version)
 	} else {
-		e.Warn("slurmctld", "try --mode recommend first", "version %s: the adapter was tried with 22.05", version)
+		e.Warn("slurmctld", "begin with --mode observe", "version %s: the adapter was tried with 22.05 and 24.11", version)
 	}
 }
 
@@ -185,21 +191,36 @@ func (e *examination) qosState(ctx context.Context) {
 	}
 }
 
+// byHand looks for changes that a reconfiguration takes back, and for controllers that are down.
+func (e *examination) byHand(ctx context.Context) {
+	changed, err := e.undone(ctx, e.o.Conf, e.config)
+	switch {
+	case err != nil:
+		e.Fail("by hand", "", "%v", err)
+	case len(changed) > 0:
+		e.Fail("by hand", "put them into slurm.conf, or set ReconfigFlags=KeepPartInfo there", "%v: %s", errUndoes,
+			strings.Join(changed, "; "))
+	default:
+		e.OK("by hand", "a reconfiguration undoes nothing of partitions and nodes")
+	}
+	if up, err := e.up(ctx); !up && err == nil {
+		e.Fail("slurmctld", "start the primary", "a backup is in control: nothing is applied meanwhile")
+	}
+}
+
 // files looks at the include file and its surroundings.
 func (e *examination) files() {
 	if _, err := os.Stat(e.o.Include); err != nil {
 		e.Fail("include", "autosched slurm init writes it", "%v", err)
 		return
 	}
-	places, err := elsewhere(e.o.Conf, e.o.Include, owned(e.o.Tuned))
-	switch {
-	case err != nil:
+	t := Target{Conf: e.o.Conf, Include: e.o.Include, Form: &conf.Form{Tuned: e.o.Tuned}}
+	if err := t.layout(); err != nil {
 		e.Fail("include", "", "%v", err)
-	case len(places) > 0:
-		e.Fail("duplicates", "move these lines into "+e.o.Include, "settings that are tuned are set elsewhere, too: %s",
-			strings.Join(places, ", "))
-	default:
-		e.OK("duplicates", "no setting that is tuned is set elsewhere")
+	} else if err := t.onlyTuned(); err != nil {
+		e.Fail("include", "", "%v", err)
+	} else {
+		e.OK("include", "slurm.conf includes the file, and no setting that is tuned is set elsewhere")
 	}
 	for _, path := range []string{filepath.Dir(e.o.Include), e.o.Include} {
 		if err := unix.Access(path, unix.W_OK); err != nil {

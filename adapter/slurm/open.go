@@ -1,7 +1,3 @@
-// Package slurm tunes a Slurm cluster, beside its slurmctld, as a client of the public API. It reads events of jobs and
-// nodes from Slurm's accounting, and puts configurations in force through one file that slurm.conf includes: checked,
-// staged, replaced by rename, reconfigured, watched, read back, and taken back where anything is wrong. It does nothing
-// to jobs, and nothing of Slurm depends on it.
 package slurm
 
 import (
@@ -61,6 +57,7 @@ func (o Options) Filled() Options {
 	if o.Include == "" {
 		o.Include = filepath.Join(filepath.Dir(o.Conf), "autosched", "autosched.conf")
 	}
+	o.Include = conf.Real(o.Include)
 	if o.Dir == "" {
 		o.Dir = filepath.Join(filepath.Dir(o.Include), ".autosched")
 	}
@@ -139,13 +136,8 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	if err := t.mayReconfigure(ctx); err != nil {
 		return err
 	}
-	places, err := elsewhere(o.Conf, o.Include, owned(o.Tuned))
-	if err != nil {
+	if err := t.layout(); err != nil {
 		return err
-	}
-	if len(places) > 0 {
-		return fmt.Errorf("settings that are tuned are set elsewhere, too: move them into %s: %s", o.Include,
-			strings.Join(places, ", "))
 	}
 	if anew || t.Form.Site == nil {
 		t.Form.Site = config.Site(o.Tuned)
@@ -167,18 +159,29 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	if err != nil {
 		return err
 	}
-	if text, err = os.ReadFile(o.Include); err != nil {
-		return err
-	}
-	mine := owned(o.Tuned)
-	for i, l := range strings.Split(string(text), "\n") {
-		key, _, _ := strings.Cut(strings.TrimSpace(l), "=")
-		if key != "" && key[0] != '#' && !mine(key) && !o.whole {
-			return fmt.Errorf("%s:%d: %s is not tuned, and this file is replaced whole: move the line into %s",
-				o.Include, i+1, key, o.Conf)
+	if !o.whole {
+		if err := t.onlyTuned(); err != nil {
+			return err
 		}
 	}
 	return keepOriginal(o.Include)
+}
+
+// onlyTuned is an error if the file has a key that no tuned parameter sets.
+func (t *Target) onlyTuned() error {
+	text, err := os.ReadFile(t.Include)
+	if err != nil {
+		return err
+	}
+	mine := owned(t.Form.Tuned)
+	for i, l := range strings.Split(string(text), "\n") {
+		key, _, _ := strings.Cut(strings.TrimSpace(l), "=")
+		if key != "" && key[0] != '#' && !mine(key) {
+			return fmt.Errorf("%s:%d: %s is not tuned, and this file is replaced whole: move the line into %s",
+				t.Include, i+1, key, t.Conf)
+		}
+	}
+	return nil
 }
 
 // Recover puts the previous file back where a former adapter ended while it applied a configuration. It does nothing
@@ -262,7 +265,7 @@ func (o Options) Examine(ctx context.Context, text []byte) (values space.Values,
 		return nil, nil, err
 	}
 	t.Form.Site = config.Site(o.Tuned)
-	if err := t.examine(ctx, text); err != nil {
+	if err := errors.Join(t.layout(), t.examine(ctx, text), t.keeps(ctx)); err != nil {
 		return nil, nil, err
 	}
 	changes, err := t.mayQOS(ctx, text)
@@ -337,6 +340,9 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	text = append(mark, bytes.TrimPrefix(text, mark)...)
 	if err := place(o.Include, text); err != nil {
 		return nil, err
+	}
+	if err := t.keeps(ctx); errors.Is(err, errUndoes) {
+		return text, fmt.Errorf("the file is back, and slurmctld was not asked to read it: %w", err)
 	}
 	if err := t.Reload(ctx, o.Include); err != nil {
 		return text, fmt.Errorf("the file is back: %w", err)

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +43,8 @@ type Target struct {
 	Fatal string
 	// AllowQOS is whose priorities of QOS may be set, OwnQOS or SharedQOS; none if empty.
 	AllowQOS string
+	// pace is the pause between looks at slurmctld; a second if 0.
+	pace time.Duration
 	// unchecked leaves out the adapter's own check and the stage: for tests of the steps behind them.
 	unchecked bool
 }
@@ -49,6 +53,10 @@ const (
 	pause = time.Second // between looks at slurmctld
 	// beyondWake is how long after a wake of its backfill thread slurmctld has ended if it does over a setting.
 	beyondWake = 4 * time.Second
+	// betweenStarts is the pause between two reconfigurations that start a new slurmctld each.
+	betweenStarts = 30 * time.Second
+	// mostMissed is the number of pings in a row that a busy slurmctld, or one that starts anew, may miss.
+	mostMissed = 5
 )
 
 // Check implements the file adapter's Target: it checks a file without touching slurmctld.
@@ -57,9 +65,11 @@ func (t *Target) Check(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	up, err := t.up(ctx)
-	if !up {
-		return errors.Join(errors.New("slurmctld does not answer: nothing is changed"), err)
+	switch up, err := t.up(ctx); {
+	case unreadable(err):
+		return fmt.Errorf("nothing is changed: %w", err)
+	case !up:
+		return errors.Join(errors.New("the primary slurmctld does not answer: nothing is changed"), err)
 	}
 	if fatal, err := t.wasFatal(text); err != nil || fatal {
 		return errors.Join(fmt.Errorf("%w: slurmctld ended over this file before", client.ErrRefused), err)
@@ -67,13 +77,11 @@ func (t *Target) Check(ctx context.Context, path string) error {
 	if t.unchecked {
 		return nil
 	}
-	places, err := elsewhere(t.Conf, t.Include, owned(t.Form.Tuned))
-	if err != nil {
+	if err := t.layout(); err != nil {
 		return err
 	}
-	if len(places) > 0 {
-		return fmt.Errorf("settings that are tuned are set elsewhere, too, and nothing is changed: %s",
-			strings.Join(places, ", "))
+	if err := t.keeps(ctx); err != nil {
+		return fmt.Errorf("nothing is changed: %w", err)
 	}
 	d, err1 := t.diagnostics(ctx)
 	config, err2 := t.config(ctx)
@@ -145,6 +153,16 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 	if err != nil {
 		return t.revive(ctx, err)
 	}
+	up, err := t.ping(ctx)
+	if err == nil && up["primary"] == "" {
+		err = errors.New("a backup is in control while the primary slurmctld is down: start that")
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.settle(ctx, before); err != nil {
+		return err
+	}
 	from := t.logSize()
 	command := t.Reconfigure
 	if len(command) == 0 {
@@ -164,7 +182,33 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	return t.watch(ctx, path, from, wake(before)+beyondWake)
+	return t.watch(ctx, path, from, up, wake(before)+beyondWake)
+}
+
+// startsAnew reports whether a reconfiguration starts a new slurmctld, as from Slurm 23.11 on.
+func startsAnew(config *conf.Config) bool {
+	var year, month int
+	_, err := fmt.Sscanf(config.Get("SLURM_VERSION"), "%d.%d", &year, &month)
+	return err == nil && (year > 23 || year == 23 && month >= 11)
+}
+
+// settle waits until a slurmctld that a reconfiguration started may be reconfigured again: releases from 23.11 on end
+// or hang where one follows another at once.
+func (t *Target) settle(ctx context.Context, config *conf.Config) error {
+	booted := instant(config.Get("BOOT_TIME"))
+	if !startsAnew(config) || booted.IsZero() {
+		return nil
+	}
+	d, err := t.diagnostics(ctx)
+	if err != nil || d.now.IsZero() {
+		d.now = time.Now()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(betweenStarts, betweenStarts-d.now.Sub(booted))):
+		return nil
+	}
 }
 
 // unreadable reports whether Slurm's programs do not read the configuration.
@@ -186,21 +230,43 @@ func wake(config *conf.Config) time.Duration {
 	return 30 * time.Second
 }
 
-// watch looks at slurmctld for a time, in which it must not end.
-func (t *Target) watch(ctx context.Context, path string, from int64, d time.Duration) error {
-	until := time.Now().Add(d)
-	for time.Now().Before(until) {
-		up, err := t.up(ctx)
-		if !up && ctx.Err() == nil {
-			return t.ended(path, from, err)
+// watch looks at slurmctld for a time, in which none that was up may end, be it that another start follows at once.
+func (t *Target) watch(ctx context.Context, path string, from int64, before controllers, d time.Duration) error {
+	booted := ""
+	missed := 0
+	for until := time.Now().Add(d); ; {
+		up, err := t.ping(ctx)
+		if gone := before.without(up); gone == "" && err == nil {
+			missed = 0
+			if config, err := t.config(ctx); err == nil {
+				at := config.Get("BOOT_TIME")
+				if booted != "" && at != booted {
+					return t.ended(path, from, errors.New("it was started again"))
+				}
+				booted = at
+			}
+		} else if missed++; ctx.Err() == nil && (missed > mostMissed || fatal(t.logged(from)) != "") {
+			return t.ended(path, from, cmp.Or(err, fmt.Errorf("%s", gone)))
+		}
+		if !time.Now().Before(until) && missed == 0 {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(min(pause, time.Until(until)+time.Millisecond)):
+		case <-time.After(cmp.Or(t.pace, pause)):
 		}
 	}
-	return nil
+}
+
+// fatal is the line of a log with which slurmctld ends, empty if there is none.
+func fatal(said string, _ bool) string {
+	for l := range strings.Lines(said) {
+		if strings.Contains(l, "fatal:") {
+			return strings.TrimSpace(l)
+		}
+	}
+	return ""
 }
 
 // ended is about a slurmctld that does not answer any more. Unless its log shows that it did not end over the file,
@@ -211,11 +277,9 @@ func (t *Target) ended(path string, from int64, because error) error {
 		err = fmt.Errorf("%w: %w", err, because)
 	}
 	said, readable := t.logged(from)
-	for l := range strings.Lines(said) {
-		if strings.Contains(l, "fatal:") {
-			err = fmt.Errorf("%w: its log says: %.300s", err, strings.TrimSpace(l))
-			readable = false
-		}
+	if l := fatal(said, readable); l != "" {
+		err = fmt.Errorf("%w: its log says: %.300s", err, l)
+		readable = false
 	}
 	if readable {
 		return err
@@ -344,18 +408,33 @@ func (t *Target) logged(from int64) (text string, readable bool) {
 	return string(b), err == nil
 }
 
-// complaints is the first line of the log, from an offset on, that names a setting of ours as an error.
+// complained are the lines in which slurmctld rejects a value, whole: users write parts of other lines.
+var complained = regexp.MustCompile(`^\[[^\]]*\] (?:error|fatal): (?:` + strings.Join([]string{
+	`Invalid (?:SchedulerParameters )?(\w+): -?\d+`,
+	`ignoring SchedulerParameters: (\w+) value of -?\d+`,
+	`(bf_max_job_\w+) >=? (?:bf_max_job_test|bf_node_space_size / 2) \(\d+ >=? \d+\)`,
+	`Both (bf_max_job_user) and bf_max_job_assoc are set: bf_max_job_assoc taking precedence\.`,
+	`Invalid parameter (max_job_bf)\..*`,
+	`(\w+) [12] specified more than once, latest value used`,
+	`Bad value "[^"]*" for (Priority\w+)`,
+	`(PriorityWeight\w+) can only be used with SlurmDBD, ignoring`,
+	`(PriorityWeight) values too high, job priority value may overflow`}, "|") + `)$`)
+
+// complaints is the first line of the log, from an offset on, in which slurmctld rejects a setting of ours.
 func (t *Target) complaints(from int64) string {
 	said, _ := t.logged(from)
 	for l := range strings.Lines(said) {
-		if !strings.Contains(l, "error:") && !strings.Contains(l, "fatal:") {
+		l = strings.TrimSpace(l)
+		m := complained.FindStringSubmatch(l)
+		if m == nil {
 			continue
 		}
-		for _, id := range t.Form.Tuned {
+		named := strings.Join(m[1:], "") // one of the forms has matched
+		if named == "PriorityWeight" || named == "max_job_bf" || slices.ContainsFunc(t.Form.Tuned, func(id string) bool {
 			key, option, _ := strings.Cut(id, ".")
-			if key != "QOS" && (strings.Contains(l, key) || len(option) > 4 && strings.Contains(l, option)) {
-				return strings.TrimSpace(l)
-			}
+			return strings.EqualFold(named, key) || strings.EqualFold(named, option)
+		}) {
+			return l
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,33 +10,179 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
-// TestElsewhere names lines of any file that set tuned parameters, and none of the include file.
-func TestElsewhere(t *testing.T) {
+// TestLayout: every node has to get the included file, and no other file sets its keys.
+func TestLayout(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string {
+	if err := os.Mkdir(filepath.Join(dir, "autosched"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
 	}
-	include := file("autosched.conf", "PriorityWeightAge=1\n")
-	file("more.conf", "# PriorityWeightAge=5\npriorityweightage = 3\n")
-	conf := file("slurm.conf", "ClusterName=x\ninclude more.conf\nInclude "+include+"\n")
-	got, err := elsewhere(conf, include, owned([]string{weightAge}))
-	if err != nil || len(got) != 1 || !strings.HasSuffix(got[0], "more.conf:2: priorityweightage") {
-		t.Errorf("%q %v", got, err)
+	include := put("autosched/autosched.conf", "PriorityWeightAge=1\n")
+	put("more.conf", "# PriorityWeightAge=5\npriorityweightage = 3\n")
+	if err := os.Symlink("autosched/autosched.conf", filepath.Join(dir, "autosched.conf")); err != nil {
+		t.Fatal(err)
 	}
+	const configless = "SlurmctldParameters=idle_on_node_suspend,enable_configless\n"
+	for text, want := range map[string]string{
+		"include autosched/autosched.conf\n":              "",
+		"Include " + include + "\n":                       "",
+		configless + "include autosched.conf\n":           "",
+		configless + "include autosched/autosched.conf\n": `slurm.conf:3: include autosched/autosched.conf: configless nodes`,
+		configless + "include " + include + "\n":          `write "include autosched.conf" after "ln -s autosched/autosched.conf `,
+		"":                                                `does not include ` + include + `: end it with the line "include autosched.conf"`,
+		"include more.conf\ninclude autosched.conf\n":     "more.conf:2: priorityweightage",
+	} {
+		o := Options{Conf: put("slurm.conf", "ClusterName=x\n"+text), Include: filepath.Join(dir, "autosched.conf"),
+			Tuned: []string{weightAge}}.Filled()
+		target, err := newTarget(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := target.layout(); (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if target.Include != include {
+			t.Errorf("the file is %s, not %s", target.Include, include)
+		}
+	}
+	conf := filepath.Join(dir, "slurm.conf")
+	put("slurm.conf", "include more.conf\ninclude autosched.conf\n")
 	copied := map[string]string{}
-	top, err := stageFile(t.TempDir(), conf, include, []byte("PriorityWeightAge=2\n"), copied)
+	top, err := stageFile(t.TempDir(), dir, conf, include, []byte("PriorityWeightAge=2\n"), copied)
 	if err != nil || len(copied) != 3 {
 		t.Fatalf("%v %v", copied, err)
 	}
 	text, err := os.ReadFile(copied[include])
 	if err != nil || string(text) != "PriorityWeightAge=2\n" {
 		t.Errorf("%s is staged as %q (%v)", top, text, err)
+	}
+}
+
+// TestByHand: what scontrol update changed is named before a reconfiguration undoes it.
+func TestByHand(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.write("bin/scontrol", "#!/bin/sh\ncat \""+f.dir+"/$3\"\n")
+	const partition = "PartitionName=debug AllowGroups=ALL AllowAccounts=ALL AllowQos=b,a QoS=N/A DefaultTime=NONE " +
+		"Hidden=NO MaxNodes=UNLIMITED MaxTime=02:00:00 PriorityJobFactor=1 PriorityTier=1 RootOnly=NO State=UP"
+	const node = "NodeName=g2 AvailableFeatures=(null) Weight=5 State=IDLE+DRAIN Reason=by hand"
+	path := filepath.Join(f.dir, "slurm.conf")
+	f.write("slurm.conf", "PartitionName=DEFAULT MaxTime=120\nNodeName=g[1-3] Weight=5\n"+
+		"PartitionName=debug,other Nodes=ALL AllowQOS=a,b\n")
+	f.write("node", node)
+	for _, c := range []struct{ change, flags, want string }{
+		{"", "", ""},
+		{"State=UP State=DOWN", "", "partition debug: state is DOWN, and slurm.conf has up"},
+		{"State=UP State=DOWN", "KeepPartState", ""},
+		{"MaxTime=02:00:00 MaxTime=UNLIMITED", "KeepPartState", "maxtime is UNLIMITED, and slurm.conf has 120"},
+		{"MaxTime=02:00:00 MaxTime=UNLIMITED", "KeepPartInfo", ""},
+		{"QoS=N/A QoS=low", "", "qos is low"},
+		{"AllowAccounts=ALL AllowAccounts=vc1", "", "allowaccounts is vc1"},
+		{"Weight=5 Weight=77", "KeepPartInfo", "node g2: weight is 77, and slurm.conf has 5"},
+		{"AvailableFeatures=(null) AvailableFeatures=nvlink", "", "node g2: features is nvlink, and slurm.conf has nothing"},
+		{"State=IDLE State=DOWN", "", ""},
+		{"PartitionName=debug PartitionName=made", "", ""},
+	} {
+		before, after, _ := strings.Cut(c.change, " ")
+		f.write("partition", strings.Replace(partition, before, after, 1))
+		f.write("node", strings.Replace(node, before, after, 1))
+		config := &conf.Config{Lines: []conf.Line{{Key: "ReconfigFlags", Value: c.flags}}}
+		got, err := Commands{}.undone(t.Context(), path, config)
+		if text := strings.Join(got, "; "); err != nil || !strings.Contains(text, c.want) || (text == "") != (c.want == "") {
+			t.Errorf("%s %s: %q %v, want %q", c.change, c.flags, text, err, c.want)
+		}
+	}
+}
+
+// TestWatch: a controller that ends in the watch is told, one that misses a ping is not.
+func TestWatch(t *testing.T) {
+	f := newFakeAccounting(t)
+	// Each ping takes the next answer; the last one stays.
+	f.write("bin/scontrol", `#!/bin/sh
+cd "`+f.dir+`"
+case "$1" in
+ping) head -1 pings; [ "$(wc -l <pings)" -gt 1 ] && sed -i 1d pings; exit 0 ;;
+show) echo "ClusterName = fake"; echo "BOOT_TIME = $(cat boot)"; [ -e boots ] && mv boots boot; exit 0 ;;
+esac
+`)
+	const up, down = "Slurmctld(primary) at a is UP Slurmctld(backup) at b is UP\n",
+		"Slurmctld(primary) at a is DOWN Slurmctld(backup) at b is UP\n"
+	for _, c := range []struct {
+		pings, boots, want string
+	}{
+		{up, "", ""},
+		{up + down + down + up, "", ""},
+		{up + down, "", "a (primary)"},
+		{up + strings.Replace(up, "b is UP", "b is DOWN", 1), "", "b (backup)"},
+		{up, "200", "started again"},
+	} {
+		f.write("pings", c.pings)
+		f.write("boot", "100")
+		if c.boots != "" {
+			f.write("boots", c.boots)
+		}
+		before := controllers{"primary": "a", "backup": "b"}
+		err := (&Target{pace: time.Millisecond}).watch(t.Context(), "/does/not/exist", 0, before, 300*time.Millisecond)
+		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%q: %v, want %q", c.pings, err, c.want)
+		}
+	}
+}
+
+// TestBackup: nothing is reconfigured while a backup is in control.
+func TestBackup(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.write("bin/scontrol", `#!/bin/sh
+case "$1" in
+ping) printf 'Slurmctld(primary) at a is DOWN\nSlurmctld(backup) at b is UP\n'; exit 1 ;;
+show) echo "ClusterName = fake" ;;
+reconfigure) touch "`+f.dir+`/asked" ;;
+esac
+`)
+	err := (&Target{}).reconfigure(t.Context(), "/does/not/exist")
+	if _, asked := os.Stat(filepath.Join(f.dir, "asked")); err == nil || asked == nil ||
+		errors.Is(err, client.ErrRefused) || !strings.Contains(err.Error(), "a backup is in control") {
+		t.Errorf("%v", err)
+	}
+	if up, err := (Commands{}).up(t.Context()); up || err != nil {
+		t.Error(up, err)
+	}
+}
+
+// TestComplaints: only lines that slurmctld writes about settings count, whatever users have it log.
+func TestComplaints(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	target := &Target{Log: path, Form: &conf.Form{Tuned: []string{interval, depth, weightAge, "PriorityMaxAge"}}}
+	const at = "[2026-11-27T07:54:48.242] "
+	for line, counts := range map[string]bool{
+		at + "error: Invalid SchedulerParameters bf_interval: 0":                                      true,
+		at + "error: ignoring SchedulerParameters: bf_max_job_test value of -3":                       true,
+		at + "error: PriorityWeightAge 1 specified more than once, latest value used":                 true,
+		at + `error: Bad value "soon" for PriorityMaxAge`:                                             true,
+		at + "error: PriorityWeight values too high, job priority value may overflow":                 true,
+		at + "fatal: Invalid parameter max_job_bf. The option is no longer supported, please use it.": true,
+		at + "error: Invalid SchedulerParameters bf_window: 0":                                        false, // not tuned
+		at + "error: Invalid qos (PriorityWeightAge)":                                                 false,
+		at + "error: lookup failure for node bf_interval":                                             false,
+		at + "error: Invalid qos (Invalid SchedulerParameters bf_interval: 0)":                        false,
+		at + "error: Invalid qos (x] error: Invalid SchedulerParameters bf_interval: 0":               false,
+		at + "debug:  Invalid SchedulerParameters bf_interval: 0":                                     false,
+		"error: Invalid SchedulerParameters bf_interval: 0":                                           false,
+	} {
+		if err := os.WriteFile(path, []byte(at+"error: something else\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if said := target.complaints(0); (said != "") != counts {
+			t.Errorf("%s: %q", line, said)
+		}
 	}
 }
 

@@ -57,6 +57,10 @@ type Description struct {
 	Files   []string `json:"files"` // written by Write, the settings last
 	// Include is the last line that slurm.conf needs.
 	Include string `json:"include"`
+	// Path is where the settings have to lie, and Link the command that makes them known beside slurm.conf; empty if none
+	// is needed.
+	Path string `json:"path"`
+	Link string `json:"link,omitempty"`
 	// Present reports that slurm.conf has the line already.
 	Present bool `json:"include_present"`
 	// Move lists the lines of slurm.conf that set parameters which are tuned, as file:line: key.
@@ -98,7 +102,8 @@ func Describe(ctx context.Context, o Options) (*Description, error) {
 		}
 	}
 	include := cmp.Or(o.Include, filepath.Join(filepath.Dir(config.Get("SLURM_CONF")), "autosched", Settings))
-	d.Include = "include " + include
+	d.Path = include
+	d.Include, d.Link = conf.IncludeLine(config.Get("SLURM_CONF"), include)
 	if err := d.readConf(include, o.Conf != ""); err != nil {
 		return nil, err
 	}
@@ -151,7 +156,7 @@ func (d *Description) readConf(include string, must bool) error {
 		if !errors.Is(err, fs.ErrNotExist) || path == d.Conf {
 			return text, err
 		}
-		if path != include {
+		if filepath.Base(path) != filepath.Base(include) {
 			d.Notes = append(d.Notes, fmt.Sprintf("%s includes %s, which is not there: it was not read", d.Conf, path))
 		}
 		return nil, nil
@@ -168,7 +173,7 @@ func (d *Description) readConf(include string, must bool) error {
 			err))
 		return nil
 	}
-	d.Read, d.Present = true, slices.Contains(c.Files, include)
+	d.Read, d.Present = true, c.Includes(include) == nil || c.HasLine(d.Include)
 	for _, l := range c.Elsewhere(include) {
 		d.Move = append(d.Move, l.String())
 	}

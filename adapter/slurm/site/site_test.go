@@ -42,7 +42,8 @@ func TestFolder(t *testing.T) {
 	if missing := folder.Missing(); missing != "" || !folder.HasNodeEvents() || len(d.Files) != 5 {
 		t.Errorf("%s is missing; files are %q", missing, d.Files)
 	}
-	if d.Read || d.Present || d.Include != "include /etc/slurm/autosched/autosched.conf" {
+	if d.Read || d.Present || d.Include != "include autosched.conf" ||
+		d.Path != "/etc/slurm/autosched/autosched.conf" || d.Link != "ln -s autosched/autosched.conf /etc/slurm/autosched.conf" {
 		t.Errorf("%+v", d)
 	}
 	text, err := os.ReadFile(folder.Path(site.Scheduler))

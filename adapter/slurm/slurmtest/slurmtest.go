@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -217,7 +218,14 @@ func (c *Cluster) folders() error {
 	if !strings.Contains(c.o.Conf, "PriorityType=") {
 		conf += "PriorityType=priority/multifactor\n"
 	}
-	conf += c.o.Conf + "\ninclude " + c.Include() + "\n"
+	conf += c.o.Conf + "\ninclude autosched.conf\n"
+	link := c.path("autosched.conf")
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink("autosched/autosched.conf", link); err != nil {
+		return err
+	}
 	dbd := fmt.Sprintf(slurmdbdConf, c.host, c.port+portDBD, c.path("munge", "socket"), c.o.Dir, c.port+portSQL)
 	for path, text := range map[string]string{"slurm.conf": conf, "autosched/autosched.conf": c.o.Include,
 		"gres.conf": fmt.Sprintf("NodeName=g[1-%d] Name=gpu File=/dev/tty[0-7]\n", c.o.Nodes),

@@ -22,6 +22,8 @@ type Config struct {
 	Nodes, Partitions []Record
 	// Files are slurm.conf and the files it includes, in the order in which Slurm reads them.
 	Files []string
+	// includes are the include lines, with the paths as they are written.
+	includes []Line
 }
 
 // Line is a setting and where it is set.
@@ -72,6 +74,7 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 	c.Files = append(c.Files, path)
 	for _, l := range logical(string(text)) {
 		if of, is := Included(l.text); is {
+			c.includes = append(c.includes, Line{path, l.number, "include", of})
 			if of = strings.ReplaceAll(of, "%c", c.Get("ClusterName")); !filepath.IsAbs(of) {
 				of = filepath.Join(dir, of)
 			}
@@ -109,6 +112,64 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 		}
 	}
 	return nil
+}
+
+// Real is a path with its symbolic links resolved, as far as it exists.
+func Real(path string) string {
+	if at, err := filepath.EvalSymlinks(path); err == nil {
+		return at
+	}
+	return filepath.Clean(path)
+}
+
+// Configless reports whether nodes get their configuration from slurmctld.
+func (c *Config) Configless() bool {
+	return slices.Contains(strings.Split(strings.ToLower(c.Get("SlurmctldParameters")), ","), "enable_configless")
+}
+
+// IncludeLine is the line of a slurm.conf that includes a file, by its name alone where the file lies in the same
+// folder or in one beside it, to which a link has to lead: configless nodes get no others. link is the command that
+// makes the link; empty if none is needed.
+func IncludeLine(main, include string) (line, link string) {
+	dir, name := filepath.Dir(main), filepath.Base(include)
+	at, err := filepath.Rel(dir, include)
+	switch {
+	case err != nil || strings.HasPrefix(at, ".."):
+		return "include " + include, ""
+	case at == name:
+		return "include " + name, ""
+	}
+	return "include " + name, "ln -s " + at + " " + filepath.Join(dir, name)
+}
+
+// HasLine reports whether an include line is there as it is written.
+func (c *Config) HasLine(line string) bool {
+	return slices.ContainsFunc(c.includes, func(l Line) bool { return line == l.Key+" "+l.Value })
+}
+
+// Includes is an error that names the line to add or change if slurm.conf does not include a file so that every node
+// gets it: fetch_config.c ships a file that slurm.conf itself includes, by a name without a slash.
+func (c *Config) Includes(include string) error {
+	main := c.Files[0]
+	want, link := IncludeLine(main, Real(include))
+	if link != "" {
+		want += "\" after \"" + link
+	}
+	for _, l := range c.includes {
+		of := l.Value
+		if !filepath.IsAbs(of) {
+			of = filepath.Join(filepath.Dir(main), of)
+		}
+		switch {
+		case Real(of) != Real(include):
+			continue
+		case c.Configless() && (l.File != main || strings.Contains(l.Value, "/")):
+			return fmt.Errorf("%s:%d: include %s: configless nodes do not get a file with a path, and their slurmd ends after "+
+				"the next reconfiguration: write \"%s\"", l.File, l.Number, l.Value, want)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s does not include %s: end it with the line \"%s\"", main, include, want)
 }
 
 // logicalLine is a line with its continuations, without comments. It has the number of its first.

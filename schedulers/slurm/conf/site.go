@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -513,7 +512,7 @@ func (c *Config) Elsewhere(include string) []Line {
 	}
 	var out []Line
 	for _, l := range c.Lines {
-		if keys[strings.ToLower(l.Key)] && filepath.Clean(l.File) != filepath.Clean(include) {
+		if keys[strings.ToLower(l.Key)] && Real(l.File) != Real(include) {
 			out = append(out, l)
 		}
 	}

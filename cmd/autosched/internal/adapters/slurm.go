@@ -372,7 +372,6 @@ twice, and the rights of the account that it runs as. Run it as the account of t
   autosched slurm doctor --slurm-conf /etc/slurm/slurm.conf --log /var/log/slurm/slurmctld.log`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			site.Tuned = conf.Tunable()
 			d := slurm.Examine(cmd.Context(), site.Options)
 			return errors.Join(cli.Show(cmd.OutOrStdout(), asJSON, "diagnosis/v1", d, d.Print), d.Err())
 		},
@@ -499,7 +498,10 @@ func (r *slurmInit) print(w io.Writer) error {
 		fmt.Fprintf(w, "  %s\n", f)
 	}
 	fmt.Fprintf(w, "\nNothing of Slurm is changed. To have AutoSched change settings:\n")
-	fmt.Fprintf(w, "  copy %s to %s\n", r.Files[len(r.Files)-1], strings.TrimPrefix(r.Include, "include "))
+	fmt.Fprintf(w, "  copy %s to %s\n", r.Files[len(r.Files)-1], r.Path)
+	if r.Link != "" && !r.Present {
+		fmt.Fprintf(w, "  %s\n", r.Link)
+	}
 	switch {
 	case !r.Read:
 		fmt.Fprintf(w, "  add \"%s\" as the last line of slurm.conf\n", r.Include)
