@@ -69,6 +69,14 @@ func (c Commands) config(ctx context.Context) (*conf.Config, error) {
 	return conf.ReadShown("scontrol show config", []byte(text))
 }
 
+// tried are the versions of Slurm that the adapter was tried with.
+var tried = []string{"22.05", "24.11"}
+
+func triedWith(config *conf.Config) bool {
+	version := config.Get("SLURM_VERSION")
+	return slices.ContainsFunc(tried, func(v string) bool { return strings.HasPrefix(version, v) })
+}
+
 // controllers are the hosts of slurmctld that answered a ping, by their place, such as primary or backup.
 type controllers map[string]string
 

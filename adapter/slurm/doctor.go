@@ -53,10 +53,11 @@ func (e *examination) slurmctld(ctx context.Context) {
 	}
 	e.config = config
 	version := config.Get("SLURM_VERSION")
-	if strings.HasPrefix(version, "22.05") || strings.HasPrefix(version, "24.11") {
+	if triedWith(e.config) {
 		e.OK("slurmctld", "%s, version %s", config.Get("ClusterName"), version)
 	} else {
-		e.Warn("slurmctld", "begin with --mode observe", "version %s: the adapter was tried with 22.05 and 24.11", version)
+		e.Warn("slurmctld", "begin with --mode observe", "version %s: the adapter was tried with %s",
+			version, strings.Join(tried, " and "))
 	}
 }
 

@@ -107,14 +107,32 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
-	site := slices.Concat(slices.Collect(maps.Values(t.Form.Site))...)
-	for _, p := range conf.Check(text, site, config.Get("AccountingStorageTRES")) {
+	for _, p := range t.problems(config, text) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, p)
 	}
 	if _, err := t.mayQOS(ctx, text); err != nil {
 		return err
 	}
 	return t.stage(ctx, t.Conf, t.Include, text)
+}
+
+func (t *Target) problems(config *conf.Config, text []byte) []conf.Problem {
+	site := slices.Concat(slices.Collect(maps.Values(t.Form.Site))...)
+	return conf.Check(text, site, config.Get("AccountingStorageTRES"))
+}
+
+// sound reports whether a file is known to be right whatever the log says, into which users may write whole lines: the
+// check passes it, and was tried on this version of Slurm.
+func (t *Target) sound(ctx context.Context, path string) (bool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	config, err := t.config(ctx)
+	if err != nil {
+		return false, err
+	}
+	return triedWith(config) && len(t.problems(config, text)) == 0, nil
 }
 
 // Reload implements the file adapter's Target. It has slurmctld read its files, watches it until its backfill has
@@ -125,7 +143,9 @@ func (t *Target) Reload(ctx context.Context, path string) error {
 		return err
 	}
 	if said := t.complaints(from); said != "" {
-		return fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said)
+		if sound, err := t.sound(ctx, path); err != nil || !sound {
+			return errors.Join(fmt.Errorf("%w: slurmctld's log says: %.300s", client.ErrRefused, said), err)
+		}
 	}
 	others, err := t.setQOS(ctx, path)
 	if len(others) > 0 {
@@ -430,10 +450,11 @@ func (t *Target) complaints(from int64) string {
 			continue
 		}
 		named := strings.Join(m[1:], "") // one of the forms has matched
-		if named == "PriorityWeight" || named == "max_job_bf" || slices.ContainsFunc(t.Form.Tuned, func(id string) bool {
+		ours := slices.ContainsFunc(t.Form.Tuned, func(id string) bool {
 			key, option, _ := strings.Cut(id, ".")
 			return strings.EqualFold(named, key) || strings.EqualFold(named, option)
-		}) {
+		})
+		if ours || named == "PriorityWeight" || named == "max_job_bf" {
 			return l
 		}
 	}

@@ -102,7 +102,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestWatch: a controller that ends in the watch is told, one that misses a ping is not.
+// TestWatch: a controller that ends in the watch is an error, one that misses a ping is none.
 func TestWatch(t *testing.T) {
 	f := newFakeAccounting(t)
 	// Each ping takes the next answer; the last one stays.
@@ -169,7 +169,7 @@ func TestComplaints(t *testing.T) {
 		at + `error: Bad value "soon" for PriorityMaxAge`:                                             true,
 		at + "error: PriorityWeight values too high, job priority value may overflow":                 true,
 		at + "fatal: Invalid parameter max_job_bf. The option is no longer supported, please use it.": true,
-		at + "error: Invalid SchedulerParameters bf_window: 0":                                        false, // not tuned
+		at + "error: Invalid SchedulerParameters bf_window: 0":                                        false,
 		at + "error: Invalid qos (PriorityWeightAge)":                                                 false,
 		at + "error: lookup failure for node bf_interval":                                             false,
 		at + "error: Invalid qos (Invalid SchedulerParameters bf_interval: 0)":                        false,

@@ -41,7 +41,8 @@ func (c Commands) undone(ctx context.Context, path string, config *conf.Config) 
 		what, name string
 		records    []conf.Record
 		keys       []kept
-	}{{"partition", "partitionname", written.Partitions, keptOfPartitions}, {"node", "nodename", written.Nodes, keptOfNodes}} {
+	}{{"partition", "partitionname", written.Partitions, keptOfPartitions},
+		{"node", "nodename", written.Nodes, keptOfNodes}} {
 		if of.what == "partition" && strings.Contains(strings.ToLower(config.Get("ReconfigFlags")), "keeppartinfo") {
 			continue
 		}

@@ -57,8 +57,8 @@ type Description struct {
 	Files   []string `json:"files"` // written by Write, the settings last
 	// Include is the last line that slurm.conf needs.
 	Include string `json:"include"`
-	// Path is where the settings have to lie, and Link the command that makes them known beside slurm.conf; empty if none
-	// is needed.
+	// Path is where the settings have to lie, and Link the command that makes the link beside slurm.conf; empty if
+	// none is needed.
 	Path string `json:"path"`
 	Link string `json:"link,omitempty"`
 	// Present reports that slurm.conf has the line already.

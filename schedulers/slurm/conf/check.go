@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -50,6 +51,7 @@ func Check(text []byte, site []string, tres string) []Problem {
 	if len(lines) == 0 {
 		out = append(out, Problem{Key: "file", Effect: Ignored, Text: "it sets nothing"})
 	}
+	weights := 0.
 	for _, l := range lines {
 		s, known := Find(l.Key)
 		switch {
@@ -60,8 +62,13 @@ func Check(text []byte, site []string, tres string) []Problem {
 		case !known || strings.Contains(l.Key, ".") && !isQOS(l.Key):
 			add(l, Foreign, "is not a setting that may be tuned: set it in slurm.conf")
 		default:
-			if _, err := s.parse(l.Value); err != nil {
+			v, err := s.parse(l.Value)
+			if err != nil {
 				add(l, Refused, "%v", err)
+			} else if strings.HasPrefix(s.ID, "PriorityWeight") {
+				if weights += v.Float(); weights > math.MaxUint32 {
+					add(l, Ignored, "the weights sum up to more than %d: priorities overflow", uint32(math.MaxUint32))
+				}
 			}
 		}
 	}

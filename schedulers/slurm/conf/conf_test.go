@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -196,6 +197,11 @@ func draw(r *rand.Rand) space.Values {
 		test = v.Float()
 	}
 	delete(values, "SchedulerParameters.bf_max_job_assoc")
+	for id, v := range values { // priorities are sums of the weights
+		if strings.HasPrefix(id, "PriorityWeight") && !strings.Contains(id, ".") {
+			values[id] = space.Num(math.Floor(v.Float() / 8))
+		}
+	}
 	for _, of := range []string{"part", "user", "user_part"} {
 		if id := "SchedulerParameters.bf_max_job_" + of; !values[id].IsZero() {
 			values[id] = space.Num(min(test, values[id].Float()))
@@ -302,6 +308,7 @@ func TestCheck(t *testing.T) {
 		"bad time":              {"PriorityMaxAge=soon\n", conf.Refused, "time"},
 		"no half-life":          {"PriorityDecayHalfLife=0\n", conf.Refused, "0-00:01:00"},
 		"calculated all along":  {"PriorityCalcPeriod=0\n", conf.Refused, "0-00:01:00"},
+		"weights that overflow": {"PriorityWeightAge=4000000000\nPriorityWeightQOS=4000000000\n", conf.Ignored, "sum up"},
 		"cut off":               {"PriorityWeightAge=5", conf.Refused, "cut off"},
 		"cut off within a key":  {"PriorityWeig\n", conf.Refused, "Key=value"},
 		"two lines":             {"PriorityWeightAge=5\nPRIORITYWEIGHTAGE=6\n", conf.Refused, "twice"},
