@@ -17,7 +17,7 @@ var slack = [2]float64{.005, .002}
 // early reports whether proposals may be cut: measurements that others read, and goals
 // of more than one metric, need all scenarios.
 func (r *Round) early() bool {
-	return r.Early && !r.Always && r.Cache == nil && r.Record.To == nil && r.Record.Resume == nil && r.Time == 0 &&
+	return r.Early && !r.Always && r.Cache == nil && r.Record.To == nil && r.Time == 0 &&
 		len(r.Front) == 0 && len(r.Goal.Terms) == 1 && len(r.Goal.Then) == 0 && len(r.Goal.Constraints) == 0
 }
 

@@ -185,7 +185,7 @@ func (r *Round) searchOptions(measure *Scorer) search.Options {
 	for _, x := range r.Goal.Then {
 		o.Ranking.Tiebreakers = append(o.Ranking.Tiebreakers, search.Tiebreaker{Metric: x.Metric, Within: x.Within})
 	}
-	if r.Cache != nil || r.Record.To != nil || r.Record.Resume != nil {
+	if r.Cache != nil || r.Record.To != nil {
 		o.Context = measure.Digest()
 	}
 	if r.Pruner != nil {

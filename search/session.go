@@ -76,7 +76,7 @@ func (n *Session) Ask(room int) (out []Proposal, rejected []Rejection, stopped s
 			break
 		}
 		s.result.Stopped = ""
-		fresh, err = s.ask(room, room)
+		fresh, err = s.ask(room)
 		n.observe()
 		if stopped = s.result.Stopped; stopped != "" {
 			break

@@ -79,23 +79,16 @@ type Options struct {
 	Progress func(Trial)
 }
 
-// Record configures the record of a study and the record that it resumes. The zero
-// value is neither.
+// Record configures the record of a study. The zero value is none.
 type Record struct {
 	// To, if set, receives the study as JSON lines while it runs: a Header, then a
-	// Line per trial, rejection and further budget.
+	// Line per trial and rejection.
 	To io.Writer
 	// Space is the space of the record if Options.Space is a part of it; nil means
 	// Options.Space.
 	Space *space.Space
 	// About goes into the header: a description of the tuned system.
 	About map[string]string
-	// Resume, if set, is an earlier record with the same space, Context and Seed. Its
-	// trials are not measured again. If its Method is the same, too, the study runs
-	// as it was planned, for the budgets of the record one after the other and then
-	// for Options.Budget: it continues where it stopped, and with the same budget its
-	// result is that of a study without an interruption.
-	Resume *Recording
 }
 
 // Why a study stopped.
@@ -159,7 +152,7 @@ func Tune(ctx context.Context, o Options) (Result, error) {
 		ctx, first = within, first[fixed:]
 	}
 	s.measure(ctx, first)
-	for s.recordErr == nil && (s.result.Stopped == "" || s.extend(ctx)) {
+	for s.recordErr == nil && s.result.Stopped == "" {
 		if err := s.round(ctx); err != nil {
 			return s.finish(), err
 		}
@@ -183,8 +176,6 @@ var errTime = errors.New("the time is up")
 // study is the state of one call of Tune, or of a Session.
 type study struct {
 	Options
-	planned int   // the budget that the sampler plans for, at most Options.Budget
-	plans   []int // the budgets after it
 	sampler Sampler
 	result  Result
 	seen    map[string]int // trial by configuration hash
@@ -231,68 +222,21 @@ func newStudy(o Options) (*study, error) {
 	if s.result.Sampler == "" {
 		s.result.Sampler = "custom"
 	}
-	s.plan(o.Record.Resume)
 	if err := s.newSampler(); err != nil {
 		return nil, err
 	}
-	h := s.header()
-	if o.Record.Resume != nil {
-		if err := o.Record.Resume.fits(&h); err != nil {
-			return nil, err
-		}
-	}
-	if s.write(h); s.recordErr != nil {
+	if s.write(s.header()); s.recordErr != nil {
 		return nil, s.recordErr
 	}
 	return s, nil
 }
 
-// plan sets the budgets that the study is planned for, one after the other. A sampler's
-// plan depends on its budget: for example, the last batch exploits most. So a study that
-// resumes one of a smaller budget first completes that one's plan.
-func (s *study) plan(was *Recording) {
-	s.planned = s.Budget
-	if was == nil || was.Header.Sampler != s.result.Sampler || was.Header.Budget == 0 {
-		return
-	}
-	s.plans = append([]int{was.Header.Budget}, was.budgets...)
-	if s.Budget > s.plans[len(s.plans)-1] {
-		s.plans = append(s.plans, s.Budget)
-	}
-	s.planned, s.plans = s.plans[0], s.plans[1:]
-}
-
-// extend continues with the next budget once one is used, and reports whether there
-// is one.
-func (s *study) extend(ctx context.Context) bool {
-	if s.result.Stopped != StoppedBudget || s.planned >= s.Budget || len(s.plans) == 0 {
-		return false
-	}
-	s.planned, s.plans = s.plans[0], s.plans[1:]
-	s.result.Stopped = ""
-	s.write(Line{Budget: s.planned})
-	if _, learns := s.sampler.(Learner); !learns { // a learner keeps its model
-		if err := s.newSampler(); err != nil {
-			s.recordErr = err
-			return false
-		}
-	}
-	var fresh []proposal // presets beyond the budget before
-	for _, p := range s.portfolio() {
-		if _, known := s.seen[p.hash]; !known {
-			fresh = append(fresh, p)
-		}
-	}
-	s.measure(ctx, fresh)
-	return s.recordErr == nil
-}
-
-// newSampler returns the sampler for the planned budget, or the given one.
+// newSampler sets the sampler for the budget, or the given one.
 func (s *study) newSampler() (err error) {
 	o := &s.Options
 	if o.Sampler == nil {
 		s.sampler, err = NewSampler(o.Method, Setup{
-			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: s.planned,
+			Space: o.Space, Start: o.Incumbent, Seed: o.Seed, State: o.State, Budget: o.Budget,
 			Filtered: o.Scope != nil,
 		})
 	}
@@ -323,7 +267,7 @@ func (s *study) portfolio() []proposal {
 	add(s.Space.Default(), Provenance{Origin: "default"})
 	add(s.Options.Incumbent, Provenance{Origin: "incumbent"})
 	for _, p := range s.Presets {
-		if len(out) < min(s.planned, s.Budget) {
+		if len(out) < s.Budget {
 			c, changes := s.Space.Project(p.Config)
 			from := Provenance{Origin: cmp.Or(p.Origin, "preset") + ":" + p.Name}
 			if len(changes) > 0 {
@@ -347,12 +291,11 @@ func valuesOf(c space.Config) space.Values {
 // round is one iteration of Algorithm 1: it samples once, projects, scopes and
 // rejects each suggestion, measures the new ones and updates the sampler.
 func (s *study) round(ctx context.Context) error {
-	left := s.planned - len(s.result.Trials)
-	room := min(left, s.Budget-len(s.result.Trials))
+	room := s.Budget - len(s.result.Trials)
 	if s.result.Stopped = s.stop(ctx, room); s.result.Stopped != "" {
 		return nil
 	}
-	fresh, err := s.ask(left, room)
+	fresh, err := s.ask(room)
 	if len(fresh) > 0 {
 		s.measure(ctx, fresh)
 	}
@@ -360,10 +303,10 @@ func (s *study) round(ctx context.Context) error {
 	return err
 }
 
-// ask samples at most left configurations once, projects, scopes and rejects each, and returns
+// ask samples at most room configurations once, projects, scopes and rejects each, and returns
 // the new ones, at most room.
-func (s *study) ask(left, room int) ([]proposal, error) {
-	suggested := s.sample(left)
+func (s *study) ask(room int) ([]proposal, error) {
+	suggested := s.sample(room)
 	proposed := make([]proposal, len(suggested))
 	listed := map[string]bool{}
 	rejected := false
@@ -676,9 +619,6 @@ func (s *study) evaluateAll(ctx context.Context, batch []proposal, deliver func(
 
 // evaluate measures one configuration; done is false if the context ended first.
 func (s *study) evaluate(ctx context.Context, c space.Config) (out outcome, done bool) {
-	if out, done = s.Record.Resume.find(c); done {
-		return out, true
-	}
 	if ctx.Err() != nil {
 		return out, false
 	}

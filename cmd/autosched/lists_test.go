@@ -98,7 +98,6 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ args, says string }{
-		{"tune --at 0 --resume no/such/file", "--resume: open no/such/file"},
 		{"tune --at 0 --trials no/such/folder/x", "--trials: open no/such/folder/x"},
 	} {
 		args := append(strings.Fields(c.args), "--trace", "/there/is/no/such/trace.csv")

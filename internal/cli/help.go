@@ -45,7 +45,7 @@ var flagGroups = []struct {
 	{"Search", []string{"methods", "full", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
 		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs",
 		"reference", "parallel", "trial-time",
-		"resume", "hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
+		"hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
 		"allow-repeats", "causal",
 		"refine"}},
 	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",

@@ -26,7 +26,7 @@ type tuneOptions struct {
 	round   cli.TuneFlags
 	goal    goalFlags
 	tariff  cli.TariffFlags
-	study   studyFlags
+	trials  string
 	answer  answerFlag
 	at      string
 	sampler string
@@ -59,8 +59,7 @@ does, the incumbent stays.
 
 --trials writes every trial to a file as it is measured: the suggestion, its
 projection by the space's rules and a narrowed scope, the prediction, the
-measurement, and why a suggestion was rejected. --resume continues from such a
-file. A file with content is never overwritten.
+measurement, and why a suggestion was rejected. A file with content is never overwritten.
 Ctrl-C ends the search with the best so far, exit code 0.
 
 What a search found is simplified: parameters that have no effect above the noise keep
@@ -82,8 +81,7 @@ of the objective, which may not be the row listed first.`,
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --objective cost --prices examples/energy/prices.csv \
       --subject-to 'avg_jct<=1.05*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --time 300ms
-  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl
-  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --resume trials.jsonl`,
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --budget 400 --trials trials.jsonl`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -117,13 +115,14 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	o.history.AddNodeEvents(cmd)
 	o.history.AddConclusion(cmd)
 	o.round.Add(cmd)
-	o.study.add(cmd)
 	cli.AddSubjectTo(cmd, &o.round.SubjectTo)
 	o.goal.add(cmd)
 	o.tariff.Add(cmd)
 	o.tariff.AddDeferrable(cmd)
 	o.answer.add(cmd, &o.history)
 	fl := cmd.Flags()
+	fl.StringVar(&o.trials, "trials", "",
+		"write trials and rejections to this file as they are measured, as JSON lines")
 	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
 		"since it such as 36h (default: the last submission before --to)")
 	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
@@ -194,7 +193,7 @@ func (o *tuneOptions) measures() bool {
 
 // run searches. Notes and progress go to notes.
 func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, error) {
-	study, err := o.study.open(o.incumbent.Space())
+	study, err := openTrials(o.trials)
 	if err != nil {
 		return nil, err
 	}
@@ -223,12 +222,9 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if err != nil {
 		return nil, err
 	}
-	budget := o.budget(study)
+	budget := o.budget()
 	settings := o.round.Seeded(o.history.Seed)
 	settings.Budget = budget
-	if study.from != nil {
-		study.accepted = func() { fmt.Fprintf(notes, "note: %s\n", study.used(o.sampler, budget)) }
-	}
 	line := cli.NewProgressLine(notes)
 	began := time.Now()
 	got, state, err := replay.Tune(ctx, replay.Options{
@@ -239,7 +235,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
 		Progress: func(t search.Trial) { line.Show("trial %d of %d: %s", t.Step+1, budget, round.Source(t.Origin)) },
 		Front:    o.goal.pareto,
-		Record: search.Record{To: study.to(), Resume: study.from, About: map[string]string{
+		Record: search.Record{To: study.to(), About: map[string]string{
 			"trace": in.Trace.Name(), "scheduler": in.Scheduler.Name, "objective": o.goal.goal.String(),
 			"seed":    fmt.Sprint(o.history.Seed),
 			"instant": in.Trace.Zero().Add(at).Format(time.RFC3339),
@@ -256,7 +252,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 		fmt.Fprintln(notes, "note: "+round.NoDeadlineNote)
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured"+study.hint(budget, o.within))
+		fmt.Fprintln(notes, "note: interrupted; this is the best of what was measured")
 	}
 	var found []search.Preset
 	if got.Best.OK() {
@@ -294,20 +290,12 @@ func (o *tuneOptions) instant(in *cli.ReplayInput) (time.Duration, error) {
 	return at, nil
 }
 
-// budget is --budget, or without it that of the resumed study, or as many
-// evaluations as --time has room for.
-func (o *tuneOptions) budget(study *studyFile) int {
-	if o.given("budget") {
-		return o.round.Settings.Budget
+// budget is --budget, or without it as many evaluations as --time has room for.
+func (o *tuneOptions) budget() int {
+	if o.within > 0 && !o.given("budget") {
+		return timedBudget
 	}
-	budget := o.round.Settings.Budget
-	if o.within > 0 {
-		budget = timedBudget
-	}
-	if study.from != nil {
-		budget = study.budget(budget, o.within > 0)
-	}
-	return budget
+	return o.round.Settings.Budget
 }
 
 // timedBudget bounds a search that --time bounds: more trials than a model has
