@@ -27,7 +27,7 @@ func (s *service) openFindings() (err error) {
 		notify = append(notify, s.webhook.Notify)
 	}
 	s.findings = findings.Open(findings.Options{Dir: filepath.Join(s.o.Dir, "findings"), Rules: o.Rules, Log: s.log,
-		Price: o.Price, Notify: func(n *findings.Notice) {
+		Price: o.Price, Room: s.store.Room, Notify: func(n *findings.Notice) {
 			for _, f := range notify {
 				f(n)
 			}

@@ -250,6 +250,11 @@ func open(o Options) (s *service, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
+	if s.samples, err = samples.Open(filepath.Join(o.Dir, "telemetry"), samples.Options{Log: o.Log,
+		Room: func(write func() error) error { return s.store.Room(write) }}); err != nil {
+		return s, err
+	}
+	o.Store.Shed = s.samples.Shed
 	if s.store, err = store.Open(o.Dir, o.Store); err != nil {
 		return s, err
 	}
@@ -270,9 +275,6 @@ func open(o Options) (s *service, err error) {
 	}
 	if s.studies, err = studies.New(studies.Options{Store: s.store, Schedulers: s.controller, Log: o.Log,
 		Evaluators: study.Measurers(o.Evaluators, s.workloads)}); err != nil {
-		return s, err
-	}
-	if s.samples, err = samples.Open(filepath.Join(o.Dir, "telemetry"), samples.Options{Log: o.Log}); err != nil {
 		return s, err
 	}
 	if err = s.openFindings(); err != nil {

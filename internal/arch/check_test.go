@@ -121,7 +121,7 @@ var layers = []layer{
 		"internal/units"}},
 	// Every part of the service that runs.
 	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller", "patterns",
-		"round", "space", "workload", "service/findings", "service/reports", "service/samples", "service/store",
+		"rollout", "round", "space", "telemetry", "workload", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads"}},
 	{"controller/watch", 0, nil},
 	{"controller/history", 4, []string{"round", "workload"}},

@@ -131,12 +131,14 @@ type Notice struct {
 // Options of a Keeper. Dir is required.
 type Options struct {
 	Dir    string
-	Rules  *patterns.RuleSet            // the built-in ones if nil
-	Price  func() float64               // of a GPU-hour, 0 if it is not known; nil: never known
-	Notify func(*Notice)                // receives findings that are not silent, in order; must not block
-	Log    *slog.Logger                 // nothing is logged if nil
-	Now    func() time.Time             // for marks; time.Now if nil
-	write  func(string, *content) error // of tests
+	Rules  *patterns.RuleSet // the built-in ones if nil
+	Price  func() float64    // of a GPU-hour, 0 if it is not known; nil: never known
+	Notify func(*Notice)     // receives findings that are not silent, in order; must not block
+	// Room calls a function that writes, unless the disk is full; nil calls it always.
+	Room  func(write func() error) error
+	Log   *slog.Logger                 // nothing is logged if nil
+	Now   func() time.Time             // for marks; time.Now if nil
+	write func(string, *content) error // of tests
 }
 
 // Keeper keeps the findings of all schedulers. It is safe for concurrent use.
@@ -167,8 +169,13 @@ func Open(o Options) *Keeper {
 	if o.Price == nil {
 		o.Price = func() float64 { return 0 }
 	}
+	if o.Room == nil {
+		o.Room = func(write func() error) error { return write() }
+	}
 	if o.write == nil {
-		o.write = write
+		o.write = func(path string, c *content) error {
+			return o.Room(func() error { return write(path, c) })
+		}
 	}
 	k := &Keeper{o: o, watches: map[string]*watch{}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
@@ -418,5 +425,12 @@ func write(path string, c *content) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	return atomicfile.Write(path, c.encode)
+	if err := atomicfile.Write(path, c.encode); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

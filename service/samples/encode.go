@@ -55,9 +55,7 @@ func encode(dst []byte, all []telemetry.GPUSample) []byte {
 func same(a, b *telemetry.GPUSample) bool { return a.GPU == b.GPU && a.UUID == b.UUID }
 
 func encodeRun(dst []byte, run []telemetry.GPUSample) []byte {
-	dst = appendText(dst, run[0].Node)
-	dst = binary.AppendVarint(dst, int64(run[0].Index))
-	dst = binary.AppendVarint(dst, int64(run[0].Instance))
+	dst = appendGPU(dst, run[0].GPU)
 	dst = appendText(dst, run[0].UUID)
 	dst = binary.AppendUvarint(dst, uint64(len(run)))
 	var at, step int64
@@ -186,35 +184,10 @@ func (r *reader) text() string { return string(r.take(r.uvarint())) }
 
 func (r *reader) fail() { r.rest, r.failed = nil, true }
 
-// decode calls f with the samples of a payload of the GPUs that wanted holds for, in their order. The sample is reused.
-func decode(payload []byte, wanted func(telemetry.GPU) bool, f func(*telemetry.GPUSample) error) error {
-	r := reader{rest: payload}
-	var run []telemetry.GPUSample
-	for range r.uvarint() {
-		var err error
-		if run, err = r.run(run[:0]); err != nil {
-			return err
-		}
-		if !wanted(run[0].GPU) {
-			continue
-		}
-		for i := range run {
-			if err := f(&run[i]); err != nil {
-				return err
-			}
-		}
-	}
-	if r.failed || len(r.rest) > 0 {
-		return errPayload
-	}
-	return nil
-}
-
 // run reads the samples of a GPU.
 func (r *reader) run(out []telemetry.GPUSample) ([]telemetry.GPUSample, error) {
 	var first telemetry.GPUSample
-	first.Node = r.text()
-	first.Index, first.Instance = int(r.varint()), int(r.varint())
+	first.GPU = r.gpu()
 	first.UUID = r.text()
 	n := r.uvarint()
 	if n == 0 || n > uint64(len(r.rest)) { // each has a byte of its time at least

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -35,7 +34,7 @@ func (s *Store) AppendIterations(ctx context.Context, scheduler string, all []te
 		for k < len(all) && hourOf(all[k].Time).Equal(hour) {
 			k++
 		}
-		b.frames[fileName{iterationLog, hour}] = frame(nil, encodeIterations(nil, all[i:k]))
+		b.frames[fileName{iterationLog, hour}] = frame(nil, encodeIterations(nil, all[i:k]), nil)
 		b.iterations[hour] = k - i
 		i = k
 	}
@@ -49,12 +48,14 @@ func (l *log) admit(b *batch) error {
 		held, known := l.iterations[hour]
 		if !known {
 			for _, kind := range []string{iterationRaw, iterationLog} {
-				_, err := scan(l.store.path(l.scheduler, kind, hour), func(payload []byte) error {
-					r := reader{rest: payload}
-					held += int(r.uvarint())
+				_, _, err := scanFile(l.store.path(l.scheduler, kind, hour), func(_ int64, body []byte) error {
+					if payload, err := payloadOf(nil, body); err == nil {
+						r := reader{rest: payload}
+						held += int(r.uvarint())
+					}
 					return nil
 				})
-				if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, fs.ErrNotExist) {
+				if err != nil {
 					return err
 				}
 			}
@@ -74,8 +75,7 @@ func (l *log) admit(b *batch) error {
 // compactIterations makes the file of an hour without repeats. A crash repeats it.
 func (l *log) compactIterations(hour time.Time) error {
 	s := l.store
-	logPath := s.path(l.scheduler, iterationLog, hour)
-	all, err := s.iterations(l.scheduler, hour, 0, math.MaxInt64)
+	all, end, err := s.iterations(l.scheduler, hour, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
@@ -85,22 +85,25 @@ func (l *log) compactIterations(hour time.Time) error {
 	}
 	defer out.Abort()
 	for chunk := range slices.Chunk(all, 50_000) {
-		if _, err := out.Write(frame(nil, encodeIterations(nil, chunk))); err != nil {
+		err := s.o.Room(func() error {
+			_, err := out.Write(frame(nil, encodeIterations(nil, chunk), nil))
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
-	delete(l.iterations, hour)
-	return l.replace(logPath, out)
+	return l.replace(fileName{iterationLog, hour}, end, out)
 }
 
-// Iterations calls f with the iterations of a span, since the Unix epoch, in order of time.
+// Iterations calls f with the iterations of a span, since the Unix epoch, in order of time. Damaged frames are left
+// out.
 func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.Duration,
 	f func(*telemetry.Iteration) error) error {
 	hours, err := s.hoursOf(scheduler, iterationRaw, iterationLog)
 	if err != nil {
 		return err
 	}
-	l := s.reading(scheduler)
 	for _, hour := range hours {
 		if begin := time.Duration(hour.UnixNano()); begin+time.Hour <= from || begin >= to {
 			continue
@@ -108,11 +111,8 @@ func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		l.compacting.RLock()
-		all, err := s.iterations(scheduler, hour, from, to)
-		l.compacting.RUnlock()
-		// The end of a log is not acknowledged yet.
-		if err != nil && !errors.Is(err, ErrDamaged) {
+		all, _, err := s.iterations(scheduler, hour, from, to)
+		if err != nil {
 			return err
 		}
 		for i := range all {
@@ -124,25 +124,35 @@ func (s *Store) Iterations(ctx context.Context, scheduler string, from, to time.
 	return nil
 }
 
-// iterations are those of a span of an hour, in order; beside ErrDamaged, the ones before the damage.
+// iterations are those of a span of an hour, in order, and the end of its log. The log is read first: it is removed
+// after the other file has its iterations.
 func (s *Store) iterations(scheduler string, hour time.Time, from, to time.Duration) (all []telemetry.Iteration,
-	damage error) {
-	for _, kind := range []string{iterationRaw, iterationLog} {
-		_, err := scan(s.path(scheduler, kind, hour), func(payload []byte) error {
-			return decodeIterations(payload, func(x telemetry.Iteration) {
-				if x.Time >= from && x.Time < to {
-					all = append(all, x)
-				}
-			})
+	end int64, err error) {
+	var payload []byte
+	for _, kind := range []string{iterationLog, iterationRaw} {
+		path := s.path(scheduler, kind, hour)
+		got, _, err := scanFile(path, func(_ int64, body []byte) (err error) {
+			if payload, err = payloadOf(payload, body); err == nil {
+				err = decodeIterations(payload, func(x telemetry.Iteration) {
+					if x.Time >= from && x.Time < to {
+						all = append(all, x)
+					}
+				})
+			}
+			if err != nil {
+				s.noteDamage(path, int64(len(body)))
+			}
+			return nil
 		})
-		switch {
-		case errors.Is(err, ErrDamaged):
-			damage = err
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return nil, err
+		if err != nil {
+			return nil, 0, err
+		}
+		s.noteDamage(path, got.damaged)
+		if kind == iterationLog {
+			end = got.end
 		}
 	}
-	return sortedIterations(all), damage
+	return sortedIterations(all), end, nil
 }
 
 func iterationOrder(a, b telemetry.Iteration) int {

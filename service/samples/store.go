@@ -8,9 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,9 @@ type Options struct {
 	// Iterations is how many training steps an hour of a scheduler may hold, repeats among them until it is
 	// over: 3.6 million if 0.
 	Iterations int
-	Log        *slog.Logger // nothing is logged if nil
+	// Room calls a function that writes, unless the disk is full; nil calls it always.
+	Room func(write func() error) error
+	Log  *slog.Logger // nothing is logged if nil
 }
 
 // ErrClosed is the error of a closed store, and of one that forgets the scheduler meanwhile.
@@ -63,13 +66,18 @@ type Store struct {
 	dir string
 	o   Options
 
+	// mu is held while nothing waits, reads or writes.
 	mu         sync.Mutex
 	schedulers map[string]*log
 	closed     bool
 	wg         sync.WaitGroup
+
+	turn    chan struct{} // has room for the scheduler whose hours are compacted
+	damaged sync.Map      // paths of files with damage
 }
 
-// Open opens a directory, which is made once there are samples, and goes on where a crash ended it.
+// Open returns the store of a directory, which is made once there are samples. It reads nothing: files that cannot be
+// read concern their hour alone.
 func Open(dir string, o Options) (*Store, error) {
 	for i, hours := range [resolutions]int{7 * 24, 90 * 24, 400 * 24} {
 		if o.Keep[i] == 0 {
@@ -79,46 +87,16 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.Iterations == 0 {
 		o.Iterations = 3_600_000
 	}
+	if o.Room == nil {
+		o.Room = func(write func() error) error { return write() }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{dir: dir, o: o, schedulers: map[string]*log{}}
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		any := false
-		for _, kind := range []string{logName, iterationLog} {
-			hours, err := s.hours(e.Name(), kind)
-			if err != nil {
-				return nil, err
-			}
-			for _, hour := range hours {
-				cut, err := repair(s.path(e.Name(), kind, hour))
-				if err != nil {
-					return nil, err
-				}
-				if cut > 0 {
-					o.Log.Warn("telemetry that was not acknowledged is cut off", "scheduler", e.Name(), "hour", hour,
-						"bytes", cut)
-				}
-				any = true
-			}
-		}
-		if any {
-			if _, err := s.log(e.Name()); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s, nil
+	return &Store{dir: dir, o: o, schedulers: map[string]*log{}, turn: make(chan struct{}, 1)}, nil
 }
 
-// Close waits for calls under way.
+// Close refuses calls, and waits for the writes under way and for the hours that are over.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -126,7 +104,7 @@ func (s *Store) Close() error {
 	s.schedulers = nil
 	s.mu.Unlock()
 	for _, l := range logs {
-		close(l.work)
+		close(l.closed)
 	}
 	s.wg.Wait()
 	return nil
@@ -181,18 +159,22 @@ type batch struct {
 	done       chan error
 }
 
-// log appends to the logs of a scheduler: one goroutine, which syncs once for all calls that wait.
+// log appends to the logs of a scheduler: one goroutine, which syncs once for all calls that wait. Hours that are over
+// are compacted beside it.
 type log struct {
 	store     *Store
 	scheduler string
 	work      chan *batch
+	between   chan func(files map[fileName]*os.File) // run between two writes
+	closed    chan struct{}                          // no batch is taken any more
+	dropped   chan struct{}                          // compaction ends at once
 	ended     chan struct{}
-	newest    time.Time // hour of which there are samples
-	// iterations are how many the hours hold that some were appended to, repeats among them.
-	iterations map[time.Time]int
-	advanced   time.Time // the newest when the hours before were last looked at
-	// compacting is held while files of hours that are over are made, and while files are read.
-	compacting sync.RWMutex
+
+	// Of the goroutine.
+	newest     time.Time         // hour of which there are samples
+	advanced   time.Time         // the newest when the hours before were last looked at
+	iterations map[time.Time]int // of hours that were appended to, repeats among them
+	repaired   map[fileName]bool // logs that were opened
 }
 
 // log returns the log of a scheduler, and starts it.
@@ -205,16 +187,9 @@ func (s *Store) log(scheduler string) (*log, error) {
 	if l := s.schedulers[scheduler]; l != nil {
 		return l, nil
 	}
-	if err := os.MkdirAll(filepath.Join(s.dir, scheduler), 0o750); err != nil {
-		return nil, err
-	}
-	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} {
-		if err := syncDir(dir); err != nil {
-			return nil, err
-		}
-	}
-	l := &log{store: s, scheduler: scheduler, work: make(chan *batch, 1024), ended: make(chan struct{}),
-		iterations: map[time.Time]int{}}
+	l := &log{store: s, scheduler: scheduler, work: make(chan *batch, 1024),
+		between: make(chan func(map[fileName]*os.File)), closed: make(chan struct{}), dropped: make(chan struct{}),
+		ended: make(chan struct{}), iterations: map[time.Time]int{}, repaired: map[fileName]bool{}}
 	s.schedulers[scheduler] = l
 	s.wg.Go(l.run)
 	return l, nil
@@ -235,7 +210,7 @@ func (s *Store) Append(ctx context.Context, scheduler string, all []telemetry.GP
 	}
 	frames := map[fileName][]byte{}
 	for hour, part := range byHour {
-		frames[fileName{logName, hour}] = appendFrame(nil, part)
+		frames[fileName{logName, hour}] = appendFrames(nil, part)
 	}
 	return s.append(ctx, scheduler, &batch{frames: frames})
 }
@@ -250,33 +225,29 @@ func (s *Store) append(ctx context.Context, scheduler string, b *batch) error {
 		return err
 	}
 	b.done = make(chan error, 1)
-	if err := s.give(ctx, l, b); err != nil {
-		return err
+	select {
+	case l.work <- b:
+	case <-l.closed:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	select {
 	case err := <-b.done:
 		return err
+	case <-l.ended:
+		select {
+		case err := <-b.done:
+			return err
+		default:
+			return ErrClosed
+		}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// give hands a batch over unless the store is closed.
-func (s *Store) give(ctx context.Context, l *log, b *batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.schedulers[l.scheduler] != l {
-		return ErrClosed
-	}
-	select {
-	case l.work <- b:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// run writes batches until the store is closed.
+// run writes batches until the log is closed.
 func (l *log) run() {
 	defer close(l.ended)
 	files := map[fileName]*os.File{}
@@ -292,38 +263,63 @@ func (l *log) run() {
 			}
 		}
 	}
-	l.advance(files)
-	for b := range l.work {
-		var all []*batch
-		add := func(b *batch) {
-			if err := l.admit(b); err != nil {
-				b.done <- err
-				return
-			}
+	var advanced chan struct{} // closed once the hours that are over are compacted; nil while none is
+	for closed := l.closed; ; {
+		if advanced == nil && l.newest.After(l.advanced) {
+			l.advanced, advanced = l.newest, make(chan struct{})
+			go func(newest time.Time, ends chan struct{}) {
+				defer close(ends)
+				l.advance(newest)
+			}(l.newest, advanced)
+		}
+		if closed == nil && advanced == nil {
+			return
+		}
+		select {
+		case b := <-l.work:
+			l.take(files, b)
+		case f := <-l.between:
+			f(files)
+		case <-advanced:
+			advanced = nil
+		case <-closed:
+			closed = nil
+		}
+	}
+}
+
+// take writes a batch and those that wait.
+func (l *log) take(files map[fileName]*os.File, b *batch) {
+	var all []*batch
+	for {
+		if err := l.admit(b); err != nil {
+			b.done <- err
+		} else {
 			all = append(all, b)
 		}
-		add(b)
-	more:
-		for len(all) < cap(l.work) {
+		if len(all) < cap(l.work) {
 			select {
-			case b, open := <-l.work:
-				if !open {
-					break more
-				}
-				add(b)
+			case b = <-l.work:
+				continue
 			default:
-				break more
 			}
 		}
-		err := l.write(files, all)
-		if err != nil {
-			clear(l.iterations) // written ones are counted again
-		}
-		for _, b := range all {
-			b.done <- err
-		}
-		l.advance(files)
+		break
 	}
+	err := l.store.o.Room(func() error { return l.write(files, all) })
+	if err != nil {
+		clear(l.iterations) // written ones are counted again
+	}
+	for _, b := range all {
+		b.done <- err
+	}
+}
+
+// do calls a function between two writes.
+func (l *log) do(f func(files map[fileName]*os.File) error) error {
+	done := make(chan error, 1)
+	l.between <- func(files map[fileName]*os.File) { done <- f(files) }
+	return <-done
 }
 
 // most is how many logs are open at a time.
@@ -331,8 +327,6 @@ const most = 8
 
 // write appends the frames of batches and syncs.
 func (l *log) write(files map[fileName]*os.File, all []*batch) error {
-	l.compacting.RLock()
-	defer l.compacting.RUnlock()
 	text := map[fileName][]byte{}
 	for _, b := range all {
 		for name, frame := range b.frames {
@@ -352,7 +346,6 @@ func (l *log) write(files map[fileName]*os.File, all []*batch) error {
 			err = f.Sync()
 		}
 		if err != nil {
-			// A part of a frame would hide the frames behind it.
 			return errors.Join(err, f.Truncate(before))
 		}
 		if name.hour.After(l.newest) {
@@ -367,21 +360,44 @@ func (l *log) open(files map[fileName]*os.File, name fileName) (*os.File, error)
 		return f, nil
 	}
 	if len(files) >= most {
-		for other, f := range files {
-			f.Close()
-			delete(files, other)
+		for other := range files {
+			release(files, other)
 		}
 	}
 	path := l.store.path(l.scheduler, name.kind, name.hour)
+	dir := filepath.Dir(path)
+	dirs := []string{dir}
+	if _, err := os.Stat(dir); err != nil {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, l.store.dir, filepath.Dir(l.store.dir))
+	}
+	if !l.repaired[name] {
+		if err := repair(path); err != nil {
+			return nil, err
+		}
+		l.repaired[name] = true
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 	if err != nil {
 		return nil, err
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
-		return nil, errors.Join(err, f.Close())
+	for _, dir := range dirs {
+		if err := syncDir(dir); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	files[name] = f
 	return f, nil
+}
+
+// release closes a file.
+func release(files map[fileName]*os.File, name fileName) {
+	if f := files[name]; f != nil {
+		f.Close()
+		delete(files, name)
+	}
 }
 
 func syncDir(dir string) error {
@@ -392,50 +408,101 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// advance makes the files of the hours that are over, before the newest but one, and drops the oldest.
-func (l *log) advance(files map[fileName]*os.File) {
-	if !l.newest.After(l.advanced) {
+// advance makes the files of the hours that are over, before the newest but one, and drops the oldest. One scheduler at
+// a time does: it takes processor time and memory.
+func (l *log) advance(newest time.Time) {
+	select {
+	case l.store.turn <- struct{}{}:
+	case <-l.dropped:
 		return
 	}
-	l.advanced = l.newest
+	defer func() { <-l.store.turn }()
 	for kind, compact := range map[string]func(time.Time) error{logName: l.compact, iterationLog: l.compactIterations} {
 		hours, err := l.store.hours(l.scheduler, kind)
 		if err != nil {
 			l.store.o.Log.Error("telemetry cannot be listed", "scheduler", l.scheduler, "err", err)
 		}
 		for _, hour := range hours {
-			if !hour.Before(l.newest.Add(-time.Hour)) {
+			if !hour.Before(newest.Add(-time.Hour)) {
 				break
 			}
-			if f := files[fileName{kind, hour}]; f != nil {
-				f.Close()
-				delete(files, fileName{kind, hour})
-			}
-			if err := compact(hour); err != nil {
+			if err := compact(hour); err != nil && !errors.Is(err, ErrClosed) {
 				l.store.o.Log.Error("an hour of telemetry cannot be compacted", "scheduler", l.scheduler, "hour", hour,
 					"err", err)
 			}
 		}
 	}
-	l.drop(files)
+	l.drop()
 }
 
-// part is the most samples that are held in memory at a time.
-const part = 200_000
+// hourFiles are the open files of an hour's samples.
+type hourFiles struct {
+	files []*os.File
+	all   []source
+	ends  int64 // of the frames of the log
+}
+
+func (h *hourFiles) close() {
+	for _, f := range h.files {
+		f.Close()
+	}
+}
+
+// openHour opens the raw file and the log of an hour, and finds the frames of some GPUs. The log comes first: it is
+// removed after the raw file has its samples.
+func (s *Store) openHour(scheduler string, hour time.Time, from telemetry.GPU, to *telemetry.GPU) (h hourFiles,
+	err error) {
+	var files [2]*os.File
+	for i, kind := range []string{logName, names[Raw]} {
+		files[i], err = os.Open(s.path(scheduler, kind, hour))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			h.close()
+			return h, err
+		}
+		if err == nil {
+			h.files = append(h.files, files[i])
+		}
+	}
+	for i := len(files) - 1; i >= 0; i-- { // what was there first counts
+		if files[i] == nil {
+			continue
+		}
+		var got scanned
+		if h.all, got, err = sources(h.all, files[i], from, to); err != nil {
+			h.close()
+			return h, err
+		}
+		if i == 0 {
+			h.ends = got.end
+		} else if info, err := files[i].Stat(); err == nil {
+			got.damaged += info.Size() - got.end
+		}
+		s.noteDamage(files[i].Name(), got.damaged)
+	}
+	return h, nil
+}
+
+// noteDamage notes a file with bytes that cannot be read. Other frames of the file can be.
+func (s *Store) noteDamage(path string, bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	if _, known := s.damaged.Swap(path, true); !known {
+		s.o.Log.Error("telemetry is damaged: what cannot be read is left out", "file", path, "bytes", bytes)
+	}
+}
 
 // compact makes the files of an hour of its log and of the samples that came before. A crash repeats it.
 func (l *log) compact(hour time.Time) error {
 	s := l.store
-	logPath, raw := s.path(l.scheduler, logName, hour), s.path(l.scheduler, names[Raw], hour)
-	sources := []string{raw, logPath}
-	count := 0
-	for _, path := range sources {
-		err := samplesOf(path, func(telemetry.GPU) bool { return true },
-			func(*telemetry.GPUSample) error { count++; return nil })
-		if err != nil {
-			return err
-		}
+	raw := s.path(l.scheduler, names[Raw], hour)
+	h, err := s.openHour(l.scheduler, hour, telemetry.GPU{}, nil)
+	if err != nil {
+		return err
 	}
+	defer h.close()
+	_, err = os.Stat(raw)
+	dropped := errors.Is(err, fs.ErrNotExist) // unless the hour is compacted for the first time
 	var outs [resolutions]*atomicfile.File
 	defer func() {
 		for _, f := range outs {
@@ -443,70 +510,93 @@ func (l *log) compact(hour time.Time) error {
 		}
 	}()
 	for r := range resolutions {
-		var err error
-		if outs[r], err = atomicfile.CreatePlain(s.path(l.scheduler, names[r], hour)); err != nil {
+		path := s.path(l.scheduler, names[r], hour)
+		if _, err := os.Stat(path); err == nil && dropped {
+			continue // means of samples that are gone
+		}
+		if outs[r], err = atomicfile.CreatePlain(path); err != nil {
 			return err
 		}
 	}
-	// Nodes are taken in parts, so that memory is bounded.
-	parts := uint32(count/part + 1)
-	var all []telemetry.GPUSample
-	for p := range parts {
-		all = all[:0]
-		for _, path := range sources {
-			err := samplesOf(path, func(g telemetry.GPU) bool {
-				h := fnv.New32a()
-				_, _ = h.Write([]byte(g.Node))
-				return h.Sum32()%parts == p
-			}, func(x *telemetry.GPUSample) error { all = append(all, *x); return nil })
-			if err != nil {
+	var rows [resolutions][]telemetry.GPUSample
+	flush := func(least int) error {
+		for r := range resolutions {
+			for len(rows[r]) >= least && len(rows[r]) > 0 {
+				n := min(perFrame, len(rows[r]))
+				err := s.o.Room(func() error {
+					_, err := outs[r].Write(appendFrames(nil, rows[r][:n]))
+					return err
+				})
+				if err != nil {
+					return err
+				}
+				rows[r] = append(rows[r][:0], rows[r][n:]...)
+			}
+		}
+		return nil
+	}
+	damaged, err := merge(h.all, func(one []telemetry.GPUSample) error {
+		select {
+		case <-l.dropped:
+			return ErrClosed
+		default:
+		}
+		for r := range resolutions {
+			if outs[r] == nil {
+				continue
+			} else if r == Raw {
+				rows[r] = append(rows[r], one...)
+			} else {
+				rows[r] = append(rows[r], means(one, r.Step())...)
+			}
+		}
+		return flush(perFrame)
+	})
+	if err == nil {
+		err = flush(0)
+	}
+	if err != nil {
+		return err
+	}
+	s.noteDamage(raw, int64(damaged))
+	return l.replace(fileName{logName, hour}, h.ends, outs[:]...)
+}
+
+// replace puts files in the place of a log as it was at an end. Frames that were appended since stay a log.
+func (l *log) replace(name fileName, end int64, outs ...*atomicfile.File) error {
+	path := l.store.path(l.scheduler, name.kind, name.hour)
+	return l.do(func(files map[fileName]*os.File) error {
+		release(files, name)
+		delete(l.iterations, name.hour)
+		delete(l.repaired, name)
+		for _, f := range outs {
+			if f == nil {
+				continue
+			}
+			if err := f.Finish(nil); err != nil {
 				return err
 			}
 		}
-		if all = sorted(all); len(all) == 0 {
-			continue
-		}
-		for r := range resolutions {
-			rows := all
-			if r != Raw {
-				rows = means(all, r.Step())
-			}
-			for chunk := range slices.Chunk(rows, 50_000) {
-				if _, err := outs[r].Write(appendFrame(nil, chunk)); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return l.replace(logPath, outs[:]...)
-}
-
-// replace puts files in the place of a log.
-func (l *log) replace(logPath string, outs ...*atomicfile.File) error {
-	l.compacting.Lock()
-	defer l.compacting.Unlock()
-	for _, f := range outs {
-		if err := f.Finish(nil); err != nil {
+		file, err := os.Open(path)
+		if err != nil {
 			return err
 		}
-	}
-	if err := os.Remove(logPath); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(logPath))
-}
-
-// samplesOf reads a file, if there is one.
-func samplesOf(path string, wanted func(telemetry.GPU) bool, f func(*telemetry.GPUSample) error) error {
-	_, err := scan(path, func(payload []byte) error { return decode(payload, wanted, f) })
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+		defer file.Close()
+		if info, err := file.Stat(); err != nil {
+			return err
+		} else if info.Size() > end {
+			rest := io.NewSectionReader(file, end, info.Size()-end)
+			return atomicfile.Write(path, func(out io.Writer) error { _, err := io.Copy(out, rest); return err })
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		return syncDir(filepath.Dir(path))
+	})
 }
 
 // drop removes the files of the oldest hours.
-func (l *log) drop(files map[fileName]*os.File) {
+func (l *log) drop() {
 	keep := l.store.o.Keep
 	for kind, most := range map[string]int{names[Raw]: keep[Raw], names[Fine]: keep[Fine], names[Coarse]: keep[Coarse],
 		iterationRaw: keep[Raw], iterationLog: keep[Raw]} {
@@ -515,20 +605,47 @@ func (l *log) drop(files map[fileName]*os.File) {
 			continue
 		}
 		for _, hour := range hours[:max(0, len(hours)-most)] {
-			if f := files[fileName{kind, hour}]; f != nil {
-				f.Close()
-				delete(files, fileName{kind, hour})
-			}
-			delete(l.iterations, hour) // counted again if it comes again
-			l.compacting.Lock()
-			err := os.Remove(l.store.path(l.scheduler, kind, hour))
-			l.compacting.Unlock()
-			if err != nil {
+			err := l.do(func(files map[fileName]*os.File) error {
+				release(files, fileName{kind, hour})
+				delete(l.iterations, hour) // counted again if it comes again
+				return os.Remove(l.store.path(l.scheduler, kind, hour))
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				l.store.o.Log.Error("old telemetry cannot be dropped", "scheduler", l.scheduler, "hour", hour,
 					"err", err)
 			}
 		}
 	}
+}
+
+// Shed removes the oldest hour of raw samples of the scheduler with the most bytes of them, and reports whether there
+// was one. Its means stay.
+func (s *Store) Shed() bool {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return false
+	}
+	oldest, most := "", int64(0)
+	for _, e := range entries {
+		files, err := filepath.Glob(filepath.Join(s.dir, e.Name(), names[Raw]+"*"))
+		if err != nil || len(files) == 0 {
+			continue
+		}
+		bytes := int64(0)
+		for _, path := range files {
+			if info, err := os.Stat(path); err == nil {
+				bytes += info.Size()
+			}
+		}
+		if bytes > most {
+			oldest, most = files[0], bytes // in order of name, which is that of time
+		}
+	}
+	if oldest == "" || os.Remove(oldest) != nil {
+		return false
+	}
+	s.o.Log.Warn("the disk is full: the oldest raw telemetry is dropped", "file", oldest)
+	return true
 }
 
 // Query says which samples are read. Empty fields do not count.
@@ -537,6 +654,8 @@ type Query struct {
 	Node     string
 	Index    *int
 	Job      string
+	// After is the sample before the first in the order of Read; nil for the first of all.
+	After *telemetry.GPUSample
 	Resolution
 }
 
@@ -549,80 +668,85 @@ func (s *Store) Newest(scheduler string) (end time.Duration, err error) {
 	return end, err
 }
 
-// reading is the log whose compacting is held while files of a scheduler are read.
-func (s *Store) reading(scheduler string) *log {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.schedulers[scheduler]; l != nil {
-		return l
-	}
-	return &log{} // nothing is written
-}
-
 // Read calls f with samples hour by hour, within an hour by GPU and time. Means of hours that are not over are made of
-// what there is. The sample is reused.
+// what there is. The sample is reused. Damaged frames are left out.
 func (s *Store) Read(ctx context.Context, scheduler string, q Query, f func(*telemetry.GPUSample) error) error {
-	l := s.reading(scheduler)
 	all, err := s.hoursOf(scheduler, names[q.Resolution], logName)
 	if err != nil {
 		return err
 	}
 	for _, hour := range all {
 		begin := time.Duration(hour.UnixNano())
-		if begin+time.Hour <= q.From || q.To != 0 && begin >= q.To {
+		if begin+time.Hour <= q.From || q.To != 0 && begin >= q.To ||
+			q.After != nil && begin+time.Hour <= q.After.Time {
 			continue
+		}
+		if err := s.readHour(ctx, scheduler, hour, &q, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readHour reads the samples of an hour.
+func (s *Store) readHour(ctx context.Context, scheduler string, hour time.Time, q *Query,
+	f func(*telemetry.GPUSample) error) error {
+	from, to := telemetry.GPU{Node: q.Node, Index: math.MinInt, Instance: math.MinInt}, (*telemetry.GPU)(nil)
+	if q.Node != "" {
+		to = &telemetry.GPU{Node: q.Node, Index: math.MaxInt, Instance: math.MaxInt}
+	}
+	after := q.After
+	if after != nil && !hourOf(after.Time).Equal(hour) {
+		after = nil
+	}
+	if after != nil && compareGPU(after.GPU, from) > 0 {
+		from = after.GPU
+	}
+	h, err := s.openHour(scheduler, hour, from, to)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	step := q.Resolution.Step()
+	if path := s.path(scheduler, logName, hour); step > 0 && (len(h.files) == 0 || h.files[0].Name() != path) {
+		file, err := os.Open(s.path(scheduler, names[q.Resolution], hour))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		defer file.Close()
+		var got scanned
+		if h.all, got, err = sources(nil, file, from, to); err != nil {
+			return err
+		}
+		s.noteDamage(file.Name(), got.damaged)
+		step = 0 // they are means
+	}
+	_, err = merge(h.all, func(one []telemetry.GPUSample) error {
+		g := one[0].GPU
+		if compareGPU(g, from) < 0 || q.Node != "" && g.Node != q.Node || q.Index != nil && g.Index != *q.Index {
+			return nil
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rows, err := s.hour(l, scheduler, hour, &q)
-		if err != nil {
-			return err
+		if step > 0 {
+			one = means(one, step)
 		}
-		for i := range rows {
-			x := &rows[i]
-			if x.Time < q.From || q.To != 0 && x.Time >= q.To || q.Job != "" && x.Job != q.Job {
+		for i := range one {
+			x := &one[i]
+			if x.Time < q.From || q.To != 0 && x.Time >= q.To || q.Job != "" && x.Job != q.Job ||
+				after != nil && Order(x, after) <= 0 {
 				continue
 			}
 			if err := f(x); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
-}
-
-// hour reads the samples of an hour.
-func (s *Store) hour(l *log, scheduler string, hour time.Time, q *Query) (out []telemetry.GPUSample, err error) {
-	l.compacting.RLock()
-	defer l.compacting.RUnlock()
-	wanted := func(g telemetry.GPU) bool {
-		return (q.Node == "" || g.Node == q.Node) && (q.Index == nil || g.Index == *q.Index)
-	}
-	keep := func(x *telemetry.GPUSample) error { out = append(out, *x); return nil }
-	path := s.path(scheduler, logName, hour)
-	_, err = os.Stat(path)
-	switch open := err == nil; {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, err
-	case !open:
-		if err := samplesOf(s.path(scheduler, names[q.Resolution], hour), wanted, keep); err != nil {
-			return nil, err
-		}
-		return sorted(out), nil
-	}
-	if err := samplesOf(s.path(scheduler, names[Raw], hour), wanted, keep); err != nil {
-		return nil, err
-	}
-	// The end of a log is not acknowledged yet.
-	if err := samplesOf(path, wanted, keep); err != nil && !errors.Is(err, ErrDamaged) {
-		return nil, err
-	}
-	out = sorted(out)
-	if q.Resolution != Raw {
-		out = means(out, q.Step())
-	}
-	return out, nil
+		return nil
+	})
+	return err
 }
 
 // Forget removes the samples of a scheduler.
@@ -632,7 +756,8 @@ func (s *Store) Forget(scheduler string) error {
 	delete(s.schedulers, scheduler)
 	s.mu.Unlock()
 	if l != nil {
-		close(l.work)
+		close(l.dropped)
+		close(l.closed)
 		<-l.ended
 	}
 	return os.RemoveAll(filepath.Join(s.dir, scheduler))

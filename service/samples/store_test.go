@@ -8,9 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,7 +164,7 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	length := len(appendFrame(nil, sorted(slices.Clone(first))))
+	length := len(appendFrames(nil, sorted(slices.Clone(first))))
 	for _, cut := range []int{length, length + 1, length + headSize, len(text) - 1} {
 		dir := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(dir, "prod"), 0o750); err != nil {
@@ -186,30 +187,238 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestDamage: a file that was changed is named.
+// TestDamage: one flipped bit, wherever it is, costs the samples of its frame, also in a log that is appended to and
+// compacted afterwards, and no other hour (N4).
 func TestDamage(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	for _, hour := range []time.Duration{0, 3} {
-		from := begin + hour*time.Hour
-		if err := s.Append(t.Context(), "prod", fleet(1, 2, from, from+10*time.Minute)); err != nil {
+	const batch = 2 * 2 * 4 // samples of a minute
+	good := t.TempDir()
+	s := open(t, good)
+	send := func(s *Store, from time.Duration) {
+		t.Helper()
+		if err := s.Append(t.Context(), "prod", fleet(2, 2, from, from+time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	const logged, closed = 20, 10 // minutes of an hour that is not over, and of one that is
+	for k := range time.Duration(closed) {
+		send(s, begin+k*time.Minute)
+	}
+	for k := range time.Duration(logged) {
+		send(s, begin+3*time.Hour+k*time.Minute)
+	}
 	_ = s.Close()
-	path := filepath.Join(dir, "prod", names[Raw]+hourOf(begin).Format(layout))
-	text, err := os.ReadFile(path)
+	files, err := filepath.Glob(filepath.Join(good, "prod", "*"))
+	if err != nil || len(files) != 4 { // a log, and three resolutions of an hour
+		t.Fatal(files, err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, damaged := range []string{"log-", "raw-"} {
+		for range 60 {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
+				t.Fatal(err)
+			}
+			paths, _ := filepath.Glob(filepath.Join(dir, "prod", damaged+"*"))
+			text, err := os.ReadFile(paths[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			bit := r.IntN(8 * len(text))
+			text[bit/8] ^= 1 << (bit % 8)
+			if err := os.WriteFile(paths[0], text, 0o640); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, dir)
+			inLog := read(t, s, Query{From: begin + 3*time.Hour})
+			inRaw := read(t, s, Query{To: begin + time.Hour})
+			leastLog, leastRaw := logged*batch, closed*batch
+			if damaged == "log-" {
+				leastLog -= batch
+			} else {
+				leastRaw = 0 // one frame has them all
+			}
+			if len(inLog) < leastLog || len(inRaw) < leastRaw {
+				t.Fatalf("bit %d of %s: %d samples of %d and %d of %d", bit, paths[0], len(inLog), logged*batch,
+					len(inRaw), closed*batch)
+			}
+			// The last frame is cut off if it is the one: nothing behind it was acknowledged.
+			send(s, begin+3*time.Hour+30*time.Minute)
+			send(s, begin+6*time.Hour)
+			_ = s.Close()
+			s = open(t, dir)
+			got := read(t, s, Query{From: begin + 3*time.Hour, To: begin + 6*time.Hour})
+			if len(got) != len(inLog)+batch {
+				t.Fatalf("bit %d of %s: %d samples after the hour is over, want %d", bit, paths[0], len(got),
+					len(inLog)+batch)
+			}
+			_ = s.Close()
+		}
+	}
+}
+
+// TestUnreadableLog: a log that is no file concerns the samples of its hour (N4).
+func TestUnreadableLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "prod", logName+hourOf(begin).Format(layout)), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir)
+	for hour, want := range []bool{false, true} {
+		from := begin + time.Duration(hour)*time.Hour
+		err := s.Append(t.Context(), "prod", fleet(1, 1, from, from+time.Minute))
+		if (err == nil) != want {
+			t.Errorf("hour %d: %v", hour, err)
+		}
+	}
+	if got := read(t, s, Query{From: begin + time.Hour}); len(got) != 4 {
+		t.Errorf("%d samples of the hour after", len(got))
+	}
+}
+
+// TestHeldLog: a log whose disk is slow holds up its own scheduler only, and callers wait as long as they want to
+// (N11).
+func TestHeldLog(t *testing.T) {
+	held, release := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	s, err := Open(t.TempDir(), Options{Room: func(write func() error) error {
+		if calls.Add(1) == 1 {
+			close(held)
+			<-release
+		}
+		return write()
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text[len(text)/2] ^= 4
-	if err := os.WriteFile(path, text, 0o640); err != nil {
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 1200 { // more than may wait
+		wg.Go(func() { _ = s.Append(ctx, "a", fleet(1, 1, begin, begin+time.Second)) })
+	}
+	<-held
+	within, done := context.WithTimeout(t.Context(), time.Minute)
+	defer done()
+	if err := s.Append(within, "b", fleet(1, 1, begin, begin+time.Second)); err != nil {
+		t.Errorf("another scheduler: %v", err)
+	}
+	if _, err := s.Newest("a"); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	wg.Wait() // all callers are answered
+	close(release)
+	_ = s.Close()
+}
+
+// TestHourEndsBesideIngest: samples are taken in while an hour that is over is compacted, also of that hour (N10).
+func TestHourEndsBesideIngest(t *testing.T) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	s, err := Open(t.TempDir(), Options{Room: func(write func() error) error {
+		if calls.Add(1) == 3 { // after two calls of Append
+			close(reached)
+			<-release
+		}
+		return write()
+	}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	s = open(t, dir)
-	err = s.Read(t.Context(), "prod", Query{}, func(*telemetry.GPUSample) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), filepath.Base(path)) {
-		t.Errorf("damage: %v", err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	send := func(from time.Duration) {
+		t.Helper()
+		if err := s.Append(ctx, "prod", fleet(2, 2, from, from+time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(begin)
+	send(begin + 2*time.Hour)
+	<-reached
+	send(begin + 10*time.Minute) // late
+	send(begin + 2*time.Hour + time.Minute)
+	if got := read(t, s, Query{}); len(got) != 4*2*2*4 {
+		t.Errorf("%d samples while an hour is compacted", len(got))
+	}
+	close(release)
+	_ = s.Close()
+	if got := read(t, s, Query{}); len(got) != 4*2*2*4 {
+		t.Errorf("%d samples after an hour was compacted", len(got))
+	}
+	if raw, err := s.hours("prod", names[Raw]); err != nil || len(raw) != 1 {
+		t.Errorf("hours that are over: %v, %v", raw, err)
+	}
+}
+
+// TestShed: the oldest raw hour of the scheduler with the most goes, and its means stay (N3).
+func TestShed(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, scheduler := range []string{"small", "large"} {
+		for hour := range time.Duration(4) {
+			from, nodes := begin+hour*time.Hour, 1
+			if scheduler == "large" {
+				nodes = 9
+			}
+			if err := s.Append(t.Context(), scheduler, fleet(nodes, 2, from, from+time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = s.Close()
+	for want := 1; want >= 0; want-- {
+		if !s.Shed() {
+			t.Fatal("nothing was shed")
+		}
+		hours, err := s.hours("large", names[Raw])
+		if err != nil || len(hours) != want || want > 0 && !hours[0].Equal(hourOf(begin+time.Hour)) {
+			t.Fatalf("%v, %v", hours, err)
+		}
+	}
+	if fine, err := s.hours("large", names[Fine]); err != nil || len(fine) != 2 {
+		t.Errorf("means: %v, %v", fine, err)
+	}
+	for left := 2; left >= 0; left-- {
+		if s.Shed() != (left > 0) {
+			t.Errorf("%d hours of the other scheduler should be left", left)
+		}
+	}
+}
+
+// TestPageOfAnHour: a page of an hour that is over costs the frames that it shows, whatever else the hour has (N10).
+func TestPageOfAnHour(t *testing.T) {
+	const nodes = 60
+	s := open(t, t.TempDir())
+	for part := range time.Duration(4) {
+		from := begin + part*15*time.Minute
+		for all := range slices.Chunk(fleet(nodes, 8, from, from+15*time.Minute), 8*nodes) {
+			if err := s.Append(t.Context(), "prod", all); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Append(t.Context(), "prod", fleet(1, 1, begin+3*time.Hour, begin+3*time.Hour+1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	enough := errors.New("enough")
+	page := func(q Query) func() {
+		return func() {
+			err := s.Read(context.Background(), "prod", q, func(*telemetry.GPUSample) error { return enough })
+			if !errors.Is(err, enough) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, q := range map[string]Query{"first": {}, "of a node": {Node: "n0000"},
+		"after": {After: &telemetry.GPUSample{GPU: telemetry.GPU{Node: "n0000", Instance: -1}, Time: begin}}} {
+		var before, after runtime.MemStats
+		page(q)()
+		runtime.ReadMemStats(&before)
+		page(q)()
+		runtime.ReadMemStats(&after)
+		if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 2<<20 {
+			t.Errorf("%s: a page of one sample takes %d bytes", name, bytes)
+		}
 	}
 }
 
@@ -261,6 +470,21 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// decode calls f with the samples of a payload.
+func decode(payload []byte, f func(*telemetry.GPUSample)) error {
+	c := cursor{rest: reader{rest: payload}}
+	c.left = c.rest.uvarint()
+	for c.next(); len(c.run) > 0; c.next() {
+		for i := range c.run {
+			f(&c.run[i])
+		}
+	}
+	if c.damaged {
+		return errPayload
+	}
+	return nil
+}
+
 // TestRoundTrip: any samples are read as they were.
 func TestRoundTrip(t *testing.T) {
 	number := rapid.Custom(func(t *rapid.T) float64 {
@@ -290,8 +514,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		all = sorted(all)
 		var got []telemetry.GPUSample
-		err := decode(encode(nil, all), func(telemetry.GPU) bool { return true },
-			func(x *telemetry.GPUSample) error { got = append(got, *x); return nil })
+		err := decode(encode(nil, all), func(x *telemetry.GPUSample) { got = append(got, *x) })
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(all) { // NaN is no NaN
 			t.Fatalf("%v\n%v\n%v", err, got, all)
 		}
@@ -432,7 +655,8 @@ func TestIterationsSentAgain(t *testing.T) {
 	_ = s.Close()
 	held := func() (n int) {
 		for _, kind := range []string{iterationRaw, iterationLog} {
-			_, _ = scan(s.path("prod", kind, hourOf(begin)), func(payload []byte) error {
+			_, _, _ = scanFile(s.path("prod", kind, hourOf(begin)), func(_ int64, body []byte) error {
+				payload, _ := payloadOf(nil, body)
 				return decodeIterations(payload, func(telemetry.Iteration) { n++ })
 			})
 		}
@@ -458,7 +682,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 0, 200, 1})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		_ = decodeIterations(payload, func(telemetry.Iteration) {})
-		_ = decode(payload, func(telemetry.GPU) bool { return true }, func(*telemetry.GPUSample) error { return nil })
+		_ = decode(payload, func(*telemetry.GPUSample) {})
 	})
 }
 

@@ -69,6 +69,11 @@ func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
 	return storageError(err)
 }
 
+// writeAux commits to an open file, if there is room beside the reserve.
+func (r *Store) writeAux(name string, db *bolt.DB, f func(*bolt.Tx) error) error {
+	return r.reserve.use(func() error { return r.write(name, db, f) })
+}
+
 func (r *Store) openAux(s *auxFile) (err error) {
 	if s.db != nil {
 		return nil

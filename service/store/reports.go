@@ -29,7 +29,7 @@ func parseReportKey(key []byte) (k reports.Key, ok bool) {
 func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Keep) (fresh []bool, dropped []reports.Key,
 	err error) {
 	err = r.withAux(&r.reports, func(db *bolt.DB) error {
-		return r.write(reportsFile, db, func(tx *bolt.Tx) error {
+		return r.writeAux(reportsFile, db, func(tx *bolt.Tx) error {
 			fresh, dropped = make([]bool, len(all)), nil
 			b, err := bucket(tx, uid)
 			if err != nil {

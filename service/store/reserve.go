@@ -16,13 +16,45 @@ const (
 )
 
 // reserve is a file whose space config.db gets when the disk is full: it is removed for a change that does not fit
-// otherwise, and events are refused until it can be created again.
+// otherwise, and all other writers are refused until it can be created again.
 type reserve struct {
 	path string
+	// shed removes records that are worth less than others, and reports whether there were any. Not called if nil.
+	shed func() bool
 
-	mu      sync.Mutex // must be held by a commit of events, and while the released space is used
+	// mu must be shared by every write but those to config.db, and held while the released space is used. The holder
+	// may change the fields below.
+	mu      sync.RWMutex
 	present bool
 	lastTry time.Time
+}
+
+// use calls f, which writes, while the file is there. If the disk is full, it sheds records and tries again, once.
+func (r *reserve) use(f func() error) error {
+	err := r.try(f)
+	if !errors.Is(err, ErrFull) || r.shed == nil || !r.shed() {
+		return err
+	}
+	r.mu.Lock()
+	r.lastTry = time.Time{}
+	r.mu.Unlock()
+	return r.try(f)
+}
+
+func (r *reserve) try(f func() error) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for !r.present {
+		r.mu.RUnlock()
+		r.mu.Lock()
+		err := r.ensure()
+		r.mu.Unlock()
+		r.mu.RLock()
+		if err != nil {
+			return err
+		}
+	}
+	return storageError(f())
 }
 
 // ensure creates the file unless it is there. The caller must hold mu.
@@ -58,7 +90,7 @@ func (r *reserve) fill() error {
 	return storageError(errors.Join(err, f.Close()))
 }
 
-// release removes the file and calls f, while no events are written.
+// release removes the file and calls f, while nothing else is written.
 func (r *reserve) release(f func() error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +101,11 @@ func (r *reserve) release(f func() error) error {
 	return f()
 }
 
-func newReserve(dir string) *reserve {
-	r := &reserve{path: filepath.Join(dir, reserveFile)}
+// Room calls f, which writes beside the store, unless the disk is full: only configurations may use the reserve.
+func (r *Store) Room(f func() error) error { return r.reserve.use(f) }
+
+func newReserve(dir string, shed func() bool) *reserve {
+	r := &reserve{path: filepath.Join(dir, reserveFile), shed: shed}
 	_ = r.ensure() // on a full disk the first events try again
 	return r
 }

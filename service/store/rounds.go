@@ -20,7 +20,7 @@ import (
 // all but the newest keep.
 func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) error {
 	return r.withAux(&r.rounds, func(db *bolt.DB) error {
-		return r.write(roundsFile, db, func(tx *bolt.Tx) error {
+		return r.writeAux(roundsFile, db, func(tx *bolt.Tx) error {
 			b, err := bucket(tx, uid)
 			if err != nil {
 				return err

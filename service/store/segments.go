@@ -89,11 +89,10 @@ func (r *Store) eventLoop() {
 
 // commitEvents commits events to the segment of the day, if the reserve of config.db is there.
 func (r *Store) commitEvents(calls []*appendCall) error {
-	r.reserve.mu.Lock()
-	defer r.reserve.mu.Unlock()
-	if err := r.reserve.ensure(); err != nil {
-		return err
-	}
+	return r.reserve.use(func() error { return r.appendGroup(calls) })
+}
+
+func (r *Store) appendGroup(calls []*appendCall) error {
 	if err := r.raiseForEvents(calls); err != nil {
 		return err
 	}

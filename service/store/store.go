@@ -50,6 +50,9 @@ type Options struct {
 	StartAnew bool
 	// NewEpoch begins a new epoch, as after a restore.
 	NewEpoch bool
+	// Shed is called when the disk is full: it removes records that are worth less than events, and reports whether
+	// there were any. It must be safe for concurrent use; nothing is removed if nil.
+	Shed func() bool
 	// NewID makes ids of epochs and the secret; crypto/rand.Text if nil.
 	NewID func() string
 }
@@ -139,7 +142,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("store %s: %w", dir, adviseRestore(err))
 	}
 	if err = r.findCheckpoint(); err == nil {
-		r.reserve = newReserve(dir)
+		r.reserve = newReserve(dir, o.Shed)
 		err = r.upgrade()
 	}
 	if err != nil {

@@ -52,17 +52,20 @@ func (r *Store) commitStudies() {
 			return
 		}
 		r.studyMu.Unlock()
-		err := r.change(func(tx *bolt.Tx) error {
-			for _, c := range calls {
-				if c.err = checkStudy(tx, &c.Change); c.err != nil {
-					continue
+		err := r.reserve.use(func() error {
+			return r.update(func(tx *bolt.Tx) error {
+				for _, c := range calls {
+					if c.err = checkStudy(tx, &c.Change); c.err != nil {
+						continue
+					}
+					if err := putStudy(tx, &c.Change); err != nil {
+						return err
+					}
 				}
-				if err := putStudy(tx, &c.Change); err != nil {
-					return err
-				}
-			}
-			return nil
+				return nil
+			})
 		})
+		_ = r.lastChange.record(err)
 		for _, c := range calls {
 			if err != nil {
 				c.err = err

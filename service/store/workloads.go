@@ -60,7 +60,7 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 
 func (r *Store) putText(scheduler, uid string, text []byte) error {
 	return r.withAux(&r.workloads, func(db *bolt.DB) error {
-		return r.write(workloadsFile, db, func(tx *bolt.Tx) error {
+		return r.writeAux(workloadsFile, db, func(tx *bolt.Tx) error {
 			b, err := bucket(tx, scheduler)
 			for part := 0; err == nil && len(text) > 0; part++ {
 				n := min(textPart, len(text))

@@ -83,7 +83,6 @@ var reasons = []struct {
 	{workloads.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{samples.ErrLimit, codes.ResourceExhausted, "TELEMETRY_LIMIT"},
 	{syscall.ENOSPC, codes.ResourceExhausted, "DISK_FULL"},
-	{samples.ErrDamaged, codes.DataLoss, "CORRUPT_RECORD"},
 	{store.ErrFull, codes.ResourceExhausted, "DISK_FULL"},
 	{store.ErrCorrupt, codes.DataLoss, "CORRUPT_RECORD"},
 	{findings.ErrNotFound, codes.NotFound, "NOT_FOUND"},

@@ -158,20 +158,16 @@ func (s *Service) ListTelemetry(ctx context.Context, req *pb.ListTelemetryReques
 	if err != nil {
 		return nil, err
 	}
-	var last *telemetry.GPUSample
 	if t.After != "" {
-		last = &telemetry.GPUSample{}
+		last := &telemetry.GPUSample{}
+		q.After = last
 		_, err := fmt.Sscanf(t.After, "%d %d %d %s", &last.Time, &last.Index, &last.Instance, &last.Node)
 		if err != nil {
 			return nil, convert.Invalid("page_token", "is not one that this service gave")
 		}
-		q.From = max(q.From, last.Time/time.Hour*time.Hour)
 	}
 	out := &pb.ListTelemetryResponse{}
 	err = s.o.Samples.Read(ctx, id, q, func(x *telemetry.GPUSample) error {
-		if last != nil && x.Time/time.Hour == last.Time/time.Hour && samples.Order(x, last) <= 0 {
-			return nil
-		}
 		if n := len(out.Samples); n == size {
 			end := out.Samples[n-1]
 			instance := -1
