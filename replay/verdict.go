@@ -70,6 +70,8 @@ type SettingChange struct {
 	Parameter string `json:"parameter"`
 	From      string `json:"from"`
 	To        string `json:"to"`
+	// Step says what to do: raise queues from 1 to 2.
+	Step string `json:"step"`
 	// Means is the effect of a larger value (schedulers.Scheduler.Effect).
 	Means string `json:"means,omitempty"`
 }
@@ -276,9 +278,30 @@ func settings(changes []SettingChange) string {
 
 func (o *AskOptions) changes(to space.Config) (out []SettingChange) {
 	for _, d := range space.DiffConfigs(o.InForce, to) {
-		out = append(out, SettingChange{d.Field, d.From, d.To, o.Scheduler.Effect(d.Field)})
+		out = append(out, SettingChange{d.Field, d.From, d.To, step(o.InForce, to, d), o.Scheduler.Effect(d.Field)})
 	}
 	return out
+}
+
+// step says what to do with a parameter that two configurations differ in.
+func step(from, to space.Config, d space.Difference) string {
+	was, is := from.Get(d.Field), to.Get(d.Field)
+	numbers := is.Equal(space.Num(is.Float())) && was.Equal(space.Num(was.Float()))
+	switch {
+	case d.To == "":
+		return d.Field + " has no effect then"
+	case is.Equal(space.Bool(true)):
+		return "switch " + d.Field + " on"
+	case is.Equal(space.Bool(false)):
+		return "switch " + d.Field + " off"
+	case d.From == "":
+		return fmt.Sprintf("set %s to %s", d.Field, d.To)
+	case numbers && was.Float() < is.Float():
+		return fmt.Sprintf("raise %s from %s to %s", d.Field, d.From, d.To)
+	case numbers:
+		return fmt.Sprintf("lower %s from %s to %s", d.Field, d.From, d.To)
+	}
+	return fmt.Sprintf("change %s from %s to %s", d.Field, d.From, d.To)
 }
 
 // flags are those that name a configuration: its difference from what the command assumes without them.

@@ -90,7 +90,7 @@ func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	}
 	fmt.Fprintln(w, "\nSettings that change:")
 	for _, c := range v.Changes {
-		fmt.Fprintf(w, "  %s: %s -> %s\n", c.Parameter, cmp.Or(c.From, "-"), cmp.Or(c.To, "-"))
+		fmt.Fprintf(w, "  %s\n", c.Step)
 		if c.Means != "" {
 			fmt.Fprintf(w, "    %s\n", c.Means)
 		}

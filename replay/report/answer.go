@@ -11,14 +11,11 @@ import (
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
-	"github.com/autosched/autosched/schedulers"
 )
 
 // Answer says whether to change the settings, to what, and with what gain.
 type Answer struct {
-	// Once compares the best configuration that could be chosen beforehand with the
-	// baseline. It is worth a change if it is Better, or, where the losses are
-	// acceptable, if it BreaksGuards; else the baseline stays.
+	// Once is the verdict: Better if the configuration changes, BreaksGuards if a change is refused.
 	Once Comparison `json:"change_once"`
 	// Tuning compares tuning every round with the configuration that Once leaves in force.
 	Tuning Comparison `json:"tuning"`
@@ -33,15 +30,6 @@ type Answer struct {
 	Waits []round.Group `json:"waits,omitempty"`
 }
 
-// Change of a parameter. An empty value is that of a parameter without effect.
-type Change struct {
-	Parameter string `json:"parameter"`
-	From      string `json:"from"`
-	To        string `json:"to"`
-	// Effect says what a larger value does to which jobs.
-	Effect string `json:"effect,omitempty"`
-}
-
 // AnswerOf draws the conclusion of an evaluation.
 func AnswerOf(r *replay.Report) Answer { return (&document{r}).answer() }
 
@@ -49,20 +37,14 @@ func (r *document) answer() Answer {
 	if len(r.Methods) == 0 {
 		return Answer{Once: Comparison{Finding: NotEvaluated}, Tuning: Comparison{Finding: NotEvaluated}}
 	}
-	base := &r.Methods[0]
-	var a Answer
+	a := Answer{Once: Comparison{Finding: NotEvaluated}}
 	if r.Verdict != nil {
 		a.Once = r.verdict()
-	} else {
-		a.Once = r.once(base)
 	}
 	if r.replaced(&a) {
 		a.Tuning = r.tuning(a.Once.of)
 	} else {
-		a.Tuning = r.tuning(base)
-	}
-	if r.Verdict == nil {
-		a.Once.Text = r.onceText(&a)
+		a.Tuning = r.tuning(&r.Methods[0])
 	}
 	a.Tuning.Text = r.tuningText(&a)
 	r.apply(&a)
@@ -71,7 +53,7 @@ func (r *document) answer() Answer {
 
 // replaced reports whether tuning is compared with the configuration to change to, not with the baseline.
 func (r *document) replaced(a *Answer) bool {
-	return a.Once.of != nil && (a.Once.Finding == Better || r.Verdict == nil && a.Once.gains())
+	return a.Once.of != nil && a.Once.Finding == Better
 }
 
 // verdict is the comparison of the verdict's configuration with the baseline.
@@ -81,10 +63,7 @@ func (r *document) verdict() Comparison {
 	if !v.Change && v.Refused == nil {
 		return c
 	}
-	for _, x := range v.Changes {
-		c.Changes = append(c.Changes, Change{Parameter: x.Parameter, From: x.From, To: x.To})
-	}
-	r.effects(c.Changes)
+	c.Changes = v.Changes
 	to := v.Configuration
 	c.Finding, c.Gain = Better, &Gain{Percent: 100 * v.Gain, Interval: &Interval{100 * v.Low, 100 * v.High}}
 	if !v.Change {
@@ -109,10 +88,6 @@ func (r *document) apply(a *Answer) {
 	case r.Verdict != nil && r.Verdict.Change:
 		a.Configuration, a.Flags = r.Verdict.Configuration.String(), r.Verdict.Flags
 		set = r.flags(a.Configuration)
-	case r.Verdict == nil && a.Once.gains():
-		a.Configuration = a.Once.of.Configuration
-		set = r.flags(a.Configuration)
-		a.Flags = cmp.Or(strings.TrimSpace(set), "(no --set: the defaults)")
 	case a.Tuning.Finding != Better:
 		return
 	}
@@ -144,69 +119,6 @@ func (a *Answer) Sentences() []string {
 // gains reports whether a change is worth it, at least on a condition.
 func (c *Comparison) gains() bool { return c.Finding == Better || c.Finding == BreaksGuards }
 
-// once finds the configuration to change to: the best that keeps the guards, or
-// else of all, and among configurations within noise of it the one with the fewest changes.
-func (r *document) once(base *replay.Method) Comparison {
-	var all, better []Comparison
-	for i := range r.Methods[1:] {
-		m := &r.Methods[i+1]
-		if roleOf(m) != roleFixed {
-			continue
-		}
-		c := r.compare(firstSeed(m), base)
-		if lo, hi, luck := r.luck(base, m); luck {
-			c.Finding, c.spread = Luck, [2]float64{lo, hi}
-		}
-		c.Changes = changes(base.Configuration, m.Configuration)
-		r.effects(c.Changes)
-		if r.HistoryJobs == 0 && len(c.Changes) == 0 { // holds the baseline for want of a history
-			continue
-		}
-		all = append(all, c)
-	}
-	for i := range all { // the best of several is better by chance more often than one
-		c := &all[i]
-		if lo, _, ok := r.interval(c.of, base, len(all)); ok && c.Finding == Better && lo <= 1 {
-			c.Finding = Chance
-		}
-		if c.Finding == Better {
-			better = append(better, *c)
-		}
-	}
-	if len(all) == 0 {
-		return Comparison{Finding: NotEvaluated}
-	}
-	byValue := func(a, b Comparison) int { return cmp.Compare(b.ratio, a.ratio) }
-	if len(better) == 0 {
-		return slices.MinFunc(all, byValue)
-	}
-	most := slices.MinFunc(better, byValue)
-	pays := func(c Comparison) bool { return len(c.Pays) > 0 }
-	if keep := slices.DeleteFunc(slices.Clone(better), pays); len(keep) > 0 {
-		better = keep
-	}
-	best := slices.MinFunc(better, byValue)
-	better = slices.DeleteFunc(better, func(c Comparison) bool { return best.ratio/c.ratio >= noise })
-	c := slices.MinFunc(better, func(a, b Comparison) int {
-		return cmp.Or(cmp.Compare(len(a.Changes), len(b.Changes)), byValue(a, b))
-	})
-	switch {
-	case len(c.Pays) > 0:
-		c.Finding = BreaksGuards
-	case most.ratio/c.ratio >= noise:
-		c.without = &most
-	}
-	return c
-}
-
-// firstSeed is a method with the outcome of the seed whose configuration it names.
-func firstSeed(m *replay.Method) *replay.Method {
-	if len(m.Seeds) == 0 {
-		return m
-	}
-	return &replay.Method{Method: m.Method, Description: m.Description, Outcome: m.Seeds[0]}
-}
-
 // tuning compares AutoSched's tuning, or else the best adaptive method, with the best in
 // force without it.
 func (r *document) tuning(held *replay.Method) Comparison {
@@ -232,20 +144,10 @@ func (r *document) tuner() *replay.Method {
 	return best
 }
 
-// effects fills in the effects of changed parameters.
-func (r *document) effects(of []Change) {
-	s, err := schedulers.Find(r.Scheduler)
-	for i := range of {
-		if err == nil {
-			of[i].Effect = s.Effect(of[i].Parameter)
-		}
-	}
-}
-
 // changes are the parameters in which two configurations, as texts, differ.
-func changes(from, to string) []Change {
+func changes(from, to string) []replay.SettingChange {
 	was := map[string]string{}
-	var out []Change
+	var out []replay.SettingChange
 	for _, s := range strings.Fields(from) {
 		name, value, _ := strings.Cut(s, "=")
 		was[name] = value
@@ -253,63 +155,16 @@ func changes(from, to string) []Change {
 	for _, s := range strings.Fields(to) {
 		name, value, _ := strings.Cut(s, "=")
 		if was[name] != value {
-			out = append(out, Change{Parameter: name, From: was[name], To: value})
+			out = append(out, replay.SettingChange{Parameter: name, From: was[name], To: value})
 		}
 		delete(was, name)
 	}
 	for _, s := range strings.Fields(from) {
 		if name, value, _ := strings.Cut(s, "="); was[name] != "" {
-			out = append(out, Change{Parameter: name, From: value})
+			out = append(out, replay.SettingChange{Parameter: name, From: value})
 		}
 	}
 	return out
-}
-
-// onceText is the sentence on changing once.
-func (r *document) onceText(a *Answer) string {
-	c, keep := &a.Once, "Keep what you run"
-	switch {
-	case a.Tuning.Finding == Better:
-		keep = "Change once"
-	case r.Baseline.Assumed:
-		keep = "Keep the defaults, if they are what you run"
-	}
-	none := fmt.Sprintf("no configuration that could be chosen beforehand is better by more than noise (%s)", Noise())
-	switch c.Finding {
-	case NotEvaluated:
-		if r.find("preset") != nil || r.find("fixed-history") != nil {
-			return "Change once: nothing else was tried, as no job before the window shows what to choose."
-		}
-		return "Change once: not evaluated, as neither preset nor fixed-history is among the methods."
-	case Better, BreaksGuards:
-		when := ""
-		if c.Finding == BreaksGuards {
-			when = ", if what gets worse is acceptable"
-		}
-		return fmt.Sprintf("Change once%s: %s (%s %s -> %s, %s)%s.", when, r.setText(c), r.objective(),
-			r.figure(&r.Methods[0]), r.figure(c.of), r.gainText(c), r.paysText(c))
-	case Chance, Luck:
-		if c.ratio <= 1 {
-			break
-		}
-		none = fmt.Sprintf("the best configuration, %s, is %s%s", c.Method, r.doubtText(c), priceText(c))
-	}
-	return keep + ": " + none + "."
-}
-
-// setText names the changes.
-func (r *document) setText(c *Comparison) string {
-	const most = 4
-	if n := len(c.Changes); n == 0 || n > most {
-		return fmt.Sprintf("to %s, %d parameters as listed", c.Method, n)
-	}
-	var parts []string
-	for _, x := range c.Changes {
-		if x.To != "" {
-			parts = append(parts, x.Parameter+"="+x.To)
-		}
-	}
-	return "set " + strings.Join(parts, ", ")
 }
 
 // tuningText is the sentence on tuning every round.
@@ -342,7 +197,7 @@ func (r *document) tuningText(a *Answer) string {
 	default:
 		text += ": " + r.doubtText(c)
 	}
-	return text + r.paysText(c) + "."
+	return text + paysText(c) + "."
 }
 
 // doubtText is a gain that was not shown.
@@ -385,21 +240,9 @@ func (r *document) less(percent float64) string {
 	return fmt.Sprintf("%.1f %% %s", math.Abs(percent), less)
 }
 
-// paysText names the groups of jobs that wait longer by a gain, the worst first, and the other guards that it
-// breaks; or the cost of keeping the guards.
-func (r *document) paysText(c *Comparison) string {
-	switch {
-	case c.without != nil:
-		return fmt.Sprintf("; %s would be %s, but worse: %s", c.without.Method, r.less(c.without.Gain.Percent),
-			PriceText(c.without.of.Guards))
-	case c.gains():
-		return priceText(c)
-	}
-	return ""
-}
-
-func priceText(c *Comparison) string {
-	if c.of.Guards == nil {
+// paysText names the groups of jobs that wait longer by a gain, the worst first, and the other guards that it breaks.
+func paysText(c *Comparison) string {
+	if !c.gains() || c.of.Guards == nil {
 		return ""
 	}
 	if text := PriceText(c.of.Guards); text != "" {
@@ -425,10 +268,19 @@ func PriceText(g *replay.Guards) string {
 // BaselineText names the baseline, and how to name another.
 func BaselineText(r *replay.Report) string {
 	if r.Baseline.Assumed {
-		return fmt.Sprintf("Baseline: the defaults of %s, as no configuration was named: %s. Name yours with "+
-			"--config FILE, --set key=value or --preset NAME.", r.Scheduler, r.Baseline.Configuration)
+		return fmt.Sprintf("Baseline: the defaults of %s, as no configuration was named. Name yours with --config FILE, "+
+			"--set key=value or --preset NAME.", r.Scheduler)
 	}
-	return "Baseline: the configuration that you run (current): " + r.Baseline.Configuration + "."
+	var differs []string
+	for _, x := range changes(r.Baseline.Default, r.Baseline.Configuration) {
+		differs = append(differs, x.Parameter+"="+cmp.Or(x.To, "-"))
+	}
+	if len(differs) == 0 {
+		return fmt.Sprintf("Baseline: the configuration that you run (current), which is the default of %s.",
+			r.Scheduler)
+	}
+	return fmt.Sprintf("Baseline: the configuration that you run (current), the default of %s but for %s.", r.Scheduler,
+		strings.Join(differs, ", "))
 }
 
 // InHindsight describes the neighbours of the best fixed configuration in hindsight; it

@@ -9,12 +9,14 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/schedulers/elastic"
 )
 
 // ComparisonSchema of compare.json (package schema).
@@ -111,6 +113,21 @@ func BestRow(c *replay.Comparison) (title, text string) {
 	return title, text + "."
 }
 
+// Assumption is what a comparison with elastic schedulers assumes of the jobs, "" without any.
+func Assumption(c *replay.Comparison) string {
+	var names []string
+	for _, row := range c.Rows {
+		if row.Configuration.Has(elastic.MaxScale) && !slices.Contains(names, row.Scheduler) {
+			names = append(names, row.Scheduler)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Under %s every job is assumed to run on up to %s times its GPUs; others keep to what jobs ask for.",
+		strings.Join(names, " and "), elastic.MaxScale)
+}
+
 // writeCSV writes a row for each row and window; the window "all" is over all of them.
 // Times are in seconds.
 func (r *rowsDocument) writeCSV(w io.Writer) error {
@@ -205,6 +222,7 @@ type rowsLine struct {
 func (r *rowsDocument) writeHTML(w io.Writer) error {
 	p := &rowsPage{rowsDocument: r, Style: chart.Style(), Class: "open", Drawn: len(r.Seeds) > 1}
 	p.Best, p.Figures = BestRow(r.Comparison)
+	p.Figures = strings.TrimSpace(p.Figures + " " + Assumption(r.Comparison))
 	if slices.ContainsFunc(Overall(r.Comparison), func(x replay.Result) bool { return x.Low > 1 }) {
 		p.Class = "good"
 	}

@@ -68,16 +68,15 @@ type Comparison struct {
 	Gain    *Gain   `json:"gain,omitempty"`
 	// Changes are the parameters that differ from the baseline, of a configuration that is
 	// held.
-	Changes []Change `json:"changes,omitempty"`
+	Changes []replay.SettingChange `json:"changes,omitempty"`
 	// Pays names the guards that the method breaks, and Losers the groups of jobs that wait longer, the worst first.
 	Pays   []string      `json:"guards_broken,omitempty"`
 	Losers []round.Group `json:"losers,omitempty"`
 	Text   string        `json:"text"`
 
-	without *Comparison // a larger gain that breaks guards
-	ratio   float64
-	spread  [2]float64 // the least and the greatest ratio of a seed
-	of      *replay.Method
+	ratio  float64
+	spread [2]float64 // the least and the greatest ratio of a seed
+	of     *replay.Method
 }
 
 // Gain is how much of the objective a method saves, in percent; negative if it costs.
@@ -96,7 +95,7 @@ type Interval struct {
 func (r *document) compare(m, against *replay.Method) Comparison {
 	c := Comparison{Method: m.Method, Against: against.Method, of: m, ratio: r.over(against, m)}
 	c.Gain = &Gain{Percent: gainOf(c.ratio)}
-	if lo, hi, ok := r.interval(m, against, 1); ok {
+	if lo, hi, ok := r.interval(m, against); ok {
 		c.Gain.Interval = &Interval{gainOf(lo), gainOf(hi)}
 	}
 	if m.Guards != nil {
@@ -258,18 +257,17 @@ func (r *document) versus() []row {
 // unless there are too few jobs.
 func (r *document) overJobs() bool { return strings.HasSuffix(r.Objective, "_jct") }
 
-// interval is a 95 % interval of b's objective over a's (stats.RatioInterval), if b is the
-// best of a number of methods. Fairness has none.
-func (r *document) interval(a, b *replay.Method, of int) (lo, hi float64, ok bool) {
+// interval is a 95 % interval of b's objective over a's (stats.RatioInterval). Fairness has none.
+func (r *document) interval(a, b *replay.Method) (lo, hi float64, ok bool) {
 	if a == b {
 		return 0, 0, false
 	}
 	switch r.Objective {
 	case "avg_jct":
-		return stats.RatioInterval(jctsOf(a), jctsOf(b), of, r.Seed)
+		return stats.RatioInterval(jctsOf(a), jctsOf(b), 1, r.Seed)
 	case "p50_jct", "p95_jct", "p99_jct":
 		percent, _ := strconv.Atoi(r.Objective[1:3])
-		return stats.QuantileRatioInterval(jctsOf(a), jctsOf(b), float64(percent)/100, of, r.Seed)
+		return stats.QuantileRatioInterval(jctsOf(a), jctsOf(b), float64(percent)/100, 1, r.Seed)
 	}
 	return 0, 0, false
 }

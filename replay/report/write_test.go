@@ -55,6 +55,7 @@ func tiny() *document {
 		IntervalS: 3600, HorizonS: 14400,
 		Futures: 4, Budget: 8, Seed: 1, Simulator: "1",
 	}}
+	decided(r, "")
 	for i, name := range []string{"default", "preset", "random-preset", "autosched"} {
 		m := replay.Method{Method: name, Description: "what it does, and why", Outcome: replay.Outcome{
 			AvgJCT: 4000 - 500*float64(i), P50JCT: 60, P95JCT: 9000, P99JCT: 9500.5, AvgQueue: 100,
@@ -309,18 +310,15 @@ func TestHTML(t *testing.T) {
 		want []string
 		not  []string
 	}{
-		"tiny": {tiny(), []string{"Keep the defaults, if they are what you run: the best configuration, preset, is " +
-			"12.5 % shorter (too few jobs for an interval), which may be chance.", "Changes of configuration",
-			"How to read"}, []string{"SYNTHETIC"}},
-		"many jobs": {many, []string{"Change once: set queues=4 (average JCT 1 h 7 min -&gt; 58 min 20 s, 12.5 % shorter, 95 %",
-			"--set queues=4"}, nil},
-		"one method": {one, []string{"Change once: not evaluated", "Tuning every hour: not evaluated"},
+		"tiny":      {tiny(), []string{"Keep what runs.", "Changes of configuration", "How to read"}, []string{"SYNTHETIC"}},
+		"many jobs": {decided(many, other), []string{"Change once.", "--set backfill=true"}, nil},
+		"one method": {one, []string{"Keep what runs.", "Tuning every hour: not evaluated"},
 			[]string{"Changes of configuration", "against the alternatives"}},
 		"no method": {none, nil, []string{"Ratio to default</h2>"}},
 		"no data":   {bare, []string{"too few jobs for an interval"}, []string{"Job completion times</h2>", "The cluster over time"}},
-		"fixed only": {fixed, []string{"too few jobs for an interval", "Tuning every hour: not evaluated"},
+		"fixed only": {fixed, []string{"Tuning every hour: not evaluated"},
 			[]string{"Decisions</h2>"}},
-		"zeros": {zero, []string{"Keep the defaults, if they are what you run"}, nil},
+		"zeros": {zero, []string{"Keep what runs."}, nil},
 		"long":  {synthetic, []string{"SYNTHETIC WORKLOAD", "1500 more rounds are in decisions.csv"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +387,7 @@ func TestCurves(t *testing.T) {
 func TestIntervalOfSeeds(t *testing.T) {
 	r := long(1000, 1)
 	a, b := &r.Methods[3], &r.Methods[0]
-	lo, hi, _ := r.interval(a, b, 1)
+	lo, hi, _ := r.interval(a, b)
 	for _, factor := range []float64{.8, 1, 1.2} {
 		seed := a.Outcome
 		seed.Rows = slices.Clone(seed.Rows)
@@ -398,11 +396,11 @@ func TestIntervalOfSeeds(t *testing.T) {
 		}
 		a.Seeds = append(a.Seeds, seed)
 	}
-	wideLo, wideHi, ok := r.interval(a, b, 1)
+	wideLo, wideHi, ok := r.interval(a, b)
 	if !ok || wideHi-wideLo < 1.1*(hi-lo) {
 		t.Errorf("%g to %g with seeds (%v), %g to %g with one", wideLo, wideHi, ok, lo, hi)
 	}
-	if again, _, _ := r.interval(a, b, 1); again != wideLo {
+	if again, _, _ := r.interval(a, b); again != wideLo {
 		t.Errorf("%g, then %g", wideLo, again)
 	}
 }
@@ -415,11 +413,11 @@ func TestInterval(t *testing.T) {
 		sa += a.Rows[i].JCT
 		sb += b.Rows[i].JCT
 	}
-	lo, hi, ok := r.interval(a, b, 1)
+	lo, hi, ok := r.interval(a, b)
 	if mid := sb / sa; !ok || !(lo <= mid && mid <= hi) || lo < mid/2 || hi > 2*mid {
 		t.Errorf("interval %v to %v (%v) around %v", lo, hi, ok, mid)
 	}
-	if _, _, ok := r.interval(a, a, 1); ok {
+	if _, _, ok := r.interval(a, a); ok {
 		t.Error("a method differs from itself")
 	}
 }

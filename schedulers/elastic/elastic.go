@@ -48,9 +48,12 @@ func IntervalParam(def, low float64) space.Param {
 // mostScale is the largest value of the parameter max_scale.
 const mostScale = 16
 
+// MaxScale is the name of MaxScaleParam.
+const MaxScale = "max_scale"
+
 // MaxScaleParam is the parameter that bounds growth.
 func MaxScaleParam() space.Param {
-	return space.Param{ID: "max_scale", Module: "scheduling",
+	return space.Param{ID: MaxScale, Module: "scheduling",
 		Kind: space.KindInt, Min: 1, Max: mostScale, Default: space.Int(2),
 		Description: "most GPUs a job runs on, in multiples of what it asks for"}
 }
@@ -96,7 +99,7 @@ func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain
 
 // New makes the policy of a configuration with the parameters above.
 func New(c space.Config, chooser Chooser) *Policy {
-	return &Policy{interval: c.Get("interval").Duration(), maxScale: c.Get("max_scale").Int(), chooser: chooser}
+	return &Policy{interval: c.Get("interval").Duration(), maxScale: c.Get(MaxScale).Int(), chooser: chooser}
 }
 
 // Reset implements simulator.Policy.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,11 +34,14 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this row's, with its 95 %% interval; above 1 is better.\n\n",
 		r.Rows[0].Name)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var text strings.Builder
+	t := cli.NewTable(&text, "row\tscheduler\t")
+	items := [][]string{{"differs from the defaults in"}}
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", row.Name, row.Scheduler, row.Configuration)
+		fmt.Fprintf(t, "%s\t%s\t\n", row.Name, row.Scheduler)
+		items = append(items, changesText(row.Configuration.Space().Default(), row.Configuration))
 	}
-	if err := t.Flush(); err != nil {
+	if err := errors.Join(t.Flush(), cli.Fitted(w, text.String(), items)); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -51,6 +55,9 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		if text != "" {
 			fmt.Fprintln(w, text)
 		}
+	}
+	if text := report.Assumption(r); text != "" {
+		fmt.Fprintln(w, text)
 	}
 	if out != "" {
 		fmt.Fprintf(w, "The comparison is %s/compare.html.\n", strings.TrimRight(out, "/"))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/autosched/autosched/internal/cli/clitest"
 	"github.com/autosched/autosched/internal/testshared"
@@ -194,5 +195,29 @@ func TestCompareFidelity(t *testing.T) {
 	code, _, errs := clitest.Run(append(args, "tiresias")...)
 	if code != 1 || !strings.Contains(errs, "does not describe") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestAssumptionsAreSaid: a comparison says that jobs are taken for elastic where a scheduler changes their GPUs, and
+// tables keep to a hundred columns.
+func TestAssumptionsAreSaid(t *testing.T) {
+	const assumed = "every job is assumed to run on up to max_scale times its GPUs"
+	window := []string{"compare", "--trace", "sample", "--to", "2017-10-09T12:00:00Z", "--schedulers"}
+	for schedulers, want := range map[string]bool{"fifo,tiresias": false, "fifo,pollux": true} {
+		if code, out, errs := clitest.Run(append(window, schedulers)...); code != 0 ||
+			strings.Contains(out, assumed) != want {
+			t.Errorf("%s: exit %d, %s%s", schedulers, code, out, errs)
+		}
+	}
+	code, out, errs := clitest.Run("tune", "--trace", "sample", "--at", "2017-10-09T12:00:00Z", "--scheduler", "slurm",
+		"--budget", "8", "--futures", "1")
+	table, _, _ := strings.Cut(out, "\nBy these futures alone")
+	for line := range strings.Lines(table) {
+		if n := utf8.RuneCountInString(line) - 1; n > 100 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if code != 0 || !strings.Contains(table, "parameters changed") {
+		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 }

@@ -94,13 +94,13 @@ func TestEvaluateCurrent(t *testing.T) {
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	want := regexp.MustCompile(`(?s)Baseline: the configuration that you run \(current\): backfill=true\..*` +
+	want := regexp.MustCompile(`(?s)Baseline: the configuration that you run \(current\), the default of fifo but for backfill=true\..*` +
 		`method [^\n]*\n +current .* 1\.000 [^\n]*\n +default .* 0\.\d+ `)
 	if !want.MatchString(out) {
 		t.Errorf("no match of %s:\n%s", want, out)
 	}
 	code, out, errs = clitest.Run(append(args, "--methods", "default")...)
-	if code != 0 || !strings.Contains(out, "Baseline: the defaults of fifo, as no configuration was named: backfill=false.") {
+	if code != 0 || !strings.Contains(out, "Baseline: the defaults of fifo, as no configuration was named. Name") {
 		t.Errorf("%s%s", out, errs)
 	}
 	if code, again, errs := clitest.Run(append(args, "--methods", "current")...); code != 0 || again != out {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/space"
 )
 
@@ -16,30 +17,28 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	fmt.Fprintf(w, "%s%s at %s: %d active jobs, %d of them waiting\n\n", r.Trace, cli.SyntheticLabel(r.Synthetic), r.At,
 		r.ActiveJobs, r.WaitingJobs)
 	fmt.Fprintf(w, "%s\n\n", goalLine(r.Objective))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
-		"better in"+r.columns()+"\tparameters changed")
-	for i := range r.Trials {
-		if i == top {
-			fmt.Fprintf(t, "... %d more\n", len(r.Trials)-top)
-			break
+	table := newTrialTable(r.Incumbent, "step\tsource\t"+round.Label(r.goal.Metric())+"\tchange\tinfluence\tqueue s\t"+
+		"better in"+r.columns())
+	shown := 0
+	for left := r.Trials; len(left) > 0 && shown < top; shown++ {
+		x, equal := simplestOf(left, r.Incumbent)
+		left = left[1+equal:]
+		source := round.Source(x.Origin)
+		if equal > 0 {
+			source += fmt.Sprintf(" = %d more", equal)
 		}
-		x := &r.Trials[i]
-		changes := changesText(r.Incumbent, x.Config)
 		switch {
 		case x.Exhausted:
-			fmt.Fprintf(t, "%d\t%s\tevent budget exhausted\t\t\t\t%s\t%s\n", x.Step, round.Source(x.Origin), r.empty(),
-				changes)
+			table.add(x.Config, "%d\t%s\tevent budget exhausted\t\t\t\t%s", x.Step, source, r.empty())
 		case x.Error != "":
-			fmt.Fprintf(t, "%d\t%s\tfailed: %s\t\t\t\t%s\t%s\n", x.Step, round.Source(x.Origin), x.Error, r.empty(),
-				changes)
+			table.add(x.Config, "%d\t%s\tfailed: %s\t\t\t\t%s", x.Step, source, x.Error, r.empty())
 		default:
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%.0f\t%s%s\t%s\n", x.Step, round.Source(x.Origin),
-				r.goal.Format(x.Objective), r.change(x), cli.SavedShare(x.Ratio), x.Queue, r.betterIn(x), r.cells(x),
-				changes)
+			table.add(x.Config, "%d\t%s\t%s\t%s\t%s\t%.0f\t%s%s", x.Step, source, r.goal.Format(x.Objective),
+				r.change(x), cli.SavedShare(x.Ratio), x.Queue, r.betterIn(x), r.cells(x))
 		}
+		table.of += 1 + equal
 	}
-	if err := t.Flush(); err != nil {
+	if err := table.print(w, len(r.Trials)); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nBy these futures alone (%.2f s): %s\n\n", r.Wall, r.Searched)
@@ -55,8 +54,63 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	return nil
 }
 
+// trialTable is a table of trials whose last column has the parameters that a trial changes.
+type trialTable struct {
+	from  space.Config
+	text  strings.Builder
+	table *tabwriter.Writer
+	items [][]string
+	of    int // trials in it
+}
+
+func newTrialTable(from space.Config, columns string) *trialTable {
+	t := &trialTable{from: from, items: [][]string{{"parameters changed"}}}
+	t.table = cli.NewTable(&t.text, columns+"\t")
+	return t
+}
+
+func (t *trialTable) add(c space.Config, format string, args ...any) {
+	fmt.Fprintf(t.table, format+"\t\n", args...)
+	t.items = append(t.items, changesText(t.from, c))
+}
+
+// print prints the table of some of the trials in the width of the output.
+func (t *trialTable) print(w io.Writer, all int) error {
+	if err := t.table.Flush(); err != nil {
+		return err
+	}
+	err := cli.Fitted(w, t.text.String(), t.items)
+	if err == nil && t.of < all {
+		_, err = fmt.Fprintf(w, "... %d more; --json has all, with all parameters\n", all-t.of)
+	}
+	return err
+}
+
+// simplestOf is the trial with the fewest changes among the first of a list and those behind it that measure the same
+// but for noise, with the number of the others.
+func simplestOf(list []tuneTrial, from space.Config) (best *tuneTrial, others int) {
+	best = &list[0]
+	if best.Exhausted || best.Error != "" || best.breaks() != nil {
+		return best, 0
+	}
+	first := search.Measurement{Values: best.Values}
+	for i := range list[1:] {
+		x := &list[i+1]
+		m := search.Measurement{Values: x.Values}
+		if len(x.Values) == 0 || x.Exhausted || x.Error != "" || x.breaks() != nil ||
+			m.Mean()-first.Mean() > search.Noise(&first, &m) {
+			break
+		}
+		others++
+		if len(space.DiffConfigs(from, x.Config)) < len(space.DiffConfigs(from, best.Config)) {
+			best = x
+		}
+	}
+	return best, others
+}
+
 // changesText lists the parameters in which a configuration differs from another.
-func changesText(from, to space.Config) string {
+func changesText(from, to space.Config) []string {
 	var out []string
 	for _, d := range space.DiffConfigs(from, to) {
 		if d.To != "" { // else it has no meaning any more
@@ -64,9 +118,9 @@ func changesText(from, to space.Config) string {
 		}
 	}
 	if len(out) == 0 {
-		return "none"
+		return []string{"none"}
 	}
-	return strings.Join(out, " ")
+	return out
 }
 
 // incumbent is its trial, nil if it was not measured.
@@ -175,20 +229,15 @@ func (r *tuneReport) printFront(w io.Writer, top int) error {
 	}
 	fmt.Fprintf(w, "\n%d of %d configurations are beaten by no other in all of %s:\n\n", len(r.Front), len(r.Trials),
 		strings.Join(r.Metrics, ", "))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "step\tsource\t%s\tparameters changed\n", strings.Join(r.Metrics, "\t"))
-	for n, step := range r.Front {
-		if n == top {
-			fmt.Fprintf(t, "... %d more\n", len(r.Front)-top)
-			break
-		}
-		i := slices.IndexFunc(r.Trials, func(x tuneTrial) bool { return x.Step == step })
-		x := &r.Trials[i]
-		fmt.Fprintf(t, "%d\t%s", x.Step, round.Source(x.Origin))
+	table := newTrialTable(r.Incumbent, "step\tsource\t"+strings.Join(r.Metrics, "\t"))
+	for _, step := range r.Front[:min(top, len(r.Front))] {
+		x := &r.Trials[slices.IndexFunc(r.Trials, func(x tuneTrial) bool { return x.Step == step })]
+		row := fmt.Sprintf("%d\t%s", x.Step, round.Source(x.Origin))
 		for _, m := range r.Metrics {
-			fmt.Fprintf(t, "\t%s", round.FormatMetric(m, x.Sides[m]))
+			row += "\t" + round.FormatMetric(m, x.Sides[m])
 		}
-		fmt.Fprintf(t, "\t%s\n", changesText(r.Incumbent, x.Config))
+		table.add(x.Config, "%s", row)
+		table.of++
 	}
-	return t.Flush()
+	return table.print(w, len(r.Front))
 }
