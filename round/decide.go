@@ -261,16 +261,16 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history, seed uint64) 
 	today := in.Zero.Add(in.State.At).Unix()/int64(day/time.Second) + 1 // 0 is none
 	if !in.Urgent && !in.Ablation.NoDaily && today != h.Asked {
 		h.Asked = today
-		answer, err := Ask(ctx, Question{Problem: r.Problem, History: in.Recorded(), Guard: r.Guard, Seed: seed,
-			Workers: r.Workers, Replays: in.Replays,
-			Progress: func(done, _ int) { out.Stats.Replayed = done }})
+		q := r.question(in, seed)
+		q.Progress = func(done, _ int) { out.Stats.Replayed = done }
+		answer, err := Ask(ctx, q)
 		if err != nil {
 			return out, err
 		}
 		out.Answer = &answer
 	}
 	if len(out.Trials) > 0 && !in.Ablation.NoFast {
-		if h.Promised, err = r.fast(ctx, &out, h.Promised); err != nil {
+		if h.Promised, err = r.fast(ctx, in, seed, &out, h.Promised); err != nil {
 			return out, err
 		}
 	}
@@ -282,6 +282,12 @@ func (r *Round) decide(ctx context.Context, in *Input, h *history, seed uint64) 
 		r.follow(&out)
 	}
 	return out, nil
+}
+
+// question is that of the daily rule.
+func (r *Round) question(in *Input, seed uint64) Question {
+	return Question{Problem: r.Problem, History: in.Recorded(), Guard: r.Guard, Seed: seed, Workers: r.Workers,
+		Replays: in.Replays}
 }
 
 // follow makes the answer of the daily rule the decision.

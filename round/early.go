@@ -14,6 +14,10 @@ import (
 // (docs/search.md#early).
 var slack = [2]float64{.005, .002}
 
+// leastPromised is the gain over the configuration in force, as a share, below which a proposal is cut under the daily
+// rule: half of what the fast path asks for, as futures differ.
+const leastPromised = fastGain / 2
+
 // early reports whether proposals may be cut: measurements that others read, and goals
 // of more than one metric, need all scenarios.
 func (r *Round) early() bool {
@@ -21,21 +25,27 @@ func (r *Round) early() bool {
 		len(r.Front) == 0 && len(r.Goal.Terms) == 1 && len(r.Goal.Then) == 0 && len(r.Goal.Constraints) == 0
 }
 
-// begin sets the reference of the next batch: the best trial so far. The
-// portfolio is the first batch and has none.
+// begin sets the references of the next batch: the best trial so far and, under the daily rule, the configuration in
+// force. The portfolio is the first batch and has none.
 func (r *Round) begin(sc *Scorer) func(history []search.Trial) {
 	return func(history []search.Trial) {
 		for i := range history {
-			if t := &history[i]; t.OK() && t.Measurement.Measured == 0 && !r.refuses(t.Config) &&
-				(sc.best == nil || t.Measurement.Mean() < sc.best.Mean()) {
+			t := &history[i]
+			if !t.OK() || t.Measurement.Measured > 0 {
+				continue
+			}
+			if !r.refuses(t.Config) && (sc.best == nil || t.Measurement.Mean() < sc.best.Mean()) {
 				sc.best = &t.Measurement
+			}
+			if r.Rule == RuleDaily && t.Config.Equal(r.Incumbent) {
+				sc.inForce = &t.Measurement
 			}
 		}
 	}
 }
 
-// against measures a configuration in one scenario after the other while it is ahead of
-// the best. The scenarios in which the best has the largest objective come first: they
+// against measures a configuration in one scenario after the other while it is ahead of the best, and of the
+// configuration in force by leastPromised. The scenarios in which the best has the largest objective come first: they
 // decide most of the mean. Scenarios left out count as the best's, times the ratio so far.
 func (sc *Scorer) against(ctx context.Context, c space.Config, best *search.Measurement) (search.Measurement, error) {
 	order := make([]int, len(sc.scenarios))
@@ -45,7 +55,7 @@ func (sc *Scorer) against(ctx context.Context, c space.Config, best *search.Meas
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best.Values[b], best.Values[a]) })
 	m := search.Measurement{Values: slices.Clone(best.Values), Floors: slices.Clone(best.Floors),
 		Metrics: map[string]float64{}}
-	sum, of := 0.0, 0.0
+	sum, of, was := 0.0, 0.0, 0.0
 	for n, i := range order {
 		f, err := sc.play(ctx, c, sc.scenarios[i:i+1])
 		if err != nil {
@@ -64,6 +74,10 @@ func (sc *Scorer) against(ctx context.Context, c space.Config, best *search.Meas
 		bar := of
 		if n < len(slack) {
 			bar *= 1 + slack[n]
+		}
+		if sc.inForce != nil {
+			was += sc.inForce.Values[i]
+			bar = min(bar, (1-leastPromised)*was)
 		}
 		if n+1 < len(order) && sum >= bar && of > 0 {
 			for _, k := range order[n+1:] {

@@ -3,10 +3,12 @@ package round
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/autosched/autosched/search"
+	"github.com/autosched/autosched/space"
 )
 
 // The fast path is for a workload that changes within hours, which the history cannot know: a configuration is adopted
@@ -18,9 +20,11 @@ const (
 
 // fast applies the fast path to the trials of a decision. promised counts the decisions in a row in which
 // configurations promised enough, by hash. A configuration that a search found counts from the next decision
-// on, which measures it on other futures. A configuration in force that breaks a constraint, or does not end, is
-// replaced at once by the best that keeps all.
-func (r *Round) fast(ctx context.Context, out *Result, promised map[string]int) (now map[string]int, err error) {
+// on, which measures it on other futures. A guard that it breaks in the replays of the daily rule, or in the futures
+// where there are none, refuses it. A configuration in force that breaks a constraint, or does not end, is replaced at
+// once by the best that keeps all.
+func (r *Round) fast(ctx context.Context, in *Input, seed uint64, out *Result, promised map[string]int) (
+	now map[string]int, err error) {
 	out.Best, now = out.Incumbent, map[string]int{}
 	must := breaks(&out.Incumbent) || !out.Incumbent.OK()
 	var can []search.Trial
@@ -49,17 +53,15 @@ func (r *Round) fast(ctx context.Context, out *Result, promised map[string]int) 
 	for i := range can {
 		t := &can[i]
 		if !must && r.Guard >= 0 {
-			g, err := r.guards(ctx, r.Guard, r.Scenarios, r.Horizon, r.Seed)
-			if err != nil {
-				return now, err
-			}
-			worse, err := g.broken(ctx, t.Config)
+			worse, err := r.breaks(ctx, in, seed, t.Config)
 			if err != nil {
 				return now, err
 			}
 			if len(worse) > 0 {
 				said[t.Config.Hash()] = "guard: " + worse[0].String()
-				refused = cmp.Or(refused, fmt.Sprintf("The best (%s): %s.", r.source(t.Origin), worse[0]))
+				was, now := &out.Incumbent.Measurement, &t.Measurement
+				refused = cmp.Or(refused, fmt.Sprintf("Refused (%s): expected %s, but %s.", r.source(t.Origin),
+					r.change(0, was.Mean(), now.Mean(), search.Gain(*t, out.Incumbent).Ratio, was, now), worse[0]))
 				continue
 			}
 		}
@@ -77,6 +79,20 @@ func (r *Round) fast(ctx context.Context, out *Result, promised map[string]int) 
 		out.Candidates[i].Outcome = cmp.Or(r.place(out, t), said[t.Config.Hash()])
 	}
 	return now, nil
+}
+
+// breaks returns the guards that a configuration breaks: in the replays of the daily rule, or in the futures where the
+// history has no stretch. The futures of a crowd guard the times that the crowd itself makes.
+func (r *Round) breaks(ctx context.Context, in *Input, seed uint64, c space.Config) ([]Broken, error) {
+	q := r.question(in, seed)
+	if worse, err := q.breaks(ctx, c); !errors.Is(err, errNothing) {
+		return worse, err
+	}
+	g, err := r.guards(ctx, r.Guard, r.Scenarios, r.Horizon, r.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return g.broken(ctx, c)
 }
 
 // take adopts a trial.

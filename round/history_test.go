@@ -201,7 +201,11 @@ func TestRoundsLearnFromRounds(t *testing.T) {
 		for hour := 7; hour <= 15; hour += 2 {
 			x := observe(t, time.Duration(hour)*time.Hour, simulator.Options{})
 			if hour == 7 {
-				incumbent = x.scheduler.Space.Default()
+				var err error // a configuration that proposals are far ahead of
+				if incumbent, err = x.scheduler.Space.Parse(x.scheduler.Space.Default(),
+					[]string{"queues=1", "queue_thresholds="}); err != nil {
+					t.Fatal(err)
+				}
 			} else if incumbent.Equal(x.scheduler.Space.Default()) {
 				incumbent = x.scheduler.Presets[0].Config // set by an operator
 			}

@@ -147,6 +147,21 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	return out, a.extend(ctx, all)
 }
 
+// breaks returns the guards that a configuration breaks in the replays of the daily rule, the worst first. It fails
+// with errNothing if the history has no stretch that counts.
+func (q *Question) breaks(ctx context.Context, c space.Config) ([]Broken, error) {
+	f, err := q.newField(ctx, q.History.stretches(), q.History.tape(q.Seed), 1)
+	if err != nil {
+		return nil, err
+	}
+	got, err := f.run(ctx, []space.Config{q.Incumbent, c}, q.Replays, q.Workers, func() {})
+	if err != nil {
+		return nil, err
+	}
+	out, _ := broken(q.Guard, got[1], got[0])
+	return out, nil
+}
+
 // asking is a question on its way to an answer.
 type asking struct {
 	*Question

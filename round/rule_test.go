@@ -2,7 +2,10 @@ package round
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,65 @@ func TestFastPath(t *testing.T) {
 		}
 		if r.Adopt != tt.adopt || !strings.Contains(r.Reason, tt.reason) {
 			t.Errorf("%s: adopt %v: %s; want %v: %s", tt.name, r.Adopt, r.Reason, tt.adopt, tt.reason)
+		}
+	}
+}
+
+// TestFastPathAsksTheReplays: what breaks a guard in the replays of the history is refused, and named with the guard;
+// the futures are asked where the history is too short for a replay.
+func TestFastPathAsksTheReplays(t *testing.T) {
+	s, err := schedulers.Find("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := slices.Clone(s.Space.Params())
+	params[0].Default = space.Bool(true) // backfill, a candidate
+	sp, err := space.New(params, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict, err := sp.Parse(sp.Default(), []string{"backfill=false"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, days := range []int{12, 1} {
+		b, at := newBook(t, workload.Uniform(2, 8)), time.Duration(days)*day
+		for _, j := range daysOf(t, days).Jobs() {
+			b.job(j.ID, j.Tenant, j.Submit, min(j.Duration, at-j.Submit-time.Second), j.GPUs.Whole())
+		}
+		b.job("runs", "long", at-2*time.Hour, 0, 8)
+		for i := range 31 {
+			gpus := 1
+			if i == 0 {
+				gpus = 16
+			}
+			b.apply(workload.Event{Kind: workload.Submitted, Time: at - time.Hour,
+				Job: workload.Job{ID: fmt.Sprint("waits ", i), Tenant: "short", GPUs: workload.GPUs(gpus)}})
+		}
+		in := Input{Snapshot: *b.snapshot(at), Scheduler: s.Name, Space: sp, Goal: Minimise("avg_jct"),
+			Incumbent: strict, Settings: Settings{Horizon: time.Hour, Futures: 2, Budget: 8, Guard: -1,
+				Search: SearchPortfolio, Ablation: Ablation{NoDaily: true}}}
+		first, h := decided(t, in)
+		if len(h.Promised) == 0 {
+			t.Fatalf("%d days: nothing is promised: %s", days, first.Reason)
+		}
+		twice(h)
+		if free, _ := decided(t, in.with(t, h)); !free.Adopt {
+			t.Errorf("%d days, without guards: %s", days, free.Reason)
+		}
+		in.Guard = .001
+		held, _ := decided(t, in.with(t, h))
+		q := (&Round{Problem: Problem{Scheduler: s, Space: sp, Cluster: in.State.Cluster, Goal: in.Goal,
+			Incumbent: in.Incumbent}, Settings: in.Settings}).question(&in, in.Seed)
+		worse, err := q.breaks(t.Context(), sp.Default())
+		named := "mean wait of"
+		if days > 1 && err == nil && len(worse) > 0 {
+			named = worse[0].String()
+		} else if days > 1 || !errors.Is(err, errNothing) {
+			t.Errorf("%d days: the replays break %v, %v", days, worse, err)
+		}
+		if held.Adopt || !strings.Contains(held.Reason, "Refused (") || !strings.Contains(held.Reason, named) {
+			t.Errorf("%d days: adopt %v: %s; want one refused for %s", days, held.Adopt, held.Reason, named)
 		}
 	}
 }

@@ -53,6 +53,7 @@ type Scorer struct {
 	players   sync.Pool
 	incumbent *reference          // nil where the goal is not relative to one
 	best      *search.Measurement // that Measure stops a configuration against; nil: it measures all scenarios
+	inForce   *search.Measurement // that a configuration has to be far ahead of, too; nil for none
 	// AllMetrics makes Measure compute every metric of MetricNames, not only the first
 	// four, which take no extra time. Set it before the first measurement.
 	AllMetrics bool
