@@ -202,7 +202,7 @@ func (e *Engine) outlook(ctx context.Context, r *Request) (*durations.Outlook, e
 		}
 		e.model, e.learnt, e.trained = m, past, true
 	}
-	o, err := durations.NewOutlook(e.model, r.Records, e.zero, r.At)
+	o, err := durations.NewOutlook(e.model, r.Records, r.At)
 	if err != nil {
 		return nil, fmt.Errorf("generation: %w", err)
 	}

@@ -131,34 +131,6 @@ func (s *Space) checkCondition(c *Condition, at, field string, v *Violations) (o
 	return on, len(*v) == before
 }
 
-// always reports whether every value of p meets the condition.
-func (c *Condition) always(p *Param) bool {
-	switch {
-	case p.Kind == KindBool:
-		return c.holds(p, Bool(false)) && c.holds(p, Bool(true))
-	case !p.Kind.numeric():
-		return !slices.ContainsFunc(p.Categories, func(x string) bool { return !c.holds(p, Text(x)) })
-	}
-	if slices.ContainsFunc(p.Special, func(x Special) bool { return !c.holds(p, Num(x.Value)) }) {
-		return false
-	}
-	if c.Op.ordered() {
-		return c.holds(p, Num(p.Min)) && c.holds(p, Num(p.Max))
-	}
-	if p.grid() == 0 {
-		return p.Min == p.Max && c.holds(p, Num(p.Min))
-	}
-	if p.levels() > len(c.Values)+1 {
-		return false
-	}
-	for k := range p.levels() {
-		if !c.holds(p, Num(p.level(k))) {
-			return false
-		}
-	}
-	return true
-}
-
 // escape returns the value of p nearest to v that does not meet the condition; for a
 // category the default is nearest. It returns false if there is none.
 func (c *Condition) escape(p *Param, v Value) (Value, bool) {

@@ -1,7 +1,5 @@
 package space
 
-import "iter"
-
 // Finite reports whether the space has finitely many configurations: every parameter
 // has a step, a list, or a single value.
 func (s *Space) Finite() bool {
@@ -13,21 +11,11 @@ func (s *Space) Finite() bool {
 	return true
 }
 
-// All yields every configuration of a finite space exactly once, in the order of the
-// parameters' levels; the last parameter in dependency order changes fastest.
-// Inactive parameters are not varied, so all hashes are distinct. All yields nothing
-// for an infinite space.
-//
-// Where rules exclude most combinations, the time between two configurations is
-// unbounded; [Space.Enumerate] bounds it.
-func (s *Space) All() iter.Seq[Config] {
-	return func(yield func(Config) bool) { s.enumerate(yield, func() bool { return true }) }
-}
-
-// Enumerate returns the configurations in the order of [Space.All]. complete is
-// false, and the list partial, if there are more than limit or if the search takes
-// more than 100 steps per configuration of the limit; an infinite space returns nil,
-// false.
+// Enumerate returns every configuration of a finite space once, in the order of the
+// parameters' levels; the last parameter in dependency order changes fastest. Inactive
+// parameters are not varied, so all hashes are distinct. complete is false, and the list
+// partial, if there are more than limit or if the search takes more than 100 steps per
+// configuration of the limit; an infinite space returns nil, false.
 func (s *Space) Enumerate(limit int) (all []Config, complete bool) {
 	if !s.Finite() {
 		return nil, false
@@ -61,9 +49,6 @@ type enumerator struct {
 // enumerate yields configurations until either function returns false. It calls step
 // for every value tried.
 func (s *Space) enumerate(yield func(Config) bool, step func() bool) {
-	if !s.Finite() {
-		return
-	}
 	e := &enumerator{space: s, values: make([]Value, len(s.params)), due: make([][]int, len(s.units)), yield: yield,
 		step: step}
 	unitOf := make([]int, len(s.params))

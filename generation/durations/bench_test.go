@@ -22,11 +22,10 @@ func BenchmarkFeatures(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
 			history, asked := someof(b, n)
-			_, zero := philly(b, "", "")
 			row := make([]float64, len(Features))
 			b.ReportAllocs()
 			for b.Loop() {
-				t, err := NewTracker(history, zero)
+				t, err := NewTracker(history)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -50,7 +49,7 @@ func BenchmarkInference(b *testing.B) {
 	}
 	row, p := make([]float64, len(Features)), make([]float64, Classes)
 	c := m.Classifier()
-	t, err := NewTracker(history, zero)
+	t, err := NewTracker(history)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func BenchmarkOutlook(b *testing.B) {
 	at := history[len(history)-1].Submit
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := NewOutlook(m, history, zero, at); err != nil {
+		if _, err := NewOutlook(m, history, at); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,8 +6,7 @@
 // A Tracker passes over a history once and gives rows of Features: the paper's (the
 // latest arrivals and completions, the job itself), and additional ones: the
 // job's batch, its neighbours in submission with those that still run counted as
-// censored, and the past of its tenant, width, key and user. Methods is the
-// table of learners from such rows; Model is one that was learnt and scored,
+// censored, and the past of its tenant, width, key and user. Model is one that was learnt and scored,
 // with its training window, in a file; Outlook answers for a running system.
 //
 // A duration is run time without restarts, of a job that has ended, however it

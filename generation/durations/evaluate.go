@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/stats"
 )
 
-// EvaluateOptions say how to compare methods.
+// EvaluateOptions say how to score the predictor beside the rules majority and elapsed.
 type EvaluateOptions struct {
-	// Methods to compare, by name; default: DefaultMethod. The rules majority and
-	// elapsed are always there.
-	Methods []string
 	// TrainShare is the share of the jobs, the first submitted, that are learnt
 	// from; default 0.7 (the paper, section 4.1). Of these, only the part known
 	// at the submission of the next job is used.
 	TrainShare float64
-	// Model is asked instead of Methods, about jobs that were submitted after those
+	// Model is asked instead of one that is learnt, about jobs that were submitted after those
 	// it has learnt from.
 	Model   *Model
 	Seed    uint64
@@ -36,10 +32,9 @@ type Evaluation struct {
 	TestJobs  int           `json:"test_jobs"`
 	Lessons   int           `json:"lessons"` // questions learnt from
 	CutAt     time.Duration `json:"-"`       // when the first job that is not learnt from was submitted
-	// Queries has DefaultMethod's scores (or the first method's asked for) by kind
-	// of question, in the order of Kinds.
+	// Queries has the predictor's scores by kind of question, in the order of Kinds.
 	Queries []QueryScore `json:"queries"`
-	// Methods has every method's.
+	// Methods has the scores of the predictor and the rules.
 	Methods []MethodScore `json:"methods"`
 }
 
@@ -81,9 +76,6 @@ func Evaluate(ctx context.Context, history []Record, zero time.Time, o EvaluateO
 		return nil, fmt.Errorf("durations: a share of %g of the jobs to learn from is not between 0 and 1",
 			o.TrainShare)
 	}
-	if len(o.Methods) == 0 {
-		o.Methods = []string{DefaultMethod}
-	}
 	cut := int(float64(len(history)) * o.TrainShare)
 	if o.Model != nil {
 		for cut < len(history) && !zero.Add(history[cut].Submit).After(o.Model.Trained.To) {
@@ -124,7 +116,7 @@ func (v *evaluation) all() (*Evaluation, error) {
 	known := Known(v.history[:v.cut], at)
 	v.progress("features", 0, 1)
 	var err error
-	if v.lessons, err = Lessons(v.ctx, known, v.zero, v.o.Seed); err != nil {
+	if v.lessons, err = Lessons(v.ctx, known, v.o.Seed); err != nil {
 		return nil, err
 	}
 	if v.lessons.Len() == 0 {
@@ -145,81 +137,44 @@ func (v *evaluation) all() (*Evaluation, error) {
 		}
 		v.usual[k] = &majority{frequencies(before)}
 		inTime(later)
-		if v.asked[k], err = Extract(v.ctx, v.history, v.zero, later); err != nil {
+		if v.asked[k], err = Extract(v.ctx, v.history, later); err != nil {
 			return nil, err
 		}
 	}
 	out := &Evaluation{TrainJobs: v.cut, TestJobs: len(v.history) - v.cut, Lessons: v.lessons.Len(), CutAt: at}
-	names := append([]string{}, v.o.Methods...)
-	for _, rule := range []string{"majority", "elapsed"} {
-		if !slices.Contains(names, rule) {
-			names = append(names, rule)
-		}
-	}
+	s := &MethodScore{Method: "boosted"}
 	var main Classifier
 	if m := v.o.Model; m != nil {
 		out.Lessons = m.Lessons
-		names = []string{"majority", "elapsed"}
-		main = m.Classifier()
-		s := &MethodScore{Method: "model " + m.Version, Features: len(m.Features)}
-		v.ask(s, main)
-		out.Methods = append(out.Methods, *s)
-	}
-	for _, name := range names {
-		m, err := MethodNamed(name)
+		s.Method, s.Features, main = "model "+m.Version, len(m.Features), m.Classifier()
+	} else {
+		began := v.now()
+		b, err := boost(v.ctx, v.lessons, LearnOptions{Seed: v.o.Seed, Workers: v.o.Workers,
+			Progress: func(done, of int) { v.progress(s.Method, done, of) }})
 		if err != nil {
 			return nil, err
 		}
-		c, s, err := v.score(m)
-		if err != nil {
-			return nil, err
-		}
-		if main == nil {
-			main = c
-		}
-		out.Methods = append(out.Methods, *s)
+		s.TrainS, s.Features, main = v.now().Sub(began).Seconds(), len(b.columns), b
 	}
+	majority, rule := &MethodScore{Method: "majority"}, &MethodScore{Method: "elapsed", Features: 1}
+	v.ask(s, main)
+	v.ask(majority, learnMajority(v.lessons))
+	v.ask(rule, learnElapsed(v.lessons))
+	if err := v.ctx.Err(); err != nil {
+		return nil, err
+	}
+	out.Methods = []MethodScore{*s, *majority, *rule}
 	draws := NewDraws(known)
-	first, majority, rule := &out.Methods[0], out.method("majority"), out.method("elapsed")
 	for k, kind := range Kinds {
-		q := QueryScore{Kind: kind.Name, Score: first.Scores[kind.Name], Majority: majority.Scores[kind.Name].Accuracy,
+		q := QueryScore{Kind: kind.Name, Score: s.Scores[kind.Name], Majority: majority.Scores[kind.Name].Accuracy,
 			Elapsed: rule.Scores[kind.Name].Accuracy}
-		q.Undecided.Score = first.Undecided[kind.Name]
+		q.Undecided.Score = s.Undecided[kind.Name]
 		q.Undecided.Majority, q.Undecided.Elapsed = majority.Undecided[kind.Name].Accuracy,
 			rule.Undecided[kind.Name].Accuracy
 		q.KS, q.KSHistory = v.drawn(draws, main, k)
 		out.Queries = append(out.Queries, q)
 	}
 	return out, nil
-}
-
-func (e *Evaluation) method(name string) *MethodScore {
-	for i := range e.Methods {
-		if e.Methods[i].Method == name {
-			return &e.Methods[i]
-		}
-	}
-	panic("durations: method " + name + " was not evaluated")
-}
-
-// score trains a method and asks it everything.
-func (v *evaluation) score(m *Method) (Classifier, *MethodScore, error) {
-	s := &MethodScore{Method: m.Name}
-	began := v.now()
-	o := LearnOptions{Seed: v.o.Seed, Workers: v.o.Workers, Progress: func(done, of int) {
-		v.progress(m.Name, done, of)
-	}}
-	c, err := m.Learn(v.ctx, v.lessons, o)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", m.Name, err)
-	}
-	if err := v.ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	s.TrainS = v.now().Sub(began).Seconds()
-	s.Features = featuresOf(c)
-	v.ask(s, c)
-	return c, s, nil
 }
 
 // ask scores a classifier on everything.
@@ -255,16 +210,6 @@ func (v *evaluation) now() time.Time {
 		return time.Time{}
 	}
 	return v.clock()
-}
-
-func featuresOf(c Classifier) int {
-	switch c := c.(type) {
-	case *boosted:
-		return len(c.columns)
-	case *similar, *elapsed:
-		return 1
-	}
-	return 0
 }
 
 // drawn compares remaining times drawn for the questions of a kind with the true

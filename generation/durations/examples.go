@@ -3,7 +3,6 @@ package durations
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/autosched/autosched/internal/trees"
 )
@@ -29,8 +28,8 @@ type Examples struct {
 func (e *Examples) Len() int { return len(e.Questions) }
 
 // Extract answers questions in order of time in one pass over a history.
-func Extract(ctx context.Context, history []Record, zero time.Time, questions []Question) (*Examples, error) {
-	t, err := NewTracker(history, zero)
+func Extract(ctx context.Context, history []Record, questions []Question) (*Examples, error) {
+	t, err := NewTracker(history)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ var trainingKinds = []string{"arrival", "uniform", "hourly-4h"}
 // Lessons are the examples that can be learnt from a history: those about jobs
 // whose class is known at its end, because they ended or have run for longer than
 // the last bound.
-func Lessons(ctx context.Context, history []Record, zero time.Time, seed uint64) (*Examples, error) {
+func Lessons(ctx context.Context, history []Record, seed uint64) (*Examples, error) {
 	all := &Examples{}
 	var parts []*Examples
 	most := 0
@@ -89,7 +88,7 @@ func Lessons(ctx context.Context, history []Record, zero time.Time, seed uint64)
 			}
 		}
 		inTime(asked)
-		e, err := Extract(ctx, history, zero, asked)
+		e, err := Extract(ctx, history, asked)
 		if err != nil {
 			return nil, err
 		}
@@ -123,20 +122,6 @@ func pick(x trees.Matrix, columns []int) trees.Matrix {
 		from, to := x.Row(i), out.Row(i)
 		for k, c := range columns {
 			to[k] = from[c]
-		}
-	}
-	return out
-}
-
-// Columns are the features of some parts, in order.
-func Columns(parts ...Part) []int {
-	var out []int
-	for c, f := range Features {
-		for _, p := range parts {
-			if f.Part == p {
-				out = append(out, c)
-				break
-			}
 		}
 	}
 	return out

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// K is how many of the latest arrivals and completions a row shows (the paper's
-// k).
-const K = 10
-
 const (
 	tenantEnds    = 5  // of the latest ends of its tenant's jobs shown
 	tenantBatches = 3  // of its tenant's batches before its own shown
@@ -22,17 +18,16 @@ const (
 // Part of a row that a feature belongs to.
 type Part string
 
-// The parts of a row. The first three are the paper's Table 2.
+// The parts of a row. The paper's Table 2 has the job and everybody's latest submissions and
+// ends, which on Philly only make learning slower and worse (docs/notes/durations.md has the
+// ablation).
 const (
-	TheJob      Part = "job"         // the job asked about
-	Arrivals    Part = "arrivals"    // the K latest submissions
-	Completions Part = "completions" // the K latest ends
-	Calendar    Part = "calendar"    // hour and weekday
-	TenantPast  Part = "tenant"      // recent jobs of its tenant
-	BatchPast   Part = "batch"       // its batch
-	Near        Part = "near"        // its neighbours in submission
-	Recurrence  Part = "recurrence"  // its key, its user, similar jobs
-	Survival    Part = "survival"    // estimates of the class from all these
+	TheJob     Part = "job"        // the job asked about
+	TenantPast Part = "tenant"     // recent jobs of its tenant
+	BatchPast  Part = "batch"      // its batch
+	Near       Part = "near"       // its neighbours in submission
+	Recurrence Part = "recurrence" // its key, its user, similar jobs
+	Survival   Part = "survival"   // estimates of the class from all these
 )
 
 // A Feature is a column of a row.
@@ -57,9 +52,6 @@ var Features = func() (out []Feature) {
 		}
 	}
 	add(TheJob, "ran", "since_submit", "gpus")
-	each(Arrivals, K, "arrival%d_", "age", "ran", "gpus")
-	each(Completions, K, "end%d_", "age", "ago", "ran", "gpus")
-	add(Calendar, "hour", "weekday")
 	add(TenantPast, "tenant_gap")
 	each(TenantPast, tenantEnds, "tenant_end%d_", "ago", "ran", "gpus")
 	each(TenantPast, tenantBatches, "tenant_batch%d_", "age", "size", "ran", "ended")
@@ -153,11 +145,6 @@ func (t *Tracker) Row(dst []float64, i int) {
 	r.put(span(ran))
 	r.put(span(t.at - rec.Submit))
 	r.put(float64(rec.GPUs) / 1000)
-	t.arrivals(&r, i)
-	t.completions(&r)
-	wall := t.zero.Add(t.at)
-	r.put(float64(wall.Hour()) + float64(wall.Minute())/60)
-	r.put(float64(wall.Weekday()))
 	t.tenantPast(&r, q, rec)
 	t.batchPast(&r, q, rec)
 	for way := range 2 {
@@ -169,37 +156,6 @@ func (t *Tracker) Row(dst []float64, i int) {
 	t.survival(&r, n, ran)
 	if r.n != len(dst) {
 		panic("durations: a row does not have the features it names")
-	}
-}
-
-func (t *Tracker) arrivals(r *row, i int) {
-	for n := range K {
-		a := t.arrived - 1 - n
-		if a <= i { // the job is no neighbour of its own
-			a--
-		}
-		if a < 0 {
-			r.skip(3)
-			continue
-		}
-		h := &t.history[a]
-		r.put(span(t.at - h.Submit))
-		r.put(span(t.ran(int32(a))))
-		r.put(float64(h.GPUs) / 1000)
-	}
-}
-
-func (t *Tracker) completions(r *row) {
-	for n := 1; n <= K; n++ {
-		if n > t.ended {
-			r.skip(4)
-			continue
-		}
-		h := &t.history[t.ends[t.ended-n]]
-		r.put(span(t.at - h.Submit))
-		r.put(span(t.at - h.Until))
-		r.put(span(h.Ran))
-		r.put(float64(h.GPUs) / 1000)
 	}
 }
 

@@ -43,17 +43,20 @@ func toy(n int) *Examples {
 // class that the job has outrun.
 func TestMethods(t *testing.T) {
 	train, test := toy(600), toy(900)
-	columns := append(Columns(TheJob, Calendar), column("near_p0"))
-	for _, m := range Methods {
-		t.Run(m.Name, func(t *testing.T) {
-			c, err := m.Learn(context.Background(), train, LearnOptions{Seed: 1, Columns: columns})
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := m.Learn(context.Background(), train, LearnOptions{Seed: 1, Columns: columns, Workers: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+	columns := []int{ranColumn, column("since_submit"), column("gpus"), column("near_p0")}
+	learn := func(workers int) Classifier {
+		b, err := boost(context.Background(), train, LearnOptions{Seed: 1, columns: columns, Workers: workers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for name, learn := range map[string]func(workers int) Classifier{
+		"boosted": learn, "elapsed": func(int) Classifier { return learnElapsed(train) },
+		"majority": func(int) Classifier { return learnMajority(train) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, again := learn(0), learn(1)
 			p, q := make([]float64, Classes), make([]float64, Classes)
 			var s scorer
 			for i := 600; i < 900; i++ {
@@ -72,18 +75,14 @@ func TestMethods(t *testing.T) {
 				s.add(p, int(test.Class[i]))
 				row[ranColumn] = span(45 * time.Minute)
 				c.Probabilities(p, row)
-				if m.Name != "majority" && (p[0] > 0 || p[1] > 0) {
+				if name != "majority" && (p[0] > 0 || p[1] > 0) {
 					t.Fatalf("after 45 min: %v", p)
 				}
 			}
-			if got := s.score(); m.Name != "similar" && m.Name != "elapsed" && m.Name != "majority" &&
-				got.Accuracy < .95 {
+			if got := s.score(); name == "boosted" && got.Accuracy < .95 {
 				t.Errorf("accuracy %.2f", got.Accuracy)
 			}
 		})
-	}
-	if _, err := MethodNamed("oracle"); err == nil {
-		t.Error("there is an oracle")
 	}
 	nothing := &Examples{X: trees.Matrix{Cols: len(Features)}}
 	if _, err := boost(context.Background(), nothing, LearnOptions{}); err == nil {
@@ -92,44 +91,30 @@ func TestMethods(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	train := &Examples{X: trees.Matrix{Cols: len(Features)}}
+	train := &Examples{}
 	for _, s := range []float64{100, 100, 100, 100, 100, 3000, 3000, 3000, 20000, 20000} {
-		row := make([]float64, len(Features))
-		row[similarColumn] = missing
-		train.X.Data = append(train.X.Data, row...)
-		train.X.Rows++
 		train.Class = append(train.Class, float64(ClassOf(time.Duration(s)*time.Second)))
 		train.Total = append(train.Total, s)
 		train.Ran = append(train.Ran, 0)
 	}
-	ask := func(learn func(context.Context, *Examples, LearnOptions) (Classifier, error), ran, similar float64) int {
-		c, err := learn(context.Background(), train, LearnOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		row := make([]float64, len(Features))
-		row[ranColumn], row[similarColumn] = math.Log1p(ran), math.Log1p(similar)
-		p := make([]float64, Classes)
-		c.Probabilities(p, row)
-		return argmax(p)
-	}
 	for _, tt := range []struct {
-		name         string
-		learn        func(context.Context, *Examples, LearnOptions) (Classifier, error)
-		ran, similar float64
-		want         int
+		name  string
+		learn func(*Examples) Classifier
+		ran   float64
+		want  int
 	}{
-		{"majority", learnMajority, 0, 0, 0},
-		{"majority does not look at elapsed time", learnMajority, 50000, 0, 0},
-		{"elapsed, new", learnElapsed, 0, 0, 0},
-		{"elapsed, 200 s", learnElapsed, 200, 0, 2},
-		{"elapsed, 3000 s", learnElapsed, 3000, 0, 5},
-		{"elapsed, longer than any", learnElapsed, 30000, 0, 5},
-		{"similar", learnSimilar, 0, 4000, 3},
-		{"similar, outrun", learnSimilar, 8000, 4000, 5},
-		{"similar, unknown", learnSimilar, 0, math.NaN(), 0},
+		{"majority", learnMajority, 0, 0},
+		{"majority does not look at elapsed time", learnMajority, 50000, 0},
+		{"elapsed, new", learnElapsed, 0, 0},
+		{"elapsed, 200 s", learnElapsed, 200, 2},
+		{"elapsed, 3000 s", learnElapsed, 3000, 5},
+		{"elapsed, longer than any", learnElapsed, 30000, 5},
 	} {
-		if got := ask(tt.learn, tt.ran, tt.similar); got != tt.want {
+		row := make([]float64, len(Features))
+		row[ranColumn] = math.Log1p(tt.ran)
+		p := make([]float64, Classes)
+		tt.learn(train).Probabilities(p, row)
+		if got := argmax(p); got != tt.want {
 			t.Errorf("%s: class %s, want %s", tt.name, ClassNames[got], ClassNames[tt.want])
 		}
 	}

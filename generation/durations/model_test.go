@@ -82,7 +82,7 @@ func TestModelFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := make([]float64, len(Features))
-	tr, err := NewTracker(history, zero)
+	tr, err := NewTracker(history)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestExplain(t *testing.T) {
 	if math.Abs(sum-1) > 1e-9 {
 		t.Errorf("shares of the importance add up to %g", sum)
 	}
-	tr, err := NewTracker(history, zero)
+	tr, err := NewTracker(history)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +163,13 @@ func TestRetrainRefusesWorse(t *testing.T) {
 	testshared.Full(t)
 	ctx := context.Background()
 	history, good := example(t)
-	hampered := LearnOptions{Seed: 1, Columns: []int{column("hour"), column("gpus")}}
+	hampered := LearnOptions{Seed: 1, columns: []int{column("since_submit"), column("gpus")}}
 	c, err := Retrain(ctx, good, history, zero, "", hampered)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Replaced || c.Kept != good || c.New <= c.Old {
-		t.Errorf("a model that sees the hour replaced one that sees all: %+v", c)
+		t.Errorf("a model that sees little replaced one that sees all: %+v", c)
 	}
 	bad, err := Train(ctx, history, zero, "", hampered)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestOutlook(t *testing.T) {
 	testshared.Full(t)
 	whole := sweeps(36, 2*time.Minute, 90*time.Minute, 15*time.Minute)
 	early := Known(whole, 30*time.Minute)
-	cold, err := NewOutlook(nil, early, zero, 30*time.Minute)
+	cold, err := NewOutlook(nil, early, 30*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestOutlook(t *testing.T) {
 	history := Known(whole, at)
 	next := workload.Job{ID: "next", Tenant: "t1", GPUs: workload.GPUs(1), Submit: at}
 	submitted := Record{Job: &next, Begin: at, Until: at}
-	o, err := NewOutlook(trained(t, history), append(history, submitted), zero, at)
+	o, err := NewOutlook(trained(t, history), append(history, submitted), at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,12 @@ func FromHistory(history []Record) *Outlook {
 
 // NewOutlook predicts the class of every job that has not ended of a history, which ends at the instant and is in
 // order of submission. Without a model it knows only the history.
-func NewOutlook(m *Model, history []Record, zero time.Time, at time.Duration) (*Outlook, error) {
+func NewOutlook(m *Model, history []Record, at time.Duration) (*Outlook, error) {
 	o := FromHistory(history)
 	if m == nil {
 		return o, nil
 	}
-	t, err := NewTracker(history, zero)
+	t, err := NewTracker(history)
 	if err != nil {
 		return nil, err
 	}

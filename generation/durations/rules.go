@@ -1,16 +1,14 @@
 package durations
 
 import (
-	"context"
 	"math"
 	"slices"
 	"time"
 )
 
 var (
-	ranColumn     = column(ranFeature)
-	similarColumn = column(similarFeature)
-	keyColumn     = column(keyFeature)
+	ranColumn = column(ranFeature)
+	keyColumn = column(keyFeature)
 )
 
 // mask leaves no probability to classes that a job has outrun, and makes the rest
@@ -87,9 +85,7 @@ func frequencies(e *Examples) [Classes]float64 {
 type majority struct{ p [Classes]float64 }
 
 // learnMajority counts jobs when they are submitted: one example a job.
-func learnMajority(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
-	return &majority{frequencies(e.arrivals())}, nil
-}
+func learnMajority(e *Examples) Classifier { return &majority{frequencies(e.arrivals())} }
 
 func (m *majority) Probabilities(dst, _ []float64) { copy(dst, m.p[:]) }
 
@@ -112,7 +108,7 @@ type elapsed struct {
 	after  [][Classes]float64 // classes of totals[i:]
 }
 
-func learnElapsed(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
+func learnElapsed(e *Examples) Classifier {
 	r := &elapsed{totals: e.arrivals().Total}
 	slices.Sort(r.totals)
 	r.after = make([][Classes]float64, len(r.totals)+1)
@@ -120,46 +116,13 @@ func learnElapsed(_ context.Context, e *Examples, _ LearnOptions) (Classifier, e
 		r.after[i] = r.after[i+1]
 		r.after[i][ClassOf(time.Duration(r.totals[i]*float64(time.Second)))]++
 	}
-	return r, nil
+	return r
 }
 
 func (r *elapsed) Probabilities(dst, row []float64) {
 	i, _ := slices.BinarySearch(r.totals, seconds(row[ranColumn]).Seconds()+1e-3)
 	for c, n := range r.after[i] {
 		dst[c] = n + 1
-	}
-	mask(dst, row[ranColumn])
-}
-
-// similar takes the class of the median of similar jobs, as sure of it as it was
-// right in training.
-type similar struct {
-	right float64
-	p     [Classes]float64
-}
-
-func learnSimilar(_ context.Context, e *Examples, _ LearnOptions) (Classifier, error) {
-	s := &similar{p: frequencies(e)}
-	n, right := 2., 1.
-	for i := range e.Class {
-		if v := e.X.Row(i)[similarColumn]; !math.IsNaN(v) {
-			n++
-			if ClassOf(seconds(v)) == int(e.Class[i]) {
-				right++
-			}
-		}
-	}
-	s.right = max(.5, right/n)
-	return s, nil
-}
-
-func (s *similar) Probabilities(dst, row []float64) {
-	copy(dst, s.p[:])
-	if v := row[similarColumn]; !math.IsNaN(v) {
-		for c := range dst {
-			dst[c] *= 1 - s.right
-		}
-		dst[ClassOf(seconds(v))] += s.right
 	}
 	mask(dst, row[ranColumn])
 }

@@ -22,7 +22,6 @@ type Tracker struct {
 	history []Record
 	ends    []int32 // the jobs that ended, by their end
 	at      time.Duration
-	zero    time.Time
 
 	arrived, ended int // how many of history and of ends lie behind
 	jobs           []tracked
@@ -95,10 +94,9 @@ const (
 	evenHalfLife = 20
 )
 
-// NewTracker starts before the first job. The history is in order of submission;
-// zero is the wall-clock time of instant 0.
-func NewTracker(history []Record, zero time.Time) (*Tracker, error) {
-	t := &Tracker{history: history, zero: zero, at: math.MinInt64, jobs: make([]tracked, len(history))}
+// NewTracker starts before the first job. The history is in order of submission.
+func NewTracker(history []Record) (*Tracker, error) {
+	t := &Tracker{history: history, at: math.MinInt64, jobs: make([]tracked, len(history))}
 	type name struct {
 		kind, text string
 		gpus       int

@@ -71,7 +71,7 @@ func hold(ctx context.Context, history []Record, zero time.Time, old *Model, see
 		}
 		inTime(later)
 		var err error
-		if h.asked[name], err = Extract(ctx, history, zero, later); err != nil {
+		if h.asked[name], err = Extract(ctx, history, later); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +122,7 @@ func Train(ctx context.Context, history []Record, zero time.Time, trace string, 
 func train(ctx context.Context, history []Record, zero time.Time, trace string, h *heldBack, o LearnOptions) (*Model,
 	error) {
 	known := Known(history[:h.cut], history[h.cut].Submit)
-	lessons, err := Lessons(ctx, known, zero, o.Seed)
+	lessons, err := Lessons(ctx, known, o.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, tr
 	if err != nil {
 		return Choice{}, err
 	}
-	lessons, err := lessonsSince(ctx, history, zero, h.cut, old.Trained.To.Sub(zero), o.Seed)
+	lessons, err := lessonsSince(ctx, history, h.cut, old.Trained.To.Sub(zero), o.Seed)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -257,10 +257,10 @@ func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, tr
 
 // lessonsSince are the lessons about jobs submitted after an instant, and before
 // job cut.
-func lessonsSince(ctx context.Context, history []Record, zero time.Time, cut int, since time.Duration,
+func lessonsSince(ctx context.Context, history []Record, cut int, since time.Duration,
 	seed uint64) (*Examples, error) {
 	known := Known(history[:cut], history[cut].Submit)
-	all, err := Lessons(ctx, known, zero, seed)
+	all, err := Lessons(ctx, known, seed)
 	if err != nil {
 		return nil, err
 	}

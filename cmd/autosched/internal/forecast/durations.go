@@ -148,8 +148,8 @@ func printModel(w io.Writer, m *durations.Model) error {
 // predictEvalOptions are the flags of predict eval.
 type predictEvalOptions struct {
 	predictFlags
-	methods, model string
-	share          float64
+	model string
+	share float64
 
 	given    func(flag string) bool
 	evaluate durations.EvaluateOptions // after check
@@ -175,7 +175,6 @@ jobs, beside that of times drawn from history alone.
 With --model no model is trained: the given one is scored on every job of the
 window except those of its training.`,
 		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
-  autosched forecast durations eval --trace jobs.csv.gz --methods all
   autosched forecast durations eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -192,8 +191,6 @@ window except those of its training.`,
 	o.given = cmd.Flags().Changed
 	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.methods, "methods", durations.DefaultMethod,
-		"methods to compare, comma-separated, the first in detail: "+strings.Join(MethodNames(), ", ")+", or all")
 	fl.Float64Var(&o.share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
 	fl.StringVar(&o.model, "model", "", "model file to score instead of learning one")
 	return cmd
@@ -203,27 +200,14 @@ window except those of its training.`,
 func (o *predictEvalOptions) check() error {
 	o.evaluate = durations.EvaluateOptions{TrainShare: o.share, Seed: o.seed, Workers: o.workers}
 	e := &o.evaluate
-	switch {
-	case !(o.share > 0 && o.share < 1):
+	if !(o.share > 0 && o.share < 1) {
 		return cli.Usage(fmt.Errorf("--train-share: %g is not between 0 and 1", o.share))
-	case o.methods == "all":
-		e.Methods = MethodNames()
-	default:
-		e.Methods = cli.SplitList(o.methods)
-	}
-	if err := cli.CheckList(o.given, "methods", e.Methods); err != nil {
-		return err
-	}
-	for _, name := range e.Methods {
-		if _, err := durations.MethodNamed(name); err != nil {
-			return cli.Usage(fmt.Errorf("--methods: %w", err))
-		}
 	}
 	if err := o.predictFlags.check(); err != nil || o.model == "" {
 		return err
 	}
-	if o.given("methods") || o.given("train-share") {
-		return cli.Usage(errors.New("--model: is asked as it is; --methods and --train-share learn others"))
+	if o.given("train-share") {
+		return cli.Usage(errors.New("--model: is asked as it is; --train-share learns another"))
 	}
 	var err error
 	if e.Model, err = readModel(o.model); err != nil {
@@ -256,15 +240,6 @@ func kindList() string {
 		fmt.Fprintf(&b, "  %-10s %s\n", k.Name, k.About)
 	}
 	return b.String()
-}
-
-// MethodNames lists the methods of forecast durations eval.
-func MethodNames() []string {
-	var out []string
-	for _, m := range durations.Methods {
-		out = append(out, m.Name)
-	}
-	return out
 }
 
 type evalReport struct {
@@ -567,7 +542,7 @@ func explainJob(m *durations.Model, in *predictInput, id, at string) (*jobExplai
 				in.trace.Clock(r.Submit).Format(time.RFC3339), in.trace.Clock(r.Until).Format(time.RFC3339)))
 		}
 	}
-	t, err := durations.NewTracker(in.history, in.trace.Zero())
+	t, err := durations.NewTracker(in.history)
 	if err != nil {
 		return nil, err
 	}

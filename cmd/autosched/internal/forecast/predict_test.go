@@ -108,7 +108,7 @@ func TestPredictRefit(t *testing.T) {
 }
 
 func TestPredictEval(t *testing.T) {
-	out, _ := predict(t, 0, "eval", "--trace", "sample", "--methods", "similar", "--json")
+	out, _ := predict(t, 0, "eval", "--trace", "sample", "--json")
 	var r struct {
 		Queries []struct {
 			Query    string   `json:"query"`
@@ -131,8 +131,7 @@ func TestPredictEval(t *testing.T) {
 			t.Errorf("%s lacks a number:\n%s", q.Query, out)
 		}
 	}
-	if table, _ := predict(t, 0, "eval", "--trace", "sample", "--methods",
-		"similar"); !strings.Contains(table, "hourly-4h") {
+	if table, _ := predict(t, 0, "eval", "--trace", "sample"); !strings.Contains(table, "hourly-4h") {
 		t.Errorf("table\n%s", table)
 	}
 }
@@ -143,10 +142,9 @@ func TestPredictMisuse(t *testing.T) {
 		args []string
 	}{
 		{"--trace is missing", []string{"eval"}},
-		{"no method is called \"oracle\"", []string{"eval", "--trace", "sample", "--methods", "oracle"}},
 		{"--train-share: 2", []string{"eval", "--trace", "sample", "--train-share", "2"}},
 		{"no submission", []string{"eval", "--trace", "sample", "--from", "2030-01-01"}},
-		{"learn others", []string{"eval", "--trace", "sample", "--model", "x", "--methods", "all"}},
+		{"learns another", []string{"eval", "--trace", "sample", "--model", "x", "--train-share", ".5"}},
 		{"--out is missing", []string{"train", "--trace", "sample"}},
 		{"--model", []string{"explain"}},
 		{"--job is missing", []string{"explain", "--trace", "sample", "--at", "5"}},

@@ -86,15 +86,14 @@ func completions() map[string]cli.Completion {
 		methods = append(methods, m[0])
 	}
 	return map[string]cli.Completion{
-		"evaluate methods":           cli.ListOf(methods...),
-		"serve log-format":           cli.OneOf("text", "json"),
-		"serve log-level":            cli.OneOf(serve.LogLevels...),
-		"admin certs scheduler":      cobra.NoFileCompletions,
-		"compare schedulers":         cli.ListOf(schedulers.Names()...),
-		"compare row":                decide.CompleteRow,
-		"forecast eval methods":      cli.ListOf(append(forecast.ForecastNames(), "all")...),
-		"forecast durations methods": cli.ListOf(append(forecast.MethodNames(), "all")...),
-		"telemetry scheduler":        cobra.NoFileCompletions,
-		"telemetry format":           cli.OneOf(traces.TelemetryFormatNames()...),
+		"evaluate methods":      cli.ListOf(methods...),
+		"serve log-format":      cli.OneOf("text", "json"),
+		"serve log-level":       cli.OneOf(serve.LogLevels...),
+		"admin certs scheduler": cobra.NoFileCompletions,
+		"compare schedulers":    cli.ListOf(schedulers.Names()...),
+		"compare row":           decide.CompleteRow,
+		"forecast eval methods": cli.ListOf(append(forecast.ForecastNames(), "all")...),
+		"telemetry scheduler":   cobra.NoFileCompletions,
+		"telemetry format":      cli.OneOf(traces.TelemetryFormatNames()...),
 	}
 }
