@@ -186,6 +186,7 @@ func TestSlurmApplies(t *testing.T) {
 		values[conf.SchedulerParameters+".bf_max_job_assoc"] = space.Num(0)
 		values[depth] = space.Num(2000)
 		values[interval] = space.Num(2)
+		values[halfLife] = space.Num(float64(4+2*round) * 86400)
 		got, err := d.Apply(t.Context(), l.configuration(values))
 		if err != nil {
 			t.Fatal(err)

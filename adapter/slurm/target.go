@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -16,8 +17,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/program"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
@@ -55,6 +59,11 @@ const (
 	beyondWake = 4 * time.Second
 	// betweenStarts is the pause between two reconfigurations that start a new slurmctld each.
 	betweenStarts = 30 * time.Second
+	// nodesRead is the time after which a configless slurmd that lacks an included file has ended.
+	nodesRead = 65 * time.Second
+	// dials is the number of nodes asked at a time, each for dialTimeout at most.
+	dials       = 64
+	dialTimeout = 3 * time.Second
 	// mostMissed is the number of pings in a row that a busy slurmctld, or one that starts anew, may miss.
 	mostMissed = 5
 )
@@ -100,12 +109,16 @@ func (t *Target) Check(ctx context.Context, path string) error {
 
 // examine checks names and ranges, that Slurm's parser reads the file, and its conditions on slurmctld.
 func (t *Target) examine(ctx context.Context, text []byte) error {
-	if _, err := t.Form.Parse(text); err != nil {
+	values, err := t.Form.Parse(text)
+	if err != nil {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
 	config, err := t.config(ctx)
 	if err != nil {
 		return err
+	}
+	if err := bounded(config, values); err != nil {
+		return fmt.Errorf("%w: %w", client.ErrRefused, err)
 	}
 	for _, p := range t.problems(config, text) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, p)
@@ -114,6 +127,23 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 		return err
 	}
 	return t.stage(ctx, t.Conf, t.Include, text)
+}
+
+// halfLife is a setting that cannot be taken back: slurmctld multiplies the recorded usage by it and keeps no other.
+const halfLife = "PriorityDecayHalfLife"
+
+// bounded is an error if a half-life is not within half and twice the one in force.
+func bounded(config *conf.Config, values space.Values) error {
+	want, set := values[halfLife]
+	if !set {
+		return nil
+	}
+	in, err := config.Values([]string{halfLife})
+	if now := in[halfLife].Float(); err == nil && (want.Float() < now/2 || want.Float() > 2*now) {
+		err = fmt.Errorf("%s: %v s is not within half and twice the %v s in force: usage that it forgets does not come back",
+			halfLife, want, in[halfLife])
+	}
+	return err
 }
 
 func (t *Target) problems(config *conf.Config, text []byte) []conf.Problem {
@@ -183,6 +213,14 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 	if err := t.settle(ctx, before); err != nil {
 		return err
 	}
+	watched := wake(before) + beyondWake
+	var nodes []string
+	if before.Configless() {
+		if nodes, err = t.answering(ctx, before); err != nil {
+			return err
+		}
+		watched = max(watched, nodesRead)
+	}
 	from := t.logSize()
 	command := t.Reconfigure
 	if len(command) == 0 {
@@ -202,7 +240,45 @@ func (t *Target) reconfigure(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	return t.watch(ctx, path, from, up, wake(before)+beyondWake)
+	if err := t.watch(ctx, path, from, up, watched); err != nil || len(nodes) == 0 {
+		return err
+	}
+	now, err := t.answering(ctx, before)
+	gone := slices.DeleteFunc(nodes, func(name string) bool { return slices.Contains(now, name) })
+	if err == nil && len(gone) > 0 {
+		err = fmt.Errorf("slurmd does not answer any more on %d nodes: %.300s", len(gone), strings.Join(gone, ","))
+	}
+	return err
+}
+
+// answering lists the nodes whose slurmd takes connections.
+func (c Commands) answering(ctx context.Context, config *conf.Config) ([]string, error) {
+	text, err := c.Run(ctx, "scontrol", "-a", "show", "node", "-o")
+	if err != nil {
+		return nil, err
+	}
+	records := slurmtext.Records(text, "nodename")
+	up := make([]bool, len(records))
+	var all errgroup.Group
+	all.SetLimit(dials)
+	for i, r := range records {
+		all.Go(func() error {
+			at := net.JoinHostPort(r["nodeaddr"], cmp.Or(r["port"], config.Get("SlurmdPort")))
+			conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", at)
+			if up[i] = err == nil; up[i] {
+				return conn.Close()
+			}
+			return nil
+		})
+	}
+	var out []string
+	err = all.Wait()
+	for i, r := range records {
+		if up[i] {
+			out = append(out, r["nodename"])
+		}
+	}
+	return out, err
 }
 
 // startsAnew reports whether a reconfiguration starts a new slurmctld, as from Slurm 23.11 on.

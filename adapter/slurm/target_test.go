@@ -11,6 +11,7 @@ import (
 
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/space"
 )
 
 // TestLayout: every node has to get the included file, and no other file sets its keys.
@@ -154,6 +155,19 @@ esac
 	}
 	if up, err := (Commands{}).up(t.Context()); up || err != nil {
 		t.Error(up, err)
+	}
+}
+
+// TestHalfLife: usage is not forgotten at once.
+func TestHalfLife(t *testing.T) {
+	config := &conf.Config{Lines: []conf.Line{{Key: halfLife, Value: "7-00:00:00"}}}
+	for days, ok := range map[float64]bool{1. / 1440: false, 3: false, 3.5: true, 7: true, 14: true, 15: false} {
+		if err := bounded(config, space.Values{halfLife: space.Num(days * 86400)}); (err == nil) != ok {
+			t.Errorf("%v days: %v", days, err)
+		}
+	}
+	if err := bounded(config, space.Values{weightAge: space.Num(1)}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -109,6 +109,34 @@ func (c *Cluster) KillController() { c.ctld.end(syscall.SIGKILL) }
 // SignalController sends slurmctld a signal, such as SIGSTOP.
 func (c *Cluster) SignalController(s syscall.Signal) error { return c.ctld.cmd.Process.Signal(s) }
 
+// configless is a slurmd that sees neither slurm.conf nor its folders, and gets its configuration from slurmctld.
+const configless = `mount -t tmpfs tmpfs "$1/autosched" && mount --bind /dev/null "$1/slurm.conf" &&
+mount -t tmpfs tmpfs /run && mkdir -p /run/slurm /run/munge &&
+ln -s "$1/munge/socket" /run/munge/munge.socket.2 && unset SLURM_CONF &&
+exec "$2" -D --conf-server 127.0.0.1:$3 -N "$4"`
+
+// Configless starts the slurmd of a node again, in a mount namespace of its own as on a machine without slurm.conf.
+func (c *Cluster) Configless(node string) error {
+	i := slices.IndexFunc(c.daemons, func(d *daemon) bool { return d.name == "slurmd "+node })
+	if i < 0 {
+		return fmt.Errorf("slurmtest: there is no node %s", node)
+	}
+	before := c.daemons[i]
+	before.end(syscall.SIGTERM)
+	slurmd, err := lookPath("slurmd")
+	if err != nil {
+		return err
+	}
+	_, err = c.launch(before.name, "root", before, "unshare", "-m", "sh", "-c", configless, "sh", c.o.Dir, slurmd,
+		strconv.Itoa(c.port), node)
+	return err
+}
+
+// Ended reports whether the slurmd of a node has ended.
+func (c *Cluster) Ended(node string) bool {
+	return slices.ContainsFunc(c.daemons, func(d *daemon) bool { return d.name == "slurmd "+node && !d.up() })
+}
+
 // StopAccounting ends slurmdbd.
 func (c *Cluster) StopAccounting() { c.dbd.end(syscall.SIGKILL) }
 

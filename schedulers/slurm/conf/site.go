@@ -138,8 +138,16 @@ func (s *Site) limits() {
 // real ones load slurmctld.
 const leastInterval = 10
 
+// most is the largest value tuned, in seconds, of parameters whose effect shows after that time: the hours that are
+// simulated must tell. An operator may open more of them in the registration.
+const most = 3 * 3600
+
+// late are these parameters.
+var late = []string{"PriorityMaxAge", SchedulerParameters + ".bf_min_age_reserve"}
+
 // Narrowed returns the settings in force, in the space as the site narrows it: backfill sees the end of the longest
-// jobs and does not come more often than every ten seconds, unless it does so now.
+// jobs and does not come more often than every ten seconds, and no age counts for more than three hours, unless it does
+// so now.
 func (s *Site) Narrowed() (space.Config, error) {
 	least := map[string]float64{SchedulerParameters + ".bf_window": s.longest(),
 		SchedulerParameters + ".bf_interval": leastInterval}
@@ -149,6 +157,12 @@ func (s *Site) Narrowed() (space.Config, error) {
 		if low, ok := least[p.ID]; ok {
 			now := s.Current.Get(p.ID)
 			p.Min, p.Default = max(p.Min, min(low, now.Float())), now
+		}
+		if slices.Contains(late, p.ID) {
+			now := s.Current.Get(p.ID)
+			if p.Max = min(p.Max, max(most, now.Float())); p.Default.Float() > p.Max {
+				p.Default = now
+			}
 		}
 	}
 	top := int64(10)

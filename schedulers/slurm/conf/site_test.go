@@ -205,3 +205,21 @@ func FuzzSite(f *testing.F) {
 		}
 	})
 }
+
+// TestLate: parameters that act after hours end at three, or at the value in force.
+func TestLate(t *testing.T) {
+	site, err := shown(t).Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := site.Narrowed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, most := range map[string]float64{"PriorityMaxAge": site.Current.Get("PriorityMaxAge").Float(),
+		conf.SchedulerParameters + ".bf_min_age_reserve": 3 * 3600} {
+		if p, ok := config.Space().Param(id); !ok || p.Max != most {
+			t.Errorf("%s ends at %v, want %v", id, p.Max, most)
+		}
+	}
+}
