@@ -51,21 +51,29 @@ rm -rf "$slurm/autosched/.autosched"
 
 echo
 echo "2. Live: the service, the adapter beside slurmctld, and values that an operator pins."
-"$autosched" serve --dir "$dir/data" --listen "$server" 2>"$dir/serve.log" &
+"$autosched" admin certs "$dir/pki" --host 127.0.0.1 --scheduler prod >/dev/null
+"$autosched" serve --dir "$dir/data" --listen "$server" --tls-cert "$dir/pki/server.pem" --tls-key "$dir/pki/server.key" \
+	--client-ca "$dir/pki/ca.pem" --roles "$dir/pki/roles.yaml" 2>"$dir/serve.log" &
 pids="$pids $!"
-until "$autosched" scheduler list --server "$server" >/dev/null 2>&1; do sleep 0.2; done
-"$autosched" scheduler register --server "$server" --id prod "$dir/site/scheduler.json" | head -4
-"$autosched" slurm run --server "$server" --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+# as CERTIFICATE COMMAND...: a client of the service.
+as() {
+	caller=$1
+	shift
+	"$autosched" "$@" --server "$server" --tls-ca "$dir/pki/ca.pem" --tls-cert "$dir/pki/$caller.pem" --tls-key "$dir/pki/$caller.key"
+}
+until as admin scheduler list >/dev/null 2>&1; do sleep 0.2; done
+as admin scheduler register --id prod "$dir/site/scheduler.json" | head -4
+as scheduler-prod slurm run --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
 pids="$pids $!"
 
-until "$autosched" scheduler get prod --server "$server" | grep -q 'runs revision 1'; do sleep 1; done
-"$autosched" scheduler config pin prod --server "$server" --reason 'jobs of few GPUs first' \
+until as operator scheduler get prod | grep -q 'runs revision 1'; do sleep 1; done
+as operator scheduler config pin prod --reason 'jobs of few GPUs first' \
 	--set PriorityWeightTRES.gpu=60000 --set PriorityWeightTRES.gpu.negative=true
 until in_force PriorityWeightTRES 'GRES/gpu=-60000$'; do sleep 1; done
 sleep 2
 began=$(date +%s)
 workload "uts$began" "configured"
 
-"$autosched" scheduler get prod --server "$server" | sed -n 1,8p
+as operator scheduler get prod | sed -n 1,8p
 "$autosched" slurm rollback
 cat "$dir/run.log"

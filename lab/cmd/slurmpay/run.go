@@ -380,7 +380,7 @@ func (l *lane) live(ctx context.Context, history []job) (*service, error) {
 	if err := l.register(ctx, address); err != nil {
 		return s, err
 	}
-	return s, s.start(l, "adapter", "slurm", "run", "--server", address, "--scheduler", "emulated", "--mode", "auto",
+	return s, s.start(l, "adapter", "slurm", "run", "--allow-anonymous", "--server", address, "--scheduler", "emulated", "--mode", "auto",
 		"--interval", "5s", "--history", "1m", "--slurm-conf", l.Conf(), "--log", l.Log())
 }
 

@@ -88,6 +88,7 @@ type slurmRunOptions struct {
 	interval  time.Duration
 	history   time.Duration
 	resume    bool
+	anonymous bool
 }
 
 func newSlurmRunCmd() *cobra.Command {
@@ -105,7 +106,8 @@ Priorities of QOS that are tuned are set by sacctmgr after the file, read back a
 
 --mode says how far it goes: observe sends events and what is in force, and changes nothing, recommend puts in force what an
 operator approves, auto what rounds find. recommend and auto set the mode of the registered scheduler. The first start
-leaves what is in force as it is.
+leaves what is in force as it is. They need a service that asks who calls, as its callers set the cluster's priorities:
+'autosched admin certs' makes the files.
 
 A setting that someone else changed is reported and not overwritten, and nothing is changed from then on: put the file
 back, or start once with --take-over. 'autosched slurm rollback' puts the previous file back. If the adapter ends, Slurm
@@ -133,6 +135,8 @@ goes on with the file that is in place; if slurmctld or slurmdbd are away, it wa
 	fl.DurationVar(&o.interval, "interval", 30*time.Second, "time between polls of accounting")
 	fl.DurationVar(&o.history, "history", 7*24*time.Hour, "how far back the first poll reaches")
 	fl.BoolVar(&o.resume, "requeue-resumes", false, "requeued jobs go on where they were, as they write checkpoints")
+	fl.BoolVar(&o.anonymous, "allow-anonymous", false,
+		"put configurations in force of a service that anyone who reaches it may command")
 	fl.BoolVar(&o.site.TakeOver, "take-over", false, "replace a file that the adapter did not write, once")
 	return cmd
 }
@@ -184,6 +188,9 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	if o.mode == "observe" {
 		session.InForce = func(ctx context.Context) (space.Values, error) { return commands.InForce(ctx, site.Tuned) }
 	} else {
+		if err := o.closed(ctx); err != nil {
+			return err
+		}
 		if err := o.setMode(ctx, tuning, registered); err != nil {
 			return cli.PlainError(o.connect.Server, err)
 		}
@@ -213,6 +220,30 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	return cli.PlainError(o.connect.Server, err)
 }
 
+// closed is an error if the service answers a caller who does not say who he is: then every account that reaches it
+// sets the cluster's priorities by the rights of the adapter.
+func (o *slurmRunOptions) closed(ctx context.Context) error {
+	if o.anonymous {
+		return nil
+	}
+	conn, err := (&cli.ConnectFlags{Server: o.connect.Server, CA: o.connect.CA}).Dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err = pb.NewTuningServiceClient(conn).GetScheduler(ctx,
+		&pb.GetSchedulerRequest{Name: "schedulers/" + o.scheduler})
+	switch status.Code(err) {
+	case codes.OK, codes.NotFound:
+		return fmt.Errorf("%s does not ask who calls: whoever reaches it would set this cluster's priorities: start it with "+
+			"--roles ('autosched admin certs DIR --scheduler %s' makes the files), or give --allow-anonymous",
+			o.connect.Server, o.scheduler)
+	}
+	return nil
+}
+
 // setMode has the service treat the scheduler as --mode says.
 func (o *slurmRunOptions) setMode(ctx context.Context, tuning pb.TuningServiceClient, s *pb.Scheduler) error {
 	mode, err := cli.ParseMode(o.mode)
@@ -222,6 +253,10 @@ func (o *slurmRunOptions) setMode(ctx context.Context, tuning pb.TuningServiceCl
 	_, err = tuning.UpdateScheduler(ctx, &pb.UpdateSchedulerRequest{
 		Scheduler:  &pb.Scheduler{Name: s.GetName(), Spec: &pb.SchedulerSpec{Mode: mode}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"spec.mode"}}})
+	if status.Code(err) == codes.PermissionDenied {
+		return fmt.Errorf("an operator has to set the mode: autosched scheduler update %s --mode %s: %w", o.scheduler,
+			o.mode, err)
+	}
 	return err
 }
 

@@ -60,7 +60,7 @@ func (s *slurmSite) serve() {
 func (s *slurmSite) run(mode string, more ...string) (kill func()) {
 	s.Helper()
 	cmd := exec.Command(s.bin, append([]string{"slurm", "run", "--server", s.server, "--scheduler", "prod", "--slurm-conf",
-		s.conf, "--interval", "1s", "--mode", mode}, more...)...)
+		s.conf, "--allow-anonymous", "--interval", "1s", "--mode", mode}, more...)...)
 	cmd.Env = append(os.Environ(), "AUTOSCHED_TEST_MAIN=1")
 	cmd.Stderr = &s.log
 	cmd.Dir = "/"

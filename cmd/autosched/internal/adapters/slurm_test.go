@@ -46,3 +46,40 @@ func TestSlurmCommands(t *testing.T) {
 		t.Errorf("after the rollback the file is %q (%v)", text, err)
 	}
 }
+
+// TestSlurmDoor: no configuration is taken from a service that anyone commands; one that asks who calls is no obstacle.
+func TestSlurmDoor(t *testing.T) {
+	clitest.FakeSlurm(t)
+	dir := t.TempDir()
+	pki := filepath.Join(dir, "pki")
+	if code, _, errs := clitest.Run("admin", "certs", pki, "--host", "127.0.0.1", "--scheduler", "prod"); code != 0 {
+		t.Fatal(errs)
+	}
+	as := func(name string) []string {
+		return []string{"--tls-ca", filepath.Join(pki, "ca.pem"), "--tls-cert", filepath.Join(pki, name+".pem"), "--tls-key",
+			filepath.Join(pki, name+".key")}
+	}
+	_, open := clitest.ServeProcess(t, filepath.Join(dir, "open"), "127.0.0.1:0")
+	_, asks := clitest.ServeProcess(t, filepath.Join(dir, "asks"), "127.0.0.1:0", "--tls-cert",
+		filepath.Join(pki, "server.pem"), "--tls-key", filepath.Join(pki, "server.key"), "--client-ca",
+		filepath.Join(pki, "ca.pem"), "--roles", filepath.Join(pki, "roles.yaml"))
+	for _, c := range []struct {
+		server, mode    string
+		register, flags []string
+		want            string
+	}{
+		{open, "recommend", nil, nil, "does not ask who calls"},
+		{open, "auto", nil, nil, "does not ask who calls"},
+		{open, "recommend", nil, []string{"--allow-anonymous"}, "no such file"},
+		{asks, "recommend", as("admin"), as("scheduler-prod"), "no such file"},
+		{asks, "auto", as("admin"), as("scheduler-prod"), "autosched scheduler update prod --mode auto"},
+	} {
+		clitest.Run(append([]string{"scheduler", "register", "--server", c.server, "--builtin", "slurm", "--id", "prod",
+			"--mode", "recommend", "--nodes", "4", "--gpus-per-node", "8"}, c.register...)...)
+		code, _, errs := clitest.Run(append([]string{"slurm", "run", "--server", c.server, "--scheduler", "prod", "--mode",
+			c.mode, "--slurm-conf", filepath.Join(dir, "slurm.conf")}, c.flags...)...)
+		if code != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("%s %v: %d %s, want %q", c.mode, c.flags, code, errs, c.want)
+		}
+	}
+}
