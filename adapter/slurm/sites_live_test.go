@@ -18,7 +18,8 @@ func TestSlurmSites(t *testing.T) {
 	d := l.open()
 	defer d.Close()
 	apply := func(age int) error {
-		_, err := d.Apply(t.Context(), l.configuration(space.Values{weightAge: space.Int(age), interval: space.Num(2)}))
+		values := space.Values{weightAge: space.Int(age), interval: space.Num(2)}
+		_, err := d.Apply(t.Context(), l.configuration(values))
 		return err
 	}
 	must := func(program string, args ...string) string {
@@ -33,8 +34,8 @@ func TestSlurmSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	// By hand.
-	for _, change := range [][]string{{"PartitionName=train", "State=DOWN"}, {"PartitionName=train", "MaxTime=02:00:00"},
-		{"NodeName=g2", "Weight=77"}} {
+	for _, change := range [][]string{{"PartitionName=train", "State=DOWN"},
+		{"PartitionName=train", "MaxTime=02:00:00"}, {"NodeName=g2", "Weight=77"}} {
 		must("scontrol", append([]string{"update"}, change...)...)
 		err := apply(3000)
 		key, _, _ := strings.Cut(strings.ToLower(change[1]), "=")
@@ -58,8 +59,10 @@ func TestSlurmSites(t *testing.T) {
 			case <-time.After(200 * time.Millisecond):
 			}
 			for _, args := range [][]string{{"--qos=PriorityWeightAge"}, {"-w", "bf_interval"}, {"--qos=" + forged},
-				{"-A", forged}, {"-p", forged}, {"-w", forged}, {"--reservation=" + forged}, {"-C", forged}, {"-L", forged}} {
-				_, _ = l.RunAs(t.Context(), owner, "sbatch", append(args, "-J", forged, "--wrap=true")...) // refused by slurmctld
+				{"-A", forged}, {"-p", forged}, {"-w", forged}, {"--reservation=" + forged}, {"-C", forged},
+				{"-L", forged}} {
+				args = append(args, "-J", forged, "--wrap=true")
+				_, _ = l.RunAs(t.Context(), owner, "sbatch", args...) // slurmctld refuses most
 			}
 		}
 	}()

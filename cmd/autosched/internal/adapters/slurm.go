@@ -220,8 +220,8 @@ func (o *slurmRunOptions) run(ctx context.Context, notes io.Writer) error {
 	return cli.PlainError(o.connect.Server, err)
 }
 
-// closed is an error if the service answers a caller who does not say who he is: then every account that reaches it
-// sets the cluster's priorities by the rights of the adapter.
+// closed is an error if the service answers anonymous callers: then every account that reaches it sets the cluster's
+// priorities by the rights of the adapter.
 func (o *slurmRunOptions) closed(ctx context.Context) error {
 	if o.anonymous {
 		return nil
@@ -237,8 +237,8 @@ func (o *slurmRunOptions) closed(ctx context.Context) error {
 		&pb.GetSchedulerRequest{Name: "schedulers/" + o.scheduler})
 	switch status.Code(err) {
 	case codes.OK, codes.NotFound:
-		return fmt.Errorf("%s does not ask who calls: whoever reaches it would set this cluster's priorities: start it with "+
-			"--roles ('autosched admin certs DIR --scheduler %s' makes the files), or give --allow-anonymous",
+		return fmt.Errorf("%s does not ask who calls: every account that reaches it would set this cluster's priorities: start "+
+			"it with --roles ('autosched admin certs DIR --scheduler %s' makes the files), or give --allow-anonymous",
 			o.connect.Server, o.scheduler)
 	}
 	return nil
