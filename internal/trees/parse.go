@@ -2,6 +2,7 @@ package trees
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,30 +22,26 @@ const (
 
 // text is a parsed model file.
 type text struct {
-	version   string
 	classes   int
 	features  int
 	names     []string
 	objective []string // name and its parameters
-	average   bool
 	trees     []textTree
 	lo, hi    []float64         // from feature_infos; NaN without a range
 	params    map[string]string // of the section "parameters"
 }
 
 type textTree struct {
-	feature          []int
-	threshold        []float64
-	decision         []int
-	left, right      []int
-	leaves           []float64
-	gain             []float64 // these may be absent
-	value, weight    []float64
-	count            []float64
-	leafWeight       []float64
-	leafCount        []float64
-	categories       int
-	catBound, catSet []int
+	feature       []int
+	threshold     []float64
+	decision      []int
+	left, right   []int
+	leaves        []float64
+	gain          []float64 // these may be absent
+	value, weight []float64
+	count         []float64
+	leafWeight    []float64
+	leafCount     []float64
 }
 
 // parse reads a whole model file and returns the first error in it.
@@ -248,7 +245,6 @@ func (t *text) header(f fields) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	t.version = version
 	switch version {
 	case "v2", "v3": // identical in the parts read here
 	case "v4":
@@ -272,7 +268,9 @@ func (t *text) header(f fields) (int, error) {
 		return 0, err
 	}
 	t.features = last + 1
-	_, t.average = f["average_output"]
+	if _, ok := f["average_output"]; ok {
+		return 0, errors.New("average_output: random forests cannot be served")
+	}
 	t.objective = strings.Fields(f["objective"])
 	sizes, err := f.text("tree_sizes")
 	if err != nil {
@@ -336,10 +334,10 @@ func (p *parser) tree(index, features int) (*textTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &textTree{}
-	if t.categories, err = f.whole("num_cat", 0, n); err != nil {
-		return nil, err
+	if sets, err := f.whole("num_cat", 0, n); err != nil || sets > 0 {
+		return nil, cmp.Or(err, errors.New("num_cat: category sets cannot be served; train with numeric features"))
 	}
+	t := &textTree{}
 	if t.leaves, err = f.numbers("leaf_value", n); err != nil {
 		return nil, err
 	}
@@ -357,7 +355,7 @@ func (t *textTree) read(f fields, n, features int) error {
 		lo, hi int
 	}{
 		{"split_feature", &t.feature, 0, features - 1},
-		{"decision_type", &t.decision, 0, decisionCategory | decisionLeft | missingNaN},
+		{"decision_type", &t.decision, 0, decisionLeft | missingNaN},
 		{"left_child", &t.left, -n, n - 2},
 		{"right_child", &t.right, -n, n - 2},
 	} {
@@ -387,10 +385,7 @@ func (t *textTree) read(f fields, n, features int) error {
 			return err
 		}
 	}
-	if err := t.shape(); err != nil {
-		return err
-	}
-	return t.sets(f)
+	return t.shape()
 }
 
 // shape checks that the children form one tree: every node but the first, and every
@@ -421,45 +416,6 @@ func (t *textTree) shape() error {
 	}
 	if reached != len(nodes) {
 		return fmt.Errorf("%d of %d nodes hang together: not a tree", reached, len(nodes))
-	}
-	return nil
-}
-
-// sets reads the category sets and checks the nodes that use them.
-func (t *textTree) sets(f fields) error {
-	var err error
-	if t.categories > 0 {
-		if t.catBound, err = f.wholes("cat_boundaries", t.categories+1, 0, maxText); err != nil {
-			return err
-		}
-		if t.catBound[0] != 0 {
-			return errors.New("cat_boundaries does not begin with 0")
-		}
-		for i, b := range t.catBound[1:] {
-			if b <= t.catBound[i] {
-				return errors.New("cat_boundaries does not increase")
-			}
-		}
-		if t.catSet, err = f.wholes("cat_threshold", t.catBound[t.categories], 0, math.MaxUint32); err != nil {
-			return err
-		}
-	}
-	for i, d := range t.decision {
-		if d&decisionCategory == 0 {
-			continue
-		}
-		c := int(t.threshold[i])
-		if t.threshold[i] != float64(c) || c < 0 || c >= t.categories {
-			return fmt.Errorf("threshold of node %d is %g: want one of the tree's %d category sets", i, t.threshold[i],
-				t.categories)
-		}
-		empty := true
-		for _, bits := range t.catSet[t.catBound[c]:t.catBound[c+1]] {
-			empty = empty && bits == 0
-		}
-		if empty {
-			return fmt.Errorf("category set %d of node %d is empty", c, i)
-		}
 	}
 	return nil
 }

@@ -5,24 +5,29 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Read reads a model from text, to continue its training or to predict. Besides
-// models written here it reads LightGBM models with a supported objective, without
-// categories, and with NaN as the missing value. Training options come from the
-// file's parameters, if present.
+// models written here it reads LightGBM models, versions 2 and 3, of the same objectives,
+// without categories, and with NaN as the missing value. Training options come from the
+// file's parameters, if present. The error names what is invalid or unsupported.
 func Read(r io.Reader) (*Model, error) {
+	m, _, err := read(r)
+	return m, err
+}
+
+// read returns the model with the names of its features, nil if the file has none.
+func read(r io.Reader) (_ *Model, names []string, err error) {
 	t, err := parse(r)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := t.link(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	m := &Model{features: t.features, outputs: t.classes, lo: t.lo, hi: t.hi}
 	if m.options, err = t.options(); err != nil {
-		return nil, fmt.Errorf("trees: model: %w", err)
+		return nil, nil, fmt.Errorf("trees: model: %w", err)
 	}
 	if m.lo == nil {
 		m.lo, m.hi = make([]float64, t.features), make([]float64, t.features)
@@ -33,30 +38,25 @@ func Read(r io.Reader) (*Model, error) {
 	for i := range t.trees {
 		tree, err := t.trees[i].tree()
 		if err != nil {
-			return nil, fmt.Errorf("trees: model: tree %d: %w", i, err)
+			return nil, nil, fmt.Errorf("trees: model: tree %d: %w", i, err)
 		}
 		m.trees = append(m.trees, tree)
 	}
-	return m, nil
+	return m, t.names, nil
 }
 
 // options returns the training options in a file.
 func (t *text) options() (BoostOptions, error) {
 	var o BoostOptions
-	if t.average {
-		return o, errors.New("average_output (a random forest) cannot be continued: Load serves it")
-	}
 	name := ""
 	if len(t.objective) > 0 {
 		name = t.objective[0]
 	}
-	for i, s := range objectiveNames {
-		if s == name {
-			o.Objective = Objective(i)
-		}
-	}
-	if o.Objective.String() != name || (o.Objective != Softmax && len(t.objective) > 1) {
-		return o, fmt.Errorf("objective %q cannot be continued: Load serves it", clip(name))
+	at := slices.Index(objectiveNames[:], name)
+	o.Objective = Objective(at)
+	if at < 0 || o.Objective != Softmax && len(t.objective) > 1 {
+		return o, fmt.Errorf("objective %q is not one of %s", clip(strings.Join(t.objective, " ")),
+			strings.Join(objectiveNames[:], ", "))
 	}
 	if o.Objective == Softmax {
 		o.Classes = t.classes
@@ -100,16 +100,13 @@ func (t *textTree) tree() (tree, error) {
 		return v[i]
 	}
 	for i, d := range t.decision {
-		if d&decisionCategory != 0 {
-			return out, errors.New("category sets cannot be continued: Load serves them")
-		}
 		missLeft := d&decisionLeft != 0
 		switch d &^ decisionLeft {
 		case missingNaN:
 		case missingNone: // missing values count as zero
 			missLeft = 0 <= t.threshold[i]
 		default:
-			return out, errors.New("zero as the missing value cannot be continued: Load serves it")
+			return out, errors.New("zero as the missing value is not supported: train with zero_as_missing=false")
 		}
 		n := node32(int32(t.feature[i]), t.threshold[i], missLeft)
 		n.left, n.right = int32(t.left[i]), int32(t.right[i])

@@ -129,14 +129,11 @@ func descending(splits []int) []int {
 	return out
 }
 
-// Bits of a decision type: category set instead of a threshold; missing values go
-// left; in bits 2 and 3, the missing type.
+// Bits of a decision type: missing values go left; in bits 2 and 3, the missing type.
 const (
-	decisionCategory = 1
-	decisionLeft     = 2
-	missingNone      = 0 << 2
-	missingZero      = 1 << 2
-	missingNaN       = 2 << 2
+	decisionLeft = 2
+	missingNone  = 0 << 2
+	missingNaN   = 2 << 2
 )
 
 func (t *tree) text(index int, shrinkage float64) []byte {

@@ -4,9 +4,8 @@
 // A boosted model has two forms. A [Model] is trained here, and [Model.Continue]
 // trains it further. A [Served] model only predicts: [Load] reads it from LightGBM
 // text, version 3, which [Model.WriteLightGBM] writes, so that a model trained by
-// LightGBM can replace it. Use Load for untrusted files: it checks the whole text
-// and passes a text written anew to package leaves, which trusts its input. [Read]
-// converts a saved text back to a Model, to continue its training.
+// LightGBM can replace it. [Read] converts a saved text back to a Model, to continue
+// its training. Both check the whole text.
 //
 // Features are float64; NaN is missing, and infinities are errors. Every result
 // depends on the seed but not on the number of workers. Categorical features,
