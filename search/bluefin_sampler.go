@@ -30,7 +30,7 @@ const specialBand = 0.25
 
 // NewBlueFinSampler starts at setup.Start (none: the default), or continues
 // from setup.State.
-func NewBlueFinSampler(setup Setup, opts BlueFinOptions) (*BlueFinSampler, error) {
+func NewBlueFinSampler(setup Setup) (*BlueFinSampler, error) {
 	s := &BlueFinSampler{space: setup.Space}
 	start := setup.Start
 	if start.IsZero() {
@@ -50,7 +50,7 @@ func NewBlueFinSampler(setup Setup, opts BlueFinOptions) (*BlueFinSampler, error
 		s.dims = append(s.dims, d)
 		axes = append(axes, d.axis(x))
 	}
-	core, err := NewBlueFin(axes, opts, setup.Seed)
+	core, err := NewBlueFin(axes, setup.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,6 @@ func (d blueFinDim) coordinate(v float64) float64 {
 	return v
 }
 
-// config turns values of the axes into a valid configuration.
-func (s *BlueFinSampler) config(v []float64) space.Config {
-	return s.suggestion(v).Config
-}
-
 func (s *BlueFinSampler) suggestion(v []float64) Suggestion {
 	for i, d := range s.dims {
 		v[i] = d.coordinate(v[i])
@@ -105,35 +100,22 @@ func (s *BlueFinSampler) suggestion(v []float64) Suggestion {
 	return Suggestion{Config: s.space.Decode(v), Point: v}
 }
 
-// Suggest returns the next pair, or in one-point mode one configuration.
+// Suggest returns the next pair.
 func (s *BlueFinSampler) Suggest(q Request) []Suggestion {
-	switch {
-	case s.core.opts.OnePoint && q.N >= 1:
-		return []Suggestion{s.suggestion(s.core.Plus())}
-	case q.N >= 2:
-		return []Suggestion{s.suggestion(s.core.Plus()), s.suggestion(s.core.Minus())}
+	if q.N < 2 {
+		return nil
 	}
-	return nil
+	return []Suggestion{s.suggestion(s.core.Plus()), s.suggestion(s.core.Minus())}
 }
 
 // Observe moves the centre by the rewards of the pair; a failed trial leaves it
 // where it is.
 func (s *BlueFinSampler) Observe(trials []Trial) {
-	want := 2
-	if s.core.opts.OnePoint {
-		want = 1
-	}
-	if len(trials) != want {
+	if len(trials) != 2 || trials[0].Err != "" || trials[1].Err != "" {
 		s.core.Discard()
 		return
 	}
-	for _, t := range trials {
-		if t.Err != "" {
-			s.core.Discard()
-			return
-		}
-	}
-	s.core.Update(trials[0].Reward, trials[want-1].Reward)
+	s.core.Update(trials[0].Reward, trials[1].Reward)
 }
 
 // Discard drops the pair.
@@ -150,4 +132,4 @@ func (s *BlueFinSampler) State() json.RawMessage {
 
 // Center returns the configuration at the centre, which SelfTune reports as best
 // without measuring it.
-func (s *BlueFinSampler) Center() space.Config { return s.config(s.core.Center()) }
+func (s *BlueFinSampler) Center() space.Config { return s.suggestion(s.core.Center()).Config }

@@ -118,8 +118,8 @@ func (o objective) observed(x []float64, rng *rand.Rand) float64 {
 
 // blueFinRegret runs the plain algorithm: the optimum minus the true reward of
 // the best observed point.
-func (o objective) blueFinRegret(opts BlueFinOptions, evaluations int, seed uint64) float64 {
-	b, err := NewBlueFin(o.axes(), opts, seed)
+func (o objective) blueFinRegret(evaluations int, seed uint64) float64 {
+	b, err := NewBlueFin(o.axes(), seed)
 	if err != nil {
 		panic(err)
 	}
@@ -132,13 +132,9 @@ func (o objective) blueFinRegret(opts BlueFinOptions, evaluations int, seed uint
 		}
 		return r
 	}
-	for done := 0; done < evaluations; {
-		plus, minus := look(b.Plus()), 0.0
-		if done++; !opts.OnePoint {
-			minus = look(b.Minus())
-			done++
-		}
-		b.Update(plus, minus)
+	for range evaluations / 2 {
+		plus := look(b.Plus())
+		b.Update(plus, look(b.Minus()))
 	}
 	return regret
 }

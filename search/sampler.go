@@ -120,7 +120,7 @@ var Samplers = []Entry{
 	{"sobol", "points spread evenly by a scrambled Sobol sequence", infallible(newSobolSampler)},
 }
 
-func newBlueFin(s Setup) (Sampler, error) { return NewBlueFinSampler(s, BlueFinOptions{}) }
+func newBlueFin(s Setup) (Sampler, error) { return NewBlueFinSampler(s) }
 
 // infallible adapts a constructor that cannot fail.
 func infallible[S Sampler](make func(Setup) S) func(Setup) (Sampler, error) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/lab/horizons"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -111,43 +112,55 @@ func (o *benchHorizonsOptions) check() error {
 
 // run ranks. Notes and progress go to notes.
 func (o *benchHorizonsOptions) run(ctx context.Context, notes io.Writer) ([]*horizons.Ranking, error) {
-	file, err := scenario.Read(o.scenarios)
+	line := cli.NewProgressLine(notes)
+	defer line.Clear()
+	return eachWindow(ctx, o.scenarios, o.data, o.selected, o.schedulers, func(window, cell string, in replay.Options) (
+		*horizons.Ranking, error) {
+		in.Settings = round.Settings{Futures: o.futures, Seed: o.seed}
+		o.study.Progress = func(done, of int) { line.Show("%s: score %d of %d", cell, done, of) }
+		r, err := horizons.Rank(ctx, in, o.study)
+		if err == nil {
+			r.Window = window
+		}
+		return r, err
+	})
+}
+
+// eachWindow calls measure for each window of a file and each scheduler that are selected, and lists the results.
+func eachWindow[T any](ctx context.Context, scenarios, data string, selected *regexp.Regexp, names []string,
+	measure func(window, cell string, in replay.Options) (T, error)) ([]T, error) {
+	file, err := scenario.Read(scenarios)
 	if err != nil {
 		return nil, fmt.Errorf("--scenarios: %w", err)
 	}
-	line := cli.NewProgressLine(notes)
-	defer line.Clear()
 	traces := map[string]*workload.Workload{}
-	var out []*horizons.Ranking
+	var out []T
 	for i := range file.Scenarios {
 		s := &file.Scenarios[i]
-		if err := s.Check(o.scenarios); err != nil {
+		if err := s.Check(scenarios); err != nil {
 			return nil, fmt.Errorf("--scenarios: %w", err)
 		}
-		for _, name := range o.schedulers {
+		for _, name := range names {
 			cell := s.Name + "/" + name
-			if !o.selected.MatchString(cell) {
+			if !selected.MatchString(cell) {
 				continue
 			}
-			in, err := loadScenario(ctx, s, o.data, traces)
+			in, err := loadScenario(ctx, s, data, traces)
 			if err != nil {
-				return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
+				return nil, fmt.Errorf("--scenarios: %s: %s: %w", scenarios, s.Name, err)
 			}
 			if in.Scheduler, err = schedulers.Find(name); err != nil {
 				return nil, err
 			}
-			in.Settings = round.Settings{Futures: o.futures, Seed: o.seed}
-			o.study.Progress = func(done, of int) { line.Show("%s: score %d of %d", cell, done, of) }
-			r, err := horizons.Rank(ctx, in, o.study)
+			r, err := measure(s.Name, cell, in)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", cell, err)
 			}
-			r.Window = s.Name
 			out = append(out, r)
 		}
 	}
 	if len(out) == 0 {
-		return nil, cli.Usage(fmt.Errorf("--only: %q selects no window and scheduler of %s", o.only, o.scenarios))
+		return nil, cli.Usage(fmt.Errorf("--only: %q selects no window and scheduler of %s", selected, scenarios))
 	}
 	return out, nil
 }

@@ -15,11 +15,10 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/lab/studies"
-	"github.com/autosched/autosched/replay/scenario"
+	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/search"
-	"github.com/autosched/autosched/workload"
 )
 
 // benchStudiesOptions are the flags of studies.
@@ -118,45 +117,18 @@ func (o *benchStudiesOptions) check() error {
 
 // run compares. Progress goes to notes.
 func (o *benchStudiesOptions) run(ctx context.Context, notes io.Writer) ([]*studies.Comparison, error) {
-	file, err := scenario.Read(o.scenarios)
-	if err != nil {
-		return nil, fmt.Errorf("--scenarios: %w", err)
-	}
 	line := cli.NewProgressLine(notes)
 	defer line.Clear()
-	traces := map[string]*workload.Workload{}
-	var out []*studies.Comparison
-	for i := range file.Scenarios {
-		s := &file.Scenarios[i]
-		if err := s.Check(o.scenarios); err != nil {
-			return nil, fmt.Errorf("--scenarios: %w", err)
+	return eachWindow(ctx, o.scenarios, o.data, o.selected, o.schedulers, func(window, cell string, in replay.Options) (
+		*studies.Comparison, error) {
+		in.Settings = round.Settings{Futures: 1, Seed: o.seed}
+		o.study.Progress = func(done, of int) { line.Show("%s: study %d of %d", cell, done, of) }
+		r, err := studies.Compare(ctx, in, o.study)
+		if err == nil {
+			r.Window = window
 		}
-		for _, name := range o.schedulers {
-			cell := s.Name + "/" + name
-			if !o.selected.MatchString(cell) {
-				continue
-			}
-			in, err := loadScenario(ctx, s, o.data, traces)
-			if err != nil {
-				return nil, fmt.Errorf("--scenarios: %s: %s: %w", o.scenarios, s.Name, err)
-			}
-			if in.Scheduler, err = schedulers.Find(name); err != nil {
-				return nil, err
-			}
-			in.Settings = round.Settings{Futures: 1, Seed: o.seed}
-			o.study.Progress = func(done, of int) { line.Show("%s: study %d of %d", cell, done, of) }
-			r, err := studies.Compare(ctx, in, o.study)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", cell, err)
-			}
-			r.Window = s.Name
-			out = append(out, r)
-		}
-	}
-	if len(out) == 0 {
-		return nil, cli.Usage(fmt.Errorf("--only: %q selects no window and scheduler of %s", o.only, o.scenarios))
-	}
-	return out, nil
+		return r, err
+	})
 }
 
 func printStudies(w io.Writer, all []*studies.Comparison) error {
