@@ -32,7 +32,11 @@ type Engine struct {
 	prune   *prune.Study // nil if the causal model is off
 	order   int64        // of the last trial that was reported
 	took    []time.Duration
+	costs   map[string]measuredCost // by the hash of the configuration
 }
+
+// measuredCost is that of the trials of a configuration.
+type measuredCost struct{ sum, n float64 }
 
 // NewEngine returns the engine of a study as its state has it.
 func NewEngine(s *State) (*Engine, error) {
@@ -40,7 +44,7 @@ func NewEngine(s *State) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("study %q: start: %w", s.ID, err)
 	}
-	e := &Engine{spec: s.Spec}
+	e := &Engine{spec: s.Spec, costs: map[string]measuredCost{}}
 	o := search.Options{Space: s.Space, Incumbent: start, Method: s.Spec.Algorithm, Budget: s.Spec.Budget,
 		Seed: s.Spec.Seed, State: s.Sampler}
 	if s.Spec.Causal != CausalOff {
@@ -111,23 +115,20 @@ func (e *Engine) update(s *State) {
 		if !t.Started.IsZero() {
 			e.took = append(e.took, t.Ended.Sub(t.Started))
 		}
-		e.session.Tell(t.proposal(), search.Measurement{Values: []float64{s.mean(t)}}, nil)
+		e.session.Tell(t.proposal(), search.Measurement{Values: []float64{e.mean(t)}}, nil)
 		if e.prune != nil && e.causal() {
 			e.prune.Observe(e.session.Rewarded())
 		}
 	}
 }
 
-// mean is the mean cost of a trial and of earlier ones with the same configuration.
-func (s *State) mean(t *Trial) float64 {
-	sum, n := 0.0, 0.0
-	for _, one := range s.Trials {
-		if one.State == Succeeded && one.SameAs == 0 && one.Order <= t.Order && one.Config.Equal(t.Config) {
-			sum += s.Spec.Cost(s.Spec.Value(one.Final))
-			n++
-		}
-	}
-	return sum / n
+// mean adds a trial that succeeded, and returns the mean cost of it and of earlier ones with the same configuration.
+func (e *Engine) mean(t *Trial) float64 {
+	hash := t.Config.Hash()
+	c := e.costs[hash]
+	c.sum, c.n = c.sum+e.spec.Cost(e.spec.Value(t.Final)), c.n+1
+	e.costs[hash] = c
+	return c.sum / c.n
 }
 
 func (t *Trial) proposal() search.Proposal {

@@ -70,9 +70,7 @@ func (s *Service) Ran(scheduler string) (out []Ran) {
 		if scheduler != "" && m.scheduler != scheduler {
 			continue
 		}
-		m.mu.Lock()
-		st, gone := m.durable, m.deleted
-		m.mu.Unlock()
+		st, gone := *m.durable.Load(), m.deleted.Load()
 		if st.Run != nil && !gone && s.check(m.scheduler) == nil {
 			out = append(out, Ran{m.scheduler, st})
 		}
@@ -132,6 +130,7 @@ type runs struct {
 
 	mu      sync.Mutex
 	busy    map[evaluation]context.CancelFunc // being measured
+	asked   map[evaluation]int                // trials that studies were asked for, without a trial
 	failing map[evaluation]string             // why that is tried again
 }
 
@@ -147,7 +146,7 @@ var measured = controller.Call{Origin: audit.Origin{Actor: "evaluator", Verb: "R
 
 func (s *Service) newRuns() *runs {
 	return &runs{s: s, wake: make(chan struct{}, 1), busy: map[evaluation]context.CancelFunc{},
-		failing: map[evaluation]string{}}
+		asked: map[evaluation]int{}, failing: map[evaluation]string{}}
 }
 
 // look makes the loop look for trials at once.
@@ -187,9 +186,7 @@ func (r *runs) loop(ctx context.Context) {
 // drive begins evaluations of a study that is run, as many as it and its evaluator allow, and ends the ones
 // that are to stop.
 func (r *runs) drive(m *studyState, wg *sync.WaitGroup) {
-	m.mu.Lock()
-	st := m.durable
-	m.mu.Unlock()
+	st := *m.durable.Load()
 	if st.Run == nil {
 		return
 	}
@@ -203,6 +200,26 @@ func (r *runs) drive(m *studyState, wg *sync.WaitGroup) {
 	if want <= mine {
 		return
 	}
+	slots := evaluation{m: m, evaluator: st.Run.Evaluator}
+	r.mu.Lock()
+	_, under := r.asked[slots]
+	if !under {
+		r.asked[slots] = want - mine
+	}
+	r.mu.Unlock()
+	if under {
+		return
+	}
+	wg.Go(func() { // proposing takes time, which other studies do not wait for
+		r.begin(m, &st, e, want, wg)
+		r.mu.Lock()
+		delete(r.asked, slots)
+		r.mu.Unlock()
+	})
+}
+
+// begin begins evaluations of trials of a study, until its evaluator holds as many as are wanted.
+func (r *runs) begin(m *studyState, st *study.State, e Evaluator, want int, wg *sync.WaitGroup) {
 	after, held, err := r.s.Suggest(m.scheduler, m.id, st.Run.Client(), want)
 	if err != nil {
 		if !errors.Is(err, study.ErrBudget) && !errors.Is(err, study.ErrExhausted) && !errors.Is(err, study.ErrState) &&
@@ -251,6 +268,11 @@ func (r *runs) count(m *studyState, evaluator string) (mine, all int) {
 			}
 		}
 	}
+	for at, n := range r.asked {
+		if at.evaluator == evaluator {
+			all += n
+		}
+	}
 	return mine, all
 }
 
@@ -273,10 +295,8 @@ func (r *runs) trial(at evaluation) (*study.Trial, error) {
 	} else if m != at.m {
 		return nil, notFound(at.m.scheduler, at.m.id)
 	}
-	at.m.mu.Lock()
-	defer at.m.mu.Unlock()
-	t := at.m.durable.Trial(at.trial)
-	if at.m.deleted || t == nil {
+	t := at.m.durable.Load().Trial(at.trial)
+	if at.m.deleted.Load() || t == nil {
 		return nil, notFound(at.m.scheduler, at.m.id)
 	}
 	return t, nil

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/autosched/autosched/controller"
@@ -82,18 +83,25 @@ type Service struct {
 	studies  map[string]map[string]*studyState // by scheduler and id
 }
 
-// studyState is a study in memory.
+// studyState is a study in memory. Readers take no lock that is held while anything is computed or stored.
 type studyState struct {
 	scheduler, id string
 
-	mu      sync.Mutex    // guards all below; not held while the store writes
-	state   study.State   // with changes that are not durable yet
-	engine  *study.Engine // of state; nil until it is needed
-	deleted bool
-	resets  int64       // how often state went back to durable
-	durable study.State // of readers; state is it, or follows from it
+	durable atomic.Pointer[study.State] // of readers; state is it, or follows from it
+	deleted atomic.Bool
+
+	asking   sync.Mutex    // taken before mu; held while trials are proposed; guards both below
+	engine   *study.Engine // of state; nil until it is needed
+	engineOf int64         // resets when it was made
+
+	mu     sync.Mutex  // guards all below; not held while the store writes or trials are proposed
+	state  study.State // with changes that are not durable yet
+	resets int64       // how often state went back to durable
+
+	viewing sync.Mutex    // taken alone; guards all below
+	viewer  *study.Engine // of durable
 	best    *study.Trial
-	bestAt  int64 // durable.Ended when best was found
+	bestAt  int64 // Ended of durable when best was found
 }
 
 // New loads the studies of the store. Clients could not renew leases meanwhile: leases of open trials begin anew.
@@ -148,8 +156,9 @@ func (s *Service) put(scheduler string, state study.State) {
 	if s.studies[scheduler] == nil {
 		s.studies[scheduler] = map[string]*studyState{}
 	}
-	s.studies[scheduler][state.ID] = &studyState{scheduler: scheduler, id: state.ID, state: state, durable: state,
-		resets: state.Resets}
+	m := &studyState{scheduler: scheduler, id: state.ID, state: state, resets: state.Resets}
+	m.durable.Store(&state)
+	s.studies[scheduler][state.ID] = m
 }
 
 // Forget drops the studies of a purged scheduler.
@@ -157,9 +166,7 @@ func (s *Service) Forget(scheduler string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.studies[scheduler] {
-		m.mu.Lock()
-		m.deleted = true
-		m.mu.Unlock()
+		m.deleted.Store(true)
 	}
 	delete(s.studies, scheduler)
 }
@@ -172,9 +179,7 @@ func (s *Service) Trials(scheduler, metric string, sp *space.Space) (out []effec
 	s.mu.RUnlock()
 	var states []study.State
 	for _, m := range of {
-		m.mu.Lock()
-		states = append(states, m.durable)
-		m.mu.Unlock()
+		states = append(states, *m.durable.Load())
 	}
 	slices.SortFunc(states, func(a, b study.State) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
@@ -217,10 +222,7 @@ func (s *Service) sweep(ctx context.Context) {
 		}
 		now := s.now()
 		for _, m := range s.all() {
-			m.mu.Lock()
-			expired := m.state.Expired(now)
-			m.mu.Unlock()
-			if !expired {
+			if !m.durable.Load().Expired(now) {
 				continue
 			}
 			_, _, err := s.step(context.WithoutCancel(ctx), controller.Call{}, m, now, study.Tick{}, nil)
@@ -375,11 +377,11 @@ func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, i
 	request := s.o.Schedulers.RequestRecord(call)
 	wait := s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r, Follows: r.Resets, Delete: true,
 		Audit: s.record(call, scheduler, &r, before, ""), Request: request.Request()})
-	m.deleted = true
+	m.deleted.Store(true)
 	m.mu.Unlock()
 	if err := wait(); err != nil {
 		m.mu.Lock()
-		m.deleted = false
+		m.deleted.Store(false)
 		m.reset()
 		m.mu.Unlock()
 		return err
@@ -394,7 +396,7 @@ func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, i
 
 // reset goes back to the durable state. The caller must hold mu.
 func (m *studyState) reset() {
-	m.state, m.engine = m.durable, nil
+	m.state = *m.durable.Load()
 	m.resets++
 }
 
@@ -408,8 +410,17 @@ type checked struct {
 // durable. log, if not nil, makes the record of the audit log.
 func (s *Service) step(ctx context.Context, call controller.Call, m *studyState, at time.Time, e study.Event,
 	log func(before, after *study.State) *audit.Record) (study.State, []*study.Trial, error) {
-	m.mu.Lock()
-	if m.deleted {
+	asked := func() {}
+	if suggest, ok := e.(study.Suggest); ok {
+		var err error
+		if e, asked, err = m.ask(suggest, at); err != nil {
+			return study.State{}, nil, err
+		}
+		defer asked()
+	} else {
+		m.mu.Lock()
+	}
+	if m.deleted.Load() {
 		m.mu.Unlock()
 		return study.State{}, nil, notFound(m.scheduler, m.id)
 	}
@@ -420,23 +431,13 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 		}
 		e = c.Event
 	}
-	if suggest, ok := e.(study.Suggest); ok {
-		var err error
-		if e, err = m.ask(suggest, at); err != nil {
-			m.mu.Unlock()
-			return study.State{}, nil, err
-		}
-	}
 	before := m.state
 	next, changed, err := study.Step(before, e, at)
 	if err != nil {
-		if _, ok := e.(study.Suggest); ok {
-			m.engine = nil // its proposals are lost
-		}
 		m.mu.Unlock()
 		return before, nil, err
 	}
-	if len(changed) == 0 && next.Same(&before.Record) && before.Version == m.durable.Version {
+	if len(changed) == 0 && next.Same(&before.Record) && before.Version == m.durable.Load().Version {
 		m.mu.Unlock()
 		return before, nil, nil
 	}
@@ -461,6 +462,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	wait, resets := s.o.Store.EnqueueStudy(c), m.resets
 	m.state = next
 	m.mu.Unlock()
+	asked()
 	err = wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -469,8 +471,8 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 		return before, nil, err
 	}
 	request.MarkStored()
-	if next.Version > m.durable.Version {
-		m.durable = next
+	if next.Version > m.durable.Load().Version {
+		m.durable.Store(&next)
 	}
 	if m.resets != resets { // another change failed meanwhile: state does not follow from this one
 		m.reset()
@@ -481,19 +483,57 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	return next, changed, nil
 }
 
-// ask completes a request for trials by proposals of the engine. The caller must hold mu.
-func (m *studyState) ask(e study.Suggest, at time.Time) (study.Event, error) {
-	expired, _, err := study.Step(m.state, study.Tick{}, at)
-	if err != nil || expired.Lacks(e.Client, e.Count) == 0 {
-		return e, err
+// ask completes a request for trials by proposals of the engine, and takes mu unless there is an error. Proposals are
+// made without it, of a state from which no trial is missing. The caller calls done once they are part of the state.
+func (m *studyState) ask(e study.Suggest, at time.Time) (_ study.Event, done func(), err error) {
+	m.mu.Lock()
+	if m.lacks(&e, at) == 0 {
+		return e, func() {}, nil
 	}
-	if m.engine == nil {
-		if m.engine, err = study.NewEngine(&m.state); err != nil {
-			return e, err
+	m.mu.Unlock()
+	m.asking.Lock()
+	done = sync.OnceFunc(m.asking.Unlock)
+	m.mu.Lock()
+	for m.lacks(&e, at) > 0 {
+		state, resets := m.state, m.resets
+		m.mu.Unlock()
+		if e.Asked, err = m.propose(&state, resets); err != nil {
+			done()
+			return e, nil, err
 		}
+		m.mu.Lock()
+		if m.resets == resets && m.state.LastTrial == state.LastTrial {
+			break
+		}
+		m.engine, e.Asked = nil, study.Asked{} // its proposals are lost
 	}
-	e.Asked, err = m.engine.Ask(&m.state)
-	return e, err
+	return e, done, nil
+}
+
+// lacks returns how many trials a client is to get beside those that it holds. The caller must hold mu.
+func (m *studyState) lacks(e *study.Suggest, at time.Time) int {
+	if m.deleted.Load() {
+		return 0
+	}
+	expired, _, err := study.Step(m.state, study.Tick{}, at)
+	if err != nil {
+		return 0
+	}
+	return expired.Lacks(e.Client, e.Count)
+}
+
+// propose asks the engine. The caller must hold asking.
+func (m *studyState) propose(state *study.State, resets int64) (asked study.Asked, err error) {
+	if m.engine == nil || m.engineOf != resets {
+		if m.engine, err = study.NewEngine(state); err != nil {
+			return asked, err
+		}
+		m.engineOf = resets
+	}
+	if asked, err = m.engine.Ask(state); err != nil {
+		m.engine = nil
+	}
+	return asked, err
 }
 
 // Study returns a study as it is durable.
@@ -502,9 +542,7 @@ func (s *Service) Study(scheduler, id string) (study.State, error) {
 	if err != nil {
 		return study.State{}, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.durable, nil
+	return *m.durable.Load(), nil
 }
 
 // Studies returns the studies of a scheduler after an id, in order of id, at most limit.
@@ -517,10 +555,7 @@ func (s *Service) Studies(scheduler, after string, limit int) ([]study.State, er
 	var out []study.State
 	for _, id := range slices.Sorted(maps.Keys(s.studies[scheduler])) {
 		if id > after && len(out) < limit {
-			m := s.studies[scheduler][id]
-			m.mu.Lock()
-			out = append(out, m.durable)
-			m.mu.Unlock()
+			out = append(out, *s.studies[scheduler][id].durable.Load())
 		}
 	}
 	return out, nil
@@ -532,16 +567,18 @@ func (s *Service) Best(scheduler, id string) (*study.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.best != nil && m.bestAt == m.durable.Ended {
+	m.viewing.Lock()
+	defer m.viewing.Unlock()
+	state := m.durable.Load()
+	if m.viewer != nil && m.bestAt == state.Ended {
 		return m.best, nil
 	}
-	engine, err := study.NewEngine(&m.durable)
-	if err != nil {
-		return nil, err
+	if m.viewer == nil {
+		if m.viewer, err = study.NewEngine(state); err != nil {
+			return nil, err
+		}
 	}
-	m.best, m.bestAt = engine.Best(&m.durable), m.durable.Ended
+	m.best, m.bestAt = m.viewer.Best(state), state.Ended
 	return m.best, nil
 }
 

@@ -1,0 +1,129 @@
+package studies_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/study"
+)
+
+// TestHeldStudy: while a study proposes trials, its readers, its other changes and other studies are answered, and
+// leases expire (N7).
+func TestHeldStudy(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 100, Lease: time.Minute})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := h.Create(ctx, controller.Call{}, "s", study.Record{ID: "second",
+		Spec: study.Spec{Metric: "wait", Algorithm: "random", Budget: 100, Lease: time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	_, held, err := h.Suggest("s", "first", "a", 1)
+	if err != nil || len(held) != 1 {
+		t.Fatal(held, err)
+	}
+	release := h.Hold("s", "first")
+	waiting, answered := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(waiting)
+		if _, held, err := h.Suggest("s", "first", "b", 1); err != nil || len(held) != 1 {
+			t.Error(held, err)
+		}
+	}()
+	go func() {
+		defer close(answered)
+		if _, err := h.Study("s", "first"); err != nil {
+			t.Error(err)
+		}
+		if _, err := h.Best("s", "first"); err != nil {
+			t.Error(err)
+		}
+		if all, err := h.Studies("s", "", 10); err != nil || len(all) != 2 {
+			t.Error(len(all), err)
+		}
+		if _, _, err := h.Suggest("s", "first", "a", 1); err != nil { // which it holds
+			t.Error(err)
+		}
+		if _, _, err := h.Do(ctx, controller.Call{}, "s", "first", held[0].ID, study.Complete{Trial: held[0].ID,
+			Final: &study.Measurement{Metrics: map[string]float64{"wait": 1}}}); err != nil {
+			t.Error(err)
+		}
+		if _, held, err := h.Suggest("s", "second", "a", 1); err != nil || len(held) != 1 {
+			t.Error(held, err)
+		}
+		h.ahead.Store(int64(time.Hour))
+		for st := (study.State{}); st.Count()[study.Running] > 0 || st.ID == ""; time.Sleep(time.Millisecond) {
+			if st, err = h.Study("s", "second"); err != nil || ctx.Err() != nil {
+				t.Error(st.Count(), err, ctx.Err())
+				return
+			}
+		}
+	}()
+	select {
+	case <-answered:
+	case <-time.After(2 * time.Minute):
+		t.Error("calls wait for the proposals of a study")
+	}
+	select {
+	case <-waiting:
+		t.Error("a held study proposed trials")
+	default:
+	}
+	release()
+	<-waiting
+	<-answered
+}
+
+// TestManyTrials: what a call costs does not grow with the square of the trials (N7).
+func TestManyTrials(t *testing.T) {
+	testshared.Full(t)
+	const trials = 6000
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 10_000, Lease: time.Hour})
+	r := rand.New(rand.NewPCG(1, 2))
+	state, err := h.Study("s", "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(n int) {
+		t.Helper()
+		var all []study.Create
+		for range n {
+			x := r.Float64()
+			c, err := state.Space.ParseJSON([]byte(fmt.Sprintf(`{"x":%v}`, x)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, study.Create{Config: c, Final: &study.Measurement{Metrics: map[string]float64{"wait": x}}})
+		}
+		if _, _, err := h.CreateTrials(t.Context(), controller.Call{}, "s", "first", all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range trials / 1000 {
+		add(1000)
+	}
+	took := func(f func() error) time.Duration {
+		t.Helper()
+		began := time.Now()
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	best := func() error { _, err := h.Best("s", "first"); return err }
+	first := took(best)
+	ask := took(func() error { _, _, err := h.Suggest("s", "first", "a", 1); return err })
+	again := time.Hour
+	for range 5 {
+		add(1)
+		again = min(again, took(best))
+	}
+	t.Logf("first %v, again %v, ask %v", first, again, ask)
+	if again > time.Second {
+		t.Errorf("the best of %d trials after another one: %v", trials, again)
+	}
+}
