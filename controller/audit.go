@@ -34,7 +34,9 @@ func record(call Call, before *snapshot, c *Change, at time.Time) *audit.Record 
 	if before != nil {
 		was, r.RevisionBefore, fields = before, before.OfferedRevision, fieldsOf(&before.Scheduler)
 	}
-	r.Fields = changedFields("", fields, fieldsOf(&c.Scheduler))
+	after := c.Scheduler
+	after.Instances = answeredAs(was.Instances, after.Instances)
+	r.Fields = changedFields("", fields, fieldsOf(&after))
 	r.Fields = append(r.Fields, changedOperations(was.Operations, c.Scheduler.Operations)...)
 	for _, next := range c.Configurations {
 		r.Fields = append(r.Fields, changedRevision(was.config(next.Revision), next)...)
@@ -48,6 +50,21 @@ func record(call Call, before *snapshot, c *Change, at time.Time) *audit.Record 
 	r.Fields = bounded(r.Fields)
 	r.Reason = shortened(r.Reason)
 	return r
+}
+
+// answeredAs returns instances with their answers before, as far as they only refuse a revision again: a scheduler that
+// tries it in a loop, with another text each time, does not fill the log.
+func answeredAs(before, after []rollout.Instance) []rollout.Instance {
+	out := slices.Clone(after)
+	for k := range out {
+		i := &out[k]
+		at := slices.IndexFunc(before, func(b rollout.Instance) bool { return b.ID == i.ID })
+		if at >= 0 && before[at].Answered == i.Answered && before[at].State == i.State &&
+			(i.State == rollout.AckFailed || i.State == rollout.AckRejected) {
+			i.Error, i.Reported = before[at].Error, before[at].Reported
+		}
+	}
+	return out
 }
 
 // changedRevision describes the change of a revision. before is nil for a new one.
@@ -64,6 +81,11 @@ func changedRevision(before, after *rollout.Configuration) []audit.Field {
 			return nil
 		}
 		return objectOf(fields{c.State, c.Origin, c.Hash, c.Ack, c.Incident})
+	}
+	if before != nil && before.Ack != nil && after.Ack != nil && before.Ack.State == after.Ack.State &&
+		(after.Ack.State == rollout.AckFailed || after.Ack.State == rollout.AckRejected) {
+		again := *after
+		again.Ack, after = before.Ack, &again
 	}
 	return changedFields(fmt.Sprintf("configurations/%d.", after.Revision), of(before), of(after))
 }

@@ -170,3 +170,41 @@ func TestEveryChangeHasARecord(t *testing.T) {
 		t.Fatalf("%+v, %v", some, err)
 	}
 }
+
+// TestRepeatedRefusals: an instance that fails again, with another text each time, adds no records (N8).
+func TestRepeatedRefusals(t *testing.T) {
+	h := start(t, keep)
+	h.register("s", controller.Auto)
+	records := func() int {
+		t.Helper()
+		all, err := h.service.AuditLog(0, "", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	fail := func(instance string, n int) {
+		t.Helper()
+		if _, _, err := h.service.Acknowledge(context.Background(), controller.Call{}, "s", 1, rollout.Ack{
+			State: rollout.AckFailed, Instance: instance, Error: fmt.Sprint("attempt ", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail("a", 0)
+	fail("b", 0)
+	before := records()
+	for n := range 20 {
+		fail("a", n+1)
+		fail("b", n+1)
+	}
+	if got := records(); got != before {
+		t.Errorf("%d records of repeated refusals", got-before)
+	}
+	if _, st, err := h.service.Scheduler("s"); err != nil || !strings.Contains(st.Degraded, "attempt 20") {
+		t.Errorf("%q, %v", st.Degraded, err)
+	}
+	h.ack("s", 1, rollout.AckApplied)
+	if got := records(); got != before+1 {
+		t.Errorf("%d records of another answer", got-before)
+	}
+}

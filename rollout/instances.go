@@ -49,6 +49,9 @@ func (i *Instance) answer(c *Configuration, a *Ack) {
 	}
 }
 
+// refuses reports whether its last acknowledgement says that a revision did not take effect.
+func (i *Instance) refuses() bool { return i.State == AckRejected || i.State == AckFailed }
+
 // answered reports whether the last acknowledgement was this one.
 func (i *Instance) answered(revision int64, a *Ack) bool {
 	return i.Answered == revision && i.State == a.State && i.Error == a.Error && (!a.applied() ||
@@ -310,9 +313,17 @@ func (t *transition) acknowledge(c *Configuration, ack Ack) error {
 	if err != nil || i.answered(c.Revision, &ack) {
 		return err
 	}
+	want := t.Desired(i.ID)
+	// The refusal of the offer stays until that is answered again, whatever comes late about an older revision.
+	stays := want != nil && i.Answered == want.Revision && i.refuses() && c.Revision < want.Revision && !ack.applied()
+	if stays && c.Ack != nil && c.Ack.State == ack.State && c.Ack.Error == ack.Error && c.Ack.Instance == i.ID {
+		return nil
+	}
 	ack.Instance, ack.Received = i.ID, t.at
-	i.answer(c, &ack)
-	if want := t.Desired(i.ID); ack.applied() && want != nil && want.Revision == c.Revision {
+	if !stays {
+		i.answer(c, &ack)
+	}
+	if ack.applied() && want != nil && want.Revision == c.Revision {
 		i.Reached = c.Revision
 	}
 	if c.wasOffered() {

@@ -177,3 +177,29 @@ func TestInstancesThatAreGone(t *testing.T) {
 		t.Errorf("one that answered just now: %v", err)
 	}
 }
+
+// TestLateRefusal: a refusal of an older revision that comes late does not hide that the offer was refused, until the
+// offer is answered again (N12).
+func TestLateRefusal(t *testing.T) {
+	for _, state := range []AckState{AckFailed, AckRejected} {
+		s := fleet(t, Waves{}, offer(1), offer(2), answers("b", 3, AckFailed))
+		late := Acknowledge{Revision: 2, Ack: Ack{State: state, Instance: "b", Error: "late"}}
+		for range 2 {
+			next, changed, err := Step(s, late, at(20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Configuration(2).Ack != nil && (len(changed) > 0 || !next.Records.Equal(&s.Records)) {
+				t.Errorf("%s: sent again, it changes %v", state, changed)
+			}
+			s = next
+			if got := s.Degradation(at(20), time.Hour); !strings.Contains(got, `"b" could not apply revision 3`) {
+				t.Errorf("%s: %q", state, got)
+			}
+		}
+		s, _, err := Step(s, answers("b", 3, AckApplied), at(21))
+		if got := s.Degradation(at(21), time.Hour); err != nil || got != "" {
+			t.Errorf("%s: answered again: %q, %v", state, got, err)
+		}
+	}
+}

@@ -197,7 +197,8 @@ func (s *service) serveAPI(ctx context.Context) error {
 }
 
 func (s *service) serveOperations(ctx context.Context) error {
-	web := &http.Server{Handler: s.server.Operations(), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: s.server.Operations(), ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(s.operations) }()
 	s.log.Info("answering /metrics, /healthz and /readyz", "address", s.operations.Addr().String())

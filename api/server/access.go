@@ -281,10 +281,14 @@ func (g *guard) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServe
 	if err != nil {
 		return g.refused(stream.Context(), caller, info.FullMethod, err)
 	}
-	if !r.open {
-		if err := g.server.quota.Request(caller); err != nil {
+	if r.open {
+		leave, err := g.server.quota.Anonymous(stream.Context())
+		if err != nil {
 			return err
 		}
+		defer leave()
+	} else if err := g.server.quota.Request(caller); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(access.NewContext(stream.Context(), caller))
 	defer cancel(nil)

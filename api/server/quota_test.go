@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/autosched/autosched/api/access"
@@ -96,6 +98,100 @@ func TestRefusedEventsCountForNoLimit(t *testing.T) {
 	}
 	if err := q.TakeEvents(as("x"), "b", 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLimitOfSamples: telemetry of one scheduler beyond its share is refused, and that of a deleted one (N3, N15).
+func TestLimitOfSamples(t *testing.T) {
+	f := limited(t, rpc.Limits{Samples: 2})
+	c := pb.NewTelemetryServiceClient(f.conn)
+	send := func(id string) error {
+		_, err := c.IngestTelemetry(background(t), &pb.IngestTelemetryRequest{Parent: "schedulers/" + id,
+			Samples: []*pb.GpuSample{gpuSample("n", 0)}})
+		return err
+	}
+	for range 2 {
+		if err := send("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beyond(t, f, "limit-samples", send("a"))
+	if err := send("b"); err != nil { // others have theirs
+		t.Error(err)
+	}
+	if _, err := f.tuning.DeleteScheduler(background(t), &pb.DeleteSchedulerRequest{Name: "schedulers/b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("b"); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("telemetry of a deleted scheduler: %v", err)
+	}
+}
+
+// TestAnonymousStreams: streams without an identity are bounded, in all and of an address (N6).
+func TestAnonymousStreams(t *testing.T) {
+	f := limited(t, rpc.Limits{})
+	watch := func() (context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(background(t))
+		stream, err := healthpb.NewHealthClient(f.conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return cancel, err
+	}
+	n := 0
+	for ; ; n++ {
+		cancel, err := watch()
+		defer cancel()
+		if err != nil {
+			beyond(t, f, "anonymous-streams-of", err)
+			break
+		}
+	}
+	if n < 10 || n > 200 {
+		t.Errorf("%d streams without an identity", n)
+	}
+	if _, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/a"}); err != nil {
+		t.Errorf("a caller meanwhile: %v", err)
+	}
+}
+
+// TestBoundedConnections: connections beyond the limit are closed, and others have room once one ends (N6).
+func TestBoundedConnections(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newBounded(tcp, 1)
+	defer l.Close()
+	accepted := make(chan net.Conn, 3)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", tcp.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	dial()
+	first := <-accepted
+	if _, err := dial().Read(make([]byte, 1)); err == nil {
+		t.Error("a connection beyond the limit is open")
+	}
+	first.Close()
+	first.Close() // counts once
+	dial()
+	defer (<-accepted).Close()
+	if _, err := dial().Read(make([]byte, 1)); err == nil {
+		t.Error("a connection counts twice")
 	}
 }
 

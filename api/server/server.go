@@ -119,7 +119,9 @@ type Server struct {
 }
 
 const (
-	maxStreams     = 256     // calls of one connection
+	maxStreams     = 256    // calls of one connection
+	maxConnections = 10_000 // of which each takes memory before its caller is known
+	maxIdle        = 15 * time.Minute
 	defaultMessage = 4 << 20 // bytes
 )
 
@@ -180,7 +182,8 @@ func (s *Server) options(o *Options) []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
 			PermitWithoutStream: true}),
 		// Finds half-open watchers.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second,
+			MaxConnectionIdle: maxIdle}),
 		// A panic within the guard is logged with the caller.
 		grpc.ChainUnaryInterceptor(s.identifyUnary, s.metrics.unary, rpc.ConvertUnary, s.recoverUnary, s.guard.unary,
 			s.behave, s.once, s.recoverUnary),
@@ -233,7 +236,7 @@ func (s *Server) addServices(o *Options) {
 		Draining: s.draining, PollAfter: o.PollAfter, Jitter: o.Jitter})
 	s.config.Register(s.grpc, registry)
 	s.waste = waste.New(waste.Config{Controller: o.Service, Samples: o.Samples, Findings: o.Findings, Pages: s.pages,
-		Now: o.Now})
+		Quota: s.quota, Now: o.Now})
 	s.waste.Register(s.grpc, registry)
 	s.operation = operation.New(operation.Config{Controller: o.Service, Studies: o.Studies, Stamp: at, Pages: s.pages,
 		Draining: s.draining})
@@ -273,7 +276,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case <-s.draining:
 		}
 	}()
-	err := s.grpc.Serve(l)
+	err := s.grpc.Serve(newBounded(l, maxConnections))
 	select {
 	case <-s.draining:
 		return nil

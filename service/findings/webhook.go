@@ -76,7 +76,10 @@ func newWebhook(address string, log *slog.Logger, wait func(context.Context, tim
 	}
 	// A connection is not shared with the rest of the process, so that Run ends it.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	return &Webhook{url: address, client: &http.Client{Timeout: postTimeout, Transport: transport}, log: log,
+	client := &http.Client{Timeout: postTimeout, Transport: transport,
+		// A redirected POST would become a GET, of a page for logins perhaps.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &Webhook{url: address, client: client, log: log,
 		wait: wait, queue: make(chan *Notice, maxNotices), counts: map[string]int64{}}
 }
 

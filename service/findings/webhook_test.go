@@ -26,13 +26,15 @@ func notice(name string) *Notice {
 func TestWebhook(t *testing.T) {
 	type post struct{ key, entity string }
 	posts := make(chan post, 100)
-	codes := map[string][]int{"a": {503, 429, 200}, "b": {400}, "c": {204}, "d": slices.Repeat([]int{500}, maxAttempts)}
+	codes := map[string][]int{"a": {503, 429, 200}, "b": {400}, "c": {204}, "d": slices.Repeat([]int{500}, maxAttempts),
+		"moved": {302}} // not sent (N16)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var n Notice
 		if err := json.Unmarshal(body, &n); err != nil || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %v", body, err)
 		}
+		w.Header().Set("Location", "/login")
 		w.WriteHeader(codes[n.ID][0]) // one request at a time
 		codes[n.ID] = codes[n.ID][1:]
 		posts <- post{r.Header.Get("Idempotency-Key"), n.Entity.String()}
@@ -46,10 +48,10 @@ func TestWebhook(t *testing.T) {
 			return nil
 		})
 	stop := background(h.Run)
-	for _, name := range []string{"a", "b", "c", "d"} {
+	for _, name := range []string{"a", "b", "moved", "c", "d"} {
 		h.Notify(notice(name))
 	}
-	for _, want := range strings.Fields("a a a b c" + strings.Repeat(" d", maxAttempts)) {
+	for _, want := range strings.Fields("a a a b moved c" + strings.Repeat(" d", maxAttempts)) {
 		select {
 		case got := <-posts:
 			if got.key != "prod/"+want+"/opened" || got.entity != "job/"+want {
@@ -68,7 +70,7 @@ func TestWebhook(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	stop()
-	want := map[string]int64{"sent": 2, "repeated": 2 + maxAttempts - 1, "refused": 1, "given_up": 1}
+	want := map[string]int64{"sent": 2, "repeated": 2 + maxAttempts - 1, "refused": 2, "given_up": 1}
 	for what, n := range want {
 		if got := count(what); got != n {
 			t.Errorf("%s: %d, want %d", what, got, n)

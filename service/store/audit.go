@@ -36,6 +36,7 @@ func putAudit(tx *bolt.Tx, r *audit.Record) error {
 		return err
 	}
 	key := revisionKey(head.Sequence)
+	b.FillPercent = ascending
 	return b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, line...) }))
 }
 

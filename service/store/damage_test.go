@@ -151,6 +151,35 @@ func TestLostConfigIsRefused(t *testing.T) {
 	}
 }
 
+// TestLostConfigOfExternalSchedulers: files other than events show that there was a config.db (N9).
+func TestLostConfigOfExternalSchedulers(t *testing.T) {
+	for _, left := range []string{reserveFile, roundsFile, reportsFile, workloadsFile} {
+		dir := t.TempDir()
+		r := openOn(t, dir, damageDay)
+		if err := r.KeepRound("uid", 1, []byte("{}"), 1); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		if left != reserveFile {
+			if err := errors.Join(os.Rename(filepath.Join(dir, roundsFile), filepath.Join(dir, left)),
+				os.Remove(filepath.Join(dir, reserveFile))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Remove(filepath.Join(dir, configFile)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, Options{}); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), left) {
+			t.Fatalf("beside %s: %v", left, err)
+		}
+		r, err := Open(dir, Options{StartAnew: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+	}
+}
+
 // A config.db whose pages cannot be read is refused with a remedy, and set aside on request.
 func TestDamagedConfigIsSetAside(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{

@@ -35,6 +35,7 @@ func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Kee
 			if err != nil {
 				return err
 			}
+			b.FillPercent = ascending
 			count := keep.Stored
 			for i := range all {
 				key := reportKey(all[i].Key)

@@ -25,6 +25,7 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 			if err != nil {
 				return err
 			}
+			b.FillPercent = ascending
 			key := revisionKey(sequence)
 			put := appendRecord(nil, key, func(dst []byte) []byte { return append(dst, record...) })
 			if err := b.Put(key, put); err != nil {

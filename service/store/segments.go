@@ -28,6 +28,9 @@ const (
 	segmentSuffix = ".db"
 )
 
+// ascending is the share of a page that is filled where keys grow with time: none comes between others.
+const ascending = 0.9
+
 // appendCall is one caller's batch, which waits for a commit.
 type appendCall struct {
 	scheduler string
@@ -183,7 +186,7 @@ func putEvents(tx *bolt.Tx, name string, calls []*appendCall) error {
 		if err != nil {
 			return err
 		}
-		b.FillPercent = 0.9 // keys grow with time
+		b.FillPercent = ascending
 		for i := range c.events {
 			seq, err := b.NextSequence()
 			if err != nil {

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -215,10 +217,17 @@ func (r *Store) checkLost(startAnew bool) error {
 		return listErr
 	}
 	found := fmt.Sprintf("beside %d segments of events", len(names))
-	if err == nil {
+	others := slices.DeleteFunc(append([]string{reserveFile}, auxFiles...), func(name string) bool {
+		_, err := os.Stat(filepath.Join(r.dir, name))
+		return err != nil
+	})
+	switch {
+	case err == nil:
 		found = "with 0 bytes, " + found
-	} else if len(names) == 0 {
+	case len(names) == 0 && len(others) == 0:
 		return nil
+	case len(names) == 0: // no scheduler sent events
+		found = "beside " + strings.Join(others, ", ")
 	}
 	if !startAnew {
 		return fmt.Errorf("%w, %s: %s", ErrLost, found, advice)
@@ -243,6 +252,9 @@ func (r *Store) setAside() error {
 		if err := os.Rename(path, path+orphanSuffix); err != nil {
 			return err
 		}
+	}
+	if err := remove(filepath.Join(r.dir, reserveFile)); err != nil { // with it the next start would miss config.db
+		return err
 	}
 	return syncDir(r.dir)
 }

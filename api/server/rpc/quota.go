@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -27,6 +29,8 @@ type Limits struct {
 	Schedulers, SchedulersPerCaller int
 	// Events per second, of one scheduler and from one caller.
 	Events, EventsPerCaller int
+	// Samples of GPUs and training steps per second, of one scheduler.
+	Samples int
 	// Acknowledgements of configurations per second, of one scheduler.
 	Acknowledgements int
 	// Streams of events that are open, of one scheduler and of one caller.
@@ -42,6 +46,7 @@ type Limits struct {
 // DefaultLimits returns limits far above the needs of schedulers.
 func DefaultLimits() Limits {
 	return Limits{Schedulers: 1000, SchedulersPerCaller: 500, Events: 100_000, EventsPerCaller: 200_000,
+		Samples:          50_000,
 		Acknowledgements: 500, Streams: 256, StreamsPerCaller: 1000, Watches: 20_000, WatchesPerCaller: 20_000,
 		Requests: 20_000, Message: 4 << 20}
 }
@@ -155,6 +160,7 @@ func (q *Quota) Forget(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.rates, "limit-events/"+id)
+	delete(q.rates, "limit-samples/"+id)
 	delete(q.rates, "limit-acknowledgements/"+id)
 }
 
@@ -178,6 +184,12 @@ func (q *Quota) TakeEvents(ctx context.Context, id string, n int) error {
 	return err
 }
 
+// TakeSamples counts samples of GPUs and training steps of a registered scheduler.
+func (q *Quota) TakeSamples(id string, n int) error {
+	_, err := q.take("limit-samples", id, q.Samples, n, "samples and training steps per second of one scheduler")
+	return err
+}
+
 // Acknowledgement counts one of a registered scheduler.
 func (q *Quota) Acknowledgement(id string) error {
 	_, err := q.take("limit-acknowledgements", id, q.Acknowledgements, 1,
@@ -193,6 +205,30 @@ func (q *Quota) Stream(ctx context.Context, id string) (leave func(), err error)
 // Watch counts an open watch of a registered scheduler.
 func (q *Quota) Watch(ctx context.Context, id string) (leave func(), err error) {
 	return q.both("limit-watches", "watches", id, access.FromContext(ctx).Name, q.Watches, q.WatchesPerCaller)
+}
+
+// The most open streams of callers without an identity, in all and of an address.
+const (
+	maxAnonymous   = 1000
+	maxAnonymousOf = 100
+)
+
+// Anonymous counts an open stream of a caller that needs no identity.
+func (q *Quota) Anonymous(ctx context.Context) (leave func(), err error) {
+	host := ""
+	if p, ok := peer.FromContext(ctx); ok {
+		host, _, _ = net.SplitHostPort(p.Addr.String())
+	}
+	all, err := q.enter("anonymous-streams", "", maxAnonymous, "streams of callers without an identity")
+	if err != nil {
+		return nil, err
+	}
+	one, err := q.enter("anonymous-streams-of", host, maxAnonymousOf, "streams of one address without an identity")
+	if err != nil {
+		all()
+		return nil, err
+	}
+	return func() { all(); one() }, nil
 }
 
 func (q *Quota) both(limit, what, id, caller string, most, ofCaller int) (leave func(), err error) {

@@ -12,6 +12,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/api/server/rpc"
+	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/telemetry"
 )
@@ -48,7 +49,10 @@ func (s *Service) Forget(id string) {
 func (s *Service) IngestTelemetry(ctx context.Context,
 	req *pb.IngestTelemetryRequest) (*pb.IngestTelemetryResponse,
 	error) {
-	id, err := s.telemetryOf(req.GetParent())
+	id, deleted, err := s.telemetryOf(req.GetParent())
+	if err == nil && deleted {
+		err = fmt.Errorf("scheduler %q %w", id, controller.ErrDeleted)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +62,9 @@ func (s *Service) IngestTelemetry(ctx context.Context,
 	if n := len(req.GetIterations()); n > maxSamples {
 		return nil, convert.Invalid("iterations", "are %d, more than %d: send them in several requests", n,
 			maxSamples)
+	}
+	if err := s.o.Quota.TakeSamples(id, len(req.GetSamples())+len(req.GetIterations())); err != nil {
+		return nil, err
 	}
 	out := &pb.IngestTelemetryResponse{}
 	all := make([]telemetry.GPUSample, 0, len(req.GetSamples()))
@@ -115,14 +122,13 @@ func (s *Service) IngestTelemetry(ctx context.Context,
 	return out, nil
 }
 
-// telemetryOf is the id of a scheduler that there is.
-func (s *Service) telemetryOf(parent string) (string, error) {
-	id, err := convert.ParseScheduler("parent", parent)
-	if err != nil {
-		return "", err
+// telemetryOf is the id of a scheduler that there is, and whether it is deleted.
+func (s *Service) telemetryOf(parent string) (id string, deleted bool, err error) {
+	if id, err = convert.ParseScheduler("parent", parent); err != nil {
+		return "", false, err
 	}
-	_, _, err = s.o.Controller.Scheduler(id)
-	return id, err
+	c, _, err := s.o.Controller.Scheduler(id)
+	return id, !c.Deleted.IsZero(), err
 }
 
 var errPageFull = errors.New("the page is full")
@@ -130,7 +136,7 @@ var errPageFull = errors.New("the page is full")
 // ListTelemetry lists samples. Its tokens are the last sample listed.
 func (s *Service) ListTelemetry(ctx context.Context, req *pb.ListTelemetryRequest) (*pb.ListTelemetryResponse,
 	error) {
-	id, err := s.telemetryOf(req.GetParent())
+	id, _, err := s.telemetryOf(req.GetParent())
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Samples    *samples.Store   // TelemetryService is not served if nil
 	Findings   *findings.Keeper // FindingService is not served if nil
 	Pages      rpc.Pager
+	Quota      *rpc.Quota
 	Now        func() time.Time
 }
 

@@ -204,6 +204,8 @@ var limitFlags = []limitFlag{
 	{"limit-events", func(l *rpc.Limits) *int { return &l.Events }, "most events per second of one scheduler"},
 	{"limit-events-per-caller", func(l *rpc.Limits) *int { return &l.EventsPerCaller },
 		"most events per second of one caller"},
+	{"limit-samples", func(l *rpc.Limits) *int { return &l.Samples },
+		"most samples of GPUs and training steps per second of one scheduler"},
 	{"limit-acknowledgements", func(l *rpc.Limits) *int { return &l.Acknowledgements },
 		"most acknowledgements per second of one scheduler"},
 	{"limit-streams", func(l *rpc.Limits) *int { return &l.Streams }, "most open event streams of one scheduler"},
