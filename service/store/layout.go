@@ -22,7 +22,7 @@ import (
 // and a program of a lower reader version refuses the directory.
 const (
 	layoutVersion = 2
-	readerVersion = 2 // the highest of fieldReaders
+	readerVersion = 3 // the highest of fieldReaders
 	layout1Reader = 1 // the reader version of records of layout 1
 )
 
@@ -35,6 +35,11 @@ var fieldReaders = map[string]uint64{
 	"Scheduler.simulation.models.pairs.rule.base":    2,
 	"Scheduler.simulation.models.pairs.rule.both_sm": 2,
 	"Scheduler.simulation.models.pairs.rule.own_sm":  2,
+	// Restart costs by the size of a job's state.
+	"Scheduler.simulation.models.restart.by_state.most_gb":         3,
+	"Scheduler.simulation.models.restart.by_state.seconds":         3,
+	"Scheduler.simulation.models.restart.by_state.seconds_per_gb":  3,
+	"Scheduler.simulation.models.restart.by_state.share_of_memory": 3,
 	// Operators' holds.
 	"Scheduler.freeze":                    1,
 	"Scheduler.pin":                       1,
