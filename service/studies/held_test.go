@@ -97,7 +97,8 @@ func TestManyTrials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, study.Create{Config: c, Final: &study.Measurement{Metrics: map[string]float64{"wait": x}}})
+			final := &study.Measurement{Metrics: map[string]float64{"wait": x}}
+			all = append(all, study.Create{Config: c, Final: final})
 		}
 		if _, _, err := h.CreateTrials(t.Context(), controller.Call{}, "s", "first", all); err != nil {
 			t.Fatal(err)
