@@ -99,8 +99,8 @@ type VerdictCandidate struct {
 // them that gains the same. A job that no cluster of this kind can run is an error.
 func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 	var sim simulator.Sim
-	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Memory, o.To), o.Scheduler.New(o.InForce),
-		Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Memory)); err != nil {
+	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Warmup, o.To), o.Scheduler.New(o.InForce),
+		Warmed(o.Simulate, o.Trace, o.Cluster, o.From, round.Warmup)); err != nil {
 		return nil, err
 	}
 	q := round.Question{

@@ -203,7 +203,7 @@ func TestAnswerIsFollowed(t *testing.T) {
 	for _, j := range daysOf(t, 21).Jobs() {
 		b.job(j.ID, j.Tenant, j.Submit, j.Duration, j.GPUs.Whole())
 	}
-	at := 22 * day
+	at := 21 * day
 	in := Input{Snapshot: *b.snapshot(at), Scheduler: s.Name, Space: s.Space, Goal: Minimise("avg_jct"),
 		Incumbent: s.Space.Default(), Settings: Settings{Horizon: time.Hour, Futures: 1, Budget: 4, Guard: -1,
 			Search: SearchPortfolio}}

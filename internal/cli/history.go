@@ -174,7 +174,7 @@ func (f *HistoryFlags) Grade(ctx context.Context, in *ReplayInput, w replay.Wind
 
 // AddWarmup adds the length of the warm-up.
 func (f *ReplayFlags) AddWarmup(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.warmup, "warmup", round.Memory,
+	cmd.Flags().DurationVar(&f.warmup, "warmup", round.Warmup,
 		"jobs of this long before --from run, too, and do not count: they fill the cluster, which starts empty")
 }
 

@@ -22,9 +22,8 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// Length of a window. Jobs of the two days before it run without counting.
-	Length  = 5 * day
-	warming = 2 * day
+	// Length of a window. Jobs of the Warmup before it run without counting.
+	Length = 5 * day
 	// replays of a window: as it was, and with every submission up to ten minutes later.
 	replays = 5
 	jitter  = 10 * time.Minute
@@ -159,7 +158,7 @@ func (s *Study) window(ctx context.Context, one *schedulers.Scheduler, c workloa
 	for k := range works {
 		draw := rng.Stream("held window", uint64(from), uint64(k))
 		var jobs []workload.Job
-		for _, j := range s.Trace.Window(from-warming, from+Length).Jobs() {
+		for _, j := range s.Trace.Window(from-round.Warmup, from+Length).Jobs() {
 			if !c.Fits(&j) {
 				continue
 			}

@@ -33,7 +33,7 @@ func TestSite40(t *testing.T) {
 	if code, _, errs := clitest.Run("slurm", "init", "--saved", saved, "--out", folder); code != 0 {
 		t.Fatal(errs)
 	}
-	code, out, errs := clitest.Run("compare", "--trace", history, "--site", folder, "--from", "2026-06-15", "--warmup", "336h", "--row",
+	code, out, errs := clitest.Run("compare", "--trace", history, "--site", folder, "--from", "2026-06-15", "--row",
 		"small=slurm:PriorityFavorSmall=true,PriorityWeightJobSize=10000", "--out", filepath.Join(dir, "out"), "--json")
 	if code != 0 {
 		t.Fatal(errs)
