@@ -32,7 +32,8 @@ var Commands = []struct {
 	{"config.txt", []string{"scontrol", "show", "config"}},
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
-	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos", "format=Name,Priority,Preempt"}},
+	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos", "format=Name,Priority,Preempt," +
+		strings.Join(qosLimits, ",")}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc", "format=Cluster,Account,ParentName,User,Share"}},
 }
 
@@ -353,6 +354,13 @@ func (s *Site) partitions(text []byte) error {
 		if over := r["overtimelimit"]; over != "" && over != "NONE" {
 			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
+		for _, k := range []struct{ key, name, plain string }{{"oversubscribe", "OverSubscribe", "NO"},
+			{"exclusiveuser", "ExclusiveUser", "NO"}, {"maxnodes", "MaxNodes", "UNLIMITED"}, {"lln", "LLN", "NO"},
+			{"maxcpuspernode", "MaxCPUsPerNode", "UNLIMITED"}, {"qos", "QoS", "N/A"}, {"reqresv", "ReqResv", "NO"}} {
+			if v := r[k.key]; v != "" && v != k.plain {
+				s.note("partition %s: %s=%s is not simulated", p.Name, k.name, v)
+			}
+		}
 		for item := range strings.SplitSeq(r["tresbillingweights"], ",") {
 			name, value, _ := strings.Cut(item, "=")
 			to := map[string]*float64{"cpu": &p.BillingCPU, "gres/gpu": &p.BillingGPU}[strings.ToLower(name)]
@@ -384,6 +392,7 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	at := map[key]int{}
 	var names [][]string // by group
 	bare, down := 0, 0
+	weights := map[string]bool{}
 	var uncounted []string // types of MIG instances that accounting does not count
 	for _, r := range slurmtext.Records(string(text), "nodename") {
 		name := r["nodename"]
@@ -418,6 +427,7 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 			return nil, fmt.Errorf("nodes.txt: node %s: RealMemory: %w", name, err)
 		}
 		k.memory = megabytes << 20
+		weights[r["weight"]] = true
 		i, there := at[k]
 		if !there {
 			i = len(s.Cluster.Groups)
@@ -431,6 +441,9 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	}
 	if len(s.Cluster.Groups) == 0 {
 		return nil, fmt.Errorf("nodes.txt: has no node with GPUs: write the output of scontrol show node into it")
+	}
+	if len(weights) > 1 {
+		s.note("nodes have weights, which are not simulated: jobs start on other nodes than on the real cluster")
 	}
 	if bare > 0 {
 		s.note("%d nodes without GPUs are left out; the job size factor counts them on the real cluster", bare)
@@ -454,6 +467,10 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	return number, nil
 }
 
+// qosLimits are columns about limits of QOS.
+var qosLimits = []string{"GrpTRES", "GrpJobs", "MaxTRES", "MaxTRESPU", "MaxTRESPA", "MaxJobsPU", "MaxJobsPA",
+	"MaxSubmitPU", "UsageFactor"}
+
 func (s *Site) qos(text []byte) error {
 	rows, err := slurmtext.Table(string(text), "name", "priority")
 	if err != nil {
@@ -467,6 +484,11 @@ func (s *Site) qos(text []byte) error {
 		for of := range strings.SplitSeq(r["preempt"], ",") {
 			if of != "" {
 				q.Preempt = append(q.Preempt, of)
+			}
+		}
+		for _, limit := range qosLimits {
+			if v := r[strings.ToLower(limit)]; v != "" && (limit != "UsageFactor" || v != "1.000000") {
+				s.note("QOS %s: %s=%s is not simulated, and jobs that it holds back start", q.Name, limit, v)
 			}
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)

@@ -223,3 +223,36 @@ func TestLate(t *testing.T) {
 		}
 	}
 }
+
+// TestNotes: each part that is not simulated is named.
+func TestNotes(t *testing.T) {
+	s := shown(t)
+	replace := func(text *[]byte, old, new string) {
+		t.Helper()
+		if !strings.Contains(string(*text), old) {
+			t.Fatalf("the listing lacks %s", old)
+		}
+		*text = []byte(strings.Replace(string(*text), old, new, 1))
+	}
+	replace(&s.Partitions, "OverSubscribe=NO", "OverSubscribe=EXCLUSIVE")
+	replace(&s.Partitions, "MaxNodes=UNLIMITED", "MaxNodes=2")
+	replace(&s.Partitions, "QoS=N/A", "QoS=part")
+	replace(&s.Nodes, "Weight=1 ", "Weight=50 ")
+	s.QOS = []byte("Name|Priority|Preempt|GrpTRES|MaxTRESPU|MaxJobsPU|UsageFactor\n" +
+		"normal|50||gres/gpu=24||8|1.000000\nlow|0|||gres/gpu=4||0.500000\n")
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Join(site.Notes, "\n")
+	for _, want := range []string{"OverSubscribe=EXCLUSIVE", "MaxNodes=2", "QoS=part", "weights",
+		"QOS normal: GrpTRES=gres/gpu=24",
+		"QOS normal: MaxJobsPU=8", "QOS low: MaxTRESPU=gres/gpu=4", "QOS low: UsageFactor=0.500000"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s is not noted: %s", want, notes)
+		}
+	}
+	if strings.Contains(notes, "normal: UsageFactor") {
+		t.Errorf("a factor of 1 is noted: %s", notes)
+	}
+}
