@@ -154,12 +154,19 @@ AUTOSCHED_SLURM ?= $(if $(CI),short,full)
 
 .PHONY: slurm
 slurm: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
-slurm: ## Run the tests on a real Slurm with emulated nodes (needs root and Slurm's packages).
+slurm: slurm-24.11 ## Run the tests on a real Slurm with emulated nodes (needs root and Slurm's packages).
 	$(GO) test -p 1 -count=1 -timeout $(TEST_TIMEOUT) -v ./adapter/slurm/...
 	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -v -run '^TestSlurmLive$$' ./cmd/autosched/internal/adapters
 	@if [ "$(AUTOSCHED_SLURM)" = full ] && command -v slurmctld >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		$(MAKE) --no-print-directory build && examples/slurm.sh; \
 	fi
+
+# In a Debian 13 that is installed into the user's cache once.
+.PHONY: slurm-24.11
+slurm-24.11: export AUTOSCHED_SLURM := $(AUTOSCHED_SLURM)
+slurm-24.11: ## Run the tests of the adapter on Slurm 24.11, in a chroot (needs root; one gigabyte of the cache).
+	@if [ "$$(id -u)" != 0 ]; then echo "slurm-24.11: SKIPPED, it needs root"; else GO="$(GO)" .ci/slurm-24.11 adapter/slurm \
+		-test.v -test.timeout 2h -test.run "$$([ "$(AUTOSCHED_SLURM)" = short ] && echo '^TestSlurm$$' || echo '^TestSlurm(|Applies|Refuses|Sites)$$')"; fi
 
 .PHONY: format
 format: ## Check that gofmt would change nothing.
