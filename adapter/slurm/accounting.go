@@ -206,30 +206,52 @@ func (c Commands) accounting(ctx context.Context, cluster string, since time.Tim
 
 // reasons returns slurmctld's reasons why jobs wait, by key.
 func (c Commands) reasons(ctx context.Context) (map[string]string, error) {
-	text, err := c.Run(ctx, "squeue", "-h", "-a", "-t", "PD", "-o", "%i|%r")
+	text, err := c.Run(ctx, "squeue", "-h", "-a", "-t", "PD,CF,R,S", "-o", "%i|%t|%r")
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
+	return reasonsOf(text), nil
+}
+
+// reasonsOf reads a listing of pending and running jobs. Of an array that is throttled, slurmctld's reason is that of
+// the first task: the tasks beyond the throttle wait for others of the array.
+func reasonsOf(text string) map[string]string {
+	type pending struct {
+		id     slurmtext.JobID
+		reason string
+	}
+	var wait []pending
+	running := map[string]int{} // tasks, by array
 	for l := range strings.Lines(text) {
-		shown, reason, _ := strings.Cut(strings.TrimRight(l, "\n"), "|")
-		id := slurmtext.ParseJobID(shown)
-		if !id.Array {
-			out[id.Job] = reason
-		}
-		for _, key := range keysOf(id) {
-			out[key] = reason
+		shown, rest, _ := strings.Cut(strings.TrimRight(l, "\n"), "|")
+		state, reason, _ := strings.Cut(rest, "|")
+		if id := slurmtext.ParseJobID(shown); state == "PD" {
+			wait = append(wait, pending{id, reason})
+		} else if id.Array {
+			running[id.Job]++
 		}
 	}
-	return out, nil
+	out := map[string]string{}
+	for _, p := range wait {
+		if !p.id.Array {
+			out[p.id.Job] = p.reason
+		}
+		for i, key := range keysOf(p.id) {
+			if out[key] = p.reason; p.id.Tasks.Throttle > 0 && i >= p.id.Tasks.Throttle-running[p.id.Job] {
+				out[key] = "JobArrayTaskLimit"
+			}
+		}
+	}
+	return out
 }
 
 // notScheduling are reasons for which a job waits whatever the scheduler decides, by their beginnings.
 // job_reason_string in src/common/slurm_protocol_defs.c.
-var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Dependency", "FedJobLock",
-	"InvalidAccount", "InvalidQOS", "JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue", "launch failed requeued held",
-	"Licenses", "Max", "PartitionDown", "PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS",
-	"Reservation"}
+var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Cleaning", "DeadLine",
+	"Dependency", "FedJobLock", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue",
+	"launch failed requeued held", "Licenses", "Max", "NodeDown", "PartitionConfig", "PartitionDown",
+	"PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS", "ReqNodeNotAvail, Reserved",
+	"ReqNodeNotAvail, Unavailable", "Reservation", "user env retrieval failed requeued held"}
 
 func withheld(reason string) bool {
 	return slices.ContainsFunc(notScheduling, func(r string) bool { return strings.HasPrefix(reason, r) })

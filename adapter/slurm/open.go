@@ -313,6 +313,10 @@ func (o Options) Apply(ctx context.Context, text []byte) (space.Values, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The notes are of an application that ended; left behind, they would be another account's.
+	if err := os.RemoveAll(o.Dir); err != nil {
+		return nil, err
+	}
 	return adapter.FromProto(got)
 }
 

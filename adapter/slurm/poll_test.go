@@ -77,7 +77,7 @@ func TestControllerClock(t *testing.T) {
 		f.write("rows", listedRow(7, "PENDING", at.Unix()-60, "None", "gres/gpu=1", "", "job"))
 		says := func(now time.Time, reason string) {
 			f.write("sdiag", fmt.Sprintf("sdiag output at now (%d)\n", now.Unix()))
-			f.write("reasons", "7|"+reason+"\n")
+			f.write("reasons", "7|PD|"+reason+"\n")
 		}
 		p := &Poller{Dir: filepath.Join(t.TempDir(), "state"), History: time.Hour}
 		if err := p.Open(); err != nil {

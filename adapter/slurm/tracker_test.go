@@ -211,13 +211,27 @@ func TestHeldJobs(t *testing.T) {
 func TestWithheld(t *testing.T) {
 	for reason, want := range map[string]bool{
 		"": false, "Priority": false, "Resources": false, "None": false, "Nodes_required": false,
-		"ReqNodeNotAvail, May be reserved for other job": false,
+		"ReqNodeNotAvail, May be reserved for other job": false, "ReqNodeNotAvail, Reserved for maintenance": true,
+		"ReqNodeNotAvail, UnavailableNodes:g[1-2]": true, "NodeDown": true, "Cleaning": true, "DeadLine": true,
+		"PartitionConfig": true, "user env retrieval failed requeued held": true,
 		"MaxGRESPerAccount": true, "MaxJobsPerAccount": true, "QOSMaxGRESPerUser": true, "AssocGrpGRES": true,
 		"AccountNotAllowed": true, "DependencyNeverSatisfied": true, "Licenses": true, "JobHeldUser": true,
 	} {
 		if got := withheld(reason); got != want {
 			t.Errorf("%q: %v", reason, got)
 		}
+	}
+}
+
+// TestThrottle: the tasks of an array beyond its throttle wait for others of it, whatever the reason of the first.
+func TestThrottle(t *testing.T) {
+	got := reasonsOf("7_[3-6%3]|PD|Priority\n7_1|R|None\n7_2|R|None\n" +
+		"8_[1-2]|PD|Resources\n9|PD|JobHeldUser\n10_[1-3%3]|PD|None\n")
+	want := map[string]string{"7_3": "Priority", "7_4": "JobArrayTaskLimit", "7_5": "JobArrayTaskLimit",
+		"7_6": "JobArrayTaskLimit", "8_1": "Resources", "8_2": "Resources", "9": "JobHeldUser", "10_1": "None",
+		"10_2": "None", "10_3": "None"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
