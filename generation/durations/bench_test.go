@@ -82,8 +82,7 @@ func BenchmarkOutlook(b *testing.B) {
 	}
 }
 
-// BenchmarkTrain learns a model from a history, features and scores included;
-// BenchmarkRefit adds the jobs of a day to it.
+// BenchmarkTrain learns a model from a history, features and scores included.
 func BenchmarkTrain(b *testing.B) {
 	for _, n := range sizes[:2] {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
@@ -96,20 +95,5 @@ func BenchmarkTrain(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkRefit(b *testing.B) {
-	history, _ := someof(b, 14_000)
-	_, zero := philly(b, "", "")
-	m, err := Train(context.Background(), Known(history, history[12_000].Submit), zero, "", LearnOptions{Seed: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Refit(context.Background(), m, history, zero, "", LearnOptions{Seed: 1}); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -22,8 +22,6 @@ type Header struct {
 	Format string `json:"format"` // headerFormat
 	// Version identifies the model: a hash of its text.
 	Version string `json:"version"`
-	// Parent is the version it was refitted from, if it was.
-	Parent  string `json:"parent,omitempty"`
 	Trained Window `json:"trained"`
 	// Lessons is how many questions about the trained window's jobs it learnt
 	// from.

@@ -195,32 +195,6 @@ func TestRetrainRefusesWorse(t *testing.T) {
 	}
 }
 
-// TestRefitLearnsNewWays: when a tenant's jobs change, a refit with the new ones
-// is better than the model of before, and is kept.
-func TestRefitLearnsNewWays(t *testing.T) {
-	testshared.Full(t)
-	old := trained(t, sweeps(16, 2*time.Minute, 90*time.Minute))
-	history := sweeps(16, 2*time.Minute, 90*time.Minute)
-	last := history[len(history)-1].Submit + 5*time.Hour
-	for _, r := range sweeps(16, 45*time.Minute, 10*time.Minute) {
-		j := *r.Job
-		j.ID, j.Submit = "new "+j.ID, j.Submit+last
-		history = append(history, Record{Job: &j, Begin: r.Begin + last, Until: r.Until + last, Ran: r.Ran,
-			Ended: true})
-	}
-	c, err := Refit(context.Background(), old, history, zero, "", LearnOptions{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !c.Replaced || c.New >= c.Old {
-		t.Errorf("%+v", c)
-	}
-	if c.Kept.Parent != old.Version || !c.Kept.Trained.To.After(old.Trained.To) ||
-		c.Kept.Trained.Jobs <= old.Trained.Jobs {
-		t.Errorf("refitted model %+v, old %+v", c.Kept.Trained, old.Trained)
-	}
-}
-
 func TestOutlook(t *testing.T) {
 	testshared.Full(t)
 	whole := sweeps(36, 2*time.Minute, 90*time.Minute, 15*time.Minute)

@@ -20,9 +20,6 @@ const (
 	leastJobs = 200
 	// leastHeld is how many jobs two models are compared on at least.
 	leastHeld = 20
-	// refitRounds are added by a refit; beyond maxRounds a model is trained anew.
-	refitRounds = 10
-	maxRounds   = 160
 )
 
 // ErrTooFew is for histories that are too short to train on.
@@ -207,83 +204,6 @@ func Retrain(ctx context.Context, old *Model, history []Record, zero time.Time, 
 		return Choice{}, err
 	}
 	return h.choose(old, fresh), nil
-}
-
-// Refit adds rounds to a model, learnt from the jobs that were submitted after
-// those it has learnt from, and keeps the result only if it is no worse on the last
-// jobs of the history. It costs a fraction of Retrain. A model that has been
-// refitted often is trained anew.
-func Refit(ctx context.Context, old *Model, history []Record, zero time.Time, trace string, o LearnOptions) (Choice,
-	error) {
-	b, err := trees.Read(bytes.NewReader(old.text))
-	if err != nil {
-		return Choice{}, fmt.Errorf("durations: %w", err)
-	}
-	if b.Rounds()+refitRounds > maxRounds {
-		return Retrain(ctx, old, history, zero, trace, o)
-	}
-	h, err := hold(ctx, history, zero, old, o.Seed)
-	if err != nil {
-		return Choice{}, err
-	}
-	lessons, err := lessonsSince(ctx, history, h.cut, old.Trained.To.Sub(zero), o.Seed)
-	if err != nil {
-		return Choice{}, err
-	}
-	if lessons.Len() < leastJobs {
-		return Choice{Kept: old, Reason: fmt.Sprintf("kept: only %d new queries to learn from", lessons.Len())}, nil
-	}
-	x := pick(lessons.X, old.columns)
-	if b, err = b.Continue(ctx, x, lessons.Class, lessons.Weights, refitRounds); err != nil {
-		return Choice{}, err
-	}
-	fresh, err := finish(b, old.columns, lessons)
-	if err != nil {
-		return Choice{}, err
-	}
-	fresh.Parent, fresh.Seed, fresh.Typical = old.Version, old.Seed, old.Typical
-	fresh.Trained, fresh.Held = old.Trained, h.window
-	now := windowOf(history[:h.cut], zero)
-	fresh.Trained.To, fresh.Held.Trace = now.To, trace
-	fresh.Trained.Jobs = old.Trained.Jobs
-	for i := range history[:h.cut] {
-		if zero.Add(history[i].Submit).After(old.Trained.To) {
-			fresh.Trained.Jobs++
-		}
-	}
-	fresh.Scores, _ = h.score(fresh)
-	return h.choose(old, fresh), nil
-}
-
-// lessonsSince are the lessons about jobs submitted after an instant, and before
-// job cut.
-func lessonsSince(ctx context.Context, history []Record, cut int, since time.Duration,
-	seed uint64) (*Examples, error) {
-	known := Known(history[:cut], history[cut].Submit)
-	all, err := Lessons(ctx, known, seed)
-	if err != nil {
-		return nil, err
-	}
-	return all.keep(func(i int) bool { return known[all.Questions[i].Job].Submit > since }), nil
-}
-
-// keep is some of the examples.
-func (e *Examples) keep(which func(i int) bool) *Examples {
-	out := &Examples{}
-	for i, q := range e.Questions {
-		if !which(i) {
-			continue
-		}
-		out.Questions = append(out.Questions, q)
-		out.X.Data = append(out.X.Data, e.X.Row(i)...)
-		out.Class = append(out.Class, e.Class[i])
-		out.Ran = append(out.Ran, e.Ran[i])
-		out.Total = append(out.Total, e.Total[i])
-		out.Weights = append(out.Weights, e.Weights[i])
-		out.batch = append(out.batch, e.batch[i])
-	}
-	out.X.Rows, out.X.Cols = out.Len(), e.X.Cols
-	return out
 }
 
 func (h *heldBack) choose(old, fresh *Model) Choice {

@@ -48,7 +48,7 @@ var flagGroups = []struct {
 		"hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
 		"allow-repeats", "causal",
 		"refine"}},
-	{"Learning", []string{"train", "train-share", "model", "refit", "replace", "boosted", "log", "test", "alpha",
+	{"Learning", []string{"train", "train-share", "model", "replace", "boosted", "log", "test", "alpha",
 		"mode", "bootstrap", "deadline"}},
 	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
 		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only",

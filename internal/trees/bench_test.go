@@ -90,7 +90,9 @@ func BenchmarkPredict(b *testing.B) {
 		b.Run(fmt.Sprintf("own/rows=%d", rows), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				m.predictRawAll(some, out, 1)
+				for i := range rows {
+					m.Predict(some.Row(i), out[6*i:6*i+6])
+				}
 			}
 		})
 	}
@@ -104,24 +106,6 @@ func BenchmarkBoostSmall(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := Boost(context.Background(), x, y, nil, BoostOptions{Rounds: 120, Leaves: 15}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkContinue trains ten more rounds, as a daily refit does, on a window of jobs
-// or on the day's own.
-func BenchmarkContinue(b *testing.B) {
-	m, x := trained(b, 58_000, 20)
-	_, y := jobs(58_000, 76)
-	for _, rows := range []int{2000, 58_000} {
-		some := Matrix{rows, x.Cols, x.Data[:rows*x.Cols]}
-		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := m.Continue(context.Background(), some, y[:rows], nil, 10); err != nil {
 					b.Fatal(err)
 				}
 			}

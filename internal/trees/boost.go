@@ -105,26 +105,6 @@ func Boost(ctx context.Context, x Matrix, y, weights []float64, o BoostOptions) 
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	m := &Model{options: o, features: x.Cols, outputs: o.outputs()}
-	return m.train(ctx, x, y, weights, o.Rounds)
-}
-
-// Continue returns a model with additional rounds, trained on the given rows with
-// the options of m. The rows may be new, old or both: boosting starts from m's
-// predictions for them. m is not modified.
-func (m *Model) Continue(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
-	if rounds < 1 || m.Rounds()+rounds > maxRounds {
-		return nil, fmt.Errorf("trees: %d more rounds: want 1 to %d", rounds, maxRounds-m.Rounds())
-	}
-	if x.Cols != m.features {
-		return nil, fmt.Errorf("trees: %d columns for a model of %d features", x.Cols, m.features)
-	}
-	return m.train(ctx, x, y, weights, rounds)
-}
-
-// train returns a copy of m with additional rounds.
-func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, rounds int) (*Model, error) {
-	o := m.options
 	if err := check(x, y, weights); err != nil {
 		return nil, err
 	}
@@ -132,14 +112,9 @@ func (m *Model) train(ctx context.Context, x Matrix, y, weights []float64, round
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	out := *m
-	out.trees = append([]tree(nil), m.trees...)
-	b := &booster{m: &out, t: t, x: x}
+	b := &booster{m: &Model{options: o, features: x.Cols, outputs: o.outputs()}, t: t, x: x}
 	b.start()
-	if err := b.run(ctx, rounds); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return b.m, b.run(ctx)
 }
 
 // booster is the state of a training run.
@@ -150,7 +125,7 @@ type booster struct {
 
 	b       *bins
 	growers []*grower // one per concurrently trained class
-	initial []float64 // constants added to the first round's leaves, or nil
+	initial []float64 // constants added to the first round's leaves
 	scores  []float64
 	state   []float64 // scores, or probabilities for Softmax
 	top     []float64 // largest gradient of the first round, by output
@@ -159,19 +134,17 @@ type booster struct {
 func (b *booster) start() {
 	m, o, k := b.m, &b.m.options, b.m.outputs
 	b.b = binned(b.x, b.t.rows, o.Bins, o.Workers)
-	m.lo, m.hi = mergeRange(m.lo, m.hi, b.b)
+	for j := range b.b.cols {
+		m.lo, m.hi = append(m.lo, b.b.cols[j].lo), append(m.hi, b.b.cols[j].hi)
+	}
 	b.scores = make([]float64, b.x.Rows*k)
 	b.state, b.top = b.scores, make([]float64, k)
 	if o.Objective == Softmax {
 		b.state = make([]float64, len(b.scores))
 	}
-	if len(m.trees) == 0 {
-		b.initial = b.t.initial()
-		for i := range b.scores {
-			b.scores[i] = b.initial[i%k]
-		}
-	} else {
-		m.predictRawAll(b.x, b.scores, o.Workers)
+	b.initial = b.t.initial()
+	for i := range b.scores {
+		b.scores[i] = b.initial[i%k]
 	}
 	// Train classes concurrently, and columns with the remaining workers.
 	classes := min(k, o.Workers)
@@ -180,26 +153,9 @@ func (b *booster) start() {
 	}
 }
 
-func mergeRange(lo, hi []float64, b *bins) ([]float64, []float64) {
-	outLo, outHi := make([]float64, len(b.cols)), make([]float64, len(b.cols))
-	for j := range b.cols {
-		outLo[j], outHi[j] = b.cols[j].lo, b.cols[j].hi
-		if lo != nil {
-			if !(outLo[j] <= lo[j]) && lo[j] == lo[j] {
-				outLo[j] = lo[j]
-			}
-			if !(outHi[j] >= hi[j]) && hi[j] == hi[j] {
-				outHi[j] = hi[j]
-			}
-		}
-	}
-	return outLo, outHi
-}
-
-func (b *booster) run(ctx context.Context, rounds int) error {
+func (b *booster) run(ctx context.Context) error {
 	m, o := b.m, &b.m.options
-	first := m.Rounds()
-	for r := first; r < first+rounds; r++ {
+	for r := range o.Rounds {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

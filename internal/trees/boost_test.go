@@ -14,8 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
-
-	"github.com/autosched/autosched/internal/testshared"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,14 +72,7 @@ func sameAsServed(t *testing.T, m *Model, x Matrix) {
 		t.Fatal(err)
 	}
 	k := m.outputs
-	raw, all, served := make([]float64, k), make([]float64, x.Rows*k), make([]float64, k)
-	m.predictRawAll(x, all, 1)
-	for i := range x.Rows {
-		m.predictRaw(x.Row(i), raw)
-		if !cmp.Equal(raw, all[i*k:(i+1)*k]) {
-			t.Fatalf("row %d: alone %v, in the batch %v", i, raw, all[i*k:(i+1)*k])
-		}
-	}
+	served := make([]float64, k)
 	own := predictions(m, x)
 	for i := range x.Rows {
 		if err := s.Predict(x.Row(i), served); err != nil {
@@ -149,8 +140,8 @@ func TestLeafValues(t *testing.T) {
 	// Two classes with equal shares: p = 1/2, g = -+1/2, h = 2/1 * 1/4.
 	m = boost(t, x, []float64{0, 0, 1, 1}, nil,
 		BoostOptions{Objective: Softmax, Classes: 2, Rounds: 1, Leaves: 2, MinLeaf: 1, LearningRate: 0.1})
-	raw := make([]float64, 8)
-	m.predictRawAll(x, raw, 1)
+	raw := make([]float64, 2)
+	m.predictRaw(x.Row(0), raw)
 	if d := raw[0] - raw[1]; math.Abs(d-0.2) > 1e-9 {
 		t.Errorf("scores differ by %g, want 0.2", d)
 	}
@@ -537,47 +528,6 @@ func TestCancel(t *testing.T) {
 		}})
 	if !errors.Is(err, context.Canceled) || rounds != 3 {
 		t.Errorf("%v after %d rounds", err, rounds)
-	}
-}
-
-func TestContinue(t *testing.T) {
-	testshared.Full(t)
-	x, y := noisy(61, 1500, 5, 0.1, classesOf)
-	o := BoostOptions{Objective: Softmax, Classes: 3, Rounds: 10, RowSample: 0.7, Seed: 5}
-	m := boost(t, x, y, nil, o)
-	before := text1(t, m)
-	// On the same rows, it equals longer training.
-	more, err := m.Continue(context.Background(), x, y, nil, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Rounds = 20
-	p, q := predictions(more, x), predictions(boost(t, x, y, nil, o), x)
-	for i := range p {
-		if math.Abs(p[i]-q[i]) > 1e-6 {
-			t.Fatalf("%d: continued %g, at once %g", i, p[i], q[i])
-		}
-	}
-	if text1(t, m) != before {
-		t.Error("the model continued from has changed")
-	}
-	// A day of jobs with different behaviour is learned.
-	flip := func(row []float64, src *rand.Rand) float64 { return 2 - classesOf(row, src) }
-	nx, ny := noisy(62, 1500, 5, 0.1, flip)
-	tx, ty := noisy(63, 1500, 5, 0.1, flip)
-	day, err := m.Continue(context.Background(), nx, ny, nil, 30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if old, now := loss(m, tx, ty), loss(day, tx, ty); now > 0.8*old {
-		t.Errorf("loss on the new kind of jobs: %g before, %g after", old, now)
-	}
-	sameAsServed(t, day, tx)
-	if _, err := m.Continue(context.Background(), NewMatrix(3, 2), make([]float64, 3), nil, 1); err == nil {
-		t.Error("another number of columns is accepted")
-	}
-	if _, err := m.Continue(context.Background(), x, y, nil, 0); err == nil {
-		t.Error("no rounds are accepted")
 	}
 }
 

@@ -255,7 +255,6 @@ func (g *grower) finish() {
 		t.leaves = append(t.leaves, g.step(l.sum))
 		t.leafInfo = append(t.leafInfo, nodeInfo{weight: g.fixed.hess(l.sum.hc), count: int32(l.to - l.from)})
 	}
-	t.flatten()
 }
 
 // leafOf returns the leaf of a training row.

@@ -50,64 +50,6 @@ type tree struct {
 	info     []nodeInfo
 	leaves   []float64
 	leafInfo []nodeInfo
-	steps    []step // for leaves4
-}
-
-// step is a node in a form that is followed without branches. Every leaf has a step
-// too, after those of the nodes, whose children are the step itself.
-type step struct {
-	threshold float64
-	feature   int32
-	missRight int32 // 1 if missing values go right
-	child     [2]int32
-}
-
-// flatten sets the steps of a complete tree.
-func (t *tree) flatten() {
-	n := int32(len(t.nodes))
-	t.steps = make([]step, 0, len(t.nodes)+len(t.leaves))
-	at := func(child int32) int32 {
-		if child < 0 {
-			return n + ^child
-		}
-		return child
-	}
-	for i := range t.nodes {
-		nd := &t.nodes[i]
-		t.steps = append(t.steps, step{nd.threshold, nd.feature, 1 - nd.missing, [2]int32{at(nd.left), at(nd.right)}})
-	}
-	for i := range t.leaves {
-		self := n + int32(i)
-		t.steps = append(t.steps, step{child: [2]int32{self, self}})
-	}
-}
-
-// leaves4 adds the leaves of four consecutive rows of x to out[0], out[stride] and
-// so on. Interleaving four walks hides the latency of memory and comparisons.
-func (t *tree) leaves4(x []float64, cols int, out []float64, stride int) {
-	r0, r1, r2, r3 := x[:cols], x[cols:2*cols], x[2*cols:3*cols], x[3*cols:4*cols]
-	n := int32(len(t.nodes))
-	var a0, a1, a2, a3 int32
-	for a0 < n || a1 < n || a2 < n || a3 < n {
-		s0 := &t.steps[a0]
-		a0 = s0.next(r0[s0.feature])
-		s1 := &t.steps[a1]
-		a1 = s1.next(r1[s1.feature])
-		s2 := &t.steps[a2]
-		a2 = s2.next(r2[s2.feature])
-		s3 := &t.steps[a3]
-		a3 = s3.next(r3[s3.feature])
-	}
-	out[0] += t.leaves[a0-n]
-	out[stride] += t.leaves[a1-n]
-	out[2*stride] += t.leaves[a2-n]
-	out[3*stride] += t.leaves[a3-n]
-}
-
-// next returns the child for a value: the right one if it exceeds the threshold, or
-// if it is missing and missing values go right.
-func (s *step) next(v float64) int32 {
-	return s.child[(bit(v > s.threshold)|bit(v != v)&s.missRight)&1]
 }
 
 // bit returns 1 for true; it compiles without a branch.
@@ -169,36 +111,6 @@ func (m *Model) predictRaw(row, out []float64) {
 	for i := range m.trees {
 		t := &m.trees[i]
 		out[i%m.outputs] += t.leaves[t.leaf(row)]
-	}
-}
-
-// rowBlock is the number of rows that pass through a tree while it is in the cache.
-const rowBlock = 64
-
-func (m *Model) predictRawAll(x Matrix, out []float64, workers int) {
-	if x.Cols != m.features {
-		panic(fmt.Sprintf("trees: %d columns for a model of %d features", x.Cols, m.features))
-	}
-	k := m.outputs
-	out = out[:x.Rows*k]
-	parallel(workers, (x.Rows+rowBlock-1)/rowBlock, func(_, b int) {
-		from, to := b*rowBlock, min(x.Rows, (b+1)*rowBlock)
-		clear(out[from*k : to*k])
-		for i := range m.trees {
-			m.trees[i].addAll(x, from, to, out[i%k:], k)
-		}
-	})
-}
-
-// addAll adds the tree's leaves for rows [from, to) of x to out, where row i's value
-// is at out[i*stride].
-func (t *tree) addAll(x Matrix, from, to int, out []float64, stride int) {
-	r := from
-	for ; r+4 <= to; r += 4 {
-		t.leaves4(x.Data[r*x.Cols:], x.Cols, out[r*stride:], stride)
-	}
-	for ; r < to; r++ {
-		out[r*stride] += t.leaves[t.leaf(x.Row(r))]
 	}
 }
 

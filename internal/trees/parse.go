@@ -27,21 +27,14 @@ type text struct {
 	names     []string
 	objective []string // name and its parameters
 	trees     []textTree
-	lo, hi    []float64         // from feature_infos; NaN without a range
-	params    map[string]string // of the section "parameters"
 }
 
 type textTree struct {
-	feature       []int
-	threshold     []float64
-	decision      []int
-	left, right   []int
-	leaves        []float64
-	gain          []float64 // these may be absent
-	value, weight []float64
-	count         []float64
-	leafWeight    []float64
-	leafCount     []float64
+	feature     []int
+	threshold   []float64
+	decision    []int
+	left, right []int
+	leaves      []float64
 }
 
 // parse reads a whole model file and returns the first error in it.
@@ -163,14 +156,6 @@ func (f fields) numbers(name string, n int) ([]float64, error) {
 	return out, nil
 }
 
-// optional parses numbers; it returns nil if the field is absent or empty.
-func (f fields) optional(name string, n int) ([]float64, error) {
-	if f[name] == "" {
-		return nil, nil
-	}
-	return f.numbers(name, n)
-}
-
 func (f fields) split(name string, n int) ([]string, error) {
 	s, err := f.text(name)
 	if err != nil {
@@ -221,22 +206,7 @@ func (p *parser) model() (*text, error) {
 			return nil, fmt.Errorf("%q after the %d trees that tree_sizes lists", clip(line), n)
 		}
 	}
-	t.params = map[string]string{}
-	for in := false; ; {
-		line, ok := p.next()
-		if !ok {
-			return t, nil
-		}
-		switch {
-		case line == "parameters:":
-			in = true
-		case line == "end of parameters":
-			in = false
-		case in && strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]"):
-			name, value, _ := strings.Cut(line[1:len(line)-1], ": ")
-			t.params[name] = value
-		}
-	}
+	return t, nil
 }
 
 // header reads the fields before the trees and returns the number of trees.
@@ -288,29 +258,7 @@ func (t *text) header(f fields) (int, error) {
 		}
 		t.names = names
 	}
-	t.ranges(strings.Fields(f["feature_infos"]))
 	return n, nil
-}
-
-// ranges reads feature_infos, which are informative only: anything but a range is
-// skipped.
-func (t *text) ranges(infos []string) {
-	if len(infos) != t.features {
-		return
-	}
-	t.lo, t.hi = make([]float64, t.features), make([]float64, t.features)
-	for j, s := range infos {
-		t.lo[j], t.hi[j] = math.NaN(), math.NaN()
-		lo, hi, ok := strings.Cut(strings.Trim(s, "[]"), ":")
-		if !ok || !strings.HasPrefix(s, "[") {
-			continue
-		}
-		a, err1 := strconv.ParseFloat(lo, 64)
-		b, err2 := strconv.ParseFloat(hi, 64)
-		if err1 == nil && err2 == nil && a <= b {
-			t.lo[j], t.hi[j] = a, b
-		}
-	}
 }
 
 func (p *parser) tree(index, features int) (*textTree, error) {
@@ -368,22 +316,6 @@ func (t *textTree) read(f fields, n, features int) error {
 	var err error
 	if t.threshold, err = f.numbers("threshold", n-1); err != nil {
 		return err
-	}
-	for _, l := range []struct {
-		name string
-		dst  *[]float64
-		n    int
-	}{
-		{"split_gain", &t.gain, n - 1},
-		{"internal_value", &t.value, n - 1},
-		{"internal_weight", &t.weight, n - 1},
-		{"internal_count", &t.count, n - 1},
-		{"leaf_weight", &t.leafWeight, n},
-		{"leaf_count", &t.leafCount, n},
-	} {
-		if *l.dst, err = f.optional(l.name, l.n); err != nil {
-			return err
-		}
 	}
 	return t.shape()
 }

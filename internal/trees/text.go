@@ -24,7 +24,7 @@ func (m *Model) WriteLightGBM(w io.Writer, features []string) error {
 	infos := make([]string, m.features)
 	for j := range infos {
 		infos[j] = "none"
-		if m.lo[j] == m.lo[j] {
+		if m.lo != nil && m.lo[j] == m.lo[j] {
 			infos[j] = "[" + number(m.lo[j]) + ":" + number(m.hi[j]) + "]"
 		}
 	}

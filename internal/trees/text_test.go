@@ -210,46 +210,6 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestReadBack checks that a model written, read and written again has the same text,
-// predictions and further training.
-func TestReadBack(t *testing.T) {
-	for _, o := range []BoostOptions{
-		{Objective: L2, L2: 1.5}, {Objective: L1}, {Objective: Softmax, Classes: 3, Seed: 3, RowSample: 0.5},
-	} {
-		t.Run(o.Objective.String(), func(t *testing.T) {
-			x, y := noisy(11, 800, 4, 0.1, classesOf)
-			o.Rounds, o.Leaves = 6, 9
-			m := boost(t, x, y, nil, o)
-			names := []string{"a", "b", "c", "d"}
-			var first, second bytes.Buffer
-			if err := m.WriteLightGBM(&first, names); err != nil {
-				t.Fatal(err)
-			}
-			back, err := Read(bytes.NewReader(first.Bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := back.WriteLightGBM(&second, names); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(first.String(), second.String()); diff != "" {
-				t.Error(diff)
-			}
-			a, err := m.Continue(context.Background(), x, y, nil, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := back.Continue(context.Background(), x, y, nil, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(text1(t, a), text1(t, b)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 func text1(t testing.TB, m *Model) string {
 	t.Helper()
 	var b bytes.Buffer

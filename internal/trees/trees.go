@@ -1,11 +1,9 @@
 // Package trees trains ensembles of decision trees on numeric columns:
 // gradient-boosted histogram trees ([Boost]).
 //
-// A boosted model has two forms. A [Model] is trained here, and [Model.Continue]
-// trains it further. A [Served] model only predicts: [Load] reads it from LightGBM
+// A [Model] is trained here. A [Served] model only predicts: [Load] reads it from LightGBM
 // text, version 3, which [Model.WriteLightGBM] writes, so that a model trained by
-// LightGBM can replace it. [Read] converts a saved text back to a Model, to continue
-// its training. Both check the whole text.
+// LightGBM can replace it.
 //
 // Features are float64; NaN is missing, and infinities are errors. Every result
 // depends on the seed but not on the number of workers. Categorical features,

@@ -132,9 +132,6 @@ func printModel(w io.Writer, m *durations.Model) error {
 	}
 	fmt.Fprintf(w, ": %d features, learnt from %d jobs submitted from %s to %s\n", len(m.Features), m.Trained.Jobs,
 		m.Trained.From.Format(time.RFC3339), m.Trained.To.Format(time.RFC3339))
-	if m.Parent != "" {
-		fmt.Fprintf(w, "refitted from %s\n", m.Parent)
-	}
 	fmt.Fprintf(w, "scores on the %d jobs held out after them:\n", m.Held.Jobs)
 	t := cli.NewNumbers(w, "query\tn\taccuracy\tlog-loss\tECE\t")
 	for _, k := range durations.Kinds {
@@ -288,8 +285,8 @@ func (r *evalReport) print(out io.Writer) error {
 // predictTrainOptions are the flags of predict train.
 type predictTrainOptions struct {
 	predictFlags
-	out            string
-	refit, replace bool
+	out     string
+	replace bool
 
 	old *durations.Model // the content of out, after check; nil if it is to be ignored
 }
@@ -305,12 +302,9 @@ model as LightGBM text.
 
 If the file holds a model already, both are scored on the same last jobs, and the
 new one replaces it only if its mean log-loss is no higher; --replace skips the
-comparison. --refit adds a few rounds to the existing model instead of learning a
-new one, from the jobs submitted after those of its training: a day's new jobs
-take a second.`,
+comparison.`,
 		Example: `  autosched forecast durations train --trace jobs.csv.gz --out durations.model
-  autosched forecast durations train --trace jobs.csv.gz --from 2017-10-01 --out durations.model --json | jq .scores
-  autosched forecast durations train --trace jobs.csv.gz --to 2017-10-10 --out durations.model --refit`,
+  autosched forecast durations train --trace jobs.csv.gz --from 2017-10-01 --out durations.model --json | jq .scores`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -326,18 +320,14 @@ take a second.`,
 	o.add(cmd)
 	fl := cmd.Flags()
 	fl.StringVarP(&o.out, "out", "o", "", "model file to write, - for standard output (required)")
-	fl.BoolVar(&o.refit, "refit", false, "add to the model that the file holds instead of learning a new one")
 	fl.BoolVar(&o.replace, "replace", false, "replace the content of the file without a comparison")
 	return cmd
 }
 
 // check checks the flags and reads the model that the file holds.
 func (o *predictTrainOptions) check() error {
-	switch {
-	case o.out == "":
+	if o.out == "" {
 		return cli.Usage(errors.New("--out is missing: name the model file to write"))
-	case o.refit && o.replace:
-		return cli.Usage(errors.New("--refit, --replace: give one of them"))
 	}
 	if err := o.predictFlags.check(); err != nil {
 		return err
@@ -346,10 +336,6 @@ func (o *predictTrainOptions) check() error {
 		if o.old, err = readModel(o.out); err != nil {
 			return fmt.Errorf("--out: %w; --replace writes over it", err)
 		}
-	}
-	if o.refit && (o.old == nil || o.old.Trained.Jobs == 0) {
-		return cli.Usage(fmt.Errorf("--refit: %s holds no model that says what it has learnt from; leave the flag "+
-			"out to learn one", o.out))
 	}
 	return nil
 }
@@ -389,10 +375,7 @@ func (o *predictTrainOptions) run(cmd *cobra.Command) (*trainReport, error) {
 func (o *predictTrainOptions) train(ctx context.Context, in *predictInput, l durations.LearnOptions) (
 	durations.Choice, error) {
 	zero, name := in.trace.Zero(), in.trace.Name()
-	switch {
-	case o.refit:
-		return durations.Refit(ctx, o.old, in.history, zero, name, l)
-	case o.old != nil:
+	if o.old != nil {
 		return durations.Retrain(ctx, o.old, in.history, zero, name, l)
 	}
 	m, err := durations.Train(ctx, in.history, zero, name, l)

@@ -67,46 +67,6 @@ func TestPredictTrainExplain(t *testing.T) {
 	}
 }
 
-// TestPredictRefit: a refit leaves the file as it is, or names the model in it as
-// the parent of a better one.
-func TestPredictRefit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	file := filepath.Join(t.TempDir(), "durations.model")
-	predict(t, 0, "train", "--trace", "sample", "--to", "2017-10-11", "--out", file)
-	type summary struct {
-		Replaced bool    `json:"replaced"`
-		Version  string  `json:"version"`
-		Parent   string  `json:"parent"`
-		Old      float64 `json:"old_log_loss"`
-		New      float64 `json:"new_log_loss"`
-	}
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, _ := predict(t, 0, "train", "--trace", "sample", "--out", file, "--refit", "--json")
-	var got summary
-	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatal(err)
-	}
-	after, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Old == 0 || got.New == 0 || got.Replaced != (got.New <= got.Old) ||
-		got.Replaced == bytes.Equal(before, after) {
-		t.Errorf("%+v", got)
-	}
-	if got.Replaced && (got.Parent == "" || !strings.Contains(string(before[:200]), got.Parent)) {
-		t.Errorf("refitted from %q", got.Parent)
-	}
-	for _, args := range [][]string{{"--out", file, "--refit", "--replace"}, {"--out", file + ".none", "--refit"}} {
-		predict(t, 2, append([]string{"train", "--trace", "sample"}, args...)...)
-	}
-}
-
 func TestPredictEval(t *testing.T) {
 	out, _ := predict(t, 0, "eval", "--trace", "sample", "--json")
 	var r struct {
