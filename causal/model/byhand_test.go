@@ -308,15 +308,6 @@ func TestShapleyByHand(t *testing.T) {
 			t.Errorf("%s contributes %g, want %g", s.Column, s.Contribution, want)
 		}
 	}
-	// Both at 1, less each alone, plus neither: 66 - 60 - 59 + 55 means over the rows
-	// with the other columns as they are; a quarter of the product's 12.
-	pairs, err := m.Interactions("cost")
-	if err != nil || len(pairs) != 1 {
-		t.Fatalf("%v, %v", pairs, err)
-	}
-	if math.Abs(pairs[0].Index-3) > .1 {
-		t.Errorf("interaction %g, want 3", pairs[0].Index)
-	}
 }
 
 func TestOrders(t *testing.T) {

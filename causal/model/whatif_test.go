@@ -88,13 +88,6 @@ func TestToy(t *testing.T) {
 	if paths[0].Effect < 180 || paths[0].Effect > 230 || paths[0].Strength <= 0 || paths[0].Confounded {
 		t.Errorf("path %+v", paths[0])
 	}
-	pairs, err := m.Interactions("cost")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(pairs) != 3 || pairs[0].Index > 15 {
-		t.Errorf("interactions where there are none: %+v", pairs)
-	}
 }
 
 func TestDo(t *testing.T) {

@@ -15,10 +15,9 @@ import (
 
 // objectiveEffects has the effects on one objective.
 type objectiveEffects struct {
-	Objective    string              `json:"objective"`
-	Effects      []model.Effect      `json:"effects"`
-	Paths        []model.Path        `json:"paths"`
-	Interactions []model.Interaction `json:"interactions"`
+	Objective string         `json:"objective"`
+	Effects   []model.Effect `json:"effects"`
+	Paths     []model.Path   `json:"paths"`
 }
 
 const effectNumbers = "All numbers below are predicted by it: none was measured."
@@ -51,8 +50,7 @@ are ranked by the lower end of the 90 % interval. Inert ones have no path to the
 objective in the graph and no effect that is certainly above zero.
 
 Paths come from the graph: how far the objective moves if a parameter acts along
-this path only. An interaction is how far the effect of two parameters together
-differs, at most, from the sum of theirs.`,
+this path only.`,
 		Example: `  autosched explain effects --data runs.csv --tiers tiers.json
   autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
 		Args: cli.NoArgs,
@@ -70,7 +68,7 @@ differs, at most, from the sum of theirs.`,
 		},
 	}
 	o.model.add(cmd)
-	cmd.Flags().IntVar(&o.top, "top", 8, "how many paths and interactions to show")
+	cmd.Flags().IntVar(&o.top, "top", 8, "how many paths to show")
 	return cmd
 }
 
@@ -88,10 +86,6 @@ func (o *effectsOptions) run(cmd *cobra.Command) (*learnt, *effects, error) {
 		if x.Paths, err = l.Paths(objective, "", o.top); err != nil {
 			return nil, nil, err
 		}
-		if x.Interactions, err = l.Interactions(objective); err != nil {
-			return nil, nil, err
-		}
-		x.Interactions = x.Interactions[:min(o.top, len(x.Interactions))]
 		out.Objectives = append(out.Objectives, x)
 	}
 	return l, out, nil
@@ -112,32 +106,22 @@ func (l *learnt) printEffects(w io.Writer, all []objectiveEffects) error {
 	return nil
 }
 
-// print prints the effects on one objective, then ways and interactions.
+// print prints the effects on one objective, then ways.
 func (x *objectiveEffects) print(w io.Writer) error {
 	if err := x.printParameters(w); err != nil {
 		return err
 	}
-	if len(x.Paths) > 0 {
-		fmt.Fprintln(w)
-		t := cli.NewTable(w, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
-		for _, p := range x.Paths {
-			note := ""
-			if p.Confounded {
-				note = "a hidden cause may account for part of it"
-			}
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%s\n", strings.Join(p.Nodes, " -> "), short(p.Effect), p.Strength, note)
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	if len(x.Interactions) == 0 {
+	if len(x.Paths) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
-	t := cli.NewTable(w, "INTERACTION\t\tUP TO")
-	for _, p := range x.Interactions {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", p.A, p.B, short(p.Index))
+	t := cli.NewTable(w, "WAY\tEFFECT ALONG IT ONLY\tMEAN STRENGTH OF ITS EDGES\t")
+	for _, p := range x.Paths {
+		note := ""
+		if p.Confounded {
+			note = "a hidden cause may account for part of it"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%s\n", strings.Join(p.Nodes, " -> "), short(p.Effect), p.Strength, note)
 	}
 	return t.Flush()
 }

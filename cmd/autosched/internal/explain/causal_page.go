@@ -134,8 +134,7 @@ func (l *learnt) panel(base model.Point, where string) (*render.Panel, error) {
 		if err != nil {
 			return nil, err
 		}
-		effects = append(effects, objectiveEffects{Objective: o, Effects: e, Paths: []model.Path{},
-			Interactions: []model.Interaction{}})
+		effects = append(effects, objectiveEffects{Objective: o, Effects: e, Paths: []model.Path{}})
 	}
 	var b bytes.Buffer
 	if err := panelTemplate.Execute(&b,
