@@ -4,10 +4,10 @@
 GO    ?= go
 GOFMT ?= $(shell $(GO) env GOROOT)/bin/gofmt
 
-# What `make demo` runs: two built-in synthetic traces of 20 nodes of 8 GPUs, one whose
-# shape changes after a week and one whose shape stays.
+# What `make demo` runs: the tutorial's fortnight, on which the daily rule answers, and two built-in synthetic traces of
+# 20 nodes of 8 GPUs, one whose shape changes after a week and one whose shape stays.
 DEMO_DIR   ?= out/demo
-DEMO_SEEDS ?= 3
+DEMO_SEEDS ?= 1
 DEMO_FLAGS ?= --scheduler tiresias --methods default,preset,random-preset,fixed-history,autosched --fixed-budget 400
 
 # Which benchmarks, and for how long each.
@@ -65,14 +65,17 @@ release: ## Build the release for Linux, with its checksums, into out/release.
 	@cd $(RELEASE_DIR) && sha256sum autosched-linux-* >SHA256SUMS
 
 .PHONY: demo
-demo: build ## Evaluate tuning on the two built-in traces and say where the reports are.
-	@echo "1. A synthetic workload whose shape changes:"
+demo: build ## Say whether to change a site's settings, evaluate tuning on two traces, and say where the reports are.
+	@echo "1. The history of a site of two weeks (docs/tutorial.md):"
+	bin/autosched evaluate --trace examples/tutorial/sacct.psv --from 2026-03-05 --scheduler fifo --set backfill=false --recorded-scheduler fifo --methods current,fixed-history,autosched --seeds 1 --out $(DEMO_DIR)/tutorial
+	@echo
+	@echo "2. A synthetic workload whose shape changes:"
 	bin/autosched evaluate --trace sample-shifts --from 2017-10-16 $(DEMO_FLAGS) --seeds $(DEMO_SEEDS) --out $(DEMO_DIR)/sample-shifts
 	@echo
-	@echo "2. A synthetic workload whose shape stays:"
+	@echo "3. A synthetic workload whose shape stays:"
 	bin/autosched evaluate --trace sample --from 2017-10-10 $(DEMO_FLAGS) --seeds 1 --out $(DEMO_DIR)/sample
 	@echo
-	@echo "Reports: $(DEMO_DIR)/sample-shifts/report.html and $(DEMO_DIR)/sample/report.html"
+	@echo "Reports: report.html in $(DEMO_DIR)/tutorial, $(DEMO_DIR)/sample-shifts and $(DEMO_DIR)/sample"
 
 # Draws of each property, and the numbers of kills and damages: `make long` takes more of all.
 .PHONY: test
