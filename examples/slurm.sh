@@ -55,15 +55,16 @@ echo "2. Live: the service, the adapter beside slurmctld, and values that an ope
 "$autosched" serve --dir "$dir/data" --listen "$server" --tls-cert "$dir/pki/server.pem" --tls-key "$dir/pki/server.key" \
 	--client-ca "$dir/pki/ca.pem" --roles "$dir/pki/roles.yaml" 2>"$dir/serve.log" &
 pids="$pids $!"
-# as CERTIFICATE COMMAND...: a client of the service.
+# access CERTIFICATE: how a client reaches the service. as CERTIFICATE COMMAND...: one that does.
+access() { echo "--server $server --tls-ca $dir/pki/ca.pem --tls-cert $dir/pki/$1.pem --tls-key $dir/pki/$1.key"; }
 as() {
-	caller=$1
+	flags=$(access "$1")
 	shift
-	"$autosched" "$@" --server "$server" --tls-ca "$dir/pki/ca.pem" --tls-cert "$dir/pki/$caller.pem" --tls-key "$dir/pki/$caller.key"
+	"$autosched" "$@" $flags
 }
 until as admin scheduler list >/dev/null 2>&1; do sleep 0.2; done
 as admin scheduler register --id prod "$dir/site/scheduler.json" | head -4
-as scheduler-prod slurm run --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+"$autosched" slurm run $(access scheduler-prod) --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
 pids="$pids $!"
 
 until as operator scheduler get prod | grep -q 'runs revision 1'; do sleep 1; done
