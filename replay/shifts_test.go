@@ -26,7 +26,7 @@ func TestTuningPaysOnShifts(t *testing.T) {
 	}
 	from := 7 * 24 * time.Hour
 	r := evaluate(t, Options{Trace: w, From: from, To: from + 4*24*time.Hour, Cluster: workload.Uniform(20, 8),
-		Scheduler: s, Methods: []string{"default", "autosched"}, Seeds: 1,
+		Warmup: 48 * time.Hour, Scheduler: s, Methods: []string{"default", "autosched"}, Seeds: 1,
 		Settings: round.Settings{Budget: 12, Seed: 1}})
 	if m := r.Methods[1]; m.Ratio < 1.4 || m.Changes > 2 {
 		t.Errorf("the average JCT of the default is %.2f times that of autosched, after %d changes: want 1.4 after two at most",

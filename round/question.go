@@ -98,6 +98,7 @@ type Compared struct {
 	logs    []float64 // gain in each replay
 	limits  []search.Limit
 	failed  bool        // it did not end within its budget of events
+	partial bool        // it was not replayed on the larger cluster
 	rank    int         // of the metric that it gains in
 	replays []*replayed // on the cluster as it is
 }
@@ -206,27 +207,32 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 	for i := range configs {
 		configs[i] = a.candidates[i].Config
 	}
-	for _, size := range [...]float64{1, quieter} {
+	got := make([][][]*replayed, 2) // by size and candidate, nil where it was not replayed
+	for n, size := range [...]float64{1, quieter} {
 		f, err := a.newField(ctx, all, a.tape, size)
 		if err != nil {
 			return err
 		}
 		a.fields = append(a.fields, f)
 		a.of += len(configs) * len(f.runs)
-	}
-	got := make([][][]*replayed, len(a.fields))
-	for n, f := range a.fields {
-		var err error
-		if got[n], err = f.run(ctx, configs, a.Replays, a.Workers, a.step); err != nil {
+		now, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
+		if err != nil {
 			return err
+		}
+		got[n] = make([][]*replayed, len(a.candidates))
+		for i := range a.candidates {
+			if k := slices.IndexFunc(configs, a.candidates[i].Config.Equal); k >= 0 {
+				got[n][i] = now[k]
+			}
+		}
+		if n == 0 {
+			configs = a.hopeful(now)
 		}
 	}
 	for i := range a.candidates {
 		c := &a.candidates[i]
-		c.replays = got[0][i]
-		for n := range got {
-			c.failed = c.failed || exhausted(got[n][i])
-		}
+		c.replays, c.partial = got[0][i], got[1][i] == nil
+		c.failed = exhausted(got[0][i]) || exhausted(got[1][i])
 		if c.failed {
 			continue
 		}
@@ -258,6 +264,39 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 	}
 	a.out.From, a.out.Stretches = a.History.Zero.Add(all[0].from), len(seen)
 	return nil
+}
+
+const (
+	// hopeless is the loss on the cluster itself, as a logarithm, that no gain on a larger one makes up for.
+	hopeless = .03
+	// alike is a difference of gains on the cluster itself, below which of two candidates that break a guard either may
+	// be the one to name.
+	alike = .005
+)
+
+// hopeful are the candidates to replay on the larger cluster, by their replays on the cluster itself: the one in force
+// and others that lose less than that; of these that break a guard, and are only named, the ones with the largest gain. They
+// are all where the one in force has to be replaced, or the goal has metrics by rank.
+func (a *asking) hopeful(got [][]*replayed) (out []space.Config) {
+	all := len(a.Goal.Then) > 0 || exhausted(got[0]) ||
+		!(&search.Measurement{Limits: a.limits(got[0], got[0])}).Feasible()
+	gain, refused, most := make([]float64, len(got)), make([]bool, len(got)), -hopeless
+	for i := range got {
+		if all || exhausted(got[i]) {
+			continue
+		}
+		worse, _ := broken(a.Guard, got[i], got[0])
+		gain[i], refused[i] = stats.Mean(a.gains(0, got[i], got[0])), a.Guard >= 0 && len(worse) > 0
+		if refused[i] {
+			most = max(most, gain[i])
+		}
+	}
+	for i := range got {
+		if i == 0 || all || !exhausted(got[i]) && gain[i] > -hopeless && (!refused[i] || gain[i] >= most-alike) {
+			out = append(out, a.candidates[i].Config)
+		}
+	}
+	return out
 }
 
 func (a *asking) step() {
@@ -348,6 +387,9 @@ func (a *asking) summarise(c *Compared) {
 	whole := map[int][]float64{}
 	rest := c.logs
 	for _, f := range a.fields {
+		if len(rest) == 0 { // partial
+			break
+		}
 		groups := f.byStretch(rest)
 		rest = rest[len(f.runs):]
 		c.widen(groups)
@@ -407,11 +449,13 @@ func (a *asking) choose() {
 		case c.Found && c.Gain > bar && c.Bound <= bar:
 			c.Verdict = fmt.Sprintf("a search found it, and it gains no more than %.1f %% with a confidence of %.0f %%",
 				100*max(0, Saved(c.Bound)), 100*boundLevel)
-		case c.counts() <= bar:
+		case c.counts() <= bar || c.partial && len(c.Breaks) == 0:
 			c.Verdict = "gains too little"
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
-			refused = append(refused, c)
+			if !c.partial {
+				refused = append(refused, c)
+			}
 		default:
 			can = append(can, c)
 		}
@@ -430,7 +474,7 @@ func (a *asking) choose() {
 	}
 	if best == nil {
 		for i := range a.candidates[1:] {
-			if c := &a.candidates[i+1]; c.Verdict == "gains too little" && c.Gain > 0 &&
+			if c := &a.candidates[i+1]; c.Verdict == "gains too little" && !c.partial && c.Gain > 0 &&
 				(out.Best == nil || c.Gain > out.Best.Gain) {
 				out.Best = c
 			}

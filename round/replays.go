@@ -313,6 +313,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 				}
 				c.replays[i] = x
 			}
+			kept.add(f.runs[i].key+c.Config.Hash(), x) // with its jobs, for the next day
 			all[n] = x.jobs
 		}
 		changes = append(changes, jobChanges(f.scorer.scenarios[i].Arrivals.Jobs(), all[0], all[1])...)
