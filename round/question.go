@@ -275,8 +275,8 @@ const (
 )
 
 // hopeful are the candidates to replay on the larger cluster, by their replays on the cluster itself: the one in force
-// and others that lose less than that; of these that break a guard, and are only named, the ones with the largest gain. They
-// are all where the one in force has to be replaced, or the goal has metrics by rank.
+// and others that are not hopeless; of these that break a guard, and are only named, the ones with the largest gain.
+// They are all where the one in force has to be replaced, or the goal has metrics by rank.
 func (a *asking) hopeful(got [][]*replayed) (out []space.Config) {
 	all := len(a.Goal.Then) > 0 || exhausted(got[0]) ||
 		!(&search.Measurement{Limits: a.limits(got[0], got[0])}).Feasible()
