@@ -26,8 +26,8 @@ func (s *service) openFindings() (err error) {
 		}
 		notify = append(notify, s.webhook.Notify)
 	}
-	s.findings = findings.Open(findings.Options{Dir: filepath.Join(s.o.Dir, "findings"), Rules: o.Rules, Log: s.log,
-		Price: o.Price, Room: s.store.Room, Notify: func(n *findings.Notice) {
+	s.findings = findings.Open(findings.Options{Dir: filepath.Join(s.o.Dir, findings.Folder), Rules: o.Rules,
+		Log: s.log, Price: o.Price, Room: s.store.Room, Notify: func(n *findings.Notice) {
 			for _, f := range notify {
 				f(n)
 			}

@@ -61,7 +61,7 @@ type Findings struct {
 }
 
 // Evaluations returns the directory of the jobs that evaluators measure on, which a restart empties.
-func (o *Options) Evaluations() string { return filepath.Join(o.Dir, "evaluations") }
+func (o *Options) Evaluations() string { return filepath.Join(o.Dir, store.EvaluationsFolder) }
 
 // service is a service whose parts are made.
 type service struct {
@@ -251,7 +251,7 @@ func open(o Options) (s *service, err error) {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.samples, err = samples.Open(filepath.Join(o.Dir, "telemetry"), samples.Options{Log: o.Log,
+	if s.samples, err = samples.Open(filepath.Join(o.Dir, samples.Folder), samples.Options{Log: o.Log,
 		Room: func(write func() error) error { return s.store.Room(write) }}); err != nil {
 		return s, err
 	}

@@ -117,8 +117,8 @@ var layers = []layer{
 	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
 		"search", "rollout", "space", "workload"}},
-	{"service/doctor", 5, []string{"rollout", "service/store", "service/studies", "internal/checkup",
-		"internal/units"}},
+	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",
+		"telemetry", "internal/checkup", "internal/units"}},
 	// Every part of the service that runs.
 	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller", "patterns",
 		"rollout", "round", "space", "telemetry", "workload", "service/findings", "service/reports", "service/samples", "service/store",

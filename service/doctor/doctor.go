@@ -12,6 +12,8 @@ import (
 	"github.com/autosched/autosched/internal/checkup"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -89,9 +91,47 @@ func (d directory) files(r *store.Report) {
 		}
 	}
 	d.OK("files", "%s, %s that can be read", units.Plural(len(r.Files), "file"), units.Plural(events, "event"))
-	if len(r.Others) > 0 {
-		d.Warn("others", "move away what is not needed", "the store does not read %s", strings.Join(r.Others, ", "))
+	var others []string
+	for _, name := range r.Others {
+		switch name {
+		case samples.Folder:
+			d.telemetry()
+		case findings.Folder:
+			d.findings()
+		case store.EvaluationsFolder:
+		default:
+			others = append(others, name)
+		}
 	}
+	if len(others) > 0 {
+		d.Warn("others", "move away what is not needed", "the service does not read %s", strings.Join(others, ", "))
+	}
+}
+
+const restPasses = "nothing: the rest of it is read, and what cannot be read is left out"
+
+func (d directory) telemetry() {
+	files, damage, err := samples.Inspect(filepath.Join(d.dir, samples.Folder))
+	if err != nil {
+		d.Warn("telemetry", "see that this user may read it", "%v", err)
+		return
+	}
+	for _, one := range damage {
+		if one.Err != nil {
+			d.Warn("telemetry", "see that this user may read it", "%s: %v", one.File, one.Err)
+		} else {
+			d.Warn("telemetry", restPasses, "%s: %d bytes are damaged", one.File, one.Bytes)
+		}
+	}
+	d.OK("telemetry", "%s", units.Plural(files, "file"))
+}
+
+func (d directory) findings() {
+	files, damage := findings.Inspect(filepath.Join(d.dir, findings.Folder))
+	for _, err := range damage {
+		d.Warn("findings", "nothing: the service sets it aside and examines the stored records again", "%v", err)
+	}
+	d.OK("findings", "%s", units.Plural(files, "file"))
 }
 
 // records checks the records of config.db.

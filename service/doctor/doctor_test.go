@@ -1,13 +1,17 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/autosched/autosched/internal/checkup"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/telemetry"
 )
 
 // statuses returns the worst status of each check of a directory.
@@ -62,5 +66,65 @@ func TestDirectory(t *testing.T) {
 	}
 	if got, err = statuses(dir); err == nil {
 		t.Errorf("a truncated %s passes: %v", store.ConfigFile, got)
+	}
+}
+
+// TestTelemetry: a flipped bit in a file of telemetry or findings is named, and their folders are no strangers (N4).
+func TestTelemetry(t *testing.T) {
+	good := t.TempDir()
+	s, err := store.Open(good, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	kept, err := samples.Open(filepath.Join(good, samples.Folder), samples.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hour := range 3 {
+		at := time.Duration(hour) * time.Hour
+		err := errors.Join(kept.Append(t.Context(), "prod", []telemetry.GPUSample{{Time: at,
+			GPU: telemetry.GPU{Node: "n"}}, {Time: at + 1, GPU: telemetry.GPU{Node: "n"}}}),
+			kept.AppendIterations(t.Context(), "prod", []telemetry.Iteration{{Job: "j", Took: 1, Time: at}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = kept.Close()
+	list := filepath.Join(good, findings.Folder, "prod.json")
+	err = errors.Join(os.Mkdir(filepath.Dir(list), 0o700), os.WriteFile(list, []byte(`{"version":1}`), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := statuses(good); err != nil || got["telemetry"] != checkup.OK || got["findings"] != checkup.OK ||
+		got["others"] != "" {
+		t.Errorf("%v, %v", got, err)
+	}
+	files, err := filepath.Glob(filepath.Join(good, samples.Folder, "prod", "*"))
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	for _, file := range append(files, list) {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(good)); err != nil {
+			t.Fatal(err)
+		}
+		name, _ := filepath.Rel(good, file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, text...) // the end of a log may be cut off, the middle not
+		text[0] ^= 8
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		check := "telemetry"
+		if file == list {
+			check = "findings"
+		}
+		if got, err := statuses(dir); err != nil || got[check] != checkup.Warn {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -73,6 +74,21 @@ func (l *list) load(path string) error {
 		}
 	}
 	return nil
+}
+
+// Folder is that of the findings in the directory of a service.
+const Folder = "findings"
+
+// Inspect reads the files of a directory, and returns their number and the errors of those that cannot be read.
+func Inspect(dir string) (files int, damage []error) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, path := range paths {
+		l := list{open: map[key]*Finding{}, rules: map[string]*Rule{}}
+		if err := l.load(path); err != nil {
+			damage = append(damage, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	return len(paths), damage
 }
 
 // content is the list as a file has it.

@@ -54,14 +54,21 @@ func (s *source) open() (*cursor, error) {
 	if _, err := s.file.ReadAt(body, s.at); err != nil && err != io.EOF {
 		return nil, err
 	}
-	c := &cursor{source: s}
 	payload, err := payloadOf(nil, body)
-	if c.damaged = err != nil; !c.damaged {
-		c.rest = reader{rest: payload}
-		c.left = c.rest.uvarint()
-		c.next()
+	if err != nil {
+		return &cursor{source: s, damaged: true}, nil
 	}
+	c := newCursor(payload)
+	c.source = s
 	return c, nil
+}
+
+// newCursor returns the cursor of a payload at its first run.
+func newCursor(payload []byte) *cursor {
+	c := &cursor{rest: reader{rest: payload}}
+	c.left = c.rest.uvarint()
+	c.next()
+	return c
 }
 
 // next goes on to the next run. After a fault there is none.

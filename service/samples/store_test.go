@@ -472,9 +472,8 @@ func TestConcurrent(t *testing.T) {
 
 // decode calls f with the samples of a payload.
 func decode(payload []byte, f func(*telemetry.GPUSample)) error {
-	c := cursor{rest: reader{rest: payload}}
-	c.left = c.rest.uvarint()
-	for c.next(); len(c.run) > 0; c.next() {
+	c := newCursor(payload)
+	for ; len(c.run) > 0; c.next() {
 		for i := range c.run {
 			f(&c.run[i])
 		}

@@ -36,6 +36,9 @@ var (
 	ErrLost   = errors.New("config.db is missing or empty")
 )
 
+// EvaluationsFolder is the folder of evaluators' jobs in the directory of a service.
+const EvaluationsFolder = "evaluations"
+
 const (
 	configFile   = "config.db"
 	newSuffix    = ".new"    // of a file that is being made
