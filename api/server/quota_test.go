@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -152,46 +151,6 @@ func TestAnonymousStreams(t *testing.T) {
 	}
 	if _, err := f.tuning.GetScheduler(background(t), &pb.GetSchedulerRequest{Name: "schedulers/a"}); err != nil {
 		t.Errorf("a caller meanwhile: %v", err)
-	}
-}
-
-// TestBoundedConnections: connections beyond the limit are closed, and others have room once one ends (N6).
-func TestBoundedConnections(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newBounded(tcp, 1)
-	defer l.Close()
-	accepted := make(chan net.Conn, 3)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- conn
-		}
-	}()
-	dial := func() net.Conn {
-		conn, err := net.Dial("tcp", tcp.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	dial()
-	first := <-accepted
-	if _, err := dial().Read(make([]byte, 1)); err == nil {
-		t.Error("a connection beyond the limit is open")
-	}
-	first.Close()
-	first.Close() // counts once
-	dial()
-	defer (<-accepted).Close()
-	if _, err := dial().Read(make([]byte, 1)); err == nil {
-		t.Error("a connection counts twice")
 	}
 }
 

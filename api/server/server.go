@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -276,7 +277,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case <-s.draining:
 		}
 	}()
-	err := s.grpc.Serve(newBounded(l, maxConnections))
+	err := s.grpc.Serve(netutil.LimitListener(l, maxConnections))
 	select {
 	case <-s.draining:
 		return nil
