@@ -180,7 +180,7 @@ func TestReadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	stats, err := ReadFile(t.Context(), path, Visit{GPU: func(s *GPUSample) error {
+	stats, err := ReadFile(t.Context(), path, Options{}, Visit{GPU: func(s *GPUSample) error {
 		n++
 		if s.Node != "n1" || s.Utilization != 50 {
 			t.Errorf("%+v", s)
@@ -190,7 +190,7 @@ func TestReadFile(t *testing.T) {
 	if err != nil || n != 1 || stats.File != "gpus.csv" {
 		t.Errorf("%d samples, %+v, %v", n, stats, err)
 	}
-	if _, err := ReadFile(t.Context(), path+"x", Visit{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadFile(t.Context(), path+"x", Options{}, Visit{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
 	if name, err := FormatOf([]byte(text)); err != nil || name == "" {

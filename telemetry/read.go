@@ -115,13 +115,13 @@ func Read(ctx context.Context, r io.Reader, name string, opts Options, each func
 }
 
 // ReadFile is ReadAll of a file.
-func ReadFile(ctx context.Context, path string, visit Visit) (*Stats, error) {
+func ReadFile(ctx context.Context, path string, opts Options, visit Visit) (*Stats, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadAll(ctx, f, filepath.Base(path), Options{}, visit)
+	return ReadAll(ctx, f, filepath.Base(path), opts, visit)
 }
 
 // ReadAll is Read for records of any kind.

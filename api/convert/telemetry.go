@@ -22,51 +22,23 @@ const maxStep = 1 << 48
 
 const maxTook = 24 * time.Hour
 
-// quantities are the numbers of a sample with the range that each may have.
+// quantities are the fields of the numbers of a sample, in the order of telemetry.Quantities.
 var quantities = []struct {
-	field  telemetry.Field
-	name   string
-	lo, hi float64
-	get    func(*pb.GpuSample) *float64
-	set    func(*pb.GpuSample, *float64)
-	of     func(*telemetry.GPUSample) *float64
+	name string
+	at   func(*pb.GpuSample) **float64
 }{
-	{telemetry.Utilization, "utilization_percent", 0, 100,
-		func(p *pb.GpuSample) *float64 { return p.UtilizationPercent },
-		func(p *pb.GpuSample, v *float64) { p.UtilizationPercent = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.Utilization }},
-	{telemetry.SMActive, "sm_active", 0, 1,
-		func(p *pb.GpuSample) *float64 { return p.SmActive },
-		func(p *pb.GpuSample, v *float64) { p.SmActive = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.SMActive }},
-	{telemetry.MemoryUsed, "memory_used_mib", 0, 1e9,
-		func(p *pb.GpuSample) *float64 { return p.MemoryUsedMib },
-		func(p *pb.GpuSample, v *float64) { p.MemoryUsedMib = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.MemoryUsed }},
-	{telemetry.MemoryTotal, "memory_total_mib", 0, 1e9,
-		func(p *pb.GpuSample) *float64 { return p.MemoryTotalMib },
-		func(p *pb.GpuSample, v *float64) { p.MemoryTotalMib = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.MemoryTotal }},
-	{telemetry.Power, "power_watts", 0, 1e5,
-		func(p *pb.GpuSample) *float64 { return p.PowerWatts },
-		func(p *pb.GpuSample, v *float64) { p.PowerWatts = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.Power }},
-	{telemetry.Energy, "energy_joules", 0, 1e15,
-		func(p *pb.GpuSample) *float64 { return p.EnergyJoules },
-		func(p *pb.GpuSample, v *float64) { p.EnergyJoules = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.Energy }},
-	{telemetry.Temperature, "temperature_celsius", -100, 1000,
-		func(p *pb.GpuSample) *float64 { return p.TemperatureCelsius },
-		func(p *pb.GpuSample, v *float64) { p.TemperatureCelsius = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.Temperature }},
-	{telemetry.SMClock, "sm_clock_mhz", 0, 1e5,
-		func(p *pb.GpuSample) *float64 { return p.SmClockMhz },
-		func(p *pb.GpuSample, v *float64) { p.SmClockMhz = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.SMClock }},
-	{telemetry.ApplicationClock, "application_clock_mhz", 0, 1e5,
-		func(p *pb.GpuSample) *float64 { return p.ApplicationClockMhz },
-		func(p *pb.GpuSample, v *float64) { p.ApplicationClockMhz = v },
-		func(s *telemetry.GPUSample) *float64 { return &s.ApplicationClock }},
+	{"utilization_percent", func(p *pb.GpuSample) **float64 { return &p.UtilizationPercent }},
+	{"sm_active", func(p *pb.GpuSample) **float64 { return &p.SmActive }},
+	{"memory_used_mib", func(p *pb.GpuSample) **float64 { return &p.MemoryUsedMib }},
+	{"memory_total_mib", func(p *pb.GpuSample) **float64 { return &p.MemoryTotalMib }},
+	{"power_watts", func(p *pb.GpuSample) **float64 { return &p.PowerWatts }},
+	{"energy_joules", func(p *pb.GpuSample) **float64 { return &p.EnergyJoules }},
+	{"temperature_celsius", func(p *pb.GpuSample) **float64 { return &p.TemperatureCelsius }},
+	{"sm_clock_mhz", func(p *pb.GpuSample) **float64 { return &p.SmClockMhz }},
+	{"application_clock_mhz", func(p *pb.GpuSample) **float64 { return &p.ApplicationClockMhz }},
+	{"sm_occupancy", func(p *pb.GpuSample) **float64 { return &p.SmOccupancy }},
+	{"tensor_active", func(p *pb.GpuSample) **float64 { return &p.TensorActive }},
+	{"dram_active", func(p *pb.GpuSample) **float64 { return &p.DramActive }},
 }
 
 // SampleFromProto converts a sample as the service sends it.
@@ -103,16 +75,17 @@ func SampleUntil(p *pb.GpuSample, latest time.Duration) (telemetry.GPUSample, *F
 			c.Add("mig_instance", fmt.Sprintf("%d is negative", s.Instance))
 		}
 	}
-	for _, q := range quantities {
-		v := q.get(p)
+	for i := range quantities {
+		q, v := &telemetry.Quantities[i], *quantities[i].at(p)
 		if v == nil {
 			continue
 		}
-		if !(*v >= q.lo && *v <= q.hi) {
-			c.Add(q.name, fmt.Sprintf("%v is not from %v to %v; leave out what was not measured", *v, q.lo, q.hi))
+		if !(*v >= q.Least && *v <= q.Most) {
+			c.Add(quantities[i].name, fmt.Sprintf("%v is not from %v to %v; leave out what was not measured", *v, q.Least,
+				q.Most))
 		}
-		s.Known |= q.field
-		*q.of(&s) = *v
+		s.Known |= q.Field
+		*q.At(&s) = *v
 	}
 	if p.ThrottleReasons != nil {
 		s.Known |= telemetry.Throttle
@@ -179,9 +152,9 @@ func SampleToProto(s *telemetry.GPUSample) *pb.GpuSample {
 	if s.Instance >= 0 {
 		p.MigInstance = new(int32(s.Instance))
 	}
-	for _, q := range quantities {
-		if s.Has(q.field) {
-			q.set(p, new(*q.of(s)))
+	for i := range quantities {
+		if q := &telemetry.Quantities[i]; s.Has(q.Field) {
+			*quantities[i].at(p) = new(*q.At(s))
 		}
 	}
 	if s.Has(telemetry.Throttle) {

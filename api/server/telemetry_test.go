@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/convert"
+	"github.com/autosched/autosched/telemetry"
 )
 
 func gpuSample(node string, at time.Duration, edit ...func(*pb.GpuSample)) *pb.GpuSample {
@@ -105,6 +106,16 @@ func TestBadTelemetry(t *testing.T) {
 	f := serve(t, nil)
 	f.create("prod", pb.SchedulerSpec_RECOMMEND)
 	c := pb.NewTelemetryServiceClient(f.conn)
+	whole := telemetry.GPUSample{GPU: telemetry.GPU{Node: "n", Index: 1, Instance: 2}, UUID: "u", Job: "j",
+		Time: 1e18, Known: telemetry.Throttle | telemetry.Xid | telemetry.Processes, Throttle: 4, Xid: 31, Processes: 3}
+	for i := range telemetry.Quantities {
+		q := &telemetry.Quantities[i]
+		whole.Known |= q.Field
+		*q.At(&whole) = q.Most - float64(i)/100
+	}
+	if got, err := convert.SampleFromProto(convert.SampleToProto(&whole)); err != nil || got != whole {
+		t.Errorf("a sample of all quantities: %+v, %v, want %+v", got, err, whole)
+	}
 	bad := []struct {
 		field string
 		edit  func(*pb.GpuSample)

@@ -20,6 +20,8 @@ type Files struct {
 	Telemetry  []string // files of telemetry of any kind
 	Queue      []string // files of which samples of queues count
 	Iterations []string // files of which iterations count
+	// Options say how these files are read.
+	Options    telemetry.Options
 	Events     []workload.Event
 	Messages   []patterns.Message
 	Guardrails []patterns.Guardrail
@@ -57,7 +59,7 @@ func (f *Files) Peek(ctx context.Context) (period, first time.Duration, err erro
 			return nil
 		}
 		gaps.last = nil
-		_, err := telemetry.ReadFile(ctx, path, telemetry.Visit{
+		_, err := telemetry.ReadFile(ctx, path, f.Options, telemetry.Visit{
 			GPU: func(g *telemetry.GPUSample) error {
 				gaps.Add(g)
 				return at(g.Time)
@@ -97,7 +99,7 @@ func (f *Files) Send(ctx context.Context, to *Feed, zero time.Time) (c Counts, e
 		{f.Iterations, func(v *telemetry.Visit) { v.GPU, v.Queue = nil, nil }},
 	} {
 		for _, path := range list.paths {
-			sources = append(sources, c.samples(ctx, path, base, f.Joiner, list.keep))
+			sources = append(sources, c.samples(ctx, path, base, f, list.keep))
 		}
 	}
 	sources = append(sources,
@@ -120,7 +122,7 @@ func slice[T any](list []T, of func(*T) dated) iter.Seq2[dated, error] {
 }
 
 // samples returns the records of a file of telemetry.
-func (c *Counts) samples(ctx context.Context, path string, base time.Duration, joiner *telemetry.Joiner,
+func (c *Counts) samples(ctx context.Context, path string, base time.Duration, f *Files,
 	keep func(*telemetry.Visit)) iter.Seq2[dated, error] {
 	return func(yield func(dated, error) bool) {
 		one := func(at time.Duration, r patterns.Record) error {
@@ -138,14 +140,14 @@ func (c *Counts) samples(ctx context.Context, path string, base time.Duration, j
 			}
 			return one(before, r)
 		})
-		if each := visit.GPU; joiner != nil {
+		if each := visit.GPU; f.Joiner != nil {
 			visit.GPU = func(s *telemetry.GPUSample) error {
-				joiner.Join(s)
+				f.Joiner.Join(s)
 				return each(s)
 			}
 		}
 		keep(&visit)
-		stats, err := telemetry.ReadFile(ctx, path, visit)
+		stats, err := telemetry.ReadFile(ctx, path, f.Options, visit)
 		if stats != nil && stats.Rejected > 0 {
 			c.Rejected = append(c.Rejected, fmt.Sprintf("%d of %d rows of %s rejected, first %s; see 'autosched telemetry "+
 				"validate'", stats.Rejected, stats.Rows, path, stats.First[0]))

@@ -115,7 +115,12 @@ type GpuSample struct {
 	// The job that the processes belong to; empty where it is not known.
 	JobId string `protobuf:"bytes,18,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	// The GPU did not answer; nothing else of it is known.
-	Lost          bool `protobuf:"varint,19,opt,name=lost,proto3" json:"lost,omitempty"`
+	Lost bool `protobuf:"varint,19,opt,name=lost,proto3" json:"lost,omitempty"`
+	// The mean share of the multiprocessors' warps that are there, of the time in which tensor cores work, and of the
+	// memory's bandwidth in use, 0 to 1.
+	SmOccupancy   *float64 `protobuf:"fixed64,20,opt,name=sm_occupancy,json=smOccupancy,proto3,oneof" json:"sm_occupancy,omitempty"`
+	TensorActive  *float64 `protobuf:"fixed64,21,opt,name=tensor_active,json=tensorActive,proto3,oneof" json:"tensor_active,omitempty"`
+	DramActive    *float64 `protobuf:"fixed64,22,opt,name=dram_active,json=dramActive,proto3,oneof" json:"dram_active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,6 +286,27 @@ func (x *GpuSample) GetLost() bool {
 		return x.Lost
 	}
 	return false
+}
+
+func (x *GpuSample) GetSmOccupancy() float64 {
+	if x != nil && x.SmOccupancy != nil {
+		return *x.SmOccupancy
+	}
+	return 0
+}
+
+func (x *GpuSample) GetTensorActive() float64 {
+	if x != nil && x.TensorActive != nil {
+		return *x.TensorActive
+	}
+	return 0
+}
+
+func (x *GpuSample) GetDramActive() float64 {
+	if x != nil && x.DramActive != nil {
+		return *x.DramActive
+	}
+	return 0
 }
 
 // TrainingIteration is how long a training step of a worker of a job took.
@@ -750,7 +776,7 @@ var File_autosched_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\b\n" +
+	"\x1cautosched/v1/telemetry.proto\x12\fautosched.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\t\n" +
 	"\tGpuSample\x12\x1c\n" +
 	"\anode_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x06nodeId\x12 \n" +
 	"\tgpu_index\x18\x02 \x01(\x05B\x03\xe0A\x01R\bgpuIndex\x12+\n" +
@@ -775,7 +801,11 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\x03xid\x18\x10 \x01(\x05B\x03\xe0A\x01H\vR\x03xid\x88\x01\x01\x12&\n" +
 	"\tprocesses\x18\x11 \x01(\x05B\x03\xe0A\x01H\fR\tprocesses\x88\x01\x01\x12\x1a\n" +
 	"\x06job_id\x18\x12 \x01(\tB\x03\xe0A\x01R\x05jobId\x12\x17\n" +
-	"\x04lost\x18\x13 \x01(\bB\x03\xe0A\x01R\x04lostB\x0f\n" +
+	"\x04lost\x18\x13 \x01(\bB\x03\xe0A\x01R\x04lost\x12+\n" +
+	"\fsm_occupancy\x18\x14 \x01(\x01B\x03\xe0A\x01H\rR\vsmOccupancy\x88\x01\x01\x12-\n" +
+	"\rtensor_active\x18\x15 \x01(\x01B\x03\xe0A\x01H\x0eR\ftensorActive\x88\x01\x01\x12)\n" +
+	"\vdram_active\x18\x16 \x01(\x01B\x03\xe0A\x01H\x0fR\n" +
+	"dramActive\x88\x01\x01B\x0f\n" +
 	"\r_mig_instanceB\x16\n" +
 	"\x14_utilization_percentB\f\n" +
 	"\n" +
@@ -790,7 +820,10 @@ const file_autosched_v1_telemetry_proto_rawDesc = "" +
 	"\x11_throttle_reasonsB\x06\n" +
 	"\x04_xidB\f\n" +
 	"\n" +
-	"_processes\"\xd1\x01\n" +
+	"_processesB\x0f\n" +
+	"\r_sm_occupancyB\x10\n" +
+	"\x0e_tensor_activeB\x0e\n" +
+	"\f_dram_active\"\xd1\x01\n" +
 	"\x11TrainingIteration\x12\x1a\n" +
 	"\x06job_id\x18\x01 \x01(\tB\x03\xe0A\x02R\x05jobId\x12\x1b\n" +
 	"\x06worker\x18\x02 \x01(\x05B\x03\xe0A\x01R\x06worker\x12\x17\n" +

@@ -94,6 +94,6 @@ func completions() map[string]cli.Completion {
 		"compare row":           decide.CompleteRow,
 		"forecast eval methods": cli.ListOf(append(forecast.ForecastNames(), "all")...),
 		"telemetry scheduler":   cobra.NoFileCompletions,
-		"telemetry format":      cli.OneOf(traces.TelemetryFormatNames()...),
+		"telemetry format":      cli.OneOf(cli.TelemetryFormatNames()...),
 	}
 }

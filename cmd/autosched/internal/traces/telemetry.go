@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/telemetry"
-	"github.com/autosched/autosched/workload/trace"
 )
 
 func newTelemetryCmd() *cobra.Command {
@@ -40,15 +38,6 @@ Formats, recognised by their content:
 	return cmd
 }
 
-// TelemetryFormatNames lists the formats of telemetry for a help text.
-func TelemetryFormatNames() []string {
-	var names []string
-	for _, f := range telemetry.Formats() {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
 func telemetryFormats() string {
 	var b strings.Builder
 	for _, f := range telemetry.Formats() {
@@ -63,17 +52,13 @@ func telemetryFormats() string {
 
 // telemetryValidateOptions are the flags of telemetry validate.
 type telemetryValidateOptions struct {
-	files  []string
-	format string
-	at     string
-	node   string
-	names  string
-	out    string
-	zone   telemetryZone
-	show   int
-	json   bool
-	stdin  io.Reader
-	notes  io.Writer
+	files []string
+	read  cli.TelemetryFlags
+	out   string
+	show  int
+	json  bool
+	stdin io.Reader
+	notes io.Writer
 }
 
 func newTelemetryValidateCmd() *cobra.Command {
@@ -106,8 +91,8 @@ known ones:
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stdin, o.notes = cmd.InOrStdin(), cmd.ErrOrStderr()
-			if err := o.check(); err != nil {
-				return err
+			if o.show < 1 {
+				return cli.Usage(fmt.Errorf("--show: %d is not positive", o.show))
 			}
 			r, failed := o.run(cmd)
 			if r == nil {
@@ -121,85 +106,12 @@ known ones:
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
-	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
-	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
-	metricsFlag(cmd, &o.names)
+	o.read.Add(cmd)
+	o.read.AddClock(cmd)
 	f.StringVarP(&o.out, "out", "o", "", "write the samples of GPUs to this CSV file, - for standard output")
-	o.zone.add(cmd)
 	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
 	f.BoolVar(&o.json, "json", false, "print JSON for programs")
 	return cmd
-}
-
-func metricsFlag(cmd *cobra.Command, names *string) {
-	cmd.Flags().StringVar(names, "metrics", "", "YAML file of a site's own metrics and labels of exporters")
-}
-
-// readNames reads the file of --metrics, nil without one.
-func readNames(path string) (*telemetry.Names, error) {
-	if path == "" {
-		return nil, nil
-	}
-	names, err := cli.ReadFile(path, telemetry.ReadNames)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--metrics: %w", err))
-	}
-	return names, nil
-}
-
-func (o *telemetryValidateOptions) check() error {
-	if _, err := o.instant(); err != nil {
-		return cli.Usage(fmt.Errorf("--at: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", o.at))
-	}
-	if _, err := o.zone.zone(); err != nil {
-		return err
-	}
-	if o.show < 1 {
-		return cli.Usage(fmt.Errorf("--show: %d is not positive", o.show))
-	}
-	if o.format != "" {
-		if names := TelemetryFormatNames(); !slices.Contains(names, o.format) {
-			return cli.Usage(fmt.Errorf("--format: %q is not one of %s", o.format, strings.Join(names, ", ")))
-		}
-	}
-	return nil
-}
-
-// telemetryZone is whose clock the times of nvidia-smi show.
-type telemetryZone struct{ name string }
-
-func (z *telemetryZone) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&z.name, "timezone", "",
-		"zone whose clock the times of nvidia-smi show, such as Europe/Berlin (default: UTC)")
-}
-
-// zone is nil for the default.
-func (z *telemetryZone) zone() (*time.Location, error) {
-	if z.name == "" {
-		return nil, nil
-	}
-	zone, err := trace.ParseZone(z.name)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--timezone: %w", err))
-	}
-	return zone, nil
-}
-
-// note says that the flag had no use.
-func (z *telemetryZone) note(notes io.Writer, s *telemetry.Stats) {
-	if z.name != "" && !strings.HasPrefix(s.Format, "nvidia-smi") {
-		fmt.Fprintf(notes, "note: --timezone made no difference: %s has no time without a zone\n", s.File)
-	}
-}
-
-// instant is --at since the Unix epoch.
-func (o *telemetryValidateOptions) instant() (time.Duration, error) {
-	if o.at == "" {
-		return 0, nil
-	}
-	t, err := time.Parse(time.RFC3339, o.at)
-	return time.Duration(t.UnixNano()), err
 }
 
 // telemetryValidation is the result of telemetry validate.
@@ -226,10 +138,11 @@ type telemetryGap struct {
 func (o *telemetryValidateOptions) run(cmd *cobra.Command) (_ *telemetryValidation, failed error) {
 	var all telemetryValidation
 	each := func(*telemetry.GPUSample) error { return nil }
-	names, err := readNames(o.names)
+	opts, err := o.read.Options()
 	if err != nil {
 		return nil, err
 	}
+	opts.KeepRejected = o.show
 	if o.out != "" {
 		to, end := cmd.OutOrStdout(), func() error { return nil }
 		if o.out != "-" {
@@ -248,7 +161,7 @@ func (o *telemetryValidateOptions) run(cmd *cobra.Command) (_ *telemetryValidati
 		}()
 	}
 	for _, path := range o.files {
-		f, err := o.read(cmd.Context(), path, names, each)
+		f, err := o.file(cmd.Context(), path, opts, each)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +177,7 @@ func (o *telemetryValidateOptions) run(cmd *cobra.Command) (_ *telemetryValidati
 	return &all, failed
 }
 
-func (o *telemetryValidateOptions) read(ctx context.Context, path string, names *telemetry.Names,
+func (o *telemetryValidateOptions) file(ctx context.Context, path string, opts telemetry.Options,
 	each func(*telemetry.GPUSample) error) (*telemetryFile, error) {
 	in, name := o.stdin, "stdin"
 	if path != "-" {
@@ -275,21 +188,17 @@ func (o *telemetryValidateOptions) read(ctx context.Context, path string, names 
 		defer f.Close()
 		in, name = f, filepath.Base(path)
 	}
-	at, _ := o.instant() // checked
-	zone, _ := o.zone.zone()
 	summary := telemetry.NewSummary()
 	visit := summary.Visit()
 	visit.GPU = func(s *telemetry.GPUSample) error {
 		summary.AddGPU(s)
 		return each(s)
 	}
-	stats, err := telemetry.ReadAll(ctx, in, name, telemetry.Options{Format: o.format, At: at, Node: o.node,
-		Names: names,
-		Zone:  zone, KeepRejected: o.show}, visit)
+	stats, err := telemetry.ReadAll(ctx, in, name, opts, visit)
 	if err != nil {
 		return nil, err
 	}
-	o.zone.note(o.notes, stats)
+	o.read.Note(o.notes, stats)
 	r := summary.Report(stats.Kind)
 	f := &telemetryFile{Stats: stats, Report: r, Period: r.Period.Seconds()}
 	if r.End > 0 {

@@ -34,7 +34,7 @@ type telemetryFetchOptions struct {
 	to      string
 	step    time.Duration
 	match   string
-	names   string
+	read    cli.TelemetryFlags
 	headers string
 	ca      string
 	timeout time.Duration
@@ -84,7 +84,7 @@ TOKEN. --match takes matchers of labels, such as cluster="a".`,
 	f.StringVar(&o.to, "to", "", "end, which is not part of it (default: now)")
 	f.DurationVar(&o.step, "step", time.Minute, "time between samples")
 	f.StringVar(&o.match, "match", "", `label matchers, such as cluster="a"`)
-	metricsFlag(cmd, &o.names)
+	o.read.AddMetrics(cmd)
 	f.StringVar(&o.headers, "header-file", "", "file with HTTP headers to send: lines of NAME: VALUE")
 	f.StringVar(&o.ca, "tls-ca", "", "PEM file of the authorities that may sign the server's certificate (default: the system's)")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for one request")
@@ -116,7 +116,7 @@ func (o *telemetryFetchOptions) prometheus() (*remote.Prometheus, remote.Range, 
 	}
 	p := &remote.Prometheus{URL: o.server, Header: http.Header{}, Matchers: strings.Trim(o.match, "{} "),
 		Timeout: o.timeout}
-	if p.Options.Names, err = readNames(o.names); err != nil {
+	if p.Options, err = o.read.Options(); err != nil {
 		return nil, r, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()

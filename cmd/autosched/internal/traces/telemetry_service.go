@@ -29,11 +29,7 @@ const (
 // telemetryImportOptions are the flags of telemetry import.
 type telemetryImportOptions struct {
 	client cli.ClientFlags
-	format string
-	at     string
-	node   string
-	names  string
-	zone   telemetryZone
+	read   cli.TelemetryFlags
 	files  []string
 	stdin  io.Reader
 	log    io.Writer // progress
@@ -61,17 +57,16 @@ rows and records are counted, and the first of them named. Steps need the times 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.stdin, o.log = cmd.InOrStdin(), cmd.ErrOrStderr()
-			v := telemetryValidateOptions{format: o.format, at: o.at, zone: o.zone, show: 1}
-			if err := v.check(); err != nil {
+			opts, err := o.read.Options()
+			if err != nil {
 				return err
 			}
-			at, _ := v.instant() // checked
 			name, err := cli.SchedulerArg(args[:1])
 			if err != nil {
 				return err
 			}
 			return o.client.Call(cmd.Context(), true, func(ctx context.Context, c *cli.Client) error {
-				r, err := o.run(ctx, c, name, at)
+				r, err := o.run(ctx, c, name, opts)
 				if err != nil {
 					return err
 				}
@@ -94,12 +89,8 @@ rows and records are counted, and the first of them named. Steps need the times 
 		},
 	}
 	o.client.Add(cmd)
-	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "format of the files (default: by their content)")
-	f.StringVar(&o.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
-	f.StringVar(&o.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
-	metricsFlag(cmd, &o.names)
-	o.zone.add(cmd)
+	o.read.Add(cmd)
+	o.read.AddClock(cmd)
 	return cmd
 }
 
@@ -113,12 +104,8 @@ type telemetryImported struct {
 }
 
 func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent string,
-	at time.Duration) (*telemetryImported, error) {
+	opts telemetry.Options) (*telemetryImported, error) {
 	out := &telemetryImported{}
-	names, err := readNames(o.names)
-	if err != nil {
-		return nil, err
-	}
 	progress := cli.NewProgressLine(o.log)
 	defer progress.Clear()
 	for _, path := range o.files {
@@ -170,8 +157,6 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 			}
 			return nil
 		}
-		zone, _ := o.zone.zone() // checked
-		opts := telemetry.Options{Format: o.format, At: at, Node: o.node, Zone: zone, Names: names}
 		stats, err := telemetry.ReadAll(ctx, in, name, opts, telemetry.Visit{
 			GPU: func(s *telemetry.GPUSample) error {
 				req.Samples = append(req.Samples, convert.SampleToProto(s))
@@ -189,7 +174,7 @@ func (o *telemetryImportOptions) run(ctx context.Context, c *cli.Client, parent 
 			return nil, err
 		}
 		progress.Clear()
-		o.zone.note(o.log, stats)
+		o.read.Note(o.log, stats)
 		if stats.Rejected > 0 && out.First == "" {
 			out.First = fmt.Sprintf("%s: %s", name, stats.First[0])
 		}

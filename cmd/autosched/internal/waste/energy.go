@@ -50,6 +50,7 @@ type energyReportOptions struct {
 	measured string
 	facility bool
 	gpus     []string // files of telemetry
+	read     cli.TelemetryFlags
 	until    string
 	plot     string
 	jobs     string
@@ -105,6 +106,7 @@ changes next to nothing: compare over the same horizon (--until).`,
 	fl := cmd.Flags()
 	fl.StringVar(&o.measured, "measured", "",
 		"CSV file of ts,watts: the measured power of all nodes, which takes the model's place")
+	o.read.Add(cmd)
 	fl.StringArrayVar(&o.gpus, "telemetry", nil, "file of samples of GPUs that name their jobs: what these drew takes the place "+
 		"of the model's GPUs; repeat the flag for several")
 	fl.BoolVar(&o.facility, "facility-meter", false, "--measured is the facility's meter: PUE does not count again")
@@ -211,8 +213,12 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 // readGPUs integrates the power of the GPUs of jobs.
 func (o *energyReportOptions) readGPUs(ctx context.Context, notes io.Writer,
 	joiner *telemetry.Joiner, m *energy.GPUMeter) (map[string]energy.GPUEnergy, error) {
+	opts, err := o.read.Options()
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range o.gpus {
-		stats, err := telemetry.ReadFile(ctx, path, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
+		stats, err := telemetry.ReadFile(ctx, path, opts, telemetry.Visit{GPU: func(s *telemetry.GPUSample) error {
 			s.Job, _ = joiner.Join(s)
 			m.Add(s)
 			return nil

@@ -1,6 +1,9 @@
 package waste
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,6 +38,38 @@ func TestInput23(t *testing.T) {
 	code, out, errs := clitest.Run("patterns", "scan", "--telemetry", testshared.Path(t, "inputs", "23.prom.gz"))
 	if code != 0 || strings.Contains(out, "dcgm-exporter-aaaaa") || strings.Contains(out, "idle_allocation") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
+	}
+}
+
+// TestTelemetryFlags: samples without a node, and by a site's own names, are read by a scan and a report of energy.
+func TestTelemetryFlags(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "jobs.psv")
+	scrape, names := filepath.Join(dir, "busy.prom"), filepath.Join(dir, "names.yaml")
+	var text strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&text, "site_busy{card=\"0\"} 0.5 %d\nsite_watts{card=\"0\"} 300 %[1]d\n", 1772438400000+i*60000)
+	}
+	for path, text := range map[string]string{scrape: text.String(),
+		names: "metrics: {site_busy: {is: utilization_percent, scale: 100}, site_watts: {is: power_w}}\nlabels: {gpu: [card]}\n",
+		trace: "JobID|State|Submit|Start|End|AllocTRES|NodeList\n" +
+			"1|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:00:00|2026-03-02T09:00:00|gres/gpu=1|n7\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, command := range [][]string{{"patterns", "scan"}, {"energy", "report"}} {
+		args := append(command, "--trace", trace, "--nodes", "1", "--gpus-per-node", "1", "--telemetry", scrape)
+		code, out, errs := clitest.Run(append(args, "--node", "n7", "--metrics", names)...)
+		if code != 0 || !strings.Contains(out+errs, "60 of 60 samples of GPUs are joined to jobs") &&
+			!strings.Contains(out+errs, "60 of GPUs joined to jobs") {
+			t.Errorf("%v: exit %d: %s%s", command, code, out, errs)
+		}
+		for flag, want := range map[string]string{"--at": "--at: ", "--metrics": "--metrics: "} {
+			if code, _, errs := clitest.Run(append(args, flag, "nope")...); code != 2 || !strings.Contains(errs, want) {
+				t.Errorf("%v %s: exit %d: %s", command, flag, code, errs)
+			}
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ type patternsScanOptions struct {
 	trace      string
 	how        cli.ReadFlags
 	telemetry  []string
+	read       cli.TelemetryFlags
 	queue      []string
 	iterations []string
 	messages   string
@@ -85,6 +86,7 @@ inferred from the state of the cluster once a minute.`,
 	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "file of telemetry of any kind; repeat the flag for several")
 	fl.StringArrayVar(&o.queue, "queue", nil, "file of samples of queues")
 	fl.StringArrayVar(&o.iterations, "iterations", nil, "file of times of training steps")
+	o.read.Add(cmd)
 	fl.StringVar(&o.messages, "messages", "",
 		"CSV file of lines of logs and reasons of ends, with the columns time,job,node,source,message")
 	o.guardrailFlag(fl)
@@ -299,6 +301,9 @@ func readGuardrails(path string) (all []patterns.Guardrail, err error) {
 // files are the streams of a scan but its events.
 func (o *patternsScanOptions) files() (f *feed.Files, err error) {
 	f = &feed.Files{Telemetry: o.telemetry, Queue: o.queue, Iterations: o.iterations}
+	if f.Options, err = o.read.Options(); err != nil {
+		return nil, err
+	}
 	if o.messages != "" {
 		if f.Messages, err = readMessages(o.messages); err != nil {
 			return nil, err
