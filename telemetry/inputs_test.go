@@ -106,6 +106,60 @@ func TestInput23(t *testing.T) {
 	}
 }
 
+// TestOwnInputs reads inputs of the kinds of shared/inputs that are telemetry, three of each, made for this test.
+func TestOwnInputs(t *testing.T) {
+	const scraped = `{job="dcgm",instance="10.0.0.1:9400",gpu="0",`
+	kinds := map[int]int{}
+	for _, c := range []struct {
+		kind int
+		text string
+		// samples: node, GPU, instance, job, seconds since 2026-03-02T08:00Z and utilisation; or the error
+		want string
+	}{
+		{3, "DCGM_FI_DEV_GPU_UTIL" + scraped + `Hostname="n1.example.org",pod="x",exported_pod="a"} 5`, "n1.example.org 0 -1 a 0 5"},
+		{3, "DCGM_FI_DEV_GPU_UTIL" + scraped + `Hostname="exp-x",pod="exp-x",namespace="gpu",node="n1"} 5`, "n1 0 -1  0 5"},
+		{3, "DCGM_FI_DEV_GPU_UTIL" + scraped + `Hostname="n1",GPU_I_ID="7",GPU_I_PROFILE="1g.10gb",hpc_job="4"} 5`, "n1 0 7 4 0 5"},
+		{3, `slurm_job_utilization_gpu{gpu="1",slurmjobid="4711",user="u",instance="n1:9798"} 50 1772438460000`, "n7 1 -1 4711 60 50"},
+		{4, "# TYPE x gauge\nvendor_gpu_busy{card=\"0\"} 1", "nothing was read: no metric of this scrape is known: vendor_gpu_busy"},
+		{4, "time,node,gpu,utilization_percent\n", "nothing was read: it has no rows"},
+		{4, "time,node,gpu,utilization_percent\n1772438400,n1,0,500\n", "nothing was read: 1 of 1 rows rejected"},
+		{4, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "nothing was read: it has no rows"},
+		{11, `{__name__="DCGM_FI_DEV_GPU_UTIL",gpu="0",Hostname="n1"} 50 1772438400.5` + "\n" +
+			`{__name__="DCGM_FI_DEV_GPU_UTIL",gpu="0",Hostname="n1"} 60 1772438460500`, "n1 0 -1  0.5 50, n1 0 -1  60.5 60"},
+		{11, "\xef\xbb\xbftimestamp, index, utilization.gpu [%]\r\n2026/03/02 08:00:00.000, 0, 90 %\r\n" +
+			"timestamp, index, utilization.gpu [%]\r\n2026/03/02 08:01:00.000, 0, [GPU requires reset]\r\n" +
+			"2026/03/02 08:02:00.000, 0, 70 %\r\n", "n7 0 -1  0 90, n7 0 -1  120 70"},
+		{11, "timestamp, uuid, pci.bus_id, utilization.gpu [%]\n2026/03/02 08:00:00.000, GPU-b, 00000000:0B:00.0, 1 %\n" +
+			"2026/03/02 08:00:00.000, GPU-a, 00000000:07:00.0, 2 %\n", "n7 0 -1  0 1, n7 1 -1  0 2"},
+		{11, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL",` +
+			`"gpu":"0","instance":"n1:9400","job":"dcgm"},"values":[[1772438400,"NaN"],[1772438460,"5e1"]]}]}}`,
+			"n7 0 -1  60 50"},
+	} {
+		kinds[c.kind]++
+		var got []string
+		stats, err := Read(t.Context(), strings.NewReader(c.text+"\n"), "f", Options{At: 1772438400 * time.Second, Node: "n7"},
+			func(s *GPUSample) error {
+				if s.Has(Utilization) {
+					got = append(got, fmt.Sprint(s.Node, " ", s.Index, " ", s.Instance, " ", s.Job, " ",
+						s.Time.Seconds()-1772438400, " ", s.Utilization))
+				}
+				return nil
+			})
+		text := strings.Join(got, ", ")
+		if err == nil && text == "" {
+			text = fmt.Sprint(stats.Nothing())
+		}
+		if err != nil || text != c.want && (c.kind != 4 || !strings.Contains(text, c.want)) {
+			t.Errorf("kind %d: %q: %s, %v; want %s", c.kind, c.text, text, err, c.want)
+		}
+	}
+	for _, kind := range []int{3, 4, 11} {
+		if kinds[kind] < 3 {
+			t.Errorf("kind %d has %d inputs, want 3", kind, kinds[kind])
+		}
+	}
+}
+
 // TestSeries: series one after the other, of any length and in any order, make the samples that scrapes make.
 func TestSeries(t *testing.T) {
 	defer func(n int) { heldPoints = n }(heldPoints)

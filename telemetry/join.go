@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -101,24 +100,15 @@ func NewJoiner(w *workload.Workload, c workload.Cluster) *Joiner {
 		for i := range n.spells {
 			n.longest = max(n.longest, n.spells[i].to-n.spells[i].from)
 		}
-		if first := shortName(key); j.short[first] == nil {
+		if first := slurmtext.ShortHost(key); j.short[first] == nil {
 			if _, twice := j.short[first]; !twice {
 				j.short[first] = n
 				continue
 			}
 		}
-		j.short[shortName(key)] = nil
+		j.short[slurmtext.ShortHost(key)] = nil
 	}
 	return j
-}
-
-// shortName is a host's name before the first dot; an address stays as it is.
-func shortName(name string) string {
-	if net.ParseIP(name) != nil {
-		return name
-	}
-	name, _, _ = strings.Cut(name, ".")
-	return name
 }
 
 // node finds the node of a sample. Of a short and a full name the parts before the first dot have to be equal.
@@ -127,7 +117,7 @@ func (j *Joiner) node(name string) *jobNode {
 	if n := j.nodes[name]; n != nil {
 		return n
 	}
-	n := j.short[shortName(name)]
+	n := j.short[slurmtext.ShortHost(name)]
 	if n == nil || strings.Contains(name, ".") && strings.Contains(n.name, ".") {
 		return nil
 	}

@@ -81,8 +81,8 @@ func SampleUntil(p *pb.GpuSample, latest time.Duration) (telemetry.GPUSample, *F
 			continue
 		}
 		if !(*v >= q.Least && *v <= q.Most) {
-			c.Add(quantities[i].name, fmt.Sprintf("%v is not from %v to %v; leave out what was not measured", *v, q.Least,
-				q.Most))
+			c.Add(quantities[i].name,
+				fmt.Sprintf("%v is not from %v to %v; leave out what was not measured", *v, q.Least, q.Most))
 		}
 		s.Known |= q.Field
 		*q.At(&s) = *v

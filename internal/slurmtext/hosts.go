@@ -2,6 +2,7 @@ package slurmtext
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 )
@@ -88,4 +89,13 @@ func expandHost(out []string, prefix, item string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// ShortHost is a host's name before the first dot; an address stays as it is.
+func ShortHost(name string) string {
+	if net.ParseIP(name) != nil {
+		return name
+	}
+	name, _, _ = strings.Cut(name, ".")
+	return name
 }

@@ -1,6 +1,7 @@
 package slurmtext
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -37,19 +38,25 @@ var (
 )
 
 // ParseTRES reads resources such as billing=2,cpu=2,gres/gpu=4,gres/gpu:a100=4,mem=1G; other resources are left out.
-// GPUs are the total if it is there, less the MIG instances, each of which counts as one in it; otherwise the sum over
-// the types. slurmdb_make_tres_string_from_simple in src/common/slurmdb_defs.c writes whole numbers, and a memory with
-// a unit from mebibytes up (convert_num_unit2 in src/common/slurm_protocol_api.c); gres_stepmgr_set_job_tres_cnt in
-// src/stepmgr/gres_stepmgr.c counts totals and types. Names are in any case, as xstrcasecmp compares them there. The
-// tables of slurmdbd have numbers in their place (1=2,2=1024,1001=4): slurm/slurmdb.h has those below 1000, and the
-// resources of AccountingStorageTRES follow from 1001 on, the first of which is taken for gres/gpu.
+// GPUs are the total if it is there, less the MIG instances, each of which counts as one in it; otherwise the sum
+// over the types, as of mps and shards. slurmdb_make_tres_string_from_simple in src/common/slurmdb_defs.c writes
+// whole numbers, and a memory with a unit from mebibytes up (convert_num_unit2 in src/common/slurm_protocol_api.c);
+// gres_stepmgr_set_job_tres_cnt in src/stepmgr/gres_stepmgr.c counts totals and types. Names are in any case, as
+// xstrcasecmp compares them there. The tables of slurmdbd have numbers in their place (1=2,2=1024,1001=4):
+// slurm/slurmdb.h has those below 1000, and the resources of AccountingStorageTRES follow from 1001 on, the first of
+// which is taken for gres/gpu.
 func ParseTRES(text string) (TRES, error) {
 	var t TRES
 	var total, typed, instances int64
+	var mps, shards [2]int64 // in total, and of the types
 	var err error
 	for item := range strings.SplitSeq(text, ",") {
 		name, amount, _ := strings.Cut(item, "=")
-		kind, model, _ := strings.Cut(name, ":")
+		kind, model, isTyped := strings.Cut(name, ":")
+		of := 0
+		if isTyped {
+			of = 1
+		}
 		if name != "" && name[0] >= '0' && name[0] <= '9' {
 			t.Numbered, kind = true, numbered[name]
 		}
@@ -72,10 +79,10 @@ func ParseTRES(text string) (TRES, error) {
 			}
 		case "gres/mps":
 			n, err = count(amount, 100*maxGPUs)
-			t.GPUs = t.GPUs.Plus(fraction(n, 100))
+			mps[of] += n
 		case "gres/shard":
 			n, err = count(amount, maxGPUs)
-			t.Shards += n
+			shards[of] += n
 		case "cpu":
 			if t.MilliCPUs, err = decimal(amount, 3); err != nil || t.MilliCPUs > maxMilliCPUs {
 				err = ErrCPUs
@@ -87,6 +94,8 @@ func ParseTRES(text string) (TRES, error) {
 			return TRES{}, err
 		}
 	}
+	t.Shards = cmp.Or(shards[0], shards[1])
+	t.GPUs = t.GPUs.Plus(fraction(cmp.Or(mps[0], mps[1]), 100))
 	whole := typed
 	if total > 0 {
 		whole = max(0, total-instances)

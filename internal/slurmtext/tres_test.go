@@ -118,6 +118,13 @@ func TestShards(t *testing.T) {
 	if _, err := tres.Share(0); !errors.Is(err, slurmtext.ErrShards) {
 		t.Error(err)
 	}
+	for _, text := range []string{"gres/shard:a=2,gres/shard=3,gres/shard:b=1,gres/mps=50,gres/mps:a=50",
+		"gres/shard:a=3,gres/mps:a=50"} {
+		if typed, err := slurmtext.ParseTRES(text); err != nil || typed.Shards != 3 ||
+			typed.GPUs.NearestMilli() != 500 {
+			t.Errorf("%s: %+v, %v", text, typed, err)
+		}
+	}
 	small, _ := slurmtext.ParseTRES("gres/shard=1")
 	if s, err := small.Share(1 << 30); err != nil || s.IsZero() || s.NearestMilli() != 1 {
 		t.Errorf("a small share is %d, %v", s.NearestMilli(), err)

@@ -198,7 +198,7 @@ func (cs Columns) missing() string {
 
 // separators of foreign tables, whose fields may be in quotes; blank is that of tables without any of them.
 const (
-	separators = ",\t;|"
+	separators = ",\t;|^~"
 	blank      = ' '
 )
 

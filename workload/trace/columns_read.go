@@ -336,7 +336,7 @@ func plainClock(dst, b []byte) []byte {
 	if rest, ok := bytes.CutSuffix(b, []byte(" UTC")); ok {
 		b = append(rest, 'Z')
 	}
-	if b[13] == ':' && (len(b) == 16 || b[16] == 'Z') {
+	if len(b) > 13 && b[13] == ':' && (len(b) == 16 || b[16] == 'Z') {
 		zone := string(b[16:])
 		b = append(append(b[:16], ":00"...), zone...)
 	}

@@ -162,7 +162,24 @@ func (p *phillyJob) job(r *csvRow) workload.Job {
 	case j.HasWait && j.Wait > workload.MaxDuration:
 		j.Wait, j.HasWait = 0, false
 	}
+	if r.ok() {
+		for i := range p.Attempts {
+			p.Attempts[i].occupy(r)
+		}
+	}
 	return j
+}
+
+// occupy notes the machines of an attempt that ended.
+func (a *phillyAttempt) occupy(r *csvRow) {
+	r.fields[2], r.fields[3] = []byte(a.Start), []byte(a.End)
+	start, hasStart := r.wallClock(2)
+	end, hasEnd := r.wallClock(3)
+	for _, d := range a.Detail {
+		if hasStart && hasEnd && d.Node != "" {
+			r.in.occupy(d.Node, len(d.GPUs), start, end)
+		}
+	}
 }
 
 // nodes is the host list of an attempt, empty if a name cannot stand in one.

@@ -138,14 +138,14 @@ const SacctCommand = "sacct -X -a -D --parsable2 --format=JobIDRaw,JobID,JobName
 
 // hintSacct recognises output of sacct that cuts values off, or lacks columns.
 func hintSacct(header []byte) string {
-	words := bytes.FieldsFunc(header, func(r rune) bool { return r == ' ' || r == '\t' || r == '|' || r == ',' })
+	words := bytes.FieldsFunc(header, func(r rune) bool { return r == ' ' || strings.ContainsRune(separators, r) })
 	has := func(name string) bool {
 		return slices.ContainsFunc(words, func(w []byte) bool { return strings.EqualFold(string(w), name) })
 	}
 	if !has("JobID") && !has("JobIDRaw") || !has("State") && !has("AllocTRES") && !has("Partition") {
 		return hintBareSacct(header)
 	}
-	if !bytes.ContainsAny(header, "|,;\t") {
+	if !bytes.ContainsAny(header, separators) {
 		return "it looks like sacct's columns of fixed width, which cut values off; run " + SacctCommand
 	}
 	var lacks []string

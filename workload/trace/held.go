@@ -85,30 +85,86 @@ func (in *input) held(zero time.Time) {
 	}
 }
 
-// refuted enters the machines of which a job held more than the list says with the number that it held.
+// stretch is how long jobs must hold more of a machine together than its list says, so that neither a late end nor a
+// clock that is set back does it.
+const stretch = time.Hour
+
+// occupy notes that a job held GPUs of a machine.
+func (in *input) occupy(machine string, gpus int, from, to time.Duration) {
+	in.most[machine] = max(in.most[machine], gpus)
+	if to-from >= stretch {
+		in.machines[machine] = append(in.machines[machine], change{from, workload.GPUs(gpus)},
+			change{to, -workload.GPUs(gpus)})
+	}
+}
+
+// together is the most GPUs above a number that jobs held of a machine for a stretch, that number if they held no more.
+func together(all []change, least int) int {
+	slices.SortFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+	for ; ; least++ {
+		held, since, long := workload.MilliGPU(0), time.Duration(0), false
+		for _, x := range all {
+			before := held > workload.GPUs(least)
+			held += x.gpus
+			switch after := held > workload.GPUs(least); {
+			case after && !before:
+				since = x.at
+			case before && !after && x.at-since >= stretch:
+				long = true
+			}
+		}
+		if !long {
+			return least
+		}
+	}
+}
+
+// refuted enters the machines of which jobs held more than the list says, or which it lacks, with the number that they
+// held.
 func (in *input) refuted() {
-	var names []string
+	var names, absent []string
+	held := map[string]int{}
 	for name, g := range in.nodes {
-		if held := in.most[name]; held > g.GPUsPerNode && held <= workload.MaxGPUsPerNode {
+		held[name] = together(in.machines[name], max(g.GPUsPerNode, in.most[name]))
+		if held[name] > g.GPUsPerNode && held[name] <= workload.MaxGPUsPerNode {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return
+	for name, all := range in.machines {
+		if _, ok := in.nodes[name]; !ok && in.nodes != nil && in.most[name] <= workload.MaxGPUsPerNode {
+			absent = append(absent, name)
+			held[name] = min(together(all, in.most[name]), workload.MaxGPUsPerNode)
+		}
+	}
+	and := func(names []string) string {
+		if n := len(names) - 1; n > 0 {
+			return fmt.Sprintf("; so do %d more machines", n)
+		}
+		return ""
 	}
 	slices.Sort(names)
+	slices.Sort(absent)
 	for _, name := range names {
 		g := in.nodes[name]
 		g.Nodes = -1
 		in.countMachine(g)
-		g.Nodes, g.GPUsPerNode = 1, in.most[name]
+		g.Nodes, g.GPUsPerNode = 1, held[name]
 		in.countMachine(g)
 	}
-	in.report.Machines = slices.DeleteFunc(in.report.Machines, func(g workload.NodeGroup) bool { return g.Nodes == 0 })
-	more := ""
-	if n := len(names) - 1; n > 0 {
-		more = fmt.Sprintf("; so do %d more machines", n)
+	for _, name := range absent {
+		in.countMachine(workload.NodeGroup{Nodes: 1, GPUsPerNode: held[name]})
 	}
-	in.note(fmt.Sprintf("a job held %d GPUs of machine %s, more than the list of machines has of it: it counts with %d%s",
-		in.most[names[0]], lines.Excerpt([]byte(names[0])), in.most[names[0]], more))
+	in.report.Machines = slices.DeleteFunc(in.report.Machines, func(g workload.NodeGroup) bool { return g.Nodes == 0 })
+	if len(names) > 0 {
+		who := "a job"
+		if held[names[0]] > in.most[names[0]] {
+			who = "jobs together"
+		}
+		in.note(fmt.Sprintf("%s held %d GPUs of machine %s, more than the list of machines has of it: it counts with %d%s", who,
+			held[names[0]], lines.Excerpt([]byte(names[0])), held[names[0]], and(names)))
+	}
+	if len(absent) > 0 {
+		in.note(fmt.Sprintf("jobs held %d GPUs of machine %s, which is not in the list of machines: it counts with them%s",
+			held[absent[0]], lines.Excerpt([]byte(absent[0])), and(absent)))
+	}
 }

@@ -24,15 +24,16 @@ type input struct {
 	out    int64  // and after decompression
 	total  int64  // size of all files
 
-	check bool // only the report is asked for: jobs are counted, not kept
-	taken int  // jobs
-	jobs  jobList
-	ids   names                         // of the jobs
-	texts map[string]string             // equal texts share memory
-	hosts map[string]string             // host lists that were checked
-	arena arena                         // holds ids
-	nodes map[string]workload.NodeGroup // machines of a list, one each, by name
-	most  map[string]int                // GPUs that one job held of a machine
+	check    bool // only the report is asked for: jobs are counted, not kept
+	taken    int  // jobs
+	jobs     jobList
+	ids      names                         // of the jobs
+	texts    map[string]string             // equal texts share memory
+	hosts    map[string]string             // host lists that were checked
+	arena    arena                         // holds ids
+	nodes    map[string]workload.NodeGroup // machines of a list, one each, by name
+	most     map[string]int                // GPUs that one job held of a machine
+	machines map[string][]change           // what jobs held of it, where that is known
 	// hours and changes are of the GPUs that jobs held.
 	hours   [workload.OutOfMemory + 1]float64 // by status
 	changes list[change]
@@ -56,7 +57,7 @@ type input struct {
 
 func newInput(t traceFiles, opts Options) *input {
 	in := &input{opts: opts, report: &Report{File: t.name}, texts: map[string]string{},
-		most: map[string]int{}, clock: localClock{zone: opts.Zone}}
+		most: map[string]int{}, machines: map[string][]change{}, clock: localClock{zone: opts.Zone}}
 	for i := range t.files {
 		if t.files[i].size == 0 && len(t.files) > 1 {
 			in.total = 0

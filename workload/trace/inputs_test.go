@@ -157,11 +157,18 @@ func (r *Report) others() string {
 
 // TestOwnInputs reads inputs of the kinds of shared/inputs, three of each kind, made for this test.
 func TestOwnInputs(t *testing.T) {
+	kinds := map[int]int{}
 	for _, c := range ownInputs {
-		t.Run(c.name, func(t *testing.T) {
+		kinds[c.kind]++
+		t.Run(fmt.Sprint(c.kind, " ", c.name), func(t *testing.T) {
 			dir, paths := t.TempDir(), []string(nil)
 			for i, text := range c.files {
-				paths = append(paths, filepath.Join(dir, fmt.Sprint("f", i)))
+				name, rest, ok := strings.Cut(text, "\t")
+				if !ok || !strings.Contains(name, ".") {
+					name, rest = fmt.Sprint("f", i), text
+				}
+				text = rest
+				paths = append(paths, filepath.Join(dir, name))
 				if err := os.WriteFile(paths[i], []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -184,9 +191,15 @@ func TestOwnInputs(t *testing.T) {
 			if got := r.others(); got != c.other {
 				t.Errorf("%s; want %s", got, c.other)
 			}
-			if got := strings.Join(r.Notes, "; "); !strings.Contains(got, c.note) {
+			absent, isAbsent := strings.CutPrefix(c.note, "~")
+			if got := strings.Join(r.Notes, "; "); strings.Contains(got, absent) == isAbsent {
 				t.Errorf("notes %q; want %q", got, c.note)
 			}
 		})
+	}
+	for _, kind := range []int{1, 2, 5, 6, 7, 8, 9, 12, 13} {
+		if kinds[kind] < 3 {
+			t.Errorf("kind %d has %d inputs, want 3", kind, kinds[kind])
+		}
 	}
 }

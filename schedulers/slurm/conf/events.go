@@ -103,13 +103,30 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 			outs[name] = append(outs[name], o)
 		}
 	}
-	foreign := 0
+	foreign, short := 0, map[string]int{} // by the name before the first dot, -1 where several nodes have it
+	for name, n := range number {
+		first := slurmtext.ShortHost(name)
+		if _, twice := short[first]; twice {
+			n = -1
+		}
+		short[first] = n
+	}
+	all := map[int][]out{}
 	for _, name := range slices.Sorted(maps.Keys(outs)) {
-		if n, ok := number[name]; ok {
-			s.Outages = append(s.Outages, changes(strconv.Itoa(n), outs[name])...)
+		n, ok := number[name]
+		if first := slurmtext.ShortHost(name); !ok {
+			_, isShort := number[first]
+			n, ok = short[first]
+			ok = ok && n >= 0 && (first == name || isShort) // of two full names all parts have to be equal
+		}
+		if ok {
+			all[n] = append(all[n], outs[name]...)
 		} else {
 			foreign++
 		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		s.Outages = append(s.Outages, changes(strconv.Itoa(n), all[n])...)
 	}
 	slices.SortStableFunc(s.Outages, func(a, b workload.Event) int { return cmp.Compare(a.Time, b.Time) })
 	if foreign > 0 {

@@ -37,6 +37,8 @@ func TestEvents(t *testing.T) {
 		"without a gap": {header + "g1|10|20|DRAIN\ng1|20|30|DRAINED\n", nil, "00:00:10 0 drain, 00:00:30 0 up"},
 		"a list": {header + "g[1,3]|10|20|MAINT\n", nil,
 			"00:00:10 0 drain, 00:00:10 2 drain, 00:00:20 0 up, 00:00:20 2 up"},
+		"a full name": {header + "g1.example.org|10|20|DOWN\ng1|20|30|DRAIN\n", nil,
+			"00:00:10 0 down, 00:00:20 0 drain, 00:00:30 0 up"},
 		"no outage":    {header + "g1|10|20|IDLE\n", nil, ""},
 		"another node": {header + "login1|10|20|DOWN\n", nil, ""},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
+	"github.com/autosched/autosched/workload"
 )
 
 // given is the site of the nodes and events of shared/inputs, by their number there.
@@ -72,6 +73,29 @@ func TestInputsOfConf(t *testing.T) {
 	for _, n := range []string{"20b", "20c"} {
 		if _, err := read(n); err == nil || !strings.Contains(err.Error(), n+".conf:2") {
 			t.Errorf("%s: %v", n, err)
+		}
+	}
+}
+
+// TestOwnInputs: states of kind 10 of shared/inputs, of Slurm's versions and short forms: power that is saved is no
+// outage, and a node that is down or drained as well is out.
+func TestOwnInputs(t *testing.T) {
+	for state, want := range map[string]workload.EventKind{
+		"IDLE+CLOUD+POWERED_DOWN": 0, "IDLE~": 0, "IDLE+POWERING_DOWN": 0,
+		"idle#": 0, "MIXED+CLOUD+POWERING_UP": 0, "IDLE+POWER": 0, "IDLE%": 0,
+		"DOWN+CLOUD+POWERED_DOWN": workload.NodeDown,
+		"DOWN~":                   workload.NodeDown, "IDLE+CLOUD+NOT_RESPONDING+POWERING_UP": workload.NodeDown,
+		"IDLE+DRAIN+POWERED_DOWN": workload.NodeDrained, "DRAINED~": workload.NodeDrained} {
+		s := shown(t)
+		s.Events = []byte("NodeName|TimeStart|TimeEnd|State\ng1|10|20|" + state + "\n")
+		site, err := s.Site()
+		if err != nil {
+			t.Errorf("%s: %v", state, err)
+			continue
+		}
+		switch {
+		case want == 0 && len(site.Outages) > 0, want != 0 && (len(site.Outages) == 0 || site.Outages[0].Kind != want):
+			t.Errorf("%s: %+v", state, site.Outages)
 		}
 	}
 }
