@@ -134,6 +134,18 @@ proto: ## Generate the Go code of the gRPC services and docs/reference again (ne
 PYTHON ?= $(shell for p in python3 /usr/bin/python3; do \
 	$$p -c 'import grpc, google.protobuf' 2>/dev/null && { echo $$p; break; }; done)
 
+# The server that telemetry fetch is tried on: four minutes of CPU, of its own module.
+PROMETHEUS     ?= github.com/prometheus/prometheus
+PROMETHEUS_DIR ?= $(CURDIR)/out/prometheus
+
+.PHONY: prometheus
+prometheus: ## Build Prometheus into out/prometheus, and run the test that fetches from it (4 minutes of CPU).
+	@mkdir -p $(PROMETHEUS_DIR)
+	@test -f $(PROMETHEUS_DIR)/go.mod || printf 'module prometheus\ngo 1.26\n' >$(PROMETHEUS_DIR)/go.mod
+	cd $(PROMETHEUS_DIR) && $(GO) get $(PROMETHEUS)/cmd/prometheus@v0.316.0 && \
+		$(GO) build -mod=mod -tags remove_all_sd -o . $(PROMETHEUS)/cmd/prometheus $(PROMETHEUS)/cmd/promtool
+	AUTOSCHED_PROMETHEUS=$(PROMETHEUS_DIR) $(GO) test -count=1 $(TEST_FLAGS) -run '^TestRealPrometheus$$' ./cmd/autosched/internal/traces
+
 .PHONY: python-stubs
 python-stubs: ## Generate the Python code of the gRPC services into out/python (needs protobuf-compiler, libprotobuf-dev, protobuf-compiler-grpc).
 	@mkdir -p out/python

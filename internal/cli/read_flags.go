@@ -88,6 +88,6 @@ func (f *ReadFlags) Note(notes io.Writer, r *trace.Report) {
 // memory, a collector that waits for the heap to double would double it for nothing.
 func limitHeap(rows int) {
 	if rows >= 1<<20 {
-		debug.SetGCPercent(5)
+		debug.SetGCPercent(20)
 	}
 }
