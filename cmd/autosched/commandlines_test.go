@@ -180,7 +180,6 @@ func TestCompletion(t *testing.T) {
 		{"evaluate --trace s", "sample"},
 		{"evaluate --trace sample-", "sample-shifts"},
 		{"forecast eval --methods r", "ridge"},
-		{"forecast durations eval --methods b", "boosted"},
 		{"simulate --scheduler themis --set l", "lease_term="},
 		{"simulate --scheduler tiresias --set order=", "order=submit"},
 		{"simulate --scheduler tiresias --preset ladder-7", "ladder-7200x6"},
