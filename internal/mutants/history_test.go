@@ -28,8 +28,8 @@ var historyMutants = []mutant{
 		"\t\tif !ON {\n\t\t\tto = max(to, h.clock.latest)\n\t\t}", "", "TestSetClock"},
 	{"active jobs keep their time since 1970", "controller/history/history.go", "\t\t\tshift(&e.Active[k], offset)",
 		"\t\t\tif !ON {\n\t\t\t\tshift(&e.Active[k], offset)\n\t\t\t}", "", "TestZero"},
-	{"one event moves the clock any distance", "controller/history/clock.go", "if at > clock+maxAhead {",
-		"if !ON && at > clock+maxAhead {", "", "TestClockWindow"},
+	{"one event moves the clock any distance", "controller/history/clock.go", "if at > clock+MaxAhead {",
+		"if !ON && at > clock+MaxAhead {", "", "TestClockWindow"},
 	{"a backfill sets the clock back", "controller/history/clock.go", "need = min(max(need, c.held), holding)",
 		"if !ON {\n\t\t\tneed = min(max(need, c.held), holding)\n\t\t}", "", "TestStraysSetTheClock"},
 }
