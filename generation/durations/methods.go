@@ -58,7 +58,7 @@ func boost(ctx context.Context, e *Examples, o LearnOptions) (*boosted, error) {
 
 func enoughOf(e *Examples) error {
 	if e.Len() == 0 {
-		return fmt.Errorf("durations: there is no job to learn from: none has ended")
+		return fmt.Errorf("durations: %w: none had when the later ones were submitted", ErrTooFew)
 	}
 	return nil
 }
