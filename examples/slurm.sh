@@ -42,6 +42,8 @@ echo "1. Offline: what would have been better for these jobs, as a patch, and in
 sacct -X -a -D -P -S "uts$began" --format=JobIDRaw,JobID,JobName,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,NNodes,NodeList >"$dir/sacct.psv"
 "$autosched" tune --trace "$dir/sacct.psv" --site "$dir/site" --at "$(date -u -d "@$began" +%Y-%m-%dT%H:%M:%SZ)" --horizon 5m --truth \
 	--objective avg_queue --ignore-fidelity --top 3 --conf-out "$dir/tuned.conf"
+# Minutes are no history to choose by: then settings of one's own, jobs of few GPUs first.
+[ -s "$dir/tuned.conf" ] || sed 's#^PriorityWeightTRES=.*#PriorityWeightTRES=GRES/gpu=-60000#' "$dir/site/autosched.conf" >"$dir/tuned.conf"
 "$autosched" slurm apply "$dir/tuned.conf" --log "$slurm/slurmctld.log"
 sleep 2
 began=$(date +%s)
