@@ -53,7 +53,7 @@ rm -rf "$slurm/autosched/.autosched"
 
 echo
 echo "2. Live: the service, the adapter beside slurmctld, and values that an operator pins."
-"$autosched" admin certs "$dir/pki" --host 127.0.0.1 --scheduler prod >/dev/null
+"$autosched" admin certs "$dir/pki" --host 127.0.0.1 --id prod >/dev/null
 "$autosched" serve --dir "$dir/data" --listen "$server" --tls-cert "$dir/pki/server.pem" --tls-key "$dir/pki/server.key" \
 	--client-ca "$dir/pki/ca.pem" --roles "$dir/pki/roles.yaml" 2>"$dir/serve.log" &
 pids="$pids $!"
@@ -66,7 +66,7 @@ as() {
 }
 until as admin scheduler list >/dev/null 2>&1; do sleep 0.2; done
 as admin scheduler register --id prod "$dir/site/scheduler.json" | head -4
-"$autosched" slurm run $(access scheduler-prod) --scheduler prod --mode recommend --interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+"$autosched" slurm run $(access scheduler-prod) --id prod --mode recommend --poll-interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
 pids="$pids $!"
 
 until as operator scheduler get prod | grep -q 'runs revision 1'; do sleep 1; done

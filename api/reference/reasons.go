@@ -39,7 +39,7 @@ var reasons = []struct {
 	{"NO_CURRENT_CONFIGURATION", code.Code_FAILED_PRECONDITION,
 		"Approve a proposal, or roll back to a revision."},
 	{"NO_POWER_MODEL", code.Code_FAILED_PRECONDITION,
-		"Start the service with `--energy`, or take another objective."},
+		"Start the service with `--energy-file`, or take another objective."},
 	{"NOT_ALLOWED", code.Code_PERMISSION_DENIED,
 		"Call as a caller whose role may ([access](../operations.md#access))."},
 	{"NOT_FOUND", code.Code_NOT_FOUND,

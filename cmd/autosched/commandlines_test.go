@@ -111,7 +111,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	if code, _, errs := clitest.Run("explain", "dataset", "--trace", "sample", "--nodes", "12", "--from", "2017-10-10",
-		"--out", "runs.csv", "--tiers", "tiers.json"); code != 0 {
+		"--out", "runs.csv", "--tiers-out", "tiers.json"); code != 0 {
 		t.Fatal(errs)
 	}
 	if code, _, errs := clitest.Run("explain", "learn", "--data", "runs.csv", "--tiers", "tiers.json", "--group", "segment",
@@ -185,7 +185,7 @@ func TestCompletion(t *testing.T) {
 		{"simulate --scheduler tiresias --preset ladder-7", "ladder-7200x6"},
 		{"trace stats --format p", "philly-json"},
 		{"telemetry validate --format pr", "prometheus"},
-		{"explain show --format h", "html"},
+		{"explain show --as h", "html"},
 		{"scheduler register --mode a", "auto"},
 		{"scheduler spaces l", "lucid"},
 		{"help tr", "trace"},
@@ -293,4 +293,32 @@ func TestFlagGroups(t *testing.T) {
 	if short < 10 || grouped < 10 {
 		t.Errorf("%d commands have short help, %d list flags by group", short, grouped)
 	}
+}
+
+// TestFlagsHaveOneMeaning reads the usage of every flag of every command: it is the same wherever the name stands.
+func TestFlagsHaveOneMeaning(t *testing.T) {
+	own := map[string]string{
+		"methods": "each of the two commands has its own",
+		"out":     "each command writes its own kind of file or folder",
+		"tls-ca":  "telemetry fetch calls another server",
+	}
+	type use struct{ command, usage string }
+	first := map[string]use{}
+	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
+		see := func(f *pflag.Flag) {
+			one, seen := first[f.Name]
+			switch {
+			case f.Name == "help" || own[f.Name] != "":
+			case f.Usage == "":
+				t.Errorf("%s: nothing says what --%s is", cmd.CommandPath(), f.Name)
+			case !seen:
+				first[f.Name] = use{cmd.CommandPath(), f.Usage}
+			case one.usage != f.Usage:
+				t.Errorf("--%s is %q in %s and %q in %s", f.Name, f.Usage, cmd.CommandPath(), one.usage, one.command)
+			}
+		}
+		if !strings.Contains(cmd.CommandPath(), " completion") {
+			cmd.LocalFlags().VisitAll(see)
+		}
+	})
 }

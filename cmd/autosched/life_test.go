@@ -325,7 +325,7 @@ func (r *replica) apply(revision int64) {
 // for bit; and a backup is served under a new epoch, which the instances notice.
 func TestLife(t *testing.T) {
 	l := newLife(t)
-	if code, _, errs := clitest.Run("admin", "certs", l.pki(""), "--scheduler", lifeID); code != 0 {
+	if code, _, errs := clitest.Run("admin", "certs", l.pki(""), "--id", lifeID); code != 0 {
 		t.Fatal(errs)
 	}
 	l.start("data")
@@ -425,7 +425,7 @@ func TestLife(t *testing.T) {
 		args []string
 	}{
 		{"records, unbroken", []string{"admin", "audit", "verify", file}},
-		{"", []string{"admin", "restore", "--from", archive, "--dir", restored}},
+		{"", []string{"admin", "restore", "--backup", archive, "--dir", restored}},
 		{"records, unbroken", []string{"admin", "audit", "verify", "--dir", restored}},
 		{"is the same again", []string{"admin", "replay", lifeID, round, "--dir", restored}},
 	} {

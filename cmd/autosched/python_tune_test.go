@@ -59,7 +59,7 @@ func TestPythonTune(t *testing.T) {
 		t.Error(all)
 	}
 	options := filepath.Join(dir, "options.yaml")
-	adapter := clitest.Process(t, "scheduler", "adapter", "file", "--server", address, "--scheduler", "mine",
+	adapter := clitest.Process(t, "scheduler", "adapter", "file", "--server", address, "--id", "mine",
 		"--file", options)
 	if err := adapter.Start(); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestPythonEvaluator(t *testing.T) {
 	for _, args := range [][]string{
 		{"scheduler", "register", "--space", space, "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
 			"--gpus-per-node", "8"},
-		{"study", "create", "mine/first", "--budget", "25", "--seed", "1"},
+		{"study", "create", "mine/first", "--trial-budget", "25", "--seed", "1"},
 		{"study", "run", "mine/first", "--evaluator", "toy", "--parallel", "2", "--wait"},
 	} {
 		if code, out, errs := clitest.Run(append(args, "--server", address)...); code != 0 {

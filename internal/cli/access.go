@@ -22,8 +22,8 @@ type ServeAccess struct {
 // Add adds the flags of the listener's certificate and roles.
 func (a *ServeAccess) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&a.Files.Cert, "tls-cert", "", "PEM file of the server's certificate and the chain above it; TLS 1.3 only")
-	fl.StringVar(&a.Files.Key, "tls-key", "", "PEM file of the server's private key")
+	fl.StringVar(&a.Files.Cert, "tls-cert", "", "")
+	fl.StringVar(&a.Files.Key, "tls-key", "", "")
 	a.AddCallers(cmd)
 }
 
@@ -34,8 +34,7 @@ func (a *ServeAccess) AddCallers(cmd *cobra.Command) {
 	fl.StringVar(&a.Files.Roles, "roles", "",
 		"YAML file of callers, by certificate or token, and their roles (default: every caller may do anything)")
 	fl.BoolVar(&a.AllowPlaintext, "allow-plaintext", false, "serve unencrypted on addresses other than loopback")
-	fl.BoolVar(&a.allowAnonymous, "allow-anonymous", false,
-		"serve without --roles on addresses other than loopback: every caller may do anything")
+	fl.BoolVar(&a.allowAnonymous, "allow-anonymous", false, "")
 }
 
 // Check checks that the files are given together.
@@ -107,8 +106,8 @@ func (f *ConnectFlags) Add(cmd *cobra.Command) {
 	fl.StringVar(&f.Server, "server", DefaultAddress, "address of the service, host:port")
 	fl.StringVar(&f.CA, "tls-ca", "",
 		"PEM file of the authority of the service's certificate, or system for those of the system; encrypts the connection")
-	fl.StringVar(&f.Cert, "tls-cert", "", "PEM file of the client certificate that says who calls")
-	fl.StringVar(&f.Key, "tls-key", "", "PEM file of its private key")
+	fl.StringVar(&f.Cert, "tls-cert", "", "")
+	fl.StringVar(&f.Key, "tls-key", "", "")
 	fl.StringVar(&f.Token, "token-file", "", "file of a token that says who calls")
 }
 

@@ -44,26 +44,25 @@ type ClientFlags struct {
 
 // AddReason adds the flag of commands that change something.
 func (f *ClientFlags) AddReason(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and 'autosched admin audit list'")
+	cmd.Flags().StringVar(&f.Reason, "reason", "", "")
 }
 
 // AddValidateOnly adds the flag of a dry run.
 func (f *ClientFlags) AddValidateOnly(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.ValidateOnly, "validate-only", false, "check only, store nothing")
+	cmd.Flags().BoolVar(&f.ValidateOnly, "validate-only", false, "")
 }
 
 // AddEtag adds the flag of changes that are not to undo another's.
-func (f *ClientFlags) AddEtag(cmd *cobra.Command, get string) {
-	cmd.Flags().StringVar(&f.Etag, "etag", "",
-		"change nothing if another change came since: the etag that '"+get+" --json' shows")
+func (f *ClientFlags) AddEtag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Etag, "etag", "", "")
 }
 
 // Add adds the flags of the connection, of the timeout and of the output.
 func (f *ClientFlags) Add(cmd *cobra.Command) {
 	f.ConnectFlags.Add(cmd)
 	fl := cmd.PersistentFlags()
-	fl.DurationVar(&f.Timeout, "timeout", 10*time.Second, "how long a call may take")
-	fl.BoolVar(&f.JSON, "json", false, "print JSON for programs")
+	fl.DurationVar(&f.Timeout, "timeout", 10*time.Second, "")
+	fl.BoolVar(&f.JSON, "json", false, "")
 }
 
 // Client is a connection to the service.
@@ -290,11 +289,11 @@ func (f *ClientFlags) Outcome(cmd *cobra.Command, got proto.Message, err error, 
 
 // AddChange adds the flags of commands that change a resource: AddReason, AddValidateOnly and, if there is an etag,
 // AddEtag.
-func (f *ClientFlags) AddChange(cmd *cobra.Command, get string) {
+func (f *ClientFlags) AddChange(cmd *cobra.Command, etag bool) {
 	f.AddReason(cmd)
 	f.AddValidateOnly(cmd)
-	if get != "" {
-		f.AddEtag(cmd, get)
+	if etag {
+		f.AddEtag(cmd)
 	}
 }
 
@@ -468,10 +467,10 @@ func SendWorkload(ctx context.Context, c *Client, first *pb.UploadWorkloadReques
 // ListFlags are the flags of lists of the service.
 type ListFlags struct{ Filter, OrderBy string }
 
-// Add adds the flags with an example of each; a list without one of an order has none.
-func (l *ListFlags) Add(cmd *cobra.Command, filter, orderBy string) {
-	cmd.Flags().StringVar(&l.Filter, "filter", "", "only those that match, such as '"+filter+"' (docs/service.md)")
-	if orderBy != "" {
-		cmd.Flags().StringVar(&l.OrderBy, "order-by", "", "fields to sort by, such as '"+orderBy+"'")
+// Add adds the flags; that of the order to lists that have one.
+func (l *ListFlags) Add(cmd *cobra.Command, ordered bool) {
+	cmd.Flags().StringVar(&l.Filter, "filter", "", "")
+	if ordered {
+		cmd.Flags().StringVar(&l.OrderBy, "order-by", "", "")
 	}
 }

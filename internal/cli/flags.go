@@ -62,34 +62,26 @@ func (f *ReplayFlags) Add(cmd *cobra.Command) {
 // addTrace adds the flags of the trace and the cluster.
 func (f *ReplayFlags) addTrace(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.Trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
+	fl.StringVar(&f.Trace, "trace", "", "")
 	f.Cluster = workload.Uniform(0, 0)
-	fl.StringVar(&f.ClusterFile, "cluster", "",
-		"JSON file of nodes, virtual clusters and the scheduler's site, as 'autosched slurm init' writes it, instead of "+
-			"--nodes and --gpus-per-node")
-	fl.IntVar(&f.Cluster.Groups[0].Nodes, "nodes", 0, "nodes of the cluster (default: as the history shows)")
-	fl.IntVar(&f.Cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0,
-		fmt.Sprintf("GPUs of a node (default: as the history shows, else %d)", capacity.DefaultGPUsPerNode))
-	fl.BoolVar(&f.JSON, "json", false, "print JSON for programs")
+	fl.StringVar(&f.ClusterFile, "cluster", "", "")
+	fl.IntVar(&f.Cluster.Groups[0].Nodes, "nodes", 0, "")
+	fl.IntVar(&f.Cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0, "")
+	fl.BoolVar(&f.JSON, "json", false, "")
 }
 
 // addSimulation adds the flags of the window and the simulation.
 func (f *ReplayFlags) addSimulation(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	f.Given = fl.Changed
-	fl.StringVar(&f.from, "from", "",
-		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
-			"36h (default: the trace's first)")
-	fl.StringVar(&f.Scheduler, "scheduler", "tiresias",
-		"scheduler: "+strings.Join(schedulers.Names(), ", ")+"; after the name, "+
-			schedulers.DeferSuffix+" lets deferrable jobs wait for cheap hours, "+schedulers.SleepSuffix+
-			" nodes without jobs sleep")
-	fl.DurationVar(&f.round, "round", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
+	fl.StringVar(&f.from, "from", "", "")
+	fl.StringVar(&f.Scheduler, "scheduler", "tiresias", "")
+	fl.DurationVar(&f.round, "grid", 0, "decide only on this grid, as round-based schedulers do (0: at every event)")
 	fl.StringVar(&f.Placement, "placement", "fewest",
 		"how gangs are placed: fewest (nodes), whole (all but the last node empty), count (only count GPUs)")
 	fl.BoolVar(&f.skipWider, "skip-wider", false,
 		"leave out jobs that ask for more GPUs than the cluster has, and say how many")
-	fl.Uint64Var(&f.Seed, "seed", 1, "seed of everything random")
+	fl.Uint64Var(&f.Seed, "seed", 1, "")
 	f.Quota.add(cmd)
 	f.Models.Add(cmd)
 	f.protect.Add(cmd)
@@ -101,7 +93,7 @@ func (f *ReplayFlags) addSimulation(cmd *cobra.Command) {
 
 // AddTo adds the end of the window, for commands that have one.
 func (f *ReplayFlags) AddTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
+	cmd.Flags().StringVar(&f.to, "to", "", "")
 }
 
 // AddNodeEvents adds the flag of node events, for commands that replay on one cluster.
@@ -360,7 +352,7 @@ func (f *ReplayFlags) Simulate() (simulator.Options, error) {
 		return o, err
 	}
 	if f.round < 0 {
-		return o, UsageError{fmt.Errorf("--round: %v is negative", f.round)}
+		return o, UsageError{fmt.Errorf("--grid: %v is negative", f.round)}
 	}
 	switch f.Placement {
 	case "fewest":
@@ -421,14 +413,12 @@ type ConfigFlags struct {
 
 // Add adds the flags of a configuration.
 func (f *ConfigFlags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.Set, "set", nil,
-		"key=value of a parameter, repeatable; arrays as 3250,7200; the rest keeps its default")
+	cmd.Flags().StringArrayVar(&f.Set, "set", nil, "")
 	cmd.Flags().StringVar(&f.Preset, "preset", "", "start from this preset of the scheduler instead of its default")
 	cmd.Flags().StringVar(&f.File, "config", "",
 		"start from the configuration in this YAML or JSON file: values by parameter, or what --json prints; of "+
 			"evaluate or compare FILE:NAME, such as report.json:autosched")
-	cmd.Flags().StringVar(&f.slurm, "slurm-conf", "",
-		"start from the settings of this slurm.conf, or of what scontrol show config printed, with --scheduler slurm")
+	cmd.Flags().StringVar(&f.slurm, "slurm-conf", "", "")
 }
 
 // Given reports whether any of the flags is.
@@ -658,8 +648,8 @@ func (f *ProtectFlags) Protection() (simulator.Protection, error) {
 // ClusterFlags adds the flags of a cluster of equal nodes.
 func ClusterFlags(cmd *cobra.Command, c *workload.Cluster) {
 	*c = workload.Uniform(0, 0)
-	cmd.Flags().IntVar(&c.Groups[0].Nodes, "nodes", 0, "nodes of the cluster")
-	cmd.Flags().IntVar(&c.Groups[0].GPUsPerNode, "gpus-per-node", 8, "GPUs of each node")
+	cmd.Flags().IntVar(&c.Groups[0].Nodes, "nodes", 0, "")
+	cmd.Flags().IntVar(&c.Groups[0].GPUsPerNode, "gpus-per-node", 8, "")
 }
 
 // SplitFileName splits FILE:NAME, the value of a flag.

@@ -19,80 +19,171 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
+// meanings are the usage texts of flags that several commands have. A name has one meaning.
+var meanings = map[string]string{
+	"actions": "YAML file of the site's commands for actions",
+	"all":     "every registered scheduler",
+	"allow-anonymous": "go on without --roles of the service on addresses other than loopback: every caller may do " +
+		"anything",
+	"at": "instant up to which the history is known, RFC 3339, a date, seconds since the trace's zero, or a " +
+		"span since it such as 36h",
+	"budget":         "evaluations per round; one is a configuration on all futures",
+	"check-settings": "check the settings and the files that they name, and do not start",
+	"cluster": "JSON file of nodes, virtual clusters and the scheduler's site, as 'autosched slurm init' writes it, " +
+		"instead of --nodes and --gpus-per-node",
+	"data":    "CSV of measured configurations, a row each, - for standard input (required)",
+	"dir":     "directory of the service's data",
+	"dry-run": "check and print, and change nothing",
+	"etag":    "change nothing if another change came since: the etag that get --json shows",
+	"filter":  "only those that match, such as 'state = ACTIVE' (docs/service.md)",
+	"format":  "format of the files (default: by their content)",
+	"from": "begin of the window, RFC 3339, of a trace also a date, seconds since its zero, or a span since it " +
+		"such as 36h (default: that of the data)",
+	"futures":       "futures to draw; each candidate is simulated on all of them",
+	"gpus-per-node": "GPUs of each node; of a history as it shows, unless given",
+	"group": "column that says which rows belong together, such as one day's runs: the bootstrap draws them " +
+		"together, and errors are those for a new group",
+	"id": "id of the scheduler in the service",
+	"include": "file of the tuned settings, which slurm.conf includes last (default: autosched/autosched.conf " +
+		"beside slurm.conf)",
+	"instance": "instance of the scheduler, where there are several",
+	"interval": "time between tuning rounds, on the clock of the events",
+	"job":      "id of a job",
+	"jobs-out": "write a row for each job to this CSV file (.gz: compressed)",
+	"json":     "print JSON for programs",
+	"label":    "KEY=VALUE to select by; repeat for more",
+	"limit":    "most rows to show",
+	"listen":   "address to listen on, host:port",
+	"metric":   "id of a metric of the scheduler",
+	"mode": "what is done with better configurations: recommend (proposed to an operator) or auto (offered), or of " +
+		"slurm run also observe (nothing)",
+	"model":           "model file that 'autosched forecast durations train' wrote (default: one is learnt)",
+	"node":            "node of the samples",
+	"node-events-out": "write when nodes were out to this file, for --node-events",
+	"nodes":           "nodes of the cluster; of a history as it shows, unless given",
+	"order-by":        "fields to sort by, such as 'create_time desc'",
+	"parallel":        "how many are computed, or measured, at a time",
+	"period":          "time between samples",
+	"poll-interval":   "time between looks at the scheduler",
+	"plot":            "picture to draw, a .png or .svg file, or of most commands a page, .html",
+	"reason":          "why, for people and 'autosched admin audit list'",
+	"request-id":      "makes it safe to send the same request again",
+	"revision":        "revision of the configuration",
+	"round":           "number of a stored round",
+	"rule":            "these rules only",
+	"rules":           "YAML file of rules, instead of the built-in ones",
+	"runs":            "directory of the service, or CSV written by simulate --jobs-out",
+	"seed":            "seed of everything random",
+	"seeds":           "seeds of all that draws, from --seed on",
+	"set":             "key=value to set, repeatable; arrays as 3250,7200",
+	"settings":        "YAML file of settings: keys are the names of flags, which count more",
+	"show":            "name at most this many rejected rows of a file; all are counted",
+	"slurm-conf": "the site's slurm.conf; on a history its settings are in force, or those that scontrol show config " +
+		"printed",
+	"space":     "file of a space: parameters, and rules between them",
+	"state-dir": "directory of notes (default: a hidden one beside the file)",
+	"subject-to": "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both " +
+		"(p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)",
+	"take-over":     "replace a file that the adapter did not write, once",
+	"telemetry":     "file of telemetry; repeat the flag for several",
+	"tiers":         "JSON of what is known of the columns",
+	"timeout":       "how long each call, command or step may take",
+	"timezone":      "zone whose clock is meant where none is named, such as Europe/Berlin (default: UTC)",
+	"tls-cert":      "PEM file of this program's certificate, and the chain above it",
+	"tls-key":       "PEM file of the certificate's private key",
+	"to":            "end of the window, which is not part of it (default: that of the data)",
+	"top":           "how many to print, the first ones",
+	"trace":         "trace file, or \"sample\" or \"sample-shifts\", synthetic ones that are built in",
+	"until":         "when it ends, such as 2026-11-24T08:00:00Z: an event time, of findings by the service's clock",
+	"validate-only": "check only, store nothing",
+	"wait":          "wait until the scheduler is registered, or the study is no longer active",
+	"workers":       "parallel evaluations (0: one per processor); no result depends on it",
+	"workload":      "workload of the service, as SCHEDULER/WORKLOAD",
+	"objective": "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") + "; the tenants' only as " +
+		"constraints), a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of " +
+		"rank (p99_jct within 2% then avg_jct)",
+	"sampler": "what suggests configurations: " + strings.Join(SamplerNames(), ", "),
+	"scheduler": "scheduler: " + strings.Join(schedulers.Names(), ", ") + "; after the name, " +
+		schedulers.DeferSuffix + " lets deferrable jobs wait for cheap hours, " + schedulers.SleepSuffix +
+		" nodes without jobs sleep",
+	"models": "performance models: " + strings.Join(simulator.ModelSets, " or ") + ", which are built in, or a JSON " +
+		"file, as 'autosched forecast models show' prints (default: by the GPU model of the cluster)",
+}
+
+// describe sets the usage texts of the flags in meanings that have none of their own.
+func describe(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		describe(sub)
+	}
+	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				f.Usage = meanings[f.Name]
+			}
+		})
+	}
+}
+
 // flagGroups are the headings under which --help lists flags, in this order.
 var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Workload", []string{"trace", "windows", "timezone", "shards-per-gpu", "requeue-restarts", "from", "to", "at", "warmup",
-		"skip-wider", "gpus-per-proc", "scenario", "scenarios", "recipe", "profile", "days", "load", "max-duration", "start", "vc",
-		"data", "graph", "base", "a", "b", "job", "history-from", "curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future"}},
-	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period", "node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file", "step",
-		"buffer", "rounds"}},
+	{"Workload", []string{"trace", "windows", "column", "timezone", "shards-per-gpu", "requeue-restarts", "from",
+		"to", "at", "warmup", "skip-wider", "gpus-per-proc", "scenario", "scenarios", "recipe", "profile", "days",
+		"job-count", "load", "max-duration", "start", "vc", "data", "graph", "base", "a", "b", "job", "history-from",
+		"curves", "test-curves", "prevalence", "varied", "waste", "seed", "labels", "workload", "ended", "future",
+		"at-row", "group", "tiers", "most-windows"}},
+	{"Telemetry", []string{"telemetry", "events", "queue", "iterations", "pods", "messages", "guardrails", "period",
+		"node", "gpu", "resolution", "pid-map", "scrape", "single", "pairs", "metrics", "match", "header-file",
+		"step", "scrape-time", "buffer", "rounds"}},
 	{"Rules", []string{"rules", "rule", "entity", "state", "min-confidence", "price", "actions", "detected"}},
-	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants", "key-file",
-		"shift"}},
-	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement", "interconnect", "models", "quota",
-		"move-quota", "group"}},
-	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label", "annotation", "spec",
-		"presets", "row", "preset",
-		"config", "slurm-conf", "tune-qos", "set", "set-at",
-		"recorded-scheduler", "ignore-fidelity", "round", "estimates", "max-preemptions", "min-run"}},
-	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable", "defer-by",
-		"measured", "facility-meter", "until", "node-log", "sleep-after", "spare-nodes"}},
-	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "adoption", "guard", "always", "max-changes", "flap-window", "quiet-hours", "rollback-hold",
-		"canary", "wave-share", "soak-time"}},
-	{"Search", []string{"methods", "full", "search", "weight", "searches", "sampler", "samplers", "budget", "fixed-budget", "time",
-		"interval", "generate", "horizon", "horizons", "every", "count", "compare", "futures", "truth", "workers", "jobs",
-		"reference", "parallel", "trial-time",
-		"hours", "seeds", "configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease",
-		"allow-repeats", "causal",
-		"refine"}},
-	{"Learning", []string{"train", "train-share", "model", "replace", "boosted", "log", "test", "alpha",
-		"mode", "bootstrap", "deadline"}},
-	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds", "findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances", "faults", "drain", "poll-after", "deleted", "round-limit",
-		"start-anew", "acknowledge-deadline", "keep-rounds", "retain", "check-config", "new-epoch", "request-id", "validate-only",
-		"etag", "all", "until", "reason", "limit",
-		"filter", "order-by"}},
-	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over", "config-file", "registered", "refuse", "agent",
-		"one-life", "slurm-conf", "include", "reconfigure", "restart", "allow-qos", "history", "requeue-resumes", "dry-run",
-		"original"}},
+	{"Reading", []string{"saved", "format", "columns", "strict", "show", "max-rows", "anonymize", "keep-tenants",
+		"key-file", "shift"}},
+	{"Cluster", []string{"site", "cluster", "nodes", "gpus-per-node", "node-events", "runs", "placement",
+		"interconnect", "models", "quota", "move-quota", "node-group"}},
+	{"Scheduler", []string{"scheduler", "schedulers", "builtin", "space", "display-name", "label", "annotation",
+		"spec", "presets", "row", "preset", "config", "slurm-conf", "tune-qos", "set", "set-at", "recorded-scheduler",
+		"ignore-fidelity", "grid", "round", "estimates", "max-preemptions", "min-run"}},
+	{"Energy", []string{"energy", "power", "prices", "carbon", "carbon-zone", "tariff-timezone", "deferrable",
+		"defer-by", "measured", "facility-meter", "idle-until", "node-log", "sleep-after", "spare-nodes"}},
+	{"Goal", []string{"objective", "objectives", "subject-to", "pareto", "metric", "maximize", "adoption", "guard",
+		"always", "max-changes", "flap-window", "quiet-hours", "rollback-hold", "canary", "wave-share", "soak-time"}},
+	{"Search", []string{"methods", "full", "search", "weight", "searches", "sampler", "samplers", "budget",
+		"trial-budget", "fixed-budget", "time", "interval", "generate", "horizon", "horizons", "every", "unit",
+		"count", "compare", "futures", "truth", "workers", "reference", "parallel", "trial-time", "hours", "seeds",
+		"configs", "segment", "stride", "sizes", "repeats", "only", "ablate", "build", "lease", "allow-repeats",
+		"causal", "refine"}},
+	{"Learning", []string{"train", "train-share", "model", "replace", "boosted", "log-objectives", "test",
+		"alpha", "tier-mode", "bootstrap", "deadline"}},
+	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
+		"findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances",
+		"faults", "drain", "poll-after", "deleted", "round-limit", "start-anew", "acknowledge-deadline",
+		"keep-rounds", "retain", "settings", "check-settings", "new-epoch", "request-id", "validate-only", "etag",
+		"all", "until", "reason", "limit", "mode", "from-revision", "backup", "outcome", "event-time", "wait-time",
+		"energy-file", "valid-days", "filter", "order-by"}},
+	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over",
+		"config-file", "registered", "refuse", "agent", "one-life", "poll-interval", "log", "include", "reconfigure",
+		"restart", "allow-qos", "history", "requeue-resumes", "dry-run", "original"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
-		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches", "limit-watches-per-caller",
-		"limit-requests", "limit-message"}},
+		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches",
+		"limit-watches-per-caller", "limit-requests", "limit-message"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
-	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables", "record", "trials", "jobs-out", "events-out",
-		"series", "series-by-tenant", "series-interval", "timeline", "log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers", "verbose", "help", "help-all"}},
+	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables",
+		"record", "trials", "jobs-out", "events-out", "series", "series-by-tenant", "series-interval", "timeline",
+		"log-format", "log-level", "otlp-endpoint", "otlp-ratio", "tiers-out", "print", "as", "verbose", "help",
+		"help-all"}},
 }
 
 // fewFlags is the most that --help lists without headings.
 const fewFlags = 8
 
-// elsewhere are flags that mean something else beside another flag, with their heading
-// there.
-var elsewhere = []struct{ flag, beside, title string }{
-	{"tiers", "data", "Workload"},      // an input where it is no output
-	{"test", "prevalence", "Workload"}, // a trace
-	{"until", "reason", "Service"},
-	{"group", "data", "Workload"}, // a column
-	{"mode", "id", "Service"},     // of a registration, not of tiers
-	{"mode", "display-name", "Service"},
-	{"jobs", "profile", "Workload"}, // their number
-	{"interval", "pid-map", "Telemetry"},
-	{"config", "check-config", "Service"},
-	{"config", "dir", "Service"},
-	{"from", "dir", "Service"},
-	{"interval", "reload", "Adapter"}, {"timeout", "reload", "Adapter"}, {"scheduler", "reload", "Adapter"},
-	{"mode", "reconfigure", "Adapter"}, {"interval", "reconfigure", "Adapter"}, {"timeout", "reconfigure", "Adapter"},
-	{"scheduler", "reconfigure", "Adapter"}, {"log", "reconfigure", "Adapter"},
-}
-
 // commonFlags are the flags that --help lists of a command with many, in this order.
 var commonFlags = []string{"trace", "site", "telemetry", "cluster", "nodes", "gpus-per-node", "from", "to", "at",
-	"scheduler", "schedulers", "row", "recorded-scheduler", "config", "slurm-conf", "preset", "set",
+	"scheduler", "schedulers", "row", "recorded-scheduler", "config", "settings", "slurm-conf", "preset", "set",
 	"methods", "objective", "subject-to", "budget", "horizon", "interval", "seeds", "seed",
-	"file", "dir", "listen", "operations", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "energy", "power",
+	"file", "dir", "listen", "operations", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "energy", "energy-file", "power",
 	"server", "id", "mode", "reload", "plot", "out", "conf-out", "json", "help", "help-all"}
 
 // connectionFlags are the flags that --help leaves out of any command that calls the service.
@@ -184,7 +275,7 @@ func FlagUsages(cmd *cobra.Command) string {
 	}
 	groups := map[string]*pflag.FlagSet{}
 	for _, f := range rest {
-		title := titleOf(f.Name, flags)
+		title := titleOf(f.Name)
 		if groups[title] == nil {
 			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
 		}
@@ -205,13 +296,8 @@ func FlagUsages(cmd *cobra.Command) string {
 
 const other = "Other"
 
-// titleOf is the heading of a flag of a command.
-func titleOf(flag string, flags *pflag.FlagSet) string {
-	for _, x := range elsewhere {
-		if x.flag == flag && flags.Lookup(x.beside) != nil {
-			return x.title
-		}
-	}
+// titleOf is the heading of a flag.
+func titleOf(flag string) string {
 	for _, g := range flagGroups {
 		if slices.Contains(g.flags, flag) {
 			return g.title
@@ -356,7 +442,7 @@ func values() map[string]Completion {
 		"format":       OneOf(formats...),
 		"profile":      OneOf(synth.Profiles()...),
 		"mode":         OneOf("recommend", "auto"),
-		"state":        OneOf("applied", "rejected", "failed"),
+		"outcome":      OneOf("applied", "rejected", "failed"),
 		"shift":        OneOf("weeks"),
 		"vc":           OneOf("auto"),
 	}

@@ -117,8 +117,7 @@ func (f *GoalFlags) Add(cmd *cobra.Command) {
 
 // AddSubjectTo adds the constraints of a goal.
 func AddSubjectTo(cmd *cobra.Command, to *[]string) {
-	cmd.Flags().StringArrayVar(to, "subject-to", nil, "constraint METRIC<=BOUND, repeatable: a multiple of the "+
-		"incumbent's, a number or both (p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)")
+	cmd.Flags().StringArrayVar(to, "subject-to", nil, "")
 }
 
 // Goal reads the flags.

@@ -24,9 +24,7 @@ func (f *ModelsFlag) Add(cmd *cobra.Command) {
 		"the cluster's interconnect, which decides how much slower jobs run when spread: "+
 			strings.Join(simulator.DefaultModelSpec().Classes.Interconnects(),
 				", ")+", or one that --models has (default: what the models say)")
-	cmd.Flags().StringVar(&f.Path, "models", "",
-		"performance models: "+strings.Join(simulator.ModelSets, " or ")+", which are built in, or a JSON file, as 'autosched "+
-			"forecast models show' prints, whose missing sections are as built in (default: by the GPU model of the cluster)")
+	cmd.Flags().StringVar(&f.Path, "models", "", "")
 }
 
 // Spec is the file's models, the built-in ones without a file.

@@ -31,8 +31,7 @@ func (f *ReadFlags) Add(cmd *cobra.Command) {
 	fl.StringVar(&f.columns, "columns", "",
 		"what the columns of a table of no known format mean, such as submit=created,start=admitted,end=finished,"+
 			"gpus=n_gpu or duration=run_ms:ms; 'autosched trace --help' lists the fields")
-	fl.StringVar(&f.zone, "timezone", "",
-		"zone whose clock the trace shows where it names none, such as Europe/Berlin (default: its times are labelled UTC)")
+	fl.StringVar(&f.zone, "timezone", "", "")
 	fl.IntVar(&f.shards, "shards-per-gpu", 0, "shards of a GPU, for a Slurm trace whose jobs ask for gres/shard")
 	fl.Float64Var(&f.gpusPerProc, "gpus-per-proc", 0,
 		"GPUs that go with a processor, for a trace in the Standard Workload Format, such as 0.25 (default: 1)")

@@ -98,6 +98,7 @@ func Finish(root *cobra.Command, known map[string]Completion) {
 		}
 	}
 	groups(root)
+	describe(root)
 	completeValues(root, known)
 	groupFlags(root)
 }

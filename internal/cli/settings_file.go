@@ -16,7 +16,7 @@ import (
 
 // Flags that a settings file cannot have, and flags for a single start.
 var (
-	notInFile = []string{"config", "check-config", "help"}
+	notInFile = []string{"settings", "check-settings", "help"}
 	onceOnly  = []string{"start-anew", "new-epoch", "take-over"}
 )
 
@@ -36,11 +36,10 @@ type SettingsFlags struct {
 	checkOnly bool
 }
 
-// Add adds the flags. checks names the things that a check covers.
-func (f *SettingsFlags) Add(cmd *cobra.Command, checks string) {
-	cmd.Flags().StringVar(&f.Path, "config", "",
-		"YAML file of settings: keys are the names of these flags, which count more")
-	cmd.Flags().BoolVar(&f.checkOnly, "check-config", false, "check "+checks+", and do not start")
+// Add adds the flags.
+func (f *SettingsFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Path, "settings", "", "")
+	cmd.Flags().BoolVar(&f.checkOnly, "check-settings", false, "")
 }
 
 // Run reads the file, checks the settings and starts; for a check alone it reads the files that the settings name
@@ -70,7 +69,7 @@ func (f *SettingsFlags) Run(cmd *cobra.Command, check, read, start func() error)
 func ReadSettings(path string, flags *pflag.FlagSet) error {
 	text, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return fmt.Errorf("--settings: %w", err)
 	}
 	given := map[string]bool{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = true })

@@ -19,16 +19,15 @@ type TelemetryFlags struct{ format, at, node, names, zone string }
 // Add adds the flags of files whose samples may lack a node or a time.
 func (f *TelemetryFlags) Add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.at, "at", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
-	fl.StringVar(&f.node, "node", "", "node of GPUs of which a scrape, or nvidia-smi, names none")
+	fl.StringVar(&f.at, "scrape-time", "", "when a scrape whose lines have no times was made, such as 2026-01-05T12:00:00Z")
+	fl.StringVar(&f.node, "node", "", "")
 	f.AddMetrics(cmd)
 }
 
 // AddClock adds the flags of the format and the clock of files of telemetry.
 func (f *TelemetryFlags) AddClock(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "format", "", "format of the files (default: by their content)")
-	cmd.Flags().StringVar(&f.zone, "timezone", "",
-		"zone whose clock the times of nvidia-smi show, such as Europe/Berlin (default: UTC)")
+	cmd.Flags().StringVar(&f.format, "format", "", "")
+	cmd.Flags().StringVar(&f.zone, "timezone", "", "")
 }
 
 // AddMetrics adds the flag of a site's own names.
@@ -42,7 +41,7 @@ func (f *TelemetryFlags) Options() (o telemetry.Options, err error) {
 	if f.at != "" {
 		at, err := time.Parse(time.RFC3339, f.at)
 		if err != nil {
-			return o, Usage(fmt.Errorf("--at: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", f.at))
+			return o, Usage(fmt.Errorf("--scrape-time: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", f.at))
 		}
 		o.At = time.Duration(at.UnixNano())
 	}

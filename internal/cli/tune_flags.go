@@ -49,10 +49,10 @@ func (t *TuneFlags) AddSearch(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	AddObjective(cmd, &t.Objective)
 	fl.DurationVar(&s.Horizon, "horizon", s.Horizon, "how far ahead arrivals are forecast")
-	fl.IntVar(&s.Futures, "futures", s.Futures, "futures that every candidate is simulated on")
+	fl.IntVar(&s.Futures, "futures", s.Futures, "")
 	AddGenerate(cmd, &t.generate)
-	fl.IntVar(&s.Budget, "budget", s.Budget, "evaluations per round; one is a configuration on all futures")
-	fl.IntVar(&s.Workers, "workers", 0, "parallel evaluations (0: one per processor); results do not depend on it")
+	fl.IntVar(&s.Budget, "budget", s.Budget, "")
+	fl.IntVar(&s.Workers, "workers", 0, "")
 }
 
 // Seeded are the settings with a seed.
@@ -64,8 +64,7 @@ func (t *TuneFlags) Seeded(seed uint64) round.Settings {
 
 // AddObjective adds the flag of the metric to improve.
 func AddObjective(cmd *cobra.Command, objective *string) {
-	cmd.Flags().StringVar(objective, "objective", round.Objectives[0],
-		"what to minimise: "+strings.Join(round.Objectives, ", "))
+	cmd.Flags().StringVar(objective, "objective", round.Objectives[0], "")
 	_ = cmd.RegisterFlagCompletionFunc("objective",
 		cobra.FixedCompletions(round.Objectives, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -1270,7 +1270,7 @@ type isObjectiveSpec_Kind interface {
 type ObjectiveSpec_MetricId struct {
 	// A metric of the simulator, such as "avg_jct", but for the tenants', which
 	// only constraints of a goal can name. energy, cost, co2 and edp, here and in a
-	// goal, need a power model of the service (serve --energy).
+	// goal, need a power model of the service (serve --energy-file).
 	MetricId string `protobuf:"bytes,1,opt,name=metric_id,json=metricId,proto3,oneof"`
 }
 

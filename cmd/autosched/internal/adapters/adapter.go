@@ -68,14 +68,14 @@ by commas on the command line. {file} stands for the file. No shell is involved.
 in force in the words of the file; without it that is what the file says.
 
 With --listen the service calls the adapter, as 'autosched serve --agents' names it, and the adapter needs
-neither --scheduler nor a connection to the service, but --form. --tls-cert and --tls-key are then the adapter's own,
+neither --id nor a connection to the service, but --form. --tls-cert and --tls-key are then the adapter's own,
 and --client-ca and --roles name the callers: role operator or admin. On an address other than loopback it starts
 with these only, as serve does.
 
---config FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more
+--settings FILE takes flags from a YAML file, which is checked whole before anything starts. A flag counts more
 than the file.`,
-		Example: `  autosched scheduler adapter file --config adapter.yaml
-  autosched scheduler adapter file --scheduler prod --file tiresias.yaml --reload systemctl,reload,tiresias`,
+		Example: `  autosched scheduler adapter file --settings adapter.yaml
+  autosched scheduler adapter file --id prod --file tiresias.yaml --reload systemctl,reload,tiresias`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.settings.Run(cmd, o.check, o.access.Readable,
@@ -83,26 +83,22 @@ than the file.`,
 		},
 	}
 	o.connect.Add(cmd)
-	cmd.PersistentFlags().Lookup("tls-cert").Usage = "PEM file of the client certificate that says who calls; with " +
-		"--listen of the adapter's own and the chain above it"
 	o.access.AddCallers(cmd)
 	fl := cmd.Flags()
-	o.settings.Add(cmd, "flags and settings")
-	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
-	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
+	o.settings.Add(cmd)
+	fl.StringVar(&o.scheduler, "id", "", "")
+	fl.StringVar(&o.instance, "instance", "", "")
 	fl.StringVar(&o.driver.Path, "file", "", "the scheduler's configuration file (required)")
-	fl.StringVar(&o.driver.Dir, "state-dir", "",
-		"directory of the previous file and of notes (default: hidden, beside --file)")
+	fl.StringVar(&o.driver.Dir, "state-dir", "", "")
 	fl.StringVar(&o.form, "form", "", "words of the file: the name of a built-in scheduler, or parameters for their ids "+
 		"(default: of the registered scheduler)")
-	fl.StringVar(&o.listen, "listen", "", "be called by the service at this address, host:port, instead of calling it "+
-		"(serve --agents)")
+	fl.StringVar(&o.listen, "listen", "", "")
 	fl.StringSliceVar(&o.driver.Check, "check", nil, "command that fails if the scheduler would not take the file")
 	fl.StringSliceVar(&o.driver.Reload, "reload", nil, "command that has the scheduler read the file")
 	fl.StringSliceVar(&o.driver.ReadBack, "read-back", nil, "command that prints what is in force")
-	fl.DurationVar(&o.driver.Timeout, "timeout", time.Minute, "how long each command may take")
-	fl.DurationVar(&o.interval, "interval", time.Minute, "time between looks at what is in force")
-	fl.BoolVar(&o.driver.TakeOver, "take-over", false, "replace a file that the adapter did not write")
+	fl.DurationVar(&o.driver.Timeout, "timeout", time.Minute, "")
+	fl.DurationVar(&o.interval, "poll-interval", time.Minute, "")
+	fl.BoolVar(&o.driver.TakeOver, "take-over", false, "")
 	return cmd
 }
 
@@ -113,7 +109,7 @@ func (o *adapterFileOptions) check() error {
 	case o.listen != "" && o.form == "":
 		return cli.Usage(errors.New("--listen: needs --form"))
 	case o.scheduler == "" && o.listen == "":
-		return cli.Usage(errors.New("--scheduler: is missing"))
+		return cli.Usage(errors.New("--id: is missing"))
 	case o.driver.Path == "":
 		return cli.Usage(errors.New("--file: is missing"))
 	case o.form != "" && !slices.Contains(forms, o.form):
@@ -121,7 +117,7 @@ func (o *adapterFileOptions) check() error {
 	case o.driver.Timeout <= 0:
 		return cli.Usage(fmt.Errorf("--timeout: %v is not positive", o.driver.Timeout))
 	case o.interval <= 0:
-		return cli.Usage(fmt.Errorf("--interval: %v is not positive", o.interval))
+		return cli.Usage(fmt.Errorf("--poll-interval: %v is not positive", o.interval))
 	}
 	for _, c := range []struct {
 		flag    string

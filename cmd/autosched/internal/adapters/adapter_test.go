@@ -80,7 +80,7 @@ func (a *adapted) emulate() {
 // adapt starts the adapter.
 func (a *adapted) adapt() {
 	a.t.Helper()
-	a.adapter = clitest.Process(a.t, "scheduler", "adapter", "file", "--config", filepath.Join(a.dir, "adapter.yaml"))
+	a.adapter = clitest.Process(a.t, "scheduler", "adapter", "file", "--settings", filepath.Join(a.dir, "adapter.yaml"))
 	a.adapter.Stderr = &a.log
 	if err := a.adapter.Start(); err != nil {
 		a.t.Fatal(err)
@@ -212,7 +212,7 @@ func TestAdapters(t *testing.T) {
 			a.emulate()
 			reload := a.write("reload.sh", reloadScript)
 			check := a.write("check.sh", fmt.Sprintf("! grep '%s: %g' \"$1\" >&2", x.option, x.third))
-			a.write("adapter.yaml", fmt.Sprintf("%sfile: %s\ninterval: 50ms\nread-back: [cat, %s.running]\n"+
+			a.write("adapter.yaml", fmt.Sprintf("%sfile: %s\npoll-interval: 50ms\nread-back: [cat, %s.running]\n"+
 				"reload: [sh, %s, '{file}']\ncheck: [sh, %s, '{file}']\n", how, a.file, a.file, reload, check))
 			line := func(v float64) string { return fmt.Sprintf("%s: %g", x.option, v) }
 			a.adapt()
@@ -269,7 +269,7 @@ func TestAdapters(t *testing.T) {
 			a.has(line(x.first))
 		}
 		t.Run(kinds[i]+" watch", func(t *testing.T) {
-			adapt(t, kinds[i], fmt.Sprintf("server: %s\nscheduler: %s\n", address, kinds[i]))
+			adapt(t, kinds[i], fmt.Sprintf("server: %s\nid: %s\n", address, kinds[i]))
 		})
 		t.Run(kinds[i]+" push", func(t *testing.T) {
 			adapt(t, kinds[i]+"-push", fmt.Sprintf("listen: %s\nform: %s\n", calls[kinds[i]], kinds[i]))
@@ -322,10 +322,10 @@ func TestAdapterListens(t *testing.T) {
 		"--listen 127.0.0.1:0 --tls-cert server.pem":      "--tls-cert and --tls-key: one is missing",
 		"--listen 127.0.0.1:0 --client-ca ca.pem":         "--client-ca: needs --tls-cert",
 		"--listen 127.0.0.1:0 --tls-ca ca.pem":            "do not go with --listen",
-		"--scheduler prod --roles roles.yaml":             "need --listen",
+		"--id prod --roles roles.yaml":                    "need --listen",
 		"--listen 127.0.0.1:0 --tls-cert no --tls-key no": "",
 	} {
-		args := slices.Concat(adapter, []string{"--check-config"}, strings.Fields(more))
+		args := slices.Concat(adapter, []string{"--check-settings"}, strings.Fields(more))
 		code, _, errs := clitest.Run(args...)
 		if wanted := min(2, 1+len(want)); code != wanted || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s", more, code, errs)

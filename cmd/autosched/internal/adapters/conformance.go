@@ -56,7 +56,7 @@ With --agent the client is one that is called: a SchedulerAgent at this address,
 a scheduler of type --registered. See docs/clients.md.`,
 		Example: `  autosched scheduler conformance -- python3 scheduler.py --server {address}
   autosched scheduler conformance --registered tiresias --id prod -- \
-      autosched scheduler adapter file --server {address} --scheduler prod --file options.yaml
+      autosched scheduler adapter file --server {address} --id prod --file options.yaml
   autosched scheduler conformance --listen 127.0.0.1:7443 --refuse queues=5
   autosched scheduler conformance --agent 127.0.0.1:7500 --registered tiresias -- \
       autosched scheduler adapter file --listen {address} --form tiresias --file options.yaml`,
@@ -69,16 +69,15 @@ a scheduler of type --registered. See docs/clients.md.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.listen, "listen", "127.0.0.1:0",
-		"loopback address to listen on, host:port; port 0 takes a free one")
+	fl.StringVar(&o.listen, "listen", "127.0.0.1:0", "")
 	fl.StringVar(&o.agent, "agent", "", "check a scheduler that is called at this loopback address, host:port")
 	fl.StringVar(&o.registered, "registered", "", "type of a scheduler that is registered before the client connects")
-	fl.StringVar(&o.id, "id", "conformance", "its id")
+	fl.StringVar(&o.id, "id", "conformance", "")
 	fl.StringSliceVar(&o.refused, "refuse", nil, "values that the client refuses, as parameter=value")
-	fl.DurationVar(&o.patience, "timeout", 30*time.Second, "how long the client has for each step")
+	fl.DurationVar(&o.patience, "timeout", 30*time.Second, "")
 	fl.BoolVar(&o.oneLife, "one-life", false, "do not kill the client: it cannot be started again")
 	fl.StringSliceVar(&o.only, "only", nil, "run these checks, and those that all others need")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

@@ -24,8 +24,10 @@ func TestConformance(t *testing.T) {
 		skipped int // checks
 	}{
 		{"--registered themis --id prod -- " + self +
-			" scheduler adapter file --server {address} --scheduler prod --file " + file, 0, "PASS     crash-acknowledging\n", 7},
-		{"--one-life -- " + self + " scheduler emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 --gpus-per-node 8 " +
+			" scheduler adapter file --server {address} --id prod --file " + file, 0,
+			"PASS     crash-acknowledging\n", 7},
+		{"--one-life -- " + self + " scheduler emulate --server {address} --trace sample --to 2017-10-10 --nodes 14 " +
+			"--gpus-per-node 8 " +
 			"--speedup 600 --faults lag=1m", 0, "PASS     snapshots\n", 4},
 		{"--registered lucid --agent " + clitest.FreeAddress(t) + " -- " + self +
 			" scheduler adapter file --listen {address} --form lucid --file " + file + ".called", 0, "PASS     crash-idle\n", 4},

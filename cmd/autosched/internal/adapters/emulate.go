@@ -100,19 +100,16 @@ Start 'autosched serve' first. Watch what it decides with
 	fl := cmd.Flags()
 	o.given = fl.Changed
 	o.connect.Add(cmd)
-	fl.StringVar(&o.mode, "mode", "auto",
-		"what the service does with better configurations: auto (offers them), recommend (proposes them to an "+
-			"operator)")
-	fl.StringVar(&o.id, "id", "emulated", "id to register the scheduler under")
+	fl.StringVar(&o.mode, "mode", "auto", "")
+	fl.StringVar(&o.id, "id", "emulated", "")
 	fl.Float64Var(&o.speedup, "speedup", 3600,
 		fmt.Sprintf("emulated time over real time, at most %d: 3600 is an hour in a second", int(agent.MaxSpeedup)))
-	fl.DurationVar(&o.interval, "interval", time.Hour, "time between tuning rounds, on the emulated clock")
-	fl.Int32Var(&o.budget, "budget", 40, "evaluations per tuning round")
+	fl.DurationVar(&o.interval, "interval", time.Hour, "")
+	fl.Int32Var(&o.budget, "budget", 40, "")
 	fl.StringVar(&o.adoption, "adoption", "daily", "how configurations are adopted: daily or paper")
 	fl.StringVar(&o.file, "config-file", "", "take the configuration from this file instead of the service")
 	fl.IntVar(&o.instances, "instances", 1, "instances of the scheduler")
-	fl.StringSliceVar(&o.listen, "listen", nil,
-		"be called by the service at this loopback address, host:port, or one for each instance (serve --agents)")
+	fl.StringSliceVar(&o.listen, "listen", nil, "")
 	fl.StringSliceVar(&o.faults, "faults", nil,
 		"what the scheduler does wrong, such as refuse=0.1,lag=5m: refuse, partial, lie, hang, crash, lose, lag")
 	return cmd

@@ -46,9 +46,8 @@ type siteFlags struct{ slurm.Options }
 
 func (f *siteFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.Conf, "slurm-conf", defaultSlurmConf(), "the site's slurm.conf")
-	fl.StringVar(&f.Include, "include", "",
-		"file of the tuned settings, which slurm.conf includes last (default: autosched/autosched.conf beside slurm.conf)")
+	fl.StringVar(&f.Conf, "slurm-conf", defaultSlurmConf(), "")
+	fl.StringVar(&f.Include, "include", "", "")
 	fl.StringVar(&f.Log, "log", "", "slurmctld's log: some bad values are named there alone")
 }
 
@@ -60,7 +59,7 @@ func (f *siteFlags) addCommands(cmd *cobra.Command) {
 		"command that starts slurmctld where it ended over a file, once that is taken back (default: none)")
 	fl.StringVar(&f.AllowQOS, "allow-qos", "", "set priorities of QOS that are tuned, by sacctmgr: own, where no other cluster has "+
 		"the slurmdbd, or shared, for all its clusters (default: none are set)")
-	fl.DurationVar(&f.ReconfigureTimeout, "timeout", time.Minute, "how long a reconfiguration may take")
+	fl.DurationVar(&f.ReconfigureTimeout, "timeout", time.Minute, "")
 }
 
 func (f *siteFlags) checkQOS() error {
@@ -96,7 +95,7 @@ func newSlurmRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Send a Slurm cluster's events and put its configurations in force",
-		Long: `Runs beside slurmctld until it is interrupted. Every --interval it reads what happened from Slurm's accounting
+		Long: `Runs beside slurmctld until it is interrupted. Every --poll-interval it reads what happened from Slurm's accounting
 (sacct, squeue, sacctmgr) and sends it as events. Configurations reach slurmctld through the file --include: checked
 against Slurm's own parser, replaced by rename, reconfigured, watched until the backfill has woken, read back, and taken
 back where anything is wrong. Jobs are left alone.
@@ -113,9 +112,9 @@ A setting that someone else changed is reported and not overwritten, and nothing
 back, or start once with --take-over. 'autosched slurm rollback' puts the previous file back. If the adapter ends, Slurm
 goes on with the file that is in place; if slurmctld or slurmdbd are away, it waits for them.
 
---config FILE takes flags from a YAML file, which is checked whole before anything starts.`,
-		Example: `  autosched slurm run --scheduler prod --mode observe
-  autosched slurm run --config slurm.yaml`,
+--settings FILE takes flags from a YAML file, which is checked whole before anything starts.`,
+		Example: `  autosched slurm run --id prod --mode observe
+  autosched slurm run --settings slurm.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.settings.Run(cmd, o.check, func() error { return nil },
@@ -126,29 +125,27 @@ goes on with the file that is in place; if slurmctld or slurmdbd are away, it wa
 	o.site.add(cmd)
 	o.site.addCommands(cmd)
 	fl := cmd.Flags()
-	o.settings.Add(cmd, "flags and settings")
-	fl.StringVar(&o.scheduler, "scheduler", "", "the name that the scheduler is registered under (required)")
-	fl.StringVar(&o.instance, "instance", "", "which instance of the scheduler it is, where there are several")
-	fl.StringVar(&o.mode, "mode", "observe", "observe, recommend or auto")
-	fl.StringVar(&o.site.Dir, "state-dir", "",
-		"directory of notes; an account that only observes needs its own (default: .autosched beside --include)")
-	fl.DurationVar(&o.interval, "interval", 30*time.Second, "time between polls of accounting")
+	o.settings.Add(cmd)
+	fl.StringVar(&o.scheduler, "id", "", "")
+	fl.StringVar(&o.instance, "instance", "", "")
+	fl.StringVar(&o.mode, "mode", "observe", "")
+	fl.StringVar(&o.site.Dir, "state-dir", "", "")
+	fl.DurationVar(&o.interval, "poll-interval", 30*time.Second, "")
 	fl.DurationVar(&o.history, "history", 7*24*time.Hour, "how far back the first poll reaches")
 	fl.BoolVar(&o.resume, "requeue-resumes", false, "requeued jobs go on where they were, as they write checkpoints")
-	fl.BoolVar(&o.anonymous, "allow-anonymous", false,
-		"put configurations in force of a service that anyone who reaches it may command")
-	fl.BoolVar(&o.site.TakeOver, "take-over", false, "replace a file that the adapter did not write, once")
+	fl.BoolVar(&o.anonymous, "allow-anonymous", false, "")
+	fl.BoolVar(&o.site.TakeOver, "take-over", false, "")
 	return cmd
 }
 
 func (o *slurmRunOptions) check() error {
 	switch {
 	case o.scheduler == "":
-		return cli.Usage(errors.New("--scheduler: is missing"))
+		return cli.Usage(errors.New("--id: is missing"))
 	case !slices.Contains([]string{"observe", "recommend", "auto"}, o.mode):
 		return cli.Usage(fmt.Errorf("--mode: %q is not observe, recommend or auto", o.mode))
 	case o.interval < time.Second:
-		return cli.Usage(fmt.Errorf("--interval: %v is less than a second", o.interval))
+		return cli.Usage(fmt.Errorf("--poll-interval: %v is less than a second", o.interval))
 	case o.history < 0:
 		return cli.Usage(fmt.Errorf("--history: %v is negative", o.history))
 	case o.site.checkQOS() != nil:
@@ -238,7 +235,7 @@ func (o *slurmRunOptions) closed(ctx context.Context) error {
 	switch status.Code(err) {
 	case codes.OK, codes.NotFound:
 		return fmt.Errorf("%s does not ask who calls: every account that reaches it would set this cluster's priorities: start "+
-			"it with --roles ('autosched admin certs DIR --scheduler %s' makes the files), or give --allow-anonymous",
+			"it with --roles ('autosched admin certs DIR --id %s' makes the files), or give --allow-anonymous",
 			o.connect.Server, o.scheduler)
 	}
 	return nil
@@ -353,8 +350,8 @@ An adapter that runs reports the change and applies nothing from then on.`,
 	}
 	site.add(cmd)
 	site.addCommands(cmd)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "check, and change nothing")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -385,7 +382,7 @@ applies nothing from then on, until it is started with --take-over.`,
 	site.add(cmd)
 	site.addCommands(cmd)
 	cmd.Flags().BoolVar(&original, "original", false, "the file before the adapter's first")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -412,7 +409,7 @@ twice, and the rights of the account that it runs as. Run it as the account of t
 		},
 	}
 	site.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -467,17 +464,14 @@ takes the folder. See docs/slurm.md.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.saved, "saved", "", "folder with what the commands printed (default: run them)")
-	fl.StringVar(&o.conf, "slurm-conf", "",
-		"the site's slurm.conf, to find the lines that have to move (default: as scontrol show config says)")
-	fl.StringVar(&o.include, "include", "",
-		"where the file will lie that slurm.conf includes (default: autosched/autosched.conf beside slurm.conf)")
+	fl.StringVar(&o.conf, "slurm-conf", "", "")
+	fl.StringVar(&o.include, "include", "", "")
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
-	fl.StringVar(&o.id, "id", "", "id of the scheduler in the service (default: the name of the cluster)")
-	fl.StringVar(&o.zone, "timezone", "",
-		"zone whose clock saved events show, such as Europe/Berlin, as for the jobs (default: their times are labelled UTC)")
+	fl.StringVar(&o.id, "id", "", "")
+	fl.StringVar(&o.zone, "timezone", "", "")
 	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
 		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

@@ -59,8 +59,8 @@ func (s *slurmSite) serve() {
 // run starts the adapter and returns a function that ends it as kill -9 does.
 func (s *slurmSite) run(mode string, more ...string) (kill func()) {
 	s.Helper()
-	cmd := exec.Command(s.bin, append([]string{"slurm", "run", "--server", s.server, "--scheduler", "prod", "--slurm-conf",
-		s.conf, "--allow-anonymous", "--interval", "1s", "--mode", mode}, more...)...)
+	cmd := exec.Command(s.bin, append([]string{"slurm", "run", "--server", s.server, "--id", "prod", "--slurm-conf",
+		s.conf, "--allow-anonymous", "--poll-interval", "1s", "--mode", mode}, more...)...)
 	cmd.Env = append(os.Environ(), "AUTOSCHED_TEST_MAIN=1")
 	cmd.Stderr = &s.log
 	cmd.Dir = "/"

@@ -26,12 +26,12 @@ func TestSlurmCommands(t *testing.T) {
 		{qos, "apply " + file + " --dry-run", 1, "QOS.high.Priority: sacctmgr sets it: give --allow-qos"},
 		{qos, "apply " + file + " --dry-run --allow-qos own", 0, "sacctmgr -i modify qos high set Priority=7\n"},
 		{qos, "apply " + file + " --allow-qos all", 2, "--allow-qos"},
-		{qos, "run --scheduler x --allow-qos all", 2, "--allow-qos"},
+		{qos, "run --id x --allow-qos all", 2, "--allow-qos"},
 		{"PriorityWeightAge=5\nSchedulerParameters=bf_interval=1\n", "apply " + file, 0, "in force by " + include},
 		{"", "rollback", 0, "PriorityWeightAge=10"},
 		{"", "doctor", 0, "partition p: GRES/gpu=1.0"},
-		{"", "run --mode maybe --scheduler x", 2, "--mode"},
-		{"", "run", 2, "--scheduler: is missing"},
+		{"", "run --mode maybe --id x", 2, "--mode"},
+		{"", "run", 2, "--id: is missing"},
 	} {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestSlurmDoor(t *testing.T) {
 	clitest.FakeSlurm(t)
 	dir := t.TempDir()
 	pki := filepath.Join(dir, "pki")
-	if code, _, errs := clitest.Run("admin", "certs", pki, "--host", "127.0.0.1", "--scheduler", "prod"); code != 0 {
+	if code, _, errs := clitest.Run("admin", "certs", pki, "--host", "127.0.0.1", "--id", "prod"); code != 0 {
 		t.Fatal(errs)
 	}
 	as := func(name string) []string {
@@ -76,7 +76,7 @@ func TestSlurmDoor(t *testing.T) {
 	} {
 		clitest.Run(append([]string{"scheduler", "register", "--server", c.server, "--builtin", "slurm", "--id", "prod",
 			"--mode", "recommend", "--nodes", "4", "--gpus-per-node", "8"}, c.register...)...)
-		code, _, errs := clitest.Run(append([]string{"slurm", "run", "--server", c.server, "--scheduler", "prod", "--mode",
+		code, _, errs := clitest.Run(append([]string{"slurm", "run", "--server", c.server, "--id", "prod", "--mode",
 			c.mode, "--slurm-conf", filepath.Join(dir, "slurm.conf")}, c.flags...)...)
 		if code != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%s %v: %d %s, want %q", c.mode, c.flags, code, errs, c.want)

@@ -13,24 +13,24 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-// answerFlag is --format, and --conf-out of the site, of commands that recommend a configuration.
+// answerFlag is --print, and --conf-out of the site, of commands that recommend a configuration.
 type answerFlag struct{ format string }
 
 const nativeFormat = "native"
 
 func (f *answerFlag) add(cmd *cobra.Command, h *cli.HistoryFlags) {
 	h.Site.AddOut(cmd)
-	cmd.Flags().StringVar(&f.format, "format", "text",
+	cmd.Flags().StringVar(&f.format, "print", "text",
 		"what to print: text, or native for the recommended configuration alone, as the scheduler's own file")
-	_ = cmd.RegisterFlagCompletionFunc("format", cli.OneOf("text", nativeFormat))
+	_ = cmd.RegisterFlagCompletionFunc("print", cli.OneOf("text", nativeFormat))
 }
 
 func (f *answerFlag) check(asJSON bool) error {
 	switch {
 	case f.format != "text" && f.format != nativeFormat:
-		return cli.Usage(fmt.Errorf("--format: %q is not one of text, native", f.format))
+		return cli.Usage(fmt.Errorf("--print: %q is not one of text, native", f.format))
 	case f.format == nativeFormat && asJSON:
-		return cli.Usage(errors.New("--json and --format native exclude each other: the file is not JSON"))
+		return cli.Usage(errors.New("--json and --print native exclude each other: the file is not JSON"))
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (f *answerFlag) show(cmd *cobra.Command, asJSON bool, schema string, result
 	}
 	text, err := r.scheduler.Form().Render(native.ValuesOf(r.config))
 	if err != nil {
-		return fmt.Errorf("--format native: %w", err)
+		return fmt.Errorf("--print native: %w", err)
 	}
 	what := "this is a change"
 	if !r.change {

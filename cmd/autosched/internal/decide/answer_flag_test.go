@@ -36,10 +36,10 @@ func TestNativeAnswers(t *testing.T) {
 		sameAnswer(t, fifo, "compare "+history+"--row fifo --row other=fifo:backfill=true", verdict)
 	})
 	for args, want := range map[string]string{
-		"tune --trace sample --at 0 --format yaml":          `--format: "yaml" is not one of text, native`,
-		"evaluate --trace sample --format native --json":    "exclude each other",
-		"compare --trace sample --format native --json":     "exclude each other",
-		"tune --trace sample --at 0 --format native --json": "exclude each other",
+		"tune --trace sample --at 0 --print yaml":          `--print: "yaml" is not one of text, native`,
+		"evaluate --trace sample --print native --json":    "exclude each other",
+		"compare --trace sample --print native --json":     "exclude each other",
+		"tune --trace sample --at 0 --print native --json": "exclude each other",
 	} {
 		if code, _, errs := clitest.Run(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s", args, code, errs)
@@ -62,7 +62,7 @@ func sameAnswer(t *testing.T, s *schedulers.Scheduler, args string,
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if code, out, errs = clitest.Run(strings.Fields(args + " --format native")...); code != 0 {
+	if code, out, errs = clitest.Run(strings.Fields(args + " --print native")...); code != 0 {
 		t.Fatalf("%s: %s", args, errs)
 	}
 	values, err := s.Form().Parse([]byte(out))

@@ -116,7 +116,7 @@ same command continues, and one with more rows or windows simulates only what is
 	fl.StringArrayVar(&o.texts, "row", nil, "[NAME=]SCHEDULER[:PRESET|:FILE|:key=value,...], a row, repeatable")
 	fl.StringSliceVar(&o.windows, "windows", nil,
 		"FROM..TO,..., windows in place of --from and --to; FROM and TO as in --from")
-	fl.IntVar(&o.seeds, "seeds", 3, "seeds of --estimates with an error, from --seed on")
+	fl.IntVar(&o.seeds, "seeds", 3, "")
 	fl.StringVarP(&o.out, "out", "o", "",
 		"folder for the comparison (compare.html, compare.json, compare.csv, jobs.csv) and for the simulations finished "+
 			"so far (cells.jsonl)")
@@ -148,7 +148,7 @@ func (o *comparisonOptions) check() error {
 	}
 	switch {
 	case o.seeds < 1 || o.jobs < 0:
-		return cli.Usage(fmt.Errorf("--seeds %d, --jobs %d: want at least 1 and 0", o.seeds, o.jobs))
+		return cli.Usage(fmt.Errorf("--seeds %d, --parallel %d: want at least 1 and 0", o.seeds, o.jobs))
 	case o.presets && len(names) == 0:
 		return cli.Usage(errors.New("--presets: names the presets of --schedulers, which is missing"))
 	case len(o.windows) > 0 && (o.given("from") || o.given("to")):

@@ -23,7 +23,7 @@ func TestCompareIsSimulate(t *testing.T) {
 	testshared.Full(t)
 	for _, with := range []string{"", " --estimates 0.7 --seed 5 --node-events " + nodeEvents(t)} {
 		code, out, errs := clitest.Run(strings.Fields("compare --trace sample --nodes 14 --gpus-per-node 8 " +
-			"--scheduler tiresias --set queues=1 --row themis --row lucid:priority=gpu_time --seeds 1 --jobs 3 " +
+			"--scheduler tiresias --set queues=1 --row themis --row lucid:priority=gpu_time --seeds 1 --parallel 3 " +
 			"--windows 2017-10-09..2017-10-10,2017-10-10T06:00:00Z..2017-10-11 --json" + with)...)
 		if code != 0 {
 			t.Fatal(errs)
@@ -95,10 +95,10 @@ func TestCompareContinues(t *testing.T) {
 	dir := t.TempDir()
 	args := strings.Fields("compare --trace sample --nodes 14 --gpus-per-node 8 --schedulers tiresias,themis,lucid --presets")
 	whole, cut := filepath.Join(dir, "whole"), filepath.Join(dir, "cut")
-	if code, _, errs := clitest.Run(append(args, "--jobs", "4", "--out", whole)...); code != 0 {
+	if code, _, errs := clitest.Run(append(args, "--parallel", "4", "--out", whole)...); code != 0 {
 		t.Fatal(errs)
 	}
-	cutArgs := append(args, "--jobs", "1", "--out", cut)
+	cutArgs := append(args, "--parallel", "1", "--out", cut)
 	errs := interruptAfter(t, filepath.Join(cut, "cells.jsonl"), cutArgs...)
 	if !strings.Contains(errs, "the same command continues") {
 		t.Errorf("notes %q", errs)
@@ -160,8 +160,8 @@ func TestRow(t *testing.T) {
 		"--windows 2017-10-09..2017-10-09":          "does not end",
 		"--windows 2017-10-09..2017-10-10 --from 1": "one or the other",
 		"--windows 2017-10-09..2017-10-10,2017-10-09T23:00:00Z..2017-10-11": "overlap",
-		"--seeds 0": "--seeds",
-		"--jobs -1": "--jobs",
+		"--seeds 0":     "--seeds",
+		"--parallel -1": "--parallel",
 		"--schedulers fifo --windows 2018-01-01..2019-01-01": "no job",
 	} {
 		code, _, errs := clitest.Run(append([]string{"compare", "--trace", "sample"}, strings.Fields(args)...)...)

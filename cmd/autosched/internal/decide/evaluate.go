@@ -140,10 +140,10 @@ func (o *evaluateOptions) add(cmd *cobra.Command) {
 	fl.StringVarP(&o.out, "out", "o", "",
 		"folder for the report (report.html, report.json, methods.csv, seeds.csv, decisions.csv, jobs.csv) and for the "+
 			"results finished so far (cells.jsonl)")
-	fl.IntVar(&o.seeds, "seeds", 3, "seeds of methods that draw, from --seed on; the others are run once")
+	fl.IntVar(&o.seeds, "seeds", 3, "")
 	fl.IntVar(&o.fixed, "fixed-budget", 0,
 		"configurations that fixed-history and fixed-oracle measure (0: --budget for every round)")
-	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "time between rounds")
+	fl.DurationVar(&o.interval, "interval", round.DefaultInterval, "")
 	addJobs(cmd, &o.jobs)
 }
 
@@ -188,7 +188,7 @@ func (o *evaluateOptions) check() error {
 	case badSearch != nil:
 		return cli.Usage(fmt.Errorf("--%w", badSearch))
 	case o.seeds < 1 || o.fixed < 0 || o.jobs < 0:
-		return cli.Usage(fmt.Errorf("--seeds %d, --fixed-budget %d, --jobs %d: want at least 1, 0 and 0", o.seeds,
+		return cli.Usage(fmt.Errorf("--seeds %d, --fixed-budget %d, --parallel %d: want at least 1, 0 and 0", o.seeds,
 			o.fixed, o.jobs))
 	}
 	if o.given("methods") {

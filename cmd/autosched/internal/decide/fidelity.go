@@ -71,12 +71,10 @@ the simulation does not describe it. docs/fidelity.md has the limits and the rea
 	o.history.Add(cmd)
 	o.history.AddNodeEvents(cmd)
 	o.history.Recorded.Add(cmd)
-	cmd.Flags().StringVar(&o.runs, "runs", "",
-		"recorded runs to learn restart costs and spread slowdowns from: what --events of 'autosched forecast models learn' takes")
+	cmd.Flags().StringVar(&o.runs, "runs", "", "")
 	cmd.Flags().StringVar(&o.models, "models-out", "",
 		"write the performance models learnt from the first half of --runs to this file, for --models")
-	cmd.Flags().StringVar(&o.events, "node-events-out", "",
-		"write the nodes that were out, as far as the history shows them, to this file, for --node-events")
+	cmd.Flags().StringVar(&o.events, "node-events-out", "", "")
 	return cmd
 }
 

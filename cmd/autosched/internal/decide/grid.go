@@ -33,8 +33,7 @@ func newGridProgress(notes io.Writer, out string) *gridProgress {
 }
 
 func addJobs(cmd *cobra.Command, jobs *int) {
-	cmd.Flags().IntVar(jobs, "jobs", 0,
-		"results computed at a time, which share --workers (0: one per processor); no result depends on it")
+	cmd.Flags().IntVar(jobs, "parallel", 0, "")
 }
 
 // longRun is the time left from which an estimate is noted. It is waited for no longer than

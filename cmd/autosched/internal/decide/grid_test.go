@@ -53,7 +53,7 @@ func TestEvaluateContinues(t *testing.T) {
 	if code, _, errs := clitest.Run(whole...); code != 0 {
 		t.Fatal(errs)
 	}
-	cut := append(args, filepath.Join(dir, "cut"), "--jobs", "1")
+	cut := append(args, filepath.Join(dir, "cut"), "--parallel", "1")
 	errs := interruptAfter(t, filepath.Join(dir, "cut", "cells.jsonl"), cut...)
 	if !strings.Contains(errs, "of 5 results; the same command continues") {
 		t.Errorf("notes %q", errs)

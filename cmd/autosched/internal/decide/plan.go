@@ -49,7 +49,7 @@ Intervals hold 95 % of 400 draws of the history's blocks (weeks, or days or hour
 of a short history). Of the number of nodes, they are the numbers that keep the
 bounds in 2.5 % and in 97.5 % of the draws.
 
-Of several groups of nodes, --group says whose number varies. Jobs are submitted as
+Of several groups of nodes, --node-group says whose number varies. Jobs are submitted as
 recorded, whatever the queue; all nodes are up.
 docs/compare.md says more.`,
 		Example: `  autosched plan --trace sample --scheduler tiresias --subject-to 'p95_queue<=6h'
@@ -70,11 +70,10 @@ docs/compare.md says more.`,
 	o.history.Add(cmd)
 	o.history.AddConclusion(cmd)
 	fl := cmd.Flags()
-	fl.StringArrayVar(&o.keep, "subject-to", nil, "METRIC<=BOUND to keep, repeatable: a number, or a multiple of the value on "+
-		"the cluster as it is (p95_queue<=1h, avg_jct<=1.05*incumbent); of a tenants' metric, a number for each tenant")
+	fl.StringArrayVar(&o.keep, "subject-to", nil, "")
 	fl.StringArrayVar(&o.moves, "move-quota", nil,
 		"FROM:TO:GPUS, repeatable: try that number of GPUs of one tenant's quota with another")
-	fl.StringVar(&o.group, "group", "", "group of nodes whose number varies: its place from 1 on, its name, partition "+
+	fl.StringVar(&o.group, "node-group", "", "group of nodes whose number varies: its place from 1 on, its name, partition "+
 		"or GPU model (default: the one with the most GPUs)")
 	return cmd
 }
@@ -183,7 +182,7 @@ func groupNamed(c workload.Cluster, name string) (int, error) {
 		}
 	}
 	if name != "" {
-		return 0, cli.Usage(fmt.Errorf("--group: %q is none of %s: name its place (1 is the first), its name, "+
+		return 0, cli.Usage(fmt.Errorf("--node-group: %q is none of %s: name its place (1 is the first), its name, "+
 			"partition or GPU model", name, c))
 	}
 	return most, nil

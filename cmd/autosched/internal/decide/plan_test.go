@@ -52,7 +52,7 @@ func TestPlanMisuse(t *testing.T) {
 		{"--move-quota a:b:none --vc a=1 --quota strict", "is not a number of GPUs"},
 		{"--move-quota a:a:1 --vc a=1 --quota strict", "names one tenant twice"},
 		{"--move-quota a:b:1", "--move-quota needs quotas"},
-		{"--group A100", "--group"},
+		{"--node-group A100", "--node-group"},
 	} {
 		code, _, errs := clitest.Run(append([]string{"plan", "--trace", "sample"}, strings.Fields(c.args)...)...)
 		if code != 2 || !strings.Contains(errs, c.want) {

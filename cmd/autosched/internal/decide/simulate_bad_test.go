@@ -184,7 +184,7 @@ func TestSimulateMisuse(t *testing.T) {
 		{"--config x --preset ladder-7200x6", 2, "exclude each other"},
 		{"--estimates NaN", 2, "--estimates"},
 		{"--estimates -1", 2, "--estimates"},
-		{"--round -5s", 2, "--round"},
+		{"--grid -5s", 2, "--grid"},
 		{"--placement x", 2, "--placement"},
 		{"--seed -1", 2, "--seed"},
 		{"--min-run -1s", 2, "--min-run"},

@@ -38,10 +38,10 @@ func (f *recordFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.timeline, "timeline", "",
 		"write which job ran where and when to this JSON file in Chrome trace format, which opens in Perfetto (.gz: "+
 			"compressed)")
-	fl.StringVar(&f.jobs, "jobs-out", "", "write the outcome of every job to this CSV file (.gz: compressed)")
+	fl.StringVar(&f.jobs, "jobs-out", "", "")
 	fl.StringVar(&f.events, "events-out", "", "write what the scheduler would report to the service to this file, an event "+
 		"in JSON to a line: a trace of what was simulated (.gz: compressed)")
-	fl.StringVar(&f.plot, "plot", "", "draw GPUs in use and queued over time and the JCTs to this .png or .svg file")
+	fl.StringVar(&f.plot, "plot", "", "")
 }
 
 // recorder writes the files of one run.

@@ -267,7 +267,7 @@ func TestModelsLearn(t *testing.T) {
 		if code, _, errs := clitest.Run(args...); code != 0 {
 			t.Fatal(errs)
 		}
-		code, out, errs := clitest.Run("forecast", "models", "learn", "--events", at("jobs.csv"), "--out",
+		code, out, errs := clitest.Run("forecast", "models", "learn", "--runs", at("jobs.csv"), "--out",
 			at("learned.json"))
 		if code != 0 {
 			t.Fatal(errs)
@@ -321,9 +321,9 @@ func TestRecordingsMisuse(t *testing.T) {
 		{"simulate --trace sample --timeline no/such/dir/a.json", 1, "--timeline"},
 		{"simulate --trace sample --models no/such/file", 1, "--models"},
 		{"forecast models show extra", 2, "extra"},
-		{"forecast models learn --out x", 2, "--events"},
-		{"forecast models learn --events x", 2, "--out"},
-		{"forecast models learn --events no/such/file --out x", 1, "no/such/file"},
+		{"forecast models learn --out x", 2, "--runs"},
+		{"forecast models learn --runs x", 2, "--out"},
+		{"forecast models learn --runs no/such/file --out x", 1, "no/such/file"},
 	} {
 		code, _, errs := clitest.Run(strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(errs, c.want) {

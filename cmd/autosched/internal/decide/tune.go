@@ -74,7 +74,7 @@ of the objective, which may not be the row listed first.`,
 		Example: `  autosched tune --trace sample --at 2017-10-10T12:00:00Z --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched tune --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --nodes 40 --preset ladder-7200x6 --sampler bluefin --budget 100 --json
   autosched tune --trace sacct.psv --site site --conf-out tuned.conf
-  autosched tune --trace sample --at 2017-10-10T12:00:00Z --format native > tiresias.yaml
+  autosched tune --trace sample --at 2017-10-10T12:00:00Z --print native > tiresias.yaml
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --plot search.html
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --subject-to 'p99_jct<=1.1*incumbent' --subject-to 'tenant_p95_queue<=1.1*incumbent+10m'
   autosched tune --trace sample --at 2017-10-10T12:00:00Z --pareto avg_jct,p99_jct --plot front.html
@@ -123,18 +123,14 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&o.trials, "trials", "",
 		"write trials and rejections to this file as they are measured, as JSON lines")
-	fl.StringVar(&o.at, "at", "", "instant to tune at, RFC 3339, a date, seconds since the trace's zero, or a span "+
-		"since it such as 36h (default: the last submission before --to)")
-	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler,
-		"what suggests configurations after the portfolio: "+strings.Join(cli.SamplerNames(), ", "))
+	fl.StringVar(&o.at, "at", "", "")
+	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler, "")
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
-	fl.StringVar(&o.plot, "plot", "",
-		"draw the search into this .png, .svg or .html file: best so far, parallel coordinates, and the objective by "+
-			"parameter")
+	fl.StringVar(&o.plot, "plot", "", "")
 	fl.DurationVar(&o.within, "time", 0,
 		fmt.Sprintf("how long to search (0: only --budget counts; with it --budget is at least %d unless given); the "+
 			"result then depends on the machine", timedBudget))
-	fl.IntVar(&o.top, "top", 15, "trials to print, best first")
+	fl.IntVar(&o.top, "top", 15, "")
 	_ = cmd.RegisterFlagCompletionFunc("sampler", cli.OneOf(cli.SamplerNames()...))
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,12 +21,6 @@ type goalFlags struct {
 
 func (f *goalFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	if o := fl.Lookup("objective"); o != nil {
-		o.Usage = "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") +
-			"; the tenants' only as constraints), " +
-			"a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of rank " +
-			"(p99_jct within 2% then avg_jct)"
-	}
 	fl.StringSliceVar(&f.pareto, "pareto", nil,
 		"two or more metrics: search for, and show, the configurations that no other beats in all of them")
 }

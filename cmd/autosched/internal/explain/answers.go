@@ -52,7 +52,7 @@ objective in the graph and no effect that is certainly above zero.
 Paths come from the graph: how far the objective moves if a parameter acts along
 this path only.`,
 		Example: `  autosched explain effects --data runs.csv --tiers tiers.json
-  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --objective avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
+  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --column avg_jct_over_incumbent --json | jq '.objectives[0].effects[0]'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.top < 0 {
@@ -68,7 +68,7 @@ this path only.`,
 		},
 	}
 	o.model.add(cmd)
-	cmd.Flags().IntVar(&o.top, "top", 8, "how many paths to show")
+	cmd.Flags().IntVar(&o.top, "top", 8, "")
 	return cmd
 }
 
@@ -215,7 +215,7 @@ func newCausalWhatIfCmd() *cobra.Command {
 		Use:   "whatif --data FILE.csv --tiers FILE.json --set COLUMN=VALUE",
 		Short: "Predict what setting parameters, or holding a metric, would do",
 		Long: `Learns the performance model and predicts the objectives at a point before and
-after columns are set: do(). The point is a row of the data (--at), else a typical
+after columns are set: do(). The point is a row of the data (--at-row), else a typical
 workload (medians) under the configuration in force, which 'explain dataset' writes
 into the tiers file, or under that of the row nearest to the medians; --base changes
 some of it.
@@ -225,12 +225,12 @@ Setting a metric cuts what causes it. Where a hidden cause may account for what
 the metric does next, the data cannot decide: the answer is marked as not
 identified, and its interval covers both cases.
 
-With --at and only config or context set there is also the counterfactual: that run
+With --at-row and only config or context set there is also the counterfactual: that run
 with the change, keeping what the model does not explain of it.
 The interval is that of one measurement at the new point, 90 %; of a metric that
 is set, that of the mean.`,
 		Example: `  autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3 --set order=submit
-  autosched explain whatif --data runs.csv --tiers tiers.json --at 17 --set queues=3
+  autosched explain whatif --data runs.csv --tiers tiers.json --at-row 17 --set queues=3
   autosched explain whatif --data runs.csv --tiers tiers.json --base offered_load=2 --set fragmentation=0.1 --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -248,9 +248,9 @@ is set, that of the mean.`,
 	o.model.add(cmd)
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringArrayVar(&o.set, "set", nil, "column=value to set, a category by its name; repeat for more (required)")
+	fl.StringArrayVar(&o.set, "set", nil, "")
 	fl.StringArrayVar(&o.base, "base", nil, "column=value of the point before; repeat for more")
-	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
+	fl.IntVar(&o.at, "at-row", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
 	return cmd
 }
 
@@ -302,7 +302,7 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 		w.Answers = append(w.Answers, a)
 	}
 	chosen := !slices.ContainsFunc(settings, func(s model.Setting) bool { return !slices.Contains(inputs, s.Column) })
-	if o.given("at") && chosen && len(bases) == 0 {
+	if o.given("at-row") && chosen && len(bases) == 0 {
 		w.Counterfactual, err = l.counterfactual(point, settings)
 	}
 	return l, w, err
@@ -311,9 +311,9 @@ func (o *whatIfOptions) run(cmd *cobra.Command) (*learnt, *whatIf, error) {
 // start returns the point before, and how to call it.
 func (o *whatIfOptions) start(l *learnt) (model.Point, string, error) {
 	point, where := l.start()
-	if o.given("at") {
+	if o.given("at-row") {
 		var err error
-		if point, err = l.row("at", o.at); err != nil {
+		if point, err = l.row("at-row", o.at); err != nil {
 			return nil, "", err
 		}
 		where = fmt.Sprintf("row %d of the data", o.at)
@@ -438,7 +438,7 @@ up to the difference as predicted; what the model does not see is unexplained.
 Each share is split by what the column acts on first in the graph; "itself" is an
 effect past all metrics.`,
 		Example: `  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
-  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42 --objective avg_jct_over_incumbent --json`,
+  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42 --column avg_jct_over_incumbent --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

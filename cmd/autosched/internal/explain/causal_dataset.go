@@ -31,8 +31,7 @@ func (o *datasetOptions) add(cmd *cobra.Command) {
 	o.config.Add(cmd)
 	fl := cmd.Flags()
 	cli.AddObjective(cmd, &o.tune.Objective)
-	fl.IntVar(&o.tune.Settings.Workers, "workers", 0,
-		"parallel evaluations (0: one per processor); results do not depend on it")
+	fl.IntVar(&o.tune.Settings.Workers, "workers", 0, "")
 	fl.DurationVar(&o.training.Segment, "segment", 24*time.Hour,
 		"length of the segments of the window on which configurations are simulated")
 	fl.DurationVar(&o.training.Stride, "stride", 6*time.Hour,
@@ -43,7 +42,7 @@ func (o *datasetOptions) add(cmd *cobra.Command) {
 // check checks all that needs no trace.
 func (o *datasetOptions) check() error {
 	if o.out == "" || o.tiers == "" {
-		return cli.Usage(errors.New("--out and --tiers name the files to write: a table and its tiers"))
+		return cli.Usage(errors.New("--out and --tiers-out name the files to write: a table and its tiers"))
 	}
 	t := &o.training
 	if t.Configs < 1 || t.Segment <= 0 || t.Stride < 0 {
@@ -92,10 +91,10 @@ behaviour of the scheduler (metric), and the objective relative to that of the
 configuration in force (objective). The column segment numbers the segment, and
 the one ending in _incumbent has the objective of the configuration in force
 there; both are for --group, and are no features.
---tiers gives the tier of every column. All values are simulated.`,
-		Example: `  autosched explain dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers tiers.json
+--tiers-out gives the tier of every column. All values are simulated.`,
+		Example: `  autosched explain dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers-out tiers.json
   autosched explain learn --data runs.csv --tiers tiers.json --group segment --out graph.json
-  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log`,
+  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log-objectives`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -110,7 +109,7 @@ there; both are for --group, and are no features.
 	}
 	o.add(cmd)
 	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV, - for standard output (required)")
-	cmd.Flags().StringVar(&o.tiers, "tiers", "", "tiers file to write, JSON (required)")
+	cmd.Flags().StringVar(&o.tiers, "tiers-out", "", "tiers file to write, JSON (required)")
 	return cmd
 }
 
@@ -123,7 +122,7 @@ func (o *datasetOptions) run(cmd *cobra.Command) (*datasetReport, error) {
 	if err := cli.WriteOutput(cmd, o.out, set.Table.WriteCSV); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	err = cli.WriteFile(o.tiers, "--tiers", func(w io.Writer) error {
+	err = cli.WriteFile(o.tiers, "--tiers-out", func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(set.Spec)

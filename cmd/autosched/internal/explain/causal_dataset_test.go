@@ -21,7 +21,8 @@ func TestCausalFromTrace(t *testing.T) {
 	data, tiers := filepath.Join(dir, "runs.csv.zst"), filepath.Join(dir, "tiers.json.gz")
 	trace := []string{"--trace", "sample", "--nodes", "10", "--to", "2017-10-10T12:00:00Z", "--segment", "6h",
 		"--stride", "3h", "--configs", "10", "--json"}
-	code, out, errs := clitest.Run(append([]string{"explain", "dataset", "--out", data, "--tiers", tiers}, trace...)...)
+	code, out, errs := clitest.Run(append([]string{"explain", "dataset", "--out", data, "--tiers-out", tiers},
+		trace...)...)
 	if code != 0 {
 		t.Fatal(errs)
 	}
@@ -38,7 +39,7 @@ func TestCausalFromTrace(t *testing.T) {
 	}
 	pageStartsInForce(t, data, tiers)
 	for _, bad := range [][]string{{"dataset", "--trace", "sample"},
-		{"dataset", "--out", "x", "--tiers", "y", "--trace", "sample", "--configs", "0"}} {
+		{"dataset", "--out", "x", "--tiers-out", "y", "--trace", "sample", "--configs", "0"}} {
 		if code, _, _ := clitest.Run(append([]string{"explain"}, bad...)...); code != 2 {
 			t.Errorf("%v: exit code %d, want 2", bad, code)
 		}

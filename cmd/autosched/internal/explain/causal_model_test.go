@@ -98,7 +98,7 @@ func TestCausalModelAnswers(t *testing.T) {
 	if len(what.Notes) != 1 || !strings.Contains(what.Notes[0], "outside of the data, which have 1 to 8") {
 		t.Errorf("notes: %v", what.Notes)
 	}
-	ask(&what, "whatif", "--at", "7", "--set", "queues=1")
+	ask(&what, "whatif", "--at-row", "7", "--set", "queues=1")
 	if c := what.Counterfactual; len(c) != 2 || c[0].Variable != "delay" || c[1].Variable != "jct" {
 		t.Errorf("%+v", c)
 	} else { // the unexplained part of that run stays
@@ -130,7 +130,7 @@ func TestCausalModelTables(t *testing.T) {
 	}
 	for _, tt := range []struct{ args, want string }{
 		{"effects", "EFFECT ON jct|queues -> delay -> jct|verbose|inert|none was measured"},
-		{"whatif --set queues=2 --at 3", "row 3 of the data|do(queues = 2)|PREDICTED AFTER|yes|THAT VERY RUN"},
+		{"whatif --set queues=2 --at-row 3", "row 3 of the data|do(queues = 2)|PREDICTED AFTER|yes|THAT VERY RUN"},
 		{"compare --a 1 --b 3", "ROW 1|delay|unexplained"},
 	} {
 		args := strings.Fields(tt.args)
@@ -162,7 +162,7 @@ func TestCausalModelErrors(t *testing.T) {
 	}{
 		{"effects", 2, "--data is missing"},
 		{"effects --data " + data, 2, "--tiers is missing"},
-		{"effects --data DATA --objective speed", 2, `"speed" is not an objective of the data; there are jct`},
+		{"effects --data DATA --column speed", 2, `"speed" is not an objective of the data; there are jct`},
 		{"effects --data DATA --group day", 2, `no column "day"`},
 		{"effects --data DATA --top -1", 2, "--top"},
 		{"effects --data " + few + " --tiers " + tiers, 1, "2 rows"},
@@ -177,7 +177,7 @@ func TestCausalModelErrors(t *testing.T) {
 		{"whatif --data DATA --set jct=2", 2, "jct is the objective"},
 		{"whatif --data DATA --set queues=2 --base delay=3",
 			2, "delay is predicted, not given; there are queues, verbose"},
-		{"whatif --data DATA --set queues=2 --at 401", 2, "rows 1 to 400"},
+		{"whatif --data DATA --set queues=2 --at-row 401", 2, "rows 1 to 400"},
 		{"compare --data DATA --a 1", 2, "--a and --b"},
 		{"compare --data DATA --a 1 --b 1", 2, "both row 1"},
 		{"compare --data DATA --a 1 --b 0", 2, "rows 1 to 400"},

@@ -52,7 +52,7 @@ func newCausalPageCmd() *cobra.Command {
 		Use:   "page --data FILE.csv --tiers FILE.json --out FILE.html",
 		Short: "Write a page to explore graph and model, with sliders that act as do()",
 		Long: `Writes one file of HTML that loads nothing from elsewhere: the graph as 'causal
-show --format html' draws it, with the equation of a metric and the effect of a
+show --as html' draws it, with the equation of a metric and the effect of a
 parameter where the mouse rests, and a slider for every parameter and every
 context variable. Moving one predicts metrics and objectives before and after, as
 'explain whatif' does, with the same numbers; a metric can be held at a value.
@@ -62,7 +62,7 @@ be farther off than that of 'explain whatif', which tries trees too. The page sa
 how far. --json prints what the page is made of instead: the graph, the regressions
 written out, the effects and the point before.`,
 		Example: `  autosched explain page --data runs.csv --tiers tiers.json --out model.html
-  autosched explain page --data runs.csv --tiers tiers.json --graph graph.json --at 17 --out model.html`,
+  autosched explain page --data runs.csv --tiers tiers.json --graph graph.json --at-row 17 --out model.html`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			page, err := o.run(cmd)
@@ -75,10 +75,10 @@ written out, the effects and the point before.`,
 	o.model.addModel(cmd)
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.BoolVar(&o.model.json, "json", false, "print what the page is made of as JSON instead")
+	fl.BoolVar(&o.model.json, "json", false, "")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write (default: standard output)")
 	fl.StringVar(&o.title, "title", "Causal model", "title of the page")
-	fl.IntVar(&o.at, "at", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
+	fl.IntVar(&o.at, "at-row", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
 	return cmd
 }
 
@@ -89,8 +89,8 @@ func (o *pageOptions) run(cmd *cobra.Command) (*bytes.Buffer, error) {
 		return nil, err
 	}
 	base, where := l.start()
-	if o.given("at") {
-		if base, err = l.row("at", o.at); err != nil {
+	if o.given("at-row") {
+		if base, err = l.row("at-row", o.at); err != nil {
 			return nil, err
 		}
 		where = fmt.Sprintf("row %d of the data, as predicted", o.at)

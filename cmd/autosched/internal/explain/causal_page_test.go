@@ -21,7 +21,7 @@ func TestCausalPage(t *testing.T) {
 	dir := t.TempDir()
 	data, tiers := clitest.WriteRuns(t, dir)
 	out := filepath.Join(dir, "page.html")
-	if code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at", "3", "--title",
+	if code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at-row", "3", "--title",
 		"A <model>", "--out", out); code != 0 || text != "" {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
@@ -40,7 +40,7 @@ func TestCausalPage(t *testing.T) {
 			t.Errorf("the page loads something: %q", not)
 		}
 	}
-	code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at", "3", "--json")
+	code, text, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--at-row", "3", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}

@@ -46,13 +46,13 @@ func TestCausal(t *testing.T) {
 	for format, want := range map[string]string{
 		"table": "queues  -->  delay", "json": `"mark_target": "arrow"`, "html": "<!DOCTYPE html>",
 	} {
-		code, out, errs := clitest.Run("explain", "show", graph, "--format", format)
+		code, out, errs := clitest.Run("explain", "show", graph, "--as", format)
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: exit %d, no %q in\n%s%s", format, code, want, out, errs)
 		}
 	}
 	page := filepath.Join(dir, "graph.html")
-	if code, out, errs := clitest.Run("explain", "show", graph, "--format", "html", "--view", "dag", "--out",
+	if code, out, errs := clitest.Run("explain", "show", graph, "--as", "html", "--view", "dag", "--out",
 		page); code != 0 || out != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
@@ -88,7 +88,7 @@ func TestCausalErrors(t *testing.T) {
 		{learn(), 2, "--data is missing"},
 		{learn("--data", data, "--alpha", "0"), 2, "--alpha: 0"},
 		{learn("--data", data, "--alpha", "1.5"), 2, "--alpha: 1.5"},
-		{learn("--data", data, "--mode", "loose"), 2, `--mode: "loose"`},
+		{learn("--data", data, "--tier-mode", "loose"), 2, `--tier-mode: "loose"`},
 		{learn("--data", data, "--bootstrap", "-1"), 2, "--bootstrap"},
 		{learn("--data", data, "--deadline", "-1s"), 2, "--deadline"},
 		{learn("--data", data, "--group", "day"), 2, `--group: the data have no column "day"`},
@@ -99,9 +99,9 @@ func TestCausalErrors(t *testing.T) {
 		{learn("--data", data, "--tiers", file("part.json", `{"tiers": {"queues": "config"}}`)), 1, "has no tier"},
 		{learn("--data", data, "--tiers", tiers, "--out", filepath.Join(dir, "no", "graph.json")), 1, "--out"},
 		{[]string{"explain", "show"}, 2, "name one graph"},
-		{[]string{"explain", "show", graph, "--format", "png"}, 2, `"png" is not a format`},
+		{[]string{"explain", "show", graph, "--as", "png"}, 2, `"png" is not a format`},
 		{[]string{"explain", "show", graph, "--view", "both"}, 2, "--view"},
-		{[]string{"explain", "show", graph, "--json", "--format", "html"}, 2, "contradict"},
+		{[]string{"explain", "show", graph, "--json", "--as", "html"}, 2, "contradict"},
 		{[]string{"explain", "show", graph, "--view", "dag"}, 1, "holds no DAG"},
 		{[]string{"explain", "show", bad}, 1, "expected the JSON of a causal graph"},
 		{[]string{"explain", "explain"}, 2, `no command "explain"`},

@@ -61,7 +61,7 @@ When time runs out (--deadline) the result is that of the last finished stage: i
 is marked as not complete and has surplus edges.`,
 		Example: `  autosched explain learn --data runs.csv --tiers tiers.json --bootstrap 20
   autosched explain learn --data runs.csv.gz --tiers tiers.json --alpha 0.05 --json | jq '.edges[].source'
-  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --format html --out graph.html`,
+  autosched explain learn --data runs.csv --tiers tiers.json --out graph.json && autosched explain show graph.json --as html --out graph.html`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -92,23 +92,21 @@ is marked as not complete and has surplus edges.`,
 func (o *learnGraphOptions) add(cmd *cobra.Command) {
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringVar(&o.data, "data", "", "CSV of measured configurations, - for standard input (required)")
-	fl.StringVar(&o.tiers, "tiers", "", "JSON of what is known of the columns")
-	fl.StringVar(&o.mode, "mode", "",
+	fl.StringVar(&o.data, "data", "", "")
+	fl.StringVar(&o.tiers, "tiers", "", "")
+	fl.StringVar(&o.mode, "tier-mode", "",
 		"how much the tiers forbid: tiers, strict3 or none (default: the file's, else tiers)")
 	fl.Float64Var(&o.learn.Alpha, "alpha", 0,
 		"p-value above which variables count as independent (default 0.01, above 5000 rows 0.001)")
 	fl.IntVar(&o.learn.Bootstrap, "bootstrap", 0,
 		"samples of the rows that show how often an edge is found; 20 are enough (default: none)")
-	fl.StringVar(&o.group, "group", "",
-		"column that says which rows belong together (one day's runs): the bootstrap draws them together, and "+
-			"the graph leaves it out")
-	fl.Uint64Var(&o.learn.Seed, "seed", 1, "seed of the bootstrap")
+	fl.StringVar(&o.group, "group", "", "")
+	fl.Uint64Var(&o.learn.Seed, "seed", 1, "")
 	fl.DurationVar(&o.learn.Budget, "deadline",
 		defaultDeadline, "time after which the best graph so far is given; 0 for no limit")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write the graph to, as JSON for 'explain show'")
-	fl.BoolVar(&o.json, "json", false, "print the graph as JSON instead of a table")
-	_ = cmd.RegisterFlagCompletionFunc("mode",
+	fl.BoolVar(&o.json, "json", false, "")
+	_ = cmd.RegisterFlagCompletionFunc("tier-mode",
 		cobra.FixedCompletions([]string{"tiers", "strict3", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -127,7 +125,7 @@ func (o *learnGraphOptions) check() error {
 	switch causal.Mode(o.mode) {
 	case "", causal.ModeTiers, causal.ModeStrict3, causal.ModeNone:
 	default:
-		return cli.Usage(fmt.Errorf("--mode: %q is not tiers, strict3 or none", o.mode))
+		return cli.Usage(fmt.Errorf("--tier-mode: %q is not tiers, strict3 or none", o.mode))
 	}
 	return nil
 }
@@ -214,7 +212,7 @@ func newCausalShowCmd() *cobra.Command {
 View pag is the graph as learned, dag a directed graph of it to compute with; the
 table and the page list the assumptions made for that.`,
 		Example: `  autosched explain show graph.json
-  autosched explain show graph.json --format html --out graph.html
+  autosched explain show graph.json --as html --out graph.html
   autosched explain show graph.json --view dag`,
 		Args: cli.Exactly(1, "name one graph: a JSON file that 'explain learn' wrote"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -230,11 +228,11 @@ table and the page list the assumptions made for that.`,
 	}
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringVar(&o.format, "format", "table", "how to show it: "+strings.Join(renderNames(), ", "))
+	fl.StringVar(&o.format, "as", "table", "how to show it: "+strings.Join(renderNames(), ", "))
 	fl.StringVar(&o.view, "view", "pag", "pag: as learned; dag: as a directed graph of it")
 	fl.StringVarP(&o.out, "out", "o", "", "file to write (default: standard output)")
-	fl.BoolVar(&o.json, "json", false, "print the document as JSON: the same as --format json")
-	_ = cmd.RegisterFlagCompletionFunc("format", cli.OneOf(renderNames()...))
+	fl.BoolVar(&o.json, "json", false, "")
+	_ = cmd.RegisterFlagCompletionFunc("as", cli.OneOf(renderNames()...))
 	_ = cmd.RegisterFlagCompletionFunc("view", cli.OneOf("pag", "dag"))
 	return cmd
 }
@@ -257,14 +255,14 @@ func renderHelp() string {
 
 func (o *causalShowOptions) check() error {
 	if o.json {
-		if o.given("format") && o.format != "json" {
-			return cli.Usage(fmt.Errorf("--json and --format %s contradict each other", o.format))
+		if o.given("as") && o.format != "json" {
+			return cli.Usage(fmt.Errorf("--json and --as %s contradict each other", o.format))
 		}
 		o.format = "json"
 	}
 	var err error
 	if o.render, err = render.Find(o.format); err != nil {
-		return cli.Usage(fmt.Errorf("--format: %w", err))
+		return cli.Usage(fmt.Errorf("--as: %w", err))
 	}
 	if o.view != "pag" && o.view != "dag" {
 		return cli.Usage(fmt.Errorf("--view: %q is not pag or dag", o.view))

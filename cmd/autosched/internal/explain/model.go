@@ -27,7 +27,7 @@ parameters change which metrics, and which metrics change the objectives.
 
   autosched explain learn --data runs.csv --tiers tiers.json --out graph.json
   autosched explain show graph.json
-  autosched explain show graph.json --format html --out graph.html
+  autosched explain show graph.json --as html --out graph.html
 
 and a model that predicts: what parameters do, what setting one would do, why two
 runs differ.
@@ -96,23 +96,21 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	f.addModel(cmd)
 	fl := cmd.Flags()
 	fl.BoolVar(&f.boosted, "boosted", true, "try boosted trees too: a few seconds more, and mostly the best")
-	fl.BoolVar(&f.json, "json", false, "print JSON instead of tables")
+	fl.BoolVar(&f.json, "json", false, "")
 }
 
 // addModel adds the flags that all commands share.
 func (f *modelFlags) addModel(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.data, "data", "", "CSV of runs, - for standard input (required)")
-	fl.StringVar(&f.tiers, "tiers", "", "JSON of what is known of the columns (required without --graph)")
+	fl.StringVar(&f.data, "data", "", "")
+	fl.StringVar(&f.tiers, "tiers", "", "")
 	fl.StringVar(&f.graph, "graph", "", "graph that 'explain learn' wrote (default: learn one from the data)")
-	fl.StringVar(&f.objective, "objective", "", "objective to look at (default: all)")
-	fl.StringVar(&f.group, "group", "",
-		"column that says which rows belong together (one day's runs): errors and intervals are those for a new "+
-			"group then")
-	fl.BoolVar(&f.log, "log", false,
+	fl.StringVar(&f.objective, "column", "", "column of the objective to look at (default: all)")
+	fl.StringVar(&f.group, "group", "", "")
+	fl.BoolVar(&f.log, "log-objectives", false,
 		"fit the logarithms of positive objectives, where relative errors count; otherwise done only for those "+
 			"that span more than a factor of 20")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
+	fl.Uint64Var(&f.seed, "seed", 1, "")
 }
 
 // families are the candidates for every metric and objective; the best on held-out rows is taken.
@@ -226,7 +224,7 @@ func (f *modelFlags) learn(cmd *cobra.Command) (*learnt, error) {
 	out.objectives = out.Objectives()
 	if f.objective != "" {
 		if !slices.Contains(out.objectives, f.objective) {
-			return nil, cli.Usage(fmt.Errorf("--objective: %q is not an objective of the data; there are %s",
+			return nil, cli.Usage(fmt.Errorf("--column: %q is not an objective of the data; there are %s",
 				f.objective, strings.Join(out.objectives, ", ")))
 		}
 		out.objectives = []string{f.objective}

@@ -55,14 +55,12 @@ type predictFlags struct {
 
 func (f *predictFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in`)
-	fl.StringVar(&f.from, "from", "",
-		"first submission that counts, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
-			"36h (default: the trace's first)")
-	fl.StringVar(&f.to, "to", "", "submissions count before it (default: after the trace's last)")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of everything random")
-	fl.IntVar(&f.workers, "workers", 0, "processors to train on (0: all); the result does not depend on it")
-	fl.BoolVar(&f.json, "json", false, "print JSON for programs")
+	fl.StringVar(&f.trace, "trace", "", "")
+	fl.StringVar(&f.from, "from", "", "")
+	fl.StringVar(&f.to, "to", "", "")
+	fl.Uint64Var(&f.seed, "seed", 1, "")
+	fl.IntVar(&f.workers, "workers", 0, "")
+	fl.BoolVar(&f.json, "json", false, "")
 }
 
 // check checks the flags of a command that needs a trace.
@@ -189,7 +187,7 @@ window except those of its training.`,
 	o.add(cmd)
 	fl := cmd.Flags()
 	fl.Float64Var(&o.share, "train-share", .7, "share of the jobs, the first submitted, to learn from")
-	fl.StringVar(&o.model, "model", "", "model file to score instead of learning one")
+	fl.StringVar(&o.model, "model", "", "")
 	return cmd
 }
 
@@ -432,12 +430,10 @@ lose (or gain, if negative) if that feature alone had its typical value instead.
 	}
 	o.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&o.model, "model", "", "model file (default: learn one from the trace)")
-	fl.StringVar(&o.job, "job", "", "job to predict")
-	fl.StringVar(&o.at, "at", "",
-		"instant of the prediction, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
-			"(default: the job's submission)")
-	fl.IntVar(&o.top, "top", 15, "features to show")
+	fl.StringVar(&o.model, "model", "", "")
+	fl.StringVar(&o.job, "job", "", "")
+	fl.StringVar(&o.at, "at", "", "")
+	fl.IntVar(&o.top, "top", 15, "")
 	return cmd
 }
 

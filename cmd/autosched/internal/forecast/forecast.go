@@ -81,7 +81,7 @@ and largest.
 Methods:
 ` + forecastMethods(),
 		Example: `  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --methods all
-  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --count batches --json`,
+  autosched forecast eval --trace jobs.csv.gz --from 2017-10-09 --to 2017-11-06 --unit batches --json`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -100,22 +100,19 @@ Methods:
 
 func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.trace, "trace", "",
-		`trace file, or "sample" or "sample-shifts", built-in synthetic traces (required)`)
-	f.StringVar(&o.from, "from", "",
-		"first instant to forecast from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as "+
-			"36h (required)")
-	f.StringVar(&o.to, "to", "", "end of the last forecast's horizon (required)")
+	f.StringVar(&o.trace, "trace", "", "")
+	f.StringVar(&o.from, "from", "", "")
+	f.StringVar(&o.to, "to", "", "")
 	f.StringVar(&o.since, "history-from", "", "ignore arrivals before this instant (default: none)")
 	f.StringVar(&o.method, "methods", arrivals.DefaultMethod,
 		"methods to score, comma-separated, or all: "+strings.Join(ForecastNames(), ", "))
-	f.StringVar(&o.count, "count", arrivals.CountJobs, "what to score: jobs or batches")
+	f.StringVar(&o.count, "unit", arrivals.CountJobs, "what to score: jobs or batches")
 	f.DurationVar(&o.horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
 	f.DurationVar(&o.rolling.Every, "every", 0, "time between forecasts (default: the horizon)")
-	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "futures of each forecast")
-	f.Uint64Var(&o.rolling.Seed, "seed", 1, "seed of the futures")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	_ = cmd.RegisterFlagCompletionFunc("count", cli.OneOf(arrivals.CountJobs, arrivals.CountBatches))
+	f.IntVar(&o.rolling.Futures, "futures", arrivals.DefaultFutures, "")
+	f.Uint64Var(&o.rolling.Seed, "seed", 1, "")
+	f.BoolVar(&o.json, "json", false, "")
+	_ = cmd.RegisterFlagCompletionFunc("unit", cli.OneOf(arrivals.CountJobs, arrivals.CountBatches))
 }
 
 // ForecastNames lists the methods of forecast eval.
@@ -147,7 +144,7 @@ func (o *forecastEvalOptions) check() error {
 	case o.from == "" || o.to == "":
 		return cli.Usage(errors.New("--from and --to are missing: the window to forecast"))
 	case o.count != arrivals.CountJobs && o.count != arrivals.CountBatches:
-		return cli.Usage(fmt.Errorf("--count: %q is not jobs or batches", o.count))
+		return cli.Usage(fmt.Errorf("--unit: %q is not jobs or batches", o.count))
 	case o.horizon <= 0:
 		return cli.Usage(fmt.Errorf("--horizon: %v is not positive", o.horizon))
 	case o.rolling.Every < 0:

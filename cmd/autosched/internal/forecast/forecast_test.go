@@ -38,7 +38,7 @@ func TestForecastEval(t *testing.T) {
 	if again := run("--methods", "repeat", "--json"); again != out {
 		t.Error("the same command, other figures")
 	}
-	all := run("--methods", "all", "--futures", "10", "--count", "batches")
+	all := run("--methods", "all", "--futures", "10", "--unit", "batches")
 	for _, want := range []string{"batches from 2017-10-10", "repeat", "paper", "ridge", "boosted", "ensemble",
 		"cover 80"} {
 		if !strings.Contains(all, want) {
@@ -65,7 +65,7 @@ func TestForecastMisuse(t *testing.T) {
 		{"forecast eval --trace sample --history-from 2017-10-12" + window, 2, "--history-from"},
 		{"forecast eval --trace sample --methods magic" + window, 2, "--methods: "},
 		{"forecast eval --trace sample --horizon 9000h" + window, 2, "--horizon: "},
-		{"forecast eval --trace sample --count users" + window, 2, "--count"},
+		{"forecast eval --trace sample --unit users" + window, 2, "--unit"},
 		{"forecast eval --trace sample --futures 0" + window, 2, "--futures"},
 		{"forecast eval --trace sample --horizon 0s" + window, 2, ""},
 		{"forecast eval --trace sample --horizon 7m" + window, 1, "multiple of the bin"},

@@ -55,16 +55,14 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.trace, "trace", "", `trace file, or "sample" or "sample-shifts", synthetic ones that are built in (required)`)
-	fl.StringVar(&o.at, "at", "",
-		"instant to look ahead from, RFC 3339, a date, seconds since the trace's zero, or a span since it such as 36h "+
-			"(required)")
+	fl.StringVar(&o.trace, "trace", "", "")
+	fl.StringVar(&o.at, "at", "", "")
 	fl.DurationVar(&o.futures.Horizon, "horizon", time.Hour, "how far ahead arrivals are forecast")
-	fl.IntVar(&o.futures.Count, "futures", 4, "futures to draw")
-	fl.Uint64Var(&o.futures.Seed, "seed", 1, "seed of the draws")
+	fl.IntVar(&o.futures.Count, "futures", 4, "")
+	fl.Uint64Var(&o.futures.Seed, "seed", 1, "")
 	cli.AddGenerate(cmd, &o.method)
 	fl.StringVarP(&o.out, "out", "o", "", "folder to write the futures to")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

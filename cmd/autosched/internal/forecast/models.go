@@ -94,8 +94,8 @@ share_of_memory in the file.
 
 The history is the directory of 'autosched serve' (while no service runs on it), or
 the CSV that 'autosched simulate --jobs-out' writes.`,
-		Example: `  autosched forecast models learn --events data --gpus-per-node 8 --out models.json
-  autosched forecast models learn --events jobs-done.csv --out models.json
+		Example: `  autosched forecast models learn --runs data --gpus-per-node 8 --out models.json
+  autosched forecast models learn --runs jobs-done.csv --out models.json
   autosched forecast models learn --single single.csv --pairs pairs.csv --out models.json
   autosched forecast models learn --restarts restart.csv --out models.json
   autosched forecast models show --models models.json`,
@@ -112,20 +112,20 @@ the CSV that 'autosched simulate --jobs-out' writes.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.events, "events", "", "directory of the service, or CSV written by simulate --jobs-out")
+	fl.StringVar(&o.events, "runs", "", "")
 	fl.StringVar(&o.single, "single", "", "CSV file of loads alone on a GPU")
 	fl.StringVar(&o.pairs, "pairs", "", "CSV file of pairs of these loads on one GPU")
 	fl.StringVar(&o.restarts, "restarts", "", "CSV file of restarts by size of checkpoint")
 	fl.StringVarP(&o.out, "out", "o", "", "models file to write, - for standard output (required)")
-	fl.IntVar(&o.perNode, "gpus-per-node", 8, "GPUs of a node, which defines spread jobs of a service's events")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.IntVar(&o.perNode, "gpus-per-node", 8, "")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 
 func (o *modelsLearnOptions) check() error {
 	switch {
 	case o.events == "" && o.pairs == "" && o.restarts == "":
-		return cli.Usage(errors.New("--events is missing: name a service's directory or a CSV of jobs, or --pairs or --restarts"))
+		return cli.Usage(errors.New("--runs is missing: name a service's directory or a CSV of jobs, or --pairs or --restarts"))
 	case (o.single == "") != (o.pairs == ""):
 		return cli.Usage(errors.New("--single and --pairs go together: the loads alone, and in pairs"))
 	case o.out == "":
@@ -142,7 +142,7 @@ func (o *modelsLearnOptions) run(cmd *cobra.Command) (*modelsLearnReport, error)
 	if o.events != "" {
 		runs, err := cli.ReadRuns(o.events, o.perNode)
 		if err != nil {
-			return nil, fmt.Errorf("--events: %w", err)
+			return nil, fmt.Errorf("--runs: %w", err)
 		}
 		r.Runs = len(runs)
 		if spec, r.Learned, r.LeftOut, err = calibrate.Models(runs); err != nil {

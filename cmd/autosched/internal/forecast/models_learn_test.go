@@ -56,11 +56,11 @@ func TestModelsLearnFromService(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "m.json")
-	code, text, errs := clitest.Run("forecast", "models", "learn", "--events", dir, "--out", out)
+	code, text, errs := clitest.Run("forecast", "models", "learn", "--runs", dir, "--out", out)
 	if code != 0 || !strings.Contains(text, "restart from 1 GPUs on (s): 25, from 10 of 20 runs") {
 		t.Fatalf("exit %d: %s%s", code, text, errs)
 	}
-	if code, _, errs := clitest.Run("forecast", "models", "learn", "--events", t.TempDir(), "--out",
+	if code, _, errs := clitest.Run("forecast", "models", "learn", "--runs", t.TempDir(), "--out",
 		out); code != 1 ||
 		!strings.Contains(errs, "no events") {
 		t.Errorf("exit %d: %s", code, errs)
@@ -80,7 +80,7 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 	if err := os.WriteFile(runs, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+	code, out, errs := clitest.Run("forecast", "models", "learn", "--runs", runs, "--out",
 		filepath.Join(dir, "m.json"))
 	if want := "from 9 of 81 runs\n" +
 		"left out: 4 without a key, 3 stopped and spread, 2 stopped more than once, 20 spread without a model, 1 " +
@@ -89,7 +89,7 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 		!strings.HasSuffix(out, want) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	code, out, _ = clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+	code, out, _ = clitest.Run("forecast", "models", "learn", "--runs", runs, "--out",
 		filepath.Join(dir, "m.json"),
 		"--json")
 	var got struct {
@@ -105,7 +105,7 @@ func TestModelsLearnCountsWhatItLeavesOut(t *testing.T) {
 		0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs = clitest.Run("forecast", "models", "learn", "--events", runs, "--out",
+	code, out, errs = clitest.Run("forecast", "models", "learn", "--runs", runs, "--out",
 		filepath.Join(dir, "none.json"))
 	if code != 1 || !strings.Contains(errs, "nothing to learn from 9 runs: ") ||
 		!strings.Contains(errs, "left out: 9 without a key\n") {
@@ -169,7 +169,7 @@ func TestModelsLearnRoundTrip(t *testing.T) {
 	}
 	done, learnt := filepath.Join(dir, "done.csv"), filepath.Join(dir, "learnt.json")
 	real := play("--models", write("truth.json", truth.String()), "--jobs-out", done)
-	code, text, errs = clitest.Run("forecast", "models", "learn", "--events", done, "--out", learnt, "--json")
+	code, text, errs = clitest.Run("forecast", "models", "learn", "--runs", done, "--out", learnt, "--json")
 	var got struct{ Learned []calibrate.Estimate }
 	if code != 0 || json.Unmarshal([]byte(text), &got) != nil {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -233,7 +233,7 @@ func TestModelsLearnPairs(t *testing.T) {
 		{"--restarts nope.csv", "--restarts: open nope.csv"},
 		{"--pairs x.csv", "--single and --pairs go together"},
 		{"--single nope.csv --pairs nope.csv", "nope.csv"},
-		{"", "--events is missing"},
+		{"", "--runs is missing"},
 	} {
 		args := append([]string{"forecast", "models", "learn", "--out", out}, strings.Fields(c.args)...)
 		if code, _, errs := clitest.Run(args...); code == 0 || !strings.Contains(errs, c.want) {

@@ -66,7 +66,7 @@ scheduler's acknowledgement: by default the one the scheduler should run now.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "this revision instead of the current one")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
 	return cmd
 }
 
@@ -228,8 +228,8 @@ N' shows the reason for one.`,
 			})
 		},
 	}
-	cmd.Flags().Int32Var(&limit, "limit", 20, "revisions to show")
-	l.Add(cmd, "state = PROPOSED", "evidence.controllable_ratio desc")
+	cmd.Flags().Int32Var(&limit, "limit", 20, "")
+	l.Add(cmd, true)
 	return cmd
 }
 
@@ -260,7 +260,7 @@ Configuration.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the scheduler is registered")
+	cmd.Flags().BoolVar(&wait, "wait", false, "")
 	return cmd
 }
 
@@ -393,7 +393,7 @@ otherwise by parameter. 'autosched scheduler adapter file' writes the same.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "this revision instead of the current one")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
 	return cmd
 }
 

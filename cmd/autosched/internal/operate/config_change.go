@@ -49,8 +49,8 @@ force by hand, --applied acknowledges it, too.`,
 			})
 		},
 	}
-	f.AddChange(cmd, "config get")
-	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
+	f.AddChange(cmd, true)
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
 	cmd.Flags().BoolVar(&applied, "applied", false, "it has been put in force by hand")
 	return cmd
 }
@@ -83,13 +83,13 @@ applied, or else the registered defaults. A second rollback changes nothing: to 
 back further, name the --revision.
 
 A round may have replaced the configuration you looked at: name that one with
---from, and nothing changes if another is on offer.
+--from-revision, and nothing changes if another is on offer.
 
 In mode auto a later round may find the discarded values again: --park does not
 offer them to this scheduler until 'autosched scheduler config unpark', and 'autosched
 scheduler pause' stops rounds.`,
 		Example: `  autosched scheduler config rollback tiresias --park
-  autosched scheduler config rollback tiresias --from 7
+  autosched scheduler config rollback tiresias --from-revision 7
   autosched scheduler config rollback tiresias --revision 1 --validate-only`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,7 +97,7 @@ scheduler pause' stops rounds.`,
 			case revision < 0:
 				return cli.Usage(fmt.Errorf("--revision: %d is negative", revision))
 			case from < 0:
-				return cli.Usage(fmt.Errorf("--from: %d is negative", from))
+				return cli.Usage(fmt.Errorf("--from-revision: %d is negative", from))
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Configurations.RollbackConfiguration(ctx, &pb.RollbackConfigurationRequest{
@@ -110,11 +110,10 @@ scheduler pause' stops rounds.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0,
-		"revision to go back to (default: the last other one that was applied)")
-	cmd.Flags().Int64Var(&from, "from", 0,
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
+	cmd.Flags().Int64Var(&from, "from-revision", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
-	f.AddChange(cmd, "")
+	f.AddChange(cmd, false)
 	cmd.Flags().BoolVar(&park, "park", false, "do not offer the discarded values again")
 	return cmd
 }
@@ -141,7 +140,7 @@ func newConfigAckCmd(f *cli.ClientFlags) *cobra.Command {
 	var state, why, instance string
 	cmd := &cobra.Command{
 		ValidArgsFunction: cli.CompleteSchedulers(f),
-		Use:               "ack SCHEDULER --revision N --state applied|rejected|failed",
+		Use:               "ack SCHEDULER --revision N --outcome applied|rejected|failed",
 		Short:             "Acknowledge a revision on a scheduler's behalf",
 		Long: `Schedulers acknowledge revisions over the API. Use this command for schedulers
 that do not: tuning compares with an applied revision from then on. A proposal
@@ -151,13 +150,13 @@ is for one that you have put in force by hand.
   applied   it is in force
   rejected  it is refused: its values are parked ('autosched scheduler config parked')
   failed    it could not be applied this time`,
-		Example: "  autosched scheduler config ack tiresias --revision 4 --state applied",
+		Example: "  autosched scheduler config ack tiresias --revision 4 --outcome applied",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if revision < 1 {
 				return cli.Usage(errors.New("--revision is missing: name the revision"))
 			}
 			if !slices.Contains([]string{"applied", "rejected", "failed"}, state) {
-				return cli.Usage(fmt.Errorf("--state: %q is not applied, rejected or failed", state))
+				return cli.Usage(fmt.Errorf("--outcome: %q is not applied, rejected or failed", state))
 			}
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
 				got, err := c.Configurations.AcknowledgeConfiguration(ctx, &pb.AcknowledgeConfigurationRequest{
@@ -177,10 +176,10 @@ is for one that you have put in force by hand.
 	}
 	f.AddReason(cmd)
 	fl := cmd.Flags()
-	fl.Int64Var(&revision, "revision", 0, "the revision (required)")
-	fl.StringVar(&state, "state", "", "applied, rejected or failed (required)")
+	fl.Int64Var(&revision, "revision", 0, "")
+	fl.StringVar(&state, "outcome", "", "applied, rejected or failed (required)")
 	fl.StringVar(&why, "error", "", "why, if not applied")
-	fl.StringVar(&instance, "instance", "", "the instance of the scheduler (default: the only one)")
+	fl.StringVar(&instance, "instance", "", "")
 	return cmd
 }
 
@@ -223,8 +222,8 @@ is rejected.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the newest proposal)")
-	f.AddChange(cmd, "config get")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
+	f.AddChange(cmd, true)
 	return cmd
 }
 
@@ -254,8 +253,8 @@ does not offer them: a later round may find them, and 'autosched scheduler confi
 			})
 		},
 	}
-	f.AddChange(cmd, "config get")
-	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (required)")
+	f.AddChange(cmd, true)
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
 	return cmd
 }
 
@@ -315,8 +314,8 @@ instances. One that acknowledges something is known again.`,
 			})
 		},
 	}
-	f.AddChange(cmd, "")
-	cmd.Flags().StringVar(&instance, "instance", "", "the id of the instance (required)")
+	f.AddChange(cmd, false)
+	cmd.Flags().StringVar(&instance, "instance", "", "")
 	return cmd
 }
 
@@ -359,10 +358,10 @@ approval, a rollback or a refusal by the scheduler ends the pin.`,
 		},
 	}
 	addSets(cmd, &sets)
-	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
+	cmd.Flags().StringVar(&until, "until", "", "")
 	f.AddValidateOnly(cmd)
-	f.AddEtag(cmd, "config get")
-	cmd.Flags().StringVar(&f.Reason, "reason", "", "why, for people and for 'autosched admin audit list' (required)")
+	f.AddEtag(cmd)
+	cmd.Flags().StringVar(&f.Reason, "reason", "", "")
 	return cmd
 }
 
@@ -382,6 +381,6 @@ func newConfigUnpinCmd(f *cli.ClientFlags) *cobra.Command {
 			})
 		},
 	}
-	f.AddChange(cmd, "")
+	f.AddChange(cmd, false)
 	return cmd
 }

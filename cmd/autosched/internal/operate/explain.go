@@ -22,7 +22,7 @@ import (
 
 // addSets is the flag of values that a command is about.
 func addSets(cmd *cobra.Command, sets *[]string) {
-	cmd.Flags().StringArrayVar(sets, "set", nil, "a value of a parameter, such as queues=4; repeat for more")
+	cmd.Flags().StringArrayVar(sets, "set", nil, "")
 }
 
 // parseSets reads assignments for a scheduler's space.
@@ -96,8 +96,7 @@ measured. About a scheduler of type external, which is not simulated, it answers
 	}
 	f.Add(cmd)
 	addSets(cmd, &sets)
-	cmd.Flags().StringSliceVar(&workloads, "workload", nil,
-		"workload of the scheduler to simulate instead of its futures; repeat for more")
+	cmd.Flags().StringSliceVar(&workloads, "workload", nil, "")
 	return cmd
 }
 
@@ -359,8 +358,8 @@ configuration of a round that adopted nothing, too.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "the revision (default: the one on offer)")
-	cmd.Flags().Int64Var(&number, "round", 0, "the round whose best configuration to explain")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "")
+	cmd.Flags().Int64Var(&number, "round", 0, "")
 	cmd.Flags().StringVar(&compareTo, "compare-to", "incumbent", "incumbent (of the round), default, current or a revision")
 	return cmd
 }

@@ -79,13 +79,12 @@ before the latest, and at most 50,000.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&req.MetricId, "metric", "", "only reports with this metric")
-	fl.Int64Var(&req.ConfigurationRevision, "revision", 0,
-		"only reports of this revision of the configuration (default: all)")
-	fl.StringVar(&instance, "instance", "", "only reports of this instance; empty: of the one without an id (default: all)")
-	fl.StringVar(&from, "from", "", "first event time, RFC 3339 (default: all that is kept)")
-	fl.StringVar(&to, "to", "", "event time after the last, RFC 3339")
-	fl.IntVar(&limit, "limit", 50, "reports to show")
+	fl.StringVar(&req.MetricId, "metric", "", "")
+	fl.Int64Var(&req.ConfigurationRevision, "revision", 0, "")
+	fl.StringVar(&instance, "instance", "", "")
+	fl.StringVar(&from, "from", "", "")
+	fl.StringVar(&to, "to", "", "")
+	fl.IntVar(&limit, "limit", 50, "")
 	return cmd
 }
 
@@ -120,9 +119,9 @@ func newMetricsReportCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "report SCHEDULER METRIC=VALUE...",
 		Short: "Report metrics on behalf of a scheduler",
 		Long: `Report stores one report. A report of the same instance and time counts once, so that the command
-may be repeated with the same --time.`,
+may be repeated with the same --event-time.`,
 		Example: `  autosched scheduler metrics report prod --revision 4 wait=31.5
-  autosched scheduler metrics report prod --revision 4 --instance a --time 2026-01-05T12:00:00Z wait=31.5 goodput=0.84`,
+  autosched scheduler metrics report prod --revision 4 --instance a --event-time 2026-01-05T12:00:00Z wait=31.5 goodput=0.84`,
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) < 2 {
@@ -137,7 +136,7 @@ may be repeated with the same --time.`,
 				}
 				report.Metrics[name] = v
 			}
-			if report.SchedulerTime, err = cli.ParseInstant("--time", at); err != nil {
+			if report.SchedulerTime, err = cli.ParseInstant("--event-time", at); err != nil {
 				return err
 			}
 			if at == "" {
@@ -174,9 +173,9 @@ may be repeated with the same --time.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.Int64Var(&report.ConfigurationRevision, "revision", 0, "revision of the configuration that was in force; required")
-	fl.StringVar(&report.InstanceId, "instance", "", "instance that measured (default: the only one)")
-	fl.StringVar(&at, "time", "", "event time, RFC 3339 (default: now)")
+	fl.Int64Var(&report.ConfigurationRevision, "revision", 0, "")
+	fl.StringVar(&report.InstanceId, "instance", "", "")
+	fl.StringVar(&at, "event-time", "", "event time, RFC 3339 (default: now)")
 	return cmd
 }
 

@@ -46,7 +46,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	must("scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --mode auto --space " + space)
-	must("scheduler config ack mine --revision 1 --state applied")
+	must("scheduler config ack mine --revision 1 --outcome applied")
 	report := func(revision int64, from time.Time, value float64) {
 		t.Helper()
 		req := &pb.ReportMetricsRequest{Parent: "schedulers/mine"}
@@ -76,20 +76,20 @@ func TestMetrics(t *testing.T) {
 	}
 	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	report(1, noon, 100)
-	must("study create mine/first --sampler sobol --budget 5")
+	must("study create mine/first --sampler sobol --trial-budget 5")
 	must("study trial add mine/first --set x=0.1 wait=90")
 	must("study propose mine/first --trial 1")
 	must("scheduler config approve mine")
-	must("scheduler config ack mine --revision 2 --state applied")
+	must("scheduler config ack mine --revision 2 --outcome applied")
 	must("scheduler get mine", "revision 2 is watched once wait is reported in 24 intervals")
 	report(2, noon.Add(3*time.Hour), 200)
 	must("scheduler config get mine --revision 2", "reported", "wait 201.433", "revision 1: 101.433", "in 30 reports",
 		"incident")
 	must("scheduler config get mine", "revision 3", "worse by more than 5 %, with a confidence of 99.9 %")
 	must("scheduler config parked mine", "2")
-	must("scheduler metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=7 jobs=3", "stored")
-	must("scheduler metrics report mine --revision 3 --time 2026-01-05T20:00:00Z --instance a wait=8", "counts once")
-	must("scheduler metrics report mine --revision 3 --time 2025-01-05T20:00:00Z wait=8", "not stored")
+	must("scheduler metrics report mine --revision 3 --event-time 2026-01-05T20:00:00Z --instance a wait=7 jobs=3", "stored")
+	must("scheduler metrics report mine --revision 3 --event-time 2026-01-05T20:00:00Z --instance a wait=8", "counts once")
+	must("scheduler metrics report mine --revision 3 --event-time 2025-01-05T20:00:00Z wait=8", "not stored")
 	stop()
 	address, _ = clitest.StartServe(t, filepath.Join(dir, "service"))
 	must("scheduler metrics list mine --instance a", "jobs=3 wait=7")

@@ -95,8 +95,8 @@ func TestOperate(t *testing.T) {
 		{newConfigCmd(), "approve s --revision 7", "not found"},
 		{newConfigCmd(), "rollback s", "nothing to go back to"},
 		{newConfigCmd(), "rollback s --revision 7", "not found"},
-		{newConfigCmd(), "rollback s --from 7", "another configuration is on offer by now: revision 1 of scheduler"},
-		{newConfigCmd(), "rollback s --from -7", "--from"},
+		{newConfigCmd(), "rollback s --from-revision 7", "another configuration is on offer by now: revision 1 of scheduler"},
+		{newConfigCmd(), "rollback s --from-revision -7", "--from-revision"},
 	} {
 		if _, err := call(c.cmd, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want an error that says %q", c.args, err, c.says)
@@ -317,7 +317,7 @@ func TestPrintable(t *testing.T) {
 	}
 	call(newSchedulerCmd(), "register", "--id", "own", "--objective", "wait", "--nodes", "1", "--gpus-per-node", "8",
 		"--space", clitest.NumberSpace(t))
-	call(newConfigCmd(), "ack", "own", "--revision", "1", "--state", "failed", "--error", "\x1b[2J\u009b31mno queues für x")
+	call(newConfigCmd(), "ack", "own", "--revision", "1", "--outcome", "failed", "--error", "\x1b[2J\u009b31mno queues für x")
 	call(newFreezeCmd(), "own", "--reason", "\a\x1b]0;title\a")
 	for _, got := range []string{call(newSchedulerCmd(), "get", "own"), call(newConfigCmd(), "get", "own")} {
 		if strings.ContainsAny(got, "\x1b\a\u009b") {

@@ -55,8 +55,8 @@ any, what it searched and what it decided.`,
 				}, printRounds)
 		},
 	}
-	cmd.Flags().Int32Var(&limit, "limit", 20, "rounds to show")
-	l.Add(cmd, "adopt = true AND controllable_ratio > 1.1", "duration desc")
+	cmd.Flags().Int32Var(&limit, "limit", 20, "")
+	l.Add(cmd, true)
 	return cmd
 }
 
@@ -223,12 +223,12 @@ func newRoundsTriggerCmd(f *cli.ClientFlags) *cobra.Command {
 		Short: "Decide a round of a scheduler now",
 		Long: `Asks for a round at the scheduler's latest event time, beside those that are due. What it
 finds is published or proposed under the same limits. It waits for the round up to
---wait; 'autosched scheduler operations' shows and cancels one that takes longer.`,
-		Example:           "  autosched scheduler rounds trigger tiresias\n  autosched scheduler rounds trigger tiresias --wait 0",
+--wait-time; 'autosched scheduler operations' shows and cancels one that takes longer.`,
+		Example:           "  autosched scheduler rounds trigger tiresias\n  autosched scheduler rounds trigger tiresias --wait-time 0",
 		ValidArgsFunction: cli.CompleteSchedulers(f),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if wait < 0 || wait > 10*time.Minute {
-				return cli.Usage(fmt.Errorf("--wait: %v is not from 0 to 10m", wait))
+				return cli.Usage(fmt.Errorf("--wait-time: %v is not from 0 to 10m", wait))
 			}
 			f.Timeout += wait
 			return f.About(cmd, args, func(ctx context.Context, c *cli.Client, name string) error {
@@ -248,8 +248,8 @@ finds is published or proposed under the same limits. It waits for the round up 
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", time.Minute, "how long to wait for the round: at most 10m")
-	f.AddChange(cmd, "")
+	cmd.Flags().DurationVar(&wait, "wait-time", time.Minute, "how long to wait for the round: at most 10m")
+	f.AddChange(cmd, false)
 	return cmd
 }
 
@@ -290,7 +290,7 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 		Use:     "list",
 		Short:   "List operations, newest first",
 		Long:    `Lists operations by name, with what they are about, how they stand and what they led to.`,
-		Example: "  autosched scheduler operations list\n  autosched scheduler operations list --scheduler tiresias",
+		Example: "  autosched scheduler operations list\n  autosched scheduler operations list --id tiresias",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req := &pb.ListOperationsRequest{PageSize: 1000, Filter: l.Filter, OrderBy: l.OrderBy}
@@ -306,8 +306,8 @@ and through a restart the newest 20 of each scheduler. A study is an operation f
 			})
 		},
 	}
-	list.Flags().StringVar(&scheduler, "scheduler", "", "only those about this scheduler")
-	l.Add(list, "done = false", "end_time desc")
+	list.Flags().StringVar(&scheduler, "id", "", "")
+	l.Add(list, true)
 	cmd.AddCommand(list,
 		one("get", "Show an operation", "Shows whether an operation waits, is under way, failed or is done, and how far it is or what it led\n"+
 			"to: the trials of a study that ended, or the outcome of the round that was decided.",

@@ -42,9 +42,6 @@ func newSchedulerCmd() *cobra.Command {
 	return cmd
 }
 
-const objectiveUsage = "metric to improve, such as avg_jct, or a goal, such as 'avg_jct subject to " +
-	"p99_jct<=1.1*incumbent' (docs/tune.md)"
-
 // registerFlags are the flags of scheduler register.
 type registerFlags struct {
 	builtin      string
@@ -136,19 +133,18 @@ to the scheduler.`,
 func (r *registerFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&r.builtin, "builtin", "", "built-in kind of scheduler, such as tiresias")
-	fl.StringVar(&r.space, "space", "", "file with the parameters of a scheduler that is not simulated")
+	fl.StringVar(&r.space, "space", "", "")
 	cmd.MarkFlagsMutuallyExclusive("builtin", "space")
 	r.current.Add(cmd)
-	fl.StringVar(&r.id, "id", "", "id of the scheduler (default: the file's name field, or the kind)")
-	fl.StringVar(&r.cluster, "cluster", "",
-		"JSON file of nodes, accounts and settings that are not tuned, as 'autosched slurm init' writes it")
-	fl.Int32Var(&r.nodes, "nodes", 0, "nodes of the cluster")
-	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
-	fl.StringVar(&r.mode, "mode", "", "recommend or auto")
-	fl.StringVar(&r.objective, "objective", "", objectiveUsage)
-	fl.DurationVar(&r.interval, "interval", 0, "event time between tuning rounds, such as 1h")
-	fl.BoolVar(&r.validateOnly, "validate-only", false, "check only, store nothing")
-	fl.StringVar(&r.requestID, "request-id", "", "makes it safe to send the same registration again")
+	fl.StringVar(&r.id, "id", "", "")
+	fl.StringVar(&r.cluster, "cluster", "", "")
+	fl.Int32Var(&r.nodes, "nodes", 0, "")
+	fl.Int32Var(&r.gpusPerNode, "gpus-per-node", 0, "")
+	fl.StringVar(&r.mode, "mode", "", "")
+	fl.StringVar(&r.objective, "objective", "", "")
+	fl.DurationVar(&r.interval, "interval", 0, "")
+	fl.BoolVar(&r.validateOnly, "validate-only", false, "")
+	fl.StringVar(&r.requestID, "request-id", "", "")
 }
 
 // request builds the registration from file and flags.
@@ -299,7 +295,7 @@ their cluster and the number of ingested events.`,
 			})
 		},
 	}
-	l.Add(cmd, "state = ACTIVE AND labels.team = research", "create_time desc")
+	l.Add(cmd, true)
 	cmd.Flags().BoolVar(&withDeleted, "deleted", false, "list deleted schedulers that are not purged yet, too")
 	return cmd
 }
@@ -349,11 +345,11 @@ log and status, with the way back as a proposal. 'autosched scheduler config app
 		},
 	}
 	f.Add(cmd)
-	f.AddEtag(cmd, "scheduler get")
+	f.AddEtag(cmd)
 	f.AddValidateOnly(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "every scheduler that is registered now")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for people (required)")
-	cmd.Flags().StringVar(&until, "until", "", "the event time at which it ends, such as 2026-11-24T08:00:00Z")
+	cmd.Flags().BoolVar(&all, "all", false, "")
+	cmd.Flags().StringVar(&reason, "reason", "", "")
+	cmd.Flags().StringVar(&until, "until", "", "")
 	return cmd
 }
 
@@ -378,9 +374,9 @@ func newUnfreezeCmd() *cobra.Command {
 		},
 	}
 	f.Add(cmd)
-	f.AddEtag(cmd, "scheduler get")
+	f.AddEtag(cmd)
 	f.AddValidateOnly(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "every scheduler")
+	cmd.Flags().BoolVar(&all, "all", false, "")
 	return cmd
 }
 

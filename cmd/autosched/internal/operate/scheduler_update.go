@@ -93,21 +93,21 @@ replace all labels or annotations.`,
 	}
 	u.add(cmd)
 	f.AddReason(cmd)
-	f.AddEtag(cmd, "scheduler get")
+	f.AddEtag(cmd)
 	return cmd
 }
 
 func (u *updateFlags) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&u.displayName, "display-name", "", "name for people")
-	fl.StringToStringVar(&u.labels, "label", nil, "KEY=VALUE that callers select schedulers by; repeat for more")
+	fl.StringToStringVar(&u.labels, "label", nil, "")
 	fl.StringToStringVar(&u.annotations, "annotation", nil, "KEY=VALUE that callers note; repeat for more")
 	fl.StringVar(&u.spec, "spec", "", "take parameters and constraints from a YAML or JSON file, - for standard input")
-	fl.Int32Var(&u.nodes, "nodes", 0, "nodes of the cluster")
-	fl.Int32Var(&u.gpusPerNode, "gpus-per-node", 0, "GPUs of a node")
-	fl.StringVar(&u.mode, "mode", "", "recommend or auto")
-	fl.StringVar(&u.objective, "objective", "", objectiveUsage)
-	fl.DurationVar(&u.interval, "interval", 0, "event time between tuning rounds, such as 1h")
+	fl.Int32Var(&u.nodes, "nodes", 0, "")
+	fl.Int32Var(&u.gpusPerNode, "gpus-per-node", 0, "")
+	fl.StringVar(&u.mode, "mode", "", "")
+	fl.StringVar(&u.objective, "objective", "", "")
+	fl.DurationVar(&u.interval, "interval", 0, "")
 	fl.StringVar(&u.rule, "adoption", "", "how configurations are adopted: daily or paper")
 	cli.AddGuard(cmd, &u.adoption.Guard)
 	cli.AddLimits(cmd, &u.limits)
@@ -122,13 +122,12 @@ func (u *updateFlags) add(cmd *cobra.Command) {
 		"how long an instance may take to acknowledge what it is offered, "+
 			"before it is degraded, or 'off'")
 	fl.DurationVar(&u.horizon, "horizon", 0, "how far ahead arrivals are forecast")
-	fl.Int32Var(&u.futures, "futures", 0, "futures that every candidate is simulated on")
-	fl.Int32Var(&u.budget, "budget", 0, "evaluations per round")
+	fl.Int32Var(&u.futures, "futures", 0, "")
+	fl.Int32Var(&u.budget, "budget", 0, "")
 	fl.Float64Var(&u.weight, "weight", 0, "share of the time of rounds, beside those of other schedulers: 0.1 to 10")
 	u.protect.Add(cmd)
-	fl.StringVar(&u.models, "models", "", "performance models that rounds use: a JSON file, as "+
-		"'autosched forecast models show' prints; empty: the built-in ones")
-	fl.BoolVar(&u.validateOnly, "validate-only", false, "check only, store nothing")
+	fl.StringVar(&u.models, "models", "", "")
+	fl.BoolVar(&u.validateOnly, "validate-only", false, "")
 }
 
 // request is the update of the fields whose flags are given, without the name of
@@ -240,7 +239,7 @@ func (v *schedulerVerb) command(f *cli.ClientFlags) *cobra.Command {
 		},
 	}
 	f.AddReason(cmd)
-	f.AddEtag(cmd, "scheduler get")
+	f.AddEtag(cmd)
 	if v.would != "" {
 		f.AddValidateOnly(cmd)
 	}

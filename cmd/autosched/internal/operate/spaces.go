@@ -355,8 +355,8 @@ said below the table.`,
 			return diffConfigs(cmd, args, sp, presets, f.JSON)
 		},
 	}
-	cmd.Flags().StringVar(&builtin, "scheduler", "", "A and B are configurations of this built-in scheduler")
-	cmd.Flags().StringVar(&file, "space", "", "A and B are configurations of the space in this file")
+	cmd.Flags().StringVar(&builtin, "scheduler", "", "")
+	cmd.Flags().StringVar(&file, "space", "", "")
 	cmd.MarkFlagsMutuallyExclusive("scheduler", "space")
 	return cmd
 }

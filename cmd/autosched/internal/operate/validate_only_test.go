@@ -21,8 +21,8 @@ func TestValidateOnlyCommands(t *testing.T) {
 		args, says string
 	}{
 		{newSchedulerCmd, "register --id s --objective wait --nodes 1 --gpus-per-node 8 --space " + space, "s"},
-		{clitest.Of("study"), "create s/a --budget 4 --sampler random --validate-only", "nothing was stored"},
-		{clitest.Of("study"), "create s/a --budget 4 --sampler random", "s/a"},
+		{clitest.Of("study"), "create s/a --trial-budget 4 --sampler random --validate-only", "nothing was stored"},
+		{clitest.Of("study"), "create s/a --trial-budget 4 --sampler random", "s/a"},
 		{clitest.Of("study trial"), "add s/a --set x=7 --validate-only", "a trial of x=7 would be added; nothing was stored"},
 		{clitest.Of("study trial"), "add s/a --set x=7", "trial 1: x=7"},
 		{clitest.Of("study trial"), "tell s/a/1 wait=3 --validate-only", "s/a/1 would be SUCCEEDED: wait=3; nothing was stored"},
@@ -32,7 +32,7 @@ func TestValidateOnlyCommands(t *testing.T) {
 		{newConfigCmd, "approve s --validate-only", "the scheduler would be offered revision 2: x=7\nnothing was stored\n"},
 		{newConfigCmd, "reject s --validate-only", "revision 2 can be rejected; nothing was stored"},
 		{newConfigCmd, "approve s --applied", "the scheduler should run revision 2: x=7"},
-		{newConfigCmd, "ack s --revision 2 --state applied --instance a", "revision 2 is ROLLED_OUT"},
+		{newConfigCmd, "ack s --revision 2 --outcome applied --instance a", "revision 2 is ROLLED_OUT"},
 		{newConfigCmd, "forget s --instance a --validate-only", "would be forgotten; nothing was stored"},
 		{newConfigCmd, "forget s --instance a", `instance "a" of s is forgotten`},
 		{newConfigCmd, "pin s --reason why", "revision 2 of s is pinned"},
@@ -79,7 +79,7 @@ func TestEtagOfConfigurations(t *testing.T) {
 	}{
 		{newSchedulerCmd,
 			"register --id s --objective wait --nodes 1 --gpus-per-node 8 --space " + clitest.NumberSpace(t), ""},
-		{clitest.Of("study"), "create s/a --budget 4 --sampler random", ""},
+		{clitest.Of("study"), "create s/a --trial-budget 4 --sampler random", ""},
 		{clitest.Of("study trial"), "add s/a --set x=7", ""}, {clitest.Of("study trial"), "tell s/a/1 wait=3", ""},
 		{clitest.Of("study"), "propose s/a", ""},
 		{newConfigCmd, "reject s", "get s --revision 2"},
@@ -134,7 +134,7 @@ func TestEtagCommands(t *testing.T) {
 	if out, err := run(newSchedulerCmd(), register); err != nil {
 		t.Fatal(out, err)
 	}
-	if out, err := run(clitest.Cmd("study"), "create s/a --budget 4 --sampler random"); err != nil {
+	if out, err := run(clitest.Cmd("study"), "create s/a --trial-budget 4 --sampler random"); err != nil {
 		t.Fatal(out, err)
 	}
 	scheduler, study := etag(newSchedulerCmd(), "get s"), etag(clitest.Cmd("study"), "get s/a")

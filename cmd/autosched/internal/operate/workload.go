@@ -54,8 +54,8 @@ type newWorkloadFlags struct {
 func (n *newWorkloadFlags) add(cmd *cobra.Command, f *cli.ClientFlags) {
 	fl := cmd.Flags()
 	fl.StringVar(&n.display, "display-name", "", "name for people")
-	fl.StringToStringVar(&n.labels, "label", nil, "KEY=VALUE to select workloads by; repeat for more")
-	fl.StringVar(&n.requestID, "request-id", "", "makes it safe to send the same request again")
+	fl.StringToStringVar(&n.labels, "label", nil, "")
+	fl.StringVar(&n.requestID, "request-id", "", "")
 	f.AddReason(cmd)
 	f.AddValidateOnly(cmd)
 }
@@ -111,12 +111,12 @@ the jobs that were submitted between --from and --to and ended.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.Int64Var(&round, "round", 0, "stored round whose future it is (default: one of the latest event time)")
+	fl.Int64Var(&round, "round", 0, "")
 	fl.Int32Var(&req.Future, "future", 0, "which of the futures, from 0")
-	fl.Uint64Var(&seed, "seed", 0, "seed of the scheduler's rounds to sample with (default: theirs)")
+	fl.Uint64Var(&seed, "seed", 0, "")
 	fl.BoolVar(&ended, "ended", false, "keep jobs that ended instead of a future")
-	fl.StringVar(&from, "from", "", "first submission, RFC 3339 (default: as far as rounds look back)")
-	fl.StringVar(&to, "to", "", "time after the last submission, RFC 3339 (default: the latest event time)")
+	fl.StringVar(&from, "from", "", "")
+	fl.StringVar(&to, "to", "", "")
 	n.add(cmd, f)
 	for _, other := range []string{"round", "future", "seed"} {
 		cmd.MarkFlagsMutuallyExclusive("ended", other)
@@ -166,8 +166,7 @@ counted and named; with --strict the first one ends the upload.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&first.Format, "format", "",
-		"format of the trace (default: by its content): one of "+cli.FormatNames())
+	fl.StringVar(&first.Format, "format", "", "")
 	fl.BoolVar(&first.Strict, "strict", false, "fail at the first faulty row (default: reject and count it, and continue)")
 	n.add(cmd, f)
 	return cmd
@@ -205,7 +204,7 @@ what the registered cluster has between the first and the last submission.`,
 				})
 			}, printWorkloads),
 	}
-	l.Add(cmd, "origin = GENERATED", "create_time desc")
+	l.Add(cmd, true)
 	return cmd
 }
 
@@ -362,7 +361,7 @@ before. Studies that are measured on it measure nothing more.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&req.RequestId, "request-id", "", "makes it safe to send the same request again")
-	f.AddChange(cmd, "workload get")
+	cmd.Flags().StringVar(&req.RequestId, "request-id", "", "")
+	f.AddChange(cmd, true)
 	return cmd
 }

@@ -46,7 +46,7 @@ func TestCertsServeAndClients(t *testing.T) {
 		err := clitest.RunClient(t.Context(), cmd, "", &out, args...)
 		return out.String(), err
 	}
-	if out, err := run(newCertsCmd(), pki, "--scheduler", "prod"); err != nil || !strings.Contains(out, "roles.yaml") {
+	if out, err := run(newCertsCmd(), pki, "--id", "prod"); err != nil || !strings.Contains(out, "roles.yaml") {
 		t.Fatal(out, err)
 	}
 	for _, name := range []string{"ca.key", "server.key", "viewer.token"} {
@@ -148,7 +148,7 @@ func TestCertsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := run("--scheduler", "late")
+	out, err := run("--id", "late")
 	if err != nil || !strings.Contains(out, "uris: [spiffe://autosched/scheduler/late]") {
 		t.Error(out, err)
 	}
@@ -177,8 +177,8 @@ func TestAccessFlagsRefuse(t *testing.T) {
 		{"scheduler emulate --trace sample --tls-cert x --tls-key x", "--tls-cert: needs tls-ca"},
 		{"admin certs", "want one directory"},
 		{"admin certs D --host example.org:443", "--host"},
-		{"admin certs D --scheduler A", "--scheduler"},
-		{"admin certs D --days 0", "--days"},
+		{"admin certs D --id A", "--id"},
+		{"admin certs D --valid-days 0", "--valid-days"},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		code, _, errs := clitest.Run(strings.Fields(strings.ReplaceAll(c.args, "D", dir))...)

@@ -91,7 +91,7 @@ func TestBadAgents(t *testing.T) {
 	if err := os.WriteFile(agents, []byte("agents:\n- scheduler: prod\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, more := range []string{"", "--check-config"} {
+	for _, more := range []string{"", "--check-settings"} {
 		args := append([]string{"serve", "--dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
 			"--agents", agents}, strings.Fields(more)...)
 		want := agents + ": line 2: agents[0].address: is missing"

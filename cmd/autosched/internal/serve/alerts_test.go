@@ -90,7 +90,7 @@ func (o *observed) events() {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.do("scheduler", "rounds", "trigger", "sim", "--wait", "2m")
+	o.do("scheduler", "rounds", "trigger", "sim", "--wait-time", "2m")
 }
 
 // series is a line of the service's metrics.
@@ -149,7 +149,7 @@ var rare = []string{"autosched_access_files_stale", "autosched_rollbacks_total",
 func TestDeployedExpressionsAreExposed(t *testing.T) {
 	o := startObserved(t)
 	o.events()
-	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "applied")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--outcome", "applied")
 	o.do("scheduler", "config", "pin", "sim", "--set", "backfill=false", "--reason", "test")
 	o.do("scheduler", "config", "rollback", "sim", "--revision", "1")
 	labels := map[string][]string{} // by metric
@@ -204,10 +204,10 @@ func TestAlertsFire(t *testing.T) {
 		t.Skip("there is no promtool: no alert is evaluated")
 	}
 	o := startObserved(t)
-	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "applied")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--outcome", "applied")
 	well := o.scrape()
-	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--state", "failed", "--error", "no such queue")
-	o.do("study", "create", "own/a", "--budget", "2", "--sampler", "random")
+	o.do("scheduler", "config", "ack", "sim", "--revision", "1", "--outcome", "failed", "--error", "no such queue")
+	o.do("study", "create", "own/a", "--trial-budget", "2", "--sampler", "random")
 	o.do("study", "trial", "add", "own/a", "--set", "x=7", "wait=3")
 	o.do("study", "propose", "own/a")
 	ill := o.scrape()

@@ -66,8 +66,8 @@ and why, the revision that was offered before and after, and the fields that dif
 		},
 	}
 	f.Add(cmd)
-	cmd.Flags().Int32Var(&limit, "limit", 20, "records to show")
-	l.Add(cmd, "actor = alice AND verb != AcknowledgeConfiguration", "")
+	cmd.Flags().Int32Var(&limit, "limit", 20, "")
+	l.Add(cmd, false)
 	return cmd
 }
 
@@ -150,7 +150,7 @@ func newAuditExportCmd() *cobra.Command {
 		},
 	}
 	f.ConnectFlags.Add(cmd)
-	cmd.Flags().DurationVar(&f.Timeout, "timeout", time.Minute, "how long the export may take")
+	cmd.Flags().DurationVar(&f.Timeout, "timeout", time.Minute, "")
 	cmd.Flags().StringVarP(&to, "out", "o", "-", "file to write, - for standard output")
 	return cmd
 }
@@ -204,9 +204,9 @@ record with this hash.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory of the service's data")
+	cmd.Flags().StringVar(&dir, "dir", "", "")
 	cmd.Flags().StringVar(&head, "head", "", "hash of a record that the log must hold")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ moment, while the service goes on. It needs the role admin.
 The file is a tar archive with a manifest of SHA-256 sums, compressed if its name
 ends in .zst or .gz. It has its name once it is complete, and is read and compared
 with the manifest then. 'autosched admin restore' makes a directory of it.`,
-		Example: "  autosched admin backup --out backup.tar.zst\n  autosched admin restore --from backup.tar.zst --dir restored",
+		Example: "  autosched admin backup --out backup.tar.zst\n  autosched admin restore --backup backup.tar.zst --dir restored",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -109,18 +109,18 @@ func newRestoreCmd() *cobra.Command {
 directory must be empty or not there: an existing store is never overwritten. The
 file is compared with its manifest and its config.db is read first; after an error
 the directory is as it was.`,
-		Example: "  autosched admin restore --from backup.tar.zst --dir restored\n  autosched serve --dir restored",
+		Example: "  autosched admin restore --backup backup.tar.zst --dir restored\n  autosched serve --dir restored",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case from == "":
-				return cli.Usage(errors.New("--from is missing: name the file of the backup"))
+				return cli.Usage(errors.New("--backup is missing: name the file of the backup"))
 			case dir == "":
 				return cli.Usage(errors.New("--dir is missing: name the directory to make"))
 			}
 			in, err := atomicfile.Open(from)
 			if err != nil {
-				return fmt.Errorf("--from: %w", err)
+				return fmt.Errorf("--backup: %w", err)
 			}
 			defer in.Close()
 			m, err := store.Restore(in, dir)
@@ -131,8 +131,8 @@ the directory is as it was.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&from, "from", "", "file of the backup (required)")
-	fl.StringVar(&dir, "dir", "", "directory to make, empty or not there (required)")
-	fl.BoolVar(&asJSON, "json", false, "print JSON for programs")
+	fl.StringVar(&from, "backup", "", "file of the backup (required)")
+	fl.StringVar(&dir, "dir", "", "")
+	fl.BoolVar(&asJSON, "json", false, "")
 	return cmd
 }

@@ -50,7 +50,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if err := os.WriteFile(piped, []byte(out), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ok("admin", "restore", "--from", piped, "--dir", filepath.Join(dir, "piped"))
+	ok("admin", "restore", "--backup", piped, "--dir", filepath.Join(dir, "piped"))
 	var d checkup.Report
 	text := ok("admin", "doctor", "--json", "--server", address)
 	if err := json.Unmarshal([]byte(text), &d); err != nil || len(d.Checks) < 10 {
@@ -63,8 +63,8 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if out := ok("admin", "doctor", "--dir", data); !strings.Contains(out, "ok    schedulers    1 scheduler") {
 		t.Error(out)
 	}
-	ok("admin", "restore", "--from", file, "--dir", restored)
-	if code, _, errs := run("admin", "restore", "--from", file, "--dir", restored); code != 1 ||
+	ok("admin", "restore", "--backup", file, "--dir", restored)
+	if code, _, errs := run("admin", "restore", "--backup", file, "--dir", restored); code != 1 ||
 		!strings.Contains(errs, "is not empty (config.db): name another directory") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
@@ -97,7 +97,7 @@ func TestBackupRestoreDoctor(t *testing.T) {
 	if err := os.WriteFile(settings, []byte("dir: "+data+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := ok("admin", "doctor", "--config", settings); !strings.Contains(out, "new is not there yet") {
+	if out := ok("admin", "doctor", "--settings", settings); !strings.Contains(out, "new is not there yet") {
 		t.Error(out)
 	}
 	if code, _, errs := run("admin", "doctor", "--dir", data); code != 1 {

@@ -43,10 +43,10 @@ func newCertsCmd() *cobra.Command {
   roles.yaml                   what each of these clients may do
 
 Files that exist are kept and missing ones are made from the authority in the
-directory: run it again for another --scheduler, or remove a certificate and its
+directory: run it again for another --id, or remove a certificate and its
 key to have them issued anew. 'autosched serve' notices changed files while it
 runs. Keep ca.key away from the service: only this command reads it.`,
-		Example: `  autosched admin certs pki --host tuner.example.org --scheduler prod
+		Example: `  autosched admin certs pki --host tuner.example.org --id prod
   autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler list --server tuner.example.org:7443 --tls-ca pki/ca.pem --tls-cert pki/operator.pem \
@@ -62,8 +62,8 @@ runs. Keep ca.key away from the service: only this command reads it.`,
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&o.hosts, "host", nil, "host names and addresses of the service besides localhost")
-	fl.StringSliceVar(&o.schedulers, "scheduler", nil, "ids of schedulers that get a certificate each")
-	fl.IntVar(&o.days, "days", 365, "days for which certificates are valid")
+	fl.StringSliceVar(&o.schedulers, "id", nil, "")
+	fl.IntVar(&o.days, "valid-days", 365, "days for which certificates are valid")
 	return cmd
 }
 
@@ -75,11 +75,11 @@ func (o *certsOptions) check() error {
 	}
 	for _, id := range o.schedulers {
 		if err := convert.CheckID(id); err != nil {
-			return cli.Usage(fmt.Errorf("--scheduler: %w", err))
+			return cli.Usage(fmt.Errorf("--id: %w", err))
 		}
 	}
 	if o.days < 1 || o.days > 3650 {
-		return cli.Usage(fmt.Errorf("--days: %d is not from 1 to 3650", o.days))
+		return cli.Usage(fmt.Errorf("--valid-days: %d is not from 1 to 3650", o.days))
 	}
 	return nil
 }

@@ -32,13 +32,13 @@ them, permissions, disk space, the clock. Nothing is written.
 Or checks a running service (--server): whether changes and events are stored, its
 files, disk space, schedulers and rounds, certificates, the clock, the version.
 
---config checks a file of settings, the certificates and roles it names, and
+--settings checks a file of settings, the certificates and roles it names, and
 the directory it names unless --server is given.
 
 Each line begins with ok, warn or fail and says what to do. The exit code is 1 if a
 check failed.`,
 		Example: "  autosched admin doctor --dir data\n  autosched admin doctor --server 127.0.0.1:7443 --json\n" +
-			"  autosched admin doctor --config serve.yaml",
+			"  autosched admin doctor --settings serve.yaml",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			running := cmd.Flags().Changed("server")
@@ -67,8 +67,8 @@ check failed.`,
 		},
 	}
 	o.ClientFlags.Add(cmd)
-	cmd.Flags().StringVar(&o.dir, "dir", "", "directory of a stopped service (default: that of --config)")
-	cmd.Flags().StringVar(&o.config, "config", "", "file of settings of 'autosched serve'")
+	cmd.Flags().StringVar(&o.dir, "dir", "", "")
+	cmd.Flags().StringVar(&o.config, "settings", "", "")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ up to it, compares its SHA-256 with that of the round, decides, and compares the
 each candidate and its objective in each future. It ends with an error that names the first
 difference, such as events that were dropped since or another version of the program.`,
 		Example: `  autosched admin backup --out backup.tar.zst
-  autosched admin restore --from backup.tar.zst --dir copy
+  autosched admin restore --backup backup.tar.zst --dir copy
   autosched admin replay tiresias 17 --dir copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -72,9 +72,9 @@ difference, such as events that were dropped since or another version of the pro
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory of the service's data (required)")
-	cmd.Flags().IntVar(&workers, "workers", 0, "parallel evaluations (0: one per processor); no influence on the decision")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().StringVar(&dir, "dir", "", "")
+	cmd.Flags().IntVar(&workers, "workers", 0, "")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 

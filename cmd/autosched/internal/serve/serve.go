@@ -104,14 +104,14 @@ callers, by client certificate (--client-ca) or token, and what each may do.
 'autosched admin certs DIR' makes these files for a start. They are read again when
 they change; a bad one is logged, and the former stays in force.
 
---config FILE takes flags from a YAML file, which is checked whole before anything
-starts ('--check-config' stops after that). A flag counts more than the file.
+--settings FILE takes flags from a YAML file, which is checked whole before anything
+starts ('--check-settings' stops after that). A flag counts more than the file.
 
 SIGINT or SIGTERM stops: health checks say NOT_SERVING, rounds are cancelled, streams
 end, and calls under way get --drain to finish. A second signal ends it at once.`,
 		Example: `  autosched serve --dir data
   autosched serve --dir data --listen 127.0.0.1:7443 --operations 127.0.0.1:9443
-  autosched serve --config serve.yaml --check-config
+  autosched serve --settings serve.yaml --check-settings
   autosched serve --dir data --listen 0.0.0.0:7443 --tls-cert pki/server.pem --tls-key pki/server.key \
       --client-ca pki/ca.pem --roles pki/roles.yaml
   autosched scheduler register --builtin tiresias --nodes 20 --gpus-per-node 8 --mode auto
@@ -124,17 +124,16 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		},
 	}
 	fl := cmd.Flags()
-	o.settings.Add(cmd, "flags, settings and the files they name")
-	fl.StringVar(&o.dir, "dir", "", "directory of the service's data, made if there is none (required)")
+	o.settings.Add(cmd)
+	fl.StringVar(&o.dir, "dir", "", "")
 	fl.BoolVar(&o.startAnew, "start-anew", false,
 		"if config.db is lost, empty or cannot be read, set it and the event files aside and start with no schedulers")
 	fl.BoolVar(&o.newEpoch, "new-epoch", false,
 		"begin a new epoch of the store, after a snapshot of its volume was brought back: schedulers read again what to run")
-	fl.StringVar(&o.listen, "listen", cli.DefaultAddress, "address to listen on, host:port; port 0 takes a free one")
+	fl.StringVar(&o.listen, "listen", cli.DefaultAddress, "")
 	fl.StringVar(&o.operations, "operations", "",
 		"address to answer HTTP on: /metrics for Prometheus, /healthz, /readyz (default: none)")
-	fl.IntVar(&o.workers, "workers", 0,
-		"parallel evaluations of a round (0: one per processor, less one for requests); no influence on what it decides")
+	fl.IntVar(&o.workers, "workers", 0, "")
 	fl.DurationVar(&o.roundLimit, "round-limit", controller.DefaultRoundLimit,
 		"time after which a round ends and what runs is kept; waiting for others does not count")
 	fl.IntVar(&o.keepRounds, "keep-rounds", controller.DefaultKeepRounds,
@@ -150,14 +149,14 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 		"YAML file of schedulers to call, which implement SchedulerAgent: their addresses (docs/clients.md)")
 	fl.StringVar(&o.evaluators, "evaluators", "",
 		"YAML file of what measures the trials of studies: commands and services (docs/studies.md)")
-	fl.StringVar(&o.energy, "energy", "",
+	fl.StringVar(&o.energy, "energy-file", "",
 		"YAML file that names the power model, prices and carbon intensities, for objectives that count energy (docs/energy.md)")
 	fl.DurationVar(&o.findingsRounds, "findings-rounds", kept.DefaultRoundsEvery,
 		"least time of events between rounds of a scheduler that findings bring forward (docs/patterns.md); 0: none are")
 	fl.StringVar(&o.findingsRules, "findings-rules", "",
 		"YAML file of rules to look for patterns by, in place of the built-in ones (docs/patterns.md)")
 	fl.Float64Var(&o.findingsPrice, "findings-price", 0,
-		"price of a GPU-hour for the cost of findings, in any currency (0: gpu_hour_price of the power model of --energy)")
+		"price of a GPU-hour for the cost of findings, in any currency (0: gpu_hour_price of the power model of --energy-file)")
 	fl.StringVar(&o.webhook, "findings-webhook", "",
 		"URL to post findings to as JSON when they open and close (docs/patterns.md)")
 	o.traces.add(cmd)
@@ -232,7 +231,7 @@ func (o *serveOptions) named(err error) error {
 	if err == nil || o.settings.Path == "" {
 		return err
 	}
-	return cli.Usage(fmt.Errorf("with --config %s: %w", o.settings.Path, err))
+	return cli.Usage(fmt.Errorf("with --settings %s: %w", o.settings.Path, err))
 }
 
 func (o *serveOptions) check() error {
@@ -330,7 +329,7 @@ func (o *serveOptions) openEnergy(log *slog.Logger) (func() *energy.Tariff, erro
 	}
 	source, err := energy.OpenSource(o.energy, log)
 	if err != nil {
-		return nil, fmt.Errorf("--energy: %w", err)
+		return nil, fmt.Errorf("--energy-file: %w", err)
 	}
 	return source.Tariff, nil
 }

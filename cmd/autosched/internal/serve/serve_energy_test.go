@@ -37,7 +37,7 @@ func TestServeEnergy(t *testing.T) {
 	}
 	config, prices := energyService(t)
 	dir := t.TempDir()
-	address, stop := clitest.StartServe(t, dir, "--energy", config)
+	address, stop := clitest.StartServe(t, dir, "--energy-file", config)
 	call := func(cmd *cobra.Command, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
@@ -99,7 +99,7 @@ func TestServeEnergy(t *testing.T) {
 	address, _ = clitest.StartServe(t, dir)
 	err := clitest.RunClient(t.Context(), clitest.Cmd("scheduler what-if"), "", new(bytes.Buffer), "e", "--set", "queues=1", "--server", address,
 		"--timeout", "2m")
-	const want = "edp: the service has no power model: start it with 'autosched serve --energy FILE'"
+	const want = "edp: the service has no power model: start it with 'autosched serve --energy-file FILE'"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("scheduler what-if without a power model: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestServeEnergy(t *testing.T) {
 func TestServeEnergyRefuses(t *testing.T) {
 	config, prices := energyService(t)
 	without, _ := clitest.StartServe(t, t.TempDir())
-	with, _ := clitest.StartServe(t, t.TempDir(), "--energy", config)
+	with, _ := clitest.StartServe(t, t.TempDir(), "--energy-file", config)
 	const register = "register --builtin tiresias --nodes 2 --gpus-per-node 8 --id "
 	cluster := clitest.WriteFile(t, "cluster.json", `{"groups": [{"nodes": 2, "gpus_per_node": 8, "gpu_model": "nobodys"}]}`)
 	for _, c := range []struct{ address, args, want string }{
@@ -139,14 +139,14 @@ func TestServeEnergyRefuses(t *testing.T) {
 	}
 	check := func(want string) {
 		t.Helper()
-		code, _, errs := clitest.Run("serve", "--dir", t.TempDir(), "--energy", config, "--check-config")
+		code, _, errs := clitest.Run("serve", "--dir", t.TempDir(), "--energy-file", config, "--check-settings")
 		if (code == 0) != (want == "") || !strings.Contains(errs, want) {
 			t.Errorf("exit %d, %s, want %q", code, errs, want)
 		}
 	}
 	check("")
 	write(prices, "ts,price_per_mwh\n2017-10-09T00:00:00Z,dear\n")
-	check("--energy: " + config + ": prices: " + prices + `: 2: price_per_mwh: "dear"`)
+	check("--energy-file: " + config + ": prices: " + prices + `: 2: price_per_mwh: "dear"`)
 	for text, want := range map[string]string{
 		"":                            "is empty: name files",
 		"price: prices.csv\n":         "field price not found",

@@ -48,7 +48,7 @@ func TestRoundsOnFindings(t *testing.T) {
 	call(clitest.Cmd("scheduler emulate"), "--id", "s", "--trace", "sample", "--to", "2017-10-10T00:00:00Z",
 		"--nodes", "14",
 		"--gpus-per-node", "8", "--mode", "recommend", "--speedup", "6000", "--interval", "168h", "--json")
-	operations := func() string { return call(clitest.Cmd("scheduler operations"), "list", "--scheduler", "s") }
+	operations := func() string { return call(clitest.Cmd("scheduler operations"), "list", "--id", "s") }
 	clitest.Eventually(t, operations, `(?m)^\S+ +s +schedulers/s/findings/[0-9a-f]{16} +\S+ +done `)
 	found := regexp.MustCompile(`(?m)^\S+ +s +schedulers/s/findings/([0-9a-f]{16}) +\S+ +done +(?:proposed as|kept:) revision (\d+)`).
 		FindStringSubmatch(operations())
@@ -77,7 +77,7 @@ func TestNoRoundsOnFindings(t *testing.T) {
 	call(clitest.Cmd("scheduler emulate"), "--id", "q", "--trace", spiralTrace(t), "--nodes", "1", "--gpus-per-node", "8", "--scheduler",
 		"fifo", "--mode", "recommend", "--speedup", "3600", "--interval", "24h", "--json")
 	clitest.Eventually(t, func() string { return call(clitest.Cmd("scheduler findings"), "list", "q") }, `(?m)^[0-9a-f]{16} +\S+ +queue_spiral `)
-	if got := call(clitest.Cmd("scheduler operations"), "list", "--scheduler", "q"); strings.Contains(got, "findings") {
+	if got := call(clitest.Cmd("scheduler operations"), "list", "--id", "q"); strings.Contains(got, "findings") {
 		t.Errorf("a round was asked for:\n%s", got)
 	}
 	if code, _, errs := clitest.Run("serve", "--dir", "x", "--findings-rounds", "-1s"); code != 2 ||

@@ -126,7 +126,7 @@ func TestServeRegisterTuneWatch(t *testing.T) {
 		t.Errorf("the round failed: %s", decision)
 	}
 
-	if out := run(clitest.Cmd("scheduler config"), "", "ack", "prod", "--revision", "1", "--state",
+	if out := run(clitest.Cmd("scheduler config"), "", "ack", "prod", "--revision", "1", "--outcome",
 		"applied"); !strings.Contains(out, "the scheduler should run revision") {
 		t.Error(out)
 	}
@@ -228,7 +228,7 @@ func TestServiceCommandsRefuse(t *testing.T) {
 			"--mode", "x"}, "--mode"},
 		{clitest.Cmd("scheduler"), []string{"get"}, "name of one scheduler"},
 		{clitest.Cmd("scheduler config"), []string{"get", "a", "b"}, "name of one scheduler"},
-		{clitest.Cmd("scheduler config"), []string{"ack", "a", "--revision", "1"}, "--state"},
+		{clitest.Cmd("scheduler config"), []string{"ack", "a", "--revision", "1"}, "--outcome"},
 		{clitest.Cmd("scheduler config"), []string{"list", "a", "--limit", "0"}, "--limit"},
 	} {
 		err := clitest.RunClient(ctx, c.cmd, "", io.Discard, c.args...)

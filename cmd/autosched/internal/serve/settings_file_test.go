@@ -39,7 +39,7 @@ func TestSettingsFile(t *testing.T) {
 		"dir: a\nlistn: x":            `:2: unknown key "listn"; do you mean "listen"?`,
 		"poll_after: 1s":              `:1: unknown key "poll_after"; do you mean "poll-after"?`,
 		"zzzzzz: 1s":                  `:1: unknown key "zzzzzz"; --help lists them`,
-		"config: x":                   `:1: unknown key "config"`,
+		"settings: x":                 `:1: unknown key "settings"`,
 		"start-anew: true":            ":1: start-anew is for one start: give --start-anew",
 		"dir: a\n\ndir: b":            ":3: dir is set in line 1 already",
 		"dir:":                        ":1: dir: it has no value",
@@ -76,7 +76,8 @@ func TestSettingsFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte("dir: "+data+"\n"+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"serve", "--config", path, "--check-config"}, {"serve", "--config", path}} {
+		for _, args := range [][]string{{"serve", "--settings", path, "--check-settings"},
+			{"serve", "--settings", path}} {
 			if code, _, errs := clitest.Run(args...); code == 0 || !strings.Contains(errs, want) {
 				t.Errorf("%v of %q: exit %d, %s", args, text, code, errs)
 			}
@@ -90,7 +91,7 @@ func TestSettingsFile(t *testing.T) {
 // TestSettingsExample: the example is correct, and has only settings that the page lists.
 func TestSettingsExample(t *testing.T) {
 	example := filepath.Join("..", "..", "..", "..", "examples", "serve.yaml")
-	if code, out, errs := clitest.Run("serve", "--config", example, "--check-config"); code != 0 {
+	if code, out, errs := clitest.Run("serve", "--settings", example, "--check-settings"); code != 0 {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 }

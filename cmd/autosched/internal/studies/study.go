@@ -89,7 +89,7 @@ it: the configuration is suggested again, at most twice.
 
 With --causal auto, a causal model of the trials rejects and narrows what the sampler
 proposes where half of the trials take a second or more.`,
-		Example: `  autosched study create mine/first --budget 50
+		Example: `  autosched study create mine/first --trial-budget 50
   autosched study create mine/goodput --metric goodput --maximize --sampler gp --lease 1h`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, ok := pb.StudySpec_CausalModel_value[strings.ToUpper(causal)]
@@ -115,10 +115,10 @@ proposes where half of the trials take a second or more.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&spec.Algorithm, "sampler", "", "sampler: "+strings.Join(cli.SamplerNames(), ", ")+" (default auto)")
-	fl.Int32Var(&spec.TrialBudget, "budget", 0, "configurations to measure (default 100)")
-	fl.Uint64Var(&spec.Seed, "seed", 0, "makes the suggestions repeatable")
-	fl.StringVar(&spec.MetricId, "metric", "", "metric that clients measure (default: the objective of an external scheduler)")
+	fl.StringVar(&spec.Algorithm, "sampler", "", "")
+	fl.Int32Var(&spec.TrialBudget, "trial-budget", 0, "configurations to measure (default 100)")
+	fl.Uint64Var(&spec.Seed, "seed", 0, "")
+	fl.StringVar(&spec.MetricId, "metric", "", "")
 	fl.BoolVar(&maximize, "maximize", false, "the metric is to be large")
 	fl.DurationVar(&lease, "lease", 10*time.Minute, "how long a client may be silent about a trial")
 	fl.BoolVar(&spec.AllowRepeats, "allow-repeats", false, "'study trial add' measures again what was measured")
@@ -147,7 +147,7 @@ func newStudyListCmd(f *cli.ClientFlags) *cobra.Command {
 				})
 			}, printStudies),
 	}
-	l.Add(cmd, "state = ACTIVE", "update_time desc")
+	l.Add(cmd, true)
 	return cmd
 }
 
@@ -256,7 +256,7 @@ func newStudyVerbCmd(f *cli.ClientFlags, verb, short, long string,
 		},
 	}
 	f.AddReason(cmd)
-	f.AddEtag(cmd, "study get")
+	f.AddEtag(cmd)
 	if verb != "delete" {
 		f.AddValidateOnly(cmd)
 	}
@@ -302,7 +302,7 @@ scheduler has any.`,
 		},
 	}
 	cmd.Flags().Int64Var(&trial, "trial", 0, "number of the trial (default: the best one)")
-	f.AddChange(cmd, "")
+	f.AddChange(cmd, false)
 	return cmd
 }
 
@@ -382,11 +382,10 @@ the waiting alone.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&req.Evaluator, "evaluator", "", "what measures: an id of 'study evaluators' (required)")
-	fl.StringVar(&req.Workload, "workload", "",
-		"workload to measure on: SCHEDULER/WORKLOAD of 'autosched scheduler workload', or as the evaluator knows it (default: its own)")
-	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "trials to measure at a time, if the evaluator takes as many")
-	fl.BoolVar(&wait, "wait", false, "wait until the study is no longer active")
-	f.AddChange(cmd, "study get")
+	fl.StringVar(&req.Workload, "workload", "", "")
+	fl.Int32Var(&req.ParallelTrials, "parallel", 1, "")
+	fl.BoolVar(&wait, "wait", false, "")
+	f.AddChange(cmd, true)
 	cmd.MarkFlagsMutuallyExclusive("wait", "validate-only")
 	return cmd
 }
@@ -436,9 +435,9 @@ func newStudyOptimalCmd(f *cli.ClientFlags) *cobra.Command {
 		Use:   "optimal SCHEDULER/STUDY",
 		Short: "Show the trials that no other beats in several metrics",
 		Long: `Shows the trials that succeeded and to which no other is better in one metric and no worse in the
-others (the Pareto front). --metrics names metrics that clients reported, such as p95_wait, or
+others (the Pareto front). --objectives names metrics that clients reported, such as p95_wait, or
 goodput:max for one that is to be large; by default the metric of the study alone.`,
-		Example: "  autosched study optimal mine/first --metrics p95_wait,goodput:max",
+		Example: "  autosched study optimal mine/first --objectives p95_wait,goodput:max",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			req := &pb.ListOptimalTrialsRequest{}
 			for _, text := range metrics {
@@ -449,7 +448,7 @@ goodput:max for one that is to be large; by default the metric of the study alon
 				case "max":
 					o.Goal = pb.StudySpec_MAXIMIZE
 				default:
-					return cli.Usage(fmt.Errorf("--metrics: %q is not METRIC, METRIC:min or METRIC:max", text))
+					return cli.Usage(fmt.Errorf("--objectives: %q is not METRIC, METRIC:min or METRIC:max", text))
 				}
 				req.Objectives = append(req.Objectives, o)
 			}
@@ -468,8 +467,8 @@ goodput:max for one that is to be large; by default the metric of the study alon
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&metrics, "metrics", nil, "metrics, comma-separated (default: that of the study)")
-	_ = cmd.RegisterFlagCompletionFunc("metrics", cobra.NoFileCompletions)
+	cmd.Flags().StringSliceVar(&metrics, "objectives", nil, "metrics, comma-separated (default: that of the study)")
+	_ = cmd.RegisterFlagCompletionFunc("objectives", cobra.NoFileCompletions)
 	return cmd
 }
 
@@ -505,7 +504,7 @@ how long they take: by the mean of the trials that clients or evaluators measure
 		},
 	}
 	cmd.Flags().DurationVar(&each, "trial-time", 0, "how long a trial takes (default: the mean of those that were measured)")
-	cmd.Flags().Int32Var(&parallel, "parallel", 1, "trials that are measured at a time")
+	cmd.Flags().Int32Var(&parallel, "parallel", 1, "")
 	return cmd
 }
 

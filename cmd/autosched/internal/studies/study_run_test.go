@@ -47,7 +47,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	}
 	run("", "scheduler", "register", "--space", space, "--id", "mine", "--objective", "p95_wait", "--nodes", "4",
 		"--gpus-per-node", "8")
-	run("", "study", "create", "mine/first", "--budget", "12", "--sampler", "sobol")
+	run("", "study", "create", "mine/first", "--trial-budget", "12", "--sampler", "sobol")
 	if out := run("testbed", "study", "evaluators"); !strings.Contains(out, "command") ||
 		!strings.Contains(out, "service") || strings.Contains(out, "measure.sh") || strings.Contains(out, "127.0.0.1") {
 		t.Errorf("evaluators: %s", out)
@@ -59,7 +59,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 	run("(COMPLETED)", "study", "run", "mine/first", "--evaluator", "testbed", "--parallel", "2", "--wait")
 	run("p95_wait=11", "study", "get", "mine/first")
 	run("done   mine/first: 12 of 12 trials", "scheduler", "operations", "list")
-	run("", "study", "create", "mine/second", "--budget", "300", "--sampler", "sobol")
+	run("", "study", "create", "mine/second", "--trial-budget", "300", "--sampler", "sobol")
 	run("mine/second is measured by evaluator testbed, 2 at a time, workload monday", "study", "run", "mine/second",
 		"--evaluator", "testbed", "--parallel", "2", "--workload", "monday")
 	stop()
@@ -75,7 +75,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$((n + 10))}}}"
 		}
 		return ""
 	}, "it goes on")
-	listed := run("", "scheduler", "operations", "list", "--scheduler", "mine", "--filter", "done = false")
+	listed := run("", "scheduler", "operations", "list", "--id", "mine", "--filter", "done = false")
 	at := regexp.MustCompile(`\n(\S+) +mine +anonymous +\S+ +under way +mine/second: [0-9]+ of 300 trials`)
 	id := at.FindStringSubmatch(listed)
 	if id == nil {
@@ -130,7 +130,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 		"parameters: [{id: batch, kind: int, min_value: 1, max_value: 64, default_value: 2}]\n"), "--id", "mine",
 		"--objective", "p95_wait", "--nodes", "4", "--gpus-per-node", "8")
 	run("", "scheduler", "workload", "upload", "mine/july", jobs)
-	run("", "study", "create", "mine/first", "--budget", "3", "--sampler", "sobol")
+	run("", "study", "create", "mine/first", "--trial-budget", "3", "--sampler", "sobol")
 	on := func(workload string) []string {
 		return []string{"study", "run", "mine/first", "--evaluator", "testbed", "--workload", workload}
 	}
@@ -139,7 +139,7 @@ echo "{\"finalMeasurement\":{\"metrics\":{\"p95_wait\":$(grep -c ',600,' "$file"
 	run("(COMPLETED)", append(on("mine/july"), "--wait")...)
 	run("workload mine/july", "study", "get", "mine/first")
 	run("p95_wait=2", "study", "get", "mine/first")
-	run("", "study", "create", "mine/second", "--budget", "1000", "--sampler", "sobol")
+	run("", "study", "create", "mine/second", "--trial-budget", "1000", "--sampler", "sobol")
 	run("", "study", "run", "mine/second", "--evaluator", "testbed", "--workload", "mine/july")
 	run("", "scheduler", "workload", "delete", "mine/july")
 	clitest.Eventually(t, func() string { return run("", "study", "get", "mine/second") }, `workload "july" .*not found`)
@@ -157,7 +157,7 @@ func TestEvaluatorsFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("evaluators:\n  - id: a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, check := range []string{"--check-config", "--check-config=false"} {
+	for _, check := range []string{"--check-settings", "--check-settings=false"} {
 		code, _, errs := clitest.Run("serve", "--dir", t.TempDir(), "--evaluators", file, check)
 		if code == 0 || !strings.Contains(errs, "--evaluators: "+file+": line 2: evaluators[0]: command and address") {
 			t.Errorf("exit %d: %s", code, errs)

@@ -86,7 +86,7 @@ func TestStudyImport(t *testing.T) {
 `)
 	must("scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --space", space)
 	for _, id := range []string{"a", "b", "c"} {
-		must("study create mine/" + id + " --budget 4 --sampler random")
+		must("study create mine/" + id + " --trial-budget 4 --sampler random")
 	}
 	must("study trial add mine/a --set x=0.25 --set order=las wait=3")
 	must("study trial ask mine/a --client one")
@@ -173,7 +173,7 @@ func TestStudyImportOfOddFiles(t *testing.T) {
 	}
 	study := func(id string, more ...string) {
 		t.Helper()
-		if _, err := call("", append([]string{"create", "mine/" + id, "--budget", "4", "--sampler", "random"},
+		if _, err := call("", append([]string{"create", "mine/" + id, "--trial-budget", "4", "--sampler", "random"},
 			more...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestStudyOptimalAndEstimate(t *testing.T) {
 		code       int
 	}{
 		{"scheduler register --id mine --objective wait --nodes 1 --gpus-per-node 8 --space " + path, "mine", 0},
-		{"study create mine/first --budget 40 --sampler random", "0 of 40", 0},
+		{"study create mine/first --trial-budget 40 --sampler random", "0 of 40", 0},
 		{"study optimal mine/first", "no trial with these metrics has succeeded yet", 0},
 		{"study estimate mine/first", "40 trials left; no trial was timed yet: --trial-time", 0},
 		{"study estimate mine/first --trial-time 3m --parallel 4", "40 trials left of 3 min: 30 min, or 2 h of measuring", 0},
@@ -264,9 +264,9 @@ func TestStudyOptimalAndEstimate(t *testing.T) {
 		{"study trial add mine/first --set x=3 wait=5 use=2", "trial 3", 0},
 		{"study estimate mine/first", "40 trials left; no trial was timed yet: --trial-time", 0}, // added, no times
 		{"study optimal mine/first", `^trial 2: x=2 -> use=3 wait=4\n$`, 0},
-		{"study optimal mine/first --metrics wait,use:max", `^trial 1: .*\ntrial 2: .*\n$`, 0},
-		{"study optimal mine/first --metrics wait:most", `--metrics: "wait:most" is not METRIC`, 2},
-		{"study optimal mine/first --metrics ,wait", `objectives\[0\]\.metric_id`, 1},
+		{"study optimal mine/first --objectives wait,use:max", `^trial 1: .*\ntrial 2: .*\n$`, 0},
+		{"study optimal mine/first --objectives wait:most", `--objectives: "wait:most" is not METRIC`, 2},
+		{"study optimal mine/first --objectives ,wait", `objectives\[0\]\.metric_id`, 1},
 		{"study estimate mine/first --trial-time -1s", "trial_duration: -1s is not above 0", 1},
 		{"study estimate mine/first --parallel 1001", "parallel_trials: 1001 is not from 1 to 1000", 1},
 		{"study estimate mine/none", `study "none" of scheduler "mine"`, 1},

@@ -184,7 +184,7 @@ sampler avoids both.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&why, "reason", "", "why it failed")
+	cmd.Flags().StringVar(&why, "reason", "", "")
 	cmd.Flags().BoolVar(&infeasible, "infeasible", false, "the configuration cannot be measured")
 	return cmd
 }
@@ -201,7 +201,7 @@ func newTrialListCmd(f *cli.ClientFlags) *cobra.Command {
 				return cli.ListTrials(ctx, c, name, l)
 			}, printTrials),
 	}
-	l.Add(cmd, "state = SUCCEEDED AND final_measurement.metrics.jct < 900", "end_time desc")
+	l.Add(cmd, true)
 	return cmd
 }
 
@@ -256,7 +256,7 @@ budget. What was measured already is not measured again, unless the study allows
 			})
 		},
 	}
-	cmd.Flags().StringArrayVar(&sets, "set", nil, "parameter, such as batch=16; repeatable")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "")
 	_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
 	f.AddValidateOnly(cmd)
 	return cmd

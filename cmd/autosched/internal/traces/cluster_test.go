@@ -20,7 +20,7 @@ func TestClusterIsGivenOrInferred(t *testing.T) {
 	}
 	pods := filepath.Join(data, "pai2023_pods.csv")
 	drawn := filepath.Join(t.TempDir(), "drawn.csv.gz")
-	if code, _, errs := clitest.Run("trace", "synth", "--days", "1", "--jobs", "20", "--nodes", "5",
+	if code, _, errs := clitest.Run("trace", "synth", "--days", "1", "--job-count", "20", "--nodes", "5",
 		"--gpus-per-node", "4",
 		"--out", drawn); code != 0 {
 		t.Fatal(errs)

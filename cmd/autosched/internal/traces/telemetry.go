@@ -30,7 +30,7 @@ in any known format, plain, gzip or zstd.
 Formats, recognised by their content:
 ` + telemetryFormats(),
 		Example: `  autosched telemetry validate gpus.csv.zst
-  curl -s node7:9400/metrics | autosched telemetry validate - --at 2026-01-05T12:00:00Z`,
+  curl -s node7:9400/metrics | autosched telemetry validate - --scrape-time 2026-01-05T12:00:00Z`,
 	}
 	cmd.AddCommand(newTelemetryCollectCmd(), newTelemetryValidateCmd(), newTelemetryImportCmd(), newTelemetryShowCmd(),
 		newTelemetryFetchCmd(),
@@ -109,8 +109,8 @@ known ones:
 	o.read.Add(cmd)
 	o.read.AddClock(cmd)
 	f.StringVarP(&o.out, "out", "o", "", "write the samples of GPUs to this CSV file, - for standard output")
-	f.IntVar(&o.show, "show", 20, "name at most this many rejected rows per file; all are counted")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.IntVar(&o.show, "show", 20, "")
+	f.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

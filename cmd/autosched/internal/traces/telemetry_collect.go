@@ -42,7 +42,7 @@ func newTelemetryCollectCmd() *cobra.Command {
 		Short: "Sample the GPUs of this node",
 		Long: `Collect samples every GPU and MIG instance of this node at an interval: utilisation,
 memory, power, energy, temperature, clocks, throttle reasons, Xid errors, processes
-and their job. It writes the project's CSV, or with --scheduler sends the samples to the
+and their job. It writes the project's CSV, or with --id sends the samples to the
 service, and runs until it is interrupted.
 
 The job is that of the processes' control group: the id of a Slurm job, or the UID of
@@ -60,9 +60,9 @@ With --scrape, any binary takes the samples from exporters with DCGM's metrics i
 of the driver, of this node or others, with SM activity where they have it. An exporter
 that does not answer gives no samples.`,
 		Example: `  autosched telemetry collect --out gpus.csv
-  autosched telemetry collect --scheduler prod --server autosched:7443 --tls-ca ca.pem --token-file token
-  autosched telemetry collect --scrape http://node7:9400/metrics --scheduler prod
-  autosched telemetry collect --rounds 4 --interval 1s | autosched telemetry validate -`,
+  autosched telemetry collect --id prod --server autosched:7443 --tls-ca ca.pem --token-file token
+  autosched telemetry collect --scrape http://node7:9400/metrics --id prod
+  autosched telemetry collect --rounds 4 --period 1s | autosched telemetry validate -`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.stdout = cmd.OutOrStdout()
@@ -81,10 +81,10 @@ that does not answer gives no samples.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.out, "out", "o", "-", "CSV file to append to, - for standard output")
-	f.StringVar(&o.scheduler, "scheduler", "", "send to the service, as those of this scheduler's cluster, in place of --out")
+	f.StringVar(&o.scheduler, "id", "", "")
 	o.connect.Add(cmd)
-	f.StringVar(&o.node, "node", "", "name of this node in the samples (default: the host's)")
-	f.DurationVar(&o.interval, "interval", collect.DefaultPeriod, "time between samples")
+	f.StringVar(&o.node, "node", "", "")
+	f.DurationVar(&o.interval, "period", collect.DefaultPeriod, "")
 	f.IntVar(&o.rounds, "rounds", 0, "end after this many samples of each GPU (default: when interrupted)")
 	f.StringVar(&o.pidMap, "pid-map", "", "file with the jobs of processes: lines of PID JOB")
 	f.StringSliceVar(&o.scrape, "scrape", nil, "URLs of exporters with DCGM's metrics, in place of the driver")
@@ -98,9 +98,9 @@ const leastInterval = 100 * time.Millisecond
 func (o *telemetryCollectOptions) check() error {
 	switch {
 	case o.scheduler != "" && o.out != "-":
-		return cli.Usage(errors.New("--out and --scheduler exclude each other: write a file, or send to the service"))
+		return cli.Usage(errors.New("--out and --id exclude each other: write a file, or send to the service"))
 	case o.interval < leastInterval || o.interval > time.Hour:
-		return cli.Usage(fmt.Errorf("--interval: %v is not from %v to 1h", o.interval, leastInterval))
+		return cli.Usage(fmt.Errorf("--period: %v is not from %v to 1h", o.interval, leastInterval))
 	case len(o.scrape) > 0 && o.pidMap != "":
 		return cli.Usage(errors.New("--pid-map: the processes are the driver's; exporters name jobs themselves"))
 	case strings.ContainsAny(o.node, "\r\n"):

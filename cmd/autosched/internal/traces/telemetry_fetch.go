@@ -80,14 +80,14 @@ TOKEN. --match takes matchers of labels, such as cluster="a".`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "", "begin, such as 2026-03-01T00:00:00Z")
-	f.StringVar(&o.to, "to", "", "end, which is not part of it (default: now)")
-	f.DurationVar(&o.step, "step", time.Minute, "time between samples")
+	f.StringVar(&o.from, "from", "", "")
+	f.StringVar(&o.to, "to", "", "")
+	f.DurationVar(&o.step, "period", time.Minute, "")
 	f.StringVar(&o.match, "match", "", `label matchers, such as cluster="a"`)
 	o.read.AddMetrics(cmd)
 	f.StringVar(&o.headers, "header-file", "", "file with HTTP headers to send: lines of NAME: VALUE")
 	f.StringVar(&o.ca, "tls-ca", "", "PEM file of the authorities that may sign the server's certificate (default: the system's)")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for one request")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "")
 	f.StringVarP(&o.out, "out", "o", "", "CSV file to write")
 	return cmd
 }
@@ -106,7 +106,7 @@ func (o *telemetryFetchOptions) prometheus() (*remote.Prometheus, remote.Range, 
 	case !from.Before(to):
 		return nil, r, cli.Usage(fmt.Errorf("--from: %s is not before --to", o.from))
 	case o.step < time.Second || o.step > time.Hour:
-		return nil, r, cli.Usage(fmt.Errorf("--step: %v is not from 1s to 1h", o.step))
+		return nil, r, cli.Usage(fmt.Errorf("--period: %v is not from 1s to 1h", o.step))
 	case o.timeout < time.Second:
 		return nil, r, cli.Usage(fmt.Errorf("--timeout: %v is less than 1s", o.timeout))
 	case o.out == "-":

@@ -136,7 +136,7 @@ func TestTelemetryFetch(t *testing.T) {
 		t.Errorf("a failure: exit %d: %s", code, errs)
 	}
 	p.fails.Store(1 << 30)
-	if code, _, errs := fetch("c.csv", "--step", "2m"); code != 1 || !strings.Contains(errs, "is of another fetch") {
+	if code, _, errs := fetch("c.csv", "--period", "2m"); code != 1 || !strings.Contains(errs, "is of another fetch") {
 		t.Errorf("another step: exit %d: %s", code, errs)
 	}
 	before := p.asked.Load()
@@ -167,7 +167,7 @@ func TestTelemetryFetch(t *testing.T) {
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z"}, 2, "--out"},
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--out", "-"}, 2, "--out: - is no name of a CSV file"},
 		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--to", "2026-03-01T00:00:00Z"}, 2, "is not before --to"},
-		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--step", "1ms"}, 2, "--step"},
+		{[]string{p.URL, "--from", "2026-03-02T00:00:00Z", "--period", "1ms"}, 2, "--period"},
 	} {
 		if code, _, errs := clitest.Run(append([]string{"telemetry", "fetch"}, c.args...)...); code != c.code ||
 			!strings.Contains(errs, c.want) {

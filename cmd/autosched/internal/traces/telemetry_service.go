@@ -46,7 +46,7 @@ counts once, however often it is sent, so that the same command goes on after an
 rows and records are counted, and the first of them named. Steps need the times of their ends.`,
 		Example: `  autosched telemetry import prod gpus.csv.zst
   autosched telemetry import prod steps.csv
-  curl -s node7:9400/metrics | autosched telemetry import prod - --at 2026-01-05T12:00:00Z`,
+  curl -s node7:9400/metrics | autosched telemetry import prod - --scrape-time 2026-01-05T12:00:00Z`,
 		ValidArgsFunction: cli.CompleteSchedulers(&o.client),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -218,11 +218,11 @@ type telemetryQuery struct {
 func (q *telemetryQuery) add(cmd *cobra.Command) {
 	q.client.Add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&q.from, "from", "", "first instant, RFC 3339 (default: all that is kept)")
-	f.StringVar(&q.to, "to", "", "instant after the last, RFC 3339")
-	f.StringVar(&q.node, "node", "", "only of this node")
+	f.StringVar(&q.from, "from", "", "")
+	f.StringVar(&q.to, "to", "", "")
+	f.StringVar(&q.node, "node", "", "")
 	f.Int32Var(&q.gpu, "gpu", -1, "only of the GPU of this number")
-	f.StringVar(&q.job, "job", "", "only of this job")
+	f.StringVar(&q.job, "job", "", "")
 	f.StringVar(&q.per, "resolution", "raw", "raw, 5m or 1h: as measured, or means of five minutes or of an hour")
 }
 
@@ -313,7 +313,7 @@ have any, means of five minutes for 90 days, of an hour for 400.`,
 		},
 	}
 	q.add(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 50, "samples to show")
+	cmd.Flags().IntVar(&limit, "limit", 50, "")
 	return cmd
 }
 

@@ -92,7 +92,7 @@ func TestTelemetryInTheService(t *testing.T) {
 	address, _ = clitest.StartServe(t, dir)
 	same()
 	cmd := newTelemetryCollectCmd()
-	if err := cmd.ParseFlags([]string{"--scheduler", "prod", "--server", address}); err != nil {
+	if err := cmd.ParseFlags([]string{"--id", "prod", "--server", address}); err != nil {
 		t.Fatal(err)
 	}
 	flags := cli.ConnectFlags{Server: address}
@@ -142,7 +142,7 @@ func TestCollectAcrossRestarts(t *testing.T) {
 	const rounds = 80
 	var notes clitest.SharedBuffer
 	cmd := newTelemetryCollectCmd()
-	cmd.SetArgs([]string{"--scheduler", "prod", "--server", address, "--scrape", exporter.URL, "--interval", "100ms",
+	cmd.SetArgs([]string{"--id", "prod", "--server", address, "--scrape", exporter.URL, "--period", "100ms",
 		"--rounds", fmt.Sprint(rounds)})
 	cmd.SetErr(&notes)
 	ended := make(chan error, 1)

@@ -54,7 +54,7 @@ Xid errors  1
 		want string
 	}{
 		{nil, 2, "name the files"},
-		{[]string{path, "--at", "now"}, 2, "--at"},
+		{[]string{path, "--scrape-time", "now"}, 2, "--scrape-time"},
 		{[]string{path, "--show", "0"}, 2, "--show"},
 		{[]string{path, "--timezone", "Mars"}, 2, "--timezone: \"Mars\" is not a zone"},
 		{[]string{path, "--timezone", "Europe/Berlin"}, 1, "note: --timezone made no difference: gpus.csv has"},
@@ -142,11 +142,11 @@ func TestTelemetryCollect(t *testing.T) {
 		io.WriteString(w, "DCGM_FI_PROF_SM_ACTIVE{gpu=\"3\",Hostname=\"n7\"} 0.5\n")
 	}))
 	defer exporter.Close()
-	code, csv, errs := clitest.Run("telemetry", "collect", "--scrape", exporter.URL, "--rounds", "2", "--interval", "100ms")
+	code, csv, errs := clitest.Run("telemetry", "collect", "--scrape", exporter.URL, "--rounds", "2", "--period", "100ms")
 	if lines := strings.Split(csv, "\n"); code != 0 || len(lines) != 4 || !strings.Contains(lines[2], ",n7,3,,,,0.5,") {
 		t.Errorf("exit %d: %s: %s", code, errs, csv)
 	}
-	for _, x := range [][2]string{{"--interval", "1ms"}, {"--rounds", "-1"}, {"--buffer", "0"}, {"--node", "a\nb"},
+	for _, x := range [][2]string{{"--period", "1ms"}, {"--rounds", "-1"}, {"--buffer", "0"}, {"--node", "a\nb"},
 		{"--scrape", "node7"}} {
 		code, _, errs := clitest.Run("telemetry", "collect", x[0], x[1])
 		if code != 2 || !strings.Contains(errs, x[0]+": ") {

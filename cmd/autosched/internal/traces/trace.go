@@ -88,13 +88,12 @@ type traceInput struct {
 
 func (o *traceInput) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.format, "format", "", "format of the trace (default: by its content): one of "+cli.FormatNames())
+	f.StringVar(&o.format, "format", "", "")
 	f.BoolVar(&o.strict, "strict", false, "fail at the first faulty row (default: reject and count it, and continue)")
-	f.IntVar(&o.show, "show", trace.DefaultKeep, "name at most this many rejected rows; all are counted")
+	f.IntVar(&o.show, "show", trace.DefaultKeep, "")
 	f.IntVar(&o.maxRows, "max-rows", trace.DefaultMaxRows, "refuse a trace of more rows")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
-	f.StringVar(&o.trace, "trace", "",
-		"the trace, instead of naming it as the argument: a file, files with commas between, or a folder")
+	f.BoolVar(&o.json, "json", false, "")
+	f.StringVar(&o.trace, "trace", "", "")
 	o.how.Add(cmd)
 	cmd.Args = o.parse
 }

@@ -64,14 +64,13 @@ the others in order of name.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.dir, "dir", "", "directory of the service's data (required)")
-	f.StringVar(&o.id, "id", "", "id of the scheduler (required)")
-	f.StringVar(&o.from, "from", "", "first instant of the events, RFC 3339, a date, seconds since the midnight before "+
-		"the first event, or a span since it such as 36h (default: the first event)")
-	f.StringVar(&o.to, "to", "", "instant after the events (default: after the last)")
+	f.StringVar(&o.dir, "dir", "", "")
+	f.StringVar(&o.id, "id", "", "")
+	f.StringVar(&o.from, "from", "", "")
+	f.StringVar(&o.to, "to", "", "")
 	f.StringVarP(&o.out, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
-	f.StringVar(&o.nodes, "node-events-out", "", "write what happened to nodes to this file, for --node-events")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.StringVar(&o.nodes, "node-events-out", "", "")
+	f.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

@@ -86,7 +86,7 @@ or gzip. Its digest is checked against --sha256, and shown without one.`,
 		"SHA-256 that the download must have (default: the known one; with --url none)")
 	f.StringVarP(&o.out, "out", "o", "",
 		"file to write, compressed if it ends in .gz or .zst, - for standard output (default: the trace's name)")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

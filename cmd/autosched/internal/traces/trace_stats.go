@@ -71,7 +71,7 @@ SVG file, or with the numbers into an HTML page of one file.`,
 	o.input.add(cmd)
 	o.window.add(cmd)
 	cli.ClusterFlags(cmd, &o.cluster)
-	cmd.Flags().StringVar(&o.plot, "plot", "", "file to draw into: .png, .svg or .html")
+	cmd.Flags().StringVar(&o.plot, "plot", "", "")
 	return cmd
 }
 

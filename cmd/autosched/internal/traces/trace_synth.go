@@ -36,7 +36,7 @@ computed from it. The same options give the same trace. Profiles:
 
 ` + profileHelp() + `
 --load sets the offered load: the requested GPU-time over the capacity of --nodes
-of --gpus-per-node. At 0.8 jobs seldom queue, above 1 they must. --jobs sets their
+of --gpus-per-node. At 0.8 jobs seldom queue, above 1 they must. --job-count sets their
 number instead. Without either the profile's own rate counts. Given a cluster, no
 job is wider than it, and the file names it: commands that replay the trace need no
 --nodes.
@@ -48,8 +48,8 @@ dominating a short trace.
 jobs, each on some days. The recipe has all but the cluster; --seed draws another
 trace of it.`,
 		Example: `  autosched trace synth --profile philly --days 14 --load 1.2 --nodes 70 --gpus-per-node 8 --seed 1 --out philly-like.csv.gz
-  autosched trace synth --profile pai --days 7 --jobs 5000 --seed 3 -o pai-like.csv.gz
-  autosched trace synth --days 3 --jobs 2000 --max-duration 96h | autosched trace stats -
+  autosched trace synth --profile pai --days 7 --job-count 5000 --seed 3 -o pai-like.csv.gz
+  autosched trace synth --days 3 --job-count 2000 --max-duration 96h | autosched trace stats -
   autosched trace synth --recipe examples/scenarios.json:flash-crowd --nodes 20 --seed 7 -o crowd-7.csv.gz`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -79,13 +79,13 @@ func (o *traceSynthOptions) add(cmd *cobra.Command) {
 	f.StringVar(&o.Profile, "profile", "philly",
 		"published cluster to resemble: one of "+strings.Join(synth.Profiles(), ", "))
 	f.IntVar(&o.Days, "days", 7, "days of arrivals")
-	f.IntVar(&o.Jobs, "jobs", 0, "number of jobs (default: the profile's rate)")
-	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --jobs")
+	f.IntVar(&o.Jobs, "job-count", 0, "number of jobs (default: the profile's rate)")
+	f.Float64Var(&o.Load, "load", 0, "offered load on the cluster, instead of --job-count")
 	f.DurationVar(&o.MaxDuration, "max-duration", 0, "longest job (default: the profile's)")
-	f.Uint64Var(&o.Seed, "seed", 1, "seed of all draws")
+	f.Uint64Var(&o.Seed, "seed", 1, "")
 	f.StringVar(&o.start, "start", "2017-10-09",
 		"date or RFC 3339 time of the first instant, a Monday by default")
-	f.BoolVar(&o.json, "json", false, "print JSON for programs")
+	f.BoolVar(&o.json, "json", false, "")
 	f.StringVarP(&o.out, "out", "o", "-", "file to write, compressed if it ends in .gz or .zst, - for standard output")
 	cli.ClusterFlags(cmd, &o.Cluster)
 }
@@ -101,7 +101,7 @@ func (o *traceSynthOptions) check() error {
 		}
 	}
 	if o.recipe != "" {
-		for _, name := range []string{"profile", "days", "jobs", "load", "max-duration"} {
+		for _, name := range []string{"profile", "days", "job-count", "load", "max-duration"} {
 			if o.given(name) {
 				return cli.Usage(fmt.Errorf("--recipe and --%s: the recipe has that; drop one", name))
 			}

@@ -224,7 +224,8 @@ func TestTraceSynth(t *testing.T) {
 		t.Errorf("%v: two runs differ, or no label", err)
 	}
 	path := filepath.Join(t.TempDir(), "s.csv.gz")
-	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--jobs", "50", "--out", path, "--json"); err != nil ||
+	if out, _, err := runTrace(t, "", "synth", "--days", "1", "--job-count", "50", "--out", path,
+		"--json"); err != nil ||
 		!strings.Contains(out, `"jobs": 50`) {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -239,7 +240,7 @@ func TestTraceSynthInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := newTraceSynthCmd()
-	cmd.SetArgs([]string{"--days", "3650", "--jobs", "20000000", "--out", path})
+	cmd.SetArgs([]string{"--days", "3650", "--job-count", "20000000", "--out", path})
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || errors.As(err, new(cli.UsageError)) {
 		t.Errorf("drew on: %v", err)

@@ -73,8 +73,8 @@ func (o *traceWindowOptions) run(ctx context.Context, notes io.Writer) (
 type traceWindow struct{ from, to string }
 
 func (o *traceWindow) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.from, "from", "", "first instant of the window (default: the first submission)")
-	cmd.Flags().StringVar(&o.to, "to", "", "instant after the window (default: after the last submission)")
+	cmd.Flags().StringVar(&o.from, "from", "", "")
+	cmd.Flags().StringVar(&o.to, "to", "", "")
 }
 
 func (o *traceWindow) check() error {

@@ -78,7 +78,7 @@ that of the GPUs of jobs, whose energy counters are taken where samples have the
 Jobs have the power of the GPUs that they hold with their share of the node; idle is
 the rest. SCI is the emissions with those of making the hardware, by unit of work; EDP
 the energy times the mean JCT. On nodes that are always on, another order of the same jobs
-changes next to nothing: compare over the same horizon (--until).`,
+changes next to nothing: compare over the same horizon (--idle-until).`,
 		Example: `  autosched energy report --trace sample --nodes 20 --gpus-per-node 8 --scheduler tiresias
   autosched energy report --trace sample --nodes 20 --scheduler fifo --set backfill=true --power examples/energy/power.yaml \
       --prices examples/energy/prices.csv --carbon examples/energy/carbon.csv --plot energy.html
@@ -107,19 +107,19 @@ changes next to nothing: compare over the same horizon (--until).`,
 	fl.StringVar(&o.measured, "measured", "",
 		"CSV file of ts,watts: the measured power of all nodes, which takes the model's place")
 	o.read.Add(cmd)
-	fl.StringArrayVar(&o.gpus, "telemetry", nil, "file of samples of GPUs that name their jobs: what these drew takes the place "+
-		"of the model's GPUs; repeat the flag for several")
+	fl.StringArrayVar(&o.gpus, "telemetry", nil, "")
 	fl.BoolVar(&o.facility, "facility-meter", false, "--measured is the facility's meter: PUE does not count again")
-	fl.StringVar(&o.until, "until", "", "count idle nodes until this instant, if it is after the last end (as --to)")
-	fl.StringVar(&o.plot, "plot", "", "draw power, price, carbon and tenants into this .png, .svg or .html file")
-	fl.StringVar(&o.jobs, "jobs-out", "", "write energy, cost and CO2 of every job to this CSV file (.gz: compressed)")
-	fl.IntVar(&o.top, "top", 15, "tenants to print, most energy first")
+	fl.StringVar(&o.until, "idle-until", "", "count idle nodes until this instant, if it is after the last end (as --to)")
+	fl.StringVar(&o.plot, "plot", "", "")
+	fl.StringVar(&o.jobs, "jobs-out", "", "")
+	fl.IntVar(&o.top, "top", 15, "")
 	return cmd
 }
 
 // check checks all that needs no trace.
 func (o *energyReportOptions) check() error {
-	if err := cmp.Or(cli.CheckPlot(o.plot, ".png", ".svg", ".html"), cli.CheckInstant("until", o.until)); err != nil {
+	if err := cmp.Or(cli.CheckPlot(o.plot, ".png", ".svg", ".html"),
+		cli.CheckInstant("idle-until", o.until)); err != nil {
 		return err
 	}
 	if err := o.tariff.Check(o.replay.Scheduler); err != nil {
@@ -163,7 +163,7 @@ func (o *energyReportOptions) run(ctx context.Context, notes io.Writer) (*energy
 		Measured: measured}
 	if o.until != "" {
 		if x.To, err = trace.ParseInstant(in.Trace, o.until); err != nil {
-			return nil, cli.Usage(fmt.Errorf("--until: %w", err))
+			return nil, cli.Usage(fmt.Errorf("--idle-until: %w", err))
 		}
 	}
 	r := &energyReport{Trace: in.Trace.Name(), Synthetic: in.Trace.Synthetic(), Size: o.replay.Cluster.String()}

@@ -57,8 +57,8 @@ Rows without an active node are taken for an outage of the log.`,
 		"CSV file of time,active,total: nodes with jobs and all nodes, each from an instant on (required)")
 	fl.DurationSliceVar(&o.after, "sleep-after", o.after, "how long nodes are idle before they sleep, one or several")
 	fl.IntVar(&o.spare, "spare-nodes", 0, "idle nodes that stay awake")
-	fl.IntVar(&o.gpus, "gpus-per-node", 8, "GPUs of a node")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.IntVar(&o.gpus, "gpus-per-node", 8, "")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

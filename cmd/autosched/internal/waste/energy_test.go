@@ -43,9 +43,9 @@ func reported(t *testing.T, args ...string) *energy.Report {
 
 // TestEnergyOfSleep: nodes that sleep earlier save more, by as much as the cluster uses less.
 func TestEnergyOfSleep(t *testing.T) {
-	on := reported(t, energyArgs("energy report", "--until", "2017-12-01")...)
+	on := reported(t, energyArgs("energy report", "--idle-until", "2017-12-01")...)
 	sleeping := func(after string) *energy.Report {
-		args := energyArgs("energy report", "--until", "2017-12-01", "--set", "sleep_after="+after)
+		args := energyArgs("energy report", "--idle-until", "2017-12-01", "--set", "sleep_after="+after)
 		for i := range args {
 			if args[i] == "fifo" {
 				args[i] = "fifo+sleep"
@@ -77,7 +77,7 @@ func TestEnergyReport(t *testing.T) {
 		len(r.Tenants) < 2 {
 		t.Errorf("jobs and idle differ from the cluster by %v kWh", d)
 	}
-	longer := reported(t, energyArgs("energy report", "--until", "2017-12-01")...)
+	longer := reported(t, energyArgs("energy report", "--idle-until", "2017-12-01")...)
 	if longer.Jobs != r.Jobs || longer.Idle.Energy.Middle <= r.Idle.Energy.Middle {
 		t.Errorf("until later: jobs %+v, idle %+v", longer.Jobs, longer.Idle)
 	}

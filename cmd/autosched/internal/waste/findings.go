@@ -85,9 +85,9 @@ Times are those of events and samples.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&state, "state", "all", "all, open or closed")
-	fl.StringVar(&rule, "rule", "", "only of this rule")
+	fl.StringVar(&rule, "rule", "", "")
 	fl.StringVar(&entity, "entity", "", "only of this entity, such as job/4711 or node/n7")
-	fl.IntVar(&limit, "limit", 50, "findings to list")
+	fl.IntVar(&limit, "limit", 50, "")
 	return cmd
 }
 
@@ -137,7 +137,7 @@ to. It takes back that it is a false positive.`,
 			}, printFinding)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "what was done, for people")
+	cmd.Flags().StringVar(&reason, "reason", "", "")
 	return cmd
 }
 
@@ -161,8 +161,8 @@ those of the same rule and entity that open before then. Lists still have it.`,
 			}, printFinding)
 		},
 	}
-	cmd.Flags().StringVar(&until, "until", "", "when it ends by the service's clock, such as 2026-11-24T08:00:00Z (required)")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for people")
+	cmd.Flags().StringVar(&until, "until", "", "")
+	cmd.Flags().StringVar(&reason, "reason", "", "")
 	return cmd
 }
 
@@ -184,7 +184,7 @@ rule's precision, and takes back an acknowledgement.`,
 			}, printFinding)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why it is wrong (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "")
 	return cmd
 }
 

@@ -99,9 +99,9 @@ docs/patterns.md describes the file; examples/actions/slurm.yaml has commands of
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions (required)")
-	fl.StringVar(&o.rules, "rules", "", "YAML file of rules that the service has (serve --findings-rules), if not the built-in ones")
-	fl.BoolVar(&o.dry, "dry-run", false, "print the command, and change nothing")
+	fl.StringVar(&o.actions, "actions", "", "")
+	fl.StringVar(&o.rules, "rules", "", "")
+	fl.BoolVar(&o.dry, "dry-run", false, "")
 	fl.BoolVar(&o.again, "again", false, "act on a finding that was acted on")
 	fl.DurationVar(&o.within, "command-timeout", time.Minute, "how long the command may run")
 	return cmd

@@ -158,7 +158,7 @@ func TestFindingsInTheService(t *testing.T) {
 }
 
 // TestFindingsRules: a service applies the rules of a file, counts costs by a price of its own, or that
-// of the power model, and --check-config reads the file.
+// of the power model, and --check-settings reads the file.
 func TestFindingsRules(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -189,8 +189,8 @@ rules:
 		cost  string
 	}{
 		{[]string{"--findings-price", "2"}, "4.00"},
-		{[]string{"--energy", energy}, "6.00"},
-		{[]string{"--energy", energy, "--findings-price", "0.5"}, "1.00"},
+		{[]string{"--energy-file", energy}, "6.00"},
+		{[]string{"--energy-file", energy, "--findings-price", "0.5"}, "1.00"},
 		{nil, "-"},
 	} {
 		dir := t.TempDir()
@@ -235,7 +235,7 @@ rules:
 		"--findings-rules " + dir + "/none": "--findings-rules: ",
 		"--findings-price -1":               "--findings-price: -1 is not from 0 to 1e9",
 	} {
-		line := "serve --check-config --dir " + dir + " " + args
+		line := "serve --check-settings --dir " + dir + " " + args
 		code, out, errs := clitest.Run(strings.Fields(line)...)
 		if code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)

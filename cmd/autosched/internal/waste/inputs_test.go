@@ -65,7 +65,7 @@ func TestTelemetryFlags(t *testing.T) {
 			!strings.Contains(out+errs, "60 of GPUs joined to jobs") {
 			t.Errorf("%v: exit %d: %s%s", command, code, out, errs)
 		}
-		for flag, want := range map[string]string{"--at": "--at: ", "--metrics": "--metrics: "} {
+		for flag, want := range map[string]string{"--scrape-time": "--scrape-time: ", "--metrics": "--metrics: "} {
 			if code, _, errs := clitest.Run(append(args, flag, "nope")...); code != 2 || !strings.Contains(errs, want) {
 				t.Errorf("%v %s: exit %d: %s", command, flag, code, errs)
 			}

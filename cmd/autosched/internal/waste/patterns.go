@@ -79,9 +79,9 @@ numbers, and give the file to --rules of 'autosched patterns scan'.`,
 			return cli.Show(cmd.OutOrStdout(), asJSON, "pattern-rules/v1", r, r.print)
 		},
 	}
-	cmd.Flags().StringVar(&path, "rules", "", "YAML file of rules, instead of the built-in ones")
+	cmd.Flags().StringVar(&path, "rules", "", "")
 	cmd.Flags().BoolVar(&asYAML, "yaml", false, "print the rules as YAML")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -135,7 +135,7 @@ func newPatternsLintCmd() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -195,8 +195,8 @@ it runs those of the built-in rules. It exits with 1 if a case fails.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&path, "rules", "", "YAML file of rules, instead of the built-in ones")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().StringVar(&path, "rules", "", "")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 

@@ -86,7 +86,7 @@ scripts and matches within matches cannot be expressed.`,
 		},
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write, - for standard output")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }
 
@@ -121,8 +121,8 @@ detectors. Terms on events become queries on the lines that 'autosched trace exp
 			return r.finish(cmd, asJSON, "pattern-export/v1")
 		},
 	}
-	cmd.Flags().StringVar(&path, "rules", "", "YAML file of rules, instead of the built-in ones")
+	cmd.Flags().StringVar(&path, "rules", "", "")
 	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write, - for standard output")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON for programs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "")
 	return cmd
 }

@@ -82,8 +82,8 @@ inferred from the state of the cluster once a minute.`,
 	}
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
-	fl.StringVar(&o.trace, "trace", "", `trace of jobs: a file, or "sample"`)
-	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "file of telemetry of any kind; repeat the flag for several")
+	fl.StringVar(&o.trace, "trace", "", "")
+	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "")
 	fl.StringArrayVar(&o.queue, "queue", nil, "file of samples of queues")
 	fl.StringArrayVar(&o.iterations, "iterations", nil, "file of times of training steps")
 	o.read.Add(cmd)
@@ -92,17 +92,15 @@ inferred from the state of the cluster once a minute.`,
 	o.guardrailFlag(fl)
 	fl.StringVar(&o.labels, "labels", "", "CSV file of job_id,label: labels that rules name, such as interactive and hoard-ok")
 	cli.ClusterFlags(cmd, &o.cluster)
-	fl.StringVar(&o.described, "cluster", "",
-		"JSON file of nodes and virtual clusters, instead of --nodes and --gpus-per-node")
-	fl.StringVar(&o.rules, "rules", "", "YAML file of rules, instead of the built-in ones")
-	fl.StringSliceVar(&o.only, "rule", nil, "apply these rules only")
-	fl.DurationVar(&o.period, "period", 0, "time between two samples of a GPU (default: as the first file shows)")
+	fl.StringVar(&o.described, "cluster", "", "")
+	fl.StringVar(&o.rules, "rules", "", "")
+	fl.StringSliceVar(&o.only, "rule", nil, "")
+	fl.DurationVar(&o.period, "period", 0, "")
 	fl.Float64Var(&o.price, "price", 0, "price of a GPU-hour, in any currency")
 	fl.Float64Var(&o.least, "min-confidence", 0, "leave out findings with less confidence, 0 to 1")
-	fl.IntVar(&o.top, "top", 20, "causes to print, each with its largest findings")
-	fl.StringVar(&o.jobs, "jobs-out", "",
-		"write why each job waited and what limited it to this CSV file (.gz: compressed)")
-	fl.BoolVar(&o.json, "json", false, "print JSON for programs")
+	fl.IntVar(&o.top, "top", 20, "")
+	fl.StringVar(&o.jobs, "jobs-out", "", "")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

@@ -54,18 +54,16 @@ same in the service, which keeps what it finds.`,
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()
 	fl.StringVar(&o.events, "events", "", "file of events, - for standard input")
-	fl.StringArrayVar(&o.telemetry, "telemetry", nil,
-		"file of samples of GPUs, of queues or of times of iterations; repeat the flag for several")
+	fl.StringArrayVar(&o.telemetry, "telemetry", nil, "")
 	o.guardrailFlag(fl)
 	cli.ClusterFlags(cmd, &o.cluster)
-	fl.StringVar(&o.described, "cluster", "",
-		"JSON file of nodes and virtual clusters, instead of --nodes and --gpus-per-node")
-	fl.StringVar(&o.rules, "rules", "", "YAML file of rules, instead of the built-in ones")
-	fl.StringSliceVar(&o.only, "rule", nil, "apply these rules only")
-	fl.DurationVar(&o.period, "period", 15*time.Second, "time between two samples of a GPU")
+	fl.StringVar(&o.described, "cluster", "", "")
+	fl.StringVar(&o.rules, "rules", "", "")
+	fl.StringSliceVar(&o.only, "rule", nil, "")
+	fl.DurationVar(&o.period, "period", 15*time.Second, "")
 	fl.Float64Var(&o.price, "price", 0, "price of a GPU-hour, in any currency")
 	fl.Float64Var(&o.least, "min-confidence", 0, "leave out findings with less confidence, 0 to 1")
-	fl.BoolVar(&o.json, "json", false, "print a JSON object per line, for programs")
+	fl.BoolVar(&o.json, "json", false, "")
 	return cmd
 }
 

@@ -73,8 +73,8 @@ site's command for its largest finding, which is not run.`
 	o.goal.Add(cmd)
 	o.tariff.Add(cmd)
 	fl := cmd.Flags()
-	fl.IntVar(&o.windows, "windows", 20, "windows of the trace to simulate at most, a day or longer each")
-	fl.StringVar(&o.actions, "actions", "", "YAML file of the site's commands for actions, to print them")
+	fl.IntVar(&o.windows, "most-windows", 20, "windows of the trace to simulate at most, a day or longer each")
+	fl.StringVar(&o.actions, "actions", "", "")
 	fl.StringVar(&o.service, "service", "", "name of the scheduler in the service, for the commands that are printed")
 	return cmd
 }
@@ -84,7 +84,7 @@ func (o *recommendOptions) check() error {
 		return cli.Usage(errors.New("--trace is missing: name a trace"))
 	}
 	if o.windows < 1 {
-		return cli.Usage(fmt.Errorf("--windows: %d is not positive", o.windows))
+		return cli.Usage(fmt.Errorf("--most-windows: %d is not positive", o.windows))
 	}
 	if o.history.Site.Dir != "" && o.service != "" {
 		return cli.Usage(errors.New("--site and --service exclude each other: the change is one of slurm.conf, or a pin " +
