@@ -66,7 +66,8 @@ as() {
 }
 until as admin scheduler list >/dev/null 2>&1; do sleep 0.2; done
 as admin scheduler register --id prod "$dir/site/scheduler.json" | head -4
-"$autosched" slurm run $(access scheduler-prod) --id prod --mode recommend --poll-interval 2s --log "$slurm/slurmctld.log" 2>"$dir/run.log" &
+flags=$(access scheduler-prod)
+"$autosched" slurm run --id prod --mode recommend --poll-interval 2s --log "$slurm/slurmctld.log" $flags 2>"$dir/run.log" &
 pids="$pids $!"
 
 until as operator scheduler get prod | grep -q 'runs revision 1'; do sleep 1; done
