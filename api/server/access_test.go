@@ -671,3 +671,38 @@ func TestOperationsAccess(t *testing.T) {
 		}
 	}
 }
+
+// TestRolesReference: docs/reference/roles.md has every method with the roles that may call it.
+func TestRolesReference(t *testing.T) {
+	var rows []string
+	for method, r := range methodRules {
+		row := fmt.Sprintf("| `%s` |", strings.TrimPrefix(method, "/"))
+		for _, role := range allRoles {
+			may := ""
+			switch {
+			case r.open:
+				may = "without an identity, too"
+			case slices.Contains(r.roles, role):
+				may = "yes"
+			case r.allows(access.Caller{Role: role, Scheduler: "prod"}, "prod"):
+				may = "its own"
+			}
+			row = strings.TrimSuffix(row+" "+may, " ") + " |"
+		}
+		rows = append(rows, strings.ReplaceAll(row, "autosched.v1.", "")+"\n")
+	}
+	slices.Sort(rows)
+	want := "# Roles\n\nGenerated from `api/server/access.go` by `go test ./api/server -run TestRolesReference -update`. " +
+		"Any other method is\nrefused. Its own: the scheduler that the roles file names for the caller.\n\n" +
+		"| method | viewer | scheduler | operator | admin |\n| --- | --- | --- | --- | --- |\n" + strings.Join(rows, "")
+	path := filepath.Join("..", "..", "docs", "reference", "roles.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); string(got) != want {
+		t.Errorf("%v: docs/reference/roles.md is out of date: "+
+			"'go test ./api/server -run TestRolesReference -update' writes it", err)
+	}
+}

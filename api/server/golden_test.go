@@ -27,7 +27,7 @@ import (
 	"github.com/autosched/autosched/space"
 )
 
-var update = flag.Bool("update", false, "write the responses into the files of testdata/api")
+var update = flag.Bool("update", false, "write the files of testdata/api, and docs/reference/roles.md")
 
 // TestGolden holds the conversations with the API in testdata/api. A file is a
 // list of steps, separated by blank lines:
