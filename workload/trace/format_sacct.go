@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // sacctFormat is Slurm's accounting as a table: what sacct -P prints (SacctCommand), the same saved again with other
 // separators and quotes, without its header, with GPUs in GRES columns of old versions, or the job table of slurmdbd.
 // More columns do no harm. A job has a row per start: a requeue begins another (-D). Their run times add up, as with
-// Philly's attempts, unless Options.RequeueRestarts. Rows of one id are one job if user and name are the same or the
+// Philly's attempts, unless Options.RequeueRestarts. RESIZING ends a part of a start. Rows of one id are one job if user and name are the same or the
 // start is, and if none was submitted long after another's end; ids begin anew after 67 million jobs. The components of
 // a heterogeneous job (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it becomes
 // eligible: until then a dependency, a begin time or a hold keeps it, and no scheduler could start it. The waiting jobs
@@ -175,7 +176,9 @@ type sacctJobs struct {
 // spell is one start of a job.
 type spell struct {
 	start, run  time.Duration
+	gpus        workload.MilliGPU
 	ended, open bool // open: it runs, and for how long is not said
+	resized     bool // the job went on with other resources
 }
 
 func (s *spell) end() time.Duration { return s.start + s.run }
@@ -240,10 +243,12 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	}
 	row.spell.ended = row.ended
 	row.spell.start, row.started = r.slurmClock(sacctStart)
+	row.spell.resized = row.started && !row.ended && slurmtext.ParseJobState(string(r.value(sacctState))).Name == "RESIZING"
 	end, hasEnd := r.slurmClock(sacctEnd)
-	hasEnd = hasEnd && row.ended // of a job that runs it is expected
+	hasEnd = hasEnd && (row.ended || row.spell.resized) // of a job that runs it is expected
 	shown, leader := r.shownID()
 	row.tres = r.tres()
+	row.spell.gpus = row.tres.gpus
 	run := &row.spell.run
 	switch {
 	case !row.started:
@@ -267,6 +272,9 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	}
 	if !r.ok() {
 		return row, false
+	}
+	if row.tres.gpus > 0 && hasEnd && row.started && *run > end-row.spell.start {
+		r.in.note("jobs have an Elapsed that is longer than End less Start, and Elapsed counts")
 	}
 	if row.tres.gpus == 0 && !leader {
 		if !row.started && r.column[sacctReqTRES] < 0 && r.column[sacctReqGRES] < 0 {
@@ -453,26 +461,35 @@ func foldSacct(r *csvRow) {
 	}
 }
 
-// run is how long a job ran: all its starts, or the last one alone.
-func (s *sacctJobs) run(k int, last bool) time.Duration {
+// run is how long a job ran: all its starts, or the last one alone, which may have several parts. If it was resized,
+// gpus is the mean number of GPUs that it held, else 0.
+func (s *sacctJobs) run(k int, last bool) (sum time.Duration, gpus workload.MilliGPU) {
 	j := s.jobs.at(k)
-	length := func(p *spell) time.Duration {
+	switch {
+	case last && (!j.started || j.waits):
+		return 0, 0
+	case len(s.past[int32(k)]) == 0 && !j.spell.open:
+		return j.spell.run, 0
+	}
+	parts := append(slices.Clone(s.past[int32(k)]), j.spell)
+	slices.SortStableFunc(parts, func(a, b spell) int { return cmp.Compare(a.start, b.start) })
+	held, resized := 0.0, false
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := &parts[i]
+		if i < len(parts)-1 && !p.resized && last {
+			break
+		}
 		if p.open {
-			return max(0, s.until-p.start)
+			p.run = max(0, s.until-p.start)
 		}
-		return p.run
+		resized = resized || p.gpus != parts[len(parts)-1].gpus && p.resized
+		sum = min(sum+p.run, workload.MaxDuration+1)
+		held += p.gpus.Count() * p.run.Seconds()
 	}
-	if last {
-		if !j.started || j.waits {
-			return 0
-		}
-		return length(&j.spell)
+	if resized && sum > 0 {
+		gpus = workload.MilliGPU(math.Round(1000 * held / sum.Seconds()))
 	}
-	sum := length(&j.spell)
-	for i := range s.past[int32(k)] {
-		sum = min(sum+length(&s.past[int32(k)][i]), workload.MaxDuration+1)
-	}
-	return sum
+	return sum, gpus
 }
 
 // timeLimit reads a time limit, 0 if it is none.
@@ -506,7 +523,13 @@ func finishSacct(in *input) error {
 	s.at = names{}
 	for i := range s.jobs.len() {
 		j := s.jobs.at(i)
-		j.Duration = s.run(i, in.opts.RequeueRestarts)
+		gpus := workload.MilliGPU(0)
+		if j.Duration, gpus = s.run(i, in.opts.RequeueRestarts); gpus > 0 {
+			in.note("jobs that were resized count with the mean number of GPUs that they held, and without their nodes")
+			asks := j.Request()
+			asks.NodeCount = 0
+			j.GPUs, j.Nodes, j.Requested = gpus, "", asks.Shared()
+		}
 		if j.spell.open && j.started && !j.ended {
 			in.note("jobs that run and have no elapsed time are taken to run until the last instant of the trace")
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +70,9 @@ func (s *slurmStates) UnmarshalJSON(b []byte) error {
 	}
 	var all []string
 	err := json.Unmarshal(b, &all)
-	s.base = strings.Join(all[:min(1, len(all))], "")
+	if s.base = strings.Join(all[:min(1, len(all))], ""); s.base == "PENDING" && slices.Contains(all, "RESIZING") {
+		s.base = "RESIZING" // the flag of a part that has ended
+	}
 	return err
 }
 

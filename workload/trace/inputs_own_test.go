@@ -71,6 +71,27 @@ var ownInputs = []struct {
 	{kind: 5, name: "two clusters", files: []string{"Cluster|JobID|JobName|State|Submit|Start|End|AllocTRES\n" +
 		"a|1|x|COMPLETED|" + at8 + "|gres/gpu=1\nb|1|x|COMPLETED|" + at8 + "|gres/gpu=2\n"},
 		want: "1 1000 3600 completed, 1.1 2000 3600 completed"},
+	// One start of several parts.
+	{kind: 5, name: "resized", files: []string{psv +
+		"1|u|RESIZING|2026-03-02T08:00:00|2026-03-02T08:00:00|2026-03-02T09:00:00|01:00:00|gres/gpu=8|2|x\n" +
+		"1|u|RESIZING|2026-03-02T08:00:00|2026-03-02T09:00:00|2026-03-02T10:00:00|01:00:00|gres/gpu=4|1|x\n" +
+		"1|u|COMPLETED|2026-03-02T08:00:00|2026-03-02T10:00:00|2026-03-02T12:00:00|02:00:00|gres/gpu=2|1|x\n"},
+		opts: Options{RequeueRestarts: true}, want: "1 4000 14400 completed", note: "jobs that were resized count with the mean"},
+	{kind: 5, name: "requeued, then resized and still running, rows in any order", files: []string{
+		"JobID|State|Submit|Start|End|AllocTRES\n" +
+			"1|RUNNING|2026-03-02T08:00:00|2026-03-02T10:00:00|Unknown|gres/gpu=3\n" +
+			"1|RESIZING|2026-03-02T08:00:00|2026-03-02T09:00:00|2026-03-02T10:00:00|gres/gpu=1\n" +
+			"1|NODE_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:00|2026-03-02T08:30:00|gres/gpu=1\n" +
+			"2|COMPLETED|2026-03-02T08:00:00|2026-03-02T10:00:00|2026-03-02T11:00:00|gres/gpu=2\n"},
+		opts: Options{RequeueRestarts: true}, want: "1 2000 7200 running, 2 2000 3600 completed"},
+	{kind: 5, name: "resized without another number of GPUs", files: []string{`{"jobs":[
+{"job_id":5,"state":{"current":["PENDING","RESIZING"]},"time":{"elapsed":60,"submission":1772438400,"start":1772439000,
+"end":1772439060},"tres":{"allocated":[{"type":"gres","name":"gpu","count":2}]}},
+{"job_id":5,"state":{"current":["COMPLETED"]},"time":{"elapsed":30,"submission":1772438400,"start":1772439060,
+"end":1772439090},"tres":{"allocated":[{"type":"gres","name":"gpu","count":2}]}}]}`},
+		opts: Options{RequeueRestarts: true}, want: "5 2000 90 completed", note: "~resized"},
+	{kind: 5, name: "Elapsed beyond End", files: []string{psv + "1|u|COMPLETED|" + at8 + "|02:00:00|gres/gpu=1|1|x\n"},
+		want: "1 1000 7200 completed", note: "Elapsed that is longer than End less Start"},
 	// What ended, and when.
 	{kind: 6, name: "no End", files: []string{"JobID|State|Submit|Start|Elapsed|AllocTRES\n" +
 		"1|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:10:00|01:00:00|gres/gpu=1\n" +
@@ -223,6 +244,11 @@ var ownInputs = []struct {
 		"3|u|COMPLETED|" + at8 + "|01:00:00|gres/gpu:nvidia_a100_80gb_pcie_7g.80gb=1|1|x\n" +
 		"4|u|COMPLETED|" + at8 + "|01:00:00|gres/gpu:nvidia_rtx_pro_5000_1g.12gb=1|1|x\n"},
 		want: "1 143 3600 completed, 2 143 3600 completed, 3 1000 3600 completed, 4 500 3600 completed"},
+	{kind: 8, name: "a ruler below each header", files: []string{
+		"JobID|State|Submit|Start|End|AllocTRES|JobName\n-----|-----|------|---|---|---------|-------\n" +
+			"1|COMPLETED|" + at8 + "|gres/gpu=2|x\nJobID|State|Submit|Start|End|AllocTRES|JobName\n" +
+			"-----|-----|------|---|---|---------|-------\n2|COMPLETED|" + at8 + "|gres/gpu=1|x\n"},
+		want: "1 2000 3600 completed, 2 1000 3600 completed"},
 	{kind: 8, name: "another delimiter", files: []string{strings.ReplaceAll(psv+
 		"1|u|COMPLETED|"+at8+"|01:00:00|gres/gpu=2|1|x\n", "|", "^")}, want: "1 2000 3600 completed"},
 	{kind: 8, name: "BOM, carriage returns and a last bar", files: []string{"\xef\xbb\xbf" + strings.ReplaceAll(psv+

@@ -74,7 +74,7 @@ func (t *table) read(in *input) error {
 	r := &csvRow{in: in, names: t.names()}
 	line, rows, err := t.header(in, r)
 	for ; err == nil && line != nil; line, err = in.next() {
-		if len(line) == 0 || bytes.Equal(line, rows.header) {
+		if len(line) == 0 || bytes.Equal(line, rows.header) || isRuler(line) {
 			continue
 		}
 		at, reason := in.line, ""
@@ -167,9 +167,16 @@ func (t *table) header(in *input, r *csvRow) (first []byte, x *rows, err error) 
 			in.note("there is no header: the columns are taken to be " + strings.ReplaceAll("|"+t.given+"|", "||", "|?|"))
 			return line, x, nil
 		}
-		line, err = in.next()
+		if line, err = in.next(); err == nil && isRuler(line) {
+			line, err = in.next()
+		}
 		return line, x, err
 	}
+}
+
+// isRuler reports whether a line is one of dashes, as programs draw it below a header.
+func isRuler(line []byte) bool {
+	return len(bytes.Trim(line, "-=+|:,; \t")) == 0 && bytes.Contains(line, []byte("--"))
 }
 
 func (t *table) split(line []byte, dst [][]byte) (fields [][]byte, reason string) {

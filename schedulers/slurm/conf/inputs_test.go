@@ -80,12 +80,14 @@ func TestInputsOfConf(t *testing.T) {
 // TestOwnInputs: states of kind 10 of shared/inputs, of Slurm's versions and short forms: power that is saved is no
 // outage, and a node that is down or drained as well is out.
 func TestOwnInputs(t *testing.T) {
+	kinds := map[workload.EventKind]int{}
 	for state, want := range map[string]workload.EventKind{
 		"IDLE+CLOUD+POWERED_DOWN": 0, "IDLE~": 0, "IDLE+POWERING_DOWN": 0,
 		"idle#": 0, "MIXED+CLOUD+POWERING_UP": 0, "IDLE+POWER": 0, "IDLE%": 0,
 		"DOWN+CLOUD+POWERED_DOWN": workload.NodeDown,
 		"DOWN~":                   workload.NodeDown, "IDLE+CLOUD+NOT_RESPONDING+POWERING_UP": workload.NodeDown,
-		"IDLE+DRAIN+POWERED_DOWN": workload.NodeDrained, "DRAINED~": workload.NodeDrained} {
+		"IDLE+DRAIN+POWERED_DOWN": workload.NodeDrained, "DRAINED~": workload.NodeDrained, "DRAINING+CLOUD+POWERING_DOWN": workload.NodeDrained} {
+		kinds[want]++
 		s := shown(t)
 		s.Events = []byte("NodeName|TimeStart|TimeEnd|State\ng1|10|20|" + state + "\n")
 		site, err := s.Site()
@@ -96,6 +98,11 @@ func TestOwnInputs(t *testing.T) {
 		switch {
 		case want == 0 && len(site.Outages) > 0, want != 0 && (len(site.Outages) == 0 || site.Outages[0].Kind != want):
 			t.Errorf("%s: %+v", state, site.Outages)
+		}
+	}
+	for _, kind := range []workload.EventKind{0, workload.NodeDown, workload.NodeDrained} {
+		if kinds[kind] < 3 {
+			t.Errorf("%d states are of kind %v, want 3", kinds[kind], kind)
 		}
 	}
 }
