@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -131,7 +132,7 @@ func (in *input) row() ([][]byte, error) {
 		}
 		in.stats.Rows++
 		var reason string
-		if in.fields, reason = lines.Split(line, ',', in.fields[:0]); reason != "" {
+		if in.fields, reason = lines.Split(line, cmp.Or(in.separator, ','), in.fields[:0]); reason != "" {
 			in.reject("line", reason, line)
 			continue
 		}

@@ -131,6 +131,10 @@ func TestOwnInputs(t *testing.T) {
 			"2026/03/02 08:02:00.000, 0, 70 %\r\n", "n7 0 -1  0 90, n7 0 -1  120 70"},
 		{11, "timestamp, uuid, pci.bus_id, utilization.gpu [%]\n2026/03/02 08:00:00.000, GPU-b, 00000000:0B:00.0, 1 %\n" +
 			"2026/03/02 08:00:00.000, GPU-a, 00000000:07:00.0, 2 %\n", "n7 0 -1  0 1, n7 1 -1  0 2"},
+		{11, "timestamp;index;utilization.gpu [%];power.draw [W]\n2026/03/02 08:00:00,500;0;90,5 %;301,25 W\n" +
+			"timestamp;index;utilization.gpu [%];power.draw [W]\n2026/03/02 08:01:00;0;\"7,5 %\";[N/A]\n",
+			"n7 0 -1  0.5 90.5, n7 0 -1  60 7.5"},
+		{11, "timestamp\tindex\tutilization.gpu [%]\n2026/03/02 08:00:00.000\t0\t90,5 %\n", "n7 0 -1  0 90.5"},
 		{11, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL",` +
 			`"gpu":"0","instance":"n1:9400","job":"dcgm"},"values":[[1772438400,"NaN"],[1772438460,"5e1"]]}]}}`,
 			"n7 0 -1  60 50"},

@@ -32,6 +32,22 @@ var smiUnits = []string{"%", "MiB", "W", "MHz", "C"}
 var smiPreferred = []string{"power.draw", "power.draw.instant", "power.draw.average", "clocks_event_reasons.active",
 	"clocks_throttle_reasons.active"}
 
+// smiSeparators are what separates fields: a comma, or where a spreadsheet saved them a semicolon or tab, with decimal
+// commas perhaps.
+var smiSeparators = []byte(",;\t")
+
+// smiSeparator is that of the first header of a text.
+func smiSeparator(head []byte) byte {
+	for line := range bytes.Lines(head) {
+		for _, sep := range smiSeparators {
+			if fields := bytes.Split(line, []byte{sep}); len(fields) > 1 && (smiHeader(fields) || smiRow(fields)) {
+				return sep
+			}
+		}
+	}
+	return smiSeparators[0]
+}
+
 // smiUnknown reports whether a value says that it was not measured: N/A, ERR! or a reason in brackets.
 func smiUnknown(b []byte) bool {
 	return len(b) == 0 || b[0] == '[' || bytes.HasPrefix(b, []byte("N/A")) || string(b) == "ERR!" ||
@@ -63,14 +79,16 @@ func detectSMI(head []byte) bool {
 	n := 0
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimSpace(line)
-		fields := bytes.Split(line, []byte{','})
-		if len(fields) > 1 && smiHeader(fields) || smiRow(fields) {
-			return true
+		for _, sep := range smiSeparators {
+			fields := bytes.Split(line, []byte{sep})
+			if len(fields) > 1 && smiHeader(fields) || smiRow(fields) {
+				return true
+			}
 		}
 		if n++; n > 50 || bytes.ContainsAny(line, "{<=|") {
 			return false
 		}
-		for i, b := range fields { // a header of another format, or its rows
+		for i, b := range bytes.Split(line, []byte{','}) { // a header of another format, or its rows
 			if i > 0 && len(b) > 0 && b[0] != ' ' {
 				return false
 			}
@@ -166,6 +184,11 @@ func readSMI(in *input) error {
 	if in.opts.Zone == nil {
 		in.opts.Zone = time.UTC
 	}
+	head, err := in.source.Peek()
+	if err != nil {
+		return err
+	}
+	in.separator = smiSeparator(head)
 	var c *smiColumns
 	numbers := map[hostUUID]int{}
 	next := map[string]int{}
@@ -203,7 +226,7 @@ func readSMI(in *input) error {
 				in.stats.Messages++
 				continue
 			}
-			in.reject("line", "has another number of fields than the header", bytes.Join(fields, []byte{','}))
+			in.reject("line", "has another number of fields than the header", bytes.Join(fields, []byte{in.separator}))
 			continue
 		}
 		s := GPUSample{GPU: GPU{Node: in.opts.Node, Index: -1, Instance: -1}}
@@ -275,6 +298,9 @@ func (in *input) smi(s *GPUSample, name string, b []byte) (reason string) {
 	default:
 		if value, unit, found := bytes.Cut(b, []byte{' '}); found && slices.Contains(smiUnits, string(unit)) {
 			b = value
+		}
+		if in.separator != ',' {
+			b = bytes.Replace(b, []byte{','}, []byte{'.'}, 1)
 		}
 		v, reason := number(b)
 		if reason == "" {

@@ -147,7 +147,9 @@ type input struct {
 	source *lines.Reader
 	line   int // number of the line last read, from 1
 	fields [][]byte
-	texts  map[string]string // names recur: equal ones share memory
+	// separator is between fields. Default: a comma.
+	separator byte
+	texts     map[string]string // names recur: equal ones share memory
 
 	clock  []byte // the instant last read, and its meaning
 	clocks time.Duration

@@ -18,11 +18,11 @@ import (
 // sacctFormat is Slurm's accounting as a table: what sacct -P prints (SacctCommand), the same saved again with other
 // separators and quotes, without its header, with GPUs in GRES columns of old versions, or the job table of slurmdbd.
 // More columns do no harm. A job has a row per start: a requeue begins another (-D). Their run times add up, as with
-// Philly's attempts, unless Options.RequeueRestarts. RESIZING ends a part of a start. Rows of one id are one job if user and name are the same or the
-// start is, and if none was submitted long after another's end; ids begin anew after 67 million jobs. The components of
-// a heterogeneous job (JobID 123+0, 123+1) start together and are one gang. A job is submitted when it becomes
-// eligible: until then a dependency, a begin time or a hold keeps it, and no scheduler could start it. The waiting jobs
-// of an array are one row, and a job each.
+// Philly's attempts, unless Options.RequeueRestarts. RESIZING ends a part of a start. Rows of one id are one job if
+// user and name are the same or the start is, and if none was submitted long after another's end; ids begin anew after
+// 67 million jobs. The components of a heterogeneous job (JobID 123+0, 123+1) start together and are one gang. A job
+// is submitted when it becomes eligible: until then a dependency, a begin time or a hold keeps it, and no scheduler
+// could start it. The waiting jobs of an array are one row, and a job each.
 var sacctFormat = sacctBy("Account/Partition")
 
 // Columns of sacctFormat.
