@@ -491,7 +491,7 @@ func TestBadFieldsAreNamed(t *testing.T) {
 			r.Scheduler.Spec.Constraints = []*pb.DependencyConstraint{{ConstraintId: "l",
 				Rule: &pb.DependencyConstraint_Linear{Linear: &pb.LinearRule{
 					Terms: []*pb.LinearRule_Term{{ParameterId: "queues", Coefficient: 1}}}}}}
-		}, "scheduler.spec.parameters scheduler.spec.constraints"},
+		}, "scheduler.spec.parameters"},
 		{"built-in parts that no longer fit", params(integer("queues", 2, 3, 2)), "scheduler.spec.parameters"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // TestEmptyNames: a list without a name is a mistake, not a request for all.
 func TestEmptyNames(t *testing.T) {
 	for _, c := range []struct{ command, flag string }{
-		{"evaluate --trace sample", "--methods"}, {"forecast durations eval --trace sample", "--methods"},
+		{"evaluate --trace sample", "--methods"},
 		{"tune --trace sample --at 2017-10-10", "--pareto"},
 	} {
 		for _, list := range []string{"", ",", "a,", "a,,b"} {
@@ -75,7 +75,6 @@ func TestFlagsAreCheckedBeforeTheTrace(t *testing.T) {
 		{"simulate --to noon", "--to"},
 		{"forecast durations train --out x --workers -1", "--workers"},
 		{"forecast durations eval --from noon", "--from"},
-		{"forecast durations eval --methods none", "--methods"},
 		{"forecast durations explain --job x --at noon", "--at"},
 		{"forecast futures --at noon", "--at"},
 		{"trace stats --from noon", "--from"},

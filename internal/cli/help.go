@@ -167,7 +167,7 @@ var flagGroups = []struct {
 		"restart", "allow-qos", "history", "requeue-resumes", "dry-run", "original"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches",
-		"limit-watches-per-caller", "limit-requests", "limit-message"}},
+		"limit-watches-per-caller", "limit-requests", "limit-samples", "limit-message"}},
 	{"Access", []string{"tls-ca", "tls-cert", "tls-key", "client-ca", "roles", "token-file", "allow-plaintext",
 		"allow-anonymous"}},
 	{"Output", []string{"conf-out", "models-out", "node-events-out", "json", "out", "title", "top", "plot", "tables",

@@ -245,7 +245,7 @@ func TestUndatedRows(t *testing.T) {
 		}
 		var c Counts
 		var at []time.Duration
-		for x, err := range c.samples(t.Context(), path, 0, nil, func(*telemetry.Visit) {}) {
+		for x, err := range c.samples(t.Context(), path, 0, &Files{}, func(*telemetry.Visit) {}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -82,7 +82,7 @@ func TestReplay(t *testing.T) {
 	if id == nil {
 		t.Fatalf("rounds trigger:\n%s", triggered)
 	}
-	for _, args := range [][]string{{"get", id[1]}, {"wait", id[1]}, {"cancel", id[1]}, {"list", "--scheduler", "s"}} {
+	for _, args := range [][]string{{"get", id[1]}, {"wait", id[1]}, {"cancel", id[1]}, {"list", "--id", "s"}} {
 		if text := call(newOperationsCmd(), args...); text != triggered {
 			t.Errorf("operations %v:\n%s\nwant\n%s", args, text, triggered)
 		}
