@@ -10,6 +10,7 @@ import (
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/store"
 )
 
 // openFindings makes the keeper of findings and the receivers of its notices.
@@ -26,7 +27,7 @@ func (s *service) openFindings() (err error) {
 		}
 		notify = append(notify, s.webhook.Notify)
 	}
-	s.findings = findings.Open(findings.Options{Dir: filepath.Join(s.o.Dir, findings.Folder), Rules: o.Rules,
+	s.findings = findings.Open(findings.Options{Dir: filepath.Join(s.o.Dir, store.FindingsFolder), Rules: o.Rules,
 		Log: s.log, Price: o.Price, Room: s.store.Room, Notify: func(n *findings.Notice) {
 			for _, f := range notify {
 				f(n)

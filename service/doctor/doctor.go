@@ -96,7 +96,7 @@ func (d directory) files(r *store.Report) {
 		switch name {
 		case samples.Folder:
 			d.telemetry()
-		case findings.Folder:
+		case store.FindingsFolder:
 			d.findings()
 		case store.EvaluationsFolder:
 		default:
@@ -127,7 +127,7 @@ func (d directory) telemetry() {
 }
 
 func (d directory) findings() {
-	files, damage := findings.Inspect(filepath.Join(d.dir, findings.Folder))
+	files, damage := findings.Inspect(filepath.Join(d.dir, store.FindingsFolder))
 	for _, err := range damage {
 		d.Warn("findings", "nothing: the service sets it aside and examines the stored records again", "%v", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/internal/checkup"
-	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/telemetry"
@@ -91,7 +90,7 @@ func TestTelemetry(t *testing.T) {
 		}
 	}
 	_ = kept.Close()
-	list := filepath.Join(good, findings.Folder, "prod.json")
+	list := filepath.Join(good, store.FindingsFolder, "prod.json")
 	err = errors.Join(os.Mkdir(filepath.Dir(list), 0o700), os.WriteFile(list, []byte(`{"version":1}`), 0o600))
 	if err != nil {
 		t.Fatal(err)

@@ -76,9 +76,6 @@ func (l *list) load(path string) error {
 	return nil
 }
 
-// Folder is that of the findings in the directory of a service.
-const Folder = "findings"
-
 // Inspect reads the files of a directory, and returns their number and the errors of those that cannot be read.
 func Inspect(dir string) (files int, damage []error) {
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.json"))

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,10 +25,10 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// A backup is a tar archive: config.db, the other files of the directory in order of name, and
+// A backup is a tar archive: config.db, the other files of the directory in order of name, the files of findings, and
 // last a manifest with their sizes and SHA-256.
 const (
-	backupVersion = 1
+	backupVersion = 2 // 1 without findings
 	manifestFile  = "manifest.json"
 	maxManifest   = 16 << 20
 )
@@ -70,7 +71,7 @@ func (r *Store) Backup(ctx context.Context, out io.Writer) (*Manifest, error) {
 	defer r.dropMu.RUnlock()
 	r.backupMu.RLock()
 	defer r.backupMu.RUnlock()
-	m := &Manifest{Version: backupVersion, Layout: layoutVersion, Created: r.now().UTC()}
+	m := &Manifest{Version: 1, Layout: layoutVersion, Created: r.now().UTC()}
 	archive := tar.NewWriter(&ctxWriter{ctx, out})
 	names := []string{configFile}
 	for i := 0; i < len(names); i++ {
@@ -127,7 +128,11 @@ func backupNames(dir string) (names []string, err error) {
 			names = append(names, name)
 		}
 	}
-	return names, err
+	found, globErr := filepath.Glob(filepath.Join(dir, FindingsFolder, "*.json"))
+	for _, file := range found {
+		names = append(names, path.Join(FindingsFolder, filepath.Base(file)))
+	}
+	return names, errors.Join(err, globErr)
 }
 
 // withCopy calls f with an immutable file: a copy, or the file itself if nothing writes to it. A file with damaged
@@ -189,6 +194,9 @@ func (m *Manifest) add(archive *tar.Writer, name string, f *os.File) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	if path.Dir(name) == FindingsFolder {
+		m.Version = backupVersion
+	}
 	h := &tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: m.Created}
 	if err := archive.WriteHeader(h); err != nil {
 		return err
@@ -241,7 +249,8 @@ func readBackup(in io.Reader, create func(name string) (io.WriteCloser, error)) 
 		if h.Name == manifestFile {
 			break
 		}
-		if h.Typeflag != tar.TypeReg || h.Name != filepath.Base(h.Name) || strings.HasPrefix(h.Name, ".") ||
+		base := strings.TrimPrefix(h.Name, FindingsFolder+"/")
+		if h.Typeflag != tar.TypeReg || base != filepath.Base(base) || strings.HasPrefix(base, ".") ||
 			h.Name == reserveFile {
 			return nil, bad("%q cannot be part of one", h.Name)
 		}
@@ -323,7 +332,11 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 		}
 	}()
 	m, err = readBackup(in, func(name string) (io.WriteCloser, error) {
-		f, err := os.OpenFile(filepath.Join(staging, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		to := filepath.Join(staging, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return nil, storageError(err)
+		}
+		f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return nil, storageError(err)
 		}
@@ -336,10 +349,14 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 		return nil, err
 	}
 	for _, f := range slices.Backward(m.Files) { // config.db, which makes it a store, is the last
-		if err := os.Rename(filepath.Join(staging, f.Name), filepath.Join(dir, f.Name)); err != nil {
+		to := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return nil, err
 		}
-		if err := syncDir(dir); err != nil {
+		if err := os.Rename(filepath.Join(staging, f.Name), to); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(syncDir(filepath.Dir(to)), syncDir(dir)); err != nil {
 			return nil, err
 		}
 	}

@@ -149,7 +149,8 @@ func TestRestoreRefuses(t *testing.T) {
 	if _, err := Restore(bytes.NewReader(whole), dir); err == nil || !strings.Contains(err.Error(), "mine") {
 		t.Errorf("a directory with a file: %v", err)
 	}
-	for _, name := range []string{"../config.db", "/config.db", ".hidden", "a/b", reserveFile} {
+	for _, name := range []string{"../config.db", "/config.db", ".hidden", "a/b", reserveFile, "findings/../x", "findings/a/b",
+		"findings/.x", "findings/"} {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
 		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600}), w.Close()); err != nil {
@@ -162,6 +163,42 @@ func TestRestoreRefuses(t *testing.T) {
 		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the directory is left: %v", name, err)
 		}
+	}
+}
+
+// TestFindingsAreInBackups (N13): a backup has the findings with their marks, and a version that earlier programs
+// refuse.
+func TestFindingsAreInBackups(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, dir)
+	if err := r.Commit(t.Context(), change(t, testSpace(t), 1)); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if m, err := r.Backup(t.Context(), &archive); err != nil || m.Version != 1 {
+		t.Errorf("without findings: %+v, %v", m, err)
+	}
+	at := filepath.Join(FindingsFolder, "prod.json")
+	marks := []byte(`{"version":1,"findings":[{"id":"7","false_positive":{"by":"ann"}}]}`)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, FindingsFolder), 0o700),
+		os.WriteFile(filepath.Join(dir, FindingsFolder, ".prod.json.1"), []byte("half"), 0o600),
+		os.WriteFile(filepath.Join(dir, at), marks, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	archive.Reset()
+	m, err := r.Backup(t.Context(), &archive)
+	if err != nil || m.Version != 2 || len(m.Files) != 2 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(&archive, restored); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(restored, at)); !bytes.Equal(got, marks) {
+		t.Errorf("restored %s, %v", got, err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(restored, FindingsFolder)); len(left) != 1 {
+		t.Errorf("restored %v", left)
 	}
 }
 

@@ -36,8 +36,11 @@ var (
 	ErrLost   = errors.New("config.db is missing or empty")
 )
 
-// EvaluationsFolder is the folder of evaluators' jobs in the directory of a service.
-const EvaluationsFolder = "evaluations"
+// Folders in the directory of a service: of evaluators' jobs, and of findings, whose files are replaced, never changed.
+const (
+	EvaluationsFolder = "evaluations"
+	FindingsFolder    = "findings"
+)
 
 const (
 	configFile   = "config.db"

@@ -24,8 +24,8 @@ func newBackupCmd() *cobra.Command {
 		Use:   "backup",
 		Short: "Write a backup of a running service",
 		Long: `Writes everything that a running service keeps (schedulers, configurations,
-acknowledgements, audit log, rounds, events) into one file, as it is at that
-moment, while the service goes on. It needs the role admin.
+acknowledgements, audit log, rounds, events, findings; not telemetry) into one file,
+as it is at that moment, while the service goes on. It needs the role admin.
 
 The file is a tar archive with a manifest of SHA-256 sums, compressed if its name
 ends in .zst or .gz. It has its name once it is complete, and is read and compared
