@@ -43,6 +43,8 @@ type Options struct {
 	Dir string
 	// Form is the format of the file. Required.
 	Form native.Form
+	// Write, if set, replaces the file, where the driver may not.
+	Write func(text []byte) error
 	// Previous is where the previous file is kept; in Dir if empty.
 	Previous string
 	// Head, if set, returns comment lines above the rendering of Form for a configuration.
@@ -136,6 +138,9 @@ func Open(o Options) (*Driver, error) {
 	}
 	if o.Previous == "" {
 		o.Previous = filepath.Join(o.Dir, "previous")
+	}
+	if o.Write == nil {
+		o.Write = func(text []byte) error { return writeSynced(path, text) }
 	}
 	d := &Driver{o: o, step: func(string) {}}
 	if o.Target == nil {
@@ -306,7 +311,7 @@ func (d *Driver) replace(ctx context.Context, e *entry, before, text []byte) (ma
 
 // install writes the file, has it reloaded and returns the values in force.
 func (d *Driver) install(ctx context.Context, text []byte, want space.Values) (space.Values, error) {
-	if err := writeSynced(d.o.Path, text); err != nil {
+	if err := d.o.Write(text); err != nil {
 		return nil, err
 	}
 	d.step("written")
@@ -394,7 +399,7 @@ func (d *Driver) restore(ctx context.Context) (proven bool, err error) {
 		if text == nil {
 			err = removeSynced(d.o.Path)
 		} else {
-			err = writeSynced(d.o.Path, text)
+			err = d.o.Write(text)
 		}
 	}
 	if err != nil {

@@ -225,7 +225,7 @@ func (e *examination) files() {
 	}
 	for _, path := range []string{filepath.Dir(e.o.Include), e.o.Include} {
 		if err := unix.Access(path, unix.W_OK); err != nil {
-			e.Warn("include", "give it to the account of the adapter", "%s cannot be written: enough for --mode observe", path)
+			e.Warn("include", "give it to the account of the adapter, or give --install", "%s cannot be written: enough for --mode observe", path)
 			return
 		}
 	}

@@ -43,6 +43,8 @@ type Options struct {
 	// Reconfigure and Restart are commands that have slurmctld read its files, scontrol reconfigure if empty, and that
 	// start it where it ended; nothing does if empty.
 	Reconfigure, Restart []string
+	// Install is a command that replaces the file by its input, where the adapter may not; it writes the file if empty.
+	Install []string
 	// ReconfigureTimeout bounds Reconfigure; a minute if 0.
 	ReconfigureTimeout time.Duration
 	// TakeOver lets the adapter replace a file that it did not write, once.
@@ -116,7 +118,7 @@ func newTarget(o Options) (*Target, error) {
 		}
 	}
 	return &Target{Commands: Commands{Conf: o.Conf}, Conf: o.Conf, Include: o.Include, Log: o.Log,
-		Restart: o.Restart, Reconfigure: o.Reconfigure, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
+		Restart: o.Restart, Reconfigure: o.Reconfigure, Install: o.Install, ReconfigureTimeout: o.ReconfigureTimeout, Fatal: filepath.Join(o.Dir, "fatal"),
 		Form: &conf.Form{Tuned: o.Tuned}, AllowQOS: o.AllowQOS}, nil
 }
 
@@ -168,6 +170,9 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 			return err
 		}
 	}
+	if len(o.Install) > 0 {
+		return nil
+	}
 	return keepOriginal(o.Include)
 }
 
@@ -207,8 +212,12 @@ func Recover(ctx context.Context, o Options) error {
 }
 
 func (o *Options) driver(t *Target) file.Options {
-	return file.Options{Path: o.Include, Dir: o.Dir, Form: t.Form, Previous: o.Include + ".prev", Target: t, Head: head,
+	f := file.Options{Path: o.Include, Dir: o.Dir, Form: t.Form, Previous: o.Include + ".prev", Target: t, Head: head,
 		TakeOver: o.TakeOver}
+	if len(o.Install) > 0 {
+		f.Previous, f.Write = "", func(text []byte) error { return t.place(context.Background(), text) }
+	}
+	return f
 }
 
 // AwaitOpen opens, and waits for a slurmctld that is away.
@@ -344,9 +353,8 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 		return nil, err
 	}
 	// The file first: slurmctld may be down over the one in place.
-	mark := []byte("# put back by autosched slurm rollback\n")
-	text = append(mark, bytes.TrimPrefix(text, mark)...)
-	if err := place(o.Include, text); err != nil {
+	text = append([]byte(putBack), bytes.TrimPrefix(text, []byte(putBack))...)
+	if err := t.place(ctx, text); err != nil {
 		return nil, err
 	}
 	if err := t.keeps(ctx); errors.Is(err, errUndoes) {
@@ -357,6 +365,9 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	}
 	return text, nil
 }
+
+// putBack is the first line of a file that is put back by hand.
+const putBack = "# put back by autosched slurm rollback\n"
 
 func place(path string, text []byte) error {
 	return atomicfile.Write(path, func(w io.Writer) error {

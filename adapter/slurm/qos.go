@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,12 @@ var errSetByOthers = errors.New("someone else set a priority of a QOS")
 // qosNote are the priorities that each QOS may have by the adapter's hand: one, and two while it is set.
 type qosNote map[string][]int64
 
-func (t *Target) qosNotePath() string { return t.Include + ".qos" }
+func (t *Target) qosNotePath() string {
+	if len(t.Install) > 0 {
+		return filepath.Join(filepath.Dir(t.Fatal), "qos")
+	}
+	return t.Include + ".qos"
+}
 
 func (t *Target) readQOSNote() (qosNote, error) {
 	note := qosNote{}
@@ -263,7 +269,7 @@ func (t *Target) adoptQOS(ctx context.Context, tuned []string) error {
 		}
 	}
 	if !bytes.Equal(before, text) {
-		if err := place(t.Include, text); err != nil {
+		if err := t.place(ctx, text); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,8 @@ type Target struct {
 	Reconfigure []string
 	// ReconfigureTimeout bounds it; a minute if 0.
 	ReconfigureTimeout time.Duration
+	// Install is a command that replaces the file by its input; the adapter does if empty.
+	Install []string
 	// Down is how long a slurmctld that ended may take to come back; 30 s if 0.
 	Down time.Duration
 	// Fatal is where the digests of files over which slurmctld ended are kept.

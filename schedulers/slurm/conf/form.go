@@ -28,6 +28,10 @@ func (f *Form) tunes(id string) (Setting, bool) {
 	return s, known && (f.Tuned == nil || tunes(f.Tuned, s.ID))
 }
 
+// maxLine bounds a line, comment or not, in bytes: _get_next_line in src/common/parse_config.c takes what is beyond its
+// buffer as another line.
+const maxLine = 1024
+
 // FormLines returns the lines of an included file that are not comments, and lines of QOS without their #. Keys may
 // occur once; blanks, quotes and continued lines are refused.
 func FormLines(text []byte) ([]Line, error) {
@@ -36,6 +40,9 @@ func FormLines(text []byte) ([]Line, error) {
 	}
 	var out []Line
 	for i, l := range strings.Split(string(text), "\n") {
+		if len(l) > maxLine || strings.IndexByte(l, 0) >= 0 {
+			return nil, fmt.Errorf("line %d: Slurm does not read it as one line", i+1)
+		}
 		l, is := marked(l)
 		if l == "" || l[0] == '#' {
 			continue

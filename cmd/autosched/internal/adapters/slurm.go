@@ -37,7 +37,8 @@ func newSlurmCmd() *cobra.Command {
 		Long: `Tunes a Slurm cluster beside its slurmctld: reads events from accounting, and puts configurations in force
 through one file that slurm.conf includes. See docs/slurm.md.`,
 	}
-	cmd.AddCommand(newSlurmInitCmd(), newSlurmRunCmd(), newSlurmApplyCmd(), newSlurmRollbackCmd(), newSlurmDoctorCmd())
+	cmd.AddCommand(newSlurmInitCmd(), newSlurmRunCmd(), newSlurmApplyCmd(), newSlurmRollbackCmd(), newSlurmInstallCmd(),
+		newSlurmDoctorCmd())
 	return cmd
 }
 
@@ -55,6 +56,9 @@ func (f *siteFlags) addCommands(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.Reconfigure, "reconfigure", nil,
 		"command that has slurmctld read its files, such as sudo,scontrol,reconfigure (default: scontrol reconfigure)")
+	fl.StringSliceVar(&f.Install, "install", nil,
+		"command that replaces the file by its input, such as sudo,autosched,slurm,install-file (default: the adapter does)")
+	fl.StringVar(&f.Dir, "state-dir", "", "")
 	fl.StringSliceVar(&f.Restart, "restart", nil,
 		"command that starts slurmctld where it ended over a file, once that is taken back (default: none)")
 	fl.StringVar(&f.AllowQOS, "allow-qos", "", "set priorities of QOS that are tuned, by sacctmgr: own, where no other cluster has "+
@@ -129,7 +133,6 @@ goes on with the file that is in place; if slurmctld or slurmdbd are away, it wa
 	fl.StringVar(&o.scheduler, "id", "", "")
 	fl.StringVar(&o.instance, "instance", "", "")
 	fl.StringVar(&o.mode, "mode", "observe", "")
-	fl.StringVar(&o.site.Dir, "state-dir", "", "")
 	fl.DurationVar(&o.interval, "poll-interval", 30*time.Second, "")
 	fl.DurationVar(&o.history, "history", 7*24*time.Hour, "how far back the first poll reaches")
 	fl.BoolVar(&o.resume, "requeue-resumes", false, "requeued jobs go on where they were, as they write checkpoints")
@@ -389,6 +392,32 @@ applies nothing from then on, until it is started with --take-over.`,
 // rolledBack is the result of slurm rollback.
 type rolledBack struct {
 	Text string `json:"text"` // of the include file
+}
+
+func newSlurmInstallCmd() *cobra.Command {
+	var site siteFlags
+	cmd := &cobra.Command{
+		Use:   "install-file",
+		Short: "Replace the file of settings by what is read, for an adapter that may not",
+		Long: `Reads a file of settings from its input and replaces the one that slurm.conf includes, as root by a rule of sudo for
+exactly this command: the adapter then needs no right to write it. File and folder must be this account's alone. The
+settings must be ones that are tuned, in their ranges, with options of the site that the file has already, or the file
+the one before or the first. The file before is kept. slurmctld is not reconfigured.`,
+		Example: `  autosched slurm install-file <tuned.conf
+  autosched slurm run --id prod --mode auto --install sudo,autosched,slurm,install-file --state-dir /var/lib/autosched`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text, err := cli.ReadText(cmd.InOrStdin(), "-")
+			if err != nil {
+				return err
+			}
+			return site.InstallFile(text)
+		},
+	}
+	// Not from the environment, which may be another account's.
+	cmd.Flags().StringVar(&site.Conf, "slurm-conf", "/etc/slurm/slurm.conf", "")
+	cmd.Flags().StringVar(&site.Include, "include", "", "")
+	return cmd
 }
 
 func newSlurmDoctorCmd() *cobra.Command {

@@ -28,6 +28,11 @@ func TestSlurmCommands(t *testing.T) {
 		{qos, "apply " + file + " --allow-qos all", 2, "--allow-qos"},
 		{qos, "run --id x --allow-qos all", 2, "--allow-qos"},
 		{"PriorityWeightAge=5\nSchedulerParameters=bf_interval=1\n", "apply " + file, 0, "in force by " + include},
+		{"PriorityWeightAge=6\nSchedulerParameters=bf_interval=1\n", "apply " + file + " --install tee," + include +
+			" --state-dir " + filepath.Join(t.TempDir(), "notes"), 0, "PriorityWeightAge = 6"},
+		{"PriorityWeightAge=7\nSchedulerParameters=bf_interval=1\n", "apply " + file + " --install false --state-dir " +
+			filepath.Join(t.TempDir(), "notes"), 1, "false: exit status 1"},
+		{"", "install-file --slurm-conf " + conf, 1, "it sets nothing"},
 		{"", "rollback", 0, "PriorityWeightAge=10"},
 		{"", "doctor", 0, "partition p: GRES/gpu=1.0"},
 		{"", "run --mode maybe --id x", 2, "--mode"},
