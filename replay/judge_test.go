@@ -230,10 +230,10 @@ func judgedRuns(t *testing.T, test func(t *testing.T, n int, e *Evaluation)) {
 	}
 }
 
-// TestWorseIsTakenBack: a configuration at least 20 % worse on the controllable part, of which no
-// loss was promised, is taken back within a round of its first observable effect. Few are not, where
+// TestWorseAlarms: a configuration at least 20 % worse on the controllable part, of which no
+// loss was promised, raises an alarm within a round of its first observable effect. Few do not, where
 // jobs would have ended whose durations are not known yet.
-func TestWorseIsTakenBack(t *testing.T) {
+func TestWorseAlarms(t *testing.T) {
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		seen, found, soon, early := 0, 0, 0, 0
 		for _, c := range changes(t, e, n, func(c *change) bool { return c.ratio >= 1.2 }) {
@@ -256,17 +256,17 @@ func TestWorseIsTakenBack(t *testing.T) {
 			t.Logf("%v after %v at %v: an effect from %v on, found worse at %v, last %+v", c.applied, c.good, c.at,
 				got.effect, got.worse, got.verdicts[len(got.verdicts)-1])
 		}
-		t.Logf("%d planted, %d with an effect, of which %d are taken back, %d within a round; %d of the others", n,
+		t.Logf("%d planted, %d with an effect, of which %d raise an alarm, %d within a round; %d of the others", n,
 			seen, found, soon, early)
 		if seen-soon > 1+seen/10 || seen == 0 && !testing.Short() {
-			t.Errorf("%d of %d are taken back within a round", soon, seen)
+			t.Errorf("%d of %d raise an alarm within a round", soon, seen)
 		}
 	})
 }
 
-// TestSameIsNotTakenBack: neither equal values on a cluster that is slower than its simulation, nor
+// TestSameDoesNotAlarm: neither equal values on a cluster that is slower than its simulation, nor
 // values that make no difference, are found to be worse.
-func TestSameIsNotTakenBack(t *testing.T) {
+func TestSameDoesNotAlarm(t *testing.T) {
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		o := e.Options
 		o.Simulate.Models = slower()
@@ -291,7 +291,7 @@ func TestSameIsNotTakenBack(t *testing.T) {
 				wrong++
 			}
 		}
-		t.Logf("%d of %d taken back", wrong, len(same)+len(alike))
+		t.Logf("%d of %d raise an alarm", wrong, len(same)+len(alike))
 	})
 }
 
@@ -307,9 +307,9 @@ func slower() *simulator.Models {
 	return m
 }
 
-// TestBetterIsNotTakenBack: a configuration that is better, and was promised to be, is seldom found to
+// TestBetterDoesNotAlarm: a configuration that is better, and was promised to be, is seldom found to
 // be worse: where it has an effect that one that is worse might have as well.
-func TestBetterIsNotTakenBack(t *testing.T) {
+func TestBetterDoesNotAlarm(t *testing.T) {
 	judgedRuns(t, func(t *testing.T, n int, e *Evaluation) {
 		wrong := 0
 		better := changes(t, e, n, func(c *change) bool {
@@ -322,9 +322,9 @@ func TestBetterIsNotTakenBack(t *testing.T) {
 				wrong++
 			}
 		}
-		t.Logf("%d of %d taken back", wrong, len(better))
+		t.Logf("%d of %d raise an alarm", wrong, len(better))
 		if wrong > 1+len(better)/10 {
-			t.Errorf("%d of %d taken back", wrong, len(better))
+			t.Errorf("%d of %d raise an alarm", wrong, len(better))
 		}
 	})
 }
@@ -351,7 +351,7 @@ func crowded(t *testing.T, at time.Duration) *Evaluation {
 }
 
 // TestFlashCrowdIsNotToBlame: a crowd that no future had is not blamed on a configuration under which
-// it waits no longer than under the last good one; one under which it does is taken back.
+// it waits no longer than under the last good one; one under which it does raises an alarm.
 func TestFlashCrowdIsNotToBlame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("judges two changes under a crowd")
