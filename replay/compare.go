@@ -167,7 +167,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 			o.Progress(parts[p.Cell].name, p)
 		}
 	}
-	got, err := compute(ctx, o.Keep, o.Jobs, parts, progress,
+	got, err := compute(ctx, o.Keep, o.Jobs, parts, nil, progress,
 		func(ctx context.Context, i int, _ *simulated, _ func(float64)) (*simulated, error) {
 			v, err := list[i].run(ctx, o.Cluster)
 			if err != nil {

@@ -40,23 +40,17 @@ type kept[V any] struct {
 
 // compute returns the results of parts, jobs of them at a time, which their number does
 // not change. The first part is computed before the others, which get its result.
-func compute[V any](ctx context.Context, k Keep, jobs int, parts []part, progress func(cells.Progress),
+func compute[V any](ctx context.Context, k Keep, jobs int, parts []part, unit map[string]float64,
+	progress func(cells.Progress),
 	run func(ctx context.Context, i int, first *V, at func(share float64)) (*V, error)) ([]*V, error) {
-	file := cells.File[string, kept[V]]{Path: k.Path, Key: func(c *kept[V]) string { return c.Key }}
-	grid := cells.Grid[string, kept[V]]{Jobs: jobs, Progress: progress,
+	file := cells.File[string, kept[V]]{Path: k.Path, Key: keyOf[V]}
+	grid := cells.Grid[string, kept[V]]{Jobs: jobs, Unit: unit, Progress: progress,
 		Cost: func(i int) cells.Cost { return parts[i].cost }, Seconds: func(c *kept[V]) float64 { return c.Seconds }}
-	for _, p := range parts {
-		text, err := json.Marshal(append([]any{k.Build}, p.inputs...))
-		if err != nil {
-			return nil, err
-		}
-		grid.Keys = append(grid.Keys, digest(text))
+	var err error
+	if grid.Keys, grid.Known, err = keptParts[V](k, parts); err != nil {
+		return nil, err
 	}
 	if k.Path != "" {
-		var err error
-		if grid.Known, err = readKept(k, &file, grid.Keys); err != nil {
-			return nil, err
-		}
 		grid.Keep = func(_ int, c *kept[V]) error { return file.Append(c) }
 	}
 	var first *V
@@ -89,13 +83,26 @@ func compute[V any](ctx context.Context, k Keep, jobs int, parts []part, progres
 	return out, err
 }
 
-// readKept returns the cells of a file that have one of the keys, and notes its contents.
-func readKept[V any](k Keep, file *cells.File[string, kept[V]], keys []string) (map[string]*kept[V], error) {
+func keyOf[V any](c *kept[V]) string { return c.Key }
+
+// keptParts returns the keys of parts and the cells that are kept of them, and notes the contents of the file.
+func keptParts[V any](k Keep, parts []part) (keys []string, known map[string]*kept[V], err error) {
+	for _, p := range parts {
+		text, err := json.Marshal(append([]any{k.Build}, p.inputs...))
+		if err != nil {
+			return nil, nil, err
+		}
+		keys = append(keys, digest(text))
+	}
+	known = map[string]*kept[V]{}
+	if k.Path == "" {
+		return keys, known, nil
+	}
+	file := cells.File[string, kept[V]]{Path: k.Path, Key: keyOf[V]}
 	all, bad, err := file.Read()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	known := map[string]*kept[V]{}
 	used := 0
 	for _, key := range keys {
 		c := all[key]
@@ -121,7 +128,7 @@ func readKept[V any](k Keep, file *cells.File[string, kept[V]], keys []string) (
 	note(used, " has %d of %d results, which are not computed again", used, len(keys))
 	note(len(all)-len(known), ": not used: %d of other inputs, or of another program", len(all)-len(known))
 	note(bad, ": ignored: %d damaged", bad)
-	return known, nil
+	return keys, known, nil
 }
 
 func digest(text []byte) string {

@@ -55,6 +55,8 @@ type Options struct {
 	// Generate is the method that samples futures.
 	Generate generation.Method
 	Simulate simulator.Options
+	// Estimated is the result of Estimate, from which the time left is known early; zero if there is none.
+	Estimated Estimated
 	// Progress is called after every round of every method, once at a time.
 	Progress func(Step)
 }

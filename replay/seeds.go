@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/stats"
@@ -37,35 +38,127 @@ func (m *Method) compare(jobs []workload.Job, base *Outcome, name string) {
 	}
 }
 
-// Run evaluates the methods, and the random ones once for each seed. Each outcome is a
-// cell: an evaluation of its own, so that none finds measurements of another in its cache
-// and a method's report does not depend on the order.
-func Run(ctx context.Context, o Options) (*Report, error) {
+// grid has the cells of an evaluation: a method and a seed each.
+type grid struct {
+	Options
+	first  *Evaluation
+	report *Report
+	cells  []struct{ method, seed int }
+	parts  []part
+}
+
+func newGrid(o Options) (*grid, error) {
 	first, err := Prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	o.Methods = first.Options.Methods
-	r := first.report()
+	g := &grid{first: first, report: first.report()}
 	for i := range max(1, o.Seeds) {
-		r.Seeds = append(r.Seeds, o.Seed+uint64(i))
+		g.report.Seeds = append(g.report.Seeds, o.Seed+uint64(i))
 	}
-	type cell struct{ method, seed int }
-	var list []cell
-	var parts []part
 	inputs := first.inputs()
 	for k, name := range o.Methods {
-		for i, seed := range r.Seeds {
+		for i, seed := range g.report.Seeds {
 			if i == 0 || Draws(name) {
-				list = append(list, cell{k, i})
-				parts = append(parts, part{name: fmt.Sprintf("%s/%d", name, seed), cost: first.cost(name),
+				g.cells = append(g.cells, struct{ method, seed int }{k, i})
+				g.parts = append(g.parts, part{name: fmt.Sprintf("%s/%d", name, seed),
 					inputs: append(slices.Clip(inputs), name, seed)})
 			}
 		}
 	}
 	workers := cmp.Or(o.Workers, runtime.GOMAXPROCS(0))
-	at := cells.Jobs(o.Jobs, len(parts))
+	at := cells.Jobs(o.Jobs, len(g.parts))
 	o.Workers = (workers + at - 1) / at
+	for i, c := range g.cells {
+		g.parts[i].cost = first.cost(o.Methods[c.method], o.Workers)
+	}
+	g.Options = o
+	return g, nil
+}
+
+// longCost is the number of simulations of the window from which on the time of an evaluation is estimated.
+const longCost = 50
+
+// Estimated is the time of an evaluation.
+type Estimated struct {
+	Left    time.Duration
+	Results int                // methods with a seed that are not kept
+	unit    map[string]float64 // seconds of a unit of cells.Cost, by kind
+}
+
+// Estimate estimates the time that Run takes for the results that are not kept, from a simulation of the window and, if
+// a method tunes every round, a first round. The time of a few simulations is 0.
+func Estimate(ctx context.Context, o Options) (Estimated, error) {
+	o.Progress = nil
+	g, err := newGrid(o)
+	if err != nil {
+		return Estimated{}, err
+	}
+	o.Keep.Note = nil
+	keys, known, err := keptParts[measured](o.Keep, g.parts)
+	if err != nil {
+		return Estimated{}, err
+	}
+	open, cost, tunes := 0, 0., false
+	for i, key := range keys {
+		if known[key] == nil {
+			open, cost = open+1, cost+g.parts[i].cost.Units
+			tunes = tunes || slices.Contains(g.parts[i].cost.Kinds, roundKind)
+		}
+	}
+	if cost < longCost {
+		return Estimated{Results: open}, nil
+	}
+	e := g.first
+	unit := map[string]float64{}
+	measure := func(cost cells.Cost, run func() error) error {
+		began := time.Now()
+		err := run()
+		unit[cost.Kinds[0]] = time.Since(began).Seconds() / cost.Units
+		return err
+	}
+	err = measure(cells.Cost{Units: 1, Kinds: []string{simulationKind}}, func() error {
+		_, err := e.base(ctx)
+		return err
+	})
+	if err == nil && tunes {
+		var live *Cluster
+		if live, err = e.Start(e.current(), true); err == nil {
+			err = live.Sim.RunUntil(ctx, e.Options.From)
+		}
+		if err == nil {
+			err = measure(e.roundCost(1), func() error {
+				m := e.Input(live, 0, e.Options.From, e.current())
+				futures, err := e.Futures(ctx, m)
+				if err == nil {
+					r := e.Round(futures, m.Incumbent, m.Seed)
+					r.Workers = g.Workers
+					_, err = r.Run(ctx)
+				}
+				return err
+			})
+		}
+	}
+	if err != nil {
+		return Estimated{}, err
+	}
+	left := cells.Grid[string, kept[measured]]{Keys: keys, Known: known, Jobs: o.Jobs, Unit: unit,
+		Cost:    func(i int) cells.Cost { return g.parts[i].cost },
+		Seconds: func(c *kept[measured]) float64 { return c.Seconds }}
+	return Estimated{Left: left.Left(), Results: open, unit: unit}, nil
+}
+
+// Run evaluates the methods, and the random ones once for each seed. Each outcome is a
+// cell: an evaluation of its own, so that none finds measurements of another in its cache
+// and a method's report does not depend on the order.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	g, err := newGrid(o)
+	if err != nil {
+		return nil, err
+	}
+	o = g.Options
+	r, list, parts := g.report, g.cells, g.parts
 	steps := make([]Step, len(parts))
 	report := func(p cells.Progress) {
 		if o.Progress != nil {
@@ -74,7 +167,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			o.Progress(step)
 		}
 	}
-	got, err := compute(ctx, o.Keep, o.Jobs, parts, report,
+	got, err := compute(ctx, o.Keep, o.Jobs, parts, o.Estimated.unit, report,
 		func(ctx context.Context, i int, first *measured, at func(float64)) (*measured, error) {
 			c, o := list[i], o
 			o.Seed = r.Seeds[c.seed]
@@ -145,23 +238,37 @@ func each(jobs []workload.Job) iter.Seq[*workload.Job] {
 	}
 }
 
-// cost of a method, in simulations of the window.
-func (e *Evaluation) cost(name string) cells.Cost {
+// Kinds of cells by their costs: a simulation of the window is a unit of the first.
+const (
+	simulationKind = "simulation"
+	roundKind      = "round"
+)
+
+// cost of a method, in simulations of the window one after the other.
+func (e *Evaluation) cost(name string, workers int) cells.Cost {
 	o := &e.Options
-	trials := float64(cmp.Or(o.FixedBudget, o.Budget*e.rounds()))
+	trials := float64(cmp.Or(o.FixedBudget, o.Budget*e.rounds())) / float64(workers)
 	switch m, _ := findMethod(name); {
 	case name == "fixed-history":
 		trials *= float64(len(e.history)) / float64(e.Workload.Len())
-		return cells.Cost{Units: trials, Kinds: []string{name, "simulation"}}
+		return cells.Cost{Units: trials, Kinds: []string{name, simulationKind}}
 	case name == "fixed-oracle":
-		return cells.Cost{Units: trials, Kinds: []string{name, "simulation"}}
+		return cells.Cost{Units: trials, Kinds: []string{name, simulationKind}}
 	case name == "random-preset":
 		return cells.Cost{Units: 4, Kinds: []string{name}}
 	case m.hold != nil:
-		return cells.Cost{Units: 1, Kinds: []string{"simulation"}}
+		return cells.Cost{Units: 1, Kinds: []string{simulationKind}}
 	}
+	c := e.roundCost(e.rounds())
+	c.Kinds = append([]string{name}, c.Kinds...)
+	return c
+}
+
+// roundCost is the cost of n rounds.
+func (e *Evaluation) roundCost(n int) cells.Cost {
+	o := &e.Options
 	part := min(1, o.Horizon.Seconds()/(o.To-o.From).Seconds())
-	return cells.Cost{Units: float64(e.rounds()*o.Budget*o.Futures) * part, Kinds: []string{name, "round"}}
+	return cells.Cost{Units: float64(n*o.Budget*o.Futures) * part, Kinds: []string{roundKind}}
 }
 
 // meanOf condenses the outcomes of a method's seeds.

@@ -128,6 +128,20 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestLeftByUnit: before anything is computed, cells take the time of the grid's units.
+func TestLeftByUnit(t *testing.T) {
+	g := &Grid[int, square]{Keys: []int{1, 2}, Jobs: 1, Unit: map[string]float64{"simulation": 2, "round": 5},
+		Cost: func(i int) Cost {
+			return [...]Cost{{1, []string{"a", "simulation"}}, {3, []string{"b", "round"}}}[i]
+		}}
+	if left := g.Left(); left != 17*time.Second {
+		t.Errorf("%v, want 17s", left)
+	}
+	if g.Known = map[int]*square{1: {}}; g.Left() != 15*time.Second {
+		t.Errorf("%v with a known cell, want 15s", g.Left())
+	}
+}
+
 // TestOnlyFiles: cells are not read through a link or from a folder.
 func TestOnlyFiles(t *testing.T) {
 	file := newFile(t)

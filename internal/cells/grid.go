@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Grid is a list of cells to compute. No result depends on Jobs.
@@ -23,6 +24,8 @@ type Grid[K comparable, V any] struct {
 	// computed first, but the first cell of the grid before all others: an interruption
 	// then leaves many, and the time left is soon known.
 	Cost func(i int) Cost
+	// Unit has the seconds of a unit of kinds of which nothing was computed, as far as it is known.
+	Unit map[string]float64
 	// Seconds that a known cell took; nil if unknown.
 	Seconds  func(*V) float64
 	Progress func(Progress)
@@ -37,10 +40,6 @@ func (g *Grid[K, V]) Run(ctx context.Context) ([]*V, error) {
 	for i, k := range g.Keys {
 		if out[i] = g.Known[k]; out[i] == nil {
 			left = append(left, i)
-		} else if g.Seconds != nil {
-			m.known(i, g.Seconds(out[i]))
-		} else {
-			m.known(i, 0)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -82,6 +81,12 @@ func (g *Grid[K, V]) Run(ctx context.Context) ([]*V, error) {
 	}
 	done.Wait()
 	return out, context.Cause(ctx)
+}
+
+// Left estimates the time that Run takes: 0 if nothing is known to estimate it from.
+func (g *Grid[K, V]) Left() time.Duration {
+	left, _ := g.meter().left()
+	return left
 }
 
 // almost all of a cell is done: it is done once it is kept.

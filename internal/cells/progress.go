@@ -29,6 +29,7 @@ type Progress struct {
 type meter struct {
 	mu     sync.Mutex
 	jobs   int
+	unit   map[string]float64 // Grid.Unit
 	report func(Progress)
 	cells  []metered
 }
@@ -40,12 +41,17 @@ type metered struct {
 }
 
 func (g *Grid[K, V]) meter() *meter {
-	m := &meter{jobs: Jobs(g.Jobs, len(g.Keys)), report: g.Progress, cells: make([]metered, len(g.Keys))}
+	m := &meter{jobs: Jobs(g.Jobs, len(g.Keys)), unit: g.Unit, report: g.Progress, cells: make([]metered, len(g.Keys))}
 	for i := range m.cells {
 		if m.cells[i].Cost = (Cost{Units: 1}); g.Cost != nil {
 			m.cells[i].Cost = g.Cost(i)
 		}
 		m.cells[i].Kinds = append(m.cells[i].Kinds, "") // of all cells
+		if c := g.Known[g.Keys[i]]; c != nil && g.Seconds != nil {
+			m.known(i, g.Seconds(c))
+		} else if c != nil {
+			m.known(i, 0)
+		}
 	}
 	return m
 }
@@ -97,11 +103,15 @@ func (m *meter) left() (time.Duration, bool) {
 			continue
 		}
 		open++
-		n := slices.IndexFunc(c.Kinds, func(k string) bool { return units[k] > 0 })
+		n := slices.IndexFunc(c.Kinds, func(k string) bool { return units[k] > 0 || m.unit[k] > 0 })
 		if n < 0 {
 			return 0, false
 		}
-		rest := (1 - c.share) * c.Units * seconds[c.Kinds[n]] / units[c.Kinds[n]]
+		unit := m.unit[c.Kinds[n]]
+		if k := c.Kinds[n]; units[k] > 0 {
+			unit = seconds[k] / units[k]
+		}
+		rest := (1 - c.share) * c.Units * unit
 		total, longest = total+rest, max(longest, rest)
 		known = known && (n == 0 || n < len(c.Kinds)-1)
 	}

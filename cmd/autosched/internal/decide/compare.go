@@ -271,7 +271,7 @@ func (o *comparisonOptions) run(ctx context.Context, notes io.Writer) (*replay.C
 	if o.estimates.sigma == 0 {
 		seeds = 1
 	}
-	progress := newGridProgress(notes, o.out)
+	progress := newGridProgress(notes, o.out, "fewer rows, fewer or shorter windows (--from, --to, --windows), --seeds 1")
 	r, err := replay.Compare(ctx, replay.CompareOptions{
 		Trace: in.Trace, Cluster: o.history.Cluster, Windows: windows, Warmup: in.Warmup, Rows: o.rows,
 		Estimate: estimate,

@@ -249,6 +249,22 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if config.IsZero() {
 		config = in.Scheduler.Space.Default()
 	}
+	progress := newGridProgress(notes, o.out, o.shortWay())
+	options := replay.Options{
+		Trace: in.Trace, From: in.From, To: in.To, Warmup: in.Warmup, Cluster: o.history.Cluster,
+		Scheduler: in.Scheduler,
+		Current:   o.held,
+		Goal:      o.goal, Methods: o.compared, Interval: o.interval,
+		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.Seeded(o.history.Seed), Limits: &o.limits,
+		Generate: o.round.Method, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
+		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
+	}
+	if options.Estimated, err = replay.Estimate(ctx, options); err != nil {
+		return nil, err
+	}
+	if e := options.Estimated; e.Left >= slow {
+		progress.note(e.Left, e.Results)
+	}
 	graded, err := o.history.Grade(ctx, in, in.Window(), in.Scheduler, config)
 	if err != nil {
 		return nil, err
@@ -258,16 +274,8 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 	if err != nil {
 		return nil, err
 	}
-	progress := newGridProgress(notes, o.out)
-	r, err := replay.Run(ctx, replay.Options{
-		Trace: in.Trace, From: in.From, To: in.To, Warmup: in.Warmup, Cluster: o.history.Cluster,
-		Scheduler: in.Scheduler,
-		Current:   o.held,
-		Goal:      o.goal, Methods: o.compared, Interval: o.interval,
-		Seeds: o.seeds, FixedBudget: o.fixed, Settings: o.round.Seeded(o.history.Seed), Limits: &o.limits,
-		Generate: o.round.Method, Simulate: in.Options, Jobs: o.jobs, Keep: progress.keep(),
-		Progress: func(s replay.Step) { progress.show(stepText(s), s.Grid) },
-	})
+	progress.began = time.Now()
+	r, err := replay.Run(ctx, options)
 	progress.end(err)
 	if err == nil {
 		r.Fidelity, r.Verdict = graded, verdict
@@ -285,6 +293,14 @@ func (o *evaluateOptions) run(ctx context.Context, notes io.Writer) (*replay.Rep
 func (o *evaluateOptions) recommended(r *replay.Report) (recommendation, error) {
 	scheduler, err := o.history.Find()
 	return recommendation{scheduler, r.Verdict.Configuration, r.Verdict.Change, r.Verdict.Text}, err
+}
+
+// shortWay names flags that make an evaluation shorter.
+func (o *evaluateOptions) shortWay() string {
+	if o.full || o.given("methods") {
+		return "the answer alone, without --full and --methods; --seeds 1, a longer --interval, a shorter window (--from, --to)"
+	}
+	return "--methods preset, a smaller --fixed-budget, a shorter window (--from, --to)"
 }
 
 // stepText describes the step of a method.

@@ -23,13 +23,20 @@ type gridProgress struct {
 	line   *cli.ProgressLine
 	notes  io.Writer
 	out    string
+	short  string // flags that make the run shorter
+	stop   string // the effect of Ctrl-C
 	began  time.Time
 	last   cells.Progress
 	warned bool // of a long run
 }
 
-func newGridProgress(notes io.Writer, out string) *gridProgress {
-	return &gridProgress{line: cli.NewProgressLine(notes), notes: notes, out: out, began: time.Now()}
+func newGridProgress(notes io.Writer, out, short string) *gridProgress {
+	stop := "with --out DIR, Ctrl-C would keep what is finished"
+	if out != "" {
+		stop = "Ctrl-C keeps what is finished"
+	}
+	return &gridProgress{line: cli.NewProgressLine(notes), notes: notes, out: out, short: short, stop: stop,
+		began: time.Now()}
 }
 
 func addJobs(cmd *cobra.Command, jobs *int) {
@@ -43,21 +50,27 @@ const (
 	soon    = 10 * time.Second
 )
 
+// slow is the time from which on the note names the short way.
+const slow = 5 * time.Minute
+
+func (g *gridProgress) note(left time.Duration, results int) {
+	g.warned = true
+	g.line.Clear()
+	fmt.Fprintf(g.notes, "note: about %s for %d more results; %s\n", units.Duration(left.Seconds()), results, g.stop)
+	if left >= slow {
+		fmt.Fprintln(g.notes, "note: faster: "+g.short)
+	}
+}
+
 // show shows a text about the cell of the progress, and how far the grid is.
 func (g *gridProgress) show(text string, p cells.Progress) {
 	g.last = p
-	left := "about " + units.Duration(p.Left.Seconds())
 	if p.Left >= longRun && !g.warned && (p.Known || time.Since(g.began) >= soon) {
-		g.warned = true
-		g.line.Clear()
-		hint := "with --out DIR, Ctrl-C would keep what is finished"
-		if g.out != "" {
-			hint = "Ctrl-C keeps what is finished"
-		}
-		fmt.Fprintf(g.notes, "note: %s for %d more results; %s\n", left, p.Of-p.Done, hint)
+		g.note(p.Left, p.Of-p.Done)
 	}
 	if p.Left >= time.Second {
-		g.line.Show("%s; %d of %d finished, %s left", text, p.Done, p.Of, left)
+		g.line.Show("%s; %d of %d finished, about %s left", text, p.Done, p.Of,
+			units.Duration(p.Left.Seconds()))
 	} else {
 		g.line.Show("%s; %d of %d finished", text, p.Done, p.Of)
 	}

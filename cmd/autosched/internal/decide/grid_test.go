@@ -3,9 +3,11 @@ package decide
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,13 +76,62 @@ func TestLongRun(t *testing.T) {
 		"dir": "note: about 25 min for 7 more results; Ctrl-C keeps what is finished\n",
 	} {
 		var notes bytes.Buffer
-		g := newGridProgress(&notes, out)
+		g := newGridProgress(&notes, out, "less")
 		g.show("x", cells.Progress{Done: 1, Of: 9, Left: 15 * time.Minute})
 		for range 2 {
 			g.show("x", cells.Progress{Done: 2, Of: 9, Left: 25 * time.Minute, Known: true})
 		}
-		if notes.String() != want {
+		if want += "note: faster: less\n"; notes.String() != want {
 			t.Errorf("notes %q, want %q", notes.String(), want)
 		}
 	}
+}
+
+// TestSlowIsSaidFirst: an evaluation that takes above five minutes says so, and the short way, before it asks for the
+// answer and computes a result.
+func TestSlowIsSaidFirst(t *testing.T) {
+	args := strings.Fields("evaluate --trace sample --from 2017-10-10 --nodes 20 --scheduler tiresias --full --seeds 200")
+	notes := newLineSignal("note: faster: ")
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	go func() {
+		<-notes.seen
+		cancel()
+	}()
+	code := cli.Run(ctx, clitest.NewRoot(), args, io.Discard, notes)
+	text := notes.String()
+	about, short := strings.Index(text, "note: about "), strings.Index(text, "note: faster: ")
+	if code != 1 || about < 0 || short < about || !strings.Contains(text[short:], "without --full") ||
+		strings.Contains(text, "finished,") {
+		t.Errorf("exit %d: %s", code, text)
+	}
+}
+
+// lineSignal closes seen once a text was written.
+type lineSignal struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	text string
+	once sync.Once
+	seen chan struct{}
+}
+
+func newLineSignal(text string) *lineSignal {
+	return &lineSignal{text: text, seen: make(chan struct{})}
+}
+
+func (s *lineSignal) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.buf.Write(p)
+	if strings.Contains(s.buf.String(), s.text) {
+		s.once.Do(func() { close(s.seen) })
+	}
+	return n, err
+}
+
+func (s *lineSignal) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/energy"
+	"github.com/autosched/autosched/internal/cells"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -221,23 +222,30 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	budget := o.budget()
 	settings := o.round.Seeded(o.history.Seed)
 	settings.Budget = budget
-	line := cli.NewProgressLine(notes)
-	began := time.Now()
+	progress := newGridProgress(notes, "", "a smaller --budget, --time, fewer --futures")
+	progress.stop = "Ctrl-C answers by the trials until then"
 	got, state, err := replay.Tune(ctx, replay.Options{
 		Trace: in.Trace, From: in.From, Warmup: in.Warmup, Cluster: o.history.Cluster, Scheduler: in.Scheduler,
 		Goal:     o.goal.goal,
 		Settings: settings, Generate: o.round.Method, Simulate: in.Options,
 	}, replay.TuneOptions{
 		At: at, Incumbent: o.incumbent, Sampler: o.sampler, Truth: o.truth, Time: o.within,
-		Progress: func(t search.Trial) { line.Show("trial %d of %d: %s", t.Step+1, budget, round.Source(t.Origin)) },
-		Front:    o.goal.pareto,
+		Progress: func(t search.Trial) {
+			done := t.Step + 1
+			left := time.Duration(float64(time.Since(progress.began)) / float64(done) * float64(max(0, budget-done)))
+			if o.within > 0 {
+				left = min(left, max(0, o.within-time.Since(progress.began)))
+			}
+			progress.show(round.Source(t.Origin), cells.Progress{Done: done, Of: budget, Left: left})
+		},
+		Front: o.goal.pareto,
 		Record: search.Record{To: study.to(), About: map[string]string{
 			"trace": in.Trace.Name(), "scheduler": in.Scheduler.Name, "objective": o.goal.goal.String(),
 			"seed":    fmt.Sprint(o.history.Seed),
 			"instant": in.Trace.Zero().Add(at).Format(time.RFC3339),
 		}},
 	})
-	line.Clear()
+	progress.line.Clear()
 	if err := errors.Join(err, study.close()); err != nil {
 		return nil, err
 	}
@@ -259,7 +267,7 @@ func (o *tuneOptions) run(ctx context.Context, notes io.Writer) (*tuneReport, er
 	if err != nil {
 		return nil, err
 	}
-	r := newTuneReport(in, state, &got, o.incumbent, time.Since(began))
+	r := newTuneReport(in, state, &got, o.incumbent, time.Since(progress.began))
 	r.Verdict, r.Adopt, r.Reason, r.Best = v, v.Change, v.Text, v.Configuration
 	r.Changes = append([]space.Difference{}, space.DiffConfigs(o.incumbent, r.Best)...)
 	r.describe(&got, &o.goal)
