@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/reports"
 	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
@@ -28,6 +30,7 @@ import (
 func TestFullDisk(t *testing.T) {
 	const gpus = 40
 	at := time.Duration(time.Now().Add(-100 * time.Hour).Truncate(time.Hour).UnixNano())
+	dir := "" // of the writer's test
 	writers := map[string]func(s *store.Store, kept *samples.Store, n int) error{
 		"events": func(s *store.Store, _ *samples.Store, n int) error {
 			var all []workload.Event
@@ -66,10 +69,40 @@ func TestFullDisk(t *testing.T) {
 			_, _, err := s.AppendReports("uid", all, reports.Keep{Most: 1 << 30})
 			return err
 		},
+		"workloads": func(s *store.Store, kept *samples.Store, n int) error {
+			if n == 0 { // an hour that is shed
+				var all []telemetry.GPUSample
+				for g := range 5000 {
+					all = append(all, telemetry.GPUSample{GPU: telemetry.GPU{Node: rand.Text(), Index: g}, Time: at,
+						UUID: rand.Text() + rand.Text() + rand.Text() + rand.Text()})
+				}
+				later := telemetry.GPUSample{Time: at + 5*time.Hour}
+				if err := errors.Join(kept.Append(context.Background(), "s", all),
+					kept.Append(context.Background(), "s", []telemetry.GPUSample{later})); err != nil {
+					return err
+				}
+				raw := filepath.Join(dir, "telemetry", "s", "raw-"+time.Unix(0, int64(at)).UTC().Format("20060102T15"))
+				for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+					if _, err := os.Stat(raw); err == nil {
+						break
+					}
+				}
+			}
+			uid, text := fmt.Sprint("u", n), make([]byte, 300_000) // of two records
+			if err := s.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: "uid", Text: text,
+				Record: workloads.Record{ID: uid, UID: uid}, Audit: &audit.Record{},
+				Request: &controller.Request{ID: uid}}); err != nil {
+				return err
+			}
+			if got, err := s.WorkloadText("uid", uid); err != nil || len(got) != len(text) {
+				t.Errorf("workload %d: %d bytes, %v", n, len(got), err)
+			}
+			return nil
+		},
 	}
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir = t.TempDir()
 			if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m"); err != nil {
 				t.Skip("a file system cannot be mounted here:", err)
 			}

@@ -44,6 +44,20 @@ func (r *Store) aux(name string) *auxFile {
 
 // withAux calls f with an open file, which it creates if necessary.
 func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
+	return r.lockAux(s, func() error { return r.openedAux(s, f) })
+}
+
+// writeAux commits to a file if there is room beside the reserve. f may be called twice.
+func (r *Store) writeAux(s *auxFile, f func(*bolt.Tx) error) error {
+	return r.lockAux(s, func() error {
+		return r.reserve.use(func() error {
+			return r.openedAux(s, func(db *bolt.DB) error { return r.write(s.name, db, f) })
+		})
+	})
+}
+
+// lockAux calls f, which uses a file, and sets a damaged file aside.
+func (r *Store) lockAux(s *auxFile, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -51,15 +65,8 @@ func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
 		return ErrClosed
 	default:
 	}
-	err := r.openAux(s)
-	if err == nil {
-		err = guardPanics(s.name, func() error { return f(s.db) })
-	}
+	err := f()
 	var damaged *CorruptError
-	errno := syscall.Errno(0)
-	if errors.As(err, &errno) || errors.As(err, &damaged) && damaged.Bucket == "" {
-		r.closeAux(s)
-	}
 	if errors.As(err, &damaged) && damaged.Bucket == "" && !r.readOnly {
 		r.stuck.Delete(s.name)
 		path := filepath.Join(r.dir, s.name)
@@ -69,9 +76,18 @@ func (r *Store) withAux(s *auxFile, f func(db *bolt.DB) error) error {
 	return storageError(err)
 }
 
-// writeAux commits to an open file, if there is room beside the reserve.
-func (r *Store) writeAux(name string, db *bolt.DB, f func(*bolt.Tx) error) error {
-	return r.reserve.use(func() error { return r.write(name, db, f) })
+// openedAux calls f with an open file, and closes it after a failed write. The caller must hold its mutex.
+func (r *Store) openedAux(s *auxFile, f func(db *bolt.DB) error) error {
+	err := r.openAux(s)
+	if err == nil {
+		err = guardPanics(s.name, func() error { return f(s.db) })
+	}
+	var damaged *CorruptError
+	errno := syscall.Errno(0)
+	if errors.As(err, &errno) || errors.As(err, &damaged) && damaged.Bucket == "" {
+		r.closeAux(s)
+	}
+	return err
 }
 
 func (r *Store) openAux(s *auxFile) (err error) {

@@ -28,43 +28,41 @@ func parseReportKey(key []byte) (k reports.Key, ok bool) {
 // the keys of dropped ones.
 func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Keep) (fresh []bool, dropped []reports.Key,
 	err error) {
-	err = r.withAux(&r.reports, func(db *bolt.DB) error {
-		return r.writeAux(reportsFile, db, func(tx *bolt.Tx) error {
-			fresh, dropped = make([]bool, len(all)), nil
-			b, err := bucket(tx, uid)
-			if err != nil {
+	err = r.writeAux(&r.reports, func(tx *bolt.Tx) error {
+		fresh, dropped = make([]bool, len(all)), nil
+		b, err := bucket(tx, uid)
+		if err != nil {
+			return err
+		}
+		b.FillPercent = ascending
+		count := keep.Stored
+		for i := range all {
+			key := reportKey(all[i].Key)
+			if b.Get(key) != nil {
+				continue
+			}
+			if err := putPlain(b, key, &all[i]); err != nil {
 				return err
 			}
-			b.FillPercent = ascending
-			count := keep.Stored
-			for i := range all {
-				key := reportKey(all[i].Key)
-				if b.Get(key) != nil {
-					continue
-				}
-				if err := putPlain(b, key, &all[i]); err != nil {
-					return err
-				}
-				fresh[i] = true
-				count++
+			fresh[i] = true
+			count++
+		}
+		c, whole := b.Cursor(), time.Time{}
+		for k, _ := c.First(); k != nil; k, _ = c.First() {
+			key, ok := parseReportKey(k)
+			if ok && !key.Time.Before(keep.From) && count <= keep.Most && !key.Time.Before(whole) {
+				return nil
 			}
-			c, whole := b.Cursor(), time.Time{}
-			for k, _ := c.First(); k != nil; k, _ = c.First() {
-				key, ok := parseReportKey(k)
-				if ok && !key.Time.Before(keep.From) && count <= keep.Most && !key.Time.Before(whole) {
-					return nil
-				}
-				if err := c.Delete(); err != nil {
-					return err
-				}
-				if ok {
-					dropped = append(dropped, key)
-					count--
-					whole = key.Time.Truncate(reports.Interval).Add(reports.Interval)
-				}
+			if err := c.Delete(); err != nil {
+				return err
 			}
-			return nil
-		})
+			if ok {
+				dropped = append(dropped, key)
+				count--
+				whole = key.Time.Truncate(reports.Interval).Add(reports.Interval)
+			}
+		}
+		return nil
 	})
 	return fresh, dropped, err
 }

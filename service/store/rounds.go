@@ -19,27 +19,25 @@ import (
 // KeepRound stores the record of a round of the scheduler with a uid, replaces one with the same sequence, and drops
 // all but the newest keep.
 func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) error {
-	return r.withAux(&r.rounds, func(db *bolt.DB) error {
-		return r.writeAux(roundsFile, db, func(tx *bolt.Tx) error {
-			b, err := bucket(tx, uid)
-			if err != nil {
+	return r.writeAux(&r.rounds, func(tx *bolt.Tx) error {
+		b, err := bucket(tx, uid)
+		if err != nil {
+			return err
+		}
+		b.FillPercent = ascending
+		key := revisionKey(sequence)
+		put := appendRecord(nil, key, func(dst []byte) []byte { return append(dst, record...) })
+		if err := b.Put(key, put); err != nil {
+			return err
+		}
+		oldest := revisionKey(max(0, sequence-int64(keep)+1))
+		c := b.Cursor()
+		for k, _ := c.First(); bytes.Compare(k, oldest) < 0; k, _ = c.First() {
+			if err := c.Delete(); err != nil {
 				return err
 			}
-			b.FillPercent = ascending
-			key := revisionKey(sequence)
-			put := appendRecord(nil, key, func(dst []byte) []byte { return append(dst, record...) })
-			if err := b.Put(key, put); err != nil {
-				return err
-			}
-			oldest := revisionKey(max(0, sequence-int64(keep)+1))
-			c := b.Cursor()
-			for k, _ := c.First(); bytes.Compare(k, oldest) < 0; k, _ = c.First() {
-				if err := c.Delete(); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 

@@ -59,17 +59,16 @@ func (r *Store) ChangeWorkloads(c workloads.Change) error {
 }
 
 func (r *Store) putText(scheduler, uid string, text []byte) error {
-	return r.withAux(&r.workloads, func(db *bolt.DB) error {
-		return r.writeAux(workloadsFile, db, func(tx *bolt.Tx) error {
-			b, err := bucket(tx, scheduler)
-			for part := 0; err == nil && len(text) > 0; part++ {
-				n := min(textPart, len(text))
-				key := partKey(uid, part)
-				err = b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, text[:n]...) }))
-				text = text[n:]
-			}
-			return err
-		})
+	return r.writeAux(&r.workloads, func(tx *bolt.Tx) error {
+		b, err := bucket(tx, scheduler)
+		rest := text
+		for part := 0; err == nil && len(rest) > 0; part++ {
+			n := min(textPart, len(rest))
+			key := partKey(uid, part)
+			err = b.Put(key, appendRecord(nil, key, func(dst []byte) []byte { return append(dst, rest[:n]...) }))
+			rest = rest[n:]
+		}
+		return err
 	})
 }
 

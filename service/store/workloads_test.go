@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
@@ -239,3 +242,27 @@ func TestWorkloadDeletedDuringBackup(t *testing.T) {
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// TestFullAuxiliaryFile: a commit that failed on a full disk is made again whole, on another descriptor, once records
+// are shed.
+func TestFullAuxiliaryFile(t *testing.T) {
+	sheds := 0
+	s, err := Open(t.TempDir(), Options{Shed: func() bool { sheds++; return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, file := range []*auxFile{&s.rounds, &s.reports, &s.workloads} {
+		var calls []*bolt.DB
+		sheds = 0
+		err := s.writeAux(file, func(tx *bolt.Tx) error {
+			if calls = append(calls, tx.DB()); len(calls) == 1 {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		if err != nil || sheds != 1 || len(calls) != 2 || calls[0] == calls[1] {
+			t.Errorf("%s: %v, shed %d times, commits on %v", file.name, err, sheds, calls)
+		}
+	}
+}
