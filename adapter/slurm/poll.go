@@ -1,12 +1,14 @@
 package slurm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -35,13 +37,14 @@ type Poller struct {
 	// Notify is called with errors, after which the poller tries again.
 	Notify func(error)
 
-	skew   atomic.Int64 // nanoseconds that slurmctld's clock is ahead of this machine's
-	mu     sync.Mutex
-	seen   time.Time // slurmctld's time of the last poll
-	state  cursor
-	faults map[string]bool // texts of the last poll that cannot be read
-	polled chan struct{}   // closed after the first poll
-	once   sync.Once
+	skew         atomic.Int64 // nanoseconds that slurmctld's clock is ahead of this machine's
+	mu           sync.Mutex
+	seen         time.Time // slurmctld's time of the last poll
+	state        cursor
+	whole, added int             // bytes of the file of the state, and what polls appended
+	faults       map[string]bool // texts of the last poll that cannot be read
+	polled       chan struct{}   // closed after the first poll
+	once         sync.Once
 }
 
 // cursor is the poller's persisted state.
@@ -74,10 +77,11 @@ func (p *Poller) Open() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &p.state)
+	for d := json.NewDecoder(bytes.NewReader(text)); err == nil; {
+		err = d.Decode(&p.state) // the state of a moment, then what each poll changed
 	}
-	if err != nil {
+	maps.DeleteFunc(p.state.Jobs, func(_ string, j *job) bool { return j == nil })
+	if !errors.Is(err, io.EOF) && (!errors.Is(err, io.ErrUnexpectedEOF) || p.state.Cluster == "") { // cut off in a poll
 		return fmt.Errorf("%s: %w: remove it, and the events of the last days are sent again", p.path(), err)
 	}
 	return nil
@@ -132,7 +136,43 @@ func (p *Poller) poll(ctx context.Context, c *client.Client) error {
 	defer p.mu.Unlock()
 	p.state.Since = next
 	p.state.forget(next.Add(-2 * overlap))
-	return atomicfile.WritePrivate(p.path(), func(w io.Writer) error { return json.NewEncoder(w).Encode(&p.state) })
+	return p.save()
+}
+
+// save appends the jobs that changed, until the additions are longer than the rest. After a failure, a start or a
+// change of nodes the file is written anew.
+func (p *Poller) save() error {
+	state := p.state
+	whole := state.changed == nil || p.added >= p.whole
+	if !whole {
+		state.Nodes, state.Jobs = nil, make(map[string]*job, len(state.changed))
+		for key := range state.changed {
+			state.Jobs[key] = p.state.Jobs[key] // nil where it is gone
+		}
+	}
+	p.state.changed = nil
+	text, err := json.Marshal(&state)
+	if err != nil {
+		return err
+	}
+	if text = append(text, '\n'); whole {
+		p.whole, p.added = len(text), 0
+		err = atomicfile.WritePrivate(p.path(), func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	} else {
+		p.added += len(text)
+		var f *os.File
+		if f, err = os.OpenFile(p.path(), os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			_, err = f.Write(text)
+			err = errors.Join(err, f.Sync(), f.Close())
+		}
+	}
+	if err == nil {
+		p.state.changed = map[string]bool{}
+	}
+	return err
 }
 
 // look returns the events that are new, and up to when a later look need not go back.
@@ -187,7 +227,10 @@ func (p *Poller) look(ctx context.Context) (events []*pb.Event, resync bool, nex
 		if first {
 			at = since
 		}
-		events = append(events, p.state.applyNodes(nodes, outages, at)...)
+		changes := p.state.applyNodes(nodes, outages, at)
+		if events = append(events, changes...); len(changes) > 0 {
+			p.state.changed = nil
+		}
 	}
 	p.state.drained = away == nil && sdiag.queue == 0
 	jobs, resync := p.state.apply(rows, reasons, now)

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,5 +121,81 @@ func TestControllerClock(t *testing.T) {
 		if off := p.seen.Sub(at).Abs(); off > time.Minute {
 			t.Errorf("%v: while slurmctld is away a poll is %v off", skew, off)
 		}
+	}
+}
+
+// TestSavedState: what polls append to the file is the state after a start, also where the last of it is cut off, and
+// the file does not outgrow the state.
+func TestSavedState(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *Poller {
+		p := &Poller{Dir: dir}
+		if err := p.Open(); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	text := func(p *Poller) string {
+		out, err := json.Marshal(&p.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	p := open()
+	p.state.Cluster = "c"
+	p.state.applyNodes([]node{{"g1", 8, "up"}}, nil, time.Unix(1, 0))
+	appended := 0
+	for i := range 400 {
+		now := time.Unix(int64(1000+i), 0).UTC()
+		rows := []row{{key: fmt.Sprint(i), db: int64(i), submit: now, eligible: now, gpus: 1000}}
+		if i > 0 { // the one before starts and ends
+			rows = append(rows, row{key: fmt.Sprint(i - 1), db: int64(i - 1), submit: now, eligible: now, start: now,
+				end: now, gpus: 1000})
+		}
+		p.state.apply(rows, map[string]string{fmt.Sprint(i): "Priority"}, now)
+		p.state.forget(now.Add(-20 * time.Second))
+		p.state.Since = now
+		if err := p.save(); err != nil {
+			t.Fatal(err)
+		}
+		if p.added > 0 {
+			appended++
+		}
+		if i%37 == 0 {
+			again := open()
+			if text(again) != text(p) {
+				t.Fatalf("after %d polls the file has\n%s\nwant\n%s", i, text(again), text(p))
+			}
+		}
+	}
+	if appended < 300 {
+		t.Errorf("%d of 400 polls append", appended)
+	}
+	info, err := os.Stat(p.path())
+	if err != nil || info.Size() > int64(3*p.whole) {
+		t.Errorf("%v (%v), of %d bytes", info.Size(), err, p.whole)
+	}
+	// A poll that ends while it writes counts as none.
+	before := text(p)
+	p.state.Since = time.Unix(9000, 0).UTC()
+	if err := p.save(); err != nil {
+		t.Fatal(err)
+	}
+	if p.added == 0 {
+		t.Fatal("the last poll did not append")
+	}
+	if info, err = os.Stat(p.path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(p.path(), info.Size()-5); err != nil {
+		t.Fatal(err)
+	}
+	again := open()
+	if text(again) != before {
+		t.Errorf("cut off: %s, want %s", text(again), before)
+	}
+	if err := again.save(); err != nil || again.whole == 0 || text(open()) != before {
+		t.Errorf("it is not written anew: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +70,58 @@ func TestScale(t *testing.T) {
 	}
 	if total := parsed + tracked + again + waiting; total > most {
 		t.Errorf("%v", total)
+	}
+}
+
+// TestWeek: polls of 30,000 jobs a day, each of ten minutes, are within a minute of a processor in a week, the file of
+// the state included.
+func TestWeek(t *testing.T) {
+	hours, slack := 1, 10.
+	if os.Getenv("AUTOSCHED_SLURM") == "full" {
+		hours, slack = 7*24, 1
+	}
+	const between, ran, poll = 86_400 / 30_000., 600, 30
+	listing, err := slurmtext.NewListing(strings.NewReader(strings.Repeat("x", 16)), columns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delimiter := strings.TrimPrefix(listing.Args()[2], "--delimiter=")
+	p := &Poller{Dir: t.TempDir()}
+	if err := p.Open(); err != nil {
+		t.Fatal(err)
+	}
+	p.state.Cluster, p.state.drained = "c", true
+	events, total := 0, time.Duration(0)
+	for now := poll; now <= hours*3600; now += poll {
+		var text strings.Builder
+		from := max(0, int(float64(now-ran-int(overlap.Seconds()))/between))
+		for i := from; i <= int(float64(now)/between); i++ {
+			start := int64(1e6 + float64(i)*between)
+			row := listedRow(i+1, "RUNNING", start, fmt.Sprint(start), "", "cpu=8,gres/gpu=2,mem=1G,node=1", "job")
+			if end := start + ran; end <= int64(1e6+now) {
+				row = strings.Replace(strings.Replace(row, "RUNNING", "COMPLETED", 1), "Unknown", fmt.Sprint(end), 1)
+			}
+			text.WriteString(strings.ReplaceAll(row, "|", delimiter))
+		}
+		total += spent(t, func() {
+			records, _ := listing.Rows(text.String())
+			rows, _ := rowsOf(records, 0)
+			at := time.Unix(int64(1e6+now), 0)
+			new, _ := p.state.apply(rows, nil, at)
+			events += len(new)
+			p.state.Since = at
+			p.state.forget(at.Add(-2 * overlap))
+			err = p.save()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d hours: %d events, %v of processor time", hours, events, total)
+	if jobs := float64(hours*3600) / between; float64(events) < 2.4*jobs || float64(events) > 3*jobs+3 {
+		t.Errorf("%d events of %.0f jobs", events, jobs)
+	}
+	if most := time.Duration(slack * float64(hours) / (7 * 24) * 60 * float64(time.Second)); total > most {
+		t.Errorf("%v, at most %v", total, most)
 	}
 }

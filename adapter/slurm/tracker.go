@@ -20,13 +20,22 @@ type tracker struct {
 	// KeepProgress: a requeued job goes on where it was, as it writes checkpoints.
 	KeepProgress bool            `json:"keep_progress"`
 	Jobs         map[string]*job `json:"jobs"` // by the key of Slurm
-	Nodes        map[string]node `json:"nodes"`
+	Nodes        map[string]node `json:"nodes,omitempty"`
 	// ShardsPerGPU is the number of shards of a GPU, 0 if none or not known.
 	ShardsPerGPU int `json:"shards_per_gpu,omitempty"`
 	// Polled is when the nodes were looked at last.
 	Polled time.Time `json:"polled,omitzero"`
 	// drained: no record is on its way to slurmdbd, as far as slurmctld says.
 	drained bool
+	// changed are the keys of jobs that differ from the file of the state; nil if that has to be written anew.
+	changed map[string]bool
+}
+
+// touch notes that a job differs.
+func (t *tracker) touch(key string) {
+	if t.changed != nil {
+		t.changed[key] = true
+	}
 }
 
 // job is the reported state of a job.
@@ -88,7 +97,14 @@ func (t *tracker) apply(rows []row, reasons map[string]string, now time.Time) (e
 // row merges a row; one is superseded where a later row of its job follows.
 func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now time.Time) (events []*pb.Event,
 	resync bool) {
+	former := t.Jobs[r.key]
 	j := t.jobOf(r)
+	before := [...]any{j.Submitted, j.Withheld, j.PendingRow, j.Rows[r.db]}
+	defer func() {
+		if j != former || before != [...]any{j.Submitted, j.Withheld, j.PendingRow, j.Rows[r.db]} || len(events) > 0 {
+			t.touch(r.key)
+		}
+	}()
 	m := merge{tracker: t, job: j, row: r, at: j.Rows[r.db]}
 	if m.at.Ended {
 		return nil, false
@@ -419,6 +435,7 @@ func (t *tracker) forget(since time.Time) {
 	for key, j := range t.Jobs {
 		if !j.Over.IsZero() && j.Over.Before(since) {
 			delete(t.Jobs, key)
+			t.touch(key)
 		}
 	}
 }

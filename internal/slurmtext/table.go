@@ -85,7 +85,7 @@ func Table(text string, required ...string) ([]Record, error) {
 }
 
 func record(header, fields []string) Record {
-	r := Record{}
+	r := make(Record, len(header))
 	for i, name := range header {
 		r[name] = fields[i]
 	}
