@@ -78,7 +78,7 @@ func (s *Service) setDeleted(ctx context.Context, call Call, id string, f func(*
 	}
 	s.o.Log.InfoContext(ctx, "scheduler deleted or undeleted", "scheduler", id, "deleted", !now.Deleted.IsZero())
 	if !now.Deleted.IsZero() {
-		s.queue.Cancel(id, dropped("the scheduler was deleted"))
+		s.cancelJobs(id, dropped("the scheduler was deleted"))
 		m.watchers.Notify()
 	}
 	if m.fault == nil {

@@ -42,7 +42,8 @@ type ExplanationStep struct {
 }
 
 // Explain explains a revision, or the best configuration of a stored round if the revision is 0. The
-// futures of the round are drawn again from the events that it knew, one explanation at a time.
+// futures of the round are drawn again from the events that it knew, one explanation of a scheduler
+// at a time.
 func (s *Service) Explain(ctx context.Context, id string, revision, sequence int64, base Base) (out Explanation,
 	err error) {
 	m, err := s.active(id)
@@ -101,13 +102,14 @@ func (s *Service) Explain(ctx context.Context, id string, revision, sequence int
 	return out, err
 }
 
-// again does work with the input of a stored round, when it is its turn. Only one call does at a time.
+// again does work with the input of a stored round, when it is its turn. One call of a scheduler does at
+// a time.
 func (s *Service) again(ctx context.Context, m *schedulerState, r *RoundRecord,
 	work func(ctx context.Context, v *snapshot, in round.Input) error) error {
-	if !s.explaining.TryLock() {
-		return fmt.Errorf("an explanation is under way: %w", ErrBusy)
+	if !m.explaining.TryLock() {
+		return fmt.Errorf("scheduler %q: an explanation is under way: %w", m.id, ErrBusy)
 	}
-	defer s.explaining.Unlock()
+	defer m.explaining.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -121,7 +123,7 @@ func (s *Service) again(ctx context.Context, m *schedulerState, r *RoundRecord,
 	if err != nil {
 		return err
 	}
-	job, err := s.queue.Enter(ctx, m.id, v.Policy.weight(), s.o.RoundLimit)
+	job, err := s.enterQuestion(ctx, m)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/space"
 )
 
 // A scheduler whose round does not end does not keep others from theirs, and its round ends at its
@@ -117,5 +119,63 @@ func TestFailingRoundsBackOff(t *testing.T) {
 	// The waits are of 0.5 s and 1 s at least.
 	if took := time.Since(began); took < 1500*time.Millisecond || decided.Load() > 3 {
 		t.Errorf("%d rounds in %v", decided.Load(), took)
+	}
+}
+
+// TestQuestionsHaveAWeightOfTheirOwn (N14): the time of questions is not the time of rounds: a scheduler that was asked
+// much has its round before one that came later.
+func TestQuestionsHaveAWeightOfTheirOwn(t *testing.T) {
+	decided := make(chan string, 2)
+	h := start(t, func(ctx context.Context, in round.Input) (round.Decision, error) {
+		id := "b"
+		if in.Budget == 1 {
+			id = "a"
+		}
+		decided <- id
+		return round.Decision{Config: in.Incumbent, Ratio: 1}, nil
+	})
+	for _, id := range []string{"a", "b", "c"} {
+		h.register(id, controller.Auto)
+	}
+	h.modify("a", func(s *controller.Scheduler) error { s.Policy.Budget = 1; return nil })
+	h.submit("a", 30*time.Minute)
+	h.submit("b", 30*time.Minute)
+	waiting := func(n float64) {
+		for gauges(t, h.service, "autosched_queue_jobs")["waiting"] != n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	holds := make(chan string)
+	ended := make(chan error, 2)
+	release := map[string]chan bool{"a": make(chan bool), "c": make(chan bool)}
+	ask := func(id string) {
+		_, err := h.service.WhatIf(t.Context(), id, func(_ *space.Space, now space.Config) (space.Config, error) {
+			holds <- id
+			<-release[id]
+			return now, rollout.ErrState
+		})
+		ended <- err
+	}
+	go ask("a")
+	<-holds
+	go ask("c")
+	waiting(1)
+	time.Sleep(50 * time.Millisecond) // that the question uses
+	release["a"] <- true
+	if id := <-holds; id != "c" {
+		t.Fatal(id)
+	}
+	h.submit("a", time.Hour+time.Minute)
+	waiting(1)
+	h.submit("b", time.Hour+time.Minute)
+	waiting(2)
+	release["c"] <- true
+	if first, second := <-decided, <-decided; first != "a" || second != "b" {
+		t.Errorf("%s before %s", first, second)
+	}
+	for range 2 {
+		if err := <-ended; !errors.Is(err, rollout.ErrState) {
+			t.Error(err)
+		}
 	}
 }

@@ -199,7 +199,7 @@ func isDropped(err error) bool {
 func (s *Service) cancelStale(m *schedulerState, before *snapshot) {
 	now := m.snapshot.Load()
 	if why := now.droppedSince(before, before.ClockSet); why != "" {
-		s.queue.Cancel(m.id, dropped(why))
+		s.cancelJobs(m.id, dropped(why))
 	}
 }
 

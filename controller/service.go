@@ -81,7 +81,6 @@ type Service struct {
 	used          *prometheus.CounterVec
 
 	// The locks below and the ones of schedulerState are taken in the order given there.
-	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	creating   sync.Mutex // one registration at a time
 	mu         sync.RWMutex
 	closed     bool

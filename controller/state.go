@@ -40,6 +40,7 @@ type schedulerState struct {
 	model  *CausalModel  // nil until it is learnt
 
 	committing sync.Mutex // one Change at a time
+	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
 	// Of the loop and its tasks, without a lock.

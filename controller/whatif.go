@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/controller/queue"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -19,6 +20,12 @@ var ErrBusy = errors.New("too many questions wait for an answer; try again later
 
 // maxQuestions bounds the questions that wait, by scheduler.
 const maxQuestions = 16
+
+// Questions are an owner of their own in the queue, whose weight is a share of the scheduler's.
+const (
+	questionShare = .25
+	questionOwner = " questions"
+)
 
 // question is a question that waits for the ledger and the engine of a scheduler.
 type question struct {
@@ -69,11 +76,22 @@ func (s *Service) borrow(ctx context.Context, m *schedulerState,
 	return err
 }
 
+// enterQuestion waits for the turn of a question, which ends with leave.
+func (s *Service) enterQuestion(ctx context.Context, m *schedulerState) (*queue.Job, error) {
+	return s.queue.Enter(ctx, m.id+questionOwner, questionShare*m.snapshot.Load().Policy.weight(), s.o.RoundLimit)
+}
+
+// cancelJobs ends the rounds and the questions of a scheduler.
+func (s *Service) cancelJobs(id string, why error) {
+	s.queue.Cancel(id, why)
+	s.queue.Cancel(id+questionOwner, why)
+}
+
 func (s *Service) answer(m *schedulerState, a *question) error {
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	job, err := s.queue.Enter(ctx, m.id, m.snapshot.Load().Policy.weight(), s.o.RoundLimit)
+	job, err := s.enterQuestion(ctx, m)
 	if err == nil {
 		defer s.leave(m, job)
 		v := m.snapshot.Load()

@@ -32,6 +32,8 @@ import (
 type rule struct {
 	open  bool // without an identity, too
 	roles []access.Role
+	// question says that the answer is computed: those of a caller at a time are bounded.
+	question bool
 	// own is the field of the request that names the scheduler. Callers of role
 	// scheduler may name their own alone; they may not call at all if it is "".
 	own string
@@ -87,9 +89,9 @@ var methodRules = map[string]rule{
 	pb.OperationService_CancelOperation_FullMethodName: {roles: operatorRoles},
 
 	pb.ExplanationService_ValidateParameters_FullMethodName:   {roles: readerRoles, own: "name"},
-	pb.ExplanationService_ExplainConfiguration_FullMethodName: {roles: readerRoles, own: "name"},
-	pb.ExplanationService_WhatIf_FullMethodName:               {roles: readerRoles, own: "name"},
-	pb.ExplanationService_GetCausalModel_FullMethodName:       {roles: readerRoles, own: "name"},
+	pb.ExplanationService_ExplainConfiguration_FullMethodName: {question: true, roles: readerRoles, own: "name"},
+	pb.ExplanationService_WhatIf_FullMethodName:               {question: true, roles: readerRoles, own: "name"},
+	pb.ExplanationService_GetCausalModel_FullMethodName:       {question: true, roles: readerRoles, own: "name"},
 
 	pb.RoundService_GetRound_FullMethodName:   {roles: readerRoles, own: "name"},
 	pb.RoundService_ListRounds_FullMethodName: {roles: readerRoles, own: "parent"},
@@ -264,6 +266,13 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		if err := g.server.quota.Request(caller); err != nil {
 			return nil, err
 		}
+	}
+	if r.question {
+		leave, err := g.server.quota.Question(caller)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
 	}
 	ctx, began := access.NewContext(ctx, caller), time.Now()
 	resp, err := handle(ctx, req)

@@ -282,3 +282,42 @@ func TestLimitOfMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestQuestionsOfACaller (N14): questions that wait leave room for those of other callers.
+func TestQuestionsOfACaller(t *testing.T) {
+	f := limited(t, rpc.Limits{})
+	var leave []func()
+	for {
+		left, err := f.server.quota.Question(access.Caller{})
+		if err != nil {
+			break
+		}
+		leave = append(leave, left)
+	}
+	if _, err := f.server.quota.Question(access.Caller{Name: "other"}); err != nil || len(leave) == 0 {
+		t.Errorf("%d questions, and of another caller: %v", len(leave), err)
+	}
+	ask := pb.NewExplanationServiceClient(f.conn)
+	ctx, name := t.Context(), "schedulers/a"
+	for method, call := range map[string]func() error{
+		"WhatIf": func() error {
+			_, err := ask.WhatIf(ctx, &pb.WhatIfRequest{Name: name})
+			return err
+		},
+		"ExplainConfiguration": func() error {
+			_, err := ask.ExplainConfiguration(ctx, &pb.ExplainConfigurationRequest{Name: name + "/configurations/1"})
+			return err
+		},
+		"GetCausalModel": func() error {
+			_, err := ask.GetCausalModel(ctx, &pb.GetCausalModelRequest{Name: name + "/causalModel"})
+			return err
+		},
+	} {
+		beyond(t, f, "questions-per-caller", call())
+		leave[0]()
+		if err := call(); status.Code(err) == codes.ResourceExhausted {
+			t.Errorf("%s after a question was answered: %v", method, err)
+		}
+		leave[0], _ = f.server.quota.Question(access.Caller{})
+	}
+}

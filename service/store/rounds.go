@@ -44,7 +44,29 @@ func (r *Store) KeepRound(uid string, sequence int64, record []byte, keep int) e
 // Rounds calls visit with the records of the scheduler with a uid before a sequence, 0 for all, newest first, until
 // it returns false. A damaged record comes with an error.
 func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, record []byte, err error) bool) error {
-	err := r.withAux(&r.rounds, func(db *bolt.DB) error {
+	for {
+		key, value, err := r.roundBefore(uid, before)
+		if r.readOnly && errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err != nil || key == nil {
+			return err
+		}
+		sequence := int64(binary.BigEndian.Uint64(key))
+		record, err := openRecord(key, value)
+		if err != nil {
+			err = &CorruptError{File: roundsFile, Bucket: uid, Key: fmt.Sprint(sequence), Why: err.Error()}
+		}
+		if !visit(sequence, record, err) || sequence <= 1 || before > 0 && sequence >= before {
+			return nil
+		}
+		before = sequence
+	}
+}
+
+// roundBefore copies the newest record before a sequence, 0 for all, so that no caller holds the file.
+func (r *Store) roundBefore(uid string, before int64) (key, value []byte, err error) {
+	err = r.withAux(&r.rounds, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
 			if b == nil {
@@ -55,30 +77,16 @@ func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, reco
 			if before > 0 {
 				if from, _ := c.Seek(revisionKey(before)); from != nil {
 					k, v = c.Prev()
-				} else {
-					k, v = c.Last()
 				}
 			}
-			for ; k != nil; k, v = c.Prev() {
-				if len(k) != 8 {
-					continue
-				}
-				record, err := openRecord(k, v)
-				sequence := int64(binary.BigEndian.Uint64(k))
-				if err != nil {
-					err = &CorruptError{File: roundsFile, Bucket: uid, Key: fmt.Sprint(sequence), Why: err.Error()}
-				}
-				if !visit(sequence, record, err) {
-					return nil
-				}
+			for k != nil && len(k) != 8 {
+				k, v = c.Prev()
 			}
+			key, value = bytes.Clone(k), bytes.Clone(v)
 			return nil
 		})
 	})
-	if r.readOnly && errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
+	return key, value, err
 }
 
 // A cursor is a place in the events of a scheduler: a segment and the number of an event in it.

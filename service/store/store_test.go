@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -544,5 +545,31 @@ func TestReader(t *testing.T) {
 	}
 	if err := open(t, dir).Close(); err != nil { // it is free again
 		t.Error(err)
+	}
+}
+
+// TestRoundsAreReadBesideOthers (N14): a reader of rounds does not hold up a round that is stored.
+func TestRoundsAreReadBesideOthers(t *testing.T) {
+	r := open(t, t.TempDir())
+	for n := range int64(3) {
+		if err := r.KeepRound("u", n+1, []byte{byte(n)}, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	var seen []int64
+	go func() {
+		ended <- r.Rounds("u", 0, func(n int64, record []byte, err error) bool {
+			seen = append(seen, n)
+			return errors.Join(err, r.KeepRound("u", 3+n, record, 3)) == nil
+		})
+	}()
+	select {
+	case err := <-ended: // the third has dropped the others
+		if err != nil || !slices.Equal(seen, []int64{3}) {
+			t.Errorf("read %v, %v", seen, err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("a round is not stored while others are read")
 	}
 }

@@ -207,6 +207,14 @@ func (q *Quota) Watch(ctx context.Context, id string) (leave func(), err error) 
 	return q.both("limit-watches", "watches", id, access.FromContext(ctx).Name, q.Watches, q.WatchesPerCaller)
 }
 
+// maxQuestions bounds the questions of a caller that wait for an answer; a scheduler takes twice as many.
+const maxQuestions = 8
+
+// Question counts a question of a caller until leave is called.
+func (q *Quota) Question(c access.Caller) (leave func(), err error) {
+	return q.enter("questions-per-caller", c.Name, maxQuestions, "questions of one caller that wait")
+}
+
 // The most open streams of callers without an identity, in all and of an address.
 const (
 	maxAnonymous   = 1000
