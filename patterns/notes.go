@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/autosched/autosched/patterns/cluster"
+	"github.com/autosched/autosched/telemetry"
 )
 
 // Inputs of rules, as notes name them.
@@ -116,14 +117,17 @@ func (s *Scanner) lacking() map[string][]string {
 // Lacking are the inputs that rules need and that were not seen, in order.
 func (s *Scanner) Lacking() []string { return slices.Sorted(maps.Keys(s.lacking())) }
 
+// Joins counts the samples of GPUs by how they were joined to jobs.
+func (s *Scanner) Joins() telemetry.JoinCounts { return s.cluster.Joins }
+
 // Notes lists the rules that could not be examined, and why.
 func (s *Scanner) Notes() (out []string) {
 	lacking := s.lacking()
 	for _, input := range slices.Sorted(maps.Keys(lacking)) {
 		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
 	}
-	if s.cluster.Unjoined > 0 {
-		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", s.cluster.Unjoined))
+	if r := s.cluster.Joins.Report(); r.Joined < r.Samples {
+		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", r.Samples-r.Joined))
 	}
 	for _, what := range slices.Sorted(maps.Keys(s.cluster.Dropped)) {
 		out = append(out, fmt.Sprintf("%s: the cap was hit: %d records or entities beyond it were not examined", what,

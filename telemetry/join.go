@@ -23,12 +23,23 @@ const (
 	OtherNode                 // no job of the trace ran on the node
 	IdleNode                  // no job of the trace ran on the node then
 	SharedNode                // several jobs, or a job of some of the GPUs, ran on the node
+	EndedJob                  // the sample names a job that does not run
 	joinedKinds
 )
 
 var joinedTexts = [joinedKinds]string{"named by the sample", "by placement", "by the only job of the node",
 	"name a job that the trace does not have", "are of nodes that no job of the trace ran on",
-	"are of a time when no job ran on the node", "are of nodes that jobs shared or held in part"}
+	"are of a time when no job ran on the node", "are of nodes that jobs shared or held in part",
+	"name a job that does not run then"}
+
+// String is a name of one word.
+func (j Joined) String() string {
+	return [joinedKinds]string{"named", "placement", "only_job", "other_job", "other_node", "idle_node", "shared_node",
+		"ended_job"}[j]
+}
+
+// JoinCounts is the number of samples by how they were joined.
+type JoinCounts [joinedKinds]int
 
 // Joiner joins samples to the jobs of a trace, by the names of jobs, and of nodes and the time. Names of nodes match
 // whether they are short or full.
@@ -39,7 +50,7 @@ type Joiner struct {
 	ids         map[string]bool
 	nodes       map[string]*jobNode // by name in lower case
 	short       map[string]*jobNode // by the name before the first dot, nil where several nodes have it
-	counts      [joinedKinds]int
+	counts      JoinCounts
 	other       map[string]bool // nodes of samples that no job ran on
 }
 
@@ -191,12 +202,15 @@ type JoinReport struct {
 }
 
 // Report counts the samples so far.
-func (j *Joiner) Report() *JoinReport {
+func (j *Joiner) Report() *JoinReport { return j.counts.Report() }
+
+// Report describes counts.
+func (c *JoinCounts) Report() *JoinReport {
 	r := &JoinReport{By: map[string]int{}, Not: map[string]int{}}
-	for _, n := range j.counts {
+	for _, n := range c {
 		r.Samples += n
 	}
-	for i, n := range j.counts {
+	for i, n := range c {
 		switch how := joinedTexts[i]; {
 		case n == 0:
 		case Joined(i) < OtherJob:
@@ -242,4 +256,18 @@ func (j *Joiner) anyNode() (name string) {
 		}
 	}
 	return name
+}
+
+// How lists the numbers of joined samples by how, in words for parentheses, empty if none was joined.
+func (r *JoinReport) How() string {
+	var out []string
+	for _, how := range joinedTexts[:OtherJob] {
+		if n := r.By[how]; n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, how))
+		}
+	}
+	if out == nil {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
 }

@@ -63,8 +63,8 @@ type State struct {
 	Runs             Runs
 	Waits            Waits
 	Series           map[string]*Series // by kind of subject
-	Unjoined         int                // samples of GPUs
-	Dropped          map[string]int     // records and subjects beyond a cap, by kind
+	Joins            telemetry.JoinCounts
+	Dropped          map[string]int // records and subjects beyond a cap, by kind
 }
 
 // Seen has the inputs that have come.

@@ -256,9 +256,23 @@ func (s *State) GPUSample(v *telemetry.GPUSample, at time.Duration) {
 		j.Sampled = max(j.Sampled, at)
 		r.early = !j.inferred && at < j.Start+max(startUp, s.Period)
 		j.record(&r, g)
-	} else {
-		s.Unjoined++
 	}
+	s.Joins[joined(&x, g, at)]++
+}
+
+// joined is how a sample came to the job of its GPU, or why it is of none.
+func joined(x *telemetry.GPUSample, g *GPU, at time.Duration) telemetry.Joined {
+	switch j := g.Job; {
+	case j != nil && j.Running && at >= j.Start && x.Job == j.Name:
+		return telemetry.ByName
+	case j != nil && j.Running && at >= j.Start:
+		return telemetry.ByPlacement
+	case x.Job != "":
+		return telemetry.EndedJob
+	case j == nil && len(g.node.jobs) > 0:
+		return telemetry.SharedNode
+	}
+	return telemetry.IdleNode
 }
 
 // startUp is how long a job makes its contexts and loads its data, which is no use of a GPU yet.

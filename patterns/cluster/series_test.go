@@ -226,9 +226,10 @@ func TestUse(t *testing.T) {
 			SMActive: busy}, time.Duration(i)*minute)
 	}
 	u := w.Jobs["j"].Use
-	if u.Samples != 8 || u.Used != 6 || u.Spells != 2 || u.Dips != 3 || w.Unjoined != 1 {
-		t.Errorf("%d samples, %d used in %d spells, %d dips, %d not joined", u.Samples, u.Used, u.Spells, u.Dips,
-			w.Unjoined)
+	if u.Samples != 8 || u.Used != 6 || u.Spells != 2 || u.Dips != 3 || w.Joins[telemetry.IdleNode] != 1 ||
+		w.Joins[telemetry.ByPlacement] != 8 {
+		t.Errorf("%d samples, %d used in %d spells, %d dips, joined %v", u.Samples, u.Used, u.Spells, u.Dips,
+			w.Joins)
 	}
 }
 

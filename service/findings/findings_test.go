@@ -239,6 +239,24 @@ func (s *site) settled(n int64) map[string]int64 {
 	}
 }
 
+// joined waits until as many samples at least were joined, and all by placement.
+func (s *site) joined(n int) {
+	s.t.Helper()
+	w := s.watch("prod")
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		w.in.Lock()
+		joins := w.joins
+		w.in.Unlock()
+		if got := joins[telemetry.ByPlacement]; got >= n && joins == (telemetry.JoinCounts{
+			telemetry.ByPlacement: got}) {
+			return
+		}
+		if time.Now().After(until) {
+			s.t.Fatalf("joined %v, want %d", joins, n)
+		}
+	}
+}
+
 const hour, minute = time.Hour, time.Minute
 
 // TestLife: an idle allocation is found, goes on after a restart as the same finding with its marks, and
@@ -248,6 +266,7 @@ func TestLife(t *testing.T) {
 		s := newSite(t)
 		s.idle(3*hour, period)
 		f := s.all("idle_allocation job/7 open")[0]
+		s.joined(2 * 60)
 		if f.Job != "7" || f.WastedGPUHours < 1 || len(f.Evidence) == 0 || f.Opened.Before(zero.Add(hour)) {
 			t.Fatalf("%+v", f)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/autosched/autosched/telemetry"
 )
 
 var (
@@ -27,11 +29,16 @@ var (
 			"examined, or left out as late, "+
 			"ahead of the clock, or dropped for want of room; unkept are findings beyond the most that are kept.",
 		[]string{"scheduler", "result"}, nil)
+	joinsDesc = prometheus.NewDesc("autosched_findings_samples_joined_total",
+		"Samples of GPUs examined since the service started, by how they were joined to a job (named or placement), or "+
+			"why to none (ended_job, idle_node, shared_node).",
+		[]string{"scheduler", "how"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (k *Keeper) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{openDesc, totalDesc, wastedDesc, costDesc, judgedDesc, recordsDesc} {
+	for _, d := range []*prometheus.Desc{openDesc, totalDesc, wastedDesc, costDesc, judgedDesc, recordsDesc,
+		joinsDesc} {
 		out <- d
 	}
 }
@@ -58,6 +65,10 @@ func (k *Keeper) Collect(out chan<- prometheus.Metric) {
 		w.in.Lock()
 		for _, what := range []string{examined, late, tooEarly, dropped, unkept} {
 			out <- prometheus.MustNewConstMetric(recordsDesc, counter, float64(w.counts[what]), id, what)
+		}
+		for _, how := range []telemetry.Joined{telemetry.ByName, telemetry.ByPlacement, telemetry.EndedJob,
+			telemetry.IdleNode, telemetry.SharedNode} {
+			out <- prometheus.MustNewConstMetric(joinsDesc, counter, float64(w.joins[how]), id, how.String())
 		}
 		w.in.Unlock()
 	}

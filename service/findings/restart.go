@@ -206,6 +206,7 @@ func (w *watch) read(of Scheduler, period time.Duration, old map[key]*patterns.F
 	}
 	until(workload.MaxSubmit + 1)
 	w.flush()
+	s.joined = s.Joins() // of samples that were stored before
 	reading = false
 	return s, w.ctx.Err()
 }

@@ -59,6 +59,7 @@ type watch struct {
 	lost   bool               // events were dropped since the last scan of stored records
 	hourly patterns.Guardrail // taken in last
 	counts map[string]int64
+	joins  telemetry.JoinCounts
 
 	mu sync.Mutex // taken before in
 	list
@@ -80,7 +81,8 @@ type scan struct {
 	// guessed says that the period is not that of samples yet.
 	guessed bool
 	feed    *feed.Feed
-	event   time.Duration // the latest
+	joined  telemetry.JoinCounts // that the watch has counted
+	event   time.Duration        // the latest
 	gaps    feed.Gaps
 	known   map[string]bool // ids of events that were read from the store
 }
@@ -170,6 +172,7 @@ func (w *watch) examine() {
 	w.count(tooEarly, early)
 	w.count(examined, in.len()-missed-early)
 	w.flush()
+	w.countJoins()
 	if period := s.periodSeen(); s.guessed && period != 0 && period != s.period {
 		w.restart(of, period)
 	}
@@ -189,6 +192,17 @@ func (w *watch) count(what string, n int) {
 	w.in.Lock()
 	defer w.in.Unlock()
 	w.counts[what] += int64(n)
+}
+
+// countJoins counts samples by how the scan joined them to jobs.
+func (w *watch) countJoins() {
+	now := w.scan.Joins()
+	w.in.Lock()
+	defer w.in.Unlock()
+	for how := range now {
+		w.joins[how] += now[how] - w.scan.joined[how]
+	}
+	w.scan.joined = now
 }
 
 // put gives a record to the feed. One that is refused is logged: it was checked before it was stored.

@@ -113,7 +113,7 @@ func (r *patternsScan) print(w io.Writer, top int) error {
 		what = fmt.Sprintf("%s%s: %s jobs, %s", r.Trace, cli.SyntheticLabel(r.Synthetic), units.Count(r.Jobs), what)
 	}
 	if r.Joins != nil && r.Joins.Samples > 0 {
-		what += fmt.Sprintf(" (%s of GPUs joined to jobs)", units.Count(r.Joins.Joined))
+		what += fmt.Sprintf(" (%s of GPUs joined to jobs%s)", units.Count(r.Joins.Joined), r.Joins.How())
 	}
 	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
 	causes := r.causes()

@@ -223,6 +223,9 @@ func (o *patternsScanOptions) run(ctx context.Context, notes io.Writer) (*patter
 		}
 		r.Joins = files.Joiner.Report()
 		left = r.Joins.Left
+	} else if joins := s.Joins(); sent.Samples > 0 {
+		r.Joins = joins.Report()
+		left = r.Joins.Left
 	}
 	r.finish(s, slices.Concat(sent.Rejected, left, f.Notes()), x.Rules, o.least)
 	if o.jobs != "" {
