@@ -19,15 +19,21 @@ const (
 	guardShare = .5
 	// GuardSlack is the time, in seconds, that counts for nothing in a guard.
 	GuardSlack = 60.
+	// endless is said of a configuration that uses up its budget of events.
+	endless = "does not end its work"
 )
 
-// Broken is a time that a change makes much worse, in seconds: means over the jobs of all replays.
+// Broken is a time that a change makes much worse, in seconds: means over the jobs of all replays. Both are 0 of a
+// change with which the work does not end.
 type Broken struct {
 	What          string
 	Before, After float64
 }
 
 func (b Broken) String() string {
+	if b.After == 0 {
+		return b.What
+	}
 	was, is := twoWaits(b.Before, b.After)
 	return fmt.Sprintf("%s %s -> %s", b.What, was, is)
 }
@@ -55,13 +61,13 @@ func broken(share float64, now, before []*replayed) (out []Broken, accept float6
 	enough := func(was, now float64) float64 { return max(0, now-GuardSlack-was) / max(was, 1) }
 	for _, what := range slices.Sorted(maps.Keys(times)) {
 		var shares []float64
-		b, jobs := Broken{What: what}, 0.
+		b, jobsWas, jobsNow := Broken{What: what}, 0., 0.
 		for _, t := range times[what] {
 			b.Before, b.After = b.Before+t.was.mean*t.was.jobs, b.After+t.now.mean*t.now.jobs
-			jobs += t.was.jobs
+			jobsWas, jobsNow = jobsWas+t.was.jobs, jobsNow+t.now.jobs
 			shares = append(shares, enough(t.was.mean, t.now.mean))
 		}
-		b.Before, b.After = b.Before/jobs, b.After/jobs
+		b.Before, b.After = b.Before/jobsWas, b.After/jobsNow
 		n := float64(len(shares))
 		slices.Sort(shares)
 		// With a share of the one at this place, less than guardShare of the replays are worse.
@@ -137,8 +143,11 @@ func (g *guards) times(ctx context.Context, c space.Config) ([]*replayed, error)
 // broken returns the guards that a configuration breaks.
 func (g *guards) broken(ctx context.Context, c space.Config) ([]Broken, error) {
 	now, err := g.times(ctx, c)
-	if err != nil || exhausted(now) {
+	if err != nil {
 		return nil, err
+	}
+	if exhausted(now) {
+		return []Broken{{What: endless}}, nil
 	}
 	out, _ := broken(g.share, now, g.before)
 	return out, nil

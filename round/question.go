@@ -48,7 +48,7 @@ type Question struct {
 	Workers int
 	// Replays, if set, keeps the simulations for later questions.
 	Replays *Replays
-	// Progress is called after every replay, from one goroutine at a time.
+	// Progress is called after every replay, from one goroutine at a time. Of is the most replays that there may be.
 	Progress func(done, of int)
 }
 
@@ -159,6 +159,9 @@ func (q *Question) breaks(ctx context.Context, c space.Config) ([]Broken, error)
 	if err != nil {
 		return nil, err
 	}
+	if exhausted(got[1]) {
+		return []Broken{{What: endless}}, nil
+	}
 	out, _ := broken(q.Guard, got[1], got[0])
 	return out, nil
 }
@@ -214,19 +217,29 @@ func (a *asking) measure(ctx context.Context, all []stretch) error {
 			return err
 		}
 		a.fields = append(a.fields, f)
-		a.of += len(configs) * len(f.runs)
-		now, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
-		if err != nil {
-			return err
-		}
+		sizes := len(got) - n
+		a.of = a.steps + (sizes*len(configs)+mostExtended)*len(f.runs)
 		got[n] = make([][]*replayed, len(a.candidates))
-		for i := range a.candidates {
-			if k := slices.IndexFunc(configs, a.candidates[i].Config.Equal); k >= 0 {
-				got[n][i] = now[k]
+		for len(configs) > 0 {
+			now, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
+			if err != nil {
+				return err
 			}
+			for i := range a.candidates {
+				if k := slices.IndexFunc(configs, a.candidates[i].Config.Equal); k >= 0 {
+					got[n][i] = now[k]
+				}
+			}
+			configs = nil
+			for i, c := range a.candidates {
+				if n == 1 && exhausted(got[1][0]) && got[1][i] == nil { // the one in force has to be replaced
+					configs = append(configs, c.Config)
+				}
+			}
+			a.of += len(configs) * len(f.runs)
 		}
 		if n == 0 {
-			configs = a.hopeful(now)
+			configs = a.hopeful(got[0])
 		}
 	}
 	for i := range a.candidates {
@@ -275,20 +288,28 @@ const (
 )
 
 // hopeful are the candidates to replay on the larger cluster, by their replays on the cluster itself: the one in force
-// and others that are not hopeless; of these that break a guard, and are only named, the ones with the largest gain.
+// and others that are not hopeless; of these that break a guard, only the ones that may be named for the largest gain.
 // They are all where the one in force has to be replaced, or the goal has metrics by rank.
 func (a *asking) hopeful(got [][]*replayed) (out []space.Config) {
 	all := len(a.Goal.Then) > 0 || exhausted(got[0]) ||
 		!(&search.Measurement{Limits: a.limits(got[0], got[0])}).Feasible()
+	// most is the largest gain that counts of the candidates that break a guard and may be named.
 	gain, refused, most := make([]float64, len(got)), make([]bool, len(got)), -hopeless
 	for i := range got {
 		if all || exhausted(got[i]) {
 			continue
 		}
+		c := Compared{Found: a.candidates[i].Found, logs: a.gains(0, got[i], got[0])}
+		a.summarise(&c)
+		gain[i] = c.Gain
 		worse, _ := broken(a.Guard, got[i], got[0])
-		gain[i], refused[i] = stats.Mean(a.gains(0, got[i], got[0])), a.Guard >= 0 && len(worse) > 0
-		if refused[i] {
-			most = max(most, gain[i])
+		if refused[i] = a.Guard >= 0 && len(worse) > 0; !refused[i] {
+			continue
+		}
+		if keeps(a.limits(got[i], got[0])) && !slices.ContainsFunc(a.Refused, a.candidates[i].Config.Equal) {
+			most = max(most, c.counts())
+		} else {
+			gain[i] = -failed // nothing names it
 		}
 	}
 	for i := range got {
@@ -441,7 +462,7 @@ func (a *asking) choose() {
 		c := &a.candidates[i]
 		switch {
 		case c.failed:
-			c.Verdict = "does not end its work"
+			c.Verdict = endless
 		case slices.ContainsFunc(a.Problem.Refused, c.Config.Equal):
 			c.Verdict = "the scheduler refused it"
 		case !keeps(c.limits):
@@ -449,7 +470,7 @@ func (a *asking) choose() {
 		case c.Found && c.Gain > bar && c.Bound <= bar:
 			c.Verdict = fmt.Sprintf("a search found it, and it gains no more than %.1f %% with a confidence of %.0f %%",
 				100*max(0, Saved(c.Bound)), 100*boundLevel)
-		case c.counts() <= bar || c.partial && len(c.Breaks) == 0:
+		case c.counts() <= bar || c.partial && (must || len(c.Breaks) == 0):
 			c.Verdict = "gains too little"
 		case len(c.Breaks) > 0 && a.Guard >= 0 && !must:
 			c.Verdict = "guard: " + c.Breaks[0].String()
@@ -537,6 +558,9 @@ func (a *asking) noise(x, y *Compared) float64 {
 	return math.Sqrt(squares / max(1, free) / float64(len(differences)))
 }
 
+// mostExtended is the number of configurations that extend may replay: the one in force and those of the answer.
+const mostExtended = 3
+
 // extend replays the candidates that the answer is about on a smaller cluster, for their range, and gives the reason.
 func (a *asking) extend(ctx context.Context, all []stretch) error {
 	out := a.out
@@ -556,7 +580,7 @@ func (a *asking) extend(ctx context.Context, all []stretch) error {
 			return err
 		}
 		if err == nil {
-			a.of += len(configs) * len(f.runs)
+			a.of = a.steps + len(configs)*len(f.runs)
 			got, err := f.run(ctx, configs, a.Replays, a.Workers, a.step)
 			if err != nil {
 				return err

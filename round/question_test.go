@@ -15,6 +15,7 @@ import (
 	"github.com/autosched/autosched/internal/rng"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/schedulers"
+	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/search"
 	"github.com/autosched/autosched/simulator"
 	"github.com/autosched/autosched/space"
@@ -57,8 +58,9 @@ func ask(t *testing.T, w *workload.Workload, at time.Duration, change func(*Ques
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := Question{Problem: Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(2, 8), Goal: Minimise("avg_jct"),
-		Incumbent: s.Space.Default()}, History: RecordedOf(w, at), Guard: .1, Seed: 1, Workers: 2}
+	q := Question{Problem: Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(2, 8),
+		Goal: Minimise("avg_jct"), Incumbent: s.Space.Default()}, History: RecordedOf(w, at), Guard: .1, Seed: 1,
+		Workers: 2}
 	if change != nil {
 		change(&q)
 	}
@@ -100,7 +102,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// TestReplayOfAStretch: jobs of the stretch count, those of two days before it run, run times that are not known yet
+// TestReplayOfAStretch: jobs of the stretch count, those of four days before it run, run times that are not known yet
 // are drawn, and the longest last as long as a stretch.
 func TestReplayOfAStretch(t *testing.T) {
 	at := 7*day + time.Hour
@@ -108,7 +110,8 @@ func TestReplayOfAStretch(t *testing.T) {
 		return workload.Job{ID: id, Submit: submit, Duration: takes, GPUs: workload.GPUs(gpus),
 			Status: workload.Completed}
 	}
-	w, err := workload.New("", epoch, []workload.Job{job("old", 0, time.Hour, 1), job("warming", 3*day, time.Hour, 1),
+	w, err := workload.New("", epoch, []workload.Job{job("old", 0, time.Hour, 1),
+		job("early", day/2, time.Hour, 1), job("warming", 3*day/2, time.Hour, 1),
 		job("counts", 5*day, time.Hour, 2), job("week", 5*day, 7*day, 1), job("wide", 6*day, time.Hour, 17),
 		job("now", 7*day, 2*time.Hour, 1)})
 	if err != nil {
@@ -139,13 +142,13 @@ func TestReplayOfAStretch(t *testing.T) {
 	if d := got["now"].Duration; d < time.Hour {
 		t.Errorf("a job that runs for an hour takes %v", d)
 	}
-	if _, ok := got["wide"]; ok || got["old"].ID != "" || got[wideProbe].GPUs != workload.GPUs(2) {
+	if _, ok := got["wide"]; ok || got["old"].ID+got["early"].ID != "" || got[wideProbe].GPUs != workload.GPUs(2) {
 		t.Errorf("replayed are %v", got)
 	}
 	if n := counted(&x); x.CountFrom != 5*day || n != 3 {
 		t.Errorf("%d jobs count from %v", n, x.CountFrom)
 	}
-	if past := x.Past.Jobs(); len(past) != 1 || past[0].End != time.Hour {
+	if past := x.Past.Jobs(); len(past) != 2 || past[0].End != time.Hour {
 		t.Errorf("known are %v", past)
 	}
 }
@@ -269,6 +272,24 @@ func TestAnswerDoesNotDepend(t *testing.T) {
 	}
 }
 
+// TestProgressOfAQuestion: the number of replays that is announced does not grow, and is reached once.
+func TestProgressOfAQuestion(t *testing.T) {
+	last, reached := math.MaxInt, 0
+	ask(t, daysOf(t, 12), 11*day, func(q *Question) {
+		q.Progress = func(done, of int) {
+			if of > last {
+				t.Errorf("%d of %d replays, of %d before", done, of, last)
+			}
+			if last = of; done >= of {
+				reached++
+			}
+		}
+	})
+	if reached != 1 {
+		t.Errorf("the end is announced %d times", reached)
+	}
+}
+
 // TestGainOfAnAnswer: it is the mean of the logarithms of the simulated ratios.
 func TestGainOfAnAnswer(t *testing.T) {
 	w := daysOf(t, 12)
@@ -359,6 +380,9 @@ func TestRule(t *testing.T) {
 				limits: []search.Limit{kept}}}, 2, 0},
 		{"in force does not end", leastGain, Compared{failed: true}, []Compared{{logs: even(0)}}, 1, 0},
 		{"does not end", leastGain, Compared{}, []Compared{{failed: true}, {logs: even(.02)}}, 2, 0},
+		{"in force does not end, and one was replayed in part", leastGain, Compared{failed: true},
+			[]Compared{{Changes: 1, partial: true, Breaks: guard, logs: even(.3)[:4]},
+				{Changes: 2, logs: even(.2)}}, 2, 0},
 		{"the same with fewer changes", leastGain, Compared{},
 			[]Compared{{Changes: 3, logs: []float64{.05, .07, .05, .07, .05, .07, .05, .07}},
 				{Changes: 2, logs: []float64{.0595, .0595, .0595, .0595, .0595, .0595, .0595, .0595}}}, 2, 0},
@@ -425,6 +449,21 @@ func TestGuardsOfAnAnswer(t *testing.T) {
 	}
 }
 
+// TestGuardsOfUnlikeCounts: the means before and after are each over the jobs of their own.
+func TestGuardsOfUnlikeCounts(t *testing.T) {
+	of := func(jobs float64) []*replayed {
+		return []*replayed{{guarded: map[string]meanTime{"short": {1000, jobs}}}}
+	}
+	if got, _ := broken(.1, of(20), of(10)); len(got) > 0 {
+		t.Errorf("the same mean of more jobs: %v", got)
+	}
+	now := of(20)
+	now[0].guarded["short"] = meanTime{3000, 20}
+	if got, _ := broken(.1, now, of(10)); len(got) != 1 || got[0].Before != 1000 || got[0].After != 3000 {
+		t.Errorf("three times the mean of more jobs: %v", got)
+	}
+}
+
 // TestRefusedGainsAreNamed: a change that breaks a guard is reported with its losers, and adopted if that is accepted.
 func TestRefusedGainsAreNamed(t *testing.T) {
 	w := daysOf(t, 21)
@@ -474,23 +513,166 @@ func TestGuardAndLosersAgree(t *testing.T) {
 				}
 			}
 		}
-		kept.losers = nil
+		kept.losers = latest[[]Group]{}
 	}
 	if classes == 0 {
 		t.Error("no class of widths is guarded and loses")
 	}
 }
 
-// TestReplaysAreBounded: the least recently used are forgotten.
+// TestReplaysAreBounded: the least recently used are forgotten, and few have the results of their jobs.
 func TestReplaysAreBounded(t *testing.T) {
 	var r Replays
 	for i := range 5 * keptReplays {
-		r.add(fmt.Sprint(i), &replayed{})
-		if r.get("0") == nil {
-			t.Fatalf("what is used is forgotten after %d", i)
+		r.add(fmt.Sprint(i), &replayed{jobs: make([]jobTimes, 1)})
+		if x := r.get("0"); x == nil || x.jobs != nil {
+			t.Fatalf("what is used is %v after %d", x, i)
 		}
 	}
-	if n := len(r.recent) + len(r.old); n > 2*keptReplays || r.get("1") != nil {
+	if n := len(r.results.recent) + len(r.results.old); n > 2*keptReplays || r.get("1") != nil {
 		t.Errorf("%d replays are kept", n)
+	}
+	kept, w := &Replays{}, daysOf(t, 21)
+	for days := 14; days <= 21; days++ {
+		ask(t, w, time.Duration(days)*day, func(q *Question) { q.Guard, q.Replays = .001, kept })
+	}
+	if n := len(kept.jobs.recent) + len(kept.jobs.old); n == 0 || n > 2*keptJobs {
+		t.Errorf("%d replays are kept with their jobs", n)
+	}
+	for _, x := range []map[string]*replayed{kept.results.recent, kept.results.old} {
+		for key := range x {
+			if x[key].jobs != nil {
+				t.Fatal("results have those of the jobs")
+			}
+		}
+	}
+}
+
+// restless does not end on clusters of more than some GPUs: it wants to be asked again at once.
+type restless struct {
+	lanes.Line
+	over int
+	v    *simulator.View
+}
+
+func (r *restless) Reset(v *simulator.View, p *simulator.Plan) {
+	r.v = v
+	r.Line.Reset(v, p)
+}
+
+func (r *restless) Plan(p *simulator.Plan) {
+	r.Line.Plan(p)
+	if r.v.TotalGPUs() > r.over {
+		p.WakeAt(r.v.Now())
+	}
+}
+
+// batched starts jobs when none runs.
+type batched struct{ restless }
+
+func (b *batched) Plan(p *simulator.Plan) {
+	if p.Free() == b.v.TotalGPUs() {
+		b.Line.Plan(p)
+	}
+}
+
+// endlessOver is a scheduler of one parameter: jobs run in order of submission, in batches if it is 1, and it does not
+// end on clusters of more than some GPUs if it is 2.
+func endlessOver(t *testing.T, gpus int) (*schedulers.Scheduler, func(n int) space.Config) {
+	t.Helper()
+	s, first, _ := line(t)
+	base, at := s.New, numbered(t)
+	s.New = func(c space.Config) simulator.Policy {
+		r := restless{Line: *base(first).(*lanes.Line), over: gpus}
+		switch {
+		case c.Equal(at(2)):
+			return &r
+		case c.Equal(at(1)):
+			return &batched{r}
+		}
+		return &r.Line
+	}
+	return s, at
+}
+
+// TestEndlessInForce: where the one in force does not end on the larger cluster alone, the others are replayed on it
+// too, and the best of them replaces it.
+func TestEndlessInForce(t *testing.T) {
+	s, at := endlessOver(t, 16)
+	a := ask(t, daysOf(t, 12), 11*day, func(q *Question) {
+		q.Scheduler, q.Space, q.Incumbent, q.Guard = s, s.Space, at(2), .001
+		q.Options.EventBudget = 20_000
+		q.Also = []search.Preset{{Name: "batches", Config: at(1)}}
+	})
+	if !a.Adopt || len(a.Compared) != 3 {
+		t.Errorf("%d are compared: %s", len(a.Compared), a.Reason)
+	}
+	for i := range a.Compared {
+		if c := &a.Compared[i]; c.partial || c.failed != (i == 0) {
+			t.Errorf("%s: in part %v, failed %v", c.Origin, c.partial, c.failed)
+		}
+	}
+}
+
+// TestEndlessIsRefused: between daily answers a guard refuses what does not end its work.
+func TestEndlessIsRefused(t *testing.T) {
+	s, at := endlessOver(t, 0)
+	w := daysOf(t, 12)
+	p := Problem{Scheduler: s, Space: s.Space, Cluster: workload.Uniform(2, 8), Incumbent: at(0),
+		Goal: Minimise("avg_jct"), Options: simulator.Options{EventBudget: 20_000}}
+	g, err := p.guards(t.Context(), .1, []Scenario{{Arrivals: w.Window(0, day)}}, time.Hour, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Question{Problem: p, History: RecordedOf(w, 11*day), Guard: .1, Workers: 2}
+	for name, broken := range map[string]func(space.Config) ([]Broken, error){
+		"replays": func(c space.Config) ([]Broken, error) { return q.breaks(t.Context(), c) },
+		"futures": func(c space.Config) ([]Broken, error) { return g.broken(t.Context(), c) },
+	} {
+		if got, err := broken(at(2)); err != nil || len(got) != 1 || got[0].String() != "does not end its work" {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if got, err := broken(at(0)); err != nil || len(got) > 0 {
+			t.Errorf("%s, of the one in force: %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestHopeful: of candidates that break a guard, the one with the largest gain is replayed on the larger cluster, but
+// not for a candidate that nothing names.
+func TestHopeful(t *testing.T) {
+	at := numbered(t)
+	over := []Constraint{{Metric: "p99_jct", Slack: 200}}
+	times := func(jct, p99 float64) *replayed {
+		return &replayed{values: map[string]float64{"avg_jct": jct, "p99_jct": p99},
+			guarded: map[string]meanTime{"p99 JCT": {100 * p99, 1}}}
+	}
+	same := func(jct, p99 float64) []*replayed { return []*replayed{times(jct, p99), times(jct, p99)} }
+	for _, tt := range []struct {
+		name string
+		best []*replayed
+		with func(*asking)
+		want int // the candidate besides the one in force
+	}{
+		{"the largest gain", same(500, 150), func(*asking) {}, 1},
+		{"refused by the scheduler", same(500, 150), func(a *asking) { a.Refused = []space.Config{at(1)} }, 2},
+		{"may break a constraint", same(500, 250), func(*asking) {}, 2},
+	} {
+		a := &asking{Question: &Question{Problem: Problem{Goal: Minimise("avg_jct")}, Guard: .1},
+			fields:     []*field{{runs: []run{{"", 0}, {"", 1}}}},
+			candidates: []Compared{{Config: at(0)}, {Config: at(1)}, {Config: at(2)}}}
+		a.Goal.Constraints = over
+		tt.with(a)
+		got := a.hopeful([][]*replayed{same(1000, 100), tt.best, same(800, 150)})
+		if len(got) != 2 || !got[0].Equal(at(0)) || !got[1].Equal(at(tt.want)) {
+			t.Errorf("%s: %v, want %d", tt.name, got, tt.want)
+		}
+	}
+	a := &asking{Question: &Question{Problem: Problem{Goal: Minimise("avg_jct")}, Guard: .1},
+		fields:     []*field{{runs: []run{{"", 0}, {"", 1}}}},
+		candidates: []Compared{{Config: at(0)}, {Config: at(1), Found: true}, {Config: at(2)}}}
+	got := a.hopeful([][]*replayed{same(1000, 100), {times(300, 150), times(1000, 150)}, same(800, 150)})
+	if len(got) != 3 {
+		t.Errorf("found, and not sure: %v", got)
 	}
 }

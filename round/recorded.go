@@ -66,7 +66,7 @@ const (
 	leastOfStretch = 2 * day
 	// Warmup is the time before the jobs that count in a simulation of a history, whose jobs run without counting: the
 	// cluster begins empty, and wide jobs that a configuration lets wait do so for weeks. warming is that of the
-	// replays, of which there are many: beyond four days their answers hardly change (docs/notes/evaluation.md).
+	// replays, of which there are many.
 	// schooling is the time before that from which policies know the jobs that ended.
 	Warmup    = 14 * day
 	warming   = 4 * day

@@ -19,15 +19,44 @@ import (
 )
 
 // Replays keeps the results of replays of the history, so that the daily rule simulates each of them once. It is safe
-// for concurrent use; its memory is bounded. The zero value is empty.
+// for concurrent use. Its entries are bounded in number; the size of those with the results of jobs grows with the
+// history. The zero value is empty.
 type Replays struct {
-	mu          sync.Mutex
-	recent, old map[string]*replayed // by digests of everything that the replay depends on
-	losers      map[string][]Group
+	mu      sync.Mutex
+	results latest[*replayed] // by digests of everything that the replay depends on, without jobs
+	jobs    latest[[]jobTimes]
+	losers  latest[[]Group]
 }
 
-// keptReplays bounds the replays of each of the two parts of Replays.
-const keptReplays = 1 << 11
+const (
+	// keptReplays bounds each of the two parts of the results.
+	keptReplays = 1 << 11
+	// keptJobs bounds those with the results of all jobs: a question uses them of three configurations in each replay.
+	keptJobs = 64
+	// keptLosers bounds the comparisons of which the losers are known.
+	keptLosers = 64
+)
+
+// latest are values by key in two parts. Those that were not used since as many others were as fill a part are
+// forgotten.
+type latest[V any] struct{ recent, old map[string]V }
+
+func (l *latest[V]) get(key string, bound int) (x V, ok bool) {
+	if x, ok = l.recent[key]; ok {
+		return x, true
+	}
+	if x, ok = l.old[key]; ok {
+		l.put(key, x, bound)
+	}
+	return x, ok
+}
+
+func (l *latest[V]) put(key string, x V, bound int) {
+	if l.recent == nil || len(l.recent) >= bound {
+		l.recent, l.old = map[string]V{}, l.recent
+	}
+	l.recent[key] = x
+}
 
 func (r *Replays) get(key string) *replayed {
 	if r == nil {
@@ -35,30 +64,18 @@ func (r *Replays) get(key string) *replayed {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x := r.recent[key]; x != nil {
-		return x
-	}
-	x := r.old[key]
-	if x != nil {
-		r.put(key, x)
-	}
+	x, _ := r.results.get(key, keptReplays)
 	return x
 }
 
 func (r *Replays) add(key string, x *replayed) {
 	if r != nil {
+		short := *x
+		short.jobs = nil
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.put(key, x)
+		r.results.put(key, &short, keptReplays)
 	}
-}
-
-// put adds a replay. Those that were not used since as many others were are forgotten. The caller holds mu.
-func (r *Replays) put(key string, x *replayed) {
-	if r.recent == nil || len(r.recent) >= keptReplays {
-		r.recent, r.old = map[string]*replayed{}, r.recent
-	}
-	r.recent[key] = x
 }
 
 // replayed is the result of a configuration in a replay.
@@ -69,7 +86,7 @@ type replayed struct {
 	tenants map[string]map[string]float64
 	// guarded are times that a change must not make much worse, by name.
 	guarded map[string]meanTime
-	// jobs are the results of the jobs that count; nil of a replay that was kept.
+	// jobs are the results of the jobs that count, nil if the replay was kept.
 	jobs []jobTimes
 }
 
@@ -195,9 +212,7 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 				x := kept.get(key)
 				if x == nil && ctx.Err() == nil {
 					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
-						short := *x
-						short.jobs = nil
-						kept.add(key, &short)
+						kept.add(key, x)
 					}
 				}
 				out[c][i] = x
@@ -283,9 +298,6 @@ func (p *player) guard(times map[string]meanTime, x *Scenario) {
 	}
 }
 
-// keptLosers bounds the comparisons of which Replays keeps the losers.
-const keptLosers = 64
-
 // losersOf are the losers of a change in the replays; jobs are counted once a stretch.
 func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Replays) ([]Group, error) {
 	if kept == nil {
@@ -296,7 +308,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 		key += f.runs[i].key
 	}
 	kept.mu.Lock()
-	out, known := kept.losers[key]
+	out, known := kept.losers.get(key, keptLosers)
 	kept.mu.Unlock()
 	if known {
 		return out, nil
@@ -305,16 +317,22 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	for i := range f.runs {
 		var all [2][]jobTimes
 		for n, c := range [...]*Compared{before, after} {
-			x := c.replays[i]
-			if x.jobs == nil {
-				var err error
-				if x, err = f.scorer.replay(ctx, c.Config, i); err != nil {
+			at := f.runs[i].key + c.Config.Hash()
+			if all[n] = c.replays[i].jobs; all[n] == nil {
+				kept.mu.Lock()
+				all[n], _ = kept.jobs.get(at, keptJobs)
+				kept.mu.Unlock()
+			}
+			if all[n] == nil {
+				x, err := f.scorer.replay(ctx, c.Config, i)
+				if err != nil {
 					return nil, err
 				}
-				c.replays[i] = x
+				all[n] = x.jobs
 			}
-			kept.add(f.runs[i].key+c.Config.Hash(), x) // with its jobs, for the next day
-			all[n] = x.jobs
+			kept.mu.Lock()
+			kept.jobs.put(at, all[n], keptJobs) // for the next day
+			kept.mu.Unlock()
 		}
 		changes = append(changes, jobChanges(f.scorer.scenarios[i].Arrivals.Jobs(), all[0], all[1])...)
 	}
@@ -324,10 +342,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
-	if kept.losers == nil || len(kept.losers) >= keptLosers {
-		kept.losers = map[string][]Group{}
-	}
-	kept.losers[key] = out
+	kept.losers.put(key, out, keptLosers)
 	return out, nil
 }
 
