@@ -38,6 +38,9 @@ type Engine struct {
 // measuredCost is that of the trials of a configuration.
 type measuredCost struct{ sum, n float64 }
 
+// gone are algorithms of stored studies that search.Samplers lacks. The default one continues these studies.
+var gone = []string{"bluefin+", "forest"}
+
 // NewEngine returns the engine of a study as its state has it.
 func NewEngine(s *State) (*Engine, error) {
 	start, err := s.Space.ParseJSON(s.Spec.Start)
@@ -47,6 +50,9 @@ func NewEngine(s *State) (*Engine, error) {
 	e := &Engine{spec: s.Spec, costs: map[string]measuredCost{}}
 	o := search.Options{Space: s.Space, Incumbent: start, Method: s.Spec.Algorithm, Budget: s.Spec.Budget,
 		Seed: s.Spec.Seed, State: s.Sampler}
+	if slices.Contains(gone, o.Method) {
+		o.Method, o.State = search.DefaultSampler, nil
+	}
 	if s.Spec.Causal != CausalOff {
 		p := prune.New(s.Space, nil, nil, prune.Options{Seed: s.Spec.Seed})
 		if e.prune, err = p.Begin(context.Background(), start, nil); err != nil {

@@ -443,3 +443,22 @@ func TestCreateAll(t *testing.T) {
 		t.Errorf("%v; there are %d trials", err, len(c.s.Trials))
 	}
 }
+
+// TestGoneAlgorithm: a stored study goes on whose algorithm is no sampler; one that never was is an error.
+func TestGoneAlgorithm(t *testing.T) {
+	for _, algorithm := range []string{"forest", "bluefin+"} {
+		c := newClient(t, nil)
+		if _, err := c.ask("a", 2); err != nil {
+			t.Fatal(err)
+		}
+		c.s.Spec.Algorithm, c.s.Sampler = algorithm, json.RawMessage(`{"trees":3}`)
+		c.restart()
+		if got, err := c.ask("b", 30); err != nil || len(got) == 0 {
+			t.Errorf("%s: %d trials, %v", algorithm, len(got), err)
+		}
+	}
+	s := start(t, func(s *Spec) { s.Algorithm = "oracle" })
+	if _, err := NewEngine(&s); err == nil {
+		t.Error("an unknown algorithm has an engine")
+	}
+}
