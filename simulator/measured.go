@@ -32,6 +32,9 @@ func (r *PairRule) Speed(sm, other float64) float64 {
 // pairSample is a measured speed of a load beside another.
 type pairSample struct{ sm, other, speed float64 }
 
+// worstPairs is the condition number above which measured pairs do not determine a rule.
+const worstPairs = 1e9
+
 // fitPairs fits a rule by least squares.
 func fitPairs(all []pairSample) (*PairRule, error) {
 	var rule mat.VecDense
@@ -40,7 +43,7 @@ func fitPairs(all []pairSample) (*PairRule, error) {
 		a.SetRow(i, []float64{1, -x.sm, -x.sm * x.other})
 		speeds.SetVec(i, x.speed)
 	}
-	if len(all) < 3 || rule.SolveVec(a, speeds) != nil {
+	if len(all) < 3 || mat.Cond(a, 2) > worstPairs || rule.SolveVec(a, speeds) != nil {
 		return nil, errors.New("the pairs are too few or too alike to fit a rule for others")
 	}
 	return &PairRule{rule.AtVec(0), rule.AtVec(1), rule.AtVec(2)}, nil

@@ -138,10 +138,12 @@ func TestMeasuredPairs(t *testing.T) {
 		}
 	}
 	for what, x := range map[string][2]string{
-		"the header lacks sm_util":            {"model,memory_mib\na,1\n", ""},
-		`sm_util: "x" is not a number`:        {"model,memory_mib,sm_util\na,1,x\n", ""},
-		"b beside a: is not among":            {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\nb,a,1,1\n"},
-		"too few or too alike":                {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\na,a,1,1\n"},
+		"the header lacks sm_util":     {"model,memory_mib\na,1\n", ""},
+		`sm_util: "x" is not a number`: {"model,memory_mib,sm_util\na,1,x\n", ""},
+		"b beside a: is not among":     {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\nb,a,1,1\n"},
+		"too few or too alike":         {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\na,a,1,1\n"},
+		"pairs: the pairs are too few or too alike": {"model,memory_mib,sm_util\na,1,50\nb,1,50.0000000001\n",
+			"model1,model2,speed1,speed2\na,b,.9,.8\na,a,.7,.7\nb,b,.6,.6\n"},
 		"speed1: 3 is not from 0.001 to 2":    {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\na,a,3,1\n"},
 		"a beside a: is there twice":          {"model,memory_mib,sm_util\na,1,5\n", "model1,model2,speed1,speed2\na,a,1,1\na,a,1,1\n"},
 		`loads: line 3: model: "a" is there`:  {"model,memory_mib,sm_util\na,1,5\na,1,5\n", ""},
