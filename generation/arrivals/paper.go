@@ -8,8 +8,7 @@ import (
 )
 
 // cutInHours is the shortest period that the paper's periodic part keeps. The paper is
-// silent on the cut; of 1, 2 and 6 hours and the largest 5 to 100 frequencies, two hours
-// forecast real arrivals best.
+// silent on the cut.
 const cutInHours = 2
 
 // paper copies the place most like the last hour.

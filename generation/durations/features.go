@@ -18,9 +18,8 @@ const (
 // Part of a row that a feature belongs to.
 type Part string
 
-// The parts of a row. The paper's Table 2 has the job and everybody's latest submissions and
-// ends, which on Philly only make learning slower and worse (docs/notes/durations.md has the
-// ablation).
+// The parts of a row. Of the paper's Table 2 they leave out everybody's latest submissions and
+// ends.
 const (
 	TheJob     Part = "job"        // the job asked about
 	TenantPast Part = "tenant"     // recent jobs of its tenant

@@ -39,6 +39,8 @@ type Header struct {
 	// KeyShare is how much of a prediction is the survival estimate of the job's
 	// key, where it has one; the rest is the trees'.
 	KeyShare float64 `json:"key_share"`
+	// Parent is read of files that have it, and not used.
+	Parent string `json:"parent,omitempty"`
 }
 
 // Window is jobs of a trace by submission, both ends included.
@@ -96,7 +98,8 @@ func newModel(text []byte) (*Model, error) {
 	for _, name := range served.Names() {
 		c := slices.IndexFunc(Features, func(f Feature) bool { return f.Name == name })
 		if c < 0 {
-			return nil, fmt.Errorf("feature_names: %q is no feature", name)
+			return nil, fmt.Errorf("feature_names: %q is no feature; train it anew with "+
+				"'autosched forecast durations train'", name)
 		}
 		m.columns = append(m.columns, c)
 	}

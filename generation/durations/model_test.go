@@ -104,6 +104,10 @@ func TestModelFile(t *testing.T) {
 	if _, _, err := bare.Explain(row); err == nil {
 		t.Error("a model without a header explains")
 	}
+	parent := strings.Replace(string(head), "{", `{"parent":"0123456789abcdef",`, 1)
+	if _, err := ReadModel(strings.NewReader(parent + "\n" + string(text))); err != nil {
+		t.Errorf("a header with a parent: %v", err)
+	}
 	for _, tt := range []struct{ name, file, want string }{
 		{"empty", "", "model"},
 		{"cut header", string(head[:100]), "cut short"},
@@ -111,7 +115,7 @@ func TestModelFile(t *testing.T) {
 		{"an unknown field", `{"formats":"x"}` + "\n" + string(text), "formats"},
 		{"a changed model", string(head) + "\n" + strings.Replace(string(text), "leaf_value=", "leaf_value=1", 1), ""},
 		{"a cut model", string(head) + "\n" + string(text[:len(text)/2]), "model"},
-		{"a strange feature", strings.Replace(string(text), "near_p0", "weather", 1), `"weather" is no feature`},
+		{"a strange feature", strings.Replace(string(text), "near_p0", "weather", 1), `"weather" is no feature; train it anew`},
 		{"another's header", strings.Replace(string(head), `"class_bounds_s":[300`, `"class_bounds_s":[301`, 1) + "\n" +
 			string(text), "class_bounds_s"},
 	} {
