@@ -1,9 +1,9 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +96,7 @@ type VerdictCandidate struct {
 }
 
 // Ask answers the question by the daily rule (round.Ask), of a candidate with more changes than it needs by the part of
-// them that gains the same. A job that no cluster of this kind can run is an error.
+// them that gains the same (search.Simplifier). A job that no cluster of this kind can run is an error.
 func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 	var sim simulator.Sim
 	if err := sim.Start(o.Cluster, o.Trace.Window(o.From-round.Warmup, o.To), o.Scheduler.New(o.InForce),
@@ -115,21 +115,8 @@ func Ask(ctx context.Context, o AskOptions) (*Verdict, error) {
 		q.Also = append(slices.Clone(q.Also), singles(o.Scheduler.Space, o.InForce)...)
 	}
 	a, err := round.Ask(ctx, q)
-	for range 2 { // single changes left out, then all of them that have no effect
-		c := chosen(&a)
-		if err != nil || c == nil || c.Changes < 2 {
-			break
-		}
-		more := simpler(&q, &a, c)
-		if len(more) == 0 {
-			break
-		}
-		if c.Found {
-			q.Found = append(slices.Clone(q.Found), more...)
-		} else {
-			q.Also = append(slices.Clone(q.Also), more...)
-		}
-		a, err = round.Ask(ctx, q)
+	if c := chosen(&a); err == nil && c != nil && c.Changes > 1 {
+		a, err = simplify(ctx, q, a, *c)
 	}
 	if err != nil {
 		return nil, err
@@ -172,60 +159,37 @@ func chosen(a *round.Answer) *round.Compared {
 	return a.Refused
 }
 
-// simpler are the candidate without one of its changes, or, where these were measured, without all that have no effect.
-func simpler(q *round.Question, a *round.Answer, c *round.Compared) (out []search.Preset) {
-	known := func(x space.Config) *round.Compared {
-		i := slices.IndexFunc(a.Compared, func(k round.Compared) bool { return k.Config.Equal(x) })
-		if i < 0 {
-			return nil
-		}
-		return &a.Compared[i]
-	}
-	all, name := c.Config, round.Source(c.Origin)
-	if _, whole, part := strings.Cut(c.Origin, "part:"); part {
-		name = whole
-	}
-	for _, d := range space.DiffConfigs(q.Incumbent, c.Config) {
-		one, ok := without(c.Config, q.Incumbent, d.Field)
-		if !ok || one.Equal(q.Incumbent) {
-			continue
-		}
-		if k := known(one); k == nil {
-			out = append(out, search.Preset{Name: name, Config: one, Origin: "part"})
-		} else if math.Abs(k.Gain-c.Gain) < sameGain {
-			if less, ok := without(all, q.Incumbent, d.Field); ok {
-				all = less
+// simplify answers a question again with the simpler forms of a candidate that gain the same.
+func simplify(ctx context.Context, q round.Question, a round.Answer, c round.Compared) (round.Answer, error) {
+	measure := func(ctx context.Context, configs []space.Config) ([]search.Measurement, error) {
+		var more []search.Preset
+		for _, x := range configs {
+			if !slices.ContainsFunc(a.Compared, func(k round.Compared) bool { return k.Config.Equal(x) }) {
+				more = append(more, search.Preset{Name: round.Source(c.Origin), Config: x, Origin: "part"})
 			}
 		}
-	}
-	if len(out) == 0 && !all.Equal(q.Incumbent) && known(all) == nil {
-		out = append(out, search.Preset{Name: name, Config: all, Origin: "part"})
-	}
-	return out
-}
-
-// sameGain is a difference of gains that counts for nothing.
-const sameGain = .001
-
-// without is a configuration with the value of another in one parameter; not ok where a rule forbids it.
-func without(c, from space.Config, param string) (space.Config, bool) {
-	values := space.Values{}
-	for _, p := range c.Space().Params() {
-		if v := c.Get(p.ID); !v.IsZero() {
-			values[p.ID] = v
+		if len(more) > 0 {
+			if c.Found {
+				q.Found = slices.Concat(q.Found, more)
+			} else {
+				q.Also = slices.Concat(q.Also, more)
+			}
+			var err error
+			if a, err = round.Ask(ctx, q); err != nil {
+				return nil, err
+			}
 		}
-	}
-	delete(values, param)
-	if v := from.Get(param); !v.IsZero() {
-		values[param] = v
-	}
-	out, changes := c.Space().Project(values)
-	for _, x := range changes {
-		if !x.From.IsZero() && !x.To.IsZero() {
-			return out, false
+		out := make([]search.Measurement, len(configs))
+		for i, x := range configs {
+			k := slices.IndexFunc(a.Compared, func(k round.Compared) bool { return k.Config.Equal(x) })
+			out[i] = a.Compared[k].Measurement()
 		}
+		return out, nil
 	}
-	return out, true
+	s := search.Simplifier{Winner: search.Trial{Config: c.Config, Measurement: c.Measurement()}, From: q.Incumbent,
+		Exact: true, Measure: measure}
+	_, err := s.Run(ctx)
+	return a, cmp.Or(err, ctx.Err())
 }
 
 func (o *AskOptions) verdict(a *round.Answer) *Verdict {

@@ -103,6 +103,15 @@ type Compared struct {
 	replays []*replayed // on the cluster as it is
 }
 
+// Measurement has the objective over that in force in each replay.
+func (c *Compared) Measurement() search.Measurement {
+	m := search.Measurement{Exhausted: c.failed}
+	for _, gain := range c.logs {
+		m.Values = append(m.Values, math.Exp(-gain))
+	}
+	return m
+}
+
 // Saved is a gain as the share of the objective that is saved.
 func Saved(gain float64) float64 { return 1 - math.Exp(-gain) }
 

@@ -21,6 +21,8 @@ type Simplifier struct {
 	Known []Trial
 	// Measure measures configurations on the winner's futures.
 	Measure func(context.Context, []space.Config) ([]Measurement, error)
+	// Exact keeps the values of the parameters that stay changed: they are not rounded.
+	Exact bool
 	// Keep, if set, reports whether a trial may replace the winner.
 	Keep func(*Trial) bool
 }
@@ -86,7 +88,7 @@ func (s *Simplifier) Run(ctx context.Context) (Simplified, error) {
 		}
 	}
 	err := x.revert(ctx)
-	if err == nil {
+	if err == nil && !s.Exact {
 		err = x.round(ctx)
 	}
 	if ctx.Err() != nil {

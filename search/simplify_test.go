@@ -118,6 +118,26 @@ func TestSimplifySaysWhatMatters(t *testing.T) {
 	}
 }
 
+// Exact leaves out changes without effect, and rounds nothing.
+func TestSimplifyExact(t *testing.T) {
+	sp := ladder(t)
+	w := sp.Default().With("pack", space.Bool(true)).With("queue_thresholds", space.Nums(149772, 212410))
+	cost := threshold(152000)
+	s := Simplifier{Winner: Trial{Config: w, Measurement: Measurement{Values: []float64{cost(w, 0)}}},
+		From: sp.Default(), Exact: true,
+		Measure: func(_ context.Context, configs []space.Config) ([]Measurement, error) {
+			var out []Measurement
+			for _, c := range configs {
+				out = append(out, Measurement{Values: []float64{cost(c, 0)}})
+			}
+			return out, nil
+		}}
+	got, err := s.Run(context.Background())
+	if want := w.With("pack", space.Bool(false)); err != nil || !got.Trial.Config.Equal(want) {
+		t.Errorf("%s, want %s: %v", got.Trial.Config, want, err)
+	}
+}
+
 // Keep refuses configurations that the caller rejects, such as ones that break a constraint.
 func TestSimplifyKeeps(t *testing.T) {
 	sp := ladder(t)
