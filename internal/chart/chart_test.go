@@ -261,7 +261,11 @@ func TestCurves(t *testing.T) {
 	if r, _, _, a := Blue.Fade(.5).RGBA(); a != 0x7fff || r > a {
 		t.Errorf("half opaque: red %#x of alpha %#x", r, a)
 	}
-	if Series(12) != Series(0) || Series(3) == Series(4) {
+	f := style{size: labelSize}
+	if long := strings.Repeat("p95_jct ", 20); f.width(f.fit(long, 100)) > 100 || f.fit("short", 100) != "short" {
+		t.Errorf("%q is wider than 100", f.fit(long, 100))
+	}
+	if Series(8) != Series(0) || Series(3) == Series(4) || SeriesDash(7) != nil || SeriesDash(8) == nil {
 		t.Error("colours of series")
 	}
 }

@@ -23,7 +23,7 @@ var (
 )
 
 // series is the first palette entry of the series colours, and nSeries their number.
-const series, nSeries = 4, 12
+const series, nSeries = 4, 8
 
 // Series colours with a fixed meaning in every chart.
 var (
@@ -40,13 +40,21 @@ var palette = [series + nSeries]struct {
 }{
 	{"ink", 0x1a1f26, 0xe6e9ee}, {"soft", 0x5a6472, 0x9aa5b4}, {"grid", 0xe4e7ec, 0x272e38},
 	{"card", 0xffffff, 0x1a1f26},
-	{"c0", 0x6b7280, 0x9aa3b0}, {"c1", 0xb7791f, 0xe6b34a}, {"c2", 0x8c6d4f, 0xc4a484}, {"c3", 0x0891b2, 0x4fc3ea},
-	{"c4", 0x1d4ed8, 0x84a9ff}, {"c5", 0xd4500c, 0xff8a4c}, {"c6", 0xb0408f, 0xf08bd0}, {"c7", 0x00805a, 0x2fd6a0},
-	{"c8", 0x16181d, 0xf4f5f7}, {"c9", 0x7c3aed, 0xb79cff}, {"c10", 0x4d7c0f, 0xa8d05a}, {"c11", 0xbe123c, 0xff7f9d},
+	{"c0", 0x6b7280, 0x9aa3b0}, {"c1", 0x4d7c0f, 0xa8d05a}, {"c2", 0xb0408f, 0xf08bd0}, {"c3", 0xbe123c, 0xff7f9d},
+	{"c4", 0x1d4ed8, 0x84a9ff}, {"c5", 0xd4500c, 0xff8a4c}, {"c6", 0x16181d, 0xf4f5f7}, {"c7", 0x00805a, 0x2fd6a0},
 }
 
-// Series returns the colour of series i; colours repeat after twelve.
+// dashes tell series of one colour apart: the first eight are solid.
+var dashes = [][]float64{nil, {8, 3}, {2, 3}, {11, 3, 2, 3}}
+
+// Series returns the colour of series i, which repeats after eight (see SeriesDash).
 func Series(i int) Color { return Color{entry: uint8(series + i%nSeries)} }
+
+// SeriesDash returns the dash pattern of series i, another one for each that has a colour of an earlier one.
+func SeriesDash(i int) []float64 { return dashes[i/nSeries%len(dashes)] }
+
+// Name is the CSS variable of the colour, without --.
+func (c Color) Name() string { return palette[c.entry].name }
 
 // Fade returns the colour with an opacity from 0 to 1.
 func (c Color) Fade(opacity float64) Color { return Color{c.entry, 1 - opacity} }
@@ -59,7 +67,7 @@ func (c Color) RGBA() (r, g, b, a uint32) {
 }
 
 // CSS declares the palette as CSS variables (--ink, --soft, --grid, --card, --c0 to
-// --c11) for the light and dark schemes and for print. HTML pages with pictures must
+// --c7) for the light and dark schemes and for print. HTML pages with pictures must
 // include it.
 func CSS() template.CSS {
 	var light, dark strings.Builder

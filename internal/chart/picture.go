@@ -212,13 +212,24 @@ func (x *cell) draw(c canvas) {
 	for _, l := range x.Layers {
 		l.draw(c, &x.plane)
 	}
-	if x.X.Name != "" {
-		c.text(soft, Point{(x.x.start + x.x.end) / 2, x.bottom - 4}, x.X.Name, style{size: labelSize, align: Center})
+	if f := (style{size: labelSize, align: Center}); x.X.Name != "" {
+		c.text(soft, Point{(x.x.start + x.x.end) / 2, x.bottom - 4}, f.fit(x.X.Name, x.right-x.left), f)
 	}
-	if x.Y.Name != "" {
-		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, x.Y.Name,
-			style{size: labelSize, align: Center, up: true})
+	if f := (style{size: labelSize, align: Center, up: true}); x.Y.Name != "" {
+		c.text(soft, Point{x.left + 10, (x.y.start + x.y.end) / 2}, f.fit(x.Y.Name, x.bottom-x.top), f)
 	}
+}
+
+// fit shortens a text to a width.
+func (f style) fit(text string, width float64) string {
+	if f.width(text) <= width {
+		return text
+	}
+	r := []rune(text)
+	for len(r) > 0 && f.width(string(r)+"…") > width {
+		r = r[:len(r)-1]
+	}
+	return string(r) + "…"
 }
 
 // head draws the title and the legend above the plane.
@@ -226,7 +237,8 @@ func (x *cell) head(c canvas) {
 	y := x.top
 	if x.Title != "" {
 		y += lineSize
-		c.text(&Mark{Color: Ink}, Point{x.left, y - 4}, x.Title, style{size: titleSize, bold: true})
+		c.text(&Mark{Color: Ink}, Point{x.left, y - 4},
+			style{size: titleSize, bold: true}.fit(x.Title, x.right-x.left), style{size: titleSize, bold: true})
 		y += 2
 	}
 	at, label := x.left, style{size: labelSize}

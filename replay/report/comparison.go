@@ -227,7 +227,7 @@ func (r *rowsDocument) writeHTML(w io.Writer) error {
 		p.Class = "good"
 	}
 	for i, row := range r.Rows {
-		s := swatch{Of: i, Name: row.Name, Slot: i % 12}
+		s := swatch{Of: i, Name: row.Name, Slot: i}
 		p.Swatches = append(p.Swatches, s)
 		p.Held = append(p.Held, heldRow{s, row.Scheduler, row.Configuration.String()})
 	}

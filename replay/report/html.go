@@ -68,7 +68,7 @@ type swatch struct {
 // Dash is the dash pattern of the method's curves.
 func (s swatch) Dash() string {
 	var out []string
-	for _, d := range s.dash() {
+	for _, d := range chart.SeriesDash(s.Slot) {
 		out = append(out, number(d))
 	}
 	return strings.Join(out, " ")
@@ -129,11 +129,12 @@ type definition struct {
 	Description, Sees string
 }
 
-// slots fix a colour for each known method, in every report; others follow.
-var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4,
-	"selftune": 5, "selftune+": 6, "autosched": 7, "oracle": 8, "current": 9, "paper": 10}
+// Color is the name of the colour of the method's curves.
+func (s swatch) Color() string { return chart.Series(s.Slot).Name() }
 
-const otherSlots = 1
+// slots fix a colour and dash for each known method, in every report; others follow.
+var slots = map[string]int{"default": 0, "preset": 1, "random-preset": 2, "fixed-history": 3, "fixed-oracle": 4,
+	"selftune": 5, "selftune+": 6, "autosched": 7, "current": 8, "oracle": 9, "paper": 10}
 
 var tags = map[role]string{roleHindsight: "hindsight", roleControl: "control", roleOracle: "sees the future"}
 
@@ -176,7 +177,7 @@ func (r *document) writeHTML(w io.Writer) error {
 		if known, ok := slots[m.Method]; ok {
 			s.Slot = known
 		} else {
-			s.Slot = len(slots) + other%otherSlots
+			s.Slot = len(slots) + other
 			other++
 		}
 		p.Swatches = append(p.Swatches, s)

@@ -37,30 +37,13 @@ func newFigure(label string, height float64, draw func(width float64) *chart.Cha
 // hides it.
 func (s *swatch) curve(points []chart.Point) *chart.Line {
 	return &chart.Line{Mark: chart.Mark{Class: s.class("curve"), Tip: s.Name, Color: s.color()}, Points: points,
-		Width: 2, Dash: s.dash()}
+		Width: 2, Dash: chart.SeriesDash(s.Slot)}
 }
 
 func (s *swatch) color() chart.Color { return chart.Series(s.Slot) }
 
 // class is that of an element of the method.
 func (s *swatch) class(kind string) string { return kind + " m" + strconv.Itoa(s.Of) }
-
-// dash distinguishes methods that have similar colours.
-func (s *swatch) dash() []float64 {
-	switch {
-	case s.Slot == slots["random-preset"]:
-		return []float64{2, 3}
-	case s.Slot == slots["fixed-history"]:
-		return []float64{11, 3, 2, 3}
-	case s.Slot == slots["fixed-oracle"]:
-		return []float64{8, 3}
-	case s.Slot == slots["oracle"]:
-		return []float64{5, 4}
-	case s.Slot >= len(slots):
-		return []float64{3, 2}
-	}
-	return nil
-}
 
 var inf = math.Inf(1)
 
