@@ -78,14 +78,22 @@ func (l *list) load(path string) error {
 
 // Inspect reads the files of a directory, and returns their number and the errors of those that cannot be read.
 func Inspect(dir string) (files int, damage []error) {
-	paths, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	for _, path := range paths {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		damage = append(damage, err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if filepath.Ext(path) != ".json" {
+			continue
+		}
+		files++
 		l := list{open: map[key]*Finding{}, rules: map[string]*Rule{}}
 		if err := l.load(path); err != nil {
 			damage = append(damage, fmt.Errorf("%s: %w", path, err))
 		}
 	}
-	return len(paths), damage
+	return files, damage
 }
 
 // content is the list as a file has it.

@@ -102,7 +102,10 @@ func payloadOf(dst, body []byte) ([]byte, error) {
 }
 
 // scanned is the result of a scan, in bytes: where the last frame ends, and the damaged parts before.
-type scanned struct{ end, damaged int64 }
+type scanned struct {
+	end, damaged int64
+	partial      bool // there is the frame partial
+}
 
 // scan calls visit with the bodies of the undamaged frames of a file and their places. After a damaged one it goes on
 // with the next that is whole, so that damage costs no other frame.

@@ -1,8 +1,12 @@
 package samples
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/autosched/autosched/telemetry"
 )
@@ -20,7 +24,20 @@ type Damage struct {
 // Inspect reads the files of a directory and returns their number and the damage. The unfinished end of a log is none:
 // it was not acknowledged. It writes nothing.
 func Inspect(dir string) (files int, all []Damage, err error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	var paths []string
+	schedulers, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, s := range schedulers {
+		entries, listErr := os.ReadDir(filepath.Join(dir, s.Name()))
+		if listErr != nil && !errors.Is(listErr, syscall.ENOTDIR) {
+			err = errors.Join(err, listErr)
+		}
+		for _, e := range entries {
+			paths = append(paths, filepath.Join(dir, s.Name(), e.Name()))
+		}
+	}
 	for _, path := range paths {
 		name := filepath.Base(path)
 		if strings.HasPrefix(name, ".") { // a crash left it

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -75,25 +76,26 @@ func (l *log) admit(b *batch) error {
 // compactIterations makes the file of an hour without repeats. A crash repeats it.
 func (l *log) compactIterations(hour time.Time) error {
 	s := l.store
-	all, end, err := s.iterations(l.scheduler, hour, 0, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	out, err := atomicfile.CreatePlain(s.path(l.scheduler, iterationRaw, hour))
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
-	for chunk := range slices.Chunk(all, 50_000) {
-		err := s.o.Room(func() error {
-			_, err := out.Write(frame(nil, encodeIterations(nil, chunk), nil))
-			return err
-		})
+	end := int64(0)
+	err := s.o.Room(func() error {
+		all, ends, err := s.iterations(l.scheduler, hour, 0, math.MaxInt64)
 		if err != nil {
 			return err
 		}
+		end = ends
+		return atomicfile.Write(s.path(l.scheduler, iterationRaw, hour), func(out io.Writer) error {
+			for chunk := range slices.Chunk(all, 50_000) {
+				if _, err := out.Write(frame(nil, encodeIterations(nil, chunk), nil)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
 	}
-	return l.replace(fileName{iterationLog, hour}, end, out)
+	return l.cut(fileName{iterationLog, hour}, end)
 }
 
 // Iterations calls f with the iterations of a span, since the Unix epoch, in order of time. Damaged frames are left
@@ -131,7 +133,7 @@ func (s *Store) iterations(scheduler string, hour time.Time, from, to time.Durat
 	var payload []byte
 	for _, kind := range []string{iterationLog, iterationRaw} {
 		path := s.path(scheduler, kind, hour)
-		got, _, err := scanFile(path, func(_ int64, body []byte) (err error) {
+		got, size, err := scanFile(path, func(_ int64, body []byte) (err error) {
 			if payload, err = payloadOf(payload, body); err == nil {
 				err = decodeIterations(payload, func(x telemetry.Iteration) {
 					if x.Time >= from && x.Time < to {
@@ -147,10 +149,12 @@ func (s *Store) iterations(scheduler string, hour time.Time, from, to time.Durat
 		if err != nil {
 			return nil, 0, err
 		}
-		s.noteDamage(path, got.damaged)
 		if kind == iterationLog {
 			end = got.end
+		} else {
+			got.damaged += size - got.end
 		}
+		s.noteDamage(path, got.damaged)
 	}
 	return sortedIterations(all), end, nil
 }

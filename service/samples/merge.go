@@ -2,6 +2,7 @@ package samples
 
 import (
 	"io"
+	"os"
 	"slices"
 
 	"github.com/autosched/autosched/telemetry"
@@ -9,17 +10,23 @@ import (
 
 // source is a frame of samples in a file.
 type source struct {
-	file  io.ReaderAt
+	file  *os.File
 	at    int64 // of its body
 	size  int
 	first telemetry.GPU
 	order int // among the sources of an hour: of samples that are there twice, the first counts
 }
 
-// sources adds the frames of a file that may have samples of GPUs from one on, up to another unless it is nil.
-func sources(all []source, file io.ReaderAt, from telemetry.GPU, to *telemetry.GPU) ([]source, scanned, error) {
+// partial is the frame without samples at the begin of a raw file of samples that came after the hour was dropped.
+var partial = frame(nil, encode(nil, nil), nil)
+
+// sources adds the frames of a file that may have samples of GPUs from one on, up to another unless it is nil. With
+// whole, the end of the file is that of a frame, or damaged.
+func (s *Store) sources(all []source, file *os.File, whole bool, from telemetry.GPU, to *telemetry.GPU) ([]source,
+	scanned, error) {
 	var payload []byte
-	s, err := scan(file, func(at int64, body []byte) error {
+	unread, late := 0, false
+	got, err := scan(file, func(at int64, body []byte) error {
 		first, last, known := spanOf(body)
 		if known && (compareGPU(last, from) < 0 || to != nil && compareGPU(first, *to) > 0) {
 			return nil
@@ -27,17 +34,27 @@ func sources(all []source, file io.ReaderAt, from telemetry.GPU, to *telemetry.G
 		if !known {
 			var err error
 			if payload, err = payloadOf(payload, body); err != nil {
-				return nil // nothing of it can be read
+				unread += len(body)
+				return nil
 			}
 			r := reader{rest: payload}
-			if r.uvarint(); !r.failed {
-				first = r.gpu()
+			if r.uvarint() == 0 && !r.failed {
+				late = true
+				return nil
 			}
+			first = r.gpu()
 		}
 		all = append(all, source{file, at + headSize, len(body), first, len(all)})
 		return nil
 	})
-	return all, s, err
+	if got.partial, got.damaged = late, got.damaged+int64(unread); whole && err == nil {
+		info, statErr := file.Stat()
+		if err = statErr; err == nil {
+			got.damaged += info.Size() - got.end
+		}
+	}
+	s.noteDamage(file.Name(), got.damaged)
+	return all, got, err
 }
 
 // cursor reads the runs of a source, one of a GPU each.
@@ -86,8 +103,8 @@ func (c *cursor) next() {
 }
 
 // merge calls f with the samples of each GPU, in order of time and without repeats. It reads a source when the GPUs get
-// to it, and holds the samples of one GPU. It returns the number of damaged sources.
-func merge(all []source, f func([]telemetry.GPUSample) error) (damaged int, err error) {
+// to it, and holds the samples of one GPU. It calls damaged with the file and the bytes of each damaged source.
+func merge(all []source, damaged func(path string, bytes int64), f func([]telemetry.GPUSample) error) error {
 	slices.SortStableFunc(all, func(a, b source) int { return compareGPU(a.first, b.first) })
 	var open []*cursor // by order
 	var one []telemetry.GPUSample
@@ -101,13 +118,13 @@ func merge(all []source, f func([]telemetry.GPUSample) error) (damaged int, err 
 		if len(all) > 0 && (len(open) == 0 || compareGPU(all[0].first, gpu) <= 0) {
 			c, err := all[0].open()
 			if err != nil {
-				return damaged, err
+				return err
 			}
 			if all = all[1:]; len(c.run) > 0 {
 				i, _ := slices.BinarySearchFunc(open, c, func(a, b *cursor) int { return a.order - b.order })
 				open = slices.Insert(open, i, c)
 			} else if c.damaged {
-				damaged++
+				damaged(c.file.Name(), int64(c.size))
 			}
 			continue
 		}
@@ -123,16 +140,16 @@ func merge(all []source, f func([]telemetry.GPUSample) error) (damaged int, err 
 		if ended {
 			open = slices.DeleteFunc(open, func(c *cursor) bool {
 				if len(c.run) == 0 && c.damaged {
-					damaged++
+					damaged(c.file.Name(), int64(c.size))
 				}
 				return len(c.run) == 0
 			})
 		}
 		if one = sorted(one); len(one) > 0 {
 			if err := f(one); err != nil {
-				return damaged, err
+				return err
 			}
 		}
 	}
-	return damaged, nil
+	return nil
 }

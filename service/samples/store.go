@@ -440,6 +440,8 @@ type hourFiles struct {
 	files []*os.File
 	all   []source
 	ends  int64 // of the frames of the log
+	// partial says that samples of the hour were dropped, but its means are kept.
+	partial bool
 }
 
 func (h *hourFiles) close() {
@@ -468,16 +470,18 @@ func (s *Store) openHour(scheduler string, hour time.Time, from telemetry.GPU, t
 			continue
 		}
 		var got scanned
-		if h.all, got, err = sources(h.all, files[i], from, to); err != nil {
+		if h.all, got, err = s.sources(h.all, files[i], i == 1, from, to); err != nil {
 			h.close()
 			return h, err
 		}
-		if i == 0 {
-			h.ends = got.end
-		} else if info, err := files[i].Stat(); err == nil {
-			got.damaged += info.Size() - got.end
+		h.ends = got.end // that of the log, which is the last, if there is one
+		h.partial = h.partial || got.partial
+	}
+	for _, r := range []Resolution{Fine, Coarse} {
+		if files[1] == nil && !h.partial {
+			_, err := os.Stat(s.path(scheduler, names[r], hour))
+			h.partial = err == nil
 		}
-		s.noteDamage(files[i].Name(), got.damaged)
 	}
 	return h, nil
 }
@@ -494,15 +498,25 @@ func (s *Store) noteDamage(path string, bytes int64) {
 
 // compact makes the files of an hour of its log and of the samples that came before. A crash repeats it.
 func (l *log) compact(hour time.Time) error {
-	s := l.store
-	raw := s.path(l.scheduler, names[Raw], hour)
-	h, err := s.openHour(l.scheduler, hour, telemetry.GPU{}, nil)
+	end := int64(0)
+	err := l.store.o.Room(func() (err error) {
+		end, err = l.makeHour(hour)
+		return err
+	})
 	if err != nil {
 		return err
 	}
+	return l.cut(fileName{logName, hour}, end)
+}
+
+// makeHour makes the files of an hour, and returns the end of its log. Means of samples that are gone stay.
+func (l *log) makeHour(hour time.Time) (end int64, err error) {
+	s := l.store
+	h, err := s.openHour(l.scheduler, hour, telemetry.GPU{}, nil)
+	if err != nil {
+		return 0, err
+	}
 	defer h.close()
-	_, err = os.Stat(raw)
-	dropped := errors.Is(err, fs.ErrNotExist) // unless the hour is compacted for the first time
 	var outs [resolutions]*atomicfile.File
 	defer func() {
 		for _, f := range outs {
@@ -511,11 +525,16 @@ func (l *log) compact(hour time.Time) error {
 	}()
 	for r := range resolutions {
 		path := s.path(l.scheduler, names[r], hour)
-		if _, err := os.Stat(path); err == nil && dropped {
-			continue // means of samples that are gone
+		if _, err := os.Stat(path); err == nil && h.partial && r != Raw {
+			continue
 		}
 		if outs[r], err = atomicfile.CreatePlain(path); err != nil {
-			return err
+			return 0, err
+		}
+	}
+	if h.partial {
+		if _, err := outs[Raw].Write(partial); err != nil {
+			return 0, err
 		}
 	}
 	var rows [resolutions][]telemetry.GPUSample
@@ -523,11 +542,7 @@ func (l *log) compact(hour time.Time) error {
 		for r := range resolutions {
 			for len(rows[r]) >= least && len(rows[r]) > 0 {
 				n := min(perFrame, len(rows[r]))
-				err := s.o.Room(func() error {
-					_, err := outs[r].Write(appendFrames(nil, rows[r][:n]))
-					return err
-				})
-				if err != nil {
+				if _, err := outs[r].Write(appendFrames(nil, rows[r][:n])); err != nil {
 					return err
 				}
 				rows[r] = append(rows[r][:0], rows[r][n:]...)
@@ -535,7 +550,7 @@ func (l *log) compact(hour time.Time) error {
 		}
 		return nil
 	}
-	damaged, err := merge(h.all, func(one []telemetry.GPUSample) error {
+	err = merge(h.all, s.noteDamage, func(one []telemetry.GPUSample) error {
 		select {
 		case <-l.dropped:
 			return ErrClosed
@@ -555,28 +570,22 @@ func (l *log) compact(hour time.Time) error {
 	if err == nil {
 		err = flush(0)
 	}
-	if err != nil {
-		return err
+	for _, f := range outs {
+		if f != nil && err == nil {
+			err = f.Finish(nil)
+		}
 	}
-	s.noteDamage(raw, int64(damaged))
-	return l.replace(fileName{logName, hour}, h.ends, outs[:]...)
+	return h.ends, err
 }
 
-// replace puts files in the place of a log as it was at an end. Frames that were appended since stay a log.
-func (l *log) replace(name fileName, end int64, outs ...*atomicfile.File) error {
+// cut removes the begin of a log, up to an end, of which other files have the frames. Frames that were appended since
+// stay.
+func (l *log) cut(name fileName, end int64) error {
 	path := l.store.path(l.scheduler, name.kind, name.hour)
 	return l.do(func(files map[fileName]*os.File) error {
 		release(files, name)
 		delete(l.iterations, name.hour)
 		delete(l.repaired, name)
-		for _, f := range outs {
-			if f == nil {
-				continue
-			}
-			if err := f.Finish(nil); err != nil {
-				return err
-			}
-		}
 		file, err := os.Open(path)
 		if err != nil {
 			return err
@@ -585,8 +594,12 @@ func (l *log) replace(name fileName, end int64, outs ...*atomicfile.File) error 
 		if info, err := file.Stat(); err != nil {
 			return err
 		} else if info.Size() > end {
-			rest := io.NewSectionReader(file, end, info.Size()-end)
-			return atomicfile.Write(path, func(out io.Writer) error { _, err := io.Copy(out, rest); return err })
+			return l.store.o.Room(func() error {
+				return atomicfile.Write(path, func(out io.Writer) error {
+					_, err := io.Copy(out, io.NewSectionReader(file, end, info.Size()-end))
+					return err
+				})
+			})
 		}
 		if err := os.Remove(path); err != nil {
 			return err
@@ -627,18 +640,18 @@ func (s *Store) Shed() bool {
 	}
 	oldest, most := "", int64(0)
 	for _, e := range entries {
-		files, err := filepath.Glob(filepath.Join(s.dir, e.Name(), names[Raw]+"*"))
-		if err != nil || len(files) == 0 {
+		hours, err := s.hours(e.Name(), names[Raw])
+		if err != nil || len(hours) == 0 {
 			continue
 		}
 		bytes := int64(0)
-		for _, path := range files {
-			if info, err := os.Stat(path); err == nil {
+		for _, hour := range hours {
+			if info, err := os.Stat(s.path(e.Name(), names[Raw], hour)); err == nil {
 				bytes += info.Size()
 			}
 		}
 		if bytes > most {
-			oldest, most = files[0], bytes // in order of name, which is that of time
+			oldest, most = s.path(e.Name(), names[Raw], hours[0]), bytes
 		}
 	}
 	if oldest == "" || os.Remove(oldest) != nil {
@@ -708,22 +721,23 @@ func (s *Store) readHour(ctx context.Context, scheduler string, hour time.Time, 
 	}
 	defer h.close()
 	step := q.Resolution.Step()
-	if path := s.path(scheduler, logName, hour); step > 0 && (len(h.files) == 0 || h.files[0].Name() != path) {
+	logged := len(h.files) > 0 && h.files[0].Name() == s.path(scheduler, logName, hour)
+	if step > 0 && (h.partial || !logged) {
 		file, err := os.Open(s.path(scheduler, names[q.Resolution], hour))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case err == nil:
+			defer file.Close()
+			if h.all, _, err = s.sources(nil, file, true, from, to); err != nil {
+				return err
+			}
+			step = 0 // they are means
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case !logged:
 			return nil
-		} else if err != nil {
-			return err
 		}
-		defer file.Close()
-		var got scanned
-		if h.all, got, err = sources(nil, file, from, to); err != nil {
-			return err
-		}
-		s.noteDamage(file.Name(), got.damaged)
-		step = 0 // they are means
 	}
-	_, err = merge(h.all, func(one []telemetry.GPUSample) error {
+	return merge(h.all, s.noteDamage, func(one []telemetry.GPUSample) error {
 		g := one[0].GPU
 		if compareGPU(g, from) < 0 || q.Node != "" && g.Node != q.Node || q.Index != nil && g.Index != *q.Index {
 			return nil
@@ -746,7 +760,6 @@ func (s *Store) readHour(ctx context.Context, scheduler string, hour time.Time, 
 		}
 		return nil
 	})
-	return err
 }
 
 // Forget removes the samples of a scheduler.

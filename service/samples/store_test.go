@@ -1,15 +1,20 @@
 package samples
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -190,7 +195,7 @@ func TestCutOff(t *testing.T) {
 // TestDamage: one flipped bit, wherever it is, costs the samples of its frame, also in a log that is appended to and
 // compacted afterwards, and no other hour (N4).
 func TestDamage(t *testing.T) {
-	const batch = 2 * 2 * 4 // samples of a minute
+	const batch, full = 2 * 2 * 4, 8 * 4 * 4 // samples of a minute, and of one of the hour that is over
 	good := t.TempDir()
 	s := open(t, good)
 	send := func(s *Store, from time.Duration) {
@@ -199,9 +204,12 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const logged, closed = 20, 10 // minutes of an hour that is not over, and of one that is
+	const logged, closed = 20, 20 // minutes of an hour that is not over, and of one that is
 	for k := range time.Duration(closed) {
-		send(s, begin+k*time.Minute)
+		from := begin + k*time.Minute
+		if err := s.Append(t.Context(), "prod", fleet(8, 4, from, from+time.Minute)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for k := range time.Duration(logged) {
 		send(s, begin+3*time.Hour+k*time.Minute)
@@ -231,15 +239,15 @@ func TestDamage(t *testing.T) {
 			s := open(t, dir)
 			inLog := read(t, s, Query{From: begin + 3*time.Hour})
 			inRaw := read(t, s, Query{To: begin + time.Hour})
-			leastLog, leastRaw := logged*batch, closed*batch
+			leastLog, leastRaw := logged*batch, closed*full
 			if damaged == "log-" {
 				leastLog -= batch
 			} else {
-				leastRaw = 0 // one frame has them all
+				leastRaw -= perFrame // of 2560
 			}
 			if len(inLog) < leastLog || len(inRaw) < leastRaw {
 				t.Fatalf("bit %d of %s: %d samples of %d and %d of %d", bit, paths[0], len(inLog), logged*batch,
-					len(inRaw), closed*batch)
+					len(inRaw), closed*full)
 			}
 			// The last frame is cut off if it is the one: nothing behind it was acknowledged.
 			send(s, begin+3*time.Hour+30*time.Minute)
@@ -315,11 +323,12 @@ func TestHourEndsBesideIngest(t *testing.T) {
 	reached, release := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int32
 	s, err := Open(t.TempDir(), Options{Room: func(write func() error) error {
+		err := write()
 		if calls.Add(1) == 3 { // after two calls of Append
 			close(reached)
 			<-release
 		}
-		return write()
+		return err
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -381,6 +390,119 @@ func TestShed(t *testing.T) {
 		if s.Shed() != (left > 0) {
 			t.Errorf("%d hours of the other scheduler should be left", left)
 		}
+	}
+}
+
+// TestLateSamplesOfAShedHour: samples that come after the samples of their hour were dropped are there, and the means
+// of the hour stay, however often such samples come.
+func TestLateSamplesOfAShedHour(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	send := func(from time.Duration) {
+		t.Helper()
+		if err := s.Append(t.Context(), "prod", fleet(2, 2, from, from+time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range time.Duration(30) {
+		send(begin + k*time.Minute)
+	}
+	send(begin + 3*time.Hour)
+	_ = s.Close()
+	s = open(t, dir)
+	hour := func(r Resolution) []telemetry.GPUSample {
+		return read(t, s, Query{To: begin + time.Hour, Resolution: r})
+	}
+	fine, coarse := hour(Fine), hour(Coarse)
+	if !s.Shed() || len(fine) != 6*4 || len(coarse) != 4 {
+		t.Fatalf("%d and %d means", len(fine), len(coarse))
+	}
+	for k := range 3 {
+		send(begin + time.Duration(40+k)*time.Minute)
+		for _, when := range []string{"in a log", "compacted"} {
+			if when == "compacted" {
+				send(begin + time.Duration(6+k)*time.Hour)
+				_ = s.Close()
+				s = open(t, dir)
+			}
+			if got := hour(Raw); len(got) != (k+1)*16 {
+				t.Errorf("%d late batches, the last %s: %d samples", k+1, when, len(got))
+			}
+			if !slices.Equal(hour(Fine), fine) || !slices.Equal(hour(Coarse), coarse) {
+				t.Errorf("%d late batches, the last %s: other means", k+1, when)
+			}
+		}
+	}
+	if _, damage, err := Inspect(dir); err != nil || len(damage) > 0 {
+		t.Errorf("%+v, %v", damage, err)
+	}
+}
+
+// TestDamageIsNoted: whatever cannot be read is noted with its file and bytes.
+func TestDamageIsNoted(t *testing.T) {
+	whole := func(body []byte) []byte { // a frame whose checksum is right
+		text := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
+		return append(binary.LittleEndian.AppendUint32(text, crc32.Checksum(body, castagnoli)), body...)
+	}
+	good := sorted(fleet(1, 1, begin, begin+time.Minute))
+	span := appendGPU(appendGPU(nil, good[0].GPU), good[0].GPU)
+	head := append(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32([]byte{compressed}, skippable),
+		uint32(len(span))), span...)
+	runs := append([]byte{plain}, encode(nil, good)...)
+	steps := frame(nil, encodeIterations(nil, []telemetry.Iteration{{Job: "j", Took: 1, Time: begin}}), nil)
+	for name, c := range map[string]struct {
+		kind  string
+		text  []byte
+		bytes int
+	}{
+		"runs cut off":     {logName, whole(runs[:len(runs)-1]), len(runs) - 1},
+		"no zstd":          {logName, whole([]byte{compressed, 0x28, 0xb5, 0x2f, 0xfd, 9, 9}), 7},
+		"no zstd, a span":  {logName, whole(append(head, 9, 9)), len(head) + 2},
+		"a raw file":       {names[Raw], whole(runs[:len(runs)-1]), len(runs) - 1},
+		"end of raw":       {names[Raw], appendFrames(nil, good)[:20], 20},
+		"end of means":     {names[Fine], appendFrames(nil, good)[:20], 20},
+		"end of steps":     {iterationRaw, steps[:len(steps)-1], len(steps) - 1},
+		"a log, all of it": {logName, appendFrames(nil, good), 0},
+	} {
+		var said bytes.Buffer
+		s, err := Open(t.TempDir(), Options{Log: slog.New(slog.NewTextHandler(&said, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := s.path("prod", c.kind, hourOf(begin))
+		if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o750), os.WriteFile(path, c.text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for r := range resolutions {
+			read(t, s, Query{Resolution: r})
+		}
+		err = s.Iterations(t.Context(), "prod", 0, math.MaxInt64, func(*telemetry.Iteration) error { return nil })
+		if err != nil {
+			t.Error(err)
+		}
+		want := fmt.Sprintf("file=%s bytes=%d\n", path, c.bytes)
+		if got := said.String(); strings.HasSuffix(got, want) != (c.bytes > 0) || strings.Count(got, "\n") > 1 {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		_ = s.Close()
+	}
+}
+
+// TestFolderOfAnyName: the name of the directory is no pattern.
+func TestFolderOfAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b")
+	s := open(t, dir)
+	for _, from := range []time.Duration{begin, begin + 3*time.Hour} {
+		if err := s.Append(t.Context(), "prod", fleet(1, 1, from, from+time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.Close()
+	if files, damage, err := Inspect(dir); files != 4 || len(damage) > 0 || err != nil {
+		t.Errorf("%d files, %v, %v", files, damage, err)
+	}
+	if !s.Shed() {
+		t.Error("nothing was shed")
 	}
 }
 

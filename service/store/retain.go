@@ -207,9 +207,11 @@ func (r *Store) sweep() error {
 
 // findCheckpoint finds the checkpoint, and removes the remains of an interrupted drop.
 func (r *Store) findCheckpoint() error {
-	unfinished, err := filepath.Glob(filepath.Join(r.dir, checkpointPrefix+"*"+segmentSuffix+newSuffix))
-	for _, path := range unfinished {
-		err = errors.Join(err, remove(path))
+	entries, err := os.ReadDir(r.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), checkpointPrefix) && strings.HasSuffix(e.Name(), segmentSuffix+newSuffix) {
+			err = errors.Join(err, remove(filepath.Join(r.dir, e.Name())))
+		}
 	}
 	names, listErr := segmentNames(r.dir)
 	if err := errors.Join(err, listErr); err != nil {
