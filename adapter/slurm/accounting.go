@@ -6,13 +6,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/autosched/autosched/internal/slurmtext"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 )
 
 // columns are the columns of sacct that are read, besides the names of jobs.
@@ -271,7 +274,29 @@ func (c Commands) nodes(ctx context.Context) (nodes []node, shardsPerGPU int, er
 	if err != nil {
 		return nil, 0, err
 	}
-	return nodesOf(text)
+	if nodes, shardsPerGPU, err = nodesOf(text); err != nil || c.Conf == "" {
+		return nodes, shardsPerGPU, err
+	}
+	off, _ := CloudNodes(c.Conf) // a machine need not have the file
+	for _, name := range sortedKeys(off) {
+		if gres, e := slurmtext.ParseNodeGPUs(off[name]["gres"]); e == nil && gres.GPUs.NearestGPUs() > 0 &&
+			!slices.ContainsFunc(nodes, func(n node) bool { return n.Name == name }) {
+			nodes = append(nodes, node{name, gres.GPUs.NearestGPUs(), "up"})
+		}
+	}
+	return nodes, shardsPerGPU, nil
+}
+
+// CloudNodes returns the settings of the nodes that a slurm.conf has as CLOUD, by name. Slurm starts them for jobs, and
+// lists them only while they are on.
+func CloudNodes(path string) (map[string]conf.Record, error) {
+	written, err := conf.Read(path, os.ReadFile)
+	if err != nil {
+		return nil, err
+	}
+	all, err := byName("nodename", written.Nodes)
+	maps.DeleteFunc(all, func(_ string, r conf.Record) bool { return !strings.EqualFold(r["state"], "cloud") })
+	return all, err
 }
 
 func nodesOf(text string) (nodes []node, shardsPerGPU int, err error) {

@@ -99,9 +99,10 @@ func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now ti
 	resync bool) {
 	former := t.Jobs[r.key]
 	j := t.jobOf(r)
-	before := [...]any{j.Submitted, j.Withheld, j.PendingRow, j.Rows[r.db]}
+	state := func() [5]any { return [...]any{j.Details, j.Submitted, j.Withheld, j.PendingRow, j.Rows[r.db]} }
+	before := state()
 	defer func() {
-		if j != former || before != [...]any{j.Submitted, j.Withheld, j.PendingRow, j.Rows[r.db]} || len(events) > 0 {
+		if j != former || len(events) > 0 || state() != before {
 			t.touch(r.key)
 		}
 	}()
@@ -113,6 +114,12 @@ func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now ti
 	if waits && j.Starts == 0 && reasons != nil {
 		if held, leaves := m.hold(reasons[r.key], now); held {
 			return nil, leaves
+		}
+	}
+	if d := r.description(); waits && j.Starts == 0 && j.Details != d {
+		if j.Details = d; j.Submitted { // an event says what a job is once: it leaves, and another one waits since then
+			j.ID = fmt.Sprintf("%s/%s/%d/%d", t.Cluster, r.key, r.submit.Unix(), now.Unix())
+			j.Submitted, resync = false, true
 		}
 	}
 	if waits && r.eligible.IsZero() {
@@ -130,7 +137,7 @@ func (t *tracker) row(r *row, superseded bool, reasons map[string]string, now ti
 		m.end(superseded, t.drained && !requeued)
 	}
 	j.Rows[r.db] = m.at
-	return m.events, false
+	return m.events, resync
 }
 
 // jobOf returns the job of a row: a new one if the key is new, or comes again behind the end of another job.
@@ -140,13 +147,16 @@ func (t *tracker) jobOf(r *row) *job {
 		return j
 	}
 	j = &job{ID: fmt.Sprintf("%s/%s/%d", t.Cluster, r.key, r.submit.Unix()), Submit: r.submit, Rows: map[int64]phase{},
-		Details: description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs,
-			r.memory}}
+		Details: r.description()}
 	if t.Jobs == nil {
 		t.Jobs = map[string]*job{}
 	}
 	t.Jobs[r.key] = j
 	return j
+}
+
+func (r *row) description() description {
+	return description{r.name, r.user, r.account, r.partition, r.qos, r.gpus, r.count, r.limit, r.milliCPUs, r.memory}
 }
 
 // merge derives the events of one row.

@@ -374,3 +374,64 @@ func TestManyRows(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestChangedWaiting: a job that waits and asks for something else leaves, and waits since then as another one; one
+// that is held changes without an event.
+func TestChangedWaiting(t *testing.T) {
+	c := &tracker{Cluster: "c"}
+	at := time.Unix(100, 0).UTC()
+	waits := row{key: "7", db: 70, submit: at, eligible: at, gpus: 2000, count: 1, limit: time.Hour, qos: "low"}
+	look := func(now int64, reason string) (events []*pb.Event, resync bool) {
+		return c.apply([]row{waits}, map[string]string{"7": reason}, time.Unix(now, 0))
+	}
+	first, resync := look(110, "Priority")
+	if len(first) != 1 || resync {
+		t.Fatalf("%v %v", first, resync)
+	}
+	if again, resync := look(120, "Priority"); len(again) != 0 || resync {
+		t.Errorf("nothing changed: %v %v", again, resync)
+	}
+	waits.limit, waits.gpus = 2*time.Hour, 4000
+	got, resync := look(130, "Priority")
+	if len(got) != 1 || !resync || got[0].Kind != pb.Event_SUBMITTED || got[0].Job.JobId != "c/7/100/130" ||
+		got[0].SchedulerTime.Seconds != 100 || got[0].Job.MilliGpus != 4000 ||
+		got[0].Job.Request.TimeLimit.AsDuration() != 2*time.Hour {
+		t.Errorf("%v %v", got, resync)
+	}
+	if s := c.snapshot(time.Unix(131, 0)).Snapshot.Jobs; len(s) != 1 || s[0].Job.JobId != "c/7/100/130" {
+		t.Errorf("the snapshot has %v", s)
+	}
+	if _, resync := look(140, "JobHeldUser"); !resync {
+		t.Error("it is held")
+	}
+	waits.qos = "high"
+	if held, resync := look(150, "JobHeldUser"); len(held) != 0 || resync {
+		t.Errorf("a held job: %v %v", held, resync)
+	}
+	got, resync = look(160, "Priority")
+	if len(got) != 1 || resync || got[0].SchedulerTime.Seconds != 160 || got[0].Job.Request.Qos != "high" {
+		t.Errorf("after the hold: %v %v", got, resync)
+	}
+	waits.start, waits.limit = time.Unix(170, 0), time.Minute
+	got, resync = look(180, "")
+	if len(got) != 1 || resync || got[0].Kind != pb.Event_STARTED || got[0].Job.JobId != "c/7/100/130" {
+		t.Errorf("after its start: %v %v", got, resync)
+	}
+}
+
+// TestCloudNodes: CLOUD nodes of slurm.conf that are off, and so in no listing, are capacity.
+func TestCloudNodes(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.write("bin/scontrol", "#!/bin/sh\necho 'NodeName=c1 Gres=gpu:8 State=IDLE+CLOUD'\n")
+	f.write("slurm.conf", "NodeName=DEFAULT Gres=gpu:h100:8\nNodeName=c[1-3] State=CLOUD\nNodeName=g1 State=UNKNOWN\n"+
+		"NodeName=login State=CLOUD Gres=none:1\n")
+	nodes, _, err := Commands{Conf: f.dir + "/slurm.conf"}.nodes(t.Context())
+	want := []node{{"c1", 8, "up"}, {"c2", 8, "up"}, {"c3", 8, "up"}}
+	if err != nil || !slices.Equal(nodes, want) {
+		t.Errorf("%v %v, want %v", nodes, err, want)
+	}
+	nodes, _, err = Commands{Conf: f.dir + "/other.conf"}.nodes(t.Context())
+	if err != nil || !slices.Equal(nodes, want[:1]) {
+		t.Errorf("without slurm.conf: %v %v", nodes, err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/autosched/autosched/adapter/slurm"
 	"github.com/autosched/autosched/internal/atomicfile"
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -106,6 +108,15 @@ func Describe(ctx context.Context, o Options) (*Description, error) {
 	d.Include, d.Link = conf.IncludeLine(config.Get("SLURM_CONF"), include)
 	if err := d.readConf(include, o.Conf != ""); err != nil {
 		return nil, err
+	}
+	if off, err := slurm.CloudNodes(d.Conf); err == nil {
+		for _, r := range slurmtext.Records(string(shown.Nodes), "nodename") {
+			delete(off, r["nodename"])
+		}
+		if names := slices.Sorted(maps.Keys(off)); len(names) > 0 {
+			d.Notes = append(d.Notes, fmt.Sprintf("%d CLOUD nodes are off and not listed, and their GPUs are missing: %s: "+
+				"run it with PrivateData=cloud, or as an operator", len(names), strings.Join(names, ",")))
+		}
 	}
 	if d.owned, err = config.Owned(); err != nil {
 		return nil, err

@@ -65,6 +65,17 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestCloud: CLOUD nodes that are off, which no command lists, are noted by name.
+func TestCloud(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	write(t, path, "ClusterName=emulated\nNodeName=cl[1-2] State=CLOUD Gres=gpu:8\n")
+	d, err := site.Describe(t.Context(), site.Options{Saved: listings, Conf: path})
+	if err != nil || !strings.Contains(strings.Join(d.Notes, "\n"), "2 CLOUD nodes are off and not listed, and their "+
+		"GPUs are missing: cl1,cl2") {
+		t.Errorf("%v %q", err, d.Notes)
+	}
+}
+
 // TestConf: lines of slurm.conf that set tuned parameters are to move, unless the included file has them.
 func TestConf(t *testing.T) {
 	dir := t.TempDir()
