@@ -90,7 +90,7 @@ func newRoundDuration() *prometheus.HistogramVec {
 func newDamage() *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "autosched_store_damaged",
-		Help: "Damaged records found in a file of the store; 1 if whole pages of it are.",
+		Help: "Damaged records found in a file of the store, 1 if whole pages of it are; of telemetry, damaged files.",
 	}, []string{"file"})
 }
 

@@ -305,6 +305,9 @@ func (s *Service) noteDamage(damage []Damage) {
 	}
 }
 
+// NoteDamage counts the damaged files or records of a part of the service that is not the controller's.
+func (s *Service) NoteDamage(file string, n int) { s.damage.WithLabelValues(file).Set(float64(n)) }
+
 // StopRounds cancels the rounds under way, and none begins. Requests are still answered.
 func (s *Service) StopRounds() { s.stop() }
 

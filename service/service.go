@@ -252,7 +252,8 @@ func open(o Options) (s *service, err error) {
 		}
 	}()
 	if s.samples, err = samples.Open(filepath.Join(o.Dir, samples.Folder), samples.Options{Log: o.Log,
-		Room: func(write func() error) error { return s.store.Room(write) }}); err != nil {
+		Room:    func(write func() error) error { return s.store.Room(write) },
+		Damaged: func(files int) { s.controller.NoteDamage(samples.Folder, files) }}); err != nil {
 		return s, err
 	}
 	o.Store.Shed = s.samples.Shed

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/adapter/push"
@@ -26,8 +28,10 @@ import (
 	"github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/round"
+	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/telemetry"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -252,6 +256,38 @@ func TestControllerOutlivesDrain(t *testing.T) {
 	}
 	s.controller.Close()
 	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDamagedTelemetryIsShown: damage to telemetry is a finding of readiness, by name to those who may ask, and counted.
+func TestDamagedTelemetryIsShown(t *testing.T) {
+	o, _ := options(t)
+	raw := filepath.Join(o.Dir, samples.Folder, "prod", "raw-20250301T00")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(raw), 0o750),
+		os.WriteFile(raw, bytes.Repeat([]byte("x"), 100), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	ready := func() string {
+		w := httptest.NewRecorder()
+		s.server.Operations().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		return w.Body.String()
+	}
+	if text := ready(); strings.Contains(text, "damaged") {
+		t.Errorf("before it is read: %s", text)
+	}
+	err = s.samples.Read(t.Context(), "prod", samples.Query{}, func(*telemetry.GPUSample) error { return nil })
+	if text := ready(); err != nil || !strings.Contains(text, "telemetry are damaged") {
+		t.Errorf("%s, %v", text, err)
+	}
+	want := "# HELP autosched_store_damaged Damaged records found in a file of the store, 1 if whole pages of it are; of " +
+		"telemetry, damaged files.\n# TYPE autosched_store_damaged gauge\nautosched_store_damaged{file=\"telemetry\"} 1\n"
+	if err := testutil.GatherAndCompare(s.registry, strings.NewReader(want), "autosched_store_damaged"); err != nil {
 		t.Error(err)
 	}
 }

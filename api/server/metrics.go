@@ -136,7 +136,7 @@ var readyText = map[string]string{
 	"start":      "the stored events are being read",
 	"changes":    "changes of configurations cannot be stored",
 	"ingest":     "events cannot be stored",
-	"files":      "event files are damaged",
+	"files":      "files of events or telemetry are damaged",
 	"disk":       "the disk is nearly full",
 	"schedulers": "schedulers are quarantined",
 	"rounds":     "rounds fail",

@@ -245,6 +245,7 @@ func (s *Server) addServices(o *Options) {
 	s.explain = explain.New(explain.Config{Controller: o.Service, Workloads: workloads, Pages: s.pages})
 	s.explain.Register(s.grpc)
 	s.admin = admin.New(admin.Config{Controller: o.Service, Store: o.Store, Access: o.Access, Log: o.Log,
+		Samples: o.Samples,
 		Pages:   s.pages,
 		Version: o.Build["version"]})
 	s.admin.Register(s.grpc)

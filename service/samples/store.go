@@ -55,7 +55,9 @@ type Options struct {
 	Iterations int
 	// Room calls a function that writes, unless the disk is full; nil calls it always.
 	Room func(write func() error) error
-	Log  *slog.Logger // nothing is logged if nil
+	// Damaged receives the number of files with damage when one is found; nil receives nothing.
+	Damaged func(files int)
+	Log     *slog.Logger // nothing is logged if nil
 }
 
 // ErrClosed is the error of a closed store, and of one that forgets the scheduler meanwhile.
@@ -256,6 +258,10 @@ func (l *log) run() {
 			f.Close()
 		}
 	}()
+	left, _ := filepath.Glob(filepath.Join(l.store.dir, l.scheduler, ".*")) // unfinished files of a crash
+	for _, path := range left {
+		_ = os.Remove(path)
+	}
 	for _, kind := range []string{logName, iterationLog} {
 		if hours, err := l.store.hours(l.scheduler, kind); err == nil && len(hours) > 0 {
 			if last := hours[len(hours)-1]; last.After(l.newest) {
@@ -493,7 +499,20 @@ func (s *Store) noteDamage(path string, bytes int64) {
 	}
 	if _, known := s.damaged.Swap(path, true); !known {
 		s.o.Log.Error("telemetry is damaged: what cannot be read is left out", "file", path, "bytes", bytes)
+		if s.o.Damaged != nil {
+			s.o.Damaged(len(s.Damaged()))
+		}
 	}
+}
+
+// Damaged returns the paths of the files in which damage was found since the start, in order.
+func (s *Store) Damaged() (paths []string) {
+	s.damaged.Range(func(path, _ any) bool {
+		paths = append(paths, path.(string))
+		return true
+	})
+	slices.Sort(paths)
+	return paths
 }
 
 // compact makes the files of an hour of its log and of the samples that came before. A crash repeats it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -248,6 +249,10 @@ func TestDamage(t *testing.T) {
 			if len(inLog) < leastLog || len(inRaw) < leastRaw {
 				t.Fatalf("bit %d of %s: %d samples of %d and %d of %d", bit, paths[0], len(inLog), logged*batch,
 					len(inRaw), closed*full)
+			}
+			if got := s.Damaged(); len(got) > 1 || len(got) == 1 && got[0] != paths[0] ||
+				damaged == "raw-" && len(inRaw) < closed*full && len(got) == 0 {
+				t.Errorf("bit %d of %s: %v", bit, paths[0], got)
 			}
 			// The last frame is cut off if it is the one: nothing behind it was acknowledged.
 			send(s, begin+3*time.Hour+30*time.Minute)
@@ -852,5 +857,28 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(b.N*nodes*8)/b.Elapsed().Seconds(), "samples/s")
 			b.ReportMetric(float64(b.N*nodes*8)/(cputime.Process()-began).Seconds(), "samples/cpu-s")
 		})
+	}
+}
+
+// TestUnfinishedFilesAreRemoved: the files that a crash of a compaction leaves are removed once samples come again.
+func TestUnfinishedFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "prod", "."+names[Raw]+"20250301T00.123")
+	if err := errors.Join(os.Mkdir(filepath.Dir(left), 0o750), os.WriteFile(left, []byte("half"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Append(t.Context(), "prod", []telemetry.GPUSample{{GPU: telemetry.GPU{Node: "n"}, Time: 1}})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if all, _ := filepath.Glob(filepath.Join(dir, "prod", "*")); len(all) != 1 {
+		t.Errorf("left %v", all)
 	}
 }

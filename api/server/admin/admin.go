@@ -9,6 +9,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -25,6 +26,7 @@ type Controller interface {
 type Config struct {
 	Controller Controller
 	Store      *store.Store   // backups are refused, and it is not checked, if nil
+	Samples    *samples.Store // nil if no telemetry is kept
 	Access     *access.Source // nil if callers are not identified
 	Log        *slog.Logger
 	Pages      rpc.Pager

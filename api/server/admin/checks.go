@@ -76,11 +76,14 @@ func (s *Service) checkStore() []*pb.Check {
 		return found(name, pb.Check_FAIL, "see the service's log, and the disk's", "%s are refused: %v", what, err)
 	}
 	out := []*pb.Check{write("changes", "changes of configurations", h.Changes), write("ingest", "events", h.Events)}
+	if s.o.Samples != nil {
+		h.Damaged = append(h.Damaged, s.o.Samples.Damaged()...)
+	}
 	if len(h.Damaged) > 0 {
 		out = append(out, found("files", pb.Check_WARN, "their readable part counts; restore a backup to get the rest",
-			"event files with damaged pages: %v", h.Damaged))
+			"files of events or telemetry with damage: %v", h.Damaged))
 	} else {
-		out = append(out, found("files", pb.Check_OK, "", "no page of an event file is known to be damaged"))
+		out = append(out, found("files", pb.Check_OK, "", "no file of events or telemetry is known to be damaged"))
 	}
 	return append(out, diskCheck(h.Free, h.Size, err))
 }
