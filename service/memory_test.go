@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-// TestMemoryLimit: the least limit of the group and of those around it counts (N1).
+// TestMemoryLimit: the least limit of the group and of its parents counts (N1).
 func TestMemoryLimit(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	for name, c := range map[string]struct {

@@ -260,7 +260,7 @@ func TestControllerOutlivesDrain(t *testing.T) {
 	}
 }
 
-// TestDamagedTelemetryIsShown: damage to telemetry is a finding of readiness, by name to those who may ask, and counted.
+// TestDamagedTelemetryIsShown: damage to telemetry is a fault of readiness, named to callers of a role, and counted.
 func TestDamagedTelemetryIsShown(t *testing.T) {
 	o, _ := options(t)
 	raw := filepath.Join(o.Dir, samples.Folder, "prod", "raw-20250301T00")

@@ -81,7 +81,7 @@ var layers = []layer{
 	// A scheduler's side of the public API, and adapters for schedulers that do not call it.
 	{"client", 6, []string{"api/autosched/v1"}},
 	// A site is described for simulations, by the commands of a Slurm cluster.
-	{"adapter/slurm/site", 6, []string{"adapter/slurm", "replay", "schedulers", "space", "workload",
+	{"adapter/slurm/site", 6, []string{"adapter/slurm", "internal/slurmtext", "replay", "schedulers", "space", "workload",
 		"internal/atomicfile"}},
 	{"adapter", 6, []string{"api/autosched/v1", "client", "schedulers", "space", "internal"}},
 	{"conformance", 6, []string{"api/autosched/v1", "adapter", "schedulers", "space"}},

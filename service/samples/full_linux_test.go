@@ -31,7 +31,8 @@ func TestFullDiskOfCompaction(t *testing.T) {
 		iterationRaw: func(s *Store, hour time.Duration) error {
 			var all []telemetry.Iteration
 			for k := range 2000 {
-				all = append(all, telemetry.Iteration{Job: fmt.Sprint("j", k), Took: 1, Time: from(hour) + time.Duration(k)})
+				all = append(all, telemetry.Iteration{Job: fmt.Sprint("j", k), Took: 1,
+					Time: from(hour) + time.Duration(k)})
 			}
 			return s.AppendIterations(t.Context(), "prod", all)
 		},
