@@ -79,7 +79,10 @@ func (s *Service) skipRounds(ctx context.Context) {
 				return nil, nil
 			}
 			next := latest.Scheduler
-			next.Round = max(v.Round, int64((v.lookback(now)+round.Retention)/v.Policy.UpdateInterval))
+			next.Round = max(latest.Round, int64((v.lookback(now)+round.Retention)/v.Policy.UpdateInterval))
+			if next.Round == latest.Round { // one ended meanwhile
+				return nil, nil
+			}
 			return &Change{Scheduler: next}, nil
 		})
 		if err != nil {
