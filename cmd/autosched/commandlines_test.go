@@ -157,7 +157,7 @@ func TestEveryResultIsThereForPrograms(t *testing.T) {
 	// They write files, print nothing to work with, or a page.
 	without := []string{"autosched serve", "autosched admin certs", "autosched explain page", "autosched forecast models show", "autosched help",
 		"autosched completion", "autosched admin audit export", "autosched scheduler adapter",
-		"autosched slurm run", "autosched telemetry collect", "autosched telemetry fetch"}
+		"autosched slurm run", "autosched slurm install-file", "autosched telemetry collect", "autosched telemetry fetch"}
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		if cmd.HasSubCommands() || slices.ContainsFunc(without, func(p string) bool {
 			return strings.HasPrefix(cmd.CommandPath(), p)

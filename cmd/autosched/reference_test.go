@@ -45,7 +45,7 @@ func flagRow(f *pflag.Flag) string {
 		text += " " + name
 	}
 	value := f.DefValue
-	if value == "" || value == "[]" || value == "false" || strings.Contains(usage, "(default") {
+	if value == "" || value == "[]" || value == "false" || value == "0" || value == "0s" || strings.Contains(usage, "(default") {
 		value = ""
 	} else {
 		value = " (default " + value + ")"

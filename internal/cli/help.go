@@ -97,7 +97,7 @@ var meanings = map[string]string{
 	"until":         "when it ends, such as 2026-11-24T08:00:00Z: an event time, of findings by the service's clock",
 	"validate-only": "check only, store nothing",
 	"wait":          "wait until the scheduler is registered, or the study is no longer active",
-	"workers":       "parallel evaluations (0: one per processor); no result depends on it",
+	"workers":       "parallel evaluations (0: one per processor, of the service less one); no result depends on it",
 	"workload":      "workload of the service, as SCHEDULER/WORKLOAD",
 	"objective": "what to minimise: a metric (" + strings.Join(round.Metrics(), ", ") + "; the tenants' only as " +
 		"constraints), a weighted sum of ratios to the incumbent's (0.7*avg_jct+0.3*p99_jct), or metrics in order of " +
@@ -164,7 +164,7 @@ var flagGroups = []struct {
 		"energy-file", "valid-days", "filter", "order-by"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over",
 		"config-file", "registered", "refuse", "agent", "one-life", "poll-interval", "log", "include", "reconfigure",
-		"restart", "allow-qos", "history", "requeue-resumes", "dry-run", "original"}},
+		"restart", "install", "allow-qos", "history", "requeue-resumes", "dry-run", "original"}},
 	{"Limits", []string{"limit-schedulers", "limit-schedulers-per-caller", "limit-events", "limit-events-per-caller",
 		"limit-acknowledgements", "limit-streams", "limit-streams-per-caller", "limit-watches",
 		"limit-watches-per-caller", "limit-requests", "limit-samples", "limit-message"}},

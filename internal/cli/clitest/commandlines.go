@@ -34,7 +34,7 @@ func CommandLines(program, text string) [][]string {
 			continue
 		}
 		line, _, _ = strings.Cut(line, " #")
-		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>`).Split(line, -1) {
+		for _, part := range regexp.MustCompile(`\||&&|;|&$|\d?>| <\w`).Split(line, -1) {
 			if m := callLine.FindStringSubmatch(part); m != nil { // not a table's cell about the method
 				out = append(out, ShellWords(m[1]))
 			}
