@@ -70,7 +70,8 @@ func (h *house) open() {
 		h.t.Fatal(err)
 	}
 	hooks := controller.Hooks{Trials: h.Trials, Purged: h.Forget}
-	go func() { _ = h.schedulers.Run(context.Background(), hooks) }()
+	schedulers := h.schedulers
+	go func() { _ = schedulers.Run(context.Background(), hooks) }()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, studies := make(chan error, 1), h.Service
 	go func() { ended <- studies.Run(ctx) }()
