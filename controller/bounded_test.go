@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -186,5 +187,36 @@ func TestRestartHoldsNoEvents(t *testing.T) {
 			t.Errorf("%v: %d bytes are held for %d events, want at most %d", span, most.Load(), events, limit)
 		}
 		h.close()
+	}
+}
+
+// shrinking is a log whose first event is dropped by retention after it was read once.
+type shrinking []workload.Event
+
+func (l *shrinking) ReplayEvents(_ string, apply func(string, workload.Event) error) ([]controller.Damage, error) {
+	for _, e := range *l {
+		if err := apply("s", e); err != nil {
+			return nil, err
+		}
+	}
+	*l = (*l)[1:]
+	return nil, nil
+}
+
+// TestAheadBesideRetention: an event beyond the clock counts once later ones move it, also if events before it are
+// dropped meanwhile.
+func TestAheadBesideRetention(t *testing.T) {
+	day := 24 * time.Hour
+	log := &shrinking{{ID: "a"}, {ID: "far", Time: 10 * day}, {ID: "b", Time: 5 * day}}
+	var got []string
+	scheduler := &controller.Scheduler{Registration: controller.Registration{ID: "s"}}
+	if _, err := controller.ReadEvents(t.Context(), log, scheduler, func(e workload.Event) error {
+		got = append(got, e.ID)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b", "far"}; !slices.Equal(got, want) {
+		t.Errorf("read %v, want %v", got, want)
 	}
 }

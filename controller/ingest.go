@@ -406,12 +406,6 @@ func ReadEvents(ctx context.Context, log EventLog, s *Scheduler, apply func(work
 	return damage, err
 }
 
-// aheadEvent is an event beyond the clock.
-type aheadEvent struct {
-	nth int64 // of its scheduler in the log, from 1
-	at  time.Duration
-}
-
 // counted calls apply with the events that count: all up to their scheduler's clock,
 // which is at the last round or later, and gets as far as the events after that take it.
 // It returns where the clocks are. Events are not held: the log is read again if some were beyond the clock before
@@ -422,16 +416,19 @@ func counted(ctx context.Context, log EventLog, only string, schedulers map[stri
 	for id, v := range schedulers {
 		ends[id] = v.roundTime()
 	}
-	ahead, nth := map[string][]aheadEvent{}, map[string]int64{}
+	ahead := map[string]map[string]time.Duration{} // times of the events beyond their scheduler's clock, by id
 	damage, err = log.ReplayEvents(only, func(id string, e workload.Event) error {
 		end, known := ends[id]
-		switch nth[id]++; {
+		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !known:
 			return nil
 		case e.Time > end+history.MaxAhead:
-			ahead[id] = append(ahead[id], aheadEvent{nth[id], e.Time})
+			if ahead[id] == nil {
+				ahead[id] = map[string]time.Duration{}
+			}
+			ahead[id][e.ID] = e.Time
 			return nil
 		}
 		ends[id] = max(end, e.Time)
@@ -440,25 +437,18 @@ func counted(ctx context.Context, log EventLog, only string, schedulers map[stri
 	if err != nil {
 		return nil, damage, err
 	}
-	for id, all := range ahead {
-		times := make([]time.Duration, len(all))
-		for i := range all {
-			times[i] = all[i].at
-		}
-		end := history.Reach(ends[id], times)
+	for id, times := range ahead {
+		end := history.Reach(ends[id], slices.Collect(maps.Values(times)))
 		if end == ends[id] {
 			continue
 		}
 		ends[id] = end
-		n := int64(0)
+		maps.DeleteFunc(times, func(_ string, at time.Duration) bool { return at > end })
 		_, err := log.ReplayEvents(id, func(_ string, e workload.Event) error {
-			if n++; len(all) == 0 || n < all[0].nth {
+			if _, ok := times[e.ID]; !ok {
 				return ctx.Err()
 			}
-			one := all[0]
-			if all = all[1:]; one.at > end || one.at != e.Time {
-				return nil
-			}
+			delete(times, e.ID)
 			return apply(id, e)
 		})
 		if err != nil {
