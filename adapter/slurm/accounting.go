@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -277,8 +278,11 @@ func (c Commands) nodes(ctx context.Context) (nodes []node, shardsPerGPU int, er
 	if nodes, shardsPerGPU, err = nodesOf(text); err != nil || c.Conf == "" {
 		return nodes, shardsPerGPU, err
 	}
-	off, _ := CloudNodes(c.Conf) // a machine need not have the file
-	for _, name := range sortedKeys(off) {
+	off, err := CloudNodes(c.Conf)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a machine need not have the file
+		return nil, 0, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(off)) {
 		if gres, e := slurmtext.ParseNodeGPUs(off[name]["gres"]); e == nil && gres.GPUs.NearestGPUs() > 0 &&
 			!slices.ContainsFunc(nodes, func(n node) bool { return n.Name == name }) {
 			nodes = append(nodes, node{name, gres.GPUs.NearestGPUs(), "up"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,7 +108,7 @@ func (c Commands) up(ctx context.Context) (bool, error) {
 // without lists the hosts that answered before and do not now.
 func (before controllers) without(now controllers) string {
 	var gone []string
-	for _, place := range sortedKeys(before) {
+	for _, place := range slices.Sorted(maps.Keys(before)) {
 		if now[place] == "" {
 			gone = append(gone, fmt.Sprintf("%s (%s)", before[place], place))
 		}

@@ -3,6 +3,7 @@ package slurm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,7 +183,7 @@ func (e *examination) qosState(ctx context.Context) {
 		e.Fail("QOS", "", "%v", err)
 		return
 	}
-	for _, name := range sortedKeys(said) {
+	for _, name := range slices.Sorted(maps.Keys(said)) {
 		if v := now[name]; v != said[name] {
 			e.Fail("QOS", "set it back, or start the adapter once with --take-over",
 				"the priority of %s is %d, and %s says %d", name, v, e.o.Include, said[name])
@@ -204,7 +205,10 @@ func (e *examination) byHand(ctx context.Context) {
 	default:
 		e.OK("by hand", "a reconfiguration undoes nothing of partitions and nodes")
 	}
-	if up, err := e.up(ctx); !up && err == nil {
+	switch up, err := e.up(ctx); {
+	case err != nil:
+		e.Fail("slurmctld", "", "%v", err)
+	case !up:
 		e.Fail("slurmctld", "start the primary", "a backup is in control: nothing is applied meanwhile")
 	}
 }

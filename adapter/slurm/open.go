@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -285,7 +286,7 @@ func (o Options) Examine(ctx context.Context, text []byte) (values space.Values,
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range sortedKeys(changes) {
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		qos = append(qos, strings.Join(conf.SetQOS(name, changes[name]), " "))
 	}
 	values, err = t.Form.Parse(text)

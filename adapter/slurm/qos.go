@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -167,7 +168,7 @@ func (t *Target) drifted(ctx context.Context, text []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if by := note[name]; !slices.Contains(by, now[name]) {
 			return fmt.Errorf("%w: QOS %s has priority %d, and had %v: set it back, or start the adapter once with "+
 				"--take-over", errSetByOthers, name, now[name], by)
@@ -195,7 +196,7 @@ func (t *Target) setQOS(ctx context.Context, path string) (others []string, err 
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range sortedKeys(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if slices.Contains(note[name], now[name]) {
 			note[name] = append(note[name], want[name])
 			continue
@@ -208,7 +209,7 @@ func (t *Target) setQOS(ctx context.Context, path string) (others []string, err 
 	if err := t.writeQOSNote(note); err != nil {
 		return nil, err
 	}
-	for _, name := range sortedKeys(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if now[name] == want[name] {
 			continue
 		}
@@ -220,7 +221,7 @@ func (t *Target) setQOS(ctx context.Context, path string) (others []string, err 
 	if now, err = t.qos(ctx); err != nil {
 		return nil, err
 	}
-	for _, name := range sortedKeys(want) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if now[name] != want[name] {
 			return nil, fmt.Errorf("%w: the priority of QOS %s is %d after it was set to %d", client.ErrRefused, name,
 				now[name], want[name])

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -59,7 +60,7 @@ func (f *fakeAccounting) set(priorities map[string]int64, left int) {
 
 func qosText(priorities map[string]int64) []byte {
 	var b strings.Builder
-	for _, name := range sortedKeys(priorities) {
+	for _, name := range slices.Sorted(maps.Keys(priorities)) {
 		fmt.Fprintf(&b, "#QOS.%s.Priority=%d\n", name, priorities[name])
 	}
 	return []byte(b.String())

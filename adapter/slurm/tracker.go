@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -352,7 +353,7 @@ func (t *tracker) details(j *job) *pb.JobDetails {
 // snapshot returns all active jobs and nodes.
 func (t *tracker) snapshot(now time.Time) *pb.Event {
 	s := &pb.Snapshot{}
-	for _, key := range sortedKeys(t.Jobs) {
+	for _, key := range slices.Sorted(maps.Keys(t.Jobs)) {
 		j := t.Jobs[key]
 		if !j.Submitted || !j.Over.IsZero() {
 			continue
@@ -364,21 +365,12 @@ func (t *tracker) snapshot(now time.Time) *pb.Event {
 		}
 		s.Jobs = append(s.Jobs, a)
 	}
-	for _, name := range sortedKeys(t.Nodes) {
+	for _, name := range slices.Sorted(maps.Keys(t.Nodes)) {
 		if n := t.Nodes[name]; n.State != "down" {
 			s.Nodes = append(s.Nodes, &pb.NodeDetails{NodeId: name, Gpus: int32(n.GPUs), Draining: n.State == "draining"})
 		}
 	}
 	return &pb.Event{Kind: pb.Event_SNAPSHOT, SchedulerTime: timestamppb.New(now), Snapshot: s}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // applyNodes merges the nodes, and the times in which they were down or drained.
@@ -424,7 +416,7 @@ func (t *tracker) applyNodes(nodes []node, outages []outage, now time.Time) []*p
 		}
 		t.Nodes[n.Name] = n
 	}
-	gone := slices.DeleteFunc(sortedKeys(t.Nodes), func(name string) bool {
+	gone := slices.DeleteFunc(slices.Sorted(maps.Keys(t.Nodes)), func(name string) bool {
 		return len(nodes) == 0 || slices.ContainsFunc(nodes, func(n node) bool { return n.Name == name })
 	})
 	for _, name := range gone {

@@ -296,25 +296,28 @@ func TestFlagGroups(t *testing.T) {
 	}
 }
 
-// TestFlagsHaveOneMeaning reads the usage of every flag of every command: it is the same wherever the name stands.
+// TestFlagsHaveOneMeaning reads the usage of every flag of every command: it is the same wherever the name stands, but
+// for a note on the default at its end.
 func TestFlagsHaveOneMeaning(t *testing.T) {
 	own := map[string]string{
 		"methods": "each of the two commands has its own",
 		"out":     "each command writes its own kind of file or folder",
 		"tls-ca":  "telemetry fetch calls another server",
 	}
+	note := regexp.MustCompile(` \((?:default|required)[^()]*\)$`)
 	type use struct{ command, usage string }
 	first := map[string]use{}
 	clitest.VisitCommands(clitest.NewRoot(), func(cmd *cobra.Command) {
 		see := func(f *pflag.Flag) {
 			one, seen := first[f.Name]
+			usage := note.ReplaceAllString(f.Usage, "")
 			switch {
 			case f.Name == "help" || own[f.Name] != "":
 			case f.Usage == "":
 				t.Errorf("%s: nothing says what --%s is", cmd.CommandPath(), f.Name)
 			case !seen:
-				first[f.Name] = use{cmd.CommandPath(), f.Usage}
-			case one.usage != f.Usage:
+				first[f.Name] = use{cmd.CommandPath(), usage}
+			case one.usage != usage:
 				t.Errorf("--%s is %q in %s and %q in %s", f.Name, f.Usage, cmd.CommandPath(), one.usage, one.command)
 			}
 		}

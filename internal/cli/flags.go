@@ -66,7 +66,7 @@ func (f *ReplayFlags) addTrace(cmd *cobra.Command) {
 	f.Cluster = workload.Uniform(0, 0)
 	fl.StringVar(&f.ClusterFile, "cluster", "", "")
 	fl.IntVar(&f.Cluster.Groups[0].Nodes, "nodes", 0, "")
-	fl.IntVar(&f.Cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0, "")
+	fl.IntVar(&f.Cluster.Groups[0].GPUsPerNode, "gpus-per-node", 0, "(default: as the history shows)")
 	fl.BoolVar(&f.JSON, "json", false, "")
 }
 

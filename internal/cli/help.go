@@ -19,7 +19,7 @@ import (
 	"github.com/autosched/autosched/workload/trace"
 )
 
-// meanings are the usage texts of flags that several commands have. A name has one meaning.
+// meanings are the usage texts of flags that several commands have.
 var meanings = map[string]string{
 	"actions": "YAML file of the site's commands for actions",
 	"all":     "every registered scheduler",
@@ -40,7 +40,7 @@ var meanings = map[string]string{
 	"from": "begin of the window, RFC 3339, of a trace also a date, seconds since its zero, or a span since it " +
 		"such as 36h (default: that of the data)",
 	"futures":       "futures to draw; each candidate is simulated on all of them",
-	"gpus-per-node": "GPUs of each node; of a history as it shows, unless given",
+	"gpus-per-node": "GPUs of each node",
 	"group": "column that says which rows belong together, such as one day's runs: the bootstrap draws them " +
 		"together, and errors are those for a new group",
 	"id": "id of the scheduler in the service",
@@ -74,14 +74,13 @@ var meanings = map[string]string{
 	"rules":           "YAML file of rules, instead of the built-in ones",
 	"runs":            "directory of the service, or CSV written by simulate --jobs-out",
 	"seed":            "seed of everything random",
-	"seeds":           "seeds of all that draws, from --seed on",
+	"seeds":           "number of seeds, from --seed on, of what draws",
 	"set":             "key=value to set, repeatable; arrays as 3250,7200",
 	"settings":        "YAML file of settings: keys are the names of flags, which count more",
 	"show":            "name at most this many rejected rows of a file; all are counted",
-	"slurm-conf": "the site's slurm.conf; on a history its settings are in force, or those that scontrol show config " +
-		"printed",
-	"space":     "file of a space: parameters, and rules between them",
-	"state-dir": "directory of notes (default: a hidden one beside the file)",
+	"slurm-conf":      "the site's slurm.conf, or on a history the output of scontrol show config: the settings in force",
+	"space":           "file of a space: parameters, and rules between them",
+	"state-dir":       "directory of notes (default: a hidden one beside the file)",
 	"subject-to": "constraint METRIC<=BOUND, repeatable: a multiple of the incumbent's, a number or both " +
 		"(p99_jct<=1.1*incumbent, avg_queue<=30m, tenant_p95_queue<=1.1*incumbent+60s)",
 	"take-over":     "replace a file that the adapter did not write, once",
@@ -94,7 +93,7 @@ var meanings = map[string]string{
 	"to":            "end of the window, which is not part of it (default: that of the data)",
 	"top":           "how many to print, the first ones",
 	"trace":         "trace file, or \"sample\" or \"sample-shifts\", synthetic ones that are built in",
-	"until":         "when it ends, such as 2026-11-24T08:00:00Z: an event time, of findings by the service's clock",
+	"until":         "end, such as 2026-11-24T08:00:00Z, in event time, of findings by the service's clock",
 	"validate-only": "check only, store nothing",
 	"wait":          "wait until the scheduler is registered, or the study is no longer active",
 	"workers":       "parallel evaluations (0: one per processor, of the service less one); no result depends on it",
@@ -110,15 +109,20 @@ var meanings = map[string]string{
 		"file, as 'autosched forecast models show' prints (default: by the GPU model of the cluster)",
 }
 
-// describe sets the usage texts of the flags in meanings that have none of their own.
+// describe completes usage texts by meanings: those that are empty, and those that are a note in parentheses alone, such
+// as a default of their own.
 func describe(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		describe(sub)
 	}
 	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
-			if f.Usage == "" {
+			switch {
+			case f.Usage == "":
 				f.Usage = meanings[f.Name]
+			case f.Usage[0] == '(':
+				meaning, _, _ := strings.Cut(meanings[f.Name], " (default")
+				f.Usage = meaning + " " + f.Usage
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/schema"
-	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -150,11 +148,6 @@ func (u untilDone) Write(b []byte) (int, error) {
 	return u.Writer.Write(b)
 }
 
-// Plural is a number of things: 1 rule, 2 rules.
-func Plural(n int, thing string) string {
-	return units.Plural(n, thing)
-}
-
 // ShortName returns the last segment of a resource name.
 func ShortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
@@ -176,24 +169,6 @@ func ThreeDigits(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.3f", v)
-}
-
-// OrDash returns s, or "-" if s is empty.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// SortedKeys are a map's keys in order.
-func SortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 // SyntheticLabel marks results of synthetic traces.

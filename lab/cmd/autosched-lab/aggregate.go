@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/aggregate"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -111,7 +112,7 @@ func (o *benchAggregateOptions) run(ctx context.Context, notes io.Writer) (*aggr
 
 func printAggregate(w io.Writer, r *aggregate.Study) error {
 	fmt.Fprintf(w, "%s, %s, %s: %d configurations at %s\n\n",
-		r.Trace, r.Scheduler, r.Objective, r.Configs, cli.Plural(len(r.Instants), "instant"))
+		r.Trace, r.Scheduler, r.Objective, r.Configs, units.Plural(len(r.Instants), "instant"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "size\tjobs\tgroups\ttau\tleast tau\ttau apart\tof pairs\tlost\tmost lost\tbias\tspeed-up\t")
 	for _, x := range r.Rows {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/lab/score"
 	"github.com/autosched/autosched/patterns"
@@ -254,7 +255,7 @@ func printPatternsBench(w io.Writer, r *patternsBench, examples int) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s, telemetry of %s, prevalence %g %%: %s of %s, %s, %.0f GPU-days\n\n", t.Trace, t.Curves,
-			t.Prevalence, cli.Plural(t.Streams, "window"), cli.Plural(r.Days, "day"), cli.Plural(t.Jobs, "job"),
+			t.Prevalence, units.Plural(t.Streams, "window"), units.Plural(r.Days, "day"), units.Plural(t.Jobs, "job"),
 			t.GPUDays)
 		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintln(tw, "rule\tcases\tof\tprecision\trecall\tF1\t95 %\tF1 near\tPR-AUC\tbalanced\tminutes\tfalse\twaste\t")
@@ -273,7 +274,7 @@ func printPatternsBench(w io.Writer, r *patternsBench, examples int) error {
 		}
 		for _, rule := range slices.Sorted(maps.Keys(t.Unjudged)) {
 			fmt.Fprintf(w, "not judged: %s of %s on the trace's own queues and waiting jobs\n",
-				cli.Plural(t.Unjudged[rule], "finding"), rule)
+				units.Plural(t.Unjudged[rule], "finding"), rule)
 		}
 		for _, n := range t.Notes {
 			fmt.Fprintf(w, "note: %s\n", n)
@@ -286,13 +287,13 @@ func printPatternsBench(w io.Writer, r *patternsBench, examples int) error {
 		}
 	}
 	if p := r.Pods; p != nil {
-		fmt.Fprintf(w, "\n%s: %s, %s\n", p.File, cli.Plural(p.Pods, "pod"), cli.Plural(p.Samples, "sample"))
+		fmt.Fprintf(w, "\n%s: %s, %s\n", p.File, units.Plural(p.Pods, "pod"), units.Plural(p.Samples, "sample"))
 		for _, rule := range slices.Sorted(maps.Keys(p.Findings)) {
 			fmt.Fprintf(w, "  %s: %s\n", rule, strings.Join(p.Findings[rule], " "))
 		}
 	}
 	if p := r.Steps; p != nil {
-		fmt.Fprintf(w, "\n%s: %s\n", p.File, cli.Plural(p.Rows, "row"))
+		fmt.Fprintf(w, "\n%s: %s\n", p.File, units.Plural(p.Rows, "row"))
 		for _, rule := range slices.Sorted(maps.Keys(p.Findings)) {
 			fmt.Fprintf(w, "  %s: %s\n", rule, strings.Join(p.Findings[rule], " "))
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/rng"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/inject"
 	"github.com/autosched/autosched/lab/score"
 	"github.com/autosched/autosched/patterns"
@@ -303,7 +304,7 @@ func (o *benchRecommendOptions) jobs(w *workload.Workload, at [2]time.Duration, 
 
 func printRecommendBench(w io.Writer, r *recommendBench) error {
 	fmt.Fprintf(w, "%s, %s, windows of %s, load %g without waste\n\n", r.Trace, r.Scheduler,
-		cli.Plural(r.Days, "day"), r.Load)
+		units.Plural(r.Days, "day"), r.Load)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "waste\twindows\tutilisation\tacting\tgain\t95 %\tp\tmean wait h\tacting\tsmall tenants\tacting\tJain\t"+
 		"acting\tless used in\tlonger waits in\t")

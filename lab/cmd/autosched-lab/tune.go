@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/lab/searches"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -138,12 +139,12 @@ func searchList() string {
 }
 
 func printComparison(w io.Writer, r *searches.Comparison) error {
-	limit := cli.Plural(r.Budget, "evaluation")
+	limit := units.Plural(r.Budget, "evaluation")
 	if r.TimeS > 0 {
 		limit = fmt.Sprintf("%v of a processor", time.Duration(r.TimeS*float64(time.Second)))
 	}
 	fmt.Fprintf(w, "%s, %s, %s: %s x %s, %s per search on %d futures\n\n",
-		r.Trace, r.Scheduler, r.Objective, cli.Plural(len(r.Hours), "instant"), cli.Plural(r.Seeds, "seed"), limit,
+		r.Trace, r.Scheduler, r.Objective, units.Plural(len(r.Hours), "instant"), units.Plural(r.Seeds, "seed"), limit,
 		r.Futures)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t,

@@ -24,6 +24,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	apiclient "github.com/autosched/autosched/client"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 )
 
@@ -158,7 +159,7 @@ func (o *emulateOptions) checkListen() error {
 		o.instances = len(o.listen)
 	}
 	if len(o.listen) != o.instances {
-		return fmt.Errorf("--listen: %s for %s", cli.Plural(len(o.listen), "address"), cli.Plural(o.instances, "instance"))
+		return fmt.Errorf("--listen: %s for %s", units.Plural(len(o.listen), "address"), units.Plural(o.instances, "instance"))
 	}
 	for i, address := range o.listen {
 		host, port, err := net.SplitHostPort(address)

@@ -66,8 +66,11 @@ func (f *siteFlags) addCommands(cmd *cobra.Command) {
 	fl.DurationVar(&f.ReconfigureTimeout, "timeout", time.Minute, "")
 }
 
-func (f *siteFlags) checkQOS() error {
-	if !slices.Contains([]string{"", slurm.OwnQOS, slurm.SharedQOS}, f.AllowQOS) {
+func (f *siteFlags) check() error {
+	switch {
+	case f.ReconfigureTimeout <= 0:
+		return cli.Usage(fmt.Errorf("--timeout: %v is not positive", f.ReconfigureTimeout))
+	case !slices.Contains([]string{"", slurm.OwnQOS, slurm.SharedQOS}, f.AllowQOS):
 		return cli.Usage(fmt.Errorf("--allow-qos: %q is not own or shared", f.AllowQOS))
 	}
 	return nil
@@ -151,10 +154,9 @@ func (o *slurmRunOptions) check() error {
 		return cli.Usage(fmt.Errorf("--poll-interval: %v is less than a second", o.interval))
 	case o.history < 0:
 		return cli.Usage(fmt.Errorf("--history: %v is negative", o.history))
-	case o.site.checkQOS() != nil:
-		return o.site.checkQOS()
-	case o.site.ReconfigureTimeout <= 0:
-		return cli.Usage(fmt.Errorf("--timeout: %v is not positive", o.site.ReconfigureTimeout))
+	}
+	if err := o.site.check(); err != nil {
+		return err
 	}
 	return o.connect.Check()
 }
@@ -332,7 +334,7 @@ An adapter that runs reports the change and applies nothing from then on.`,
   autosched slurm apply tuned.conf --log /var/log/slurm/slurmctld.log`,
 		Args: cli.Exactly(1, "needs a file of settings"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := site.checkQOS(); err != nil {
+			if err := site.check(); err != nil {
 				return err
 			}
 			text, err := cli.ReadText(cmd.InOrStdin(), args[0])
@@ -371,6 +373,9 @@ applies nothing from then on, until it is started with --take-over.`,
   autosched slurm rollback --original`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := site.check(); err != nil {
+				return err
+			}
 			text, err := site.Options.Rollback(cmd.Context(), original)
 			if err != nil {
 				return err
@@ -401,8 +406,8 @@ func newSlurmInstallCmd() *cobra.Command {
 		Short: "Replace the file of settings by what is read, for an adapter that may not",
 		Long: `Reads a file of settings from its input and replaces the one that slurm.conf includes, as root by a rule of sudo for
 exactly this command: the adapter then needs no right to write it. File and folder must be this account's alone. The
-settings must be ones that are tuned, in their ranges, with options of the site that the file has already, or the file
-the one before or the first. The file before is kept. slurmctld is not reconfigured.`,
+settings must be tunable and within their ranges, and other options set at the site already; or it is the previous or
+the first file. The replaced file is kept as the previous one. slurmctld is not reconfigured.`,
 		Example: `  autosched slurm install-file <tuned.conf
   autosched slurm run --id prod --mode auto --install sudo,autosched,slurm,install-file --state-dir /var/lib/autosched`,
 		Args: cli.NoArgs,
@@ -493,10 +498,10 @@ takes the folder. See docs/slurm.md.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.saved, "saved", "", "folder with what the commands printed (default: run them)")
-	fl.StringVar(&o.conf, "slurm-conf", "", "")
+	fl.StringVar(&o.conf, "slurm-conf", "", "(default: as scontrol show config says)")
 	fl.StringVar(&o.include, "include", "", "")
 	fl.StringVarP(&o.out, "out", "o", ".", "folder for the files")
-	fl.StringVar(&o.id, "id", "", "")
+	fl.StringVar(&o.id, "id", "", "(default: the name of the cluster)")
 	fl.StringVar(&o.zone, "timezone", "", "")
 	fl.StringSliceVar(&o.tuneQOS, "tune-qos", nil,
 		"QOS whose priorities may be tuned, or all; they count for all clusters of the slurmdbd (default: none)")

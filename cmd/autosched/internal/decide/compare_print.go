@@ -18,7 +18,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		r.Cluster)
 	for i := range r.Windows {
 		x := &r.Windows[i]
-		fmt.Fprintf(w, "\nWindow %s, %s\n", x.Name, cli.Plural(x.Results[0].Jobs, "job"))
+		fmt.Fprintf(w, "\nWindow %s, %s\n", x.Name, units.Plural(x.Results[0].Jobs, "job"))
 		if err := printResults(w, x.Results, len(r.Seeds) > 1); err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		}
 	}
 	if len(r.All) > 0 {
-		fmt.Fprintf(w, "\nAll %d windows, %s\n", len(r.Windows), cli.Plural(r.All[0].Jobs, "job"))
+		fmt.Fprintf(w, "\nAll %d windows, %s\n", len(r.Windows), units.Plural(r.All[0].Jobs, "job"))
 		if err := printResults(w, r.All, len(r.Seeds) > 1); err != nil {
 			return err
 		}

@@ -356,7 +356,7 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
-		r.Baseline.Method, cli.Plural(len(r.Seeds), "seed"))
+		r.Baseline.Method, units.Plural(len(r.Seeds), "seed"))
 	if err := printDrawn(w, r); err != nil {
 		return err
 	}

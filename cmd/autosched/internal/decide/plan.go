@@ -278,7 +278,7 @@ func (r *planReport) print(w io.Writer) error {
 	if r.Short {
 		intervals = "none, as all jobs are submitted within a quarter of an hour"
 	}
-	fmt.Fprintf(w, "Intervals: %s; %s.\nAssumed: %s.\n", intervals, cli.Plural(r.Simulations, "simulation"),
+	fmt.Fprintf(w, "Intervals: %s; %s.\nAssumed: %s.\n", intervals, units.Plural(r.Simulations, "simulation"),
 		strings.Join(r.Assumptions, "; "))
 	return nil
 }
@@ -322,7 +322,7 @@ func (r *planReport) answer() string {
 	if r.Short {
 		interval = ""
 	}
-	text := fmt.Sprintf("%s of %d GPUs %s %s%s; there are %d.", cli.Plural(a.Nodes, "node"), r.group.GPUsPerNode,
+	text := fmt.Sprintf("%s of %d GPUs %s %s%s; there are %d.", units.Plural(a.Nodes, "node"), r.group.GPUsPerNode,
 		map[bool]string{true: "keeps", false: "keep"}[a.Nodes == 1], keep, interval, r.group.Nodes)
 	if len(a.Broken) > 0 {
 		text += fmt.Sprintf(" Yet %v, which are more, do not: the order of jobs differs by luck; see the interval.",

@@ -124,7 +124,7 @@ func (o *tuneOptions) add(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&o.trials, "trials", "",
 		"write trials and rejections to this file as they are measured, as JSON lines")
-	fl.StringVar(&o.at, "at", "", "")
+	fl.StringVar(&o.at, "at", "", "(default: the last submission before --to)")
 	fl.StringVar(&o.sampler, "sampler", search.DefaultSampler, "")
 	fl.BoolVar(&o.truth, "truth", false, "tune on the trace's true future instead of forecast ones, as a bound")
 	fl.StringVar(&o.plot, "plot", "", "")

@@ -101,8 +101,8 @@ Methods:
 func (o *forecastEvalOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.trace, "trace", "", "")
-	f.StringVar(&o.from, "from", "", "")
-	f.StringVar(&o.to, "to", "", "")
+	f.StringVar(&o.from, "from", "", "(required)")
+	f.StringVar(&o.to, "to", "", "(required)")
 	f.StringVar(&o.since, "history-from", "", "ignore arrivals before this instant (default: none)")
 	f.StringVar(&o.method, "methods", arrivals.DefaultMethod,
 		"methods to score, comma-separated, or all: "+strings.Join(ForecastNames(), ", "))

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -88,7 +89,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	w := cli.NewTable(out, "")
 	fmt.Fprintf(w, "configuration\t%s revision %d (%s)\n", cli.ShortName(s.GetName()), c.GetRevision(),
 		c.GetState())
-	fmt.Fprintf(w, "because\t%s\n", cli.OrDash(c.GetReason()))
+	fmt.Fprintf(w, "because\t%s\n", cmp.Or(c.GetReason(), "-"))
 	if r := c.GetReview(); r != nil {
 		verb := "rejected"
 		if r.GetApproved() {
@@ -119,7 +120,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 			fmt.Fprintf(w, "round\t%s ('autosched scheduler rounds show %s %s')\n", id, cli.ShortName(s.GetName()), id)
 		}
 		if e.GetSearch() != "" {
-			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), cli.OrDash(e.GetSearchReason()))
+			fmt.Fprintf(w, "searched\t%s: %s\n", e.GetSearch(), cmp.Or(e.GetSearchReason(), "-"))
 		}
 		if e.GetFidelity() != "" {
 			fmt.Fprintf(w, "fidelity\t%s\n", e.GetFidelity())
@@ -143,8 +144,8 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 	fmt.Fprintln(w, "PARAMETER\tVALUE\tDEFAULT\tUNIT")
 	for _, p := range s.GetSpec().GetParameters() {
 		if v := c.GetParameters()[p.GetParameterId()]; v != nil {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), cli.OrDash(specialText(p, v)),
-				cli.OrDash(specialText(p, p.GetDefaultValue())), cli.OrDash(p.GetUnit()))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.GetParameterId(), cmp.Or(specialText(p, v), "-"),
+				cmp.Or(specialText(p, p.GetDefaultValue()), "-"), cmp.Or(p.GetUnit(), "-"))
 		}
 	}
 	return w.Flush()
@@ -152,7 +153,7 @@ func printConfiguration(out io.Writer, c *pb.Configuration, s *pb.Scheduler) err
 
 // byText says who did something, when and why.
 func byText(actor string, at *timestamppb.Timestamp, reason string) string {
-	text := fmt.Sprintf("by %s at %s", cli.OrDash(actor), cli.Instant(at))
+	text := fmt.Sprintf("by %s at %s", cmp.Or(actor, "-"), cli.Instant(at))
 	if reason != "" {
 		text += ": " + reason
 	}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ scheduler pause' stops rounds.`,
 			})
 		},
 	}
-	cmd.Flags().Int64Var(&revision, "revision", 0, "")
+	cmd.Flags().Int64Var(&revision, "revision", 0, "(default: the last other one that was applied)")
 	cmd.Flags().Int64Var(&from, "from-revision", 0,
 		"revision to go back from; fails if another is on offer (default: the one on offer)")
 	f.AddChange(cmd, false)
@@ -170,7 +171,7 @@ is for one that you have put in force by hand.
 					return err
 				}
 				return f.Say(cmd, got, "revision %d is %s; the scheduler should run revision %s", revision,
-					got.GetConfiguration().GetState(), cli.OrDash(cli.ShortName(got.GetCurrentConfiguration())))
+					got.GetConfiguration().GetState(), cmp.Or(cli.ShortName(got.GetCurrentConfiguration()), "-"))
 			})
 		},
 	}
@@ -287,7 +288,7 @@ func printParked(out io.Writer, all *pb.ListParkedConfigurationsResponse) error 
 			until = cli.Instant(t)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(p.GetConfiguration()), by,
-			cli.Instant(p.GetCreateTime()), until, cli.OrDash(p.GetReason()))
+			cli.Instant(p.GetCreateTime()), until, cmp.Or(p.GetReason(), "-"))
 	}
 	return w.Flush()
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -110,7 +112,7 @@ func printWhatIf(out io.Writer, r *pb.WhatIfResponse, words *amounts) error {
 		printSimulated(w, r, words, running)
 	}
 	printPredicted(w, r.GetCausalPrediction())
-	for _, id := range cli.SortedKeys(r.GetCandidate().GetParameters()) {
+	for _, id := range slices.Sorted(maps.Keys(r.GetCandidate().GetParameters())) {
 		before, after := r.GetIncumbent().GetParameters()[id], r.GetCandidate().GetParameters()[id]
 		if a, b := words.value(id, before), words.value(id, after); a != b {
 			fmt.Fprintf(w, "%s\t%s, %s with %s\n", id, b, a, running)
@@ -141,7 +143,7 @@ func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running s
 		fmt.Fprintf(w, "simulated\ton %s\n", strings.Join(names, ", "))
 	} else {
 		fmt.Fprintf(w, "simulated\tfrom %s, %s\n", cli.Instant(r.GetSchedulerTime()),
-			cli.Plural(int(r.GetFutures()), "future"))
+			units.Plural(int(r.GetFutures()), "future"))
 	}
 	printRatio(w, r)
 	for _, l := range r.GetLimits() {
@@ -150,7 +152,7 @@ func printSimulated(w io.Writer, r *pb.WhatIfResponse, words *amounts, running s
 	fmt.Fprintf(w, "objective\t%s, %s with %s\n", words.outlook(r.GetCandidate()), words.outlook(r.GetIncumbent()),
 		running)
 	before, after := r.GetIncumbent(), r.GetCandidate()
-	for _, key := range cli.SortedKeys(after.GetMetrics()) {
+	for _, key := range slices.Sorted(maps.Keys(after.GetMetrics())) {
 		fmt.Fprintf(w, "%s\t%s, %s with %s\n", key, words.metric(key, after.GetMetrics()[key]),
 			words.metric(key, before.GetMetrics()[key]), running)
 	}
@@ -278,7 +280,7 @@ rule. Values that are not named are the registered defaults. Nothing changes.`,
 
 func printValidation(out io.Writer, r *pb.ValidateParametersResponse) error {
 	w := cli.NewTable(out, "")
-	for _, id := range cli.SortedKeys(r.GetParameters()) {
+	for _, id := range slices.Sorted(maps.Keys(r.GetParameters())) {
 		fmt.Fprintf(w, "%s\t%s\n", id, valueText(r.GetParameters()[id]))
 	}
 	for _, c := range r.GetChanges() {
@@ -383,7 +385,7 @@ func printExplanation(out io.Writer, e *pb.ExplainConfigurationResponse, words *
 		id, delta := p.GetParameterId(), p.GetDeltaObjective()
 		fmt.Fprintf(w, "%s\t%s to %s: objective %s", id, words.value(id, p.GetFrom()), words.value(id, p.GetTo()),
 			plusSign(words.objective(delta), delta))
-		for _, key := range cli.SortedKeys(p.GetDeltaMetrics()) {
+		for _, key := range slices.Sorted(maps.Keys(p.GetDeltaMetrics())) {
 			delta := p.GetDeltaMetrics()[key]
 			fmt.Fprintf(w, ", %s %s", key, plusSign(words.metric(key, delta), delta))
 		}
@@ -427,7 +429,7 @@ func trust(r *pb.CausalReliability) string {
 	if r.GetSchedulerTime() != nil {
 		of = "rounds until " + cli.Instant(r.GetSchedulerTime())
 	}
-	text := fmt.Sprintf("%s of %d %s", cli.Plural(int(r.GetTrialCount()), "trial"), r.GetGroupCount(), of)
+	text := fmt.Sprintf("%s of %d %s", units.Plural(int(r.GetTrialCount()), "trial"), r.GetGroupCount(), of)
 	if r.GetRankedGroupCount() > 0 {
 		text += fmt.Sprintf(", rank correlation of what was left out %.2f, error %.1f %%, of the mean %.1f %%",
 			r.GetRankCorrelation(), 100*r.GetMeanError(), 100*r.GetBaselineError())

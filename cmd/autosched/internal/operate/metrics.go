@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func printReports(out io.Writer, list *pb.ListMetricsResponse) error {
 			values = append(values, fmt.Sprintf("%s=%.6g", name, r.GetMetrics()[name]))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", cli.Instant(r.GetSchedulerTime()),
-			cli.OrDash(r.GetInstanceId()), r.GetConfigurationRevision(), strings.Join(values, " "))
+			cmp.Or(r.GetInstanceId(), "-"), r.GetConfigurationRevision(), strings.Join(values, " "))
 	}
 	if err := w.Flush(); err != nil {
 		return err

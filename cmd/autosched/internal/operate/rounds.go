@@ -64,7 +64,7 @@ func printRounds(out io.Writer, list *pb.ListRoundsResponse) error {
 	w := cli.NewTable(out, "ROUND\tFOR\tREVISION\tSEARCH\tOUTCOME")
 	for _, r := range list.GetRounds() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", cli.ShortName(r.GetName()), schedulerTime(r),
-			cli.OrDash(revisionText(r.GetRevision())), cli.OrDash(r.GetSearch()), outcomeText(r))
+			cmp.Or(revisionText(r.GetRevision()), "-"), cmp.Or(r.GetSearch(), "-"), outcomeText(r))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -150,7 +150,7 @@ func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
 		fmt.Fprintf(w, "decision\t%s\n", r.GetReason())
 	}
 	if r.GetSearch() != "" {
-		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), cli.OrDash(r.GetSearchReason()))
+		fmt.Fprintf(w, "searched\t%s: %s\n", r.GetSearch(), cmp.Or(r.GetSearchReason(), "-"))
 	}
 	objective := "objective"
 	if goal, err := round.ParseGoal(r.GetSettings().GetFields()["objective"].GetStringValue()); err == nil {
@@ -184,7 +184,7 @@ func printRound(out io.Writer, r *pb.Round, s *pb.Scheduler) error {
 			mark = "*"
 		}
 		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\t%s\n", mark, c.GetOrigin(), ratioText(c, incumbent),
-			meanText(c.GetObjectives()), cli.OrDash(cmp.Or(c.GetError(), c.GetOutcome())),
+			meanText(c.GetObjectives()), cmp.Or(c.GetError(), c.GetOutcome(), "-"),
 			valuesLine(c.GetParameters(), s))
 	}
 	return w.Flush()

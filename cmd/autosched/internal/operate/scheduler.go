@@ -2,6 +2,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/autosched/autosched/api/convert"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -408,7 +410,7 @@ func printFrozen(f *cli.ClientFlags, w io.Writer, what string, all []*pb.Schedul
 			continue
 		}
 		_, err := fmt.Fprintf(w, "%s is %s; it keeps revision %s\n", cli.ShortName(s.GetName()), what,
-			cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())))
+			cmp.Or(cli.ShortName(s.GetCurrentConfiguration()), "-"))
 		if err != nil {
 			return err
 		}
@@ -445,7 +447,7 @@ func printSchedulerRevisions(out io.Writer, all *pb.ListSchedulerRevisionsRespon
 		fmt.Fprintf(w, "%d\t%s\t%dx%d\t%s\t%s, %s\n", r.GetRevision(), cli.Instant(r.GetCreateTime()),
 			r.GetCluster().GetNodes(), r.GetCluster().GetGpusPerNode(),
 			r.GetObjective().GetMetricId()+r.GetObjective().GetGoal(),
-			cli.Plural(len(r.GetParameters()), "parameter"), cli.Plural(len(r.GetConstraints()), "rule"))
+			units.Plural(len(r.GetParameters()), "parameter"), units.Plural(len(r.GetConstraints()), "rule"))
 	}
 	return w.Flush()
 }

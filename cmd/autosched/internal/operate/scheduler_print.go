@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -25,7 +26,7 @@ func printSchedulers(out io.Writer, all *pb.ListSchedulersResponse) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%dx%d\t%s\t%d\t%s\n", cli.ShortName(s.GetName()), spec.GetSchedulerType(),
 			modeWord(s),
 			spec.GetCluster().GetNodes(), spec.GetCluster().GetGpusPerNode(),
-			cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())),
+			cmp.Or(cli.ShortName(s.GetCurrentConfiguration()), "-"),
 			s.GetStatus().GetEventCount(), eventTime(s))
 	}
 	return w.Flush()
@@ -41,7 +42,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	if s.GetRevision() > 1 {
 		fmt.Fprintf(w, "revision\t%d of space, cluster and objective\n", s.GetRevision())
 	}
-	for _, key := range cli.SortedKeys(s.GetLabels()) {
+	for _, key := range slices.Sorted(maps.Keys(s.GetLabels())) {
 		fmt.Fprintf(w, "label\t%s=%s\n", key, s.GetLabels()[key])
 	}
 	r := spec.GetRollout()
@@ -60,7 +61,7 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 	}
 	fields := cli.Fields{Writer: w}
 	fields.Add("simulated", simulationText(spec.GetSimulation()))
-	fmt.Fprintf(w, "current\trevision %s\n", cli.OrDash(cli.ShortName(s.GetCurrentConfiguration())))
+	fmt.Fprintf(w, "current\trevision %s\n", cmp.Or(cli.ShortName(s.GetCurrentConfiguration()), "-"))
 	if next := st.GetProposedConfiguration(); next != "" {
 		fmt.Fprintf(w, "proposed\trevision %s waits %s\n", cli.ShortName(next),
 			cli.WaitsText(cli.ShortName(s.GetName())))
@@ -96,22 +97,22 @@ func printScheduler(out io.Writer, s *pb.Scheduler, runs map[string]*structpb.Va
 			if v == nil {
 				return "-\t"
 			}
-			return cli.OrDash(specialText(p, v)) + "\t"
+			return cmp.Or(specialText(p, v), "-") + "\t"
 		}
 	}
 	fmt.Fprintln(w, head+"\tDEFAULT\tUNIT\tDESCRIPTION")
 	for _, p := range spec.GetParameters() {
 		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\n", p.GetParameterId(), row(p),
-			cli.OrDash(specialText(p, p.GetDefaultValue())), cli.OrDash(p.GetUnit()), p.GetDescription())
+			cmp.Or(specialText(p, p.GetDefaultValue()), "-"), cmp.Or(p.GetUnit(), "-"), p.GetDescription())
 	}
 	return w.Flush()
 }
 
 // instanceText describes the reported and the desired revision of an instance.
 func instanceText(i *pb.InstanceStatus) string {
-	text := fmt.Sprintf("%s runs revision %d", cli.OrDash(i.GetInstanceId()), i.GetReportedRevision())
+	text := fmt.Sprintf("%s runs revision %d", cmp.Or(i.GetInstanceId(), "-"), i.GetReportedRevision())
 	if i.GetReportedRevision() == 0 {
-		text = cli.OrDash(i.GetInstanceId()) + " runs nothing that it said"
+		text = cmp.Or(i.GetInstanceId(), "-") + " runs nothing that it said"
 	}
 	if i.GetReportedRevision() != i.GetDesiredRevision() {
 		text += fmt.Sprintf(", should run revision %d", i.GetDesiredRevision())
@@ -206,7 +207,7 @@ func wavesText(r *pb.RolloutPolicy) string {
 func limitsText(r *pb.RolloutPolicy) string {
 	var parts []string
 	if n := r.GetMaxChangesPerDay(); n > 0 {
-		parts = append(parts, cli.Plural(int(n), "change")+" in 24 h")
+		parts = append(parts, units.Plural(int(n), "change")+" in 24 h")
 	}
 	if d := r.GetFlapWindow().AsDuration(); d > 0 {
 		parts = append(parts, fmt.Sprintf("one return to earlier values in %s", units.Duration(d.Seconds())))

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -255,7 +256,7 @@ and may be approved and rolled back. A round under way is dropped.`,
 				ValidateOnly: f.ValidateOnly})
 		}, "tuning of %s would be paused", func(id string, got *pb.Scheduler) string {
 			return fmt.Sprintf("tuning of %s is paused; it keeps revision %s", id,
-				cli.OrDash(cli.ShortName(got.GetCurrentConfiguration())))
+				cmp.Or(cli.ShortName(got.GetCurrentConfiguration()), "-"))
 		}}).command(f)
 }
 

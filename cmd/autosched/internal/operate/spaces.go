@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/space"
@@ -136,8 +138,8 @@ func printParameters(w io.Writer, sp *space.Space) error {
 		if unit == "" && p.Kind == space.KindDuration {
 			unit = "s"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), cli.OrDash(unit),
-			cli.OrDash(p.Module), p.Description)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\n", p.ID, p.Format(p.Default), p.Range(), cmp.Or(unit, "-"),
+			cmp.Or(p.Module, "-"), p.Description)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -257,11 +259,11 @@ const countLimit = 20_000
 
 // sizeText is the size of a space in words.
 func sizeText(sp *space.Space) string {
-	text := cli.Plural(len(sp.Params()), "parameter") + ", " + cli.Plural(len(sp.Rules()), "rule") + ", " +
-		cli.Plural(sp.Dims(), "dimension") + ", "
+	text := units.Plural(len(sp.Params()), "parameter") + ", " + units.Plural(len(sp.Rules()), "rule") + ", " +
+		units.Plural(sp.Dims(), "dimension") + ", "
 	switch n, exact := configurations(sp); {
 	case exact:
-		return text + cli.Plural(int(n), "configuration")
+		return text + units.Plural(int(n), "configuration")
 	case math.IsInf(n, 1):
 		return text + "infinitely many configurations"
 	default:
@@ -477,7 +479,7 @@ func printDifferences(w io.Writer, what string, args []string, differences []spa
 	t := cli.NewTable(w, "")
 	fmt.Fprintf(t, "%s\t%s\t%s\n", what, args[0], args[1])
 	for _, d := range differences {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", d.Field, cli.OrDash(d.From), cli.OrDash(d.To))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", d.Field, cmp.Or(d.From, "-"), cmp.Or(d.To, "-"))
 	}
 	return t.Flush()
 }

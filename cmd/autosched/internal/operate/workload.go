@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -178,10 +180,10 @@ func printUpload(f *cli.ClientFlags, out io.Writer, file string, got *pb.UploadW
 		fmt.Fprintf(out, "rejected: %s:%d: %s: %s\n", file, x.GetLine(), x.GetField(), x.GetDescription())
 	}
 	if more := int(got.GetRejectedRowCount()) - len(got.GetRejectedRows()); more > 0 {
-		fmt.Fprintf(out, "rejected: %s more\n", cli.Plural(more, "row"))
+		fmt.Fprintf(out, "rejected: %s more\n", units.Plural(more, "row"))
 	}
-	for _, reason := range cli.SortedKeys(got.GetLeftOutJobCounts()) {
-		fmt.Fprintf(out, "left out: %s: %s\n", cli.Plural(int(got.GetLeftOutJobCounts()[reason]), "job"), reason)
+	for _, reason := range slices.Sorted(maps.Keys(got.GetLeftOutJobCounts())) {
+		fmt.Fprintf(out, "left out: %s: %s\n", units.Plural(int(got.GetLeftOutJobCounts()[reason]), "job"), reason)
 	}
 	return printMade(f, out, got.GetWorkload())
 }
@@ -246,7 +248,7 @@ func printWorkload(out io.Writer, x *pb.Workload) error {
 	if x.GetDisplayName() != "" {
 		fmt.Fprintf(w, "display name\t%s\n", x.GetDisplayName())
 	}
-	for _, key := range cli.SortedKeys(x.GetLabels()) {
+	for _, key := range slices.Sorted(maps.Keys(x.GetLabels())) {
 		fmt.Fprintf(w, "label\t%s=%s\n", key, x.GetLabels()[key])
 	}
 	fmt.Fprintf(w, "origin\t%s\n", originText(x))
@@ -277,16 +279,16 @@ func originText(x *pb.Workload) string {
 	if f := x.GetFuture(); f != nil {
 		text += fmt.Sprintf(", future %d from %s on, arrivals for %s, seed %d, %s", f.GetFuture(),
 			cli.Instant(f.GetSchedulerTime()), units.Duration(f.GetHorizon().AsDuration().Seconds()),
-			f.GetSeed(), cli.Plural(int(f.GetActiveJobCount()), "active job"))
+			f.GetSeed(), units.Plural(int(f.GetActiveJobCount()), "active job"))
 		if f.GetRound() != "" {
 			text += ", of round " + cli.ShortName(f.GetRound())
 		}
 	}
 	if n := x.GetRejectedRowCount(); n > 0 {
-		text += ", " + cli.Plural(int(n), "row") + " rejected"
+		text += ", " + units.Plural(int(n), "row") + " rejected"
 	}
 	if n := x.GetLeftOutJobCount(); n > 0 {
-		text += ", " + cli.Plural(int(n), "job") + " left out"
+		text += ", " + units.Plural(int(n), "job") + " left out"
 	}
 	return text
 }
@@ -336,7 +338,7 @@ read: to standard output, or to --out, compressed if its name ends in .gz or .zs
 				if err := cli.WriteOutput(cmd, out, write); err != nil || out == "-" {
 					return err
 				}
-				return f.Say(cmd, got, "%s: %s", out, cli.Plural(int(got.GetStatistics().GetJobCount()), "job"))
+				return f.Say(cmd, got, "%s: %s", out, units.Plural(int(got.GetStatistics().GetJobCount()), "job"))
 			})
 		},
 	}

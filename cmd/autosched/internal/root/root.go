@@ -87,13 +87,13 @@ func completions() map[string]cli.Completion {
 	}
 	return map[string]cli.Completion{
 		"evaluate methods":      cli.ListOf(methods...),
+		"slurm run mode":        cli.OneOf("observe", "recommend", "auto"),
+		"slurm allow-qos":       cli.OneOf("own", "shared"),
 		"serve log-format":      cli.OneOf("text", "json"),
 		"serve log-level":       cli.OneOf(serve.LogLevels...),
-		"admin certs scheduler": cobra.NoFileCompletions,
 		"compare schedulers":    cli.ListOf(schedulers.Names()...),
 		"compare row":           decide.CompleteRow,
 		"forecast eval methods": cli.ListOf(append(forecast.ForecastNames(), "all")...),
-		"telemetry scheduler":   cobra.NoFileCompletions,
 		"telemetry format":      cli.OneOf(cli.TelemetryFormatNames()...),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -92,7 +93,7 @@ func printAuditRecords(out io.Writer, list *pb.ListAuditRecordsResponse) error {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%d to %d\t%s\t%s\n", r.GetSequence(),
 			cli.Instant(r.GetCreateTime()), r.GetActor(), r.GetVerb(), cli.ShortName(r.GetResource()),
-			r.GetRevisionBefore(), r.GetRevisionAfter(), cli.OrDash(r.GetReason()), strings.Join(fields, " "))
+			r.GetRevisionBefore(), r.GetRevisionAfter(), cmp.Or(r.GetReason(), "-"), strings.Join(fields, " "))
 	}
 	if list.GetNextPageToken() != "" {
 		fmt.Fprintln(w, "... more (--limit)")
@@ -143,7 +144,7 @@ func newAuditExportCmd() *cobra.Command {
 				return b.Flush()
 			})
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s; the head is %s\n", cli.Plural(len(lines), "record"),
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s; the head is %s\n", units.Plural(len(lines), "record"),
 					cmp.Or(head, "none"))
 			}
 			return err
@@ -198,7 +199,7 @@ record with this hash.`,
 				Head    string `json:"head"`
 			}{got.Sequence, got.Hash}
 			return cli.Show(cmd.OutOrStdout(), asJSON, "audit-verification/v1", result, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s, unbroken; the head is %s\n", cli.Plural(int(got.Sequence), "record"),
+				_, err := fmt.Fprintf(w, "%s, unbroken; the head is %s\n", units.Plural(int(got.Sequence), "record"),
 					cmp.Or(got.Hash, "none"))
 				return err
 			})

@@ -14,6 +14,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -59,7 +60,7 @@ with the manifest then. 'autosched admin restore' makes a directory of it.`,
 
 func showManifest(out io.Writer, asJSON bool, m *store.Manifest, format, name string) error {
 	return cli.Show(out, asJSON, "backup/v1", m, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, format, name, cli.Plural(len(m.Files), "file"), float64(m.Size())/(1<<20))
+		_, err := fmt.Fprintf(w, format, name, units.Plural(len(m.Files), "file"), float64(m.Size())/(1<<20))
 		return err
 	})
 }
@@ -132,7 +133,7 @@ the directory is as it was.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&from, "backup", "", "file of the backup (required)")
-	fl.StringVar(&dir, "dir", "", "")
+	fl.StringVar(&dir, "dir", "", "(required; made, or empty)")
 	fl.BoolVar(&asJSON, "json", false, "")
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/service/store"
 )
@@ -60,7 +61,7 @@ difference, such as events that were dropped since or another version of the pro
 					candidates = len(again.Decision.Candidates)
 				}
 				_, err := fmt.Fprintf(w, "round %d of %s is the same again: %s, %s\n", sequence, id,
-					cli.Plural(int(again.Events), "event"), cli.Plural(candidates, "candidate"))
+					units.Plural(int(again.Events), "event"), units.Plural(candidates, "candidate"))
 				return err
 			})
 			if err == nil && again.Difference != "" {

@@ -2,6 +2,7 @@
 package studies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func countsText(s *pb.Study) string {
 	for _, state := range slices.Sorted(maps.Keys(s.GetTrialCounts())) {
 		parts = append(parts, fmt.Sprintf("%d %s", s.GetTrialCounts()[state], state))
 	}
-	return cli.OrDash(strings.Join(parts, ", "))
+	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
 func newStudyGetCmd(f *cli.ClientFlags) *cobra.Command {
@@ -492,7 +493,7 @@ how long they take: by the mean of the trials that clients or evaluators measure
 				if err != nil {
 					return err
 				}
-				left := cli.Plural(int(got.GetRemainingTrials()), "trial") + " left"
+				left := units.Plural(int(got.GetRemainingTrials()), "trial") + " left"
 				if got.GetTrialDuration() == nil {
 					return f.Say(cmd, got, "%s; no trial was timed yet: --trial-time says how long one takes", left)
 				}

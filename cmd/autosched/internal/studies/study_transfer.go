@@ -25,6 +25,7 @@ import (
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/study/optuna"
 )
 
@@ -68,7 +69,7 @@ Trial, to standard output or a file. 'autosched study import' reads it.`,
 					return schema.Write(cmd.OutOrStdout(), "study-export/v1", map[string]any{"study": name, "trials": n,
 						"file": out})
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s written to %s\n", cli.Plural(n, "trial"), out)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s written to %s\n", units.Plural(n, "trial"), out)
 				return err
 			})
 		},
@@ -112,7 +113,7 @@ that the study has already.`,
 				}
 				n, err := addTrials(ctx, c, study, trials)
 				if bad := (*lineError)(nil); errors.As(err, &bad) {
-					return fmt.Errorf("%s:%w; %s added before", args[1], err, cli.Plural(n, "trial"))
+					return fmt.Errorf("%s:%w; %s added before", args[1], err, units.Plural(n, "trial"))
 				} else if err != nil {
 					return err
 				}
@@ -120,7 +121,7 @@ that the study has already.`,
 					return schema.Write(cmd.OutOrStdout(), "study-import/v1",
 						map[string]any{"study": name, "trials": n, "left_out": len(trials) - n})
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s added to %s, %d left out\n", cli.Plural(n, "trial"),
+				fmt.Fprintf(cmd.OutOrStdout(), "%s added to %s, %d left out\n", units.Plural(n, "trial"),
 					cli.ShortStudy(name),
 					len(trials)-n)
 				return nil

@@ -1,6 +1,7 @@
 package studies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,7 @@ func printTrials(out io.Writer, all *pb.ListTrialsResponse) error {
 			result = t.GetReason()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.ShortName(t.GetName()), t.GetState(), t.GetOrigin(),
-			cli.OrDash(t.GetClientId()), cli.OrDash(result), strings.TrimSpace(cli.ParametersLine(t)))
+			cmp.Or(t.GetClientId(), "-"), cmp.Or(result, "-"), strings.TrimSpace(cli.ParametersLine(t)))
 	}
 	return w.Flush()
 }

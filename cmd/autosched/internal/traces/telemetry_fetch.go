@@ -80,8 +80,8 @@ TOKEN. --match takes matchers of labels, such as cluster="a".`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "", "")
-	f.StringVar(&o.to, "to", "", "")
+	f.StringVar(&o.from, "from", "", "(required)")
+	f.StringVar(&o.to, "to", "", "(default: now)")
 	f.DurationVar(&o.step, "period", time.Minute, "")
 	f.StringVar(&o.match, "match", "", `label matchers, such as cluster="a"`)
 	o.read.AddMetrics(cmd)

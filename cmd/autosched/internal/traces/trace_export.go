@@ -14,6 +14,7 @@ import (
 
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
@@ -199,8 +200,8 @@ type exportedEvents struct {
 
 func (r *exportedEvents) print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s: %s of scheduler %s from %s to %s, %s submitted, on %s\n", r.Out,
-		cli.Plural(r.Events, "event"), r.Scheduler, r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339),
-		cli.Plural(r.Jobs, "job"), r.Cluster)
+		units.Plural(r.Events, "event"), r.Scheduler, r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339),
+		units.Plural(r.Jobs, "job"), r.Cluster)
 	if err == nil && r.NodeEvents >= 0 {
 		_, err = fmt.Fprintf(w, "changes of nodes: %d\n", r.NodeEvents)
 	}

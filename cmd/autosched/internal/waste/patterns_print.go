@@ -287,7 +287,7 @@ func (r *patternsScan) printWaits(w io.Writer) {
 			strings.Join(parts, ", "))
 	}
 	var classes []string
-	for _, c := range cli.SortedKeys(r.Bottlenecks) {
+	for _, c := range slices.Sorted(maps.Keys(r.Bottlenecks)) {
 		if c != "cannot_tell" {
 			classes = append(classes, fmt.Sprintf("%s %d", strings.ReplaceAll(c, "_", " "), r.Bottlenecks[c]))
 		}
@@ -302,7 +302,7 @@ func (r *patternsScan) printWaits(w io.Writer) {
 func (r *patternsScan) writeJobs(out io.Writer) error {
 	w := csv.NewWriter(out)
 	head := []string{"job_id", "bottleneck", "stability"}
-	causes := cli.SortedKeys(r.Waits)
+	causes := slices.Sorted(maps.Keys(r.Waits))
 	for _, c := range causes {
 		head = append(head, "wait_"+c+"_s")
 	}

@@ -95,7 +95,7 @@ inferred from the state of the cluster once a minute.`,
 	fl.StringVar(&o.described, "cluster", "", "")
 	fl.StringVar(&o.rules, "rules", "", "")
 	fl.StringSliceVar(&o.only, "rule", nil, "")
-	fl.DurationVar(&o.period, "period", 0, "")
+	fl.DurationVar(&o.period, "period", 0, "(default: as the first file shows)")
 	fl.Float64Var(&o.price, "price", 0, "price of a GPU-hour, in any currency")
 	fl.Float64Var(&o.least, "min-confidence", 0, "leave out findings with less confidence, 0 to 1")
 	fl.IntVar(&o.top, "top", 20, "")

@@ -77,9 +77,9 @@ func (r *recommendations) printEffect(w io.Writer, a *recommend.Advice) {
 			m.Energy.Mean, m.Energy.Low, m.Energy.High, m.EnergyCost, m.CO2)
 	}
 	fmt.Fprintf(w, "   Under %s over %s: utilisation %.3f to %.3f (%+.1f %%, 95 %% %+.1f to %+.1f), "+
-		"mean wait %.0f s to %.0f s;\n   jobs wait longer in %s.\n", r.Scheduler, cli.Plural(e.Windows, "window"),
+		"mean wait %.0f s to %.0f s;\n   jobs wait longer in %s.\n", r.Scheduler, units.Plural(e.Windows, "window"),
 		e.Before.Utilization, e.After.Utilization, 100*e.Gain, 100*e.Low, 100*e.High, e.Before.WaitS, e.After.WaitS,
-		cli.Plural(e.Longer, "window"))
+		units.Plural(e.Longer, "window"))
 	for _, g := range []struct {
 		name    string
 		was, is float64
