@@ -255,7 +255,7 @@ func (e *Evaluation) cost(name string, workers int) cells.Cost {
 	case name == "fixed-oracle":
 		return cells.Cost{Units: trials, Kinds: []string{name, simulationKind}}
 	case name == "random-preset":
-		return cells.Cost{Units: 4, Kinds: []string{name}}
+		return cells.Cost{Units: 4, Kinds: []string{name, simulationKind}}
 	case m.hold != nil:
 		return cells.Cost{Units: 1, Kinds: []string{simulationKind}}
 	}
