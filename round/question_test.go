@@ -532,6 +532,13 @@ func TestReplaysAreBounded(t *testing.T) {
 	if n := len(r.results.recent) + len(r.results.old); n > 2*keptReplays || r.get("1") != nil {
 		t.Errorf("%d replays are kept", n)
 	}
+	var full latest[int]
+	for _, key := range []string{"a", "b", "a", "b"} {
+		full.put(key, 0, 2)
+	}
+	if len(full.recent) != 2 || full.old != nil {
+		t.Errorf("a part with the key is left: %v, %v", full.recent, full.old)
+	}
 	kept, w := &Replays{}, daysOf(t, 21)
 	for days := 14; days <= 21; days++ {
 		ask(t, w, time.Duration(days)*day, func(q *Question) { q.Guard, q.Replays = .001, kept })

@@ -52,7 +52,7 @@ func (l *latest[V]) get(key string, bound int) (x V, ok bool) {
 }
 
 func (l *latest[V]) put(key string, x V, bound int) {
-	if l.recent == nil || len(l.recent) >= bound {
+	if _, there := l.recent[key]; !there && (l.recent == nil || len(l.recent) >= bound) {
 		l.recent, l.old = map[string]V{}, l.recent
 	}
 	l.recent[key] = x
