@@ -212,6 +212,9 @@ func (f *field) run(ctx context.Context, configs []space.Config, kept *Replays, 
 				x := kept.get(key)
 				if x == nil && ctx.Err() == nil {
 					if x, errs[c*len(f.runs)+i] = f.scorer.replay(ctx, configs[c], i); x != nil {
+						if f.size != 1 {
+							x.jobs = nil // losers are of the cluster as it is
+						}
 						kept.add(key, x)
 					}
 				}
@@ -264,6 +267,7 @@ func (sc *Scorer) replay(ctx context.Context, c space.Config, i int) (*replayed,
 	if len(p.out) > 0 {
 		p.guard(out.guarded, x)
 	}
+	out.jobs = make([]jobTimes, 0, len(p.out))
 	for i := range p.out {
 		out.jobs = append(out.jobs, jobTimes{p.out[i].ID, p.out[i].Wait, p.out[i].JCT()})
 	}
