@@ -342,7 +342,7 @@ func (f *field) losersOf(ctx context.Context, before, after *Compared, kept *Rep
 	}
 	out = Losers(changes)
 	for i := range out {
-		out[i].Jobs, out[i].Slower = max(1, (out[i].Jobs+1)/replays), (out[i].Slower+1)/replays
+		out[i].Jobs, out[i].Slower = max(1, (out[i].Jobs+replays/2)/replays), (out[i].Slower+replays/2)/replays
 	}
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
