@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/autosched/autosched/search"
-	"github.com/autosched/autosched/space"
 )
 
 // The fast path is for a workload that changes within hours, which the history cannot know: a configuration is adopted
@@ -50,10 +50,15 @@ func (r *Round) fast(ctx context.Context, in *Input, seed uint64, out *Result, p
 		return cmp.Compare(a.Measurement.Mean(), b.Measurement.Mean())
 	})
 	refused := ""
+	breaks := sync.OnceValues(func() (guard, error) { return r.guard(ctx, in, seed) })
 	for i := range can {
 		t := &can[i]
 		if !must && r.Guard >= 0 {
-			worse, err := r.breaks(ctx, in, seed, t.Config)
+			breaks, err := breaks()
+			if err != nil {
+				return now, err
+			}
+			worse, err := breaks(ctx, t.Config)
 			if err != nil {
 				return now, err
 			}
@@ -81,18 +86,18 @@ func (r *Round) fast(ctx context.Context, in *Input, seed uint64, out *Result, p
 	return now, nil
 }
 
-// breaks returns the guards that a configuration breaks: in the replays of the daily rule, or in the futures where the
-// history has no stretch. The futures of a crowd guard the times that the crowd itself makes.
-func (r *Round) breaks(ctx context.Context, in *Input, seed uint64, c space.Config) ([]Broken, error) {
+// guard returns the guards in the replays of the daily rule, or in the futures where the history has no stretch. The
+// futures of a crowd guard the times that the crowd itself makes.
+func (r *Round) guard(ctx context.Context, in *Input, seed uint64) (guard, error) {
 	q := r.question(in, seed)
-	if worse, err := q.breaks(ctx, c); !errors.Is(err, errNothing) {
-		return worse, err
+	if breaks, err := q.guard(ctx); !errors.Is(err, errNothing) {
+		return breaks, err
 	}
 	g, err := r.guards(ctx, r.Guard, r.Scenarios, r.Horizon, r.Seed)
 	if err != nil {
 		return nil, err
 	}
-	return g.broken(ctx, c)
+	return g.broken, nil
 }
 
 // take adopts a trial.

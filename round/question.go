@@ -157,22 +157,27 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	return out, a.extend(ctx, all)
 }
 
-// breaks returns the guards that a configuration breaks in the replays of the daily rule, the worst first. It fails
-// with errNothing if the history has no stretch that counts.
-func (q *Question) breaks(ctx context.Context, c space.Config) ([]Broken, error) {
+// guard returns the guards that a configuration breaks, the worst first.
+type guard func(context.Context, space.Config) ([]Broken, error)
+
+// guard returns the guards in the replays of the daily rule. It fails with errNothing if the history has no stretch
+// that counts.
+func (q *Question) guard(ctx context.Context) (guard, error) {
 	f, err := q.newField(ctx, q.History.stretches(), q.History.tape(q.Seed), 1)
 	if err != nil {
 		return nil, err
 	}
-	got, err := f.run(ctx, []space.Config{q.Incumbent, c}, q.Replays, q.Workers, func() {})
-	if err != nil {
-		return nil, err
-	}
-	if exhausted(got[1]) {
-		return []Broken{{What: endless}}, nil
-	}
-	out, _ := broken(q.Guard, got[1], got[0])
-	return out, nil
+	return func(ctx context.Context, c space.Config) ([]Broken, error) {
+		got, err := f.run(ctx, []space.Config{q.Incumbent, c}, q.Replays, q.Workers, func() {})
+		if err != nil {
+			return nil, err
+		}
+		if exhausted(got[1]) {
+			return []Broken{{What: endless}}, nil
+		}
+		out, _ := broken(q.Guard, got[1], got[0])
+		return out, nil
+	}, nil
 }
 
 // asking is a question on its way to an answer.

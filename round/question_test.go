@@ -632,14 +632,15 @@ func TestEndlessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := Question{Problem: p, History: RecordedOf(w, 11*day), Guard: .1, Workers: 2}
-	for name, broken := range map[string]func(space.Config) ([]Broken, error){
-		"replays": func(c space.Config) ([]Broken, error) { return q.breaks(t.Context(), c) },
-		"futures": func(c space.Config) ([]Broken, error) { return g.broken(t.Context(), c) },
-	} {
-		if got, err := broken(at(2)); err != nil || len(got) != 1 || got[0].String() != "does not end its work" {
+	breaks, err := q.guard(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, broken := range map[string]guard{"replays": breaks, "futures": g.broken} {
+		if got, err := broken(t.Context(), at(2)); err != nil || len(got) != 1 || got[0].String() != "does not end its work" {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
-		if got, err := broken(at(0)); err != nil || len(got) > 0 {
+		if got, err := broken(t.Context(), at(0)); err != nil || len(got) > 0 {
 			t.Errorf("%s, of the one in force: %v, %v", name, got, err)
 		}
 	}

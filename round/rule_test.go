@@ -145,7 +145,11 @@ func TestFastPathAsksTheReplays(t *testing.T) {
 		held, _ := decided(t, in.with(t, h))
 		q := (&Round{Problem: Problem{Scheduler: s, Space: sp, Cluster: in.State.Cluster, Goal: in.Goal,
 			Incumbent: in.Incumbent}, Settings: in.Settings}).question(&in, in.Seed)
-		worse, err := q.breaks(t.Context(), sp.Default())
+		var worse []Broken
+		breaks, err := q.guard(t.Context())
+		if err == nil {
+			worse, err = breaks(t.Context(), sp.Default())
+		}
 		named := "mean wait of"
 		if days > 1 && err == nil && len(worse) > 0 {
 			named = worse[0].String()
