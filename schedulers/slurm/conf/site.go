@@ -33,7 +33,7 @@ var Commands = []struct {
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
 	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos", "format=Name,Priority,Preempt," +
-		strings.Join(qosLimits, ",")}},
+		strings.Join(qosLimits, ",") + ",UsageFactor"}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc", "format=Cluster,Account,ParentName,User,Share"}},
 }
 
@@ -469,7 +469,7 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 
 // qosLimits are columns about limits of QOS.
 var qosLimits = []string{"GrpTRES", "GrpJobs", "MaxTRES", "MaxTRESPU", "MaxTRESPA", "MaxJobsPU", "MaxJobsPA",
-	"MaxSubmitPU", "UsageFactor"}
+	"MaxSubmitPU"}
 
 func (s *Site) qos(text []byte) error {
 	rows, err := slurmtext.Table(string(text), "name", "priority")
@@ -487,8 +487,11 @@ func (s *Site) qos(text []byte) error {
 			}
 		}
 		for _, limit := range qosLimits {
-			if v := r[strings.ToLower(limit)]; v != "" && (limit != "UsageFactor" || v != "1.000000") {
+			if v := r[strings.ToLower(limit)]; v != "" {
 				s.note("QOS %s: %s=%s is not simulated, and jobs that it holds back start", q.Name, limit, v)
+		if v := r["usagefactor"]; v != "" && v != "1.000000" {
+			s.note("QOS %s: UsageFactor=%s is not simulated", q.Name, v)
+		}
 			}
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)

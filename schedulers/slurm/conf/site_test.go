@@ -244,10 +244,11 @@ func TestNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes := strings.Join(site.Notes, "\n")
+	notes := strings.Join(site.Notes, "\n") + "\n"
 	for _, want := range []string{"OverSubscribe=EXCLUSIVE", "MaxNodes=2", "QoS=part", "weights",
 		"QOS normal: GrpTRES=gres/gpu=24",
-		"QOS normal: MaxJobsPU=8", "QOS low: MaxTRESPU=gres/gpu=4", "QOS low: UsageFactor=0.500000"} {
+		"QOS normal: MaxJobsPU=8", "QOS low: MaxTRESPU=gres/gpu=4",
+		"QOS low: UsageFactor=0.500000 is not simulated\n"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
 		}
