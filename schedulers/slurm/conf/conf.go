@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/autosched/autosched/schedulers/slurm"
@@ -75,10 +76,7 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 	for _, l := range logical(string(text)) {
 		if of, is := Included(l.text); is {
 			c.includes = append(c.includes, Line{path, l.number, "include", of})
-			if of = strings.ReplaceAll(of, "%c", c.Get("ClusterName")); !filepath.IsAbs(of) {
-				of = filepath.Join(dir, of)
-			}
-			if err := c.read(of, dir, open, append(above, path)); err != nil {
+			if err := c.read(c.resolve(of, dir), dir, open, append(above, path)); err != nil {
 				return fmt.Errorf("%s:%d: %w", path, l.number, err)
 			}
 			continue
@@ -114,6 +112,14 @@ func (c *Config) read(path, dir string, open func(string) ([]byte, error), above
 	return nil
 }
 
+// resolve is the path of a file that an include line names, in the folder of slurm.conf.
+func (c *Config) resolve(of, dir string) string {
+	if of = strings.ReplaceAll(of, "%c", c.Get("ClusterName")); !filepath.IsAbs(of) {
+		of = filepath.Join(dir, of)
+	}
+	return of
+}
+
 // Real is a path with its symbolic links resolved, as far as it exists.
 func Real(path string) string {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
@@ -127,9 +133,9 @@ func (c *Config) Configless() bool {
 	return slices.Contains(strings.Split(strings.ToLower(c.Get("SlurmctldParameters")), ","), "enable_configless")
 }
 
-// IncludeLine is the line of a slurm.conf that includes a file, by its name alone where the file lies in the same
-// folder or in one beside it, to which a link has to lead: configless nodes get no others. link is the command that
-// makes the link; empty if none is needed.
+// IncludeLine is the line of slurm.conf that includes a file: its name alone where the file lies in slurm.conf's
+// folder, or below it, where a link in that folder has to lead to it, as configless nodes get no other files. link is
+// the command that makes the link; empty if none is needed.
 func IncludeLine(main, include string) (line, link string) {
 	dir, name := filepath.Dir(main), filepath.Base(include)
 	at, err := filepath.Rel(dir, include)
@@ -151,25 +157,22 @@ func (c *Config) HasLine(line string) bool {
 // gets it: fetch_config.c ships a file that slurm.conf itself includes, by a name without a slash.
 func (c *Config) Includes(include string) error {
 	main := c.Files[0]
-	want, link := IncludeLine(main, Real(include))
+	line, link := IncludeLine(main, Real(include))
+	want := strconv.Quote(line)
 	if link != "" {
-		want += "\" after \"" + link
+		want += " after " + strconv.Quote(link)
 	}
 	for _, l := range c.includes {
-		of := l.Value
-		if !filepath.IsAbs(of) {
-			of = filepath.Join(filepath.Dir(main), of)
-		}
 		switch {
-		case Real(of) != Real(include):
+		case Real(c.resolve(l.Value, filepath.Dir(main))) != Real(include):
 			continue
 		case c.Configless() && (l.File != main || strings.Contains(l.Value, "/")):
 			return fmt.Errorf("%s:%d: include %s: configless nodes do not get a file with a path, and their slurmd ends after "+
-				"the next reconfiguration: write \"%s\"", l.File, l.Number, l.Value, want)
+				"the next reconfiguration: write %s", l.File, l.Number, l.Value, want)
 		}
 		return nil
 	}
-	return fmt.Errorf("%s does not include %s: end it with the line \"%s\"", main, include, want)
+	return fmt.Errorf("%s does not include %s: end it with the line %s", main, include, want)
 }
 
 // logicalLine is a line with its continuations, without comments. It has the number of its first.

@@ -51,6 +51,15 @@ include /etc/slurm/autosched/autosched.conf
 	if err != nil {
 		t.Fatal(err)
 	}
+	for path, want := range map[string]string{"/etc/slurm/sub/alpha.conf": "",
+		"/etc/slurm/autosched/autosched.conf": "",
+		"/etc/slurm/autosched/other.conf": `end it with the line "include other.conf" after ` +
+			`"ln -s autosched/other.conf /etc/slurm/other.conf"`} {
+		err := c.Includes(path)
+		if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s is included: %v, want %q", path, err, want)
+		}
+	}
 	for key, want := range map[string]string{"priorityweightage": "6", "PriorityWeightQOS": "7", "Epilog": "/bin/#c",
 		"Prolog": "/bin/a b", "Mystery": "7", "schedulerparameters": "bf_interval=60,bf_window=2880,Bf_Continue"} {
 		if got := c.Get(key); got != want {
