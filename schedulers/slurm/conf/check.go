@@ -66,8 +66,10 @@ func Check(text []byte, site []string, tres string) []Problem {
 			if err != nil {
 				add(l, Refused, "%v", err)
 			} else if strings.HasPrefix(s.ID, "PriorityWeight") {
-				if weights += v.Float(); weights > math.MaxUint32 {
-					add(l, Ignored, "the weights sum up to more than %d: priorities overflow", uint32(math.MaxUint32))
+				before := weights
+				if weights += v.Float(); before <= math.MaxUint32 && weights > math.MaxUint32 {
+					add(l, Ignored, "the weights of this file sum up to more than %d: priorities overflow",
+						uint32(math.MaxUint32))
 				}
 			}
 		}

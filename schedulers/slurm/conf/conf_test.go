@@ -334,6 +334,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v, want %s with %q", name, found, c.want, c.says)
 		}
 	}
+	over := "PriorityWeightAge=4000000000\nPriorityWeightQOS=4000000000\nPriorityWeightJobSize=1\n"
+	if found := conf.Check([]byte(over), nil, ""); len(found) != 1 || found[0].Line != 2 {
+		t.Errorf("weights that overflow: %v, want one problem of line 2", found)
+	}
 	good := "# mine\n# QOS.high.Priority is the site's\n#QOS.high.Priority=5\nPriorityMaxAge=1-0\nPriorityWeightTRES=CPU=3,GRES/gpu=-7\nSchedulerParameters=bf_interval=5,mine=3\n"
 	if found := conf.Check([]byte(good), []string{"mine=3", "CPU=3"}, "cpu,mem,gres/gpu"); len(found) > 0 {
 		t.Error(found)
