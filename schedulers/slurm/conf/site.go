@@ -139,12 +139,9 @@ func (s *Site) limits() {
 // real ones load slurmctld.
 const leastInterval = 10
 
-// most is the largest value tuned, in seconds, of parameters whose effect shows after that time: the hours that are
+// mostAge is the largest value tuned, in seconds, of parameters whose effect shows after that time: the hours that are
 // simulated must tell. An operator may open more of them in the registration.
-const most = 3 * 3600
-
-// late are these parameters.
-var late = []string{"PriorityMaxAge", SchedulerParameters + ".bf_min_age_reserve"}
+const mostAge = 3 * 3600
 
 // Narrowed returns the settings in force, in the space as the site narrows it: backfill sees the end of the longest
 // jobs and does not come more often than every ten seconds, and no age counts for more than three hours, unless it does
@@ -152,6 +149,7 @@ var late = []string{"PriorityMaxAge", SchedulerParameters + ".bf_min_age_reserve
 func (s *Site) Narrowed() (space.Config, error) {
 	least := map[string]float64{SchedulerParameters + ".bf_window": s.longest(),
 		SchedulerParameters + ".bf_interval": leastInterval}
+	most := map[string]float64{"PriorityMaxAge": mostAge, SchedulerParameters + ".bf_min_age_reserve": mostAge}
 	params := slurm.Usual(func(id string) float64 { return s.Current.Get(id).Float() })
 	for i := range params {
 		p := &params[i]
@@ -159,9 +157,9 @@ func (s *Site) Narrowed() (space.Config, error) {
 			now := s.Current.Get(p.ID)
 			p.Min, p.Default = max(p.Min, min(low, now.Float())), now
 		}
-		if slices.Contains(late, p.ID) {
+		if high, ok := most[p.ID]; ok {
 			now := s.Current.Get(p.ID)
-			if p.Max = min(p.Max, max(most, now.Float())); p.Default.Float() > p.Max {
+			if p.Max = min(p.Max, max(high, now.Float())); p.Default.Float() > p.Max {
 				p.Default = now
 			}
 		}
@@ -489,10 +487,10 @@ func (s *Site) qos(text []byte) error {
 		for _, limit := range qosLimits {
 			if v := r[strings.ToLower(limit)]; v != "" {
 				s.note("QOS %s: %s=%s is not simulated, and jobs that it holds back start", q.Name, limit, v)
+			}
+		}
 		if v := r["usagefactor"]; v != "" && v != "1.000000" {
 			s.note("QOS %s: UsageFactor=%s is not simulated", q.Name, v)
-		}
-			}
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)
 	}
