@@ -49,7 +49,7 @@ type Joiner struct {
 	gpusPerNode int
 	ids         map[string]bool
 	nodes       map[string]*jobNode // by name in lower case
-	short       map[string]*jobNode // by the name before the first dot, nil where several nodes have it
+	hosts       *slurmtext.Hosts[*jobNode]
 	counts      JoinCounts
 	other       map[string]bool // nodes of samples that no job ran on
 }
@@ -72,7 +72,7 @@ type jobSpell struct {
 func NewJoiner(w *workload.Workload, c workload.Cluster) *Joiner {
 	jobs := w.Jobs()
 	j := &Joiner{jobs: jobs, ids: map[string]bool{}, nodes: map[string]*jobNode{},
-		short: map[string]*jobNode{}, other: map[string]bool{}}
+		other: map[string]bool{}}
 	if zero := w.Zero(); !zero.IsZero() {
 		j.zero = time.Duration(zero.UnixNano())
 	}
@@ -106,40 +106,21 @@ func NewJoiner(w *workload.Workload, c workload.Cluster) *Joiner {
 			n.spells = append(n.spells, jobSpell{from, to, i, job.GPUs / workload.MilliGPU(len(names))})
 		}
 	}
-	for key, n := range j.nodes {
+	for _, n := range j.nodes {
 		slices.SortStableFunc(n.spells, func(a, b jobSpell) int { return cmp.Compare(a.from, b.from) })
 		for i := range n.spells {
 			n.longest = max(n.longest, n.spells[i].to-n.spells[i].from)
 		}
-		if first := slurmtext.ShortHost(key); j.short[first] == nil {
-			if _, twice := j.short[first]; !twice {
-				j.short[first] = n
-				continue
-			}
-		}
-		j.short[slurmtext.ShortHost(key)] = nil
 	}
+	j.hosts = slurmtext.NewHosts(j.nodes)
 	return j
-}
-
-// node finds the node of a sample. Of a short and a full name the parts before the first dot have to be equal.
-func (j *Joiner) node(name string) *jobNode {
-	name = strings.ToLower(name)
-	if n := j.nodes[name]; n != nil {
-		return n
-	}
-	n := j.short[slurmtext.ShortHost(name)]
-	if n == nil || strings.Contains(name, ".") && strings.Contains(n.name, ".") {
-		return nil
-	}
-	return n
 }
 
 // Join returns the job of a sample, empty if it is not known, and how it was found. It gives the sample the name that
 // the trace has for its node.
 func (j *Joiner) Join(s *GPUSample) (job string, how Joined) {
-	n := j.node(s.Node)
-	if n != nil {
+	n, known := j.hosts.Find(s.Node)
+	if known {
 		s.Node = n.name
 		n.seen[s.Index] = true
 	}

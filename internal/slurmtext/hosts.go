@@ -99,3 +99,45 @@ func ShortHost(name string) string {
 	name, _, _ = strings.Cut(name, ".")
 	return name
 }
+
+// Hosts finds hosts by names in any case, short or full.
+type Hosts[T any] struct {
+	full map[string]T
+	// fold and short are names of full by lower case, whole and before the first dot; "" where several have it.
+	fold, short map[string]string
+}
+
+// NewHosts returns the hosts of a map by name, which must not change.
+func NewHosts[T any](full map[string]T) *Hosts[T] {
+	h := &Hosts[T]{full, map[string]string{}, map[string]string{}}
+	for name := range full {
+		fold := strings.ToLower(name)
+		once(h.fold, fold, name)
+		once(h.short, ShortHost(fold), name)
+	}
+	return h
+}
+
+func once(names map[string]string, key, name string) {
+	if _, twice := names[key]; twice {
+		name = ""
+	}
+	names[key] = name
+}
+
+// Find returns the host of a name: the one of an equal name, or else, of a short and a full name, the only one whose
+// part before the first dot is equal.
+func (h *Hosts[T]) Find(name string) (x T, ok bool) {
+	if x, ok = h.full[name]; ok {
+		return x, true
+	}
+	fold := strings.ToLower(name)
+	at := h.fold[fold]
+	if short := ShortHost(fold); at == "" {
+		if at = h.short[short]; (short == fold) == (ShortHost(at) == at) {
+			return x, false
+		}
+	}
+	x, ok = h.full[at]
+	return x, ok && at != ""
+}

@@ -45,6 +45,40 @@ func TestHostList(t *testing.T) {
 	}
 }
 
+// TestHosts: names in any case match, and of a short and a full one the parts before the first dot.
+func TestHosts(t *testing.T) {
+	for _, tt := range []struct{ hosts, name, want string }{
+		{"a b", "b", "b"},
+		{"a b", "c", ""},
+		{"a b", "", ""},
+		{"a A", "A", "A"},
+		{"a A", "a", "a"},
+		{"Ab AB", "ab", ""},
+		{"gpu1", "GPU1", "gpu1"},
+		{"GPU1", "gpu1.x", "GPU1"},
+		{"gpu1.x", "gpu1", "gpu1.x"},
+		{"gpu1.X", "GPU1", "gpu1.X"},
+		{"gpu1.x", "gpu1.X", "gpu1.x"},
+		{"gpu1.x", "gpu1.y", ""},
+		{"gpu1.x gpu1.y", "gpu1", ""},
+		{"gpu1.x gpu1.y", "gpu1.y", "gpu1.y"},
+		{"gpu1 gpu1.x", "gpu1", "gpu1"},
+		{"gpu1 gpu1.x", "gpu1.y", ""},
+		{"gpu1", "gpu11.x", ""},
+		{"10.0.0.1", "10", ""},
+		{"10.0.0.1", "10.0.0.1", "10.0.0.1"},
+		{"10.0.0.1", "10.0.0.2", ""},
+	} {
+		full := map[string]string{}
+		for _, name := range strings.Fields(tt.hosts) {
+			full[name] = name
+		}
+		if got, ok := slurmtext.NewHosts(full).Find(tt.name); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%q of %s: %q, %v, want %q", tt.name, tt.hosts, got, ok, tt.want)
+		}
+	}
+}
+
 // FuzzText takes any text to every reader.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"gpu[001-003,7],login1", "r[1-2]n[01,03]x", "gres/gpu=2,gres/gpu:1g.10gb=2,mem=62.5G",

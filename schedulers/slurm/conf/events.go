@@ -103,23 +103,9 @@ func (s *Site) events(text []byte, number map[string]int, zone *time.Location) e
 			outs[name] = append(outs[name], o)
 		}
 	}
-	foreign, short := 0, map[string]int{} // by the name before the first dot, -1 where several nodes have it
-	for name, n := range number {
-		first := slurmtext.ShortHost(name)
-		if _, twice := short[first]; twice {
-			n = -1
-		}
-		short[first] = n
-	}
-	all := map[int][]out{}
+	foreign, hosts, all := 0, slurmtext.NewHosts(number), map[int][]out{}
 	for _, name := range slices.Sorted(maps.Keys(outs)) {
-		n, ok := number[name]
-		if first := slurmtext.ShortHost(name); !ok {
-			_, isShort := number[first]
-			n, ok = short[first]
-			ok = ok && n >= 0 && (first == name || isShort) // of two full names all parts have to be equal
-		}
-		if ok {
+		if n, ok := hosts.Find(name); ok {
 			all[n] = append(all[n], outs[name]...)
 		} else {
 			foreign++

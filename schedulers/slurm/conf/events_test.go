@@ -39,6 +39,7 @@ func TestEvents(t *testing.T) {
 			"00:00:10 0 drain, 00:00:10 2 drain, 00:00:20 0 up, 00:00:20 2 up"},
 		"a full name": {header + "g1.example.org|10|20|DOWN\ng1|20|30|DRAIN\n", nil,
 			"00:00:10 0 down, 00:00:20 0 drain, 00:00:30 0 up"},
+		"another case": {header + "G1|10|20|DOWN\n", nil, "00:00:10 0 down, 00:00:20 0 up"},
 		"no outage":    {header + "g1|10|20|IDLE\n", nil, ""},
 		"another node": {header + "login1|10|20|DOWN\n", nil, ""},
 	} {
