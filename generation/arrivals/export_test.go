@@ -1,6 +1,7 @@
 package arrivals
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -9,7 +10,16 @@ import (
 
 func init() {
 	Methods = append(Methods, Method{"paper-original", "the place most like the last hour, of all periods",
-		func(perHour, horizon int) source { return &paper{perHour: perHour, horizon: horizon} }})
+		func(perHour, horizon int) source { return original{perHour, horizon} }})
+}
+
+// original is the paper's method on the counts themselves.
+type original struct{ perHour, horizon int }
+
+func (original) learn(context.Context, *History) error { return nil }
+
+func (o original) draws(h *History) ([]draw, error) {
+	return placeOf(h.counts(0), 0, o.perHour, o.horizon), nil
 }
 
 // FromCounts is the history of arrivals that are only counted: counts[i] jobs at the begin of bin i, each of a tenant

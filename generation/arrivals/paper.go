@@ -14,40 +14,37 @@ const cutInHours = 2
 // paper copies the place most like the last hour.
 type paper struct {
 	perHour, horizon int
-	cut              int // in hours; 0 keeps all periods
 	filter           lowPass
 }
 
-func newPaper(perHour, horizon int) source {
-	return &paper{perHour: perHour, horizon: horizon, cut: cutInHours}
-}
+func newPaper(perHour, horizon int) source { return &paper{perHour: perHour, horizon: horizon} }
 
 func (*paper) learn(context.Context, *History) error { return nil }
 
+// draws matches the periodic part of the counts over as many whole days as there are before the end.
 func (p *paper) draws(h *History) ([]draw, error) {
-	values, from := p.series(h)
-	edge, ok := match(values, p.perHour, p.horizon)
-	if !ok {
-		return nil, nil
-	}
-	return []draw{{edge: from + edge, weight: 1}}, nil
+	from := h.bins() % (24 * p.perHour)
+	values := h.counts(from)
+	p.filter.apply(values, cutInHours*p.perHour)
+	return placeOf(values, from, p.perHour, p.horizon), nil
 }
 
-// series is the matched series, and the bin it begins at: the counts, or their
-// periodic part over as many whole days as there are before the end.
-func (p *paper) series(h *History) (values []float64, from int) {
-	bins := h.bins()
-	if p.cut > 0 {
-		from = bins % (24 * p.perHour)
-	}
-	values = make([]float64, bins-from)
+// counts are the arrivals of each bin from one on.
+func (h *History) counts(from int) []float64 {
+	values := make([]float64, h.bins()-from)
 	for i := range values {
 		values[i] = float64(h.arrived[from+i+1] - h.arrived[from+i])
 	}
-	if p.cut > 0 {
-		p.filter.apply(values, p.cut*p.perHour)
+	return values
+}
+
+// placeOf is the match of a series that begins at a bin.
+func placeOf(values []float64, from, perHour, horizon int) []draw {
+	edge, ok := match(values, perHour, horizon)
+	if !ok {
+		return nil
 	}
-	return values, from
+	return []draw{{edge: from + edge, weight: 1}}
 }
 
 // lowPass keeps the periodic part of a series: the Fourier components whose
