@@ -64,12 +64,12 @@ const (
 	// stretches is the number of stretches that count, leastOfStretch how much of one has to have passed.
 	stretches      = 4
 	leastOfStretch = 2 * day
-	// Warmup is the time before the jobs that count in a simulation of a history, whose jobs run without counting: the
-	// cluster begins empty, and wide jobs that a configuration lets wait do so for weeks. warming is that of the
-	// replays, of which there are many.
-	// schooling is the time before that from which policies know the jobs that ended.
-	Warmup    = 14 * day
-	warming   = 4 * day
+	// Warmup is how long jobs run without counting before a simulated window: the cluster begins empty, and wide jobs
+	// may wait for weeks.
+	Warmup = 14 * day
+	// warming is the same before a replayed stretch, shorter because there are many replays.
+	warming = 4 * day
+	// schooling is the time before warming whose ended jobs policies know.
 	schooling = 4 * day
 	// replays is the number of replays of a stretch, replayJitter the most by which they move a submission: which
 	// configuration is in force when a batch arrives decides more than it would if the days came again.

@@ -104,7 +104,7 @@ func (v *View) JobHeld(id ID) int {
 	return int(v.jobs[id].held)
 }
 
-// JobRestart is the time in which the job, resumed on a number of GPUs, makes no progress.
+// JobRestart is the cost of resuming the job on a number of GPUs by the models, whatever Options.Peer charges.
 func (v *View) JobRestart(id ID, gpus int) time.Duration {
 	return v.opts.Models.JobRestart(v.spec(id), gpus)
 }

@@ -39,7 +39,7 @@ type Header struct {
 	// KeyShare is how much of a prediction is the survival estimate of the job's
 	// key, where it has one; the rest is the trees'.
 	KeyShare float64 `json:"key_share"`
-	// Parent is read of files that have it, and not used.
+	// Parent is accepted and ignored.
 	Parent string `json:"parent,omitempty"`
 }
 

@@ -59,7 +59,7 @@ func (s *Served) Names() []string { return s.names }
 func (s *Served) Outputs() int { return s.model.outputs }
 
 // Predict writes the prediction of the model's objective for a row to out: an
-// expected target, a median, or probabilities. len(out) must be Outputs.
+// expected target, a median, or probabilities. out has room for Outputs.
 func (s *Served) Predict(row, out []float64) (err error) {
 	if len(row) != s.model.features || len(out) < s.model.outputs {
 		return fmt.Errorf("trees: %d features and room for %d numbers: the model has %d and %d", len(row), len(out),
