@@ -597,8 +597,8 @@ func (l *log) makeHour(hour time.Time) (end int64, err error) {
 	return h.ends, err
 }
 
-// cut removes the begin of a log, up to an end, of which other files have the frames. Frames that were appended since
-// stay.
+// cut removes the begin of a log, up to an end, of which other files have the frames. Whole frames that were appended
+// since stay.
 func (l *log) cut(name fileName, end int64) error {
 	path := l.store.path(l.scheduler, name.kind, name.hour)
 	return l.do(func(files map[fileName]*os.File) error {
@@ -610,12 +610,18 @@ func (l *log) cut(name fileName, end int64) error {
 			return err
 		}
 		defer file.Close()
-		if info, err := file.Stat(); err != nil {
+		info, err := file.Stat()
+		if err != nil {
 			return err
-		} else if info.Size() > end {
+		}
+		since, err := scan(io.NewSectionReader(file, end, info.Size()-end), func(int64, []byte) error { return nil })
+		if err != nil {
+			return err
+		}
+		if since.end > 0 {
 			return l.store.o.Room(func() error {
 				return atomicfile.Write(path, func(out io.Writer) error {
-					_, err := io.Copy(out, io.NewSectionReader(file, end, info.Size()-end))
+					_, err := io.Copy(out, io.NewSectionReader(file, end, since.end))
 					return err
 				})
 			})

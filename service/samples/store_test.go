@@ -193,6 +193,42 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// TestCutOffHourIsCompacted: what is left of the last frame of an hour that is over does not keep its log.
+func TestCutOffHourIsCompacted(t *testing.T) {
+	for _, kind := range []string{logName, iterationLog} {
+		dir := t.TempDir()
+		send := func(from time.Duration) {
+			t.Helper()
+			s := open(t, dir)
+			err := s.Append(t.Context(), "prod", fleet(2, 2, from, from+time.Minute))
+			if kind == iterationLog {
+				err = errors.Join(err, s.AppendIterations(t.Context(), "prod",
+					[]telemetry.Iteration{{Job: "j", Took: 1, Time: from}}))
+			}
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send(begin)
+		path := filepath.Join(dir, "prod", kind+hourOf(begin).Format(layout))
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(text, text[:len(text)-1]...), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		send(begin + 3*time.Hour)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", path, err)
+		}
+		want := fleet(2, 2, begin, begin+time.Minute)
+		if got := read(t, open(t, dir), Query{To: begin + time.Hour}); len(got) != len(want) {
+			t.Errorf("%s: %d samples, want %d", kind, len(got), len(want))
+		}
+	}
+}
+
 // TestDamage: one flipped bit, wherever it is, costs the samples of its frame, also in a log that is appended to and
 // compacted afterwards, and no other hour (N4).
 func TestDamage(t *testing.T) {
