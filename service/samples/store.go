@@ -258,9 +258,10 @@ func (l *log) run() {
 			f.Close()
 		}
 	}()
-	left, _ := filepath.Glob(filepath.Join(l.store.dir, l.scheduler, ".*")) // unfinished files of a crash
-	for _, path := range left {
-		_ = os.Remove(path)
+	dir := filepath.Join(l.store.dir, l.scheduler)
+	left, _ := fs.Glob(os.DirFS(dir), ".*") // unfinished files of a crash
+	for _, name := range left {
+		_ = os.Remove(filepath.Join(dir, name))
 	}
 	for _, kind := range []string{logName, iterationLog} {
 		if hours, err := l.store.hours(l.scheduler, kind); err == nil && len(hours) > 0 {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -128,11 +129,8 @@ func backupNames(dir string) (names []string, err error) {
 			names = append(names, name)
 		}
 	}
-	found, globErr := filepath.Glob(filepath.Join(dir, FindingsFolder, "*.json"))
-	for _, file := range found {
-		names = append(names, path.Join(FindingsFolder, filepath.Base(file)))
-	}
-	return names, errors.Join(err, globErr)
+	found, globErr := fs.Glob(os.DirFS(dir), FindingsFolder+"/*.json")
+	return append(names, found...), errors.Join(err, globErr)
 }
 
 // withCopy calls f with an immutable file: a copy, or the file itself if nothing writes to it. A file with damaged

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,20 @@ func oneBackup(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return archive.Bytes()
+}
+
+// TestBackupOfAnyFolder: the name of the directory is no pattern.
+func TestBackupOfAnyFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[b")
+	r := open(t, dir)
+	list := filepath.Join(dir, FindingsFolder, "s.json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(list), 0o700), os.WriteFile(list, []byte("{}"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.Backup(context.Background(), io.Discard)
+	if err != nil || !slices.ContainsFunc(m.Files, func(f ManifestFile) bool { return f.Name == "findings/s.json" }) {
+		t.Errorf("%+v, %v", m, err)
+	}
 }
 
 // TestDamagedBackupIsRefused: a backup that was cut or changed anywhere makes no store.
