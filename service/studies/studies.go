@@ -502,7 +502,7 @@ func (m *studyState) ask(e study.Suggest, at time.Time) (_ study.Event, done fun
 			return e, nil, err
 		}
 		m.mu.Lock()
-		if m.resets == resets && m.state.LastTrial == state.LastTrial {
+		if m.resets == resets && m.state.LastTrial == state.LastTrial && m.lacks(&e, at) > 0 {
 			break
 		}
 		m.engine, e.Asked = nil, study.Asked{} // its proposals are lost
