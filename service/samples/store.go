@@ -741,13 +741,16 @@ func (s *Store) readHour(ctx context.Context, scheduler string, hour time.Time, 
 	if after != nil && compareGPU(after.GPU, from) > 0 {
 		from = after.GPU
 	}
-	h, err := s.openHour(scheduler, hour, from, to)
-	if err != nil {
-		return err
+	path, step := s.path(scheduler, logName, hour), q.Resolution.Step()
+	var h hourFiles
+	_, err := os.Stat(path)
+	if step == 0 || !errors.Is(err, fs.ErrNotExist) { // means without a log are whole
+		if h, err = s.openHour(scheduler, hour, from, to); err != nil {
+			return err
+		}
+		defer h.close()
 	}
-	defer h.close()
-	step := q.Resolution.Step()
-	logged := len(h.files) > 0 && h.files[0].Name() == s.path(scheduler, logName, hour)
+	logged := len(h.files) > 0 && h.files[0].Name() == path
 	if step > 0 && (h.partial || !logged) {
 		file, err := os.Open(s.path(scheduler, names[q.Resolution], hour))
 		switch {

@@ -479,6 +479,33 @@ func TestLateSamplesOfAShedHour(t *testing.T) {
 	}
 }
 
+// TestMeansOfAnHourAlone: the means of an hour that is over are read without its raw file.
+func TestMeansOfAnHourAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	for _, from := range []time.Duration{begin, begin + 3*time.Hour} {
+		if err := s.Append(t.Context(), "prod", fleet(2, 2, from, from+10*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.Close()
+	raw := s.path("prod", names[Raw], hourOf(begin))
+	if err := errors.Join(os.Remove(raw), os.Symlink(raw, raw)); err != nil { // cannot be opened
+		t.Fatal(err)
+	}
+	s = open(t, dir)
+	q := Query{To: begin + time.Hour}
+	if err := s.Read(t.Context(), "prod", q, func(*telemetry.GPUSample) error { return nil }); err == nil {
+		t.Error("the raw file was read")
+	}
+	for r, want := range map[Resolution]int{Fine: 2 * 4, Coarse: 4} {
+		q.Resolution = r
+		if got := read(t, s, q); len(got) != want {
+			t.Errorf("%v: %d means, want %d", r.Step(), len(got), want)
+		}
+	}
+}
+
 // TestDamageIsNoted: whatever cannot be read is noted with its file and bytes.
 func TestDamageIsNoted(t *testing.T) {
 	whole := func(body []byte) []byte { // a frame whose checksum is right
