@@ -80,7 +80,8 @@ func (s *Service) checkStore() []*pb.Check {
 		h.Damaged = append(h.Damaged, s.o.Samples.Damaged()...)
 	}
 	if len(h.Damaged) > 0 {
-		out = append(out, found("files", pb.Check_WARN, "their readable part counts; restore a backup to get the rest",
+		out = append(out, found("files", pb.Check_WARN,
+			"their readable part counts; a backup has the rest of event files, but no telemetry",
 			"files of events or telemetry with damage: %v", h.Damaged))
 	} else {
 		out = append(out, found("files", pb.Check_OK, "", "no file of events or telemetry is known to be damaged"))
