@@ -114,7 +114,6 @@ func (d directory) telemetry() {
 	files, damage, err := samples.Inspect(filepath.Join(d.dir, samples.Folder))
 	if err != nil {
 		d.Warn("telemetry", "see that this user may read it", "%v", err)
-		return
 	}
 	for _, one := range damage {
 		if one.Err != nil {
@@ -123,7 +122,9 @@ func (d directory) telemetry() {
 			d.Warn("telemetry", restPasses, "%s: %d bytes are damaged", one.File, one.Bytes)
 		}
 	}
-	d.OK("telemetry", "%s", units.Plural(files, "file"))
+	if err == nil {
+		d.OK("telemetry", "%s", units.Plural(files, "file"))
+	}
 }
 
 func (d directory) findings() {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,5 +126,32 @@ func TestTelemetry(t *testing.T) {
 		if got, err := statuses(dir); err != nil || got[check] != checkup.Warn {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
+	}
+}
+
+// TestUnreadableFolder: a folder that cannot be read hides no damage of another one.
+func TestUnreadableFolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	folder := filepath.Join(dir, samples.Folder)
+	if err := errors.Join(os.MkdirAll(filepath.Join(folder, "prod"), 0o700),
+		os.WriteFile(filepath.Join(folder, "prod", "raw-20250301T00"), []byte("no frame"), 0o600),
+		os.Symlink("loop", filepath.Join(folder, "loop"))); err != nil {
+		t.Fatal(err)
+	}
+	var r checkup.Report
+	Directory(&r, dir, time.Now())
+	var got []checkup.Status
+	for _, c := range r.Checks {
+		if c.Name == "telemetry" {
+			got = append(got, c.Status)
+		}
+	}
+	if !slices.Equal(got, []checkup.Status{checkup.Warn, checkup.Warn}) {
+		t.Errorf("%v", r.Checks)
 	}
 }
