@@ -70,7 +70,7 @@ func (s *Service) skipRounds(ctx context.Context) {
 		m.mu.Lock()
 		v, running, now := m.snapshot.Load(), m.history.Running() && m.task == nil && !m.setting, m.history.Now()
 		m.mu.Unlock()
-		if !running || v.lookback(now)+round.Retention < v.roundTime()+skipEvery {
+		if !running || time.Duration(v.passed(now))*v.Policy.UpdateInterval < v.roundTime()+skipEvery {
 			continue
 		}
 		call := Call{Origin: audit.Origin{Actor: retentionActor, Verb: "SkipRounds"}}
@@ -79,7 +79,7 @@ func (s *Service) skipRounds(ctx context.Context) {
 				return nil, nil
 			}
 			next := latest.Scheduler
-			next.Round = max(latest.Round, int64((v.lookback(now)+round.Retention)/v.Policy.UpdateInterval))
+			next.Round = max(latest.Round, v.passed(now))
 			if next.Round == latest.Round { // one ended meanwhile
 				return nil, nil
 			}

@@ -237,8 +237,12 @@ func (v *snapshot) horizon(now time.Duration) time.Duration {
 	return max(v.roundTime()-round.Retention, v.lookback(now))
 }
 
+// passed is the round before the one that is due at an instant of the clock.
+func (v *snapshot) passed(now time.Duration) int64 {
+	return dueRound(now-max(0, v.Policy.AllowedLateness), v.Policy.UpdateInterval) - 1
+}
+
 // lookback is the event time that no round looks back to which begins once the clock shows an instant.
 func (v *snapshot) lookback(now time.Duration) time.Duration {
-	due := dueRound(now-max(0, v.Policy.AllowedLateness), v.Policy.UpdateInterval)
-	return time.Duration(due-1)*v.Policy.UpdateInterval - round.Retention
+	return time.Duration(v.passed(now))*v.Policy.UpdateInterval - round.Retention
 }
