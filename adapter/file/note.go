@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/space"
 )
 
@@ -98,21 +99,12 @@ func writeSynced(path string, text []byte) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 func removeSynced(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes renames in a directory durable.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.SyncDir(filepath.Dir(path))
 }

@@ -116,7 +116,7 @@ var layers = []layer{
 	{"service/workloads", 5, []string{"controller", "workload", "internal/stats"}},
 	{"service/studies", 5, []string{"controller", "study", "search/effects", "rollout", "space"}},
 	{"service/store", 5, []string{"controller", "service/reports", "service/studies", "service/workloads", "study",
-		"search", "rollout", "space", "workload"}},
+		"search", "rollout", "space", "workload", "internal/atomicfile"}},
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",
 		"telemetry", "internal/checkup", "internal/units"}},
 	// Every part of the service that runs.

@@ -154,6 +154,15 @@ func WritePrivate(path string, write func(io.Writer) error) error {
 	return f.Finish(write(f))
 }
 
+// SyncDir makes changes of the names in a directory durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
 // maxWindow bounds the memory of a decoder: the window of zstd --long.
 const maxWindow = 128 << 20
 

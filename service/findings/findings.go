@@ -428,9 +428,5 @@ func write(path string, c *content) error {
 	if err := atomicfile.Write(path, c.encode); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return atomicfile.SyncDir(filepath.Dir(path))
 }

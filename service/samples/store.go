@@ -391,7 +391,7 @@ func (l *log) open(files map[fileName]*os.File, name fileName) (*os.File, error)
 		return nil, err
 	}
 	for _, dir := range dirs {
-		if err := syncDir(dir); err != nil {
+		if err := atomicfile.SyncDir(dir); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
@@ -405,14 +405,6 @@ func release(files map[fileName]*os.File, name fileName) {
 		f.Close()
 		delete(files, name)
 	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // advance makes the files of the hours that are over, before the newest but one, and drops the oldest. One scheduler at
@@ -630,7 +622,7 @@ func (l *log) cut(name fileName, end int64) error {
 		if err := os.Remove(path); err != nil {
 			return err
 		}
-		return syncDir(filepath.Dir(path))
+		return atomicfile.SyncDir(filepath.Dir(path))
 	})
 }
 

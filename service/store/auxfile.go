@@ -10,6 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/autosched/autosched/internal/atomicfile"
 )
 
 // Records that may be large and that the service can do without are in auxiliary files beside config.db, in which
@@ -71,7 +73,7 @@ func (r *Store) lockAux(s *auxFile, f func() error) error {
 		r.stuck.Delete(s.name)
 		path := filepath.Join(r.dir, s.name)
 		err = errors.Join(fmt.Errorf("%w; it is set aside as %s", err, s.name+damagedSuffix),
-			os.Rename(path, path+damagedSuffix), syncDir(r.dir))
+			os.Rename(path, path+damagedSuffix), atomicfile.SyncDir(r.dir))
 	}
 	return storageError(err)
 }

@@ -21,6 +21,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/service/workloads"
 	"github.com/autosched/autosched/workload"
@@ -324,7 +325,7 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 		err = errors.Join(err, os.RemoveAll(staging))
 		switch {
 		case err == nil:
-			err = syncDir(dir)
+			err = atomicfile.SyncDir(dir)
 		case missing != nil:
 			_ = os.Remove(dir) // fails if a file has its name
 		}
@@ -354,7 +355,7 @@ func Restore(in io.Reader, dir string) (m *Manifest, err error) {
 		if err := os.Rename(filepath.Join(staging, f.Name), to); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(syncDir(filepath.Dir(to)), syncDir(dir)); err != nil {
+		if err := errors.Join(atomicfile.SyncDir(filepath.Dir(to)), atomicfile.SyncDir(dir)); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/workload"
 )
 
@@ -110,7 +111,7 @@ func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, ke
 		return storageError(err)
 	}
 	r.reached("renamed")
-	return storageError(syncDir(r.dir))
+	return storageError(atomicfile.SyncDir(r.dir))
 }
 
 // schedulersIn returns the schedulers with events in some files, with an error those of its readable part.
@@ -190,7 +191,7 @@ func (r *Store) sweep() error {
 	if err != nil || len(all) == len(live) {
 		return err
 	}
-	if err := syncDir(r.dir); err != nil { // the checkpoint's name first
+	if err := atomicfile.SyncDir(r.dir); err != nil { // the checkpoint's name first
 		return err
 	}
 	for _, name := range all {
@@ -202,7 +203,7 @@ func (r *Store) sweep() error {
 			r.reached("removed")
 		}
 	}
-	return syncDir(r.dir)
+	return atomicfile.SyncDir(r.dir)
 }
 
 // findCheckpoint finds the checkpoint, and removes the remains of an interrupted drop.

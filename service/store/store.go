@@ -25,6 +25,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/autosched/autosched/internal/atomicfile"
 )
 
 // The errors that callers tell apart, besides ErrCorrupt.
@@ -262,7 +264,7 @@ func (r *Store) setAside() error {
 	if err := remove(filepath.Join(r.dir, reserveFile)); err != nil { // with it the next start would miss config.db
 		return err
 	}
-	return syncDir(r.dir)
+	return atomicfile.SyncDir(r.dir)
 }
 
 // ensure creates a database file unless it is there. It is written under another name and renamed, so that no name
@@ -292,7 +294,7 @@ func (r *Store) ensure(name string) error {
 	if err := os.Rename(path+newSuffix, path); err != nil {
 		return storageError(err)
 	}
-	return storageError(syncDir(r.dir))
+	return storageError(atomicfile.SyncDir(r.dir))
 }
 
 // openDB opens one file and checks its layout.
@@ -317,7 +319,7 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 	if !readOnly {
 		// Writes of a process that was killed, and the file's name, may not be on disk yet. A commit must not build
 		// on them before they are.
-		if err := errors.Join(db.Sync(), syncDir(r.dir)); err != nil {
+		if err := errors.Join(db.Sync(), atomicfile.SyncDir(r.dir)); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, storageError(err)), db.Close())
 		}
 	}
@@ -340,16 +342,6 @@ func (r *Store) openDB(name string, readOnly bool) (*bolt.DB, error) {
 		return nil, storageError(err)
 	}
 	return db, nil
-}
-
-// syncDir makes a new file's name durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // stuckFile is a file on which bbolt panicked in a commit. Its locks may never be released: it can be read, but must
