@@ -923,12 +923,13 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestUnfinishedFilesAreRemoved: the files that a crash of a compaction leaves are removed once samples come again, in a
-// directory of any name.
+// TestUnfinishedFilesAreRemoved: the files that a crash of a compaction leaves are removed once samples come again, in
+// a directory of any name.
 func TestUnfinishedFilesAreRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b")
 	left := filepath.Join(dir, "prod", "."+names[Raw]+"20250301T00.123")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o750), os.WriteFile(left, []byte("half"), 0o600)); err != nil {
+	err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o750), os.WriteFile(left, []byte("half"), 0o600))
+	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := Open(dir, Options{})
