@@ -59,8 +59,7 @@ func answeredAs(before, after []rollout.Instance) []rollout.Instance {
 	for k := range out {
 		i := &out[k]
 		at := slices.IndexFunc(before, func(b rollout.Instance) bool { return b.ID == i.ID })
-		if at >= 0 && before[at].Answered == i.Answered && before[at].State == i.State &&
-			(i.State == rollout.AckFailed || i.State == rollout.AckRejected) {
+		if at >= 0 && before[at].Answered == i.Answered && before[at].State == i.State && i.State.Refuses() {
 			i.Error, i.Reported = before[at].Error, before[at].Reported
 		}
 	}
@@ -83,7 +82,7 @@ func changedRevision(before, after *rollout.Configuration) []audit.Field {
 		return objectOf(fields{c.State, c.Origin, c.Hash, c.Ack, c.Incident})
 	}
 	if before != nil && before.Ack != nil && after.Ack != nil && before.Ack.State == after.Ack.State &&
-		(after.Ack.State == rollout.AckFailed || after.Ack.State == rollout.AckRejected) {
+		after.Ack.State.Refuses() {
 		again := *after
 		again.Ack, after = before.Ack, &again
 	}

@@ -64,7 +64,7 @@ type Configuration struct {
 	// Left is the revision that a Rollback went back from to this one, 0 if it is
 	// here for another reason.
 	Left int64
-	// Incident is why the judge went back to these values, of FromJudge; of others that they did worse.
+	// Incident is the one that was gone back from, of FromJudge; of others the one that this revision caused.
 	Incident *Incident
 	// Review is an operator's decision about the proposal, nil if it was none or waits.
 	Review *Review

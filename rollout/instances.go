@@ -49,8 +49,8 @@ func (i *Instance) answer(c *Configuration, a *Ack) {
 	}
 }
 
-// refuses reports whether its last acknowledgement says that a revision did not take effect.
-func (i *Instance) refuses() bool { return i.State == AckRejected || i.State == AckFailed }
+// Refuses reports whether a revision did not take effect.
+func (s AckState) Refuses() bool { return s == AckRejected || s == AckFailed }
 
 // answered reports whether the last acknowledgement was this one.
 func (i *Instance) answered(revision int64, a *Ack) bool {
@@ -315,7 +315,8 @@ func (t *transition) acknowledge(c *Configuration, ack Ack) error {
 	}
 	want := t.Desired(i.ID)
 	// The refusal of the offer stays until that is answered again, whatever comes late about an older revision.
-	stays := want != nil && i.Answered == want.Revision && i.refuses() && c.Revision < want.Revision && !ack.applied()
+	stays := want != nil && i.Answered == want.Revision && i.State.Refuses() && c.Revision < want.Revision &&
+		!ack.applied()
 	if stays && c.Ack != nil && c.Ack.State == ack.State && c.Ack.Error == ack.Error && c.Ack.Instance == i.ID {
 		return nil
 	}

@@ -19,7 +19,7 @@ type Judgement string
 const (
 	// Early: too little has happened since the change.
 	Early Judgement = "early"
-	// Keep: nothing speaks for going back.
+	// Keep: nothing speaks against the configuration.
 	Keep Judgement = "keep"
 	// Worse: the last good configuration would have done better.
 	Worse Judgement = "worse"
@@ -37,7 +37,7 @@ type Verdict struct {
 	Excess float64 `json:"excess"`
 	// Suspect reports whether it is, and in every replay, so that the next look is soon.
 	Suspect bool `json:"suspect,omitempty"`
-	// Against is the number of looks in a row at which all speaks for going back.
+	// Against is the number of looks in a row at which all speaks against the configuration.
 	Against int `json:"against,omitempty"`
 	// Ratio is the controllable objective of the applied configuration over that of the
 	// last good one, replayed on what arrived; 0 if nothing was replayed.
@@ -70,9 +70,9 @@ const (
 	// as shares of the delay under the last good configuration.
 	leastLoss, lossShare   = .0075, .1
 	leastDelay, delayShare = .03, .2
-	// rollbackRatio is the least Verdict.Ratio for which to go back.
-	rollbackRatio = 1.05
-	// enoughLooks in a row go back.
+	// alarmRatio is the least Verdict.Ratio for an alarm.
+	alarmRatio = 1.05
+	// enoughLooks is the number of looks in a row for an alarm.
 	enoughLooks = 2
 	// demandSlack is the factor by which demand may leave the range of the futures.
 	demandSlack = 1.5
@@ -98,7 +98,7 @@ func NextLook(age time.Duration, suspect bool) time.Duration {
 //     without progress, known from the events also of jobs that have not ended;
 //   - that has cost time in the system, at least leastLoss of it and lossShare of the delay that the
 //     last good one leaves, or will: the delay is at least leastDelay and delayShare;
-//   - replayed to the end of the last job, the last good one gains rollbackRatio, and most of
+//   - replayed to the end of the last job, the last good one gains alarmRatio, and most of
 //     the replays agree;
 //   - enoughLooks in a row find that.
 //
@@ -209,7 +209,7 @@ func (c *comparison) verdict(ctx context.Context, p *Prediction) (Verdict, error
 	}
 	v.Ratio = search.Gain(good, applied).Ratio
 	what += fmt.Sprintf("; on what arrived, the configuration before it saves %s", Influence(v.Ratio))
-	if v.Ratio < rollbackRatio || applied.OK() && !agrees(&good, &applied) {
+	if v.Ratio < alarmRatio || applied.OK() && !agrees(&good, &applied) {
 		v.Reason = what + ", too little to go back."
 		return v, nil
 	}

@@ -109,8 +109,8 @@ var meanings = map[string]string{
 		"file, as 'autosched forecast models show' prints (default: by the GPU model of the cluster)",
 }
 
-// describe completes usage texts by meanings: those that are empty, and those that are a note in parentheses alone, such
-// as a default of their own.
+// describe completes usage texts by meanings: empty ones, and ones that are a note in parentheses alone, such as a
+// default of their own.
 func describe(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		describe(sub)

@@ -18,7 +18,7 @@ const (
 	// pastSamples the samples.
 	pastEvents  = 8 * 24 * time.Hour
 	pastSamples = 6 * time.Hour
-	// maxEvents are held while events are read, of some 600 bytes each; if there are more, events of a shorter time.
+	// maxEvents are held while events are read; if there are more, events of a shorter time.
 	maxEvents = 150_000
 	// pruneAfter is how many events are read at least before older ones are dropped.
 	pruneAfter = 20_000

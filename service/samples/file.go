@@ -126,12 +126,11 @@ func scan(file io.ReaderAt, visit func(at int64, body []byte) error) (s scanned,
 		if all = readErr != nil; all && readErr != io.EOF {
 			err = readErr
 		}
-		return len(buf) >= n || all
+		return len(buf) >= n
 	}
 	for fill(headSize + 5); len(buf) > headSize && err == nil; fill(headSize + 5) {
 		size := int(binary.LittleEndian.Uint32(buf))
-		whole := size > 0 && size <= maxFrame && begins(buf[headSize:], size) && fill(headSize+size) &&
-			len(buf) >= headSize+size
+		whole := size > 0 && size <= maxFrame && begins(buf[headSize:], size) && fill(headSize+size)
 		if !whole || crc32.Checksum(buf[headSize:headSize+size], castagnoli) != binary.LittleEndian.Uint32(buf[4:]) {
 			buf, at = buf[1:], at+1
 			continue

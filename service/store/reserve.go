@@ -15,15 +15,15 @@ const (
 	reserveEvery = time.Second
 )
 
-// reserve is a file whose space config.db gets when the disk is full: it is removed for a change that does not fit
-// otherwise, and all other writers are refused until it can be created again.
+// reserve is a file whose space configurations get when the disk is full: it is removed for a change that does not fit
+// otherwise, and all writers but those of configurations are refused until it can be created again.
 type reserve struct {
 	path string
 	// shed removes records that are worth less than others, and reports whether there were any. Not called if nil.
 	shed func() bool
 
-	// mu must be shared by every write but those to config.db, and held while the released space is used. The holder
-	// may change the fields below.
+	// mu must be shared by every write that may not use the reserve, and held while the released space is used. The
+	// holder may change the fields below.
 	mu      sync.RWMutex
 	present bool
 	lastTry time.Time

@@ -57,7 +57,7 @@ func (r *Store) Rounds(uid string, before int64, visit func(sequence int64, reco
 		if err != nil {
 			err = &CorruptError{File: roundsFile, Bucket: uid, Key: fmt.Sprint(sequence), Why: err.Error()}
 		}
-		if !visit(sequence, record, err) || sequence <= 1 || before > 0 && sequence >= before {
+		if !visit(sequence, record, err) || sequence <= 1 {
 			return nil
 		}
 		before = sequence

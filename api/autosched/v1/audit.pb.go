@@ -30,8 +30,9 @@ type AuditRecord struct {
 	// When it was done, by the clock of the service.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// The name of the caller, "anonymous" where callers are not identified, or a part of the
-	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock, or the name of
-	// the finding that brought a round forward.
+	// service: "tuning" for rounds, "judge" for looks, "events" where these set the clock,
+	// "retention" where expired records are removed and rounds skipped, or the name of the finding that
+	// brought a round forward.
 	Actor string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The method called, or what a part of the service did: "Adopt", "Alarm", "Revert", "SetClock".
 	Verb string `protobuf:"bytes,4,opt,name=verb,proto3" json:"verb,omitempty"`

@@ -81,8 +81,8 @@ func (e *quotaError) status() error {
 	return full.Err()
 }
 
-// Quota counts uses against the limits. Its keys are names of callers and ids of registered
-// schedulers, so that requests cannot make it grow.
+// Quota counts uses against the limits. Its keys are names of callers, ids of registered schedulers and the addresses
+// of open streams, whose number is bounded: requests cannot make it grow.
 type Quota struct {
 	Limits
 	now      func() time.Time
