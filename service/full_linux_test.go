@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -31,6 +32,9 @@ func TestFullDisk(t *testing.T) {
 	const gpus = 40
 	at := time.Duration(time.Now().Add(-100 * time.Hour).Truncate(time.Hour).UnixNano())
 	dir := "" // of the writer's test
+	raw := func() string {
+		return filepath.Join(dir, "telemetry", "s", "raw-"+time.Unix(0, int64(at)).UTC().Format("20060102T15"))
+	}
 	writers := map[string]func(s *store.Store, kept *samples.Store, n int) error{
 		"events": func(s *store.Store, _ *samples.Store, n int) error {
 			var all []workload.Event
@@ -81,10 +85,11 @@ func TestFullDisk(t *testing.T) {
 					kept.Append(context.Background(), "s", []telemetry.GPUSample{later})); err != nil {
 					return err
 				}
-				raw := filepath.Join(dir, "telemetry", "s", "raw-"+time.Unix(0, int64(at)).UTC().Format("20060102T15"))
-				for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-					if _, err := os.Stat(raw); err == nil {
+				for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+					if _, err := os.Stat(raw()); err == nil {
 						break
+					} else if time.Now().After(deadline) {
+						return fmt.Errorf("no hour to shed: %w", err)
 					}
 				}
 			}
@@ -149,6 +154,9 @@ func TestFullDisk(t *testing.T) {
 			}
 			if err := fill(); !errors.Is(err, store.ErrFull) {
 				t.Fatalf("the disk is not full: %v", err)
+			}
+			if _, err := os.Stat(raw()); name == "workloads" && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("no hour was shed: %v", err)
 			}
 			// Others take the rest.
 			_ = os.WriteFile(filepath.Join(dir, "rest"), make([]byte, 12<<20), 0o600)
