@@ -95,8 +95,11 @@ long: export AUTOSCHED_IMAGES ?= 2000
 long: ## Run the tests with their largest inputs (half an hour).
 	$(GO) test -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./...
 
-# The counts of hours; `make test` takes a share of each.
+# The counts of hours; `make test` takes a share of each. A run that was ended goes on: TALLY has the counts.
+TALLY ?= $(CURDIR)/out/reliability.txt
+
 .PHONY: reliability
+reliability: export AUTOSCHED_TALLY := $(TALLY)
 reliability: export AUTOSCHED_KILLS ?= 10000
 reliability: export AUTOSCHED_STUDY_KILLS ?= 2000
 reliability: export AUTOSCHED_DAMAGED ?= 10000
@@ -106,7 +109,8 @@ reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
 		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
-		./service/store ./cmd/autosched/...
+		./service/store ./cmd/autosched/internal/serve; status=$$?; \
+	awk '{ n[$$1] += $$2; w[$$1] += $$3 == "wrong" } END { for (t in n) print t, n[t], "wrong:", w[t] }' $(TALLY); exit $$status
 
 .PHONY: bench
 bench: ## Run the benchmarks, each from a small size to a full trace, with allocations.

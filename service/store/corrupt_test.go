@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,9 +25,7 @@ import (
 func TestDamagedStores(t *testing.T) {
 	testshared.Full(t)
 	stores := 80
-	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_DAMAGED")); err == nil {
-		stores = n
-	}
+	tally := testshared.NewTally(t, "AUTOSCHED_DAMAGED", stores)
 	ctx, sp, from := context.Background(), testSpace(t), t.TempDir()
 	const revisions, events = 20, 300
 	for day := range 3 {
@@ -62,7 +59,7 @@ func TestDamagedStores(t *testing.T) {
 	}
 	silent, refused, quarantined, lostRevisions, lostEvents := 0, 0, 0, 0, 0
 	files := slices.Sorted(maps.Keys(whole))
-	for i := range stores {
+	for i := tally.Done(); tally.Left() > 0; i++ {
 		rng := rand.New(rand.NewPCG(1, uint64(i)))
 		dir := t.TempDir()
 		harmed := files[i%len(files)]
@@ -78,6 +75,7 @@ func TestDamagedStores(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		tally.Add(1)
 		r, err := Open(dir, Options{Now: func() time.Time { return damageDay.AddDate(0, 0, 2) }})
 		if err != nil {
 			if harmed != configFile {
@@ -134,7 +132,7 @@ func TestDamagedStores(t *testing.T) {
 		t.Errorf("%d stores have no scheduler, and nobody says so", silent)
 	}
 	t.Logf("%d stores: %d configurations refused, %d schedulers quarantined, %d revisions and %d events lost",
-		stores, refused, quarantined, lostRevisions, lostEvents)
+		tally.Here(), refused, quarantined, lostRevisions, lostEvents)
 }
 
 // writeOn goes on with a store of which a file was damaged: events and changes may be refused for

@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/space"
 	"github.com/autosched/autosched/workload"
@@ -195,13 +195,11 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	if testing.Short() {
 		kills = 8
 	}
-	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_KILLS")); err == nil {
-		kills = n
-	}
+	tally := testshared.NewTally(t, "AUTOSCHED_KILLS", kills)
 	var a acked
 	var lastSeen int64
 	dir, unacked := "", 0
-	for kill := range kills {
+	for kill := 0; tally.Left() > 0; kill++ {
 		if kill%200 == 0 {
 			dir, a, lastSeen = t.TempDir(), acked{}, 0
 		}
@@ -237,6 +235,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			unacked++
 		}
 		lastSeen = now
+		tally.Add(1)
 	}
-	t.Logf("%d kills, none lost anything; %d hit between commit and acknowledgement", kills, unacked)
+	t.Logf("%d kills, none lost anything; %d hit between commit and acknowledgement", tally.Here(), unacked)
 }

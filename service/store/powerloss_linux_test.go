@@ -17,6 +17,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 // A disk is a file system of one directory, in memory, that keeps its durable state apart: of a
@@ -384,13 +386,12 @@ func TestPowerCuts(t *testing.T) {
 	if testing.Short() {
 		images = 200
 	}
-	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_IMAGES")); err == nil {
-		images = n
-	}
-	for i, w := range powerCuts(t, images, nil, nil) {
-		if t.Error(w); i == 10 {
-			break
+	for tally := testshared.NewTally(t, "AUTOSCHED_IMAGES", images); tally.Left() > 0; {
+		n := min(600, tally.Left())
+		for _, w := range powerCuts(t, n, nil, nil) {
+			t.Error(w)
 		}
+		tally.Add(n)
 	}
 	if t.Failed() || testing.Short() { // under the race detector a process has no bound of memory
 		return
@@ -416,9 +417,6 @@ func TestPowerCutsWhileUpgrading(t *testing.T) {
 	if testing.Short() {
 		images = 40
 	}
-	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_IMAGES")); err == nil {
-		images = n / 10
-	}
 	dir := t.TempDir()
 	r := openOn(t, dir, damageDay)
 	for revision := int64(1); revision <= 3; revision++ {
@@ -432,9 +430,11 @@ func TestPowerCutsWhileUpgrading(t *testing.T) {
 	for name, text := range files(t, dir) {
 		first.files[name] = []byte(text)
 	}
-	for i, w := range powerCuts(t, images, &first, nil) {
-		if t.Error(w); i == 10 {
-			break
+	for tally := testshared.NewTally(t, "AUTOSCHED_IMAGES", images); tally.Left() > 0; {
+		n := min(100, tally.Left())
+		for _, w := range powerCuts(t, n, &first, nil) {
+			t.Error(w)
 		}
+		tally.Add(n)
 	}
 }

@@ -27,6 +27,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
 	"github.com/autosched/autosched/service/store"
@@ -489,22 +490,22 @@ func TestKills(t *testing.T) {
 	if testing.Short() {
 		kills = 10
 	}
-	if n, err := strconv.Atoi(os.Getenv("AUTOSCHED_KILLS")); err == nil {
-		kills = n
-	}
+	tally := testshared.NewTally(t, "AUTOSCHED_KILLS", kills)
 	counts := map[string]int{}
-	for done := 0; done < kills && !t.Failed(); {
+	for tally.Left() > 0 {
 		k := &killed{t: t, dir: t.TempDir(), batches: map[int]*pb.IngestEventsRequest{}, acked: map[int]bool{},
 			last: map[int]bool{}, of: map[string]*killedScheduler{}, counts: counts}
-		for i := 0; i < lives && done < kills && !t.Failed(); i++ {
+		i := 0
+		for n := min(lives, tally.Left()); i < n && !t.Failed(); i++ {
 			k.life(i == 0)
-			done++
 		}
 		k.checkStore()
+		tally.Add(i)
 		if err := os.RemoveAll(k.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
 	}
+	kills = tally.Here()
 	t.Logf("%d kills: %v", kills, counts)
 	if kills < 100 {
 		return // too few for each of these

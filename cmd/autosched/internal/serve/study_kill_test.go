@@ -27,6 +27,7 @@ import (
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/cli/clitest"
+	"github.com/autosched/autosched/internal/testshared"
 )
 
 const killedStudy = "schedulers/s/studies/k"
@@ -343,22 +344,21 @@ func (k *killedClients) check(ctx context.Context, c pb.StudyServiceClient) []*p
 }
 
 // TestStudyKills: a study of 200 trials by 16 client processes, each of which is killed at random, on a service that is
-// killed, too. Every trial ends, none twice, none is lost. AUTOSCHED_STUDY_KILLS is the least number of kills of the
-// service; studies are repeated until then.
+// killed, too. Every trial ends, none twice, none is lost. AUTOSCHED_STUDY_KILLS is the number of kills of the service;
+// studies are repeated until then.
 func TestStudyKills(t *testing.T) {
 	clients, budget, most := 16, 200, 5 // kills of the service, so that it ends
 	if testing.Short() {
 		clients, budget = 4, 40
 	}
-	least, _ := strconv.Atoi(os.Getenv("AUTOSCHED_STUDY_KILLS"))
-	if least > 0 {
+	tally := testshared.NewTally(t, "AUTOSCHED_STUDY_KILLS", 1)
+	if tally.Left() > 1 {
 		most = 40
 	}
-	for kills, studies := 0, 0; (kills < least || studies == 0) && !t.Failed(); studies++ {
+	for studies := 0; tally.Left() > 0; studies++ {
 		k := &killedClients{t: t, sent: map[string]map[string]bool{}, acked: map[string]string{},
 			begin: make(chan struct{}), over: make(chan struct{}), deaths: make([]int, clients)}
 		n := k.study(budget, most)
-		kills += n
 		sent := 0
 		for _, of := range k.sent {
 			sent += len(of)
@@ -368,5 +368,6 @@ func TestStudyKills(t *testing.T) {
 		if slices.Contains(k.deaths, 0) {
 			t.Errorf("a client was not killed: %v", k.deaths)
 		}
+		tally.Add(n)
 	}
 }
