@@ -193,7 +193,7 @@ func (c *Client) persist(ctx context.Context, call func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil || !transient(err) {
+		if err == nil || !Transient(err) {
 			return err
 		}
 		if !c.pause(ctx, &retry, err) {

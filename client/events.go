@@ -145,7 +145,7 @@ func (c *Client) sendEvents(ctx context.Context) error {
 			return ctx.Err()
 		case tooLarge(err) && most > 1:
 			most /= 2
-		case !transient(err):
+		case !Transient(err):
 			return fmt.Errorf("events of %s: %w", c.name, err)
 		case !c.pause(ctx, &retry, err):
 			return ctx.Err()

@@ -38,8 +38,8 @@ func retryDelay(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// transient reports whether the same call may succeed later.
-func transient(err error) bool {
+// Transient reports whether the same call may succeed later.
+func Transient(err error) bool {
 	switch status.Code(err) {
 	// The service cancels calls when it stops; the client's own context is looked at first.
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Aborted, codes.Canceled:

@@ -96,7 +96,7 @@ func (c *Client) watch(ctx context.Context, offer func(*pb.Configuration)) error
 			return ctx.Err()
 		case status.Code(err) == codes.OutOfRange && token != "":
 			token = "" // of another epoch
-		case !transient(err):
+		case !Transient(err):
 			return fmt.Errorf("watch %s: %w", c.name, err)
 		case !c.pause(ctx, &retry, err):
 			return ctx.Err()

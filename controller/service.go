@@ -432,7 +432,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
 	st := m.status
-	st.Watchers, st.Failing = m.watchers.Len(), m.retries
+	st.Watchers, st.Failing, st.Deciding = m.watchers.Len(), m.retries, m.task != nil
 	if m.fault == nil && !m.isReady() {
 		st.LastDecision = "none yet: the events are still being read"
 	}

@@ -189,6 +189,8 @@ type Status struct {
 	// Fidelity says how far the simulation describes the delays of the last days; empty
 	// until jobs enough have started.
 	Fidelity string
+	// Deciding reports whether a round, a look or an answer is due or under way.
+	Deciding bool
 	// Hold says why tuning changes nothing now; empty if it may.
 	Hold string
 	// Watching describes the trial of the running revision; empty if nothing is on trial.

@@ -36,7 +36,8 @@ type Options struct {
 	// AUTO, and for the service's defaults.
 	Mode    pb.SchedulerSpec_Mode
 	Rollout *pb.RolloutPolicy
-	// Speedup is emulated time over real time, above 0 and at most MaxSpeedup.
+	// Speedup is emulated time over real time, above 0 and at most MaxSpeedup. The emulated cluster waits while the
+	// service decides, as a round takes little of an interval in real time.
 	Speedup float64
 	// Instances of the scheduler; 1 if 0. The first schedules the cluster and sends its
 	// events. The others are replicas that stand by: they apply and acknowledge.
@@ -48,7 +49,7 @@ type Options struct {
 	// File, if set, has the configuration of each instance, in the words of the scheduler: the
 	// emulation follows and acknowledges nothing, as that is left to an adapter of each.
 	File *File
-	// Progress is called about twenty times a second.
+	// Progress is called about a hundred times a second.
 	Progress func(Progress)
 	// Applied is called for every configuration that the first instance put into force.
 	Applied func(Applied)
@@ -83,22 +84,17 @@ type Report struct {
 	simulator.Summary
 }
 
-// MaxSpeedup bounds Options.Speedup: 14 hours in a tick, beyond which the service
-// could not tune between two of them anyway.
+// MaxSpeedup bounds Options.Speedup: nearly three hours in a tick, beyond an interval of rounds.
 const MaxSpeedup = 1e6
 
 // MaxInstances bounds Options.Instances.
 const MaxInstances = 100
 
 const (
-	tick = 50 * time.Millisecond
+	tick = 10 * time.Millisecond
 	// maxStep bounds the emulated time between two looks at the
 	// service, also after this process was held up.
 	maxStep = 24 * time.Hour
-	// maxWaiting and maxSilence bound the events that the service has not answered, and how long;
-	// at the bound the emulated cluster waits.
-	maxWaiting = 20_000
-	maxSilence = time.Second
 	// lossNoticed is the emulated time after which a scheduler that lost events sends a snapshot.
 	lossNoticed = time.Hour
 )
@@ -123,7 +119,7 @@ type agent struct {
 	feed feed // with a lock of its own, which comes after mu
 }
 
-// Run emulates until the last job has ended and every event is acknowledged. If
+// Run emulates until the last job has ended, every event is acknowledged and the service has decided on them. If
 // the context ends first, its error is returned.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r, err := run(ctx, o)
@@ -232,7 +228,6 @@ func (a *agent) loop(ctx context.Context, ended chan error) error {
 	clock := time.NewTicker(tick)
 	defer clock.Stop()
 	last := time.Now()
-	answered, since := 0, last // how many events the service had answered when
 	for {
 		select {
 		case err := <-ended:
@@ -249,30 +244,45 @@ func (a *agent) loop(ctx context.Context, ended chan error) error {
 		real := now.Sub(last)
 		last = now
 		first := a.instances[0]
-		waiting := first.waiting()
-		if n := first.answered(); n != answered || waiting == 0 {
-			answered, since = n, now
+		free, interval := first.waiting() == 0 && first.up(), time.Duration(0)
+		if free {
+			var err error
+			if free, interval, err = a.service(ctx); err != nil {
+				return err
+			}
 		}
-		step := step(real, a.o.Speedup)
-		if waiting > maxWaiting || waiting > 0 && now.Sub(since) > maxSilence || !first.up() {
-			step = 0 // the cluster waits for the service, or for its scheduler
+		if !free {
+			real = 0 // the cluster waits for the service, or for its scheduler
 		}
-		done, batch, err := a.advance(ctx, step)
+		done, batch, err := a.advance(ctx, step(real, a.o.Speedup), interval)
 		if err != nil {
 			return err
 		}
 		if err := first.send(ctx, batch); err != nil {
 			return err
 		}
-		if done && len(batch) == 0 && waiting == 0 && first.up() {
+		if done && free && len(batch) == 0 {
 			return nil
 		}
 	}
 }
 
-// advance moves the cluster on and returns the events since the last call. done reports whether all
-// jobs have ended.
-func (a *agent) advance(ctx context.Context, step time.Duration) (done bool, batch []*pb.Event, err error) {
+// service reports whether the service has decided on the events that it has, and how often it decides, 0 if that is
+// not known. A service that does not answer is asked again.
+func (a *agent) service(ctx context.Context) (free bool, interval time.Duration, err error) {
+	if len(a.o.Addresses) > 0 {
+		return true, 0, nil // the service calls, and cannot be asked
+	}
+	s, err := pb.NewTuningServiceClient(a.o.Conn).GetScheduler(ctx, &pb.GetSchedulerRequest{Name: a.name})
+	if client.Transient(err) {
+		return false, 0, nil
+	}
+	return !s.GetStatus().GetDeciding(), s.GetSpec().GetRollout().GetUpdateInterval().AsDuration(), err
+}
+
+// advance moves the cluster on, at most to the next instant of a round, and returns the events since the last call.
+// done reports whether all jobs have ended.
+func (a *agent) advance(ctx context.Context, step, interval time.Duration) (done bool, batch []*pb.Event, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.fault != nil {
@@ -282,6 +292,10 @@ func (a *agent) advance(ctx context.Context, step time.Duration) (done bool, bat
 		return false, nil, nil
 	}
 	if done = a.live.Sim.Done(); !done && step > 0 {
+		if interval > 0 {
+			at := a.wall(a.at)
+			step = min(step, at.Truncate(interval).Add(interval).Sub(at))
+		}
 		a.at += step
 		if err := a.live.Sim.RunUntil(ctx, a.at); err != nil {
 			return false, nil, err

@@ -164,7 +164,7 @@ func (c *called) StreamEvents(req *pb.StreamEventsRequest, stream pb.SchedulerAg
 }
 
 const (
-	maxKept  = 4 * maxWaiting
+	maxKept  = 80_000
 	maxBatch = 2000
 )
 
@@ -181,7 +181,7 @@ func (f *feed) add(events []*pb.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.events = append(f.events, events...)
-	if drop := len(f.events) - maxKept; drop > maxWaiting {
+	if drop := len(f.events) - maxKept; drop > maxKept/4 {
 		f.events = slices.Clone(f.events[drop:])
 		f.from += drop
 	}

@@ -686,6 +686,8 @@ type SchedulerStatus struct {
 	// Why tuning changes nothing now, for people: quiet hours, the changes of the last day, an
 	// operator's rollback. Empty if it may, and in mode RECOMMEND.
 	Hold string `protobuf:"bytes,40,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Whether a round, a look at the configuration in force or an answer is due or under way.
+	Deciding bool `protobuf:"varint,41,opt,name=deciding,proto3" json:"deciding,omitempty"`
 	// Events since the service started that came too late for the round at or after
 	// them. They count in the next one.
 	LateEventCount int64 `protobuf:"varint,60,opt,name=late_event_count,json=lateEventCount,proto3" json:"late_event_count,omitempty"`
@@ -795,6 +797,13 @@ func (x *SchedulerStatus) GetHold() string {
 		return x.Hold
 	}
 	return ""
+}
+
+func (x *SchedulerStatus) GetDeciding() bool {
+	if x != nil {
+		return x.Deciding
+	}
+	return false
 }
 
 func (x *SchedulerStatus) GetLateEventCount() int64 {
@@ -2886,7 +2895,7 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"\xdd\x04\n" +
+	"expireTime\"\xf9\x04\n" +
 	"\x0fSchedulerStatus\x129\n" +
 	"\n" +
 	"event_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\teventTime\x12\x1f\n" +
@@ -2900,7 +2909,8 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\bfidelity\x18\x06 \x01(\tR\bfidelity\x12\x1a\n" +
 	"\bwatching\x18\a \x01(\tR\bwatching\x12;\n" +
 	"\rlast_incident\x18\b \x01(\v2\x16.autosched.v1.IncidentR\flastIncident\x12\x12\n" +
-	"\x04hold\x18( \x01(\tR\x04hold\x12(\n" +
+	"\x04hold\x18( \x01(\tR\x04hold\x12\x1a\n" +
+	"\bdeciding\x18) \x01(\bR\bdeciding\x12(\n" +
 	"\x10late_event_count\x18< \x01(\x03R\x0elateEventCount\x125\n" +
 	"\x16proposed_configuration\x18= \x01(\tR\x15proposedConfiguration\x12\x1a\n" +
 	"\bdegraded\x18\x14 \x01(\tR\bdegraded\x12:\n" +

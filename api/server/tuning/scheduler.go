@@ -85,7 +85,7 @@ func SchedulerToProto(c controller.Scheduler, st controller.Status, sp *space.Sp
 		Generation: c.Generation, Revision: max(1, c.Revision), Labels: c.Labels, Annotations: c.Annotations,
 		CreateTime: timestamppb.New(c.Created), UpdateTime: timestamppb.New(c.Updated),
 		Status: &pb.SchedulerStatus{EventCount: st.Events, RoundCount: st.Rounds, LastDecision: st.LastDecision,
-			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold,
+			LastError: st.LastError, Fidelity: st.Fidelity, Watching: st.Watching, Hold: st.Hold, Deciding: st.Deciding,
 			LastIncident: render.IncidentToProto(st.Incident), LateEventCount: st.LateEvents},
 	}
 	if !c.Deleted.IsZero() {

@@ -54,12 +54,12 @@ func newEmulateCmd() *cobra.Command {
 		Short: "Run an emulated scheduler and cluster against a service",
 		Long: `Runs a scheduler on an emulated cluster that replays a trace in accelerated time:
 it registers with the service, streams its job events, watches configurations,
-applies and acknowledges them, until the last job has ended. Tuning rounds follow the
-times of the events. Of those that fall due while a round is decided only the latest is
-made, so that a high --speedup has fewer. Nothing is registered if a job does not fit
-the cluster. If the service stops, the emulated cluster pauses until it answers again,
-and unacknowledged events are sent again. Ctrl-C ends it; the service keeps what it
-received.
+applies and acknowledges them, until the last job has ended and the service has decided
+on what it sent. Tuning rounds follow the times of the events, and the emulated cluster
+waits while one is decided: a high --speedup has as many. Nothing is registered if a job
+does not fit the cluster. If the service stops, the emulated cluster pauses until it
+answers again, and unacknowledged events are sent again. Ctrl-C ends it; the service
+keeps what it received.
 
 With --config-file the scheduler takes its configuration from a file in its own words, as 'autosched scheduler config
 render' prints it, and reads it again on SIGHUP: an adapter writes the file and acknowledges. What it says it runs
