@@ -8,6 +8,7 @@ type Site struct {
 	QOS        []QOS       `json:"qos,omitempty"`
 	Accounts   []Account   `json:"accounts,omitempty"`
 	Partitions []Partition `json:"partitions,omitempty"`
+	Limits     []Limit     `json:"limits,omitempty"`
 	// Settings are the lines of the scheduler's configuration that are not tuned, by their keys.
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -17,6 +18,8 @@ type QOS struct {
 	Name     string   `json:"name"`
 	Priority int64    `json:"priority"`
 	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
+	// UsageFactor multiplies the usage that its jobs are charged for; nil is 1.
+	UsageFactor *float64 `json:"usage_factor,omitempty"`
 }
 
 // Account is an account below Parent (empty: the root), or with User set that user's association in it.
@@ -38,6 +41,8 @@ type Partition struct {
 	// BillingCPU and BillingGPU are TRESBillingWeights; both 0 charge CPUs.
 	BillingCPU float64 `json:"billing_cpu,omitempty"`
 	BillingGPU float64 `json:"billing_gpu,omitempty"`
+	// QOS is the one whose limits hold for all of its jobs, before the limits of their own.
+	QOS string `json:"qos,omitempty"`
 }
 
 // validate names the first field that no scheduler can use.
@@ -45,6 +50,14 @@ func (s *Site) validate() error {
 	for i, q := range s.QOS {
 		if q.Name == "" {
 			return fmt.Errorf("qos %d: name: is empty", i)
+		}
+		if q.UsageFactor != nil && *q.UsageFactor < 0 {
+			return fmt.Errorf("qos %q: usage_factor: %g is negative", q.Name, *q.UsageFactor)
+		}
+	}
+	for i := range s.Limits {
+		if err := s.Limits[i].validate(); err != nil {
+			return fmt.Errorf("limit %d: %w", i, err)
 		}
 	}
 	for i, a := range s.Accounts {

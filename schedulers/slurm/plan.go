@@ -124,6 +124,9 @@ func (p *policy) main(full bool) {
 		if most := p.settings.PartitionJobDepth; most > 0 && int(p.perPartition[x.part]) > most {
 			continue
 		}
+		if p.limited(x) {
+			continue
+		}
 		fits, ok := p.start(e.id, p.all)
 		if !ok && !fits {
 			ok = p.preempt(e.id, p.all)
@@ -310,6 +313,7 @@ func (p *policy) requeued(j simulator.ID) {
 	p.leave(j)
 	p.ends(int32(j), p.v.Now())
 	x := &p.jobs[j]
+	p.count(x, false)
 	x.waits, x.eligible = true, p.v.JobEligible(j)
 	x.held = x.eligible > p.v.Now()
 	p.rank(j)
@@ -358,6 +362,9 @@ func (p *policy) fill() {
 	for i := 0; i < len(tries); i++ {
 		e := tries[i]
 		x := &p.jobs[e.id]
+		if p.limited(x) {
+			continue
+		}
 		reserves := !p.unreserved(e) &&
 			(p.settings.BFJobPartCountResv == 0 || int(p.perPartition[x.part]) < p.settings.BFJobPartCountResv)
 		at, s := p.earliest(e.id, x, reserves)
@@ -394,6 +401,9 @@ func (p *policy) upToStart(queue []entry) []entry {
 	}
 	for n := len(queue); n > 0; n-- {
 		j, k := queue[n-1].id, &p.layouts[queue[n-1].layout]
+		if p.limited(&p.jobs[j]) {
+			continue
+		}
 		for i := range k.shapes {
 			s := &k.shapes[i]
 			if p.freeFor(j, s); !s.enough {

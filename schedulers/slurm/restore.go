@@ -58,7 +58,7 @@ func (p *policy) comers() []comer {
 		if p.usage.enabled {
 			part := &p.site.partitions[p.site.partition(r.Partition, p.v.Cluster())]
 			out = append(out, comer{submit: submit, account: account(r, tenant), user: user, id: j, ended: true,
-				runs: spell{-1, 0, part.billing(r, gpus), from, to}})
+				runs: spell{-1, 0, part.billing(r, gpus), p.site.qos[p.site.qosOf(r.QOS)].UsageFactor, from, to}})
 		}
 	}
 	past := p.v.Past().Jobs()
@@ -83,12 +83,12 @@ func (p *policy) comers() []comer {
 func (p *policy) introduce(c *comer) {
 	if !c.ended {
 		x := &p.jobs[c.id]
-		if x.user, x.uid = p.belongs(c.account, c.user); !c.waits {
+		if p.belongs(x, c.account, c.user); !c.waits {
 			p.enter(c.id)
 		}
 		return
 	}
-	c.runs.user, _ = p.belongs(c.account, c.user)
+	c.runs.user = p.of(c.account, c.user)
 	p.past = append(p.past, c.runs)
 }
 

@@ -11,8 +11,8 @@
 // (simulator.Options.Estimate), or runs without end for plans. GPUs, and whether CPUs
 // and memory are free now, decide where a job fits; plans of the future count GPUs alone.
 //
-// Left out are licenses, advance reservations, topology, federations, limits of QOS and
-// associations, job arrays' throttles, and the time that cycles take.
+// Left out are licenses, advance reservations, topology, federations, limits other than of GPUs and running jobs, job
+// arrays' throttles, and the time that cycles take.
 package slurm
 
 import (
@@ -42,9 +42,10 @@ type policy struct {
 	// choose appends a number of the nodes; nodeSet.choose, unless a test compares with another way.
 	choose func(nodes nodeSet, dst []int32, n int, scratch nodeSet) []int32
 
-	v    *simulator.View
-	plan *simulator.Plan
-	site site
+	v      *simulator.View
+	plan   *simulator.Plan
+	site   site
+	limits limits
 	usage
 	jobs        []job
 	queue       []entry // the waiting jobs in order
@@ -79,6 +80,8 @@ type job struct {
 	cpus             float64
 	waits            bool
 	held             bool // may not start before eligible, and has not been queued again
+	counted          bool // among the jobs that limits count
+	bounds           []bound
 }
 
 // entry is a waiting job in the queue.
@@ -149,6 +152,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 		}
 	}
 	p.usage.reset(&p.settings, accounts)
+	p.limits.reset(c.Site.Limits)
 	p.jobs, p.queue, p.unsorted = p.jobs[:0], p.queue[:0], false
 	if p.layoutIndex == nil {
 		p.layoutIndex, p.uids = map[layoutKey]int32{}, map[string]int32{}
@@ -208,14 +212,14 @@ func (p *policy) Admit(j simulator.ID, _ simulator.Seen) {
 	}
 	p.restore()
 	p.tick()
-	x.user, x.uid = p.belongs(account(r, p.v.JobTenantName(j)), p.v.JobUser(j))
+	p.belongs(x, account(r, p.v.JobTenantName(j)), p.v.JobUser(j))
 	p.arrive(j)
 	p.submit(x.submit)
 }
 
-// belongs returns the association of a user in an account, and the number of the user.
-func (p *policy) belongs(in, user string) (association, uid int32) {
-	association = p.of(in, user)
+// belongs gives a job its association and its user.
+func (p *policy) belongs(x *job, in, user string) {
+	x.user = p.of(in, user)
 	if user == "" {
 		user = "account " + in // that of an account's jobs
 	}
@@ -224,7 +228,8 @@ func (p *policy) belongs(in, user string) (association, uid int32) {
 		uid = int32(len(p.uids))
 		p.uids[user] = uid
 	}
-	return association, uid
+	x.uid = uid
+	x.bounds = p.boundsOf(x)
 }
 
 // account returns the account of a job: its tenant, if it asks for none.
@@ -386,6 +391,7 @@ func (p *policy) Overtime() time.Duration { return p.settings.OverTimeLimit }
 func (p *policy) Finish(j simulator.ID) {
 	p.restore()
 	p.changed = p.v.Now()
+	p.count(&p.jobs[j], false)
 	p.ends(int32(j), p.v.Now())
 }
 
@@ -405,6 +411,7 @@ func (p *policy) Freed(j simulator.ID) {
 func (p *policy) enter(j simulator.ID) {
 	x := &p.jobs[j]
 	x.waits = false
+	p.count(x, true)
 	b := busy{id: j, ends: p.v.JobSince(j) + x.limit}
 	if at, ok := p.v.JobLimitAt(j); ok {
 		b.ends = at
@@ -421,7 +428,7 @@ func (p *policy) enter(j simulator.ID) {
 	p.future.changed()
 	p.round++
 	billing := p.site.partitions[x.part].billing(p.v.JobRequest(j), p.v.JobDemand(j))
-	p.starts(spell{int32(j), x.user, billing, p.v.JobSince(j), never})
+	p.starts(spell{int32(j), x.user, billing, p.site.qos[x.qos].UsageFactor, p.v.JobSince(j), never})
 }
 
 // leave removes a job from the running ones.

@@ -14,6 +14,7 @@ type spell struct {
 	job      int32 // -1 of a past one
 	user     int32
 	billing  int64
+	factor   *float64      // the QOS's UsageFactor; nil is 1
 	from, to time.Duration // to is never while the job runs
 }
 
@@ -99,6 +100,9 @@ func (u *usage) tick(at time.Duration) {
 		d, decay := min(x.to, at)-max(x.from, u.at), u.perInterval
 		if d != u.clock.interval {
 			decay = math.Pow(u.perSecond, d.Seconds())
+		}
+		if x.factor != nil {
+			decay *= *x.factor
 		}
 		if d > 0 {
 			u.charge(x.user, int64(float64(d)*decay)*x.billing)

@@ -139,7 +139,7 @@ func (o Options) shown(ctx context.Context) (s conf.Shown, notes []string, err e
 		text, err := run.Run(ctx, args[0], args[1:]...)
 		return []byte(text), err
 	}
-	for i, to := range []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations} {
+	for i, to := range s.Files() {
 		c := conf.Commands[i]
 		*to, err = printed(c.File, c.Args)
 		switch {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -23,9 +24,10 @@ import (
 
 // Run is a recording.
 type Run struct {
-	// Jobs make it: their run times count from their last starts.
-	Jobs   []workload.Job
-	starts []start
+	// Jobs make it: their run times count from their last starts, or are the ones asked for where the file has them.
+	Jobs    []workload.Job
+	Cluster workload.Cluster
+	starts  []start
 }
 
 // start is that of a job, in seconds but for the job.
@@ -84,10 +86,14 @@ func Read(file string) (*Run, error) {
 		if !again {
 			i = len(jobs)
 			byJob[job] = i
+			partition := "train"
+			if _, named := column["partition"]; named {
+				partition = text("partition")
+			}
 			jobs = append(jobs, workload.Job{ID: fmt.Sprint(job), User: text("user"), Tenant: text("account"),
 				Submit: time.Duration(number("submit")) * time.Second,
 				GPUs:   workload.GPUs(nodes * number("gpus_per_node")),
-				Requested: workload.Request{NodeCount: int32(nodes), Partition: "train", Account: text("account"),
+				Requested: workload.Request{NodeCount: int32(nodes), Partition: partition, Account: text("account"),
 					QOS: text("qos"), TimeLimit: time.Duration(number("limit_min")) * time.Minute,
 					Requeue: workload.RequeueRestarts}.Shared()})
 			out = append(out, start{job: job, submit: number("submit"), start: number("start")})
@@ -105,11 +111,38 @@ func Read(file string) (*Run, error) {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return out[a].job - out[b].job })
-	r := &Run{}
+	r := &Run{Cluster: cluster()}
 	for _, i := range order {
 		r.Jobs, r.starts = append(r.Jobs, jobs[i]), append(r.starts, out[i])
 	}
 	return r, bad
+}
+
+// ReadSite reads a run on a cluster that the listings of a folder describe, and its settings.
+func ReadSite(file, listings string) (*Run, slurm.Settings, error) {
+	settings := slurm.Defaults()
+	var shown conf.Shown
+	for i, to := range shown.Files() {
+		text, err := os.ReadFile(filepath.Join(listings, conf.Commands[i].File))
+		if err != nil {
+			return nil, settings, err
+		}
+		*to = text
+	}
+	site, err := shown.Site()
+	if err != nil {
+		return nil, settings, err
+	}
+	run, err := Read(file)
+	if err != nil {
+		return nil, settings, err
+	}
+	run.Cluster = site.Cluster
+	var not slurm.NotSimulated
+	if err := site.Config.Apply(&settings); err != nil && !errors.As(err, &not) {
+		return nil, settings, err
+	}
+	return run, settings, nil
 }
 
 // MeanWait is the recorded one, in seconds.
@@ -170,7 +203,7 @@ func (r *Run) Simulate(s slurm.Settings, policy func(slurm.Settings) simulator.P
 		return m, err
 	}
 	var sim simulator.Sim
-	if err := sim.Start(cluster(), w, policy(s), simulator.Options{Epilog: of.epilog, Nodes: nodes}); err != nil {
+	if err := sim.Start(r.Cluster, w, policy(s), simulator.Options{Epilog: of.epilog, Nodes: nodes}); err != nil {
 		return m, err
 	}
 	if err := sim.Run(context.Background()); err != nil {

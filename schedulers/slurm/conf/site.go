@@ -24,6 +24,11 @@ type Shown struct {
 	Zone *time.Location
 }
 
+// Files are the output of [Commands], in their order.
+func (s *Shown) Files() []*[]byte {
+	return []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations}
+}
+
 // Commands are the commands whose output [Shown] holds, by the names of its files.
 var Commands = []struct {
 	File string
@@ -32,9 +37,10 @@ var Commands = []struct {
 	{"config.txt", []string{"scontrol", "show", "config"}},
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
-	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos", "format=Name,Priority,Preempt," +
-		strings.Join(qosLimits, ",") + ",UsageFactor"}},
-	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc", "format=Cluster,Account,ParentName,User,Share"}},
+	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos",
+		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "UsageFactor")}},
+	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc",
+		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Share")}},
 }
 
 // Site is a cluster as its scheduler is simulated.
@@ -349,12 +355,15 @@ func (s *Site) partitions(text []byte) error {
 				return fail(key, err)
 			}
 		}
+		if r["qos"] != "N/A" {
+			p.QOS = r["qos"]
+		}
 		if over := r["overtimelimit"]; over != "" && over != "NONE" {
 			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
 		for _, k := range []struct{ key, name, plain string }{{"oversubscribe", "OverSubscribe", "NO"},
 			{"exclusiveuser", "ExclusiveUser", "NO"}, {"maxnodes", "MaxNodes", "UNLIMITED"}, {"lln", "LLN", "NO"},
-			{"maxcpuspernode", "MaxCPUsPerNode", "UNLIMITED"}, {"qos", "QoS", "N/A"}, {"reqresv", "ReqResv", "NO"}} {
+			{"maxcpuspernode", "MaxCPUsPerNode", "UNLIMITED"}, {"reqresv", "ReqResv", "NO"}} {
 			if v := r[k.key]; v != "" && v != k.plain {
 				s.note("partition %s: %s=%s is not simulated", p.Name, k.name, v)
 			}
@@ -465,10 +474,6 @@ func (s *Site) nodes(text []byte) (number map[string]int, err error) {
 	return number, nil
 }
 
-// qosLimits are columns about limits of QOS.
-var qosLimits = []string{"GrpTRES", "GrpJobs", "MaxTRES", "MaxTRESPU", "MaxTRESPA", "MaxJobsPU", "MaxJobsPA",
-	"MaxSubmitPU"}
-
 func (s *Site) qos(text []byte) error {
 	rows, err := slurmtext.Table(string(text), "name", "priority")
 	if err != nil {
@@ -484,13 +489,15 @@ func (s *Site) qos(text []byte) error {
 				q.Preempt = append(q.Preempt, of)
 			}
 		}
-		for _, limit := range qosLimits {
-			if v := r[strings.ToLower(limit)]; v != "" {
-				s.note("QOS %s: %s=%s is not simulated, and jobs that it holds back start", q.Name, limit, v)
+		if text := r["usagefactor"]; text != "" && text != "1.000000" {
+			factor, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return fmt.Errorf("qos.txt: %s: UsageFactor: %w", q.Name, err)
 			}
+			q.UsageFactor = &factor
 		}
-		if v := r["usagefactor"]; v != "" && v != "1.000000" {
-			s.note("QOS %s: UsageFactor=%s is not simulated", q.Name, v)
+		if err := s.limit("QOS "+q.Name, workload.Scope{QOS: q.Name}, r, qosLimits, otherQOS); err != nil {
+			return fmt.Errorf("qos.txt: %w", err)
 		}
 		s.Cluster.Site.QOS = append(s.Cluster.Site.QOS, q)
 	}
@@ -518,8 +525,13 @@ func (s *Site) accounts(text []byte) error {
 		if a.Name == "" && a.User == "" {
 			continue
 		}
+		of, limits, others := "account "+r["account"], assocLimits[:2], []string{"GrpTRESMins", "GrpTRESRunMins", "GrpWall"}
 		if a.User != "" {
 			a.Parent = ""
+			of, limits, others = "user "+a.User+" of "+of, assocLimits, otherAssoc
+		}
+		if err := s.limit(of, workload.Scope{Account: a.Name, User: a.User}, r, limits, others); err != nil {
+			return fmt.Errorf("assoc.txt: %w", err)
 		}
 		if a.Shares, err = strconv.ParseFloat(r["share"], 64); err != nil {
 			if r["share"] != "parent" {

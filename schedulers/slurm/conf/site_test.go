@@ -18,7 +18,7 @@ import (
 func shown(t testing.TB) conf.Shown {
 	t.Helper()
 	var s conf.Shown
-	for i, to := range []*[]byte{&s.Config, &s.Partitions, &s.Nodes, &s.QOS, &s.Associations} {
+	for i, to := range s.Files() {
 		var err error
 		if *to, err = os.ReadFile(filepath.Join("testdata", conf.Commands[i].File)); err != nil {
 			t.Fatal(err)
@@ -238,22 +238,67 @@ func TestNotes(t *testing.T) {
 	replace(&s.Partitions, "MaxNodes=UNLIMITED", "MaxNodes=2")
 	replace(&s.Partitions, "QoS=N/A", "QoS=part")
 	replace(&s.Nodes, "Weight=1 ", "Weight=50 ")
-	s.QOS = []byte("Name|Priority|Preempt|GrpTRES|MaxTRESPU|MaxJobsPU|UsageFactor\n" +
-		"normal|50||gres/gpu=24||8|1.000000\nlow|0|||gres/gpu=4||0.500000\n")
+	s.QOS = []byte("Name|Priority|Preempt|GrpTRES|MaxTRESPU|MaxWall|MaxSubmitPU|UsageFactor\n" +
+		"normal|50||cpu=24,gres/gpu=2||1-00:00:00||1.000000\nlow|0|||||10|0.500000\n")
+	s.Associations = []byte("Cluster|Account|ParentName|User|Share|GrpTRESRunMins|MaxSubmit\n" +
+		"emulated|a|root||1|gres/gpu=100|7\nemulated|a||x|1||7\n")
 	site, err := s.Site()
 	if err != nil {
 		t.Fatal(err)
 	}
 	notes := strings.Join(site.Notes, "\n") + "\n"
-	for _, want := range []string{"OverSubscribe=EXCLUSIVE", "MaxNodes=2", "QoS=part", "weights",
-		"QOS normal: GrpTRES=gres/gpu=24",
-		"QOS normal: MaxJobsPU=8", "QOS low: MaxTRESPU=gres/gpu=4",
-		"QOS low: UsageFactor=0.500000 is not simulated\n"} {
+	for _, want := range []string{"OverSubscribe=EXCLUSIVE", "MaxNodes=2", "weights", "QOS normal: GrpTRES=cpu=24",
+		"QOS normal: MaxWall=1-00:00:00", "QOS low: MaxSubmitPU=10", "account a: GrpTRESRunMins=gres/gpu=100",
+		"user x of account a: MaxSubmit=7"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
 		}
 	}
-	if strings.Contains(notes, "normal: UsageFactor") {
-		t.Errorf("a factor of 1 is noted: %s", notes)
+	for _, simulated := range []string{"UsageFactor", "gres/gpu=2 ", "QoS=part", "account a: MaxSubmit=7 is"} {
+		if strings.Contains(strings.ReplaceAll(notes, "user x of account a", ""), simulated) {
+			t.Errorf("%s is noted: %s", simulated, notes)
+		}
+	}
+}
+
+// TestLimits: limits are read with their scopes, unless accounting does not enforce them.
+func TestLimits(t *testing.T) {
+	s := shown(t)
+	s.Partitions = []byte(strings.Replace(string(s.Partitions), "QoS=N/A", "QoS=part", 1))
+	s.QOS = []byte("Name|Priority|Preempt|GrpTRES|GrpJobs|MaxTRESPU|MaxTRESPA|MaxJobsPU|MaxJobsPA|UsageFactor\n" +
+		"part|1||gres/gpu=1|2|GRES/GPU=3|cpu=9,gres/gpu=4|5|6|0.000000\n")
+	s.Associations = []byte("Cluster|Account|ParentName|User|Share|GrpTRES|GrpJobs|MaxJobs\n" +
+		"emulated|a|root||1|gres/gpu=7|8|9\nemulated|a||x|1|gres/gpu=10|12|11\nother|a||x|1|gres/gpu=1||\n")
+	for enforce, want := range map[string]string{"none": "null", "associations": "null", "associations,limits,qos": `[
+		{"qos":"part","resource":"gpus","own":1},{"qos":"part","resource":"jobs","own":2},
+		{"qos":"part","each":"user","resource":"gpus","own":3},{"qos":"part","each":"account","resource":"gpus","own":4},
+		{"qos":"part","each":"user","resource":"jobs","own":5},{"qos":"part","each":"account","resource":"jobs","own":6},
+		{"account":"a","resource":"gpus","own":7},{"account":"a","resource":"jobs","own":8},
+		{"account":"a","user":"x","resource":"gpus","own":10},{"account":"a","user":"x","resource":"jobs","own":11}]`} {
+		s.Config = []byte(strings.Replace(string(shown(t).Config), "AccountingStorageEnforce = associations,limits,qos",
+			"AccountingStorageEnforce = "+enforce, 1))
+		site, err := s.Site()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(site.Cluster.Site.Limits)
+		if want = strings.NewReplacer("\n", "", "\t", "").Replace(want); err != nil || string(got) != want {
+			t.Errorf("enforcing %s: %v\n%s, want\n%s", enforce, err, got, want)
+		}
+		if f := site.Cluster.Site.QOS[0].UsageFactor; f == nil || *f != 0 {
+			t.Errorf("usage factor %v, want 0", f)
+		}
+		if q := site.Cluster.Site.Partitions[0].QOS; q != "part" {
+			t.Errorf("the partition has QOS %q", q)
+		}
+	}
+	for text, want := range map[string]string{"Name|Priority|GrpJobs\nq|1|x\n": "qos.txt: QOS q: GrpJobs",
+		"Name|Priority|GrpTRES\nq|1|gres/gpu=x\n": "qos.txt: QOS q: GrpTRES", "Name|Priority|UsageFactor\nq|1|x\n": "q: UsageFactor"} {
+		s.QOS = []byte(text)
+		s.Config = []byte(strings.Replace(string(shown(t).Config), "AccountingStorageEnforce = associations,limits,qos",
+			"AccountingStorageEnforce = safe", 1))
+		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }

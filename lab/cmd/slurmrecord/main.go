@@ -1,0 +1,212 @@
+// Command slurmrecord records a workload on a Slurm of 16 emulated nodes: the listings that slurm init reads, and a row
+// for each start of a job. Feature files hold lines of slurm.conf, and, after a line "%", commands that are run
+// before the first submission. Jobs go to the partition that --partitions names for their QOS.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/adapter/slurm/slurmtest"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
+)
+
+// users exist on Debian; recordings call them asu01 and so on.
+var users = []string{"games", "man", "lp", "mail", "news", "uucp", "proxy", "www-data", "backup", "list", "irc", "messagebus",
+	"daemon", "bin", "sys", "_apt"}
+
+func main() {
+	jobs := flag.String("workload", "", "workload: job, submit_s, run_s, nodes, gpus_per_node, limit_min, user, account, qos")
+	feature := flag.String("feature", "", "feature file")
+	out := flag.String("out", "", "folder for the recording")
+	partitions := flag.String("partitions", "", "partitions by QOS, as low=train,high=urgent")
+	more := flag.String("sbatch", "", "further arguments of sbatch, blanks between")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := record(ctx, *jobs, *feature, *out, *partitions, strings.Fields(*more)); err != nil {
+		fmt.Fprintln(os.Stderr, "slurmrecord:", err)
+		os.Exit(1)
+	}
+}
+
+func record(ctx context.Context, file, feature, out, partitions string, more []string) (err error) {
+	text, err := os.ReadFile(feature)
+	if err != nil {
+		return err
+	}
+	lines, commands, _ := strings.Cut(string(text), "%\n")
+	rows, err := read(file)
+	if err != nil {
+		return err
+	}
+	var accounts []slurmtest.Account
+	for i, shares := range []int{10, 20, 10, 5, 5, 5, 5, 5} {
+		accounts = append(accounts, slurmtest.Account{Name: fmt.Sprintf("vc%d", i+1), Share: shares,
+			Users: users[2*i : 2*i+2]})
+	}
+	c, err := slurmtest.Start(ctx, slurmtest.Options{Conf: lines, Accounts: accounts,
+		QOS: map[string]int{"high": 100, "normal": 50, "low": 0}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	partition := map[string]string{}
+	for item := range strings.SplitSeq(partitions, ",") {
+		qos, name, _ := strings.Cut(item, "=")
+		partition[qos] = name
+	}
+	began := time.Now().Truncate(time.Second).Add(3 * time.Second)
+	for line := range strings.Lines(commands) {
+		args := strings.Fields(line)
+		for i, a := range args {
+			args[i] = at(a, began)
+		}
+		if len(args) == 0 {
+			continue
+		}
+		if _, err := c.Run(ctx, args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, l := range conf.Commands {
+		text, err := c.Run(ctx, "env", append([]string{"SLURM_TIME_FORMAT=%s"}, l.Args...)...)
+		if err != nil {
+			return err
+		}
+		for i, user := range users {
+			text = bytes.ReplaceAll(text, []byte("|"+user+"|"), fmt.Appendf(nil, "|asu%02d|", i+1))
+		}
+		if err := os.WriteFile(filepath.Join(out, l.File), text, 0o644); err != nil {
+			return err
+		}
+	}
+	ids := map[string]string{}
+	for _, r := range rows {
+		submit, _ := strconv.ParseFloat(r["submit_s"], 64)
+		run, _ := strconv.ParseFloat(r["run_s"], 64)
+		number := func(name string) int { n, _ := strconv.Atoi(r[name]); return n }
+		user, _ := strconv.Atoi(strings.TrimPrefix(r["user"], "asu"))
+		time.Sleep(time.Until(began.Add(time.Duration(submit * float64(time.Second)))))
+		j := slurmtest.Job{Seconds: int(run + .5), Nodes: number("nodes"), GPUs: number("gpus_per_node"),
+			Minutes: number("limit_min"), User: users[user-1], Account: r["account"], QOS: r["qos"],
+			More: slices.Clone(more)}
+		if p := partition[r["qos"]]; p != "" {
+			j.More = append(j.More, "--partition="+p)
+		}
+		id, err := c.Submit(ctx, j)
+		if err != nil {
+			return err
+		}
+		ids[id] = r["job"]
+	}
+	for deadline := time.Now().Add(25 * time.Minute); ; time.Sleep(2 * time.Second) {
+		queue, err := c.Run(ctx, "squeue", "-h", "-o", "%A")
+		if err == nil && len(bytes.TrimSpace(queue)) == 0 {
+			break
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the jobs do not end")
+		}
+	}
+	time.Sleep(10 * time.Second) // accounting follows
+	return write(ctx, c, filepath.Join(out, "runs.csv"), began, ids)
+}
+
+// at replaces {N} by the instant N seconds after the beginning.
+func at(text string, began time.Time) string {
+	before, rest, ok := strings.Cut(text, "{")
+	number, after, closed := strings.Cut(rest, "}")
+	seconds, err := strconv.Atoi(number)
+	if !ok || !closed || err != nil {
+		return text
+	}
+	return before + began.Add(time.Duration(seconds)*time.Second).Local().Format("2006-01-02T15:04:05") + after
+}
+
+func read(file string) (out []map[string]string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows[1:] {
+		r := map[string]string{}
+		for i, v := range row {
+			r[rows[0][i]] = v
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// write writes the rows of accounting, in seconds since the beginning.
+func write(ctx context.Context, c *slurmtest.Cluster, file string, began time.Time, ids map[string]string) error {
+	const fields = "JobIDRaw,Submit,Start,End,State,User,Account,QOS,Partition,NNodes,AllocTRES,TimelimitRaw,Flags,NodeList"
+	text, err := c.Run(ctx, "env", "SLURM_TIME_FORMAT=%s", "sacct", "-X", "-a", "-n", "-P", "-D", "-S", "now-3hours",
+		"--format="+fields)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	starts := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		job, ok := ids[f[0]]
+		if !ok {
+			continue
+		}
+		starts[job]++
+		row := []string{job, strconv.Itoa(starts[job])}
+		for _, t := range f[1:4] {
+			seconds, err := strconv.ParseInt(t, 10, 64)
+			if err != nil {
+				row = append(row, "") // it never started
+				continue
+			}
+			row = append(row, strconv.FormatInt(seconds-began.Unix(), 10))
+		}
+		user := slices.Index(users, f[5])
+		gpus := 0
+		for item := range strings.SplitSeq(f[10], ",") {
+			if n, is := strings.CutPrefix(item, "gres/gpu="); is {
+				gpus, _ = strconv.Atoi(n)
+			}
+		}
+		nodes, _ := strconv.Atoi(f[9])
+		rows = append(rows, append(row, strings.Fields(f[4])[0], fmt.Sprintf("asu%02d", user+1), f[6], f[7], f[8], f[9],
+			strconv.Itoa(gpus/max(1, nodes)), f[11], strings.ToLower(strings.TrimPrefix(f[12], "Sched")), f[13]))
+	}
+	number := func(row []string) int { n, _ := strconv.Atoi(row[0]); return n }
+	slices.SortStableFunc(rows, func(a, b []string) int { return number(a) - number(b) })
+	w, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	table := csv.NewWriter(w)
+	_ = table.Write(strings.Split("job,start_no,submit,start,end,state,user,account,qos,partition,nodes,gpus_per_node,"+
+		"limit_min,by,node_list", ","))
+	return errors.Join(table.WriteAll(rows), w.Close())
+}

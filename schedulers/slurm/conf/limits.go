@@ -1,0 +1,96 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/autosched/autosched/internal/slurmtext"
+	"github.com/autosched/autosched/workload"
+)
+
+// limitColumn is a column of sacctmgr about a limit.
+type limitColumn struct {
+	name string
+	each workload.Each
+	jobs bool // of running jobs; else of resources
+}
+
+// qosLimits and assocLimits are the limits that are simulated. Those of accounts that are not for all of its jobs
+// together are shown with its users.
+var (
+	qosLimits = []limitColumn{{name: "GrpTRES"}, {name: "GrpJobs", jobs: true},
+		{name: "MaxTRESPU", each: workload.EachUser}, {name: "MaxTRESPA", each: workload.EachAccount},
+		{name: "MaxJobsPU", each: workload.EachUser, jobs: true},
+		{name: "MaxJobsPA", each: workload.EachAccount, jobs: true}}
+	assocLimits = []limitColumn{{name: "GrpTRES"}, {name: "GrpJobs", jobs: true}, {name: "MaxJobs", jobs: true}}
+)
+
+// otherLimits are columns about limits that are not simulated, otherAssoc and otherQOS further ones.
+var (
+	otherLimits = []string{"MaxTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxTRESMins", "MaxWall"}
+	otherAssoc  = append([]string{"MaxSubmit"}, otherLimits...)
+	otherQOS    = append([]string{"MaxSubmitPU", "MaxSubmitPA", "MaxTRESPerNode", "LimitFactor", "Flags"},
+		otherLimits...)
+)
+
+// columns lists columns for option format of sacctmgr.
+func columns(limits []limitColumn, others []string, more ...string) string {
+	for _, l := range limits {
+		more = append(more, l.name)
+	}
+	return "format=" + strings.Join(append(more, others...), ",")
+}
+
+// limit reads the limits of a QOS or association, and notes the ones that are not simulated under its name.
+func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits []limitColumn, others []string) error {
+	enforced := strings.Split(strings.ToLower(s.Config.Get("AccountingStorageEnforce")), ",")
+	if !slices.Contains(enforced, "limits") && !slices.Contains(enforced, "safe") && !slices.Contains(enforced, "all") {
+		return nil
+	}
+	for _, c := range limits {
+		text := r[strings.ToLower(c.name)]
+		scope.Each = c.each
+		if c.jobs && text != "" {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", of, c.name, err)
+			}
+			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedJobs, Own: n})
+			continue
+		}
+		for item := range strings.SplitSeq(text, ",") {
+			name, value, _ := strings.Cut(item, "=")
+			if !strings.EqualFold(name, "gres/gpu") {
+				if item != "" {
+					s.note("%s: %s=%s is not simulated, and jobs that it holds back start", of, c.name, item)
+				}
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", of, c.name, err)
+			}
+			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedGPUs, Own: n})
+		}
+	}
+	for _, name := range others {
+		if v := r[strings.ToLower(name)]; v != "" && v != "1.000000" && v != "DenyOnLimit" {
+			s.note("%s: %s=%s is not simulated", of, name, v)
+		}
+	}
+	return nil
+}
+
+// bound adds a limit, the lesser of two of one scope.
+func (s *Site) bound(l workload.Limit) {
+	limits := s.Cluster.Site.Limits
+	for i := range limits {
+		if limits[i].Scope == l.Scope && limits[i].Resource == l.Resource {
+			limits[i].Own = min(limits[i].Own, l.Own)
+			return
+		}
+	}
+	s.Cluster.Site.Limits = append(limits, l)
+}

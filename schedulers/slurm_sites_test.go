@@ -1,0 +1,78 @@
+package schedulers_test
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/autosched/autosched/internal/testshared"
+	"github.com/autosched/autosched/schedulers/internal/recorded"
+	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/workload"
+)
+
+// without takes a feature of a site away.
+var without = map[string]func(*workload.Site){
+	"limits": func(s *workload.Site) { s.Limits = nil },
+}
+
+// TestSlurmSites: the model with a feature of a site has the mean wait of a recording with it, within 20 % or 2 s, and
+// less of the recording's without it; and it has the direction of the effect.
+func TestSlurmSites(t *testing.T) {
+	files, err := filepath.Glob("testdata/slurm/*.csv")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".csv")
+		workload, feature, _ := strings.Cut(name, ".")
+		if without[feature] == nil {
+			continue // of a site without any
+		}
+		t.Run(name, func(t *testing.T) {
+			run, settings, err := recorded.ReadSite(file, filepath.Join("testdata/slurm", feature))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := recorded.Read(plainRun(t, workload))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mean := func() (wait, start float64) {
+				var waits, errors []float64
+				for _, of := range recorded.Ensemble(&settings) {
+					m, err := run.Simulate(settings, slurm.NewPolicy, of, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					waits, errors = append(waits, m.MeanWait), append(errors, m.MeanError)
+				}
+				return recorded.Median(waits), recorded.Median(errors)
+			}
+			with, errorWith := mean()
+			without[feature](&run.Cluster.Site)
+			bare, errorBare := mean()
+			was, wasPlain := run.MeanWait(), plain.MeanWait()
+			t.Logf("recorded %.1f s, and %.1f s without; simulated %.1f and %.1f s; mean error of a start %.1f and %.1f s",
+				was, wasPlain, with, bare, errorWith, errorBare)
+			if math.Abs(with-was) > max(2, .2*was) {
+				t.Errorf("the mean wait is %.1f s, it was %.1f s", with, was)
+			}
+			if (with-bare)*(was-wasPlain) <= 0 {
+				t.Errorf("the feature changes the mean wait by %.1f s, it did by %.1f s", with-bare, was-wasPlain)
+			}
+			if errorBare <= errorWith {
+				t.Errorf("starts are %.1f s off with the feature, %.1f s without", errorWith, errorBare)
+			}
+		})
+	}
+}
+
+// plainRun is the recording of a workload on the same cluster without any feature.
+func plainRun(t *testing.T, workload string) string {
+	if workload == "w1" {
+		return filepath.Join(testshared.Path(t, "golden", "slurm"), "runs", "w1.fifo.csv")
+	}
+	return filepath.Join("testdata/slurm", workload+".plain.csv")
+}

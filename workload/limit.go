@@ -1,0 +1,54 @@
+package workload
+
+import "fmt"
+
+// A Limit bounds how much of a resource the running jobs of a scope hold at once.
+type Limit struct {
+	Scope
+	Resource Resource `json:"resource"`
+	Own      int64    `json:"own"` // what the scope may hold by itself
+}
+
+// A Scope is the jobs that a limit counts together: the ones that have all properties named.
+type Scope struct {
+	// QOS is a quality of service of the job or of its partition.
+	QOS string `json:"qos,omitempty"`
+	// Account is the account of the job or one above it, and User a user in it.
+	Account string `json:"account,omitempty"`
+	User    string `json:"user,omitempty"`
+	// Each says that the jobs of each user, or of each account, are counted by themselves.
+	Each Each `json:"each,omitempty"`
+}
+
+// Resource is what a limit counts.
+type Resource string
+
+// The resources.
+const (
+	LimitedGPUs Resource = "gpus"
+	LimitedJobs Resource = "jobs"
+)
+
+// Each divides a scope.
+type Each string
+
+// The divisions; empty is none.
+const (
+	EachUser    Each = "user"
+	EachAccount Each = "account"
+)
+
+// validate names the first field that no scheduler can use.
+func (l *Limit) validate() error {
+	switch {
+	case l.Resource != LimitedGPUs && l.Resource != LimitedJobs:
+		return fmt.Errorf("resource: %q is neither gpus nor jobs", l.Resource)
+	case l.Each != "" && l.Each != EachUser && l.Each != EachAccount:
+		return fmt.Errorf("each: %q is neither user nor account", l.Each)
+	case l.QOS == "" && l.Account == "":
+		return fmt.Errorf("qos, account: both are empty")
+	case l.Own < 0:
+		return fmt.Errorf("own: %d is negative", l.Own)
+	}
+	return nil
+}
