@@ -93,7 +93,7 @@ func changedRevision(before, after *rollout.Configuration) []audit.Field {
 // themselves.
 func fieldsOf(s *Scheduler) map[string]json.RawMessage {
 	c := *s
-	c.Generation, c.Updated, c.Round, c.Experience, c.Probation = 0, time.Time{}, 0, nil, nil
+	c.Version, c.Generation, c.Updated, c.Round, c.Experience, c.Probation = 0, 0, time.Time{}, 0, nil, nil
 	c.Pause, c.Operations = nil, nil // the record has who and why
 	return objectOf(c)
 }

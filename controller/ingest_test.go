@@ -188,7 +188,7 @@ func TestStoredWrongClockRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = repo.Commit(context.Background(), controller.Change{
-			Scheduler: controller.Scheduler{UID: "u",
+			Scheduler: controller.Scheduler{UID: "u", Version: 1,
 				Zero: origin, Records: rollout.Records{
 					Revisions: rollout.Revisions{LastRevision: 1, OfferedRevision: 1}}, Round: round,
 				Registration: controller.Registration{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -394,7 +395,7 @@ func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Sc
 	if err != nil {
 		return Scheduler{}, err
 	}
-	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Generation: 1, Created: now, Updated: now,
+	sched := Scheduler{Registration: reg, UID: s.o.NewID(), Version: 1, Generation: 1, Created: now, Updated: now,
 		Records: state.Records}
 	configs[0].UID = s.o.NewID()
 	if _, err := validateOutgoing(sp, sp.Default()); err != nil {
@@ -536,7 +537,7 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 	if !before.Deleted.IsZero() && !c.Scheduler.Deleted.IsZero() {
 		return nil, deleted(m.id)
 	}
-	c.Scheduler.Updated = s.now()
+	c.Scheduler.Updated, c.Scheduler.Version = s.now(), before.Version+1
 	after := &snapshot{Scheduler: c.Scheduler, space: before.space, revisions: before.revisions, goal: before.goal,
 		configs: slices.Clone(before.configs)}
 	if n := len(c.Revisions); n > 0 {
@@ -576,6 +577,10 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 	request := s.RequestRecord(call)
 	c.Request = request.Request()
 	if err := s.o.Store.Commit(ctx, *c); err != nil {
+		if errors.Is(err, ErrStale) {
+			s.o.Log.ErrorContext(ctx, "change is refused: the store has a later one, of another process", "scheduler",
+				m.id, "follows", before.Version, "err", err)
+		}
 		return nil, err
 	}
 	request.MarkStored()

@@ -24,6 +24,7 @@ var (
 	ErrRequestReuse = errors.New("request id was used for another request")
 	ErrQuarantined  = errors.New("quarantined: its record is damaged or not accepted")
 	ErrOutsideSpace = errors.New("configuration is outside the registered space")
+	ErrStale        = errors.New("another process changed the scheduler; restart this one")
 )
 
 // Mode says where a better configuration goes.
@@ -130,6 +131,8 @@ func (s *Simulation) options() simulator.Options {
 type Scheduler struct {
 	Registration
 	UID string `json:"uid"`
+	// Version counts the stored changes, from 1; 0 before the first in a record of an older version.
+	Version int64 `json:"version,omitempty"`
 	// Generation counts the changes by operators, from 1; 0 before the first in a
 	// record of an older version.
 	Generation int64 `json:"generation,omitempty"`
@@ -234,6 +237,7 @@ type Deletion struct {
 
 // Change is written whole or not at all.
 type Change struct {
+	// Scheduler is the record after the change, whose Version is one above that of the stored one; 1 for a new one.
 	Scheduler Scheduler
 	// Revisions are the scheduler's before the change and after, if it has another one.
 	Revisions []SchedulerRevision
@@ -287,6 +291,8 @@ var ErrDropped = errors.New("dropped by retention")
 
 // Store keeps the records of Service. Writes that return nil are durable.
 type Store interface {
+	// Commit writes a change. It is an ErrStale, and nothing is written, if the change does not follow the stored
+	// version, and an error if new configurations leave a gap or stored ones get other values.
 	Commit(ctx context.Context, c Change) error
 	// Purge removes expired records.
 	Purge(ctx context.Context, e Expired) error

@@ -62,6 +62,8 @@ var reasons = []struct {
 		"Send the request again, to the service that starts next."},
 	{"SPACE_EXHAUSTED", code.Code_FAILED_PRECONDITION,
 		"Stop asking for trials: every configuration was suggested."},
+	{"STALE_WRITER", code.Code_ABORTED,
+		"Restart the service: another process changed its store."},
 	{"STUDY_LIMIT", code.Code_RESOURCE_EXHAUSTED,
 		"Delete studies, or complete trials; report fewer measurements of a trial."},
 	{"TELEMETRY_LIMIT", code.Code_RESOURCE_EXHAUSTED,

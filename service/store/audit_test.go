@@ -74,7 +74,9 @@ func TestChangesAreChained(t *testing.T) {
 func TestARefusedChangeLeavesNoRecord(t *testing.T) {
 	sp, r := testSpace(t), open(t, t.TempDir())
 	defer r.Close()
-	if err := r.Commit(context.Background(), audited(t, sp, 2)); !errors.Is(err, errRevision) {
+	gap := audited(t, sp, 2)
+	gap.Scheduler.Version = 1
+	if err := r.Commit(context.Background(), gap); !errors.Is(err, errRevision) {
 		t.Fatal(err)
 	}
 	if head, err := checkAudit(r); err != nil || head != (audit.Head{}) {

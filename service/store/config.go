@@ -66,16 +66,12 @@ func (r *Store) Commit(ctx context.Context, c controller.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.change(func(tx *bolt.Tx) error { return putChange(tx, &c) })
-}
-
-// change commits to config.db, with the reserve if the disk is full.
-func (r *Store) change(put func(*bolt.Tx) error) error {
-	err := r.update(put)
-	if errors.Is(err, ErrFull) {
-		err = r.reserve.release(func() error { return r.update(put) })
-	}
-	return r.lastChange.record(err)
+	return r.change(func(tx *bolt.Tx) error {
+		if err := checkFollows(tx, &c); err != nil {
+			return err
+		}
+		return putChange(tx, &c)
+	})
 }
 
 // update commits to config.db. After a failed write or fsync the state of the file's cached pages is unknown: the
@@ -109,7 +105,7 @@ func (r *Store) update(f func(*bolt.Tx) error) error {
 	if errno := syscall.Errno(0); errors.As(settled, &errno) {
 		_ = r.closeDB(configFile, r.config)
 		r.config = nil
-		if again := r.reopenConfig(); again != nil {
+		if again := r.reopenConfig(); err != nil { // a failed empty commit leaves a durable one before it
 			err = errors.Join(err, again)
 		}
 	}
@@ -125,6 +121,24 @@ func (r *Store) reopenConfig() (err error) {
 		r.config, err = r.openDB(configFile, false)
 	}
 	return err
+}
+
+// checkFollows checks that a change follows the stored version of its scheduler. A deletion leaves the record as it is.
+func checkFollows(tx *bolt.Tx, c *controller.Change) error {
+	if c.Deletion != nil {
+		return nil
+	}
+	var before struct{ Version int64 }
+	if b, key := tx.Bucket([]byte(schedulersBucket)), []byte(c.Scheduler.ID); b != nil && b.Get(key) != nil {
+		if err := getJSON(key, b.Get(key), &before); err != nil {
+			return corrupt(schedulersBucket, c.Scheduler.ID, err)
+		}
+	}
+	if before.Version+1 != c.Scheduler.Version {
+		return fmt.Errorf("store: scheduler %q: %w: it is at version %d, the change follows %d", c.Scheduler.ID,
+			controller.ErrStale, before.Version, c.Scheduler.Version-1)
+	}
+	return nil
 }
 
 func putChange(tx *bolt.Tx, c *controller.Change) error {
@@ -177,7 +191,7 @@ func (r *Store) Remember(ctx context.Context, one controller.Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.lastChange.record(r.update(func(tx *bolt.Tx) error { return putRequest(tx, &one) }))
+	return r.change(func(tx *bolt.Tx) error { return putRequest(tx, &one) })
 }
 
 // Note appends a record to the audit log.
@@ -185,7 +199,7 @@ func (r *Store) Note(ctx context.Context, one audit.Record) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.lastChange.record(r.update(func(tx *bolt.Tx) error { return putAudit(tx, &one) }))
+	return r.change(func(tx *bolt.Tx) error { return putAudit(tx, &one) })
 }
 
 func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error {
@@ -193,6 +207,7 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 	if err != nil {
 		return err
 	}
+	b.FillPercent = ascending
 	key := revisionKey(cfg.Revision)
 	if old := b.Get(key); old != nil {
 		var before configRecord
@@ -215,13 +230,13 @@ func putConfig(tx *bolt.Tx, scheduler []byte, cfg *rollout.Configuration) error 
 				scheduler, cfg.Revision, next, errRevision)
 		}
 	}
-	return putJSON(tx, key, configRecord{
+	return putIn(b, key, configRecord{
 		UID: cfg.UID, Revision: cfg.Revision, State: cfg.State, Origin: cfg.Origin,
 		Values: json.RawMessage(cfg.Config.Canonical()), Hash: cfg.Hash, Space: cfg.Space,
 		Created: cfg.Created, Updated: cfg.Updated, Offered: cfg.Offered, OfferedAt: cfg.OfferedAt,
 		Reason: cfg.Reason, Evidence: cfg.Evidence, Ack: cfg.Ack, Left: cfg.Left, Incident: cfg.Incident,
 		Review: cfg.Review,
-	}, configsBucket, string(scheduler))
+	})
 }
 
 // Load returns the schedulers in order of id and the requests. Damage is limited to its record: a scheduler whose

@@ -360,8 +360,10 @@ func TestDamagedRecordCostsItself(t *testing.T) {
 	if saved, _, _, err := r.Load(); err != nil || len(saved) != 2 || !errors.Is(saved[1].Fault, ErrCorrupt) {
 		t.Errorf("without records of schedulers: %+v, %v", saved, err)
 	}
-	// It goes on.
-	if err := r.Commit(ctx, change(t, sp, 5)); err != nil {
+	// It goes on, as a new one.
+	again := change(t, sp, 5)
+	again.Scheduler.Version = 1
+	if err := r.Commit(ctx, again); err != nil {
 		t.Error(err)
 	}
 	appendOne(t, r, "s", "4")

@@ -240,6 +240,7 @@ func TestGoldenStores(t *testing.T) {
 		}
 		saved, _, _, _ := r.Load()
 		next := change(t, testSpace(t), saved[0].Scheduler.LastRevision+1)
+		next.Scheduler.Version = saved[0].Scheduler.Version + 1
 		err = errors.Join(r.Commit(t.Context(), next),
 			r.AppendEvents(t.Context(), "s", []workload.Event{event("new", 5*time.Hour)}))
 		if err != nil {

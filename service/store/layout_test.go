@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -181,9 +183,11 @@ func TestReaderIsRaisedWithTheRecord(t *testing.T) {
 	fails.Scheduler.Freeze = frozen.Scheduler.Freeze
 	trial := studies.Change{Scheduler: "s", Study: study.Record{ID: "a", UID: "u", Version: 1},
 		Trials: []*study.Trial{{ID: 1, RetryOf: 1}}}
+	all := maps.Clone(fieldReaders)
+	defer func() { fieldReaders = all }()
+	delete(fieldReaders, "Scheduler.version") // of every record
 	for _, field := range []string{"Event.Labels", "Event.Job.QOS"} {
 		fieldReaders[field] = 1
-		defer delete(fieldReaders, field)
 	}
 	labelled, asking := event("1", time.Hour), event("1", time.Hour)
 	labelled.Labels = "debug"
@@ -227,17 +231,17 @@ func TestBackupCarriesVersions(t *testing.T) {
 	}
 	var archive bytes.Buffer
 	m, err := r.Backup(t.Context(), &archive)
-	if err != nil || m.Layout != layoutVersion || m.Reader != 1 {
+	if err != nil || m.Layout != layoutVersion || m.Reader != readerVersion {
 		t.Fatal(m, err)
 	}
 	dir := filepath.Join(t.TempDir(), "restored")
 	if _, err := Restore(bytes.NewReader(archive.Bytes()), dir); err != nil {
 		t.Fatal(err)
 	}
-	if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != 1 {
+	if layout, reader := versionsOf(t, dir); layout != layoutVersion || reader != readerVersion {
 		t.Errorf("layout %d, reader %d", layout, reader)
 	}
-	newer := bytes.Replace(archive.Bytes(), []byte(`"reader":1`), []byte(`"reader":9`), 1)
+	newer := bytes.Replace(archive.Bytes(), fmt.Appendf(nil, `"reader":%d`, readerVersion), []byte(`"reader":9`), 1)
 	dir = filepath.Join(t.TempDir(), "refused")
 	if _, err := Restore(bytes.NewReader(newer), dir); !errors.Is(err, ErrNewer) {
 		t.Errorf("restoring says %v", err)

@@ -27,7 +27,7 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		}
 		r.cursors.Delete(scheduler)
 	}
-	return r.update(func(tx *bolt.Tx) error {
+	return r.change(func(tx *bolt.Tx) error {
 		for _, id := range e.Requests {
 			if b := tx.Bucket([]byte(requestsBucket)); b != nil {
 				if err := b.Delete([]byte(id)); err != nil {

@@ -70,7 +70,7 @@ type Options struct {
 // Store is an open directory. It is safe for concurrent use.
 //
 // A goroutine that holds several locks must have taken them in this order: dropMu, backupMu, the lock of an auxiliary
-// file, reserve.mu, segmentMu, configMu. studyMu is held alone.
+// file, reserve.mu, segmentMu, configMu. changeMu is held alone.
 type Store struct {
 	dir      string
 	now      func() time.Time
@@ -105,9 +105,9 @@ type Store struct {
 	rounds, reports, workloads auxFile
 	readOnly                   bool // of a Reader
 
-	studyMu     sync.Mutex   // guards queued and writing
-	studyCalls  []*studyCall // changes of studies that wait for a commit
-	studyWriter bool         // a goroutine commits them
+	changeMu sync.Mutex    // guards changes and changing
+	changes  []*configCall // that wait for a commit
+	changing bool          // a goroutine commits them
 
 	lastChange, lastEvents outcome // of the last writes
 	commits                *prometheus.HistogramVec

@@ -53,7 +53,7 @@ func change(t testing.TB, sp *space.Space, revision int64) controller.Change {
 	return controller.Change{
 		Scheduler: controller.Scheduler{Registration: controller.Registration{ID: "s", Type: "t",
 			Params: sp.Params(), Rules: sp.Rules(), Cluster: workload.Uniform(20, 8)},
-			UID: "u", Created: at, Updated: at,
+			UID: "u", Version: revision, Created: at, Updated: at,
 			Records: rollout.Records{
 				Revisions: rollout.Revisions{LastRevision: revision, OfferedRevision: revision}}},
 		Configurations: []*rollout.Configuration{{
@@ -195,11 +195,21 @@ func TestRevisionsOnlyGoForward(t *testing.T) {
 		}
 	}
 	for _, bad := range []int64{4, 0} {
-		if err := r.Commit(ctx, change(t, sp, bad)); !errors.Is(err, errRevision) {
+		gap := change(t, sp, bad)
+		gap.Scheduler.Version = 3
+		if err := r.Commit(ctx, gap); !errors.Is(err, errRevision) {
 			t.Errorf("revision %d after 2: %v", bad, err)
 		}
 	}
+	for _, bad := range []int64{1, 2, 4} {
+		late := change(t, sp, 3)
+		late.Scheduler.Version = bad
+		if err := r.Commit(ctx, late); !errors.Is(err, controller.ErrStale) {
+			t.Errorf("a change that makes version %d of 2: %v", bad, err)
+		}
+	}
 	other := change(t, sp, 2)
+	other.Scheduler.Version = 3
 	other.Configurations[0].Config = sp.Default()
 	other.Configurations[0].Hash = sp.Default().Hash()
 	if err := r.Commit(ctx, other); !errors.Is(err, errRevision) {

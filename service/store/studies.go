@@ -18,61 +18,15 @@ const studiesBucket = "studies"
 
 var studyKey = []byte("study")
 
-// studyCall is a change of a study that waits for a commit.
-type studyCall struct {
-	studies.Change
-	err  error
-	done chan struct{}
-}
-
 // EnqueueStudy queues a change of a study. Changes that wait share a commit; a change that does not follow the stored
 // state of its study, or whose study cannot be read, fails alone.
 func (r *Store) EnqueueStudy(c studies.Change) (wait func() error) {
-	call := &studyCall{Change: c, done: make(chan struct{})}
-	r.studyMu.Lock()
-	r.studyCalls = append(r.studyCalls, call)
-	if !r.studyWriter {
-		r.studyWriter = true
-		go r.commitStudies()
-	}
-	r.studyMu.Unlock()
-	return func() error {
-		<-call.done
-		return call.err
-	}
-}
-
-func (r *Store) commitStudies() {
-	for {
-		r.studyMu.Lock()
-		calls := r.studyCalls
-		r.studyCalls = nil
-		if r.studyWriter = len(calls) > 0; !r.studyWriter {
-			r.studyMu.Unlock()
-			return
+	return r.enqueue(func(tx *bolt.Tx) error {
+		if err := checkStudy(tx, &c); err != nil {
+			return err
 		}
-		r.studyMu.Unlock()
-		err := r.reserve.use(func() error {
-			return r.update(func(tx *bolt.Tx) error {
-				for _, c := range calls {
-					if c.err = checkStudy(tx, &c.Change); c.err != nil {
-						continue
-					}
-					if err := putStudy(tx, &c.Change); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		})
-		_ = r.lastChange.record(err)
-		for _, c := range calls {
-			if err != nil {
-				c.err = err
-			}
-			close(c.done)
-		}
-	}
+		return putStudy(tx, &c)
+	}, true)
 }
 
 // checkStudy checks that a change follows the stored state of its study.

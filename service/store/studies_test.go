@@ -114,13 +114,10 @@ func TestRefusedChangesOfStudies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bad, good := record("damaged", 1), record("good", 1)
-	calls := []*studyCall{{Change: bad, done: make(chan struct{})}, {Change: good, done: make(chan struct{})}}
-	r.studyMu.Lock() // both share a commit
-	r.studyCalls, r.studyWriter = calls, true
-	r.studyMu.Unlock()
-	r.commitStudies()
-	if !errors.Is(calls[0].err, ErrCorrupt) || calls[1].err != nil {
-		t.Errorf("a study that cannot be read: %v; another: %v", calls[0].err, calls[1].err)
+	r.changing = true // all share a commit
+	bad, good := r.EnqueueStudy(record("damaged", 1)), r.EnqueueStudy(record("good", 1))
+	r.commitChanges()
+	if err, other := bad(), good(); !errors.Is(err, ErrCorrupt) || other != nil {
+		t.Errorf("a study that cannot be read: %v; another: %v", err, other)
 	}
 }

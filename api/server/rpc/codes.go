@@ -61,6 +61,7 @@ var reasons = []struct {
 	{study.ErrNotFound, codes.NotFound, "NOT_FOUND"},
 	{study.ErrExists, codes.AlreadyExists, "ALREADY_EXISTS"},
 	{controller.ErrOutsideSpace, codes.FailedPrecondition, "OUTSIDE_SPACE"},
+	{controller.ErrStale, codes.Aborted, "STALE_WRITER"},
 	{studies.ErrVersion, codes.Aborted, "CHANGED_MEANWHILE"},
 	{rollout.ErrRefused, codes.FailedPrecondition, "CONFIGURATION_REFUSED"},
 	{rollout.ErrInstances, codes.ResourceExhausted, "TOO_MANY_INSTANCES"},
