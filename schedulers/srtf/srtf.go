@@ -168,7 +168,7 @@ func (p *policy) Plan(plan *simulator.Plan) {
 func (p *policy) choose() {
 	p.chosen.Reset(p.s)
 	quota := p.s.TotalGPUs()
-	at := lanes.From(&p.steady)
+	var at lanes.Cursor
 	// keep passes the steady jobs before an entry.
 	keep := func(before lanes.Entry) {
 		before.Key += int64(p.s.Now())
