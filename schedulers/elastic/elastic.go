@@ -11,9 +11,9 @@
 package elastic
 
 import (
-	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/pq"
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/schedulers/rounds"
 	"github.com/autosched/autosched/simulator"
@@ -29,9 +29,6 @@ type Chooser interface {
 	// Gain returns the worth of one more GPU to a job with a number of GPUs. It must
 	// not grow with that number; at 0 or below the job gets no more.
 	Gain(j simulator.ID, gpus int) float64
-	// Kind returns a small number that jobs with equal gains share, -1 for a job
-	// whose gains are its own.
-	Kind(j simulator.ID) int
 	// Steady reports whether gains depend only on the set of active jobs, so that a
 	// decision on the same set can be skipped.
 	Steady() bool
@@ -73,29 +70,18 @@ type Policy struct {
 	quiet   bool       // decisions are the same until jobs come or go
 	target  []int32    // by job
 	open    []bool     // by job: its target may grow
-	kinds   []kind     // of the open jobs
-	kindOf  []int      // by Chooser.Kind: one more than its index in kinds, or 0
-	heap    []offer
+	offers  pq.Queue[offer]
 	need    []int // by tenant; scratch of move
 }
 
-// kind is the open jobs with equal gains, in order of ID. The next GPU is worth low
-// to the jobs before index at, which had theirs already, and high to the others.
-type kind struct {
-	number    int // Chooser.Kind
-	jobs      []simulator.ID
-	at        int
-	high, low float64
-}
-
-// offer is the gain of one more GPU to the next job of a kind.
+// offer is the gain of one more GPU to a job.
 type offer struct {
 	gain float64
 	id   simulator.ID
-	kind int
 }
 
-func (a offer) before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
+// Before implements pq.Orderable: the largest gain comes first.
+func (a offer) Before(b offer) bool { return a.gain > b.gain || a.gain == b.gain && a.id < b.id }
 
 // New makes the policy of a configuration with the parameters above.
 func New(c space.Config, chooser Chooser) *Policy {
@@ -207,12 +193,18 @@ func (p *Policy) aim() {
 			refused = true
 		}
 	}
-	if room.Left() > 0 {
-		p.offer()
+	p.offers = p.offers[:0]
+	for i := 0; i < p.active.Len() && room.Left() > 0; i++ {
+		if j := p.active.At(i).ID; p.open[j] {
+			p.offer(j)
+		}
 	}
-	for room.Left() > 0 && len(p.heap) > 0 {
-		if !p.give(room) {
-			refused = true // by its tenant's quota
+	for room.Left() > 0 && len(p.offers) > 0 {
+		if j := p.offers.Pop().id; room.Give(j, 1) {
+			p.target[j]++
+			p.offer(j)
+		} else {
+			refused = true // by its tenant's quota: it gets no more
 		}
 	}
 	if (room.Left() == 0 || refused) && !p.chooser.Steady() {
@@ -229,113 +221,10 @@ func (p *Policy) gain(j simulator.ID) float64 {
 	return max(0, p.chooser.Gain(j, k))
 }
 
-// offer groups the open jobs by kind and puts each kind's next GPU up.
-func (p *Policy) offer() {
-	for i := range p.kinds {
-		if n := p.kinds[i].number; n >= 0 {
-			p.kindOf[n] = 0
-		}
-	}
-	p.kinds, p.heap = p.kinds[:0], p.heap[:0]
-	for i := range p.active.Len() {
-		if j := p.active.At(i).ID; p.open[j] {
-			k := p.kind(j)
-			k.jobs = append(k.jobs, j)
-		}
-	}
-	for i := range p.kinds {
-		k := &p.kinds[i]
-		j := k.jobs[0]
-		if k.high = p.gain(j); k.high > 0 {
-			p.heap = append(p.heap, offer{k.high, j, i})
-			p.up()
-		}
-	}
-}
-
-// kind is the record of a job's kind.
-func (p *Policy) kind(j simulator.ID) *kind {
-	n := p.chooser.Kind(j)
-	if p.s.JobConstraint(j) > 0 {
-		n = -1 // it may have fewer GPUs (JobMost)
-	}
-	if n >= 0 {
-		p.kindOf = lanes.Grow(p.kindOf, simulator.ID(n))
-		if i := p.kindOf[n]; i > 0 {
-			return &p.kinds[i-1]
-		}
-	}
-	p.kinds = slices.Grow(p.kinds, 1)[:len(p.kinds)+1]
-	k := &p.kinds[len(p.kinds)-1]
-	*k = kind{number: n, jobs: k.jobs[:0]}
-	if n >= 0 {
-		p.kindOf[n] = len(p.kinds)
-	}
-	return k
-}
-
-// give offers a GPU to the job with the largest gain and reports whether its
-// tenant's quota allows it. If not, the job gets no more.
-func (p *Policy) give(room *simulator.Room) bool {
-	top := &p.heap[0]
-	k, j := &p.kinds[top.kind], top.id
-	given := room.Give(j, 1)
-	if given {
-		p.target[j]++
-		if k.at == 0 || p.target[j] != p.target[k.jobs[0]] { // otherwise the gain is low, as it was for that one
-			gain := p.gain(j)
-			if gain >= k.high {
-				top.gain = gain
-				return true
-			}
-			k.low = gain
-		}
-		k.at++
-	} else {
-		k.jobs = slices.Delete(k.jobs, k.at, k.at+1)
-	}
-	if k.at == len(k.jobs) {
-		k.at, k.high, k.low = 0, k.low, 0
-	}
-	if k.high > 0 {
-		top.gain, top.id = k.high, k.jobs[k.at]
-	} else {
-		last := len(p.heap) - 1
-		p.heap[0] = p.heap[last]
-		p.heap = p.heap[:last]
-	}
-	p.down()
-	return given
-}
-
-// up restores the heap above its last element. The heap is not a pq.Queue, as calls of
-// a type parameter's method for each comparison slow Pollux.
-func (p *Policy) up() {
-	for i := len(p.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !p.heap[i].before(p.heap[up]) {
-			return
-		}
-		p.heap[i], p.heap[up] = p.heap[up], p.heap[i]
-		i = up
-	}
-}
-
-// down restores the heap below its top.
-func (p *Policy) down() {
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= len(p.heap) {
-			return
-		}
-		if c+1 < len(p.heap) && p.heap[c+1].before(p.heap[c]) {
-			c++
-		}
-		if !p.heap[c].before(p.heap[i]) {
-			return
-		}
-		p.heap[i], p.heap[c] = p.heap[c], p.heap[i]
-		i = c
+// offer puts a job's next GPU up, if that is worth anything.
+func (p *Policy) offer(j simulator.ID) {
+	if gain := p.gain(j); gain > 0 {
+		p.offers.Push(offer{gain, j})
 	}
 }
 

@@ -38,7 +38,6 @@ type chooser struct {
 
 func (c *chooser) Begin(s *simulator.View, received *rounds.Service) { c.s, c.service = s, received }
 func (c *chooser) Prepare(*lanes.List)                               {}
-func (c *chooser) Kind(simulator.ID) int                             { return -1 }
 func (c *chooser) Steady() bool                                      { return false }
 
 // rest is the expected remaining work in whole seconds. Observed service is no more

@@ -13,7 +13,6 @@ package pollux
 
 import (
 	"math"
-	"slices"
 
 	"github.com/autosched/autosched/schedulers/elastic"
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -44,24 +43,12 @@ func New(c space.Config) simulator.Policy {
 type chooser struct {
 	p, noise float64
 
-	s      *simulator.View
-	equal  int // GPUs of an equal share
-	kinds  []kind
-	kindOf []int // by job: one more than its kind, or 0
+	s     *simulator.View
+	equal int // GPUs of an equal share
 }
 
-// kind is the jobs of one class and one width, which have equal gains.
-type kind struct {
-	class, asked int
-	equal        int       // the equal share at which gains were computed
-	gains        []float64 // of the next GPU, by number of GPUs; NaN where not computed
-}
-
-func (c *chooser) Begin(s *simulator.View, _ *rounds.Service) {
-	c.s, c.kinds, c.kindOf = s, c.kinds[:0], c.kindOf[:0]
-}
-
-func (c *chooser) Steady() bool { return true }
+func (c *chooser) Begin(s *simulator.View, _ *rounds.Service) { c.s = s }
+func (c *chooser) Steady() bool                               { return true }
 
 func (c *chooser) Prepare(active *lanes.List) {
 	c.equal = max(1, c.s.TotalGPUs()/active.Len())
@@ -75,42 +62,9 @@ func (c *chooser) goodput(j simulator.ID, gpus int) float64 {
 	return v
 }
 
-// Kind implements elastic.Chooser.
-func (c *chooser) Kind(j simulator.ID) int {
-	c.kindOf = lanes.Grow(c.kindOf, j)
-	if c.kindOf[j] == 0 {
-		c.kindOf[j] = 1 + c.find(c.s.JobClass(j), c.s.JobDemand(j))
-	}
-	return c.kindOf[j] - 1
-}
-
-func (c *chooser) find(class, asked int) int {
-	i := slices.IndexFunc(c.kinds, func(k kind) bool { return k.class == class && k.asked == asked })
-	if i < 0 {
-		i = len(c.kinds)
-		c.kinds = slices.Grow(c.kinds, 1)[:i+1]
-		c.kinds[i] = kind{class: class, asked: asked, gains: c.kinds[i].gains[:0]}
-	}
-	return i
-}
-
 // Gain returns the growth of the sum behind the mean: of s^p / p, or of log s where
 // p is 0.
 func (c *chooser) Gain(j simulator.ID, gpus int) float64 {
-	k := &c.kinds[c.Kind(j)]
-	if k.equal != c.equal {
-		k.equal, k.gains = c.equal, k.gains[:0]
-	}
-	for len(k.gains) <= gpus {
-		k.gains = append(k.gains, math.NaN())
-	}
-	if math.IsNaN(k.gains[gpus]) {
-		k.gains[gpus] = c.gain(j, gpus)
-	}
-	return k.gains[gpus]
-}
-
-func (c *chooser) gain(j simulator.ID, gpus int) float64 {
 	now, then := c.goodput(j, gpus), c.goodput(j, gpus+1)
 	if then <= now {
 		return 0
