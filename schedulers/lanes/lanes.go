@@ -1,6 +1,6 @@
 // Package lanes is priority queues of jobs for policies that walk them with a quota
 // of GPUs. Waiting jobs are in lanes, a sorted list per kind of job (width, whether
-// it may spread, what it asks of its nodes), so that a job that does not fit closes
+// it may spread, its request of nodes), so that a job that does not fit closes
 // its whole kind; running jobs are in a Roster.
 package lanes
 
@@ -253,7 +253,7 @@ func (l *Lanes) CloseTenant(in int) {
 	}
 }
 
-// Split makes lanes differ by what jobs ask of their nodes and, if the run's quotas
+// Split makes lanes differ by the jobs' requests of nodes and, if the run's quotas
 // are strict, by tenant. It is for Reset, before any job is added.
 func (l *Lanes) Split(s *simulator.View) {
 	l.s, l.strict = s, s.Quota() == simulator.QuotaStrict

@@ -11,8 +11,7 @@ import (
 	"github.com/autosched/autosched/simulator"
 )
 
-// waiting is a job in a list that is searched from its head: what Lanes does,
-// the plain way.
+// waiting is a job in a list that is searched from its head, the plain form of Lanes.
 type waiting struct {
 	lanes.Entry
 	width   int

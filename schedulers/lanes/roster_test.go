@@ -60,8 +60,8 @@ func TestRosterIsSorted(t *testing.T) {
 	})
 }
 
-// TestDivideIsAWalk: passing blocks at once and hiding lanes gives what going
-// through the jobs one by one does.
+// TestDivideIsAWalk: passing blocks at once and hiding lanes gives the same as going
+// through the jobs one by one.
 func TestDivideIsAWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run, running := drawRoster(t, 0)
