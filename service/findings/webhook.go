@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,17 +29,26 @@ var webhookDesc = prometheus.NewDesc("autosched_findings_webhook_total",
 	"Notices of findings since the service started, by result: sent, refused by the receiver, given up after repeats, "+
 		"or dropped for want of room; repeated counts posts that are tried again.", []string{"result"}, nil)
 
-// Webhook posts notices as JSON to a URL, one after the other, in order. A post that fails is repeated with growing
-// waits, ten times in all. It is safe for concurrent use.
+// Webhook posts notices as JSON to a URL, one after the other; of a finding in order. One whose post fails is put
+// behind the others, and posted ten times in all. The waits after posts that fail in a row grow. It is safe for
+// concurrent use.
 type Webhook struct {
 	url    string
 	client *http.Client
 	log    *slog.Logger
 	// wait waits before a repetition, unless the context ends.
-	wait   func(context.Context, time.Duration) error
-	queue  chan *Notice
+	wait func(context.Context, time.Duration) error
+	wake chan struct{} // has room for one
+
 	mu     sync.Mutex
+	line   []posting
 	counts map[string]int64
+}
+
+// posting is a notice that was posted some times.
+type posting struct {
+	*Notice
+	attempts int
 }
 
 // CheckURL checks the address of a webhook.
@@ -80,15 +90,21 @@ func newWebhook(address string, log *slog.Logger, wait func(context.Context, tim
 		// A redirected POST would become a GET, of a page for logins perhaps.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &Webhook{url: address, client: client, log: log,
-		wait: wait, queue: make(chan *Notice, maxNotices), counts: map[string]int64{}}
+		wait: wait, wake: make(chan struct{}, 1), counts: map[string]int64{}}
 }
 
 // Notify has a notice posted. It does not wait: if there is no room, the notice is dropped and counted.
 func (h *Webhook) Notify(n *Notice) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.line) >= maxNotices {
+		h.counts["dropped"]++
+		return
+	}
+	h.line = append(h.line, posting{Notice: n})
 	select {
-	case h.queue <- n:
+	case h.wake <- struct{}{}:
 	default:
-		h.count("dropped")
 	}
 }
 
@@ -101,48 +117,78 @@ func (h *Webhook) count(what string) {
 // Run posts notices until the context ends. Notices that wait then are lost.
 func (h *Webhook) Run(ctx context.Context) error {
 	defer h.client.CloseIdleConnections()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case n := <-h.queue:
-			h.deliver(ctx, n)
+	for pause := firstWait; ctx.Err() == nil; {
+		n, ok := h.next()
+		if !ok {
+			select {
+			case <-ctx.Done():
+			case <-h.wake:
+			}
+			continue
 		}
-	}
-}
-
-// deliver posts a notice until it is taken, refused, or tried often enough.
-func (h *Webhook) deliver(ctx context.Context, n *Notice) {
-	body, err := json.Marshal(n)
-	if err != nil {
-		h.log.Error("a notice of a finding has no JSON", "finding", n.ID, "err", err)
-		return
-	}
-	pause := firstWait
-	for attempt := 1; ; attempt++ {
-		again, err := h.post(ctx, n, body)
-		switch {
-		case err == nil:
-			h.count("sent")
-			return
-		case ctx.Err() != nil:
-			return
-		case !again:
-			h.count("refused")
-			h.log.Error("the webhook refuses a notice", "scheduler", n.Scheduler, "finding", n.ID, "err", err)
-			return
-		case attempt == maxAttempts:
-			h.count("given_up")
-			h.log.Error("the webhook does not take a notice", "scheduler", n.Scheduler, "finding", n.ID,
-				"attempts", attempt, "err", err)
-			return
+		if !h.deliver(ctx, &n) {
+			pause = firstWait
+			continue
 		}
-		h.count("repeated")
-		if h.wait(ctx, pause) != nil {
-			return
-		}
+		h.later(n)
+		_ = h.wait(ctx, pause)
 		pause = min(2*pause, longestWait)
 	}
+	return nil
+}
+
+// next takes the first notice of the line.
+func (h *Webhook) next() (n posting, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.line) == 0 {
+		return n, false
+	}
+	n = h.line[0]
+	h.line = h.line[1:]
+	return n, true
+}
+
+// later puts a notice at the end of the line, with those of its finding behind it.
+func (h *Webhook) later(n posting) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	same := []posting{n}
+	h.line = slices.DeleteFunc(h.line, func(o posting) bool {
+		is := o.Scheduler == n.Scheduler && o.ID == n.ID
+		if is {
+			same = append(same, o)
+		}
+		return is
+	})
+	h.line = append(h.line, same...)
+}
+
+// deliver posts a notice, and reports whether it is to be posted again.
+func (h *Webhook) deliver(ctx context.Context, n *posting) (again bool) {
+	body, err := json.Marshal(n.Notice)
+	if err != nil {
+		h.log.Error("a notice of a finding has no JSON", "finding", n.ID, "err", err)
+		return false
+	}
+	n.attempts++
+	again, err = h.post(ctx, n.Notice, body)
+	switch {
+	case err == nil:
+		h.count("sent")
+	case ctx.Err() != nil:
+	case !again:
+		h.count("refused")
+		h.log.Error("the webhook refuses a notice", "scheduler", n.Scheduler, "finding", n.ID, "err", err)
+	case n.attempts == maxAttempts:
+		again = false
+		h.count("given_up")
+		h.log.Error("the webhook does not take a notice", "scheduler", n.Scheduler, "finding", n.ID,
+			"attempts", n.attempts, "err", err)
+	default:
+		h.count("repeated")
+	}
+	return again
 }
 
 // post posts once. Again says that it may succeed later.
