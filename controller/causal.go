@@ -94,7 +94,7 @@ func (s *Service) learnt(ctx context.Context, m *schedulerState) (*CausalModel, 
 	}
 	v := m.snapshot.Load()
 	next := &CausalModel{Revision: max(1, v.Revision)}
-	o := effects.Options{Objective: v.Objective, Seed: v.Policy.Seed, Workers: s.o.Workers}
+	o := effects.Options{Objective: v.Objective, Seed: v.Policy.Seed, Workers: 1}
 	var groups []effects.Group
 	if v.Type == External {
 		groups = s.hook().Trials(m.id, v.Objective, v.space)

@@ -212,6 +212,27 @@ func (s *Service) leave(m *schedulerState, job *queue.Job) {
 	s.used.WithLabelValues(m.id).Add(job.Leave().Seconds())
 }
 
+// studyOwner is the owner of proposals of studies in the queue, beside the rounds of their scheduler.
+const studyOwner = " studies"
+
+// Turn does work on a study of a scheduler when it is its turn. The error is that of the work, or the cause of the end
+// of the context.
+func (s *Service) Turn(ctx context.Context, id string, work func() error) error {
+	m, err := s.lookup(id)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })()
+	job, err := s.queue.Enter(ctx, id+studyOwner, m.snapshot.Load().Policy.weight(), 0)
+	if err != nil {
+		return err
+	}
+	defer s.leave(m, job)
+	return job.Run(work)
+}
+
 // decide runs the decision of a round on a scheduler's ledger, which is its own
 // until it returns. record is nil if there is nothing to store.
 func (s *Service) decide(ctx context.Context, turn round.Turn, m *schedulerState, v *snapshot,

@@ -30,8 +30,8 @@ import (
 type Options struct {
 	Store  Store            // required
 	Decide round.DecideFunc // required
-	// Workers of one decision; if 0, one per processor but one, which is left to
-	// requests. Decisions of different schedulers take turns (package queue).
+	// Workers are the processors that rounds, looks, questions and proposals of studies share in turns (package
+	// queue); if 0, all but one, which is left to requests. No result depends on them.
 	Workers int
 	// KeepRounds is how many records of rounds are kept of each scheduler; DefaultKeepRounds if 0,
 	// none if negative.
@@ -68,7 +68,7 @@ type Service struct {
 	stop    context.CancelFunc
 	closing chan struct{}  // closed by Close
 	wg      sync.WaitGroup // rounds, and the reading of events
-	queue   *queue.Queue   // of rounds and looks
+	queue   *queue.Queue   // of decisions, questions and proposals
 
 	launched chan struct{} // closed by Run
 	rebuilt  chan struct{} // closed once all events are read
@@ -148,8 +148,9 @@ func NewService(o Options) (*Service, error) {
 	if o.Jitter == nil {
 		o.Jitter = mathrand.N[time.Duration]
 	}
-	s := &Service{o: o, queue: queue.New(queue.Options{}), closing: make(chan struct{}), launched: make(chan struct{}),
-		rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(), schedulers: map[string]*schedulerState{},
+	s := &Service{o: o, queue: queue.New(queue.Options{Turns: o.Workers}), closing: make(chan struct{}),
+		launched: make(chan struct{}), rebuilt: make(chan struct{}), hooks: Hooks{}.withDefaults(),
+		schedulers:    map[string]*schedulerState{},
 		roundDuration: newRoundDuration(), decisionAge: newDecisionAge(), looks: newLooks(), used: newUsed(),
 		damage: newDamage()}
 	s.ctx, s.stop = context.WithCancel(context.Background())

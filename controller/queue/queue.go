@@ -1,7 +1,7 @@
-// Package queue gives jobs turns on the processors that are left to them. One job has the turn at a
-// time. The next turn is of the owner that used least time for its weight, and a job that had its
-// slice passes the turn on between two pieces of its work, so that no job waits for a long one to
-// end.
+// Package queue gives jobs turns on the processors that are left to them, one each. As many jobs have a turn at a time
+// as there are processors; a turn that no job waits for serves the pieces of work that a job does at the same time.
+// The next turn is of the owner that used least time for its weight, and a job that had its slice passes its turn on
+// between two pieces of its work, so that no job waits for a long one to end.
 package queue
 
 import (
@@ -17,10 +17,12 @@ var ErrLimit = errors.New("out of time")
 
 // Options of a queue.
 type Options struct {
-	// Slice is the time after which a job passes the turn on if another is before it; 1 s if 0.
+	// Turns are the processors; 1 if 0.
+	Turns int
+	// Slice is the time after which a job passes its turn on if another is before it; 1 s if 0.
 	Slice time.Duration
 	// Begun bounds the jobs that have begun and not ended, and with them the memory that they hold;
-	// 8 if 0.
+	// 7 beside the Turns if 0.
 	Begun int
 }
 
@@ -28,11 +30,12 @@ type Options struct {
 type Queue struct {
 	o Options
 
-	mu     sync.Mutex
-	shares shares
-	jobs   []*Job // in order of arrival
-	turn   *Job   // nil if no job has it
-	begun  int
+	mu      sync.Mutex
+	changed sync.Cond // of mu: turns are free or were granted, or a context ended
+	shares  shares
+	jobs    []*Job // in order of arrival
+	free    int    // turns
+	begun   int
 }
 
 // Job is a job in a queue.
@@ -45,46 +48,57 @@ type Job struct {
 
 	// Guarded by the queue's mu.
 	begun   bool
-	passing bool          // the turn is passed on once no work is under way
-	granted chan struct{} // closed while it has the turn and keeps it
-	since   time.Time     // that it has the turn, or was charged
+	turn    bool      // it has one, and one more for each piece beyond the first
+	passing bool      // the turn is passed on once no work is under way
+	granted time.Time // when it got the turn
+	charged time.Time // until when the turns are charged
 	used    time.Duration
 	timer   *time.Timer // of the limit, while it has the turn
 	working int         // calls of Run under way
-	blocked int         // calls of Run that wait for the turn
+	blocked int         // calls of Run that wait
 }
 
 // New returns an empty queue.
 func New(o Options) *Queue {
+	if o.Turns <= 0 {
+		o.Turns = 1
+	}
 	if o.Slice <= 0 {
 		o.Slice = time.Second
 	}
 	if o.Begun <= 0 {
-		o.Begun = 8
+		o.Begun = o.Turns + 7
 	}
-	return &Queue{o: o, shares: shares{owners: map[string]*share{}}}
+	q := &Queue{o: o, free: o.Turns, shares: shares{owners: map[string]*share{}}}
+	q.changed.L = &q.mu
+	return q
 }
 
 // Enter adds a job of an owner and waits for its first turn. The limit bounds the time of its
 // turns; 0 is none. The caller calls Leave at its end. The error is the cause of the end of the
 // context, or the argument of Cancel.
 func (q *Queue) Enter(ctx context.Context, owner string, weight float64, limit time.Duration) (*Job, error) {
-	j := &Job{queue: q, owner: owner, limit: limit, granted: make(chan struct{})}
+	j := &Job{queue: q, owner: owner, limit: limit}
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
+	context.AfterFunc(j.ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
 	q.mu.Lock()
 	q.shares.join(owner, weight)
 	q.jobs = append(q.jobs, j)
 	q.next()
-	granted := j.granted
+	for !j.turn && j.ctx.Err() == nil {
+		q.changed.Wait()
+	}
+	err := context.Cause(j.ctx)
 	q.mu.Unlock()
-	select {
-	case <-granted:
-		return j, nil
-	case <-j.ctx.Done():
-		err := context.Cause(j.ctx)
+	if err != nil {
 		j.Leave()
 		return nil, err
 	}
+	return j, nil
 }
 
 // Cancel ends the contexts of an owner's jobs, waiting ones included.
@@ -123,7 +137,7 @@ func (j *Job) Leave() time.Duration {
 	q := j.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.turn == j {
+	if j.turn {
 		j.release()
 	}
 	if j.begun {
@@ -136,105 +150,118 @@ func (j *Job) Leave() time.Duration {
 	return j.used
 }
 
-// begin waits until the job has the turn.
+// begin waits until the job has a turn for a piece of work.
 func (j *Job) begin() error {
 	q := j.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if j.ctx.Err() != nil {
-		return context.Cause(j.ctx)
-	}
-	if q.turn == j && !j.passing && time.Since(j.since) >= q.o.Slice {
-		j.charge()
-		if first := q.first(); first != nil && q.shares.before(first.owner, j.owner) {
-			j.passing, j.granted = true, make(chan struct{})
+	j.blocked++
+	defer func() { j.blocked-- }()
+	for j.ctx.Err() == nil {
+		if j.turn && !j.passing && time.Since(j.granted) >= q.o.Slice {
+			j.charge()
+			first := q.first()
+			j.passing = first != nil && q.shares.before(first.owner, j.owner)
 		}
-	}
-	for q.turn != j || j.passing {
-		j.blocked++
 		j.pass()
-		granted := j.granted
-		q.mu.Unlock()
-		select {
-		case <-granted:
-		case <-j.ctx.Done():
+		if j.turn && !j.passing && (j.working == 0 || q.free > 0 && q.second() == j) {
+			j.charge()
+			if j.working++; j.working > 1 {
+				q.free--
+				q.changed.Broadcast() // the next piece may begin
+			}
+			return nil
 		}
-		q.mu.Lock()
-		j.blocked--
-		if j.ctx.Err() != nil {
-			return context.Cause(j.ctx)
-		}
+		q.changed.Wait()
 	}
-	j.working++
-	return nil
+	return context.Cause(j.ctx)
 }
 
 func (j *Job) end() {
-	j.queue.mu.Lock()
-	defer j.queue.mu.Unlock()
+	q := j.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j.turn {
+		j.charge()
+		if j.working > 1 {
+			q.free++
+		}
+	}
 	j.working--
 	j.pass()
+	q.next()
 }
 
 // pass passes the turn on if it is to be and can be. mu is held.
 func (j *Job) pass() {
-	if j.queue.turn == j && j.passing && j.working == 0 && j.blocked > 0 {
+	if j.passing && j.working == 0 && j.blocked > 0 {
 		j.release()
 		j.queue.next()
 	}
 }
 
-// release takes the turn from a job. mu is held.
+// turns is the number of turns that a job with a turn has. mu is held.
+func (j *Job) turns() int { return max(1, j.working) }
+
+// release takes its turns from a job. mu is held.
 func (j *Job) release() {
 	j.charge()
 	if j.timer != nil {
 		j.timer.Stop()
 	}
-	if !j.passing {
-		j.granted = make(chan struct{})
-	}
-	j.queue.turn, j.passing = nil, false
+	j.queue.free += j.turns()
+	j.turn, j.passing = false, false
 }
 
-// charge adds the time since the job got the turn. mu is held.
+// charge adds the time since the turns of a job were charged. mu is held.
 func (j *Job) charge() {
 	now := time.Now()
-	used := now.Sub(j.since)
+	used := now.Sub(j.charged)
+	j.charged = now
 	j.used += used
-	j.since = now
-	j.queue.shares.charge(j.owner, used.Seconds())
+	j.queue.shares.charge(j.owner, used.Seconds()*float64(j.turns()))
 }
 
 // first is the job that gets the next turn, nil if none waits for it. mu is held.
 func (q *Queue) first() *Job {
+	return q.least(func(j *Job) bool {
+		return !j.turn && (j.begun && j.blocked > 0 || !j.begun && q.begun < q.o.Begun)
+	})
+}
+
+// second is the job with a turn that gets one more for another piece of work, nil if none waits for it. mu is held.
+func (q *Queue) second() *Job {
+	return q.least(func(j *Job) bool { return j.turn && !j.passing && j.blocked > 0 && j.working > 0 })
+}
+
+// least is the first of some jobs. mu is held.
+func (q *Queue) least(of func(*Job) bool) *Job {
 	var best *Job
 	for _, j := range q.jobs {
-		switch {
-		case j == q.turn, j.ctx.Err() != nil, !j.begun && q.begun >= q.o.Begun, j.begun && j.blocked == 0:
-		case best == nil, q.shares.before(j.owner, best.owner):
+		if j.ctx.Err() == nil && of(j) && (best == nil || q.shares.before(j.owner, best.owner)) {
 			best = j
 		}
 	}
 	return best
 }
 
-// next grants the turn if no job has it. mu is held.
+// next grants the free turns. mu is held.
 func (q *Queue) next() {
-	if q.turn != nil {
-		return
+	for q.free > 0 {
+		j := q.first()
+		if j == nil {
+			break
+		}
+		if !j.begun {
+			j.begun = true
+			q.begun++
+		}
+		q.free--
+		j.turn, j.granted, j.charged = true, time.Now(), time.Now()
+		q.shares.serve(j.owner)
+		if j.limit > 0 {
+			j.timer = time.AfterFunc(j.limit-j.used, func() { j.cancel(ErrLimit) })
+		}
 	}
-	j := q.first()
-	if j == nil {
-		return
-	}
-	if !j.begun {
-		j.begun = true
-		q.begun++
-	}
-	q.turn, j.since = j, time.Now()
-	q.shares.serve(j.owner)
-	if j.limit > 0 {
-		j.timer = time.AfterFunc(j.limit-j.used, func() { j.cancel(ErrLimit) })
-	}
-	close(j.granted)
+	q.changed.Broadcast()
 }

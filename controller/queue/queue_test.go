@@ -66,50 +66,98 @@ func TestShortJobDoesNotWaitForALongOne(t *testing.T) {
 	})
 }
 
-// Pieces of a job run at the same time; no piece of another job does.
-func TestOneJobAtATime(t *testing.T) {
+// Pieces run at the same time as long as there are turns: those of one job alone, and of each job one beside others.
+func TestPiecesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(Options{Slice: time.Second})
+		const turns = 3
+		q := New(Options{Turns: turns})
 		var mu sync.Mutex
-		running := map[string]int{}
-		most := 0
-		var all sync.WaitGroup
-		for n := range 4 {
-			owner := fmt.Sprint(n)
-			all.Go(func() {
-				j := enter(t, q, owner)
-				defer j.Leave()
-				var workers sync.WaitGroup
-				for w := range 3 {
-					workers.Go(func() {
-						for range 20 {
-							_ = j.Run(func() error {
-								mu.Lock()
-								running[owner]++
-								most = max(most, running[owner])
-								if len(running) > 1 {
-									t.Errorf("pieces of %v run at once", running)
-								}
-								mu.Unlock()
-								time.Sleep(time.Duration(1+w) * 300 * time.Millisecond)
-								mu.Lock()
-								if running[owner]--; running[owner] == 0 {
-									delete(running, owner)
-								}
-								mu.Unlock()
-								return nil
-							})
-						}
-					})
-				}
-				workers.Wait()
-			})
+		running, all, most := map[string]int{}, 0, map[int]int{} // by the number of jobs
+		job := func(owner string, beside int) {
+			j := enter(t, q, owner)
+			defer j.Leave()
+			var workers sync.WaitGroup
+			for w := range 4 {
+				workers.Go(func() {
+					for range 20 {
+						_ = j.Run(func() error {
+							mu.Lock()
+							running[owner]++
+							if all++; all > turns {
+								t.Errorf("pieces of %v run at once", running)
+							}
+							most[beside] = max(most[beside], running[owner])
+							mu.Unlock()
+							time.Sleep(time.Duration(1+w) * 300 * time.Millisecond)
+							mu.Lock()
+							running[owner]--
+							all--
+							mu.Unlock()
+							return nil
+						})
+					}
+				})
+			}
+			workers.Wait()
 		}
-		all.Wait()
-		if most != 3 {
-			t.Errorf("%d pieces ran at once, want 3", most)
+		began := time.Now()
+		job("alone", 0)
+		if took := time.Since(began); took > 25*time.Second { // the longest pieces take 24 s
+			t.Errorf("60 s of work took %v by %d turns", took, turns)
+		}
+		began = time.Now()
+		var jobs sync.WaitGroup
+		for n := range turns {
+			jobs.Go(func() { job(fmt.Sprint(n), turns-1) })
+		}
+		jobs.Wait()
+		if took := time.Since(began); took < 60*time.Second || took > 63*time.Second {
+			t.Errorf("180 s of work took %v by %d turns", took, turns)
+		}
+		if most[0] != turns {
+			t.Errorf("%d pieces of a job alone ran at once, want %d", most[0], turns)
+		}
+		if q.free != turns {
+			t.Errorf("%d of %d turns are free", q.free, turns)
 		}
 	})
+}
+
+// The jobs of owners get turns by their weights, whatever the number of turns.
+func TestTurnsFollowWeights(t *testing.T) {
+	for turns := 1; turns <= 4; turns++ {
+		synctest.Test(t, func(t *testing.T) {
+			q := New(Options{Turns: turns})
+			ctx, cancel := context.WithCancel(t.Context())
+			used := [2]time.Duration{}
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for n := range 12 {
+				all.Go(func() {
+					for {
+						j, err := q.Enter(ctx, fmt.Sprint(n%2), float64(1+2*(n%2)), 0)
+						if err != nil {
+							return
+						}
+						_ = work(j, 3, time.Second/3)
+						took := j.Leave()
+						mu.Lock()
+						used[n%2] += took
+						mu.Unlock()
+					}
+				})
+			}
+			time.Sleep(1000 * time.Second)
+			cancel()
+			all.Wait()
+			if ratio := used[1].Seconds() / used[0].Seconds(); ratio < 2.9 || ratio > 3.1 {
+				t.Errorf("%d turns: an owner of weight 3 used %v, one of weight 1 %v", turns, used[1], used[0])
+			}
+			if in := (used[0] + used[1]).Seconds() / 1000; in < float64(turns)-.1 {
+				t.Errorf("%d turns: %.2f were used", turns, in)
+			}
+		})
+	}
 }
 
 func TestCancel(t *testing.T) {

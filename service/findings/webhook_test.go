@@ -25,8 +25,8 @@ func notice(name string) *Notice {
 // and one that is refused does not; notices of a finding come in order.
 func TestWebhook(t *testing.T) {
 	posts := make(chan string, 100)
-	codes := map[string][]int{"a": {503, 429, 200, 200}, "b": {400}, "c": {204}, "d": slices.Repeat([]int{500}, maxAttempts),
-		"moved": {302}} // not sent (N16)
+	codes := map[string][]int{"a": {503, 429, 200, 200}, "b": {400}, "c": {204},
+		"d": slices.Repeat([]int{500}, maxAttempts), "moved": {302}} // not sent (N16)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		var n Notice

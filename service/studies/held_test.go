@@ -2,6 +2,7 @@ package studies_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -22,7 +23,7 @@ func TestHeldStudy(t *testing.T) {
 		Spec: study.Spec{Metric: "wait", Algorithm: "random", Budget: 100, Lease: time.Minute}}); err != nil {
 		t.Fatal(err)
 	}
-	_, held, err := h.Suggest("s", "first", "a", 1)
+	_, held, err := h.Suggest(t.Context(), "s", "first", "a", 1)
 	if err != nil || len(held) != 1 {
 		t.Fatal(held, err)
 	}
@@ -30,7 +31,7 @@ func TestHeldStudy(t *testing.T) {
 	waiting, answered := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(waiting)
-		if _, held, err := h.Suggest("s", "first", "b", 1); err != nil || len(held) != 1 {
+		if _, held, err := h.Suggest(t.Context(), "s", "first", "b", 1); err != nil || len(held) != 1 {
 			t.Error(held, err)
 		}
 	}()
@@ -45,14 +46,14 @@ func TestHeldStudy(t *testing.T) {
 		if all, err := h.Studies("s", "", 10); err != nil || len(all) != 2 {
 			t.Error(len(all), err)
 		}
-		if _, _, err := h.Suggest("s", "first", "a", 1); err != nil { // which it holds
+		if _, _, err := h.Suggest(t.Context(), "s", "first", "a", 1); err != nil { // which it holds
 			t.Error(err)
 		}
 		if _, _, err := h.Do(ctx, controller.Call{}, "s", "first", held[0].ID, study.Complete{Trial: held[0].ID,
 			Final: &study.Measurement{Metrics: map[string]float64{"wait": 1}}}); err != nil {
 			t.Error(err)
 		}
-		if _, held, err := h.Suggest("s", "second", "a", 1); err != nil || len(held) != 1 {
+		if _, held, err := h.Suggest(t.Context(), "s", "second", "a", 1); err != nil || len(held) != 1 {
 			t.Error(held, err)
 		}
 		h.ahead.Store(int64(time.Hour))
@@ -76,6 +77,40 @@ func TestHeldStudy(t *testing.T) {
 	release()
 	<-waiting
 	<-answered
+}
+
+// TestProposalsTakeTurns: trials are proposed in a turn of the scheduler, for which calls wait until their deadlines.
+// Calls that need no proposal do not wait.
+func TestProposalsTakeTurns(t *testing.T) {
+	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 100, Lease: time.Minute})
+	held, release, ended := make(chan bool), make(chan bool), make(chan error)
+	go func() {
+		ended <- h.schedulers.Turn(t.Context(), "s", func() error {
+			close(held)
+			<-release
+			return nil
+		})
+	}()
+	<-held
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, err := h.Suggest(late, "s", "first", "a", 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call whose turn does not come by its deadline: %v", err)
+	}
+	if _, err := h.Best("s", "first"); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, trials, err := h.Suggest(t.Context(), "s", "first", "a", 1); err != nil || len(trials) != 1 {
+		t.Error(trials, err)
+	}
+	h.schedulers.Close()
+	if err := h.schedulers.Turn(t.Context(), "s", func() error { return nil }); !errors.Is(err, controller.ErrClosed) {
+		t.Errorf("of a closed service: %v", err)
+	}
 }
 
 // TestManyTrials: what a call costs does not grow with the square of the trials (N7).
@@ -117,7 +152,7 @@ func TestManyTrials(t *testing.T) {
 	}
 	best := func() error { _, err := h.Best("s", "first"); return err }
 	first := took(best)
-	ask := took(func() error { _, _, err := h.Suggest("s", "first", "a", 1); return err })
+	ask := took(func() error { _, _, err := h.Suggest(t.Context(), "s", "first", "a", 1); return err })
 	again := time.Hour
 	for range 5 {
 		add(1)

@@ -220,10 +220,11 @@ func (r *runs) drive(m *studyState, wg *sync.WaitGroup) {
 
 // begin begins evaluations of trials of a study, until its evaluator holds as many as are wanted.
 func (r *runs) begin(m *studyState, st *study.State, e Evaluator, want int, wg *sync.WaitGroup) {
-	after, held, err := r.s.Suggest(m.scheduler, m.id, st.Run.Client(), want)
+	after, held, err := r.s.Suggest(r.ctx, m.scheduler, m.id, st.Run.Client(), want)
 	if err != nil {
 		if !errors.Is(err, study.ErrBudget) && !errors.Is(err, study.ErrExhausted) && !errors.Is(err, study.ErrState) &&
-			!errors.Is(err, controller.ErrNotFound) && !errors.Is(err, controller.ErrDeleted) {
+			!errors.Is(err, controller.ErrNotFound) && !errors.Is(err, controller.ErrDeleted) &&
+			!errors.Is(err, controller.ErrClosed) && r.ctx.Err() == nil {
 			r.s.o.Log.Warn("no trial for the evaluator", "scheduler", m.scheduler, "study", m.id, "err", err)
 		}
 		return

@@ -437,7 +437,7 @@ func TestRunLeavesAnotherStudyAlone(t *testing.T) {
 		}
 		create("first")
 		if trials > 0 {
-			if _, _, err := h.Suggest("s", "first", "ann", trials); err != nil {
+			if _, _, err := h.Suggest(t.Context(), "s", "first", "ann", trials); err != nil {
 				t.Fatal(err)
 			}
 		}

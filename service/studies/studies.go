@@ -413,7 +413,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	asked := func() {}
 	if suggest, ok := e.(study.Suggest); ok {
 		var err error
-		if e, asked, err = m.ask(suggest, at); err != nil {
+		if e, asked, err = s.ask(ctx, m, suggest, at); err != nil {
 			return study.State{}, nil, err
 		}
 		defer asked()
@@ -484,8 +484,10 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 }
 
 // ask completes a request for trials by proposals of the engine, and takes mu unless there is an error. Proposals are
-// made without it, of a state from which no trial is missing. The caller calls done once they are part of the state.
-func (m *studyState) ask(e study.Suggest, at time.Time) (_ study.Event, done func(), err error) {
+// made without it, in a turn of the scheduler, of a state from which no trial is missing. The caller calls done once
+// they are part of the state.
+func (s *Service) ask(ctx context.Context, m *studyState, e study.Suggest, at time.Time) (_ study.Event, done func(),
+	err error) {
 	m.mu.Lock()
 	if m.lacks(&e, at) == 0 {
 		return e, func() {}, nil
@@ -497,7 +499,11 @@ func (m *studyState) ask(e study.Suggest, at time.Time) (_ study.Event, done fun
 	for m.lacks(&e, at) > 0 {
 		state, resets := m.state, m.resets
 		m.mu.Unlock()
-		if e.Asked, err = m.propose(&state, resets); err != nil {
+		err = s.o.Schedulers.Turn(ctx, m.scheduler, func() (err error) {
+			e.Asked, err = m.propose(&state, resets)
+			return err
+		})
+		if err != nil {
 			done()
 			return e, nil, err
 		}
@@ -583,12 +589,13 @@ func (s *Service) Best(scheduler, id string) (*study.Trial, error) {
 }
 
 // Suggest returns trials for a client, which holds them; none if it is to ask again.
-func (s *Service) Suggest(scheduler, id, client string, count int) (study.State, []*study.Trial, error) {
+func (s *Service) Suggest(ctx context.Context, scheduler, id, client string, count int) (study.State, []*study.Trial,
+	error) {
 	m, err := s.find(scheduler, id)
 	if err != nil {
 		return study.State{}, nil, err
 	}
-	after, _, err := s.step(context.Background(), controller.Call{}, m, s.now(), study.Suggest{Client: client,
+	after, _, err := s.step(ctx, controller.Call{}, m, s.now(), study.Suggest{Client: client,
 		Count: count}, nil)
 	if err != nil {
 		return after, nil, err

@@ -61,7 +61,8 @@ func (h *house) open() {
 	never := func(context.Context, round.Input) (round.Decision, error) {
 		panic("an external scheduler has no rounds")
 	}
-	if h.schedulers, err = controller.NewService(controller.Options{Store: h.store, Decide: never}); err != nil {
+	if h.schedulers, err = controller.NewService(controller.Options{Store: h.store, Decide: never,
+		Workers: 1}); err != nil {
 		h.t.Fatal(err)
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
@@ -126,7 +127,7 @@ func TestClientsOnAFailingDisk(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			for {
-				_, held, err := h.Suggest("s", "first", fmt.Sprint(i), 1)
+				_, held, err := h.Suggest(t.Context(), "s", "first", fmt.Sprint(i), 1)
 				if errors.Is(err, study.ErrBudget) {
 					return
 				}
@@ -182,7 +183,7 @@ func TestClientsOnAFailingDisk(t *testing.T) {
 // Leases expire by themselves, and begin anew when the service starts.
 func TestLeasesExpire(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
-	if _, _, err := h.Suggest("s", "first", "a", 1); err != nil {
+	if _, _, err := h.Suggest(t.Context(), "s", "first", "a", 1); err != nil {
 		t.Fatal(err)
 	}
 	h.ahead.Store(int64(2 * time.Hour))
@@ -223,7 +224,7 @@ func (h *house) logged(t *testing.T, actor string, limit int) (fields []string) 
 func TestAuditOfTrials(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour})
 	ctx, call := t.Context(), controller.Call{Origin: audit.Origin{Actor: "host", Verb: "Test"}}
-	_, held, err := h.Suggest("s", "first", "a", 1)
+	_, held, err := h.Suggest(t.Context(), "s", "first", "a", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +260,7 @@ func TestProposeAndDelete(t *testing.T) {
 	h := newHouse(t, study.Spec{Algorithm: "random", Budget: 9, Lease: time.Hour, Maximize: true})
 	ctx, call := t.Context(), controller.Call{Origin: audit.Origin{Actor: "ann", Verb: "Test"}}
 	for i := range 3 {
-		_, held, err := h.Suggest("s", "first", "a", 1)
+		_, held, err := h.Suggest(t.Context(), "s", "first", "a", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +320,7 @@ func TestCausalModel(t *testing.T) {
 	x := func(c space.Config) float64 { return c.Get("x").Float() }
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
-		_, held, err := h.Suggest("s", "first", "a", 1)
+		_, held, err := h.Suggest(t.Context(), "s", "first", "a", 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func userConfig(field string, p *pb.Trial, sp *space.Space) (space.Config, error
 }
 
 // SuggestTrials returns the trials that a client holds.
-func (s *Service) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse,
+func (s *Service) SuggestTrials(ctx context.Context, req *pb.SuggestTrialsRequest) (*pb.SuggestTrialsResponse,
 	error) {
 	scheduler, id, err := convert.ParseStudy("parent", req.GetParent())
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) SuggestTrials(_ context.Context, req *pb.SuggestTrialsRequest)
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
-	state, held, err := s.o.Studies.Suggest(scheduler, id, req.GetClientId(), count)
+	state, held, err := s.o.Studies.Suggest(ctx, scheduler, id, req.GetClientId(), count)
 	if err != nil {
 		return nil, err
 	}
