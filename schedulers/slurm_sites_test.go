@@ -13,8 +13,17 @@ import (
 )
 
 // without takes a feature of a site away.
-var without = map[string]func(*workload.Site){
-	"limits": func(s *workload.Site) { s.Limits = nil },
+var without = map[string]func(*workload.Site, *slurm.Settings){
+	"limits": func(s *workload.Site, _ *slurm.Settings) { s.Limits = nil },
+	"prio":   withoutTiers,
+	"cancel": withoutTiers,
+}
+
+func withoutTiers(s *workload.Site, of *slurm.Settings) {
+	of.PreemptPartition = false
+	for i := range s.Partitions {
+		s.Partitions[i].PriorityTier = 0
+	}
 }
 
 // TestSlurmSites: the model with a feature of a site has the mean wait of a recording with it, within 20 % or 2 s, and
@@ -51,7 +60,7 @@ func TestSlurmSites(t *testing.T) {
 				return recorded.Median(waits), recorded.Median(errors)
 			}
 			with, errorWith := mean()
-			without[feature](&run.Cluster.Site)
+			without[feature](&run.Cluster.Site, &settings)
 			bare, errorBare := mean()
 			was, wasPlain := run.MeanWait(), plain.MeanWait()
 			t.Logf("recorded %.1f s, and %.1f s without; simulated %.1f and %.1f s; mean error of a start %.1f and %.1f s",

@@ -232,13 +232,14 @@ func (s *Sim) unhold(id ID) {
 	}
 }
 
-func (s *Sim) finish(id ID) {
+// finish ends a job, whose GPUs get free after the epilog.
+func (s *Sim) finish(id ID, epilog time.Duration) {
 	j := &s.jobs[id]
 	s.settle(id)
-	stays := s.opts.Epilog > 0 && j.partner < 0 // its GPUs are not free yet
+	stays := epilog > 0 && j.partner < 0 // its GPUs are not free yet
 	if stays {
 		s.withdraw(id)
-		s.setNext(id, s.now+s.opts.Epilog)
+		s.setNext(id, s.now+epilog)
 	} else {
 		s.release(id)
 	}

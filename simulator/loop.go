@@ -128,7 +128,7 @@ func (s *Sim) processEvents(t time.Duration) error {
 			continue
 		}
 		if j.ends <= t {
-			s.finish(id)
+			s.finish(id, s.opts.Epilog)
 			continue
 		}
 		j.quantum = never

@@ -63,6 +63,19 @@ func (p *Plan) Requeue(j ID, holdOff time.Duration) bool {
 	return p.planned().preempt(j, true, holdOff)
 }
 
+// Cancel ends a running job before its time, and reports whether it did: a protected job continues. Its GPUs are free
+// at once; Policy.Finish and Freed are called within.
+func (p *Plan) Cancel(j ID) bool {
+	s := p.planned()
+	if s.protected(j) {
+		return false
+	}
+	x := &s.jobs[j]
+	x.killed, x.next, x.quantum, s.moved = true, never, never, j
+	s.finish(j, 0)
+	return true
+}
+
 // Exchange preempts jobs of the first list to start jobs of the second, widest
 // first. A job starts on free GPUs if it can, and a job whose GPUs are not needed is
 // not preempted (but see Peer.QuotaOnly); neither are protected jobs

@@ -27,7 +27,7 @@ type Outcome struct {
 	Members     int  // equal jobs that it stands for, 1 is itself
 	Spread      bool // in its last spell
 	Strayed     bool // spread in some spell
-	Killed      bool // ended at its time limit; RunTime is the time until then
+	Killed      bool // ended at its time limit, or was cancelled; RunTime is the time until then
 	// Rho is the finish-time fairness JCT / T_id, where T_id is the run time
 	// times max(1, GPUs x mean number of active jobs over its life / GPUs of the
 	// cluster): above 1 is worse than an equal share (Themis).

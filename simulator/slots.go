@@ -26,7 +26,7 @@ func (v *View) JobLimitAt(id ID) (at time.Duration, ok bool) {
 	return j.limit - v.overtime, true
 }
 
-// JobKilled reports whether the job ended at its time limit.
+// JobKilled reports whether the job ended at its time limit, or was cancelled.
 func (v *View) JobKilled(id ID) bool { return v.jobs[id].phase == done && v.jobs[id].killed }
 
 // JobEligible is the instant from which a waiting job may start: its submission, or the end of its hold-off

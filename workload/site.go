@@ -18,9 +18,21 @@ type QOS struct {
 	Name     string   `json:"name"`
 	Priority int64    `json:"priority"`
 	Preempt  []string `json:"preempt,omitempty"` // names of QOS whose jobs make room for its own
+	// PreemptMode is the fate of its jobs that are preempted, where QOS decide; empty is as the cluster has it.
+	PreemptMode PreemptMode `json:"preempt_mode,omitempty"`
 	// UsageFactor multiplies the usage that its jobs are charged for; nil is 1.
 	UsageFactor *float64 `json:"usage_factor,omitempty"`
 }
+
+// PreemptMode is the fate of jobs whose place others take.
+type PreemptMode string
+
+// The modes.
+const (
+	PreemptOff     PreemptMode = "off" // they may not be preempted
+	PreemptRequeue PreemptMode = "requeue"
+	PreemptCancel  PreemptMode = "cancel"
+)
 
 // Account is an account below Parent (empty: the root), or with User set that user's association in it.
 type Account struct {
@@ -41,6 +53,8 @@ type Partition struct {
 	// BillingCPU and BillingGPU are TRESBillingWeights; both 0 charge CPUs.
 	BillingCPU float64 `json:"billing_cpu,omitempty"`
 	BillingGPU float64 `json:"billing_gpu,omitempty"`
+	// PreemptMode is that of its jobs, where tiers decide; empty is as the cluster has it.
+	PreemptMode PreemptMode `json:"preempt_mode,omitempty"`
 	// QOS is the one whose limits hold for all of its jobs, before the limits of their own.
 	QOS string `json:"qos,omitempty"`
 }

@@ -105,12 +105,14 @@ func (p *policy) release() {
 	}
 }
 
-// main starts jobs in order until one of a partition does not fit. It knows no reservations.
+// main starts jobs in order until one of a partition does not fit; then none starts on the nodes of that partition. It
+// knows no reservations.
 // schedule in src/slurmctld/job_scheduler.c.
 func (p *policy) main(full bool) {
 	p.sort()
 	depth, started := 0, 0
 	p.stopped = p.stopped[:0]
+	p.open = append(p.open[:0], p.all...)
 	p.perPartition = longer(p.perPartition[:0], len(p.site.partitions))
 	for _, e := range p.queue {
 		x := &p.jobs[e.id]
@@ -127,9 +129,9 @@ func (p *policy) main(full bool) {
 		if p.limited(x) {
 			continue
 		}
-		fits, ok := p.start(e.id, p.all)
+		fits, ok := p.start(e.id, p.open)
 		if !ok && !fits {
-			ok = p.preempt(e.id, p.all)
+			ok = p.preempt(e.id, p.open)
 		}
 		switch {
 		case ok:
@@ -139,12 +141,29 @@ func (p *policy) main(full bool) {
 			}
 		case !fits && !p.unreserved(e):
 			p.stopped = append(p.stopped, x.part)
+			p.open.minus(p.partitionNodes(x.part))
 		}
 		if len(p.stopped) == len(p.site.partitions) {
 			break
 		}
 	}
 	p.compact()
+}
+
+// partitionNodes are the nodes of a partition.
+func (p *policy) partitionNodes(part int32) nodeSet {
+	x := &p.site.partitions[part]
+	if x.nodes != nil || !p.v.HasNodes() {
+		return x.nodes
+	}
+	x.nodes = make(nodeSet, len(p.all))
+	groups := p.v.Cluster().Groups
+	for n := range p.future.free {
+		if within(x.Name, groups[p.v.NodeGroup(n)].Partition) {
+			x.nodes.add(n)
+		}
+	}
+	return x.nodes
 }
 
 // unreserved reports whether a job is too young, or of too low a priority, to get a reservation, and so
@@ -234,7 +253,7 @@ func (p *policy) started(j simulator.ID) {
 	p.changed, p.anyStarted = p.v.Now(), true
 }
 
-// preempt requeues jobs that a job's QOS may preempt, and starts it on their nodes.
+// preempt requeues or cancels jobs that a job may preempt, and starts it on their nodes.
 // slurm_job_preempt in src/slurmctld/preempt.c.
 func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 	k := &p.layouts[p.jobs[j].layout]
@@ -244,6 +263,12 @@ func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 			continue
 		}
 		for _, v := range p.requeues {
+			if p.cancels(&p.jobs[v]) {
+				if !p.plan.Cancel(v) {
+					return false
+				}
+				continue
+			}
 			if !p.plan.Requeue(v, p.settings.RequeueDelay) {
 				return false
 			}
@@ -256,18 +281,18 @@ func (p *policy) preempt(j simulator.ID, nodes nodeSet) bool {
 	return false
 }
 
-// victims finds the jobs to requeue, and in chosen the nodes to start on: of the jobs that may be preempted
-// the ones of the lowest QOS first, of these the ones on the fewest nodes, until the job fits; of them the ones on
-// the nodes chosen. preempt_p_find_jobs in src/plugins/preempt/qos/preempt_qos.c and _run_now in
+// victims finds the jobs to preempt, and in chosen the nodes to start on: of the jobs that may be preempted
+// the ones of the lowest QOS or tier first, of these the ones on the fewest nodes, until the job fits; of them the ones
+// on the nodes chosen. slurm_find_preemptable_jobs in src/slurmctld/preempt.c and _run_now in
 // src/plugins/select/cons_tres/job_test.c.
 func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
-	qos := p.jobs[j].qos
-	if !p.settings.PreemptQOS || len(p.site.qos[qos].Preempt) == 0 {
+	x := &p.jobs[j]
+	if !p.preempts() || p.settings.PreemptQOS && len(p.site.qos[x.qos].Preempt) == 0 {
 		return false
 	}
 	p.requeues = p.requeues[:0]
 	for i := range p.future.running {
-		if b := &p.future.running[i]; p.v.JobRunning(b.id) && p.site.mayPreempt(qos, p.jobs[b.id].qos) {
+		if b := &p.future.running[i]; p.v.JobRunning(b.id) && p.mayPreempt(x, &p.jobs[b.id]) {
 			p.requeues = append(p.requeues, b.id)
 		}
 	}
@@ -276,7 +301,11 @@ func (p *policy) victims(j simulator.ID, s *shape, nodes nodeSet) bool {
 		return p.future.running[i].at
 	}
 	slices.SortFunc(p.requeues, func(a, b simulator.ID) int {
-		c := cmp.Compare(p.site.qos[p.jobs[a].qos].Priority, p.site.qos[p.jobs[b].qos].Priority)
+		x, y := &p.jobs[a], &p.jobs[b]
+		c := cmp.Compare(p.site.qos[x.qos].Priority, p.site.qos[y.qos].Priority)
+		if p.settings.PreemptPartition {
+			c = cmp.Compare(p.site.partitions[x.part].PriorityTier, p.site.partitions[y.part].PriorityTier)
+		}
 		if p.settings.PreemptYoungestFirst {
 			c = cmp.Or(c, cmp.Compare(p.v.JobSince(b), p.v.JobSince(a)))
 		}
@@ -331,6 +360,7 @@ func (p *policy) requeued(j simulator.ID) {
 type cycle struct {
 	table        table
 	avail        nodeSet // nodes that a job may get
+	open         nodeSet // nodes on which the main scheduler has not stopped
 	scratch      nodeSet
 	usableNow    nodeSet
 	chosen       []int32
@@ -396,7 +426,7 @@ func (p *policy) fill() {
 // upToStart cuts waiting jobs off behind the last one that could start now beside the reservations so far. Later
 // reservations and starts leave no more room.
 func (p *policy) upToStart(queue []entry) []entry {
-	if p.settings.PreemptQOS {
+	if p.preempts() {
 		return queue
 	}
 	for n := len(queue); n > 0; n-- {

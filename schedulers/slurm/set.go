@@ -63,9 +63,14 @@ func (s *Settings) Set(key, value string) error {
 	case "schedulerparameters":
 		err = each(value, s.setOption)
 	case "preempttype":
-		s.PreemptQOS, err = oneOf(value, "preempt/none", "preempt/qos")
+		s.PreemptQOS, s.PreemptPartition = value == "preempt/qos", value == "preempt/partition_prio"
+		if !s.PreemptQOS && !s.PreemptPartition {
+			_, err = oneOf(value, "preempt/none", "preempt/none")
+		}
 	case "preemptmode":
-		_, err = oneOf(strings.ToLower(value), "off", "requeue")
+		if s.PreemptCancel = strings.EqualFold(value, "cancel"); !s.PreemptCancel {
+			_, err = oneOf(strings.ToLower(value), "off", "requeue")
+		}
 	case "preemptexempttime":
 		if value != "-1" && strings.Trim(value, "0:-") != "" {
 			err = notSimulated("%q is not simulated, want -1", value)

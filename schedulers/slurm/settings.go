@@ -48,8 +48,10 @@ type Settings struct {
 	BatchSchedDelay      time.Duration
 	Defer                bool
 	PreemptYoungestFirst bool
-	// PreemptQOS is PreemptType=preempt/qos with PreemptMode=REQUEUE.
-	PreemptQOS bool
+	// PreemptQOS and PreemptPartition are PreemptType=preempt/qos and preempt/partition_prio.
+	PreemptQOS, PreemptPartition bool
+	// PreemptCancel is PreemptMode=CANCEL, where QOS and partitions have none of their own; else it is REQUEUE.
+	PreemptCancel bool
 	// RequeueDelay is how long a preempted job may not start: cred_expire and a second.
 	RequeueDelay time.Duration
 

@@ -19,6 +19,7 @@ type partition struct {
 	workload.Partition
 	size   size
 	factor float64 // JobFactor over the largest
+	nodes  nodeSet // nil until it is asked for
 }
 
 // site is a workload.Site with derived values.
@@ -55,7 +56,7 @@ func (s *site) reset(from *workload.Site, c workload.Cluster, config *space.Conf
 func sizeOf(c workload.Cluster, partition string) size {
 	s := size{rationed: true}
 	for _, g := range c.Groups {
-		if partition != "" && !slices.Contains(strings.Split(g.Partition, ","), partition) {
+		if partition != "" && !within(partition, g.Partition) {
 			continue
 		}
 		s.nodes += float64(g.Nodes)
@@ -71,6 +72,9 @@ func sizeOf(c workload.Cluster, partition string) size {
 	}
 	return s
 }
+
+// within reports whether a list of partitions has one.
+func within(partition, list string) bool { return slices.Contains(strings.Split(list, ","), partition) }
 
 // partition is the index of a partition; one that the site does not describe has no settings.
 func (s *site) partition(name string, c workload.Cluster) int32 {
@@ -94,8 +98,27 @@ func (s *site) qosOf(name string) int32 {
 	return int32(len(s.qos) - 1)
 }
 
-// mayPreempt reports whether jobs of QOS a may take the place of jobs of QOS b.
-func (s *site) mayPreempt(a, b int32) bool { return slices.Contains(s.qos[a].Preempt, s.qos[b].Name) }
+// mayPreempt reports whether a job may take the place of another: its QOS the other's, or its partition that of a lower
+// tier. preempt_p_preemptable in src/plugins/preempt.
+func (p *policy) mayPreempt(a, b *job) bool {
+	if p.settings.PreemptPartition {
+		return p.site.partitions[a.part].PriorityTier > p.site.partitions[b.part].PriorityTier &&
+			p.site.partitions[b.part].PreemptMode != workload.PreemptOff
+	}
+	return slices.Contains(p.site.qos[a.qos].Preempt, p.site.qos[b.qos].Name)
+}
+
+// preempts reports whether jobs of some QOS or partition may take the place of others.
+func (p *policy) preempts() bool { return p.settings.PreemptQOS || p.settings.PreemptPartition }
+
+// cancels reports whether a job ends when it is preempted. _job_preempt_mode in src/plugins/preempt.
+func (p *policy) cancels(x *job) bool {
+	mode := p.site.qos[x.qos].PreemptMode
+	if p.settings.PreemptPartition {
+		mode = p.site.partitions[x.part].PreemptMode
+	}
+	return mode == workload.PreemptCancel || mode == "" && p.settings.PreemptCancel
+}
 
 // limit returns the time limit of a job: its own, its estimated run time, or the default of its partition.
 func (p *partition) limit(v *simulator.View, j simulator.ID, r workload.Request) time.Duration {

@@ -257,7 +257,7 @@ func (p *policy) arrive(j simulator.ID) {
 	e := p.entry(j)
 	i := sort.Search(len(p.queue), func(i int) bool { return e.compare(p.queue[i]) < 0 })
 	p.queue = slices.Insert(p.queue, i, e)
-	p.unsorted = p.unsorted || p.settings.PreemptQOS
+	p.unsorted = p.unsorted || p.settings.PreemptQOS // tiers are in the order
 	p.changed = max(p.changed, p.v.Now())
 }
 
@@ -320,7 +320,7 @@ func (p *policy) sort() {
 	for i := 1; i < len(p.queue); i++ {
 		e := p.queue[i]
 		to := slices.IndexFunc(p.queue[:i], func(o entry) bool {
-			return o.tier == e.tier && p.site.mayPreempt(p.jobs[e.id].qos, p.jobs[o.id].qos)
+			return o.tier == e.tier && p.mayPreempt(&p.jobs[e.id], &p.jobs[o.id])
 		})
 		if to >= 0 {
 			copy(p.queue[to+1:i+1], p.queue[to:i])

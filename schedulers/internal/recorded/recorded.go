@@ -98,6 +98,9 @@ func Read(file string) (*Run, error) {
 					Requeue: workload.RequeueRestarts}.Shared()})
 			out = append(out, start{job: job, submit: number("submit"), start: number("start")})
 		}
+		if text("state") == "PREEMPTED" && column["run_s"] > 0 {
+			run = time.Duration(number("run_s")) * time.Second
+		}
 		if start := number("start_no"); start == 1 {
 			jobs[i].Submit = time.Duration(number("submit")) * time.Second
 			out[i].submit, out[i].start = number("submit"), number("start")

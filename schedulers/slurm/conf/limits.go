@@ -75,6 +75,9 @@ func (s *Site) limit(of string, scope workload.Scope, r slurmtext.Record, limits
 			s.bound(workload.Limit{Scope: scope, Resource: workload.LimitedGPUs, Own: n})
 		}
 	}
+	if grace := r["gracetime"]; strings.Trim(grace, "0:-") != "" {
+		s.note("%s: GraceTime=%s is not simulated", of, grace)
+	}
 	for _, name := range others {
 		if v := r[strings.ToLower(name)]; v != "" && v != "1.000000" && v != "DenyOnLimit" {
 			s.note("%s: %s=%s is not simulated", of, name, v)

@@ -38,7 +38,7 @@ var Commands = []struct {
 	{"partitions.txt", []string{"scontrol", "show", "partition", "-o"}},
 	{"nodes.txt", []string{"scontrol", "show", "node", "-o"}},
 	{"qos.txt", []string{"sacctmgr", "-P", "show", "qos",
-		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "UsageFactor")}},
+		columns(qosLimits, otherQOS, "Name", "Priority", "Preempt", "PreemptMode", "GraceTime", "UsageFactor")}},
 	{"assoc.txt", []string{"sacctmgr", "-P", "show", "assoc",
 		columns(assocLimits, otherAssoc, "Cluster", "Account", "ParentName", "User", "Share")}},
 }
@@ -355,6 +355,7 @@ func (s *Site) partitions(text []byte) error {
 				return fail(key, err)
 			}
 		}
+		p.PreemptMode = s.preemptMode("partition "+p.Name, r["preemptmode"])
 		if r["qos"] != "N/A" {
 			p.QOS = r["qos"]
 		}
@@ -362,6 +363,7 @@ func (s *Site) partitions(text []byte) error {
 			s.note("partition %s: OverTimeLimit %s is not simulated, only that of slurm.conf", p.Name, over)
 		}
 		for _, k := range []struct{ key, name, plain string }{{"oversubscribe", "OverSubscribe", "NO"},
+			{"gracetime", "GraceTime", "0"},
 			{"exclusiveuser", "ExclusiveUser", "NO"}, {"maxnodes", "MaxNodes", "UNLIMITED"}, {"lln", "LLN", "NO"},
 			{"maxcpuspernode", "MaxCPUsPerNode", "UNLIMITED"}, {"reqresv", "ReqResv", "NO"}} {
 			if v := r[k.key]; v != "" && v != k.plain {
@@ -387,6 +389,19 @@ func (s *Site) partitions(text []byte) error {
 		return fmt.Errorf("partitions.txt: has no partition: write the output of scontrol show partition into it")
 	}
 	return nil
+}
+
+// preemptMode is the mode of a partition or QOS, empty if it is the cluster's.
+func (s *Site) preemptMode(of, text string) workload.PreemptMode {
+	mode := workload.PreemptMode(strings.ToLower(text))
+	switch {
+	case text == "" || mode == "cluster" || strings.EqualFold(text, s.Config.Get("PreemptMode")):
+		return ""
+	case mode == workload.PreemptOff || mode == workload.PreemptRequeue || mode == workload.PreemptCancel:
+		return mode
+	}
+	s.note("%s: PreemptMode=%s is not simulated", of, text)
+	return ""
 }
 
 // nodes reads the nodes, and returns their numbers by name.
@@ -489,6 +504,7 @@ func (s *Site) qos(text []byte) error {
 				q.Preempt = append(q.Preempt, of)
 			}
 		}
+		q.PreemptMode = s.preemptMode("QOS "+q.Name, r["preemptmode"])
 		if text := r["usagefactor"]; text != "" && text != "1.000000" {
 			factor, err := strconv.ParseFloat(text, 64)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -299,6 +300,35 @@ func TestLimits(t *testing.T) {
 			"AccountingStorageEnforce = safe", 1))
 		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestPreemptMode: partitions and QOS have modes of their own where they differ from the cluster's.
+func TestPreemptMode(t *testing.T) {
+	s := shown(t)
+	s.Config = []byte(strings.Replace(string(s.Config), "PreemptMode             = OFF", "PreemptMode = REQUEUE", 1))
+	s.Partitions = []byte("PartitionName=a PreemptMode=OFF GraceTime=60\nPartitionName=b PreemptMode=REQUEUE\n" +
+		"PartitionName=c PreemptMode=CANCEL\nPartitionName=d PreemptMode=SUSPEND\n")
+	s.QOS = []byte("Name|Priority|PreemptMode|GraceTime\na|1|cluster|00:00:00\nb|1|cancel|00:01:00\n")
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []workload.PreemptMode
+	for _, p := range site.Cluster.Site.Partitions {
+		got = append(got, p.PreemptMode)
+	}
+	for _, q := range site.Cluster.Site.QOS {
+		got = append(got, q.PreemptMode)
+	}
+	if want := []workload.PreemptMode{"off", "", "cancel", "", "", "cancel"}; !slices.Equal(got, want) {
+		t.Errorf("modes %q, want %q", got, want)
+	}
+	notes := strings.Join(site.Notes, "\n")
+	for _, want := range []string{"partition a: GraceTime=60", "partition d: PreemptMode=SUSPEND", "QOS b: GraceTime=00:01:00"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s is not noted: %s", want, notes)
 		}
 	}
 }

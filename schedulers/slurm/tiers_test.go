@@ -1,0 +1,105 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/simulator"
+	"github.com/autosched/autosched/workload"
+)
+
+// tiers runs jobs of partitions, written as partition:nodes, ten seconds apart on two nodes of partitions low, mid and
+// high, in the order of their tiers, and one node of partition other.
+func tiers(t *testing.T, s Settings, change func(*workload.Site), jobs string) []simulator.Outcome {
+	t.Helper()
+	cluster := workload.Cluster{Groups: []workload.NodeGroup{{Nodes: 2, GPUsPerNode: 8, Partition: "low,mid,high"},
+		{Nodes: 1, GPUsPerNode: 8, Partition: "other"}}}
+	cluster.Site.Partitions = []workload.Partition{{Name: "low", PriorityTier: 1}, {Name: "mid", PriorityTier: 2},
+		{Name: "high", PriorityTier: 3}, {Name: "other"}}
+	if change != nil {
+		change(&cluster.Site)
+	}
+	var all []workload.Job
+	for i, text := range strings.Fields(jobs) {
+		partition, nodes, _ := strings.Cut(text, ":")
+		n := int(nodes[0] - '0')
+		asks := workload.Request{Partition: partition, NodeCount: int32(n), TimeLimit: 20 * time.Minute}
+		all = append(all, workload.Job{ID: fmt.Sprint(i), Submit: time.Duration(10*i) * time.Second,
+			GPUs: workload.GPUs(8 * n), Duration: 10 * time.Minute, Requested: asks.Shared()})
+	}
+	w, err := workload.New("t", time.Time{}, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sim simulator.Sim
+	if err := sim.Start(cluster, w, NewPolicy(s), simulator.Options{Epilog: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return sim.Outcomes(nil)
+}
+
+// TestTiers: jobs of a higher tier take the place of jobs of the lowest, which are requeued, cancelled or kept by the
+// mode of their partition, or of the cluster.
+func TestTiers(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster string
+		modes   [3]workload.PreemptMode
+		want    string // of each job: kept, requeued or cancelled
+	}{
+		"requeue":          {"REQUEUE", [3]workload.PreemptMode{}, "requeued kept"},
+		"cancel":           {"CANCEL", [3]workload.PreemptMode{}, "cancelled kept"},
+		"off":              {"REQUEUE", [3]workload.PreemptMode{workload.PreemptOff, workload.PreemptOff}, "kept kept"},
+		"lowest is off":    {"REQUEUE", [3]workload.PreemptMode{workload.PreemptOff}, "kept requeued"},
+		"lowest is cancel": {"REQUEUE", [3]workload.PreemptMode{workload.PreemptCancel}, "cancelled kept"},
+		"lowest requeues":  {"CANCEL", [3]workload.PreemptMode{workload.PreemptRequeue}, "requeued kept"},
+	} {
+		s := Defaults()
+		for key, value := range map[string]string{"PreemptType": "preempt/partition_prio", "PreemptMode": c.cluster} {
+			if err := s.Set(key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := tiers(t, s, func(site *workload.Site) {
+			for i, mode := range c.modes {
+				site.Partitions[i].PreemptMode = mode
+			}
+		}, "low:1 mid:1 high:1")
+		var got []string
+		for _, o := range out[:2] {
+			switch {
+			case o.Killed && o.End < time.Minute:
+				got = append(got, "cancelled")
+			case o.Preemptions == 1 && !o.Killed:
+				got = append(got, "requeued")
+			default:
+				got = append(got, "kept")
+			}
+		}
+		if fate := strings.Join(got, " "); fate != c.want {
+			t.Errorf("%s: the jobs are %s, want %s", name, fate, c.want)
+		}
+		if waits := out[2].Start > time.Minute; waits != (c.want == "kept kept") {
+			t.Errorf("%s: the job of the highest tier starts at %v", name, out[2].Start)
+		}
+	}
+}
+
+// TestSharedNodes: once a job of a partition does not fit, the main scheduler starts no job on the nodes of that
+// partition, and goes on elsewhere.
+func TestSharedNodes(t *testing.T) {
+	s := Defaults()
+	s.BFInterval = 0
+	out := tiers(t, s, nil, "mid:1 high:2 low:1 other:1")
+	if out[2].Start < out[1].Start {
+		t.Errorf("a job of the same nodes starts at %v, past one of a higher tier that starts at %v", out[2].Start,
+			out[1].Start)
+	}
+	if out[3].Start > time.Minute {
+		t.Errorf("a job of other nodes starts at %v", out[3].Start)
+	}
+}
