@@ -25,10 +25,11 @@ func parseWallClock(b []byte) (w wallClock, ok bool) {
 	}
 	year, month, day := 100*two(b)+two(b[2:]), two(b[5:]), two(b[8:])
 	hour, minute, second := two(b[11:]), two(b[14:]), two(b[17:])
-	if month < 1 || month > 12 || day < 1 || day > daysIn(year, month) || hour > 23 || minute > 59 || second > 59 {
+	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
+	if int(t.Month()) != month || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
 		return w, false
 	}
-	w.seconds = daysTo(year, month, day)*86400 + int64(3600*hour+60*minute+second)
+	w.seconds = t.Unix()
 	nanos, rest, ok := parseNanos(b[len(shape):])
 	if !ok || len(rest) == 0 {
 		w.nanos = nanos
@@ -73,34 +74,6 @@ func parseOffset(b []byte) (offset int64, colon, ok bool) {
 
 // two is the number of two digits.
 func two(b []byte) int { return 10*int(b[0]-'0') + int(b[1]-'0') }
-
-func daysIn(year, month int) int {
-	if month == 2 {
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 30 + (month+month/8)&1
-}
-
-// daysTo counts the days from 1970-01-01. Years begin in March, so that a leap
-// day is a year's last.
-func daysTo(year, month, day int) int64 {
-	if month <= 2 {
-		year--
-		month += 12
-	}
-	// Days of the months from March to the one before: 153 in five months.
-	return int64(365*year+floorBy(year, 4)-floorBy(year, 100)+floorBy(year, 400)+(153*(month-3)+2)/5+day-1) - 719468
-}
-
-func floorBy(a, b int) int {
-	if a < 0 {
-		return -((b - 1 - a) / b)
-	}
-	return a / b
-}
 
 // The years in which wall clocks may be, so that any two are within MaxSubmit.
 var (

@@ -126,7 +126,7 @@ func (f *foreignRow) job(r *csvRow) workload.Job {
 	asks.MilliCPUs = r.amount(f.cpus, workload.MaxMilliCPUs)
 	asks.Memory = r.memory(f.memory)
 	if r.has(f.timeLimit) && string(r.value(f.timeLimit.at)) != "UNLIMITED" {
-		if asks.TimeLimit = r.span(f.timeLimit); asks.TimeLimit > workload.MaxDuration {
+		if asks.TimeLimit = r.foreignSpan(f.timeLimit); asks.TimeLimit > workload.MaxDuration {
 			asks.TimeLimit = 0
 		} else if asks.TimeLimit < 0 {
 			r.fault(f.timeLimit.at, isNegative)
@@ -158,7 +158,7 @@ func (f *foreignRow) times(r *csvRow, j *workload.Job) {
 	case f.start.at >= 0 && !started:
 		r.leaveOut(neverRan)
 	case r.has(f.duration):
-		if j.Duration = r.span(f.duration); r.ok() {
+		if j.Duration = r.foreignSpan(f.duration); r.ok() {
 			j.Duration = r.ran(f.duration.at, j.Duration)
 		}
 		if !over {
@@ -174,7 +174,7 @@ func (f *foreignRow) times(r *csvRow, j *workload.Job) {
 		j.Duration = r.ran(f.end.at, to-from)
 	}
 	if r.has(f.wait) {
-		if j.Wait, j.HasWait = r.span(f.wait), true; j.Wait > workload.MaxDuration {
+		if j.Wait, j.HasWait = r.foreignSpan(f.wait), true; j.Wait > workload.MaxDuration {
 			r.fault(f.wait.at, "is more than ten years: a wait is a time span, not an instant")
 		}
 	} else if started && from >= j.Submit {
@@ -320,7 +320,8 @@ func (r *csvRow) moment(c foreignColumn) (at time.Duration, known bool) {
 		return 0, false
 	}
 	r.readAs(c.at, u.since)
-	return r.sinceZero(c.at, int64(floorBy(int(n), 1e9)), int(n-1e9*int64(floorBy(int(n), 1e9)))), true
+	t := time.Unix(0, n)
+	return r.sinceZero(c.at, t.Unix(), t.Nanosecond()), true
 }
 
 // plainClock writes 2006/01/02, a missing second and a zone UTC as parseWallClock
@@ -355,8 +356,8 @@ func (r *csvRow) readAs(i int, how string) {
 	}
 }
 
-// span reads how long something took: a number, or [days-]hours:minutes:seconds.
-func (r *csvRow) span(c foreignColumn) time.Duration {
+// foreignSpan reads how long something took: a number, or [days-]hours:minutes:seconds.
+func (r *csvRow) foreignSpan(c foreignColumn) time.Duration {
 	v := bytes.TrimSpace(r.value(c.at))
 	if bytes.IndexByte(v, ':') >= 0 {
 		if i := bytes.Index(v, []byte(" day")); i > 0 { // 1 day 02:03:04, 2 days, 02:03:04
@@ -403,15 +404,7 @@ func (r *csvRow) amount(c foreignColumn, most int64) int64 {
 		return 0
 	}
 	n, reason := c.units[0].parse(bytes.TrimSpace(r.value(c.at)))
-	switch n = r.product(c, n); {
-	case reason != "":
-		r.fault(c.at, reason)
-	case n < 0:
-		r.fault(c.at, isNegative)
-	case n > most:
-		r.fault(c.at, outOfRange)
-	}
-	return n
+	return r.within(c.at, r.product(c, n), reason, most, outOfRange)
 }
 
 // memory reads bytes, a number in the column's unit, or one with a suffix (62.5G).

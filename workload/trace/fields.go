@@ -119,9 +119,8 @@ func (r *csvRow) wallClock(i int) (at time.Duration, known bool) {
 			r.fault(i, notClock)
 			return 0, false
 		}
-		w.seconds = int64(floorBy(int(d), 1e9))
-		w.nanos = int(int64(d) - 1e9*w.seconds)
-		w.zoned = true
+		t := time.Unix(0, int64(d))
+		w = wallClock{seconds: t.Unix(), nanos: t.Nanosecond(), zoned: true}
 	}
 	if !w.zoned {
 		w.seconds = r.zoned(i, w.seconds)
@@ -203,18 +202,31 @@ func (r *csvRow) instantOr(i int) (at time.Duration, known bool) {
 	return r.instant(i), true
 }
 
-// duration reads positive seconds.
-func (r *csvRow) duration(i int) time.Duration {
-	d, reason := parseSeconds(r.value(i))
+// within notes why a number was not read, or that it is negative or above the most.
+func (r *csvRow) within(i int, n int64, reason string, most int64, above string) int64 {
 	switch {
 	case reason != "":
 		r.fault(i, reason)
-	case d <= 0:
-		r.fault(i, "is not positive")
-	case d > workload.MaxDuration:
-		r.fault(i, tooLong)
+	case n < 0:
+		r.fault(i, isNegative)
+	case n > most:
+		r.fault(i, above)
 	}
-	return d
+	return n
+}
+
+// positive is within for a number that is more than 0.
+func (r *csvRow) positive(i int, n int64, reason string, most int64, above string) int64 {
+	if reason == "" && n <= 0 {
+		reason = "is not positive"
+	}
+	return r.within(i, n, reason, most, above)
+}
+
+// duration reads positive seconds.
+func (r *csvRow) duration(i int) time.Duration {
+	d, reason := parseSeconds(r.value(i))
+	return time.Duration(r.positive(i, int64(d), reason, int64(workload.MaxDuration), tooLong))
 }
 
 // runTime reads seconds of a job that ran. A job of no second is left out: the
@@ -230,15 +242,15 @@ func (r *csvRow) runTime(i int) time.Duration {
 
 // ran checks a run time that was computed.
 func (r *csvRow) ran(i int, d time.Duration) time.Duration {
-	switch {
-	case d < 0:
-		r.fault(i, isNegative)
-	case d == 0:
+	if d == 0 {
 		r.leaveOut(tooShort)
-	case d > workload.MaxDuration:
-		r.fault(i, tooLong)
 	}
-	return d
+	return r.span(i, d, "")
+}
+
+// span checks a time span of a job.
+func (r *csvRow) span(i int, d time.Duration, reason string) time.Duration {
+	return time.Duration(r.within(i, int64(d), reason, int64(workload.MaxDuration), tooLong))
 }
 
 // wait is the queueing delay: seconds in a column, if there is one, else the
@@ -258,15 +270,7 @@ func (r *csvRow) wait(i int, submit, start time.Duration) (time.Duration, bool) 
 // waited reads a queueing delay.
 func (r *csvRow) waited(i int) time.Duration {
 	d, reason := parseSeconds(r.value(i))
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case d < 0:
-		r.fault(i, isNegative)
-	case d > workload.MaxDuration:
-		r.fault(i, tooLong)
-	}
-	return d
+	return r.span(i, d, reason)
 }
 
 // gpusOrNone is gpus where a job may ask for none: it is then left out.
@@ -276,31 +280,19 @@ func (r *csvRow) gpusOrNone(i int) workload.MilliGPU {
 		return 0
 	}
 	n, reason := parseDecimal(r.value(i), 3)
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case n < 0:
-		r.fault(i, isNegative)
-	case n == 0:
+	if reason == "" && n == 0 {
 		r.leaveOut(noGPU)
-	case n > int64(workload.GPUs(workload.MaxGPUs)):
-		r.fault(i, tooWide)
 	}
-	return workload.MilliGPU(n)
+	return workload.MilliGPU(r.within(i, n, reason, maxMilliGPUs, tooWide))
 }
+
+// maxMilliGPUs bounds the GPUs of a job, in thousandths.
+const maxMilliGPUs = 1000 * workload.MaxGPUs
 
 // gpus reads a positive number of GPUs with at most three decimals.
 func (r *csvRow) gpus(i int) workload.MilliGPU {
 	n, reason := parseDecimal(r.value(i), 3)
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case n <= 0:
-		r.fault(i, "is not positive")
-	case n > int64(workload.GPUs(workload.MaxGPUs)):
-		r.fault(i, tooWide)
-	}
-	return workload.MilliGPU(n)
+	return workload.MilliGPU(r.positive(i, n, reason, maxMilliGPUs, tooWide))
 }
 
 // atMost reads a number that is not negative, times 10^decimals, or nothing for 0.
@@ -309,15 +301,7 @@ func (r *csvRow) atMost(i, decimals int, most int64) int64 {
 		return 0
 	}
 	n, reason := parseDecimal(r.value(i), decimals)
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case n < 0:
-		r.fault(i, isNegative)
-	case n > most:
-		r.fault(i, outOfRange)
-	}
-	return n
+	return r.within(i, n, reason, most, outOfRange)
 }
 
 // nodeCount reads the number of nodes of a job with a number of GPUs, each of which has an equal share of them.
@@ -353,23 +337,10 @@ func (r *csvRow) requeue(i int) workload.RequeueMode {
 }
 
 func (r *csvRow) status(i int) workload.Status {
-	switch string(r.value(i)) {
-	case "":
-		return workload.Unknown
-	case "completed":
-		return workload.Completed
-	case "cancelled":
-		return workload.Cancelled
-	case "failed":
-		return workload.Failed
-	case "running":
-		return workload.Running
-	case "timed_out":
-		return workload.TimedOut
-	case "pending":
-		return workload.Pending
-	case "out_of_memory":
-		return workload.OutOfMemory
+	for s := workload.Unknown; s <= workload.OutOfMemory; s++ {
+		if s.String() == string(r.value(i)) {
+			return s
+		}
 	}
 	r.fault(i, "is not completed, cancelled, failed, timed_out, out_of_memory, running or pending")
 	return workload.Unknown

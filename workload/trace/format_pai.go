@@ -247,25 +247,13 @@ func (r *csvRow) paiTime(i int) (at time.Duration, known bool) {
 
 // paiGPUs multiplies instances by the GPU percentage of each.
 func (r *csvRow) paiGPUs(instances, percent int) workload.MilliGPU {
-	n, p, reason := int64(1), int64(0), ""
+	n := int64(1)
 	if !absent(r.value(instances)) {
-		if n, reason = parseDecimal(r.value(instances), 0); reason != "" {
-			r.fault(instances, reason)
-		}
+		number, reason := parseDecimal(r.value(instances), 0)
+		n = r.within(instances, number, reason, workload.MaxGPUs, "is more than a million instances")
 	}
-	if !absent(r.value(percent)) {
-		if p, reason = parseDecimal(r.value(percent), 1); reason != "" {
-			r.fault(percent, reason)
-		}
-	}
-	switch {
-	case n < 0:
-		r.fault(instances, isNegative)
-	case p < 0:
-		r.fault(percent, isNegative)
-	case n > workload.MaxGPUs:
-		r.fault(instances, "is more than a million instances")
-	case p > int64(workload.GPUs(workload.MaxGPUs)) || n > 0 && p > int64(workload.GPUs(workload.MaxGPUs))/n:
+	p := r.atMost(percent, 1, maxMilliGPUs)
+	if n > 0 && p > maxMilliGPUs/n {
 		r.fault(percent, tooWide)
 	}
 	return workload.MilliGPU(n * p)

@@ -253,9 +253,11 @@ func (r *csvRow) sacct() (row sacctRow, ok bool) {
 	switch {
 	case !row.started:
 	case !absent(r.value(sacctElapsedRaw)):
-		*run = r.elapsed(sacctElapsedRaw, parseSeconds)
+		elapsed, reason := parseSeconds(r.value(sacctElapsedRaw))
+		*run = r.span(sacctElapsedRaw, elapsed, reason)
 	case !absent(r.value(sacctElapsed)):
-		*run = r.elapsed(sacctElapsed, parseElapsed)
+		elapsed, reason := parseElapsed(r.value(sacctElapsed))
+		*run = r.span(sacctElapsed, elapsed, reason)
 	case hasEnd:
 		if *run = end - row.spell.start; *run < 0 {
 			r.fault(sacctEnd, "is before Start")
@@ -503,19 +505,6 @@ func (r *csvRow) timeLimit(i int) time.Duration {
 		r.fault(i, err.Error())
 	}
 	return limit
-}
-
-func (r *csvRow) elapsed(i int, parse func([]byte) (time.Duration, string)) time.Duration {
-	d, reason := parse(r.value(i))
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case d < 0:
-		r.fault(i, isNegative)
-	case d > workload.MaxDuration:
-		r.fault(i, tooLong)
-	}
-	return d
 }
 
 func finishSacct(in *input) error {

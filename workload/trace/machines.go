@@ -40,15 +40,7 @@ const maxKinds = 1000
 // machine counts a machine once, however often it is listed.
 func (r *csvRow) machine(name, i int, model string, cpus int, memory int64) {
 	n, reason := parseDecimal(bytes.TrimSpace(r.value(i)), 0)
-	switch {
-	case reason != "":
-		r.fault(i, reason)
-	case n < 0:
-		r.fault(i, isNegative)
-	case n > workload.MaxGPUsPerNode:
-		r.fault(i, "is more than 1024 GPUs")
-	}
-	if !r.ok() {
+	if r.within(i, n, reason, workload.MaxGPUsPerNode, "is more than 1024 GPUs"); !r.ok() {
 		return
 	}
 	report := r.in.report
