@@ -127,9 +127,9 @@ func (e *Event) Validate() error {
 	case e.Kind.OfJob() && e.Job.ID == "":
 		return fmt.Errorf("job.job_id: is required")
 	case e.Kind.OfNode() && e.Node == "":
-		return fmt.Errorf("node: is required")
+		return fmt.Errorf("node.node_id: is required")
 	case (e.Kind == Submitted || e.Kind == Resized) && (e.Job.GPUs <= 0 || e.Job.GPUs > GPUs(MaxGPUs)):
-		return fmt.Errorf("job.gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
+		return fmt.Errorf("job.milli_gpus: %g is not between 0 and %d", float64(e.Job.GPUs)/1000, MaxGPUs)
 	case e.Job.Status > Failed && e.Job.Status != TimedOut && e.Job.Status != OutOfMemory:
 		return fmt.Errorf("job.end_status: %d is not known", e.Job.Status)
 	case e.NodeGPUs < 0 || e.NodeGPUs > MaxGPUsPerNode:

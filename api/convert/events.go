@@ -290,13 +290,8 @@ func FaultOf(err error) *Fault {
 	if !ok {
 		return &Fault{"kind", err.Error()}
 	}
-	switch field {
-	case "time":
+	if field == "time" {
 		field = "scheduler_time"
-	case "job.gpus":
-		field = "job.milli_gpus"
-	case "node":
-		field = "node.node_id"
 	}
 	return &Fault{field, why}
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -48,8 +49,8 @@ type eventLine struct {
 }
 
 type eventEpoch struct {
-	ID      string      `json:"id,omitempty"`
-	Counter json.Number `json:"counter,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Counter whole  `json:"counter,omitempty"`
 }
 
 type eventSnapshot struct {
@@ -65,38 +66,69 @@ type eventActive struct {
 }
 
 type eventJob struct {
-	ID       string      `json:"jobId"`
-	User     string      `json:"user,omitempty"`
-	Tenant   string      `json:"tenant,omitempty"`
-	Key      string      `json:"key,omitempty"`
-	Model    string      `json:"model,omitempty"`
-	GPUs     json.Number `json:"milliGpus,omitempty"`
-	End      string      `json:"endStatus,omitempty"`
-	Deadline *time.Time  `json:"deadlineTime,omitempty"`
+	ID       string     `json:"jobId"`
+	User     string     `json:"user,omitempty"`
+	Tenant   string     `json:"tenant,omitempty"`
+	Key      string     `json:"key,omitempty"`
+	Model    string     `json:"model,omitempty"`
+	GPUs     whole      `json:"milliGpus,omitempty"`
+	End      string     `json:"endStatus,omitempty"`
+	Deadline *time.Time `json:"deadlineTime,omitempty"`
 
 	Request *eventRequest `json:"request,omitempty"`
 	Labels  []string      `json:"ruleLabels,omitempty"`
 }
 
-// eventRequest is a job's request; spans are in seconds, such as "3600s".
+// eventRequest is a job's request.
 type eventRequest struct {
-	GPUModel  string      `json:"gpuModel,omitempty"`
-	Partition string      `json:"partition,omitempty"`
-	CPUs      json.Number `json:"milliCpus,omitempty"`
-	Memory    json.Number `json:"memoryBytes,omitempty"`
-	TimeLimit string      `json:"timeLimit,omitempty"`
-	NodeCount int32       `json:"nodeCount,omitempty"`
-	Nice      int32       `json:"nice,omitempty"`
-	Priority  json.Number `json:"priority,omitempty"`
-	QOS       string      `json:"qos,omitempty"`
-	Account   string      `json:"account,omitempty"`
-	Requeue   string      `json:"requeue,omitempty"`
-	HoldOff   string      `json:"holdOff,omitempty"`
+	GPUModel  string `json:"gpuModel,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	CPUs      whole  `json:"milliCpus,omitempty"`
+	Memory    whole  `json:"memoryBytes,omitempty"`
+	TimeLimit span   `json:"timeLimit,omitempty"`
+	NodeCount int32  `json:"nodeCount,omitempty"`
+	Nice      int32  `json:"nice,omitempty"`
+	Priority  whole  `json:"priority,omitempty"`
+	QOS       string `json:"qos,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Requeue   string `json:"requeue,omitempty"`
+	HoldOff   span   `json:"holdOff,omitempty"`
 }
 
-var eventRequeues = map[string]workload.RequeueMode{"": workload.RequeueUnknown,
-	"REQUEUE_MODE_UNSPECIFIED": workload.RequeueUnknown, "RESUME": workload.RequeueResumes,
-	"RESTART": workload.RequeueRestarts}
+// whole is a whole number, which may be quoted.
+type whole int64
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *whole) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	v, err := strconv.ParseInt(strings.Trim(string(b), `"`), 10, 64)
+	*n = whole(v)
+	return err
+}
+
+// span is a time span such as "3600s".
+type span time.Duration
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (d *span) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	text, seconds := strings.CutSuffix(strings.Trim(string(b), `"`), "s")
+	n, reason := parseDecimal([]byte(text), 9)
+	if reason != "" || !seconds {
+		return fmt.Errorf("%s is not a span such as 3600s", b)
+	}
+	*d = span(n)
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (d span) MarshalJSON() ([]byte, error) {
+	return append(appendDecimal([]byte{'"'}, int64(d), 9), `s"`...), nil
+}
 
 type eventNode struct {
 	ID       string `json:"nodeId"`
@@ -110,16 +142,36 @@ type eventNodeGPUs struct {
 	Indexes []int32 `json:"gpuIndexes,omitempty"`
 }
 
-var eventKinds = map[string]workload.EventKind{
-	"SUBMITTED": workload.Submitted, "STARTED": workload.Started, "PREEMPTED": workload.Preempted,
-	"RESUMED": workload.Resumed, "RESIZED": workload.Resized, "FINISHED": workload.Finished,
-	"NODE_UP": workload.NodeUp, "NODE_DOWN": workload.NodeDown, "NODE_DRAINED": workload.NodeDrained,
-	"CONFIG_APPLIED": workload.ConfigApplied, "SNAPSHOT": workload.TakenSnapshot, "HEARTBEAT": workload.Heartbeat,
+// Values of the API's enums by name.
+var (
+	eventKinds    = byName(workload.Submitted, workload.Heartbeat)
+	eventEnds     = byName(workload.Completed, workload.OutOfMemory)
+	eventRequeues = byName(workload.RequeueResumes, workload.RequeueRestarts)
+)
+
+type enum interface {
+	~uint8
+	fmt.Stringer
 }
 
-var eventEnds = map[string]workload.Status{"": workload.Unknown, "END_STATUS_UNSPECIFIED": workload.Unknown,
-	"COMPLETED": workload.Completed, "CANCELLED": workload.Cancelled, "FAILED": workload.Failed,
-	"TIMED_OUT": workload.TimedOut, "OUT_OF_MEMORY": workload.OutOfMemory}
+func byName[V enum](first, last V) map[string]V {
+	names := map[string]V{}
+	for v := first; v <= last; v++ {
+		names[enumName(v)] = v
+	}
+	return names
+}
+
+func enumName[V enum](v V) string { return strings.ToUpper(v.String()) }
+
+// named is the value of a name, 0 without one.
+func named[V enum](names map[string]V, field, name string) (V, error) {
+	v, known := names[name]
+	if !known && name != "" && !strings.HasSuffix(name, "_UNSPECIFIED") {
+		return v, fmt.Errorf("%s: is not one of %s", field, strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	}
+	return v, nil
+}
 
 // recordedEvents is the state after the lines read.
 type recordedEvents struct {
@@ -156,8 +208,9 @@ func readEvents(in *input) error {
 			in.reject("line", "is not an event of the API in JSON", line)
 			continue
 		}
-		e, field, reason := x.event()
-		if reason != "" {
+		e, err := x.event()
+		if err != nil {
+			field, reason, _ := strings.Cut(err.Error(), ": ")
 			in.reject(field, reason, line)
 			continue
 		}
@@ -181,49 +234,46 @@ func readEvents(in *input) error {
 	}
 }
 
-// event converts a line; field and reason name its fault.
-func (x *eventLine) event() (e workload.Event, field, reason string) {
-	kind, known := eventKinds[x.Kind]
-	if !known {
-		return e, "kind", "is not a known kind of event"
+// event converts a line. An error names its field: "field: why".
+func (x *eventLine) event() (e workload.Event, err error) {
+	e = workload.Event{ID: x.ID, Placement: shares(x.Placement), Lost: x.Lost, Revision: x.Revision.String(),
+		Instance: x.Instance, Hash: x.Hash}
+	if x.Epoch != nil {
+		e.Epoch = workload.Epoch{ID: x.Epoch.ID, Counter: int64(x.Epoch.Counter)}
 	}
-	if s := x.Time.Unix(); s < firstSecond || s > lastSecond {
-		return e, "schedulerTime", badYears
+	if e.Kind, err = named(eventKinds, "kind", x.Kind); err != nil {
+		return e, err
 	}
-	e = workload.Event{ID: x.ID, Kind: kind, Time: time.Duration(x.Time.UnixNano())}
-	if e.ID == "" {
-		return e, "eventId", isEmpty
+	if e.Time, err = sinceEpoch("schedulerTime", &x.Time); err != nil {
+		return e, err
+	}
+	if x.HoldUntil != nil {
+		until, err := sinceEpoch("holdUntilTime", x.HoldUntil)
+		if err != nil {
+			return e, err
+		}
+		e.HoldUntil = workload.DeadlineAt(until)
 	}
 	switch {
-	case kind == workload.TakenSnapshot:
-		field, reason = x.Snapshot.read(&e)
-	case kind.OfJob():
-		field, reason = x.Job.read(&e)
-	case kind.OfNode():
-		field, reason = x.Node.read(&e)
+	case e.Kind == workload.TakenSnapshot && x.Snapshot != nil:
+		err = x.Snapshot.read(&e)
+	case e.Kind.OfJob() && x.Job != nil:
+		err = x.Job.read(&e)
+	case e.Kind.OfNode() && x.Node != nil:
+		e.Node, e.NodeGPUs = x.Node.ID, x.Node.GPUs
 	}
-	e.Placement, e.Lost, e.Revision = shares(x.Placement), x.Lost, x.Revision.String()
-	e.Instance, e.Hash = x.Instance, x.Hash
-	if x.Epoch != nil {
-		e.Epoch.ID = x.Epoch.ID
-		var err error
-		if e.Epoch.Counter, err = strconv.ParseInt(x.Epoch.Counter.String(), 10, 64); err != nil && x.Epoch.Counter != "" {
-			return e, "epoch.counter", "is not a whole number"
-		}
+	if err == nil {
+		err = e.Validate()
 	}
-	if d := x.HoldUntil; d != nil {
-		if d.Unix() < firstSecond || d.Unix() > lastSecond {
-			return e, "holdUntilTime", badYears
-		}
-		e.HoldUntil = workload.DeadlineAt(time.Duration(d.UnixNano()))
+	return e, err
+}
+
+// sinceEpoch is the time of a field since 1970.
+func sinceEpoch(field string, t *time.Time) (time.Duration, error) {
+	if s := t.Unix(); s < firstSecond || s > lastSecond {
+		return 0, fmt.Errorf("%s: %s", field, badYears)
 	}
-	if reason != "" {
-		return e, field, reason
-	}
-	if err := e.Validate(); err != nil {
-		field, reason, _ = strings.Cut(err.Error(), ": ")
-	}
-	return e, field, reason
+	return time.Duration(t.UnixNano()), nil
 }
 
 // ParseEvent reads an event of the service's API from a line of JSON, as EventWriter writes it. Its times are since
@@ -233,19 +283,7 @@ func ParseEvent(line []byte) (workload.Event, error) {
 	if err := json.Unmarshal(line, &x); err != nil {
 		return workload.Event{}, fmt.Errorf("is not an event of the API in JSON: %w", err)
 	}
-	e, field, reason := x.event()
-	if reason != "" {
-		return e, fmt.Errorf("%s %s", field, reason)
-	}
-	return e, nil
-}
-
-func (n *eventNode) read(e *workload.Event) (field, reason string) {
-	if n == nil || n.ID == "" {
-		return "node.nodeId", isEmpty
-	}
-	e.Node, e.NodeGPUs = n.ID, n.GPUs
-	return "", ""
+	return x.event()
 }
 
 func shares(list []eventNodeGPUs) (out []workload.NodeShare) {
@@ -256,117 +294,61 @@ func shares(list []eventNodeGPUs) (out []workload.NodeShare) {
 }
 
 // read reads the jobs and nodes of a snapshot.
-func (x *eventSnapshot) read(e *workload.Event) (field, reason string) {
-	if x == nil {
-		return "", ""
-	}
+func (x *eventSnapshot) read(e *workload.Event) error {
 	for i := range x.Jobs {
 		a := &x.Jobs[i]
-		one := workload.Event{Kind: workload.Submitted}
-		if s := a.Submit.Unix(); s < firstSecond || s > lastSecond {
-			return "snapshot.jobs.submitTime", badYears
+		submit, err := sinceEpoch("snapshot.jobs.submitTime", &a.Submit)
+		if err != nil {
+			return err
 		}
-		if field, reason := a.Job.read(&one); reason != "" {
-			return "snapshot.jobs." + field, reason
-		}
+		one := workload.Event{Kind: workload.Submitted, Placement: shares(a.Placement)}
 		if a.Running {
 			one.Kind = workload.Started
 		}
-		one.Job.Submit, one.Placement = time.Duration(a.Submit.UnixNano()), shares(a.Placement)
+		if a.Job != nil {
+			if err := a.Job.read(&one); err != nil {
+				return fmt.Errorf("snapshot.jobs.%w", err)
+			}
+		}
+		one.Job.Submit = submit
 		e.Active = append(e.Active, one)
 	}
 	for i := range x.Nodes {
-		one := workload.Event{Kind: workload.NodeUp}
+		one := workload.Event{Kind: workload.NodeUp, Node: x.Nodes[i].ID, NodeGPUs: x.Nodes[i].GPUs}
 		if x.Nodes[i].Draining {
 			one.Kind = workload.NodeDrained
 		}
-		if field, reason := x.Nodes[i].read(&one); reason != "" {
-			return "snapshot." + field, reason
-		}
 		e.Active = append(e.Active, one)
 	}
-	return "", ""
+	return nil
 }
 
 // read reads the job of an event.
-func (j *eventJob) read(e *workload.Event) (field, reason string) {
-	if j == nil || j.ID == "" {
-		return "job.jobId", isEmpty
+func (j *eventJob) read(e *workload.Event) (err error) {
+	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model,
+		GPUs: workload.MilliGPU(j.GPUs)}
+	if e.Job.Status, err = named(eventEnds, "job.endStatus", j.End); err != nil {
+		return err
 	}
-	known := false
-	e.Job = workload.Job{ID: j.ID, User: j.User, Tenant: j.Tenant, Key: j.Key, Model: j.Model}
-	if e.Job.Status, known = eventEnds[j.End]; !known {
-		return "job.endStatus", "is not COMPLETED, CANCELLED, FAILED, TIMED_OUT or OUT_OF_MEMORY"
-	}
-	if j.GPUs != "" {
-		n, err := strconv.ParseInt(j.GPUs.String(), 10, 64)
-		if err != nil || n < 0 || n > int64(workload.GPUs(workload.MaxGPUs)) {
-			return "job.milliGpus", outOfRange
+	if j.Deadline != nil {
+		at, err := sinceEpoch("job.deadlineTime", j.Deadline)
+		if err != nil {
+			return err
 		}
-		e.Job.GPUs = workload.MilliGPU(n)
+		e.Job.Deadline = workload.DeadlineAt(at)
 	}
-	if e.Kind == workload.Submitted && e.Job.GPUs == 0 {
-		return "job.milliGpus", "is not positive"
-	}
-	if d := j.Deadline; d != nil {
-		if d.Unix() < firstSecond || d.Unix() > lastSecond {
-			return "job.deadlineTime", badYears
-		}
-		e.Job.Deadline = workload.DeadlineAt(time.Duration(d.UnixNano()))
-	}
-	for _, l := range j.Labels {
-		if l == "" || strings.Contains(l, ",") {
-			return "job.ruleLabels", "has one that is empty or has a comma"
-		}
+	if slices.ContainsFunc(j.Labels, func(l string) bool { return l == "" || strings.Contains(l, ",") }) {
+		return errors.New("job.ruleLabels: has one that is empty or has a comma")
 	}
 	e.Labels = strings.Join(j.Labels, ",")
-	if j.Request != nil {
-		return j.Request.read(&e.Job)
+	if q := j.Request; q != nil {
+		r := workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, MilliCPUs: int64(q.CPUs),
+			Memory: int64(q.Memory), TimeLimit: time.Duration(q.TimeLimit), NodeCount: q.NodeCount, Nice: q.Nice,
+			Priority: int64(q.Priority), QOS: q.QOS, Account: q.Account, HoldOff: time.Duration(q.HoldOff)}
+		r.Requeue, err = named(eventRequeues, "job.request.requeue", q.Requeue)
+		e.Job.Requested = r.Shared()
 	}
-	return "", ""
-}
-
-// read reads a job's request.
-func (q *eventRequest) read(j *workload.Job) (field, reason string) {
-	r := workload.Request{GPUModel: q.GPUModel, Partition: q.Partition, NodeCount: q.NodeCount, Nice: q.Nice,
-		QOS: q.QOS, Account: q.Account}
-	known := false
-	if r.Requeue, known = eventRequeues[q.Requeue]; !known {
-		return "job.request.requeue", "is not RESUME or RESTART"
-	}
-	for _, n := range []struct {
-		name string
-		from json.Number
-		to   *int64
-		most int64
-	}{{"milliCpus", q.CPUs, &r.MilliCPUs, workload.MaxMilliCPUs},
-		{"memoryBytes", q.Memory, &r.Memory, workload.MaxMemory},
-		{"priority", q.Priority, &r.Priority, workload.MaxPriority}} {
-		if n.from == "" {
-			continue
-		}
-		var err error
-		if *n.to, err = strconv.ParseInt(n.from.String(), 10, 64); err != nil || *n.to < 0 || *n.to > n.most {
-			return "job.request." + n.name, outOfRange
-		}
-	}
-	for _, d := range []struct {
-		name, from string
-		to         *time.Duration
-	}{{"timeLimit", q.TimeLimit, &r.TimeLimit}, {"holdOff", q.HoldOff, &r.HoldOff}} {
-		if d.from == "" {
-			continue
-		}
-		n, bad := parseDecimal([]byte(strings.TrimSuffix(d.from, "s")), 9)
-		if bad != "" || n < 0 || n > int64(workload.MaxDuration) || !strings.HasSuffix(d.from, "s") {
-			return "job.request." + d.name, "is not a span such as 3600s, up to ten years"
-		}
-		*d.to = time.Duration(n)
-	}
-	if j.Requested = r.Shared(); r.NodeCount < 0 || r.NodeCount > 0 && int64(j.GPUs)%(1000*int64(r.NodeCount)) != 0 {
-		return "job.request.nodeCount", "is a number of nodes that cannot share the GPUs equally"
-	}
-	return "", ""
+	return err
 }
 
 func finishEvents(in *input) error {
@@ -445,13 +427,9 @@ func (w *EventWriter) Write(e *workload.Event) error {
 		at := w.zero.Add(e.HoldUntil)
 		x.HoldUntil = &at
 	}
-	for name, kind := range eventKinds {
-		if kind == e.Kind {
-			x.Kind = name
-		}
-	}
+	x.Kind = enumName(e.Kind)
 	switch {
-	case x.Kind == "":
+	case eventKinds[x.Kind] == workload.EventUnknown:
 		return fmt.Errorf("trace: event %s: kind %v cannot be written", e.ID, e.Kind)
 	case e.Kind.OfNode():
 		x.Node = &eventNode{ID: e.Node, GPUs: e.NodeGPUs}
@@ -462,22 +440,15 @@ func (w *EventWriter) Write(e *workload.Event) error {
 	}
 	x.Placement, x.Instance, x.Hash = placement(e), e.Instance, e.Hash
 	if e.Epoch != (workload.Epoch{}) {
-		x.Epoch = &eventEpoch{e.Epoch.ID, json.Number(strconv.FormatInt(e.Epoch.Counter, 10))}
+		x.Epoch = &eventEpoch{e.Epoch.ID, whole(e.Epoch.Counter)}
 	}
 	return w.w.Encode(x)
 }
 
 func (w *EventWriter) job(e *workload.Event) *eventJob {
 	job := &e.Job
-	j := &eventJob{ID: job.ID, User: job.User, Tenant: job.Tenant, Key: job.Key, Model: job.Model}
-	if job.GPUs != 0 {
-		j.GPUs = json.Number(strconv.FormatInt(int64(job.GPUs), 10))
-	}
-	for name, status := range eventEnds {
-		if status == job.Status && status != workload.Unknown {
-			j.End = name
-		}
-	}
+	j := &eventJob{ID: job.ID, User: job.User, Tenant: job.Tenant, Key: job.Key, Model: job.Model,
+		GPUs: whole(job.GPUs), End: enumName(job.Status)}
 	if d := job.Deadline; d != 0 {
 		at := w.zero.Add(d)
 		j.Deadline = &at
@@ -486,34 +457,12 @@ func (w *EventWriter) job(e *workload.Event) *eventJob {
 		j.Labels = strings.Split(e.Labels, ",")
 	}
 	if r := job.Request(); r != (workload.Request{}) {
-		j.Request = requestLine(&r)
+		j.Request = &eventRequest{GPUModel: r.GPUModel, Partition: r.Partition, CPUs: whole(r.MilliCPUs),
+			Memory: whole(r.Memory), TimeLimit: span(r.TimeLimit), NodeCount: r.NodeCount, Nice: r.Nice,
+			Priority: whole(r.Priority), QOS: r.QOS, Account: r.Account, Requeue: enumName(r.Requeue),
+			HoldOff: span(r.HoldOff)}
 	}
 	return j
-}
-
-func requestLine(r *workload.Request) *eventRequest {
-	number := func(n int64) json.Number {
-		if n == 0 {
-			return ""
-		}
-		return json.Number(strconv.FormatInt(n, 10))
-	}
-	span := func(d time.Duration) string {
-		if d == 0 {
-			return ""
-		}
-		return string(append(appendDecimal(nil, int64(d), 9), 's'))
-	}
-	q := &eventRequest{GPUModel: r.GPUModel, Partition: r.Partition, CPUs: number(r.MilliCPUs),
-		Memory: number(r.Memory), TimeLimit: span(r.TimeLimit), NodeCount: r.NodeCount, Nice: r.Nice,
-		Priority: number(r.Priority), QOS: r.QOS,
-		Account: r.Account, HoldOff: span(r.HoldOff)}
-	for name, mode := range eventRequeues {
-		if mode == r.Requeue && mode != workload.RequeueUnknown {
-			q.Requeue = name
-		}
-	}
-	return q
 }
 
 func placement(e *workload.Event) (out []eventNodeGPUs) {

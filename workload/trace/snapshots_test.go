@@ -142,9 +142,9 @@ func TestParseEvent(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"no": "JSON",
-		`{"eventId":"1","kind":"NODE_UP","schedulerTime":"2026-01-01T00:00:00Z"}`: "node.nodeId is empty",
+		`{"eventId":"1","kind":"NODE_UP","schedulerTime":"2026-01-01T00:00:00Z"}`: "node.node_id: is required",
 		`{"eventId":"1","kind":"STARTED","schedulerTime":"2026-01-01T00:00:00Z","job":{"jobId":"a"},` +
-			`"placement":[{"nodeId":"n","gpus":0}]}`: "placement[0].gpus 0 is not",
+			`"placement":[{"nodeId":"n","gpus":0}]}`: "placement[0].gpus: 0 is not",
 	} {
 		if _, err := ParseEvent([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
