@@ -52,21 +52,7 @@ type phillyAttempt struct {
 func readPhillyJSON(in *input) error {
 	in.wallClock = !in.hasZero
 	s := jsonElements{in: in, text: in.source.Text, line: 1}
-	for {
-		if in.strict != nil {
-			return in.strict
-		}
-		element, long, err := s.next()
-		if err != nil {
-			return fmt.Errorf("line %d: %w", s.line, err)
-		}
-		if element == nil {
-			return in.strict
-		}
-		in.line = s.line
-		if err := in.row(); err != nil {
-			return err
-		}
+	return s.each(func(element []byte, long bool) {
 		at := Rejection{File: in.file, Line: s.from, Row: s.n}
 		reject := func(field, reason string, value []byte) {
 			at.Field, at.Reason = field, reason
@@ -74,7 +60,7 @@ func readPhillyJSON(in *input) error {
 		}
 		if long {
 			reject("job", "is longer than the limit", element)
-			continue
+			return
 		}
 		var p phillyJob
 		if err := json.Unmarshal(element, &p); err != nil {
@@ -84,7 +70,7 @@ func readPhillyJSON(in *input) error {
 			} else {
 				reject("job", "is not a JSON object of the format", element)
 			}
-			continue
+			return
 		}
 		r := csvRow{in: in, names: []string{"jobid", "submitted_time", "attempts.start_time", "attempts.end_time",
 			"attempts.detail.gpus", "status"}}
@@ -96,10 +82,9 @@ func readPhillyJSON(in *input) error {
 		case r.out != "":
 			in.report.leaveOut(r.out)
 		default:
-			in.line = s.from
 			in.add(&j, "jobid")
 		}
-	}
+	})
 }
 
 // job checks the fields like the fields of a row.
@@ -221,6 +206,26 @@ const (
 	maxDepth    = 32
 	longElement = 64 // times the longest line
 )
+
+// each counts each element as a row and calls take with it, and whether it is the beginning of one that is too long.
+func (s *jsonElements) each(take func(element []byte, long bool)) error {
+	for {
+		element, long, err := s.next()
+		if err != nil {
+			return fmt.Errorf("line %d: %w", s.line, err)
+		}
+		if element == nil {
+			return nil
+		}
+		s.in.line = s.from
+		if err := s.in.row(); err != nil {
+			return err
+		}
+		if take(element, long); s.in.strict != nil {
+			return s.in.strict
+		}
+	}
+}
 
 // next returns the next element, nil at the end. It is valid until the next
 // call. Of an element that is too long it is the beginning.

@@ -182,29 +182,15 @@ func readSlurmJSON(in *input) error {
 	if err := s.enter("jobs"); err != nil {
 		return fmt.Errorf("line %d: %w", s.line, err)
 	}
-	for {
-		if in.strict != nil {
-			return in.strict
-		}
-		element, long, err := s.next()
-		if err != nil {
-			return fmt.Errorf("line %d: %w", s.line, err)
-		}
-		if element == nil {
-			return in.slurmJSONTail(s.text)
-		}
-		in.line = s.from
-		if err := in.row(); err != nil {
-			return err
-		}
+	err := s.each(func(element []byte, long bool) {
 		var j slurmJob
 		if long {
 			in.reject("job", "is longer than the limit", element)
-			continue
+			return
 		}
 		if err := json.Unmarshal(element, &j); err != nil {
 			in.reject("job", "is not a JSON object of the format", element)
-			continue
+			return
 		}
 		j.fields(r.fields)
 		r.badReason, r.out = "", ""
@@ -214,7 +200,11 @@ func readSlurmJSON(in *input) error {
 		case r.out != "":
 			in.report.leaveOut(r.out)
 		}
+	})
+	if err != nil {
+		return err
 	}
+	return in.slurmJSONTail(s.text)
 }
 
 // slurmJSONTail reads what follows the jobs: squeue's says when they were listed.
