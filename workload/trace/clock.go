@@ -1,6 +1,13 @@
 package trace
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/autosched/autosched/workload"
+)
 
 // wallClock is a time of day and date, taken for UTC if it has no zone.
 type wallClock struct {
@@ -96,4 +103,112 @@ func absent(b []byte) bool {
 		return true
 	}
 	return false
+}
+
+// ParseZone finds a time zone by its name in the IANA database, such as
+// Europe/Berlin.
+func ParseZone(name string) (*time.Location, error) {
+	if name == "" || strings.EqualFold(name, "local") {
+		return nil, errors.New("name the zone whose clock the trace shows, such as Europe/Berlin")
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a zone of the IANA database, such as Europe/Berlin", name)
+	}
+	return zone, nil
+}
+
+// localClock finds the instants at which a zone's clock showed a time. It is one,
+// none where the clock was put forward over it, and two where it was put back.
+type localClock struct {
+	zone     *time.Location
+	from, to int64 // local seconds in which offset is the only one
+	offset   int64
+}
+
+// reach is more than any offset from UTC, in seconds.
+const reach = 15 * 3600
+
+// instants are in seconds since the Unix epoch, as local is on the zone's clock.
+func (c *localClock) instants(local int64) (first, second int64, count int) {
+	if local >= c.from && local < c.to {
+		return local - c.offset, 0, 1
+	}
+	before, after := time.Unix(local-reach, 0).In(c.zone), time.Unix(local+reach, 0).In(c.zone)
+	a, b := offsetOf(before), offsetOf(after)
+	if a == b {
+		if start, end := before.ZoneBounds(); !end.IsZero() && end.Unix() > local+reach {
+			c.from, c.to, c.offset = local, end.Unix()-reach, a
+			if !start.IsZero() {
+				c.from = min(local, start.Unix()+reach)
+			}
+		}
+		return local - a, 0, 1
+	}
+	shows := func(offset int64) bool { return offsetOf(time.Unix(local-offset, 0).In(c.zone)) == offset }
+	switch early, late := shows(a), shows(b); {
+	case early && late:
+		return local - a, local - b, 2
+	case early:
+		return local - a, 0, 1
+	case late:
+		return local - b, 0, 1
+	}
+	return 0, 0, 0
+}
+
+func offsetOf(t time.Time) int64 {
+	_, offset := t.Zone()
+	return int64(offset)
+}
+
+// ParseInstant reads an instant of the workload as people write it: an RFC 3339
+// time, a date (midnight UTC), seconds since the workload's zero ("86400"), or a
+// span since it with a unit ("36h", "90m").
+func ParseInstant(w *workload.Workload, s string) (time.Duration, error) {
+	s = strings.TrimSpace(s)
+	since := readInstant(s)
+	if since == nil {
+		return 0, fmt.Errorf("instant %q: "+noInstant, s, "the zero "+w.Zero().Format(time.RFC3339))
+	}
+	at := since(w.Zero())
+	if at > workload.MaxSubmit || at < -workload.MaxSubmit {
+		return 0, fmt.Errorf("instant %q: is more than a hundred years from the zero %s",
+			s, w.Zero().Format(time.RFC3339))
+	}
+	return at, nil
+}
+
+// CheckInstant reports whether ParseInstant can read a text, before there is a
+// workload.
+func CheckInstant(s string) error {
+	if readInstant(strings.TrimSpace(s)) == nil {
+		return fmt.Errorf("instant %q: "+noInstant, s, "the trace's zero")
+	}
+	return nil
+}
+
+const noInstant = "is neither an RFC 3339 time (2017-10-09T12:00:00Z), nor a date, nor seconds since %s, nor a " +
+	"span such as 36h"
+
+// readInstant returns the instant since a zero, nil if the text is none.
+func readInstant(s string) func(zero time.Time) time.Duration {
+	if t, err := parseClock(s); err == nil {
+		return t.Sub
+	}
+	span, reason := parseSeconds([]byte(s))
+	if reason != "" {
+		var err error
+		if span, err = time.ParseDuration(s); err != nil {
+			return nil
+		}
+	}
+	return func(time.Time) time.Duration { return span }
+}
+
+func parseClock(s string) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	return time.Parse(time.DateOnly, s)
 }

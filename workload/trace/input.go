@@ -441,3 +441,94 @@ func (in *input) text(b []byte) string {
 
 // own copies a text that is used once.
 func (in *input) own(b []byte) string { return in.arena.own(b) }
+
+// assignKeys gives recurrence keys to the jobs of a trace without names, where
+// they have none: a hash of tenant, user, GPUs and batch, where a batch is jobs
+// of one tenant and user with the same GPUs and gaps of at most BatchGap. The
+// batch is known by its first submission on the wall clock, so that a window
+// keeps its keys. Jobs are in order of submission.
+func assignKeys(jobs []workload.Job, zero time.Time) {
+	type stream struct {
+		tenant, user string
+		gpus         workload.MilliGPU
+	}
+	type batch struct {
+		last time.Duration
+		key  string
+	}
+	open := map[stream]batch{}
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Key != "" {
+			continue
+		}
+		s := stream{j.Tenant, j.User, j.GPUs}
+		b, ok := open[s]
+		if !ok || j.Submit-b.last > workload.BatchGap {
+			first := zero.Add(j.Submit)
+			owner := j.Tenant
+			if j.User != "" {
+				owner += "\x00" + j.User
+			}
+			b.key = workload.KeyOf(owner, int64(j.GPUs), first.Unix(), int64(first.Nanosecond()))
+		}
+		b.last = j.Submit
+		open[s] = b
+		j.Key = b.key
+	}
+}
+
+// addPending adds jobs that had not started. How long each would run is taken from the jobs that have ended, at most
+// its time limit.
+func (in *input) addPending(pending []workload.Job) {
+	if len(pending) == 0 {
+		return
+	}
+	typical := in.typicalRuns()
+	for i := range pending {
+		j := &pending[i]
+		j.Status, j.Wait, j.HasWait = workload.Pending, 0, false
+		j.Duration = typical(j)
+		if limit := j.Request().TimeLimit; limit > 0 && (j.Duration == 0 || limit < j.Duration) {
+			j.Duration = limit
+		}
+		ended := in.taken - in.report.Running - in.report.Pending
+		if j.Duration == 0 && (!in.check || ended == 0) { // a check keeps no run times
+			in.report.leaveOut("it has not started, and no job has ended that says how long it would run")
+			continue
+		}
+		in.last = min(in.last, j.Submit) // in order of the file they came earlier
+		in.addOnce(j)
+	}
+}
+
+// typicalRuns returns the median run time of the jobs that have ended of a job's key, else of its user, else of all; 0
+// where there are none.
+func (in *input) typicalRuns() func(*workload.Job) time.Duration {
+	type of struct{ key, user string }
+	runs := map[of][]time.Duration{}
+	for i := range in.jobs.len() {
+		j := in.jobs.at(i)
+		if !j.Status.Ended() {
+			continue
+		}
+		runs[of{}] = append(runs[of{}], j.Duration)
+		if j.Key != "" {
+			runs[of{key: j.Key}] = append(runs[of{key: j.Key}], j.Duration)
+		}
+		if j.User != "" {
+			runs[of{user: j.User}] = append(runs[of{user: j.User}], j.Duration)
+		}
+	}
+	for _, r := range runs {
+		slices.Sort(r)
+	}
+	return func(j *workload.Job) time.Duration {
+		for _, k := range []of{{key: j.Key}, {user: j.User}, {}} {
+			if r := runs[k]; len(r) > 0 {
+				return r[len(r)/2]
+			}
+		}
+		return 0
+	}
+}
