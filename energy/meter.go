@@ -1,9 +1,15 @@
 package energy
 
 import (
+	"context"
 	"crypto/sha256"
+	"encoding/csv"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/autosched/autosched/simulator"
@@ -115,4 +121,183 @@ func (r *Recorder) Draw(s simulator.Spell) simulator.Draw {
 			Spell{Job: int(s.Job), At: at, GPUs: workload.GPUs(s.GPUs), Shared: s.Shared, From: s.From, To: s.To})
 	}
 	return r.Meter.Draw(s)
+}
+
+// Measured is the measured power of a cluster over time.
+type Measured struct {
+	// Facility says that the meter is the facility's: PUE does not count again.
+	Facility bool
+	at       []time.Time
+	watts    []float64 // between an instant and the next, by the trapezoid rule
+	gaps     []Span
+	name     string
+}
+
+// maxWatts bounds a cluster's power.
+const maxWatts = 1e10
+
+// ReadMeasured reads a CSV of ts,watts: the power of all nodes at an instant. Between two
+// rows it changes linearly; where rows are more than three times as far apart as usual,
+// nothing was measured.
+func ReadMeasured(r io.Reader, name string, zone *time.Location) (*Measured, error) {
+	s, err := readSeries(r, name, zone, "watts", "", 0, maxWatts)
+	if err == nil && len(s.at) < 2 {
+		err = errors.New("want two rows or more below the header")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	m := &Measured{at: s.at, name: name}
+	for i := 1; i < len(s.at); i++ {
+		m.watts = append(m.watts, (s.values[i-1]+s.values[i])/2)
+		if s.at[i].Sub(s.at[i-1]) > 3*s.step {
+			m.gaps = append(m.gaps, Span{s.at[i-1], s.at[i]})
+		}
+	}
+	return m, nil
+}
+
+// missing reports whether nothing was measured from instant i to the next.
+func (m *Measured) missing(i int) bool {
+	return slices.ContainsFunc(m.gaps, func(g Span) bool { return g.From.Equal(m.at[i]) })
+}
+
+// measure sets the weights that make the modelled power of each interval the measured one.
+func (a *account) measure(levels []level, r *Report) {
+	m := a.in.Measured
+	a.metered = false
+	from, to := a.clock(a.in.From), a.clock(a.in.To)
+	pue := func(k int) float64 {
+		if m.Facility {
+			return a.in.Assumptions.constant("pue", k)
+		}
+		return 1
+	}
+	measured := 0.0
+	for k := range bands {
+		at, power := make([]time.Time, len(levels)), make([]float64, len(levels))
+		for i := range levels {
+			at[i], power[i] = a.clock(levels[i].from), levels[i].free[k]+levels[i].held[k]
+		}
+		modelled := newSeries("", at, power)
+		instants := []time.Time{from.Add(-time.Nanosecond)}
+		weights := []float64{1}
+		add := func(t time.Time, w float64) {
+			if t.After(instants[len(instants)-1]) {
+				instants, weights = append(instants, t), append(weights, w)
+			}
+		}
+		for i, w := range m.watts {
+			x, y := m.at[i], m.at[i+1]
+			if !y.After(from) || !x.Before(to) {
+				continue
+			}
+			if x.Before(from) {
+				x = from
+			}
+			if y.After(to) {
+				y = to
+			}
+			hours := y.Sub(x).Hours()
+			switch p := modelled.Over(x, y); {
+			case m.missing(i) || p <= 0:
+				add(x, 1)
+			default:
+				add(x, w/pue(k)*hours/p)
+				if k == 0 {
+					measured += hours
+				}
+			}
+		}
+		if last := m.at[len(m.at)-1]; last.Before(to) {
+			add(last, 1)
+		}
+		a.weights[k] = newSeries(m.name, instants, weights)
+	}
+	r.MeasuredShare = measured / to.Sub(from).Hours()
+	for _, g := range m.gaps {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s: no power measured from %s to %s: the model holds", m.name,
+			g.From.Format(time.RFC3339), g.To.Format(time.RFC3339)))
+	}
+}
+
+// Account computes the report of a timeline at the tariff, which replaces that of in.
+func (t *Tariff) Account(in *Input) (*Report, error) {
+	in.Assumptions, in.Prices, in.Intensities = t.Assumptions, t.Prices, t.Intensities
+	return Account(in)
+}
+
+// Operate sets the options of a simulation in which nodes sleep and the marked jobs are
+// deferred: by "carbon", by "price", or, if by is empty, by price where the tariff has a
+// series of prices. constant reports that the series is missing, so that no job is deferred.
+func (t *Tariff) Operate(o *simulator.Options, marks Marks, by string, zero time.Time) (constant bool, err error) {
+	o.Wake = t.Assumptions.WakeTime()
+	if len(marks) == 0 {
+		return false, nil
+	}
+	series := t.Prices
+	if by == "carbon" || series == nil && by == "" {
+		series = t.Intensities
+	}
+	o.Deferral, err = NewDeferral(marks, series, zero)
+	return series == nil, err
+}
+
+// Simulate runs a workload on the cluster of the timeline and fills its jobs, spells and naps in.
+// The timeline ends with the simulation unless To is later. The meter of o is replaced.
+func (in *Input) Simulate(ctx context.Context, t *Tariff, w *workload.Workload, p simulator.Policy,
+	o simulator.Options) (*simulator.Sim, error) {
+	meter, err := t.Meter(in.Cluster, in.Zero)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Recorder{Meter: meter}
+	o.Meter = rec
+	var sim simulator.Sim
+	if err := sim.Start(in.Cluster, w, p, o); err != nil {
+		return nil, err
+	}
+	if err := sim.Run(ctx); err != nil {
+		return nil, err
+	}
+	in.Fill(&sim, rec)
+	in.To = max(in.To, sim.Now())
+	return &sim, nil
+}
+
+// Fill sets the jobs, spells and naps from a simulation that rec recorded.
+func (in *Input) Fill(sim *simulator.Sim, rec *Recorder) {
+	in.Jobs, in.Spells, in.Naps = nil, rec.Spells, sim.Naps()
+	for id := range simulator.ID(sim.Len()) {
+		j := sim.Spec(id)
+		end, ended := sim.JobEnded(id)
+		in.Jobs = append(in.Jobs, Job{ID: j.ID, Tenant: j.Tenant, Submit: j.Submit, End: end,
+			Ended: ended && j.Status.Ended()})
+	}
+}
+
+// Cover extends the timeline to all of its spells.
+func (in *Input) Cover() {
+	for _, s := range in.Spells {
+		in.From, in.To = min(in.From, s.From), max(in.To, s.To)
+	}
+}
+
+// WriteJobs writes the jobs as CSV, in order of submission.
+func (r *Report) WriteJobs(out io.Writer) error {
+	w := csv.NewWriter(out)
+	w.Write([]string{"job_id", "tenant", "gpu_hours", "energy_kwh_low", "energy_kwh", "energy_kwh_high", "cost_usd_low",
+		"cost_usd", "cost_usd_high", "co2_kg_low", "co2_kg", "co2_kg_high"})
+	for i := range r.ByJob {
+		x := &r.ByJob[i]
+		row := []string{x.ID, x.Tenant, strconv.FormatFloat(x.GPUHours, 'g', 8, 64)}
+		for _, b := range []Band{x.Energy, x.Cost, x.CO2} {
+			for _, v := range []float64{b.Low, b.Middle, b.High} {
+				row = append(row, strconv.FormatFloat(v, 'g', 8, 64))
+			}
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
 }

@@ -2,6 +2,7 @@ package patterns
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/patterns/cluster"
+	"github.com/autosched/autosched/telemetry"
 )
 
 // open is a finding that holds, with the state of its waste.
@@ -395,4 +397,267 @@ func (s *Scanner) attend(r *compiled) {
 			s.emit(o)
 		}
 	}
+}
+
+// Inputs of rules, as notes name them.
+const (
+	inputGPUs       = "samples of GPUs"
+	inputIterations = "times of iterations"
+	inputGuardrails = "measurements of guardrails"
+	inputMessages   = "lines of logs"
+	inputStarts     = "starts of jobs"
+	inputPlaces     = "nodes of all running jobs"
+	inputStops      = "preemptions"
+	inputSize       = "size of the cluster"
+	inputQuotas     = "quotas"
+)
+
+// needs are the inputs without which a rule finds nothing.
+func (r *compiled) needs() (out []string) {
+	switch r.rule.Detect {
+	case "straggler", "iteration_outlier", "cv_class":
+		return []string{inputIterations}
+	case "config_regression":
+		return []string{inputGuardrails}
+	case "preemption_thrash":
+		return []string{inputStops}
+	case "queue_spiral":
+		return []string{inputStarts, inputSize}
+	}
+	switch r.kind {
+	case "gpu":
+		out = append(out, inputGPUs)
+	case "tenant":
+		out = append(out, inputQuotas)
+	case "partition":
+		out = append(out, inputSize, inputPlaces)
+	}
+	m := r.rule.match()
+	for _, t := range m.terms() {
+		switch t.Event {
+		case "message":
+			out = append(out, inputMessages)
+		case "job.ended":
+			out = append(out, inputStarts)
+		case "gpu.xid":
+			out = append(out, inputGPUs)
+		case "job.preempted":
+			out = append(out, inputStops)
+		}
+	}
+	if r.rule.State == "pending" {
+		out = append(out, inputStarts)
+	}
+	for i := range r.rule.Derive {
+		if r.kind == "job" && r.rule.Derive[i].samples() {
+			out = append(out, inputGPUs)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// samples reports whether a condition cannot hold without samples of GPUs.
+func (c *Condition) samples() bool {
+	if len(c.Any) > 0 {
+		return !slices.ContainsFunc(c.Any, func(x Condition) bool { return !x.samples() })
+	}
+	if len(c.All) > 0 {
+		return slices.ContainsFunc(c.All, func(x Condition) bool { return x.samples() })
+	}
+	return !c.Optional && (c.Each != "" || c.of("job").compute == nil || c.Signal == "used_share")
+}
+
+// inputs returns the inputs that have come.
+func (s *Scanner) inputs() map[string]bool {
+	c := s.cluster
+	p := c.PoolOf(cluster.AllJobs)
+	return map[string]bool{inputGPUs: c.Seen.GPUs, inputIterations: c.Seen.Iterations, inputGuardrails: s.sawGuardrails,
+		inputMessages: s.sawMessages, inputStarts: c.Seen.Starts, inputStops: c.Seen.Stops,
+		inputPlaces: p.Unplaced == 0 && !c.Seen.Unplaced, inputSize: p.Total > 0 || p.EverSample,
+		inputQuotas: len(c.Tenants) > 0}
+}
+
+// Examined are the ids of the rules whose inputs were seen, in order.
+func (s *Scanner) Examined() (out []string) {
+	seen := s.inputs()
+	for _, r := range s.rules {
+		if !slices.ContainsFunc(r.needs(), func(input string) bool { return !seen[input] }) {
+			out = append(out, r.rule.ID)
+		}
+	}
+	return out
+}
+
+// lacking are the ids of the rules that need an input which was not seen, by input.
+func (s *Scanner) lacking() map[string][]string {
+	seen := s.inputs()
+	out := map[string][]string{}
+	for _, r := range s.rules {
+		for _, input := range r.needs() {
+			if !seen[input] {
+				out[input] = append(out[input], r.rule.ID)
+			}
+		}
+	}
+	return out
+}
+
+// Lacking are the inputs that rules need and that were not seen, in order.
+func (s *Scanner) Lacking() []string { return slices.Sorted(maps.Keys(s.lacking())) }
+
+// Joins counts the samples of GPUs by how they were joined to jobs.
+func (s *Scanner) Joins() telemetry.JoinCounts { return s.cluster.Joins }
+
+// Notes lists the rules that could not be examined, and why.
+func (s *Scanner) Notes() (out []string) {
+	lacking := s.lacking()
+	for _, input := range slices.Sorted(maps.Keys(lacking)) {
+		out = append(out, fmt.Sprintf("no %s: %s", input, strings.Join(lacking[input], ", ")))
+	}
+	if r := s.cluster.Joins.Report(); r.Joined < r.Samples {
+		out = append(out, fmt.Sprintf("%d samples of GPUs could not be joined to a running job", r.Samples-r.Joined))
+	}
+	for _, what := range slices.Sorted(maps.Keys(s.cluster.Dropped)) {
+		out = append(out, fmt.Sprintf("%s: the cap was hit: %d records or entities beyond it were not examined", what,
+			s.cluster.Dropped[what]))
+	}
+	return out
+}
+
+// Lint lists probable mistakes in a valid set of rules.
+func (r *RuleSet) Lint() (out []string) {
+	for i := range r.Rules {
+		rule := &r.Rules[i]
+		m := rule.match()
+		if m == nil {
+			continue
+		}
+		for k := range rule.Derive {
+			d := &rule.Derive[k]
+			used := slices.ContainsFunc(rule.Derive, func(x Derive) bool { return x.Needs == d.Name })
+			for _, t := range slices.Concat(m.terms(), m.Negate, rule.Until) {
+				used = used || t.Derived == d.Name
+			}
+			if !used {
+				out = append(out, fmt.Sprintf("%s: derive %s: no term uses it", rule.ID, d.Name))
+			}
+			if d.Coverage == 0 && d.samples() && (rule.GroupBy[0] == "job" || rule.GroupBy[0] == "gpu") {
+				out = append(out, fmt.Sprintf("%s: derive %s: coverage: is not set: one sample decides about a window",
+					rule.ID, d.Name))
+			}
+		}
+		if len(rule.Derive) == 0 && rule.Quiet == 0 && len(rule.Until) == 0 && !slices.Contains(rule.GroupBy, "job") {
+			out = append(out, rule.ID+": quiet, until: are not set: a finding stays open until the end")
+		}
+	}
+	return out
+}
+
+// JobReport has the bottleneck of a job that ended and the causes of its waits.
+type JobReport struct {
+	Job string `json:"job"`
+	// Bottleneck is compute_underused, data_pipeline, communication, memory_bound or
+	// cannot_tell, and Evidence its grounds.
+	Bottleneck string     `json:"bottleneck"`
+	Evidence   []Evidence `json:"evidence,omitempty"`
+	// Stability is stable, normal or unstable by the spread of its iterations' times, empty if
+	// that is not known.
+	Stability string `json:"stability,omitempty"`
+	// Waits is the time that the job waited, by inferred cause: quota, fragmentation,
+	// priority, capacity, head_of_line, limits, cannot_tell.
+	Waits map[string]time.Duration `json:"waits_ns,omitempty"`
+}
+
+var causeNames = [cluster.Causes]string{"quota", "fragmentation", "priority", "capacity", "head_of_line", "limits",
+	"cannot_tell"}
+
+// Bounds of the classes of bottlenecks, as shares.
+const (
+	lowBusy      = .2 // mean
+	lowMemory    = .3
+	highBusy     = .8
+	fullMemory   = .9
+	manyDips     = .1 // of a GPU's samples begin a dip
+	narrowerBusy = .7 // of the use by narrower jobs of the key
+	leastSamples = 20 // of a class
+	leastSampled = 10 * time.Minute
+	leastKernels = .01
+	wholeKernels = .3 // of the SMs, while a kernel runs
+)
+
+// keyBusy is how busy the narrowest job of a key was.
+type keyBusy struct {
+	gpus int
+	busy float64
+}
+
+// report reports a job that has ended.
+func (s *Scanner) report(j *cluster.Job) {
+	if s.o.OnJob == nil {
+		return
+	}
+	r := &JobReport{Job: j.Name, Bottleneck: "cannot_tell", Stability: j.Stability}
+	for i, w := range j.Waits {
+		if i == cluster.WaitCannotTell && w > 0 && j.Hold > j.Submit {
+			held := min(w, j.Hold-j.Submit)
+			w -= held
+			r.wait("limits", held)
+		}
+		r.wait(causeNames[i], w)
+	}
+	if j.Use.Samples >= leastSamples && time.Duration(j.Use.Samples)*s.o.Period >= leastSampled {
+		s.bottleneck(j, r)
+	}
+	s.o.OnJob(r)
+}
+
+// bottleneck classifies a job by its samples.
+func (s *Scanner) bottleneck(j *cluster.Job, r *JobReport) {
+	busy := j.Use.Busy / float64(j.Use.Samples)
+	memory, hasMemory := 0., j.Use.Occupied > 0
+	if hasMemory {
+		memory = j.Use.Memory / float64(j.Use.Occupied)
+	}
+	kernels := j.Use.Kernels / float64(j.Use.Samples)
+	add := func(what string, value, threshold float64) {
+		r.Evidence = append(r.Evidence, Evidence{What: what, Value: math.Round(1e4*value) / 1e4,
+			Threshold: threshold, Unit: "share", From: s.at(j.Start), To: s.at(s.now())})
+	}
+	dips := float64(j.Use.Dips) / float64(j.Use.Samples)
+	narrow := s.narrow[j.Key]
+	switch {
+	case j.Key != "" && narrow.gpus > 0 && j.GPUs >= 2*narrow.gpus && busy < narrowerBusy*narrow.busy:
+		r.Bottleneck = "communication"
+		add("busy relative to narrower jobs of its key", busy/narrow.busy, narrowerBusy)
+	case hasMemory && memory > fullMemory && busy > highBusy:
+		r.Bottleneck = "memory_bound"
+		add("memory", memory, fullMemory)
+		add("busy", busy, highBusy)
+	case j.GPUs == 1 && j.HasRows && dips > manyDips:
+		r.Bottleneck = "data_pipeline"
+		add("samples that begin a dip", dips, manyDips)
+	case j.GPUs == 1 && j.Use.Active == j.Use.Samples && kernels > leastKernels && kernels < lowBusy &&
+		busy > wholeKernels*kernels:
+		r.Bottleneck = "data_pipeline" // the GPU is used well while kernels run, and waits for the next
+		add("kernels", kernels, lowBusy)
+		add("SMs in use while kernels run", busy/kernels, wholeKernels)
+	case hasMemory && kernels < lowBusy && memory < lowMemory:
+		r.Bottleneck = "compute_underused"
+		add("busy", busy, lowBusy)
+		add("memory", memory, lowMemory)
+	}
+	if j.Key != "" && (narrow.gpus == 0 || j.GPUs < narrow.gpus) && len(s.narrow) < s.o.Cap {
+		s.narrow[j.Key] = keyBusy{j.GPUs, busy}
+	}
+}
+
+func (r *JobReport) wait(cause string, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	if r.Waits == nil {
+		r.Waits = map[string]time.Duration{}
+	}
+	r.Waits[cause] += d
 }

@@ -5,18 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/autosched/autosched/adapter"
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/client"
+	"github.com/autosched/autosched/internal/program"
 	"github.com/autosched/autosched/space"
 )
 
@@ -261,4 +266,116 @@ func (d *Driver) look(ctx context.Context) (*pb.AcknowledgeConfigurationRequest,
 	}
 	return &pb.AcknowledgeConfigurationRequest{Name: last.Name, ContentHash: last.ContentHash, Epoch: last.epoch(),
 		Acknowledgement: ack}, now
+}
+
+// Agent is a driver that the service calls. It has no events.
+type Agent struct {
+	pb.UnimplementedSchedulerAgentServer
+	Driver *Driver
+	// Applied is called after every attempt to apply a configuration.
+	Applied func(*pb.Configuration, error)
+}
+
+// ApplyConfiguration implements SchedulerAgent.
+func (a *Agent) ApplyConfiguration(ctx context.Context, req *pb.ApplyConfigurationRequest) (
+	*pb.ApplyConfigurationResponse, error) {
+	c := req.GetConfiguration()
+	if c == nil {
+		return nil, status.Error(codes.InvalidArgument, "configuration: is missing")
+	}
+	effective, err := a.Driver.Apply(ctx, c)
+	a.Applied(c, err)
+	ack := &pb.Acknowledgement{State: pb.Acknowledgement_APPLIED}
+	switch {
+	case errors.Is(err, client.ErrRefused):
+		ack.State, ack.Error = pb.Acknowledgement_REJECTED, err.Error()
+	case err != nil:
+		ack.State, ack.Error = pb.Acknowledgement_FAILED, err.Error()
+	default:
+		if ack.EffectiveParameters = client.Differing(c, effective); len(ack.EffectiveParameters) > 0 {
+			ack.State = pb.Acknowledgement_PARTIALLY_APPLIED
+		}
+	}
+	return &pb.ApplyConfigurationResponse{Acknowledgement: ack}, nil
+}
+
+// DescribeParameters implements SchedulerAgent.
+func (a *Agent) DescribeParameters(ctx context.Context, _ *pb.DescribeParametersRequest) (
+	*pb.DescribeParametersResponse, error) {
+	d := a.Driver
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := d.note.InForce
+	if last == nil {
+		return nil, status.Error(codes.FailedPrecondition, "nothing was applied so far")
+	}
+	got, err := d.readBack(ctx, last.Sent)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	parameters, err := adapter.ToProto(got)
+	return &pb.DescribeParametersResponse{Parameters: parameters, Revision: last.Revision}, err
+}
+
+// maxOutput is how much of a command's output is kept, in bytes.
+const maxOutput = 1 << 20
+
+// exitError is a command that ran and failed.
+type exitError struct{ error }
+
+// commands is a Target that is reached by the commands of Options.
+type commands struct{ o *Options }
+
+// Check implements [Target].
+func (c commands) Check(ctx context.Context, path string) error {
+	_, err := c.run(ctx, c.o.Check, path)
+	return refusedBy("check", err)
+}
+
+// Reload implements [Target].
+func (c commands) Reload(ctx context.Context, path string) error {
+	_, err := c.run(ctx, c.o.Reload, path)
+	return refusedBy("reload", err)
+}
+
+// Restore implements [Target].
+func (c commands) Restore(ctx context.Context, path string) error { return c.Reload(ctx, path) }
+
+// ReadBack implements [Target].
+func (c commands) ReadBack(ctx context.Context, path string) ([]byte, error) {
+	if len(c.o.ReadBack) == 0 {
+		return os.ReadFile(path)
+	}
+	return c.run(ctx, c.o.ReadBack, path)
+}
+
+// run runs a command and returns its standard output; nothing if there is no command.
+func (c commands) run(ctx context.Context, words []string, path string) ([]byte, error) {
+	if len(words) == 0 {
+		return nil, nil
+	}
+	words = slices.Clone(words)
+	for i, word := range words[1:] {
+		words[1+i] = strings.ReplaceAll(word, "{file}", path)
+	}
+	out, errs := program.Beginning{Max: maxOutput}, program.Beginning{Max: maxOutput}
+	err := program.Run(ctx, c.o.Timeout, words, nil, &out, &errs)
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		said := strings.TrimSpace(errs.String() + " " + out.String())
+		return nil, &exitError{fmt.Errorf("%w: %.500s", err, said)}
+	} else if err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// refusedBy marks the failure of a command as a refusal of the values, unless it did not run to its end.
+func refusedBy(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if failed := (*exitError)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("%w: %s: %w", client.ErrRefused, step, err)
+	}
+	return fmt.Errorf("%s: %w", step, err)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -14,12 +15,17 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionalphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -401,4 +407,104 @@ func (g *guard) web(h http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusForbidden)
 		}
 	})
+}
+
+// AgentOptions are the options of a server of SchedulerAgent: encrypted as the files say, for operators and admins.
+func AgentOptions(files *access.Source) []grpc.ServerOption {
+	admit := func(ctx context.Context, method string) error {
+		credential, err := credentialOf(ctx)
+		var caller access.Caller
+		if err == nil {
+			caller, err = files.Identify(credential)
+		}
+		switch {
+		case errors.Is(err, access.ErrIdentity):
+			return status.Error(codes.Unauthenticated, err.Error())
+		case err == nil && !slices.Contains(operatorRoles, caller.Role):
+			err = fmt.Errorf("%w: %s has role %s, which may not call %s; operator or admin may", access.ErrRole,
+				caller.Name, caller.Role, path.Base(method))
+		}
+		if err != nil {
+			return status.Error(codes.PermissionDenied, err.Error())
+		}
+		return nil
+	}
+	options := []grpc.ServerOption{
+		grpc.ConnectionTimeout(20 * time.Second),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (
+			any, error) {
+			if err := admit(ctx, info.FullMethod); err != nil {
+				return nil, err
+			}
+			return handle(ctx, req)
+		}),
+		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			handle grpc.StreamHandler) error {
+			if err := admit(stream.Context(), info.FullMethod); err != nil {
+				return err
+			}
+			return handle(srv, stream)
+		}),
+	}
+	if config := files.TLS("h2"); config != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	return options
+}
+
+// Connect returns a connection within the process, for a part of it that is a client of the API:
+// a caller of this name with the role of the scheduler. It ends with the server.
+func (s *Server) Connect(name, scheduler string) (*grpc.ClientConn, error) {
+	l := bufconn.Listen(1 << 20)
+	caller := access.Caller{Name: name, Role: access.Scheduler, Scheduler: scheduler}
+	go func() { _ = s.grpc.Serve(localListener{l, caller}) }()
+	return grpc.NewClient("passthrough:///local", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+}
+
+// localListener accepts connections of a caller within the process.
+type localListener struct {
+	net.Listener
+	caller access.Caller
+}
+
+// Accept implements [net.Listener].
+func (l localListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return localConn{conn, l.caller}, err
+}
+
+type localConn struct {
+	net.Conn
+	caller access.Caller
+}
+
+// localInfo says that the caller is in this process.
+type localInfo struct {
+	credentials.CommonAuthInfo
+	caller access.Caller
+}
+
+// AuthType implements [credentials.AuthInfo].
+func (localInfo) AuthType() string { return "local" }
+
+// localCredentials shake hands with connections from elsewhere only.
+type localCredentials struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (c localCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if l, ok := conn.(localConn); ok {
+		level := credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
+		return l.Conn, localInfo{level, l.caller}, nil
+	}
+	return c.TransportCredentials.ServerHandshake(conn)
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (c localCredentials) Clone() credentials.TransportCredentials {
+	return localCredentials{c.TransportCredentials.Clone()}
 }

@@ -3,9 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -189,4 +193,162 @@ func (in *ReplayInput) Simulation(c workload.Cluster) simulator.Options {
 func (in *ReplayInput) Window() replay.Window {
 	clock := func(at time.Duration) string { return in.Trace.Zero().Add(at).Format("2006-01-02T15:04") }
 	return replay.Window{Name: clock(in.From) + ".." + clock(in.To), From: in.From, To: in.To}
+}
+
+// SiteFlag is --site: a Slurm cluster as slurm init described it.
+type SiteFlag struct {
+	Dir string
+	out string // of the file of settings
+}
+
+// Add adds the flag of the folder that slurm init wrote.
+func (f *SiteFlag) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Dir, "site", "",
+		"folder that 'autosched slurm init' wrote: in place of --cluster, --scheduler slurm, --config with the settings "+
+			"in force, --recorded-scheduler slurm, and --node-events if it has them")
+}
+
+// AddOut adds the file of settings, for commands that recommend some.
+func (f *SiteFlag) AddOut(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "conf-out", "",
+		"write the recommended settings to this file, for 'autosched slurm apply'; needs --site")
+}
+
+// Use fills in the folder's values where no flag is given.
+func (f *SiteFlag) Use(r *ReplayFlags, config *ConfigFlags, recorded *RecordedFlag) error {
+	switch {
+	case f.Dir == "" && f.out != "":
+		return UsageError{errors.New("--conf-out: the settings are lines of slurm.conf: describe the cluster with --site")}
+	case f.Dir == "":
+		return nil
+	case r.Given("scheduler") && r.Scheduler != "slurm":
+		return UsageError{fmt.Errorf("--site: describes a cluster under slurm, and --scheduler is %s", r.Scheduler)}
+	case r.Given("cluster") || r.Given("nodes") || r.Given("gpus-per-node"):
+		return UsageError{errors.New("--site and --cluster, --nodes, --gpus-per-node exclude each other")}
+	}
+	folder := site.Folder(f.Dir)
+	if path := folder.Missing(); path != "" {
+		return UsageError{fmt.Errorf("--site: %s is missing: name the folder that 'autosched slurm init --out' wrote",
+			path)}
+	}
+	r.Scheduler, r.ClusterFile = "slurm", folder.Path(site.Cluster)
+	if config.File == "" && config.Preset == "" && config.slurm == "" {
+		config.File = folder.Path(site.Current)
+	}
+	if !r.Given("recorded-scheduler") {
+		recorded.Name = "slurm"
+	}
+	if r.changing && r.nodes == "" && folder.HasNodeEvents() {
+		r.nodes = folder.Path(site.NodeEvents)
+	}
+	var err error
+	r.narrowed, err = NarrowedSlurm(folder.Path(site.Scheduler))
+	return err
+}
+
+// NarrowedSlurm is Slurm with the parameters and ranges of a registration.
+func NarrowedSlurm(path string) (*schedulers.Scheduler, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--site: %w", err)
+	}
+	registered, err := LoadSpace(text, path)
+	if err != nil {
+		return nil, ListViolations(path, err)
+	}
+	s, err := site.Narrow(registered)
+	return s, ListViolations(path, err)
+}
+
+// Change describes a change of the site's settings, and writes the file if one is named; nil without a site, and
+// where the configurations are equal. The waits of jobs are simulated on all that the trace has from --from to --to.
+func (f *SiteFlag) Change(ctx context.Context, in *ReplayInput, r *ReplayFlags, before, after space.Config) (
+	*replay.SettingsChange, error) {
+	if f.Dir == "" {
+		return nil, nil
+	}
+	s, err := r.Find()
+	if err != nil {
+		return nil, err
+	}
+	out, err := site.Folder(f.Dir).Change(ctx, s, before, after, cmp.Or(f.out, "tuned.conf"), replay.CompareOptions{
+		Trace: in.Trace, Cluster: r.Cluster, Windows: []replay.Window{in.Window()}, Warmup: in.Warmup, Seed: r.Seed,
+		Simulate: in.Options})
+	if err != nil || out == nil || f.out == "" {
+		return out, err
+	}
+	return out, WriteFile(f.out, "--conf-out", func(w io.Writer) error {
+		_, err := io.WriteString(w, out.Text)
+		return err
+	})
+}
+
+// PrintChange prints a change of settings: which jobs wait longer, the patch, and the commands that apply it.
+func (f *SiteFlag) PrintChange(w io.Writer, c *replay.SettingsChange) error {
+	if c == nil && f.out != "" {
+		_, err := fmt.Fprintf(w, "\nNo other settings are recommended: %s is not written.\n", f.out)
+		return err
+	}
+	if c == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\nWhich jobs wait longer: all jobs from %s to %s,\nsimulated with the settings in force and with these. "+
+		"slower is how many have\na JCT more than 1 %% longer, most by how much the wait of one grows.\n\n",
+		c.From, c.To)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tjobs\tmean wait\tafter\tp95 wait\tafter\tslower\tmost\t")
+	left := 0
+	for _, g := range shownWaits(c.Waits, &left) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t\n", strings.TrimSpace(g.By+" "+g.Name), g.Jobs,
+			units.Duration(g.Before.Mean), units.Duration(g.After.Mean), units.Duration(g.Before.P95),
+			units.Duration(g.After.P95), g.Slower, units.Duration(g.Worst))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "... %d more tenants and users, which lose less or gain; --json has all\n", left)
+	}
+	if c.Patch == "" {
+		_, err := fmt.Fprintf(w, "\n%s says this already.\n", site.Folder(f.Dir).Path(site.Settings))
+		return err
+	}
+	fmt.Fprintf(w, "\nThe change of the file that slurm.conf includes:\n\n%s\n", c.Patch)
+	if len(c.QOS) > 0 {
+		fmt.Fprintf(w, "Applied with it, for all clusters of the slurmdbd:\n  %s\n\n",
+			strings.Join(c.QOS, "\n  "))
+	}
+	if f.out == "" {
+		fmt.Fprintln(w, "With --conf-out tuned.conf the file is written. "+
+			"Where Slurm runs, check it, put it in force, and take it back:")
+	} else {
+		fmt.Fprintf(w, "%s is written. Where Slurm runs, check it, put it in force, and take it back:\n", f.out)
+	}
+	for _, command := range c.Commands {
+		fmt.Fprintf(w, "  %s\n", command)
+	}
+	return nil
+}
+
+// shownWaits are the groups to print: of many tenants the ones whose jobs lose most time in all, in order of name, and
+// of the users only losers.
+func shownWaits(all []round.Group, left *int) []round.Group {
+	lost := func(g round.Group) float64 { return float64(g.Jobs) * (g.After.Mean - g.Before.Mean) }
+	drop := map[string]bool{}
+	for by, most := range map[string]int{round.ByTenant: 12, round.ByUser: 5} {
+		var groups []round.Group
+		for _, g := range all {
+			if g.By == by {
+				groups = append(groups, g)
+			}
+		}
+		slices.SortStableFunc(groups, func(a, b round.Group) int { return cmp.Compare(lost(b), lost(a)) })
+		for i, g := range groups {
+			if i >= most || by == round.ByUser && !g.Loses() {
+				drop[by+" "+g.Name] = true
+			}
+		}
+	}
+	*left = len(drop)
+	return slices.DeleteFunc(slices.Clone(all), func(g round.Group) bool { return drop[g.By+" "+g.Name] })
 }

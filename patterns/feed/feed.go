@@ -5,10 +5,14 @@ package feed
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/autosched/autosched/internal/slurmtext"
 	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
 )
 
 // batch is the span of records that are put into order at once.
@@ -171,4 +175,89 @@ func (f *Feed) Notes() []string {
 			f.lateness))
 	}
 	return out
+}
+
+// Gaps finds the sampling period of GPUs from the times between two samples of one. The zero value is ready for use.
+type Gaps struct {
+	last map[telemetry.GPU]time.Duration
+	all  []time.Duration
+}
+
+// Add takes in the time of a sample.
+func (g *Gaps) Add(s *telemetry.GPUSample) {
+	if g.last == nil {
+		g.last = map[telemetry.GPU]time.Duration{}
+	}
+	if was, ok := g.last[s.GPU]; ok && s.Time > was {
+		g.all = append(g.all, s.Time-was)
+	}
+	g.last[s.GPU] = s.Time
+}
+
+// Len returns the number of gaps.
+func (g *Gaps) Len() int { return len(g.all) }
+
+// Period returns the median gap in whole multiples of 15 s, as the times of samples jitter, from 15 s to 1 h; 0 without
+// a gap.
+func (g *Gaps) Period() time.Duration {
+	if len(g.all) == 0 {
+		return 0
+	}
+	slices.Sort(g.all)
+	const grid = 15 * time.Second
+	return min(time.Hour, max(grid, (g.all[len(g.all)/2]+grid-time.Second)/grid*grid))
+}
+
+// NodeNames returns the names of the nodes that events name and jobs ran on, in order.
+func NodeNames(w *workload.Workload, events []workload.Event) []string {
+	seen := map[string]bool{}
+	var note func(list []workload.Event)
+	note = func(list []workload.Event) {
+		for i := range list {
+			if e := &list[i]; e.Node != "" {
+				seen[e.Node] = true
+			}
+			for _, n := range list[i].Placement {
+				seen[n.Node] = true
+			}
+			note(list[i].Active)
+		}
+	}
+	note(events)
+	lists := map[string]bool{}
+	for i := range w.Jobs() {
+		text := w.Jobs()[i].Nodes
+		if text == "" || lists[text] {
+			continue
+		}
+		lists[text] = true
+		names, err := slurmtext.HostList(text)
+		if err != nil {
+			continue
+		}
+		for _, n := range names {
+			seen[n] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// Places reports whether names can be the names of a cluster's nodes, by number; if not, it says why. Then it removes
+// the placements of events, as it is not known where jobs ran.
+func Places(c workload.Cluster, names []string, events []workload.Event) (why string) {
+	for i := range c.Groups {
+		if c.Groups[i].GPUsPerNode != c.Groups[0].GPUsPerNode {
+			why = "the nodes of the cluster have different sizes"
+		}
+	}
+	if n := c.Nodes(); n > 0 && len(names) > n {
+		why = fmt.Sprintf("the trace names %d nodes, and the cluster has %d", len(names), n)
+	}
+	if len(names) == 0 || why == "" {
+		return ""
+	}
+	for i := range events {
+		events[i].Placement = nil
+	}
+	return why
 }

@@ -1,8 +1,13 @@
+// Package config serves configurations: current revisions, acknowledgements, and changes that
+// operators make to revisions.
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -320,4 +325,225 @@ func (s *Service) ListConfigurations(_ context.Context,
 	place := func(x *pb.Configuration) rpc.Token { return rpc.Token{Revision: x.GetRevision()} }
 	page, next, err := rpc.List[*pb.Configuration]{Some: some, Place: place}.Page(s.o.Pages, req)
 	return &pb.ListConfigurationsResponse{Configurations: page, NextPageToken: next}, err
+}
+
+// PinConfiguration offers values and keeps them on offer.
+func (s *Service) PinConfiguration(ctx context.Context, req *pb.PinConfigurationRequest) (*pb.Configuration,
+	error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	until, err := rpc.Lasting(req)
+	if err != nil {
+		return nil, err
+	}
+	var config func(*space.Space, space.Config) (space.Config, error)
+	if len(req.GetParameters()) > 0 {
+		config = func(sp *space.Space, base space.Config) (space.Config, error) {
+			return convert.Choose(sp, base, req.GetParameters())
+		}
+	}
+	return s.o.Stamp.Configured(s.o.Controller.Pin(ctx, rpc.CallOf(ctx, req), id, rollout.Pin{Reason: req.GetReason(),
+		Actor: rpc.Operator(ctx), Until: until},
+		s.o.Stamp.Same(req.GetEtag()), config))
+}
+
+// UnpinConfiguration ends a pin.
+func (s *Service) UnpinConfiguration(ctx context.Context,
+	req *pb.UnpinConfigurationRequest) (*pb.UnpinConfigurationResponse, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err == nil {
+		err = s.o.Controller.Unpin(ctx, rpc.CallOf(ctx, req), id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pb.UnpinConfigurationResponse{}, nil
+}
+
+// ApproveConfiguration offers a proposal to the scheduler.
+func (s *Service) ApproveConfiguration(ctx context.Context,
+	req *pb.ApproveConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	call := rpc.CallOf(ctx, req)
+	return s.o.Stamp.Configured(s.o.Controller.Approve(ctx, call, id, rollout.Approve{Revision: revision,
+		Applied: req.GetApplied(),
+		Actor:   rpc.Operator(ctx), Why: call.Origin.Reason}, s.o.Stamp.Same(req.GetEtag())))
+}
+
+// RejectConfiguration parks the values of a proposal.
+func (s *Service) RejectConfiguration(ctx context.Context,
+	req *pb.RejectConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	if err == nil && len(req.GetReason()) > maxReason {
+		err = convert.Invalid("reason", "is longer than %d bytes", maxReason)
+	}
+	if err != nil {
+		return nil, err
+	}
+	call := rpc.CallOf(ctx, req)
+	return s.o.Stamp.Configured(s.o.Controller.Reject(ctx, call, id, rollout.Reject{Revision: revision,
+		Actor: rpc.Operator(ctx),
+		Why:   cmp.Or(req.GetReason(), call.Origin.Reason)}, s.o.Stamp.Same(req.GetEtag())))
+}
+
+// UnparkConfiguration lets values be offered again.
+func (s *Service) UnparkConfiguration(ctx context.Context,
+	req *pb.UnparkConfigurationRequest) (*pb.Configuration, error) {
+	id, revision, err := convert.ParseConfiguration("name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return s.o.Stamp.Configured(s.o.Controller.Unpark(ctx, rpc.CallOf(ctx, req), id, revision,
+		s.o.Stamp.Same(req.GetEtag())))
+}
+
+// ListParkedConfigurations lists the values that are not offered.
+func (s *Service) ListParkedConfigurations(_ context.Context,
+	req *pb.ListParkedConfigurationsRequest) (*pb.ListParkedConfigurationsResponse, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	parks, err := s.o.Controller.Parked(id)
+	if err != nil {
+		return nil, err
+	}
+	all := rpc.Map(parks, func(p *rollout.Park) *pb.ParkedConfiguration { return parkToProto(id, p) })
+	place := func(x *pb.ParkedConfiguration) rpc.Token {
+		return rpc.Token{After: x.GetContentHash() + " " + x.GetActor(),
+			Revision: x.GetCreateTime().AsTime().UnixNano()}
+	}
+	some := func(after rpc.Token, n int) ([]*pb.ParkedConfiguration, error) {
+		rest := all
+		if after.After != "" {
+			after = rpc.Token{After: after.After, Revision: after.Revision}
+			at := slices.IndexFunc(all, func(x *pb.ParkedConfiguration) bool { return place(x) == after })
+			if at < 0 {
+				return nil, rpc.ErrGone
+			}
+			rest = all[at+1:]
+		}
+		return rest[:min(n, len(rest))], nil
+	}
+	page, next, err := rpc.List[*pb.ParkedConfiguration]{Some: some, Place: place}.Page(s.o.Pages, req)
+	return &pb.ListParkedConfigurationsResponse{ParkedConfigurations: page, NextPageToken: next}, err
+}
+
+func parkToProto(id string, p *rollout.Park) *pb.ParkedConfiguration {
+	out := &pb.ParkedConfiguration{Configuration: convert.ConfigurationName(id, p.Revision), ContentHash: p.Hash,
+		Actor: p.Actor, InstanceId: p.Instance, Reason: p.Why, CreateTime: timestamppb.New(p.Since)}
+	if !p.Until.IsZero() {
+		out.ExpireTime = timestamppb.New(p.Until)
+	}
+	return out
+}
+
+// ForgetInstance drops an instance that is gone.
+func (s *Service) ForgetInstance(ctx context.Context,
+	req *pb.ForgetInstanceRequest) (*pb.ForgetInstanceResponse, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err == nil {
+		_, err = instanceID("instance_id", req.GetInstanceId())
+	}
+	if err == nil {
+		err = s.o.Controller.ForgetInstance(ctx, rpc.CallOf(ctx, req), id, req.GetInstanceId())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ForgetInstanceResponse{}, nil
+}
+
+// RollbackConfiguration offers earlier values again.
+func (s *Service) RollbackConfiguration(ctx context.Context,
+	req *pb.RollbackConfigurationRequest) (*pb.Configuration, error) {
+	id, err := convert.ParseScheduler("parent", req.GetParent())
+	if err != nil {
+		return nil, err
+	}
+	if req.GetRevision() < 0 {
+		return nil, convert.Invalid("revision", "%d is negative", req.GetRevision())
+	}
+	if req.GetFromRevision() < 0 {
+		return nil, convert.Invalid("from_revision", "%d is negative", req.GetFromRevision())
+	}
+	call := rpc.CallOf(ctx, req)
+	c, err := s.o.Controller.Rollback(ctx, call, id, rollout.Rollback{To: req.GetRevision(),
+		From: req.GetFromRevision(),
+		Park: req.GetPark(), Actor: rpc.Operator(ctx), Why: call.Origin.Reason})
+	if err != nil {
+		return nil, err
+	}
+	if !call.DryRun {
+		s.restored.WithLabelValues(id).Inc()
+	}
+	return s.o.Stamp.Configuration(c), nil
+}
+
+// maxReason bounds why a configuration is refused, in bytes.
+const maxReason = 1024
+
+// instanceID checks the id of an instance.
+func instanceID(field, id string) (string, error) {
+	if len(id) > convert.MaxText {
+		return "", convert.Invalid(field, "is longer than %d bytes", convert.MaxText)
+	}
+	return id, nil
+}
+
+// AckFromProto checks an acknowledgement of a configuration and converts it.
+func AckFromProto(a *pb.Acknowledgement, sp *space.Space, sent space.Config) (rollout.Ack, error) {
+	const at = "acknowledgement."
+	var v convert.Violations
+	out := rollout.Ack{State: render.AckStates[a.GetState()], Error: a.GetError(), Instance: a.GetInstanceId()}
+	if out.State == "" {
+		v.Add(at+"state", "is required: APPLIED, PARTIALLY_APPLIED, REJECTED or FAILED")
+	}
+	if len(out.Error) > maxReason {
+		v.Add(at+"error", "is longer than %d bytes", maxReason)
+	}
+	if len(out.Instance) > convert.MaxText {
+		v.Add(at+"instance_id", "is longer than %d bytes", convert.MaxText)
+	}
+	if t := a.GetAppliedTime(); t != nil {
+		if _, ok := convert.SinceEpoch(t); !ok {
+			v.Add(at+"applied_time", "is not between the years %d and %d", convert.FirstYear, convert.LastYear)
+		}
+		out.Applied = t.AsTime()
+	}
+	switch n := len(a.GetEffectiveParameters()); {
+	case n == 0 && out.State == rollout.AckPartial:
+		v.Add(at+"effective_parameters", "is required if PARTIALLY_APPLIED: the values in force that differ")
+	case n > 0 && out.State != rollout.AckPartial && out.State != rollout.AckApplied:
+		v.Add(at+"effective_parameters", "counts only if APPLIED or PARTIALLY_APPLIED")
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.GetEffectiveParameters())) {
+		value := a.GetEffectiveParameters()[id]
+		field := fmt.Sprintf("%seffective_parameters[%q]", at, id)
+		p, ok := sp.Param(id)
+		x, why := convert.ValueFromProto(value)
+		switch {
+		case !ok:
+			v.Add(field, "there is no such parameter")
+		case why != "":
+			v.Add(field, "%s", why)
+		case !convert.SameShape(&p, value):
+			v.Add(field, "%s is not a value of it: want %s", x, p.Range())
+		case x.Equal(sent.Get(id)):
+			// As sent: nothing to remember.
+		case out.State == rollout.AckApplied:
+			v.Add(field, "%s is not what was sent, %s: want state PARTIALLY_APPLIED", x, sent.Get(id))
+		default:
+			if out.Effective == nil {
+				out.Effective = map[string]space.Value{}
+			}
+			out.Effective[id] = x
+		}
+	}
+	return out, v.Err()
 }

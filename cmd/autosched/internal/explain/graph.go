@@ -1,8 +1,13 @@
 package explain
 
 import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html/template"
 	"io"
 	"slices"
 	"strings"
@@ -12,8 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/causal/dataset"
+	"github.com/autosched/autosched/causal/model"
 	"github.com/autosched/autosched/causal/render"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/schema"
+	"github.com/autosched/autosched/replay"
+	"github.com/autosched/autosched/round"
 )
 
 // defaultDeadline bounds learning unless the user asks for another time.
@@ -277,4 +287,270 @@ func (o *causalShowOptions) run(cmd *cobra.Command, path string) (*causal.Docume
 		return d, err
 	}
 	return render.AsDAG(d)
+}
+
+// datasetOptions are the flags of explain dataset.
+type datasetOptions struct {
+	replay     cli.ReplayFlags
+	tune       cli.TuneFlags
+	config     cli.ConfigFlags
+	training   dataset.Options // with the incumbent after check
+	out, tiers string
+}
+
+func (o *datasetOptions) add(cmd *cobra.Command) {
+	o.replay.Add(cmd)
+	o.replay.AddTo(cmd)
+	o.config.Add(cmd)
+	fl := cmd.Flags()
+	cli.AddObjective(cmd, &o.tune.Objective)
+	fl.IntVar(&o.tune.Settings.Workers, "workers", 0, "")
+	fl.DurationVar(&o.training.Segment, "segment", 24*time.Hour,
+		"length of the segments of the window on which configurations are simulated")
+	fl.DurationVar(&o.training.Stride, "stride", 6*time.Hour,
+		"time from the begin of a segment to that of the next (0: --segment)")
+	fl.IntVar(&o.training.Configs, "configs", 15, "configurations per segment, different on each")
+}
+
+// check checks all that needs no trace.
+func (o *datasetOptions) check() error {
+	if o.out == "" || o.tiers == "" {
+		return cli.Usage(errors.New("--out and --tiers-out name the files to write: a table and its tiers"))
+	}
+	t := &o.training
+	if t.Configs < 1 || t.Segment <= 0 || t.Stride < 0 {
+		return cli.Usage(fmt.Errorf("--configs %d, --segment %v, --stride %v: want at least 1, above 0 and at least 0",
+			t.Configs, t.Segment, t.Stride))
+	}
+	if o.tune.Settings.Workers < 0 {
+		return cli.Usage(fmt.Errorf("--workers: %d is negative", o.tune.Settings.Workers))
+	}
+	if err := round.CheckObjective(o.tune.Objective, false); err != nil {
+		return cli.Usage(fmt.Errorf("--%w", err))
+	}
+	var err error
+	_, t.Incumbent, err = o.replay.Configured(&o.config)
+	return err
+}
+
+// train measures configurations. Notes and progress go to notes.
+func (o *datasetOptions) train(ctx context.Context, notes io.Writer) (*dataset.Training, error) {
+	in, err := o.replay.Load(ctx, notes)
+	if err != nil {
+		return nil, err
+	}
+	line := cli.NewProgressLine(notes)
+	defer line.Clear()
+	t := o.training
+	t.Progress = func(done, of int) { line.Show("configuration %d of %d", done, of) }
+	return dataset.Train(ctx, replay.Options{
+		Trace: in.Trace, From: in.From, To: in.To, Cluster: o.replay.Cluster, Scheduler: in.Scheduler,
+		Goal: round.Minimise(o.tune.Objective), Settings: o.tune.Seeded(o.replay.Seed), Simulate: in.Options,
+	}, t)
+}
+
+func newCausalDatasetCmd() *cobra.Command {
+	var o datasetOptions
+	cmd := &cobra.Command{
+		Use:   "dataset",
+		Short: "Measure configurations of a scheduler on segments of a trace, as training data",
+		Long: `Runs the cluster under one configuration (the default, or what --preset and
+--set say), and simulates others on segments of the window, each from the state
+of the cluster at that time until its last job ends. Every segment has its own
+configurations, spread over the whole space.
+
+A row is one of them: the workload (context), the parameters (config), the
+behaviour of the scheduler (metric), and the objective relative to that of the
+configuration in force (objective). The column segment numbers the segment, and
+the one ending in _incumbent has the objective of the configuration in force
+there; both are for --group, and are no features.
+--tiers-out gives the tier of every column. All values are simulated.`,
+		Example: `  autosched explain dataset --trace sample --nodes 12 --scheduler tiresias --out runs.csv --tiers-out tiers.json
+  autosched explain learn --data runs.csv --tiers tiers.json --group segment --out graph.json
+  autosched explain effects --data runs.csv --tiers tiers.json --graph graph.json --group segment --log-objectives`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			r, err := o.run(cmd)
+			if err != nil {
+				return err
+			}
+			return cli.Show(cli.ReportWriter(cmd, o.out), o.replay.JSON, "causal-dataset/v1", r, r.print)
+		},
+	}
+	o.add(cmd)
+	cmd.Flags().StringVarP(&o.out, "out", "o", "", "table to write, CSV, - for standard output (required)")
+	cmd.Flags().StringVar(&o.tiers, "tiers-out", "", "tiers file to write, JSON (required)")
+	return cmd
+}
+
+// run measures configurations and writes the table and its tiers.
+func (o *datasetOptions) run(cmd *cobra.Command) (*datasetReport, error) {
+	set, err := o.train(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	if err := cli.WriteOutput(cmd, o.out, set.Table.WriteCSV); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	err = cli.WriteFile(o.tiers, "--tiers-out", func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(set.Spec)
+	})
+	return &datasetReport{
+		Columns: set.Table.Names(), Data: o.out, Exhausted: set.Exhausted, Rows: set.Table.Rows(),
+		Segments: len(set.Starts), Tiers: o.tiers,
+	}, err
+}
+
+// datasetReport is the result of explain dataset.
+type datasetReport struct {
+	Columns   []string `json:"columns"`
+	Data      string   `json:"data"`
+	Exhausted int      `json:"exhausted"`
+	Rows      int      `json:"rows"`
+	Segments  int      `json:"segments"`
+	Tiers     string   `json:"tiers"`
+}
+
+func (r *datasetReport) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%d rows of %d columns from %d pieces in %s, tiers in %s; %d configurations ran out of "+
+		"events\n", r.Rows, len(r.Columns), r.Segments, r.Data, r.Tiers, r.Exhausted)
+	return err
+}
+
+// evaluatorScript predicts in a browser as the model does; panelScript has the controls.
+var (
+	//go:embed causal_page.js
+	evaluatorScript string
+	//go:embed causal_panel.js
+	panelScript string
+)
+
+var panelTemplate = template.Must(template.New("panel").Funcs(template.FuncMap{"percent": func(v float64) float64 {
+	return 100 * v
+}}).Parse(
+	`<p>Move what is set: everything after is predicted, nothing was measured. Before is {{.At}}. Hold a metric to see what follows from it alone.</p>
+<p>On rows left out the model is off by {{range $i, $e := .Errors}}{{if $i}}; {{end}}{{printf "%.1f" (percent $e.Blend)}} % for <code>{{$e.Objective}}</code> (always predicting the mean: {{printf "%.1f" (percent $e.Mean)}} %, rank correlation {{printf "%.2f" $e.Rank}}){{end}}.</p>
+<div class="whatif"><div class="scroll">
+<table class="inputs"><tr><th>set</th><th></th><th></th><th></th></tr></table><p><button>as before</button></p></div><div>
+<div class="scroll"><table class="objectives"><tr><th>objective</th><th>before</th><th>after</th><th>change</th><th>90 % interval</th><th></th></tr></table>
+</div><div class="scroll"><table class="metrics"><tr><th>metric</th><th>before</th><th>after</th><th>hold</th><th></th></tr></table></div>
+<h3>Effects</h3><p>From the lowest to the highest mean, with all else as in the data; 90 % intervals.</p>
+{{range .Effects}}<div class="scroll"><table><tr><th>on {{.Objective}}</th><th>effect</th><th>interval</th><th>of mean</th><th></th></tr>
+{{range .Effects}}<tr><td>{{.Parameter}}</td><td>{{printf "%.4g" .ACE}}</td><td>{{printf "%.4g" .Low}} to {{printf "%.4g" .High}}</td><td>{{printf "%.1f" .Percent}} %</td><td>{{if .Inert}}inert{{end}}</td></tr>
+{{end}}</table></div>{{end}}</div></div>
+<noscript><p>The sliders need scripts.</p></noscript>`))
+
+// pageOptions are the flags of causal page.
+type pageOptions struct {
+	model      modelFlags
+	out, title string
+	at         int
+	given      func(flag string) bool
+}
+
+func newCausalPageCmd() *cobra.Command {
+	var o pageOptions
+	cmd := &cobra.Command{
+		Use:   "page --data FILE.csv --tiers FILE.json --out FILE.html",
+		Short: "Write a page to explore graph and model, with sliders that act as do()",
+		Long: `Writes one file of HTML that loads nothing from elsewhere: the graph as 'causal
+show --as html' draws it, with the equation of a metric and the effect of a
+parameter where the mouse rests, and a slider for every parameter and every
+context variable. Moving one predicts metrics and objectives before and after, as
+'explain whatif' does, with the same numbers; a metric can be held at a value.
+
+The model is of linear and quadratic regressions, which a page can evaluate: it may
+be farther off than that of 'explain whatif', which tries trees too. The page says
+how far. --json prints what the page is made of instead: the graph, the regressions
+written out, the effects and the point before.`,
+		Example: `  autosched explain page --data runs.csv --tiers tiers.json --out model.html
+  autosched explain page --data runs.csv --tiers tiers.json --graph graph.json --at-row 17 --out model.html`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			page, err := o.run(cmd)
+			if err != nil {
+				return err
+			}
+			return writeOut(cmd, o.out, page)
+		},
+	}
+	o.model.addModel(cmd)
+	o.given = cmd.Flags().Changed
+	fl := cmd.Flags()
+	fl.BoolVar(&o.model.json, "json", false, "")
+	fl.StringVarP(&o.out, "out", "o", "", "file to write (default: standard output)")
+	fl.StringVar(&o.title, "title", "Causal model", "title of the page")
+	fl.IntVar(&o.at, "at-row", 0, "row of the data to start from, the first is 1 (default: a typical workload under the configuration in force)")
+	return cmd
+}
+
+// run makes the page, or its parts as JSON.
+func (o *pageOptions) run(cmd *cobra.Command) (*bytes.Buffer, error) {
+	l, err := o.model.learn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	base, where := l.start()
+	if o.given("at-row") {
+		if base, err = l.row("at-row", o.at); err != nil {
+			return nil, err
+		}
+		where = fmt.Sprintf("row %d of the data, as predicted", o.at)
+	}
+	panel, err := l.panel(base, where)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if o.model.json {
+		err = schema.Write(&b, "causal-page/v1", struct {
+			Model modelJSON        `json:"model"`
+			At    string           `json:"at"`
+			Graph *causal.Document `json:"graph"`
+			Panel any              `json:"panel"`
+		}{l.head("predicted"), where, l.document, panel.Data})
+	} else {
+		err = render.HTML(&b, l.document, render.PageOptions{Title: o.title, Panels: []render.Panel{*panel}})
+	}
+	return &b, err
+}
+
+// panel is the part of the page about the model.
+func (l *learnt) panel(base model.Point, where string) (*render.Panel, error) {
+	formula, err := l.Formula()
+	if err != nil {
+		return nil, err
+	}
+	kept := formula.Objectives[:0]
+	for k, name := range l.Objectives() {
+		for _, o := range l.objectives {
+			if o == name {
+				kept = append(kept, formula.Objectives[k])
+			}
+		}
+	}
+	formula.Objectives = kept
+	var effects []objectiveEffects
+	for _, o := range l.objectives {
+		e, err := l.Effects(o)
+		if err != nil {
+			return nil, err
+		}
+		effects = append(effects, objectiveEffects{Objective: o, Effects: e, Paths: []model.Path{}})
+	}
+	var b bytes.Buffer
+	if err := panelTemplate.Execute(&b,
+		map[string]any{"At": where, "Errors": l.judged(), "Effects": effects}); err != nil {
+		return nil, err
+	}
+	return &render.Panel{
+		Title: "What if", HTML: template.HTML(b.String()), // names are escaped by the template
+		Data:   map[string]any{"formula": formula, "base": base, "effects": effects},
+		Script: template.JS(evaluatorScript + panelScript),
+	}, nil
 }

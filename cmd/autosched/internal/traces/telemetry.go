@@ -4,19 +4,33 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
+	"net/textproto"
+	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	pb "github.com/autosched/autosched/api/autosched/v1"
+	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/cputime"
 	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/telemetry/collect"
+	"github.com/autosched/autosched/telemetry/remote"
 )
 
 func newTelemetryCmd() *cobra.Command {
@@ -290,4 +304,431 @@ func printTelemetryFile(w io.Writer, f *telemetryFile) {
 	if n := f.Rejected - len(f.First); n > 0 {
 		fmt.Fprintf(w, "  ... and %d more (--show)\n", n)
 	}
+}
+
+// telemetryCollectOptions are the flags of telemetry collect.
+type telemetryCollectOptions struct {
+	out      string
+	node     string
+	interval time.Duration
+	rounds   int
+	pidMap   string
+	scrape   []string
+	buffer   int
+	stdout   io.Writer
+	// scheduler is whose samples they are, for the service; "" writes a file.
+	scheduler string
+	connect   cli.ConnectFlags
+}
+
+func newTelemetryCollectCmd() *cobra.Command {
+	var o telemetryCollectOptions
+	cmd := &cobra.Command{
+		Use:   "collect",
+		Short: "Sample the GPUs of this node",
+		Long: `Collect samples every GPU and MIG instance of this node at an interval: utilisation,
+memory, power, energy, temperature, clocks, throttle reasons, Xid errors, processes
+and their job. It writes the project's CSV, or with --id sends the samples to the
+service, and runs until it is interrupted.
+
+The job is that of the processes' control group: the id of a Slurm job, or the UID of
+a Kubernetes pod. --pid-map names a file with lines of PID JOB for others; it is read
+again when it changes. A GPU whose processes belong to several jobs has none.
+
+A GPU that is lost or whose driver does not answer has samples that say so; after a
+reload of the driver sampling goes on. Samples that cannot be written or sent are kept
+for later, up to --buffer, the oldest dropped first.
+
+It needs NVIDIA's driver and a binary with the build tag nvml, which needs gcc:
+  CGO_ENABLED=1 go build -tags nvml ./cmd/autosched
+
+With --scrape, any binary takes the samples from exporters with DCGM's metrics in place
+of the driver, of this node or others, with SM activity where they have it. An exporter
+that does not answer gives no samples.`,
+		Example: `  autosched telemetry collect --out gpus.csv
+  autosched telemetry collect --id prod --server autosched:7443 --tls-ca ca.pem --token-file token
+  autosched telemetry collect --scrape http://node7:9400/metrics --id prod
+  autosched telemetry collect --rounds 4 --period 1s | autosched telemetry validate -`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.stdout = cmd.OutOrStdout()
+			if err := o.check(); err != nil {
+				return err
+			}
+			if len(o.scrape) > 0 {
+				return o.run(cmd.Context(), nil, cmd.ErrOrStderr())
+			}
+			driver, err := collect.NewDriver()
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), driver, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.out, "out", "o", "-", "CSV file to append to, - for standard output")
+	f.StringVar(&o.scheduler, "id", "", "")
+	o.connect.Add(cmd)
+	f.StringVar(&o.node, "node", "", "")
+	f.DurationVar(&o.interval, "period", collect.DefaultPeriod, "")
+	f.IntVar(&o.rounds, "rounds", 0, "end after this many samples of each GPU (default: when interrupted)")
+	f.StringVar(&o.pidMap, "pid-map", "", "file with the jobs of processes: lines of PID JOB")
+	f.StringSliceVar(&o.scrape, "scrape", nil, "URLs of exporters with DCGM's metrics, in place of the driver")
+	f.IntVar(&o.buffer, "buffer", collect.DefaultBuffer, "keep at most this many samples that cannot be written yet")
+	return cmd
+}
+
+// leastInterval is the shortest time that NVML's own averages make useful.
+const leastInterval = 100 * time.Millisecond
+
+func (o *telemetryCollectOptions) check() error {
+	switch {
+	case o.scheduler != "" && o.out != "-":
+		return cli.Usage(errors.New("--out and --id exclude each other: write a file, or send to the service"))
+	case o.interval < leastInterval || o.interval > time.Hour:
+		return cli.Usage(fmt.Errorf("--period: %v is not from %v to 1h", o.interval, leastInterval))
+	case len(o.scrape) > 0 && o.pidMap != "":
+		return cli.Usage(errors.New("--pid-map: the processes are the driver's; exporters name jobs themselves"))
+	case strings.ContainsAny(o.node, "\r\n"):
+		return cli.Usage(fmt.Errorf("--node: %q has a line break", o.node))
+	case o.rounds < 0:
+		return cli.Usage(fmt.Errorf("--rounds: %d is negative", o.rounds))
+	case o.buffer < 1 || o.buffer > 10_000_000:
+		return cli.Usage(fmt.Errorf("--buffer: %d is not from 1 to 10000000", o.buffer))
+	}
+	for _, s := range o.scrape {
+		if u, err := url.Parse(s); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return cli.Usage(fmt.Errorf("--scrape: %q is not a URL such as http://node7:9400/metrics", s))
+		}
+	}
+	if o.node == "" && len(o.scrape) == 0 {
+		name, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--node: the host has no name: %w", err)
+		}
+		o.node = name
+	}
+	return nil
+}
+
+// sink returns the destination of the samples and the function that closes it.
+func (o *telemetryCollectOptions) sink(say func(string)) (collect.Sink, func() error, error) {
+	if o.scheduler != "" {
+		name, err := cli.SchedulerArg([]string{o.scheduler})
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err := o.connect.Dial()
+		if err != nil {
+			return nil, nil, err
+		}
+		return &telemetrySink{pb.NewTelemetryServiceClient(conn), name, say}, conn.Close, nil
+	}
+	csv := collect.NewCSV(o.stdout)
+	if o.out != "-" {
+		var err error
+		if csv, err = collect.OpenCSV(o.out); err != nil {
+			return nil, nil, fmt.Errorf("--out: %w", err)
+		}
+	}
+	return csv, func() error {
+		if err := csv.Close(); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// source is the source of samples: exporters if there is no driver.
+func (o *telemetryCollectOptions) source(driver collect.Driver, say func(string)) (collect.Source, error) {
+	opts := collect.Options{Node: o.node, Notify: say}
+	if driver == nil {
+		return collect.NewScraper(o.scrape, opts), nil
+	}
+	jobs, err := collect.NewJobs(os.DirFS("/proc"), o.pidMap, say)
+	if err != nil {
+		return nil, fmt.Errorf("--pid-map: %w", err)
+	}
+	opts.Job = jobs.Of
+	return collect.New(driver, opts), nil
+}
+
+// run samples until the context ends or all rounds are done.
+func (o *telemetryCollectOptions) run(ctx context.Context, driver collect.Driver, notes io.Writer) error {
+	var mu sync.Mutex
+	say := func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(notes, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
+	}
+	source, err := o.source(driver, say)
+	if err != nil {
+		return err
+	}
+	sink, end, err := o.sink(say)
+	if err != nil {
+		return err
+	}
+	const base, sample = 24 << 20, 256 // bytes, with room for garbage
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(base + sample*int64(o.buffer)))
+	began := time.Now()
+	ticker := time.NewTicker(o.interval)
+	defer ticker.Stop()
+	ticks := make(chan time.Time)
+	go func() { // the first round is at once
+		defer close(ticks)
+		for n, at := 1, began; ; n++ {
+			select {
+			case ticks <- at:
+			case <-ctx.Done():
+				return
+			}
+			if n == o.rounds {
+				return
+			}
+			select {
+			case at = <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	sender := collect.NewSender(sink, o.buffer, say)
+	collect.Run(ctx, source, sender, ticks)
+	if err := end(); err != nil {
+		return err
+	}
+	sent, dropped, waiting := sender.Counts()
+	say(fmt.Sprintf("%d samples written, %d dropped; CPU time %.3f s in %.0f s", sent, dropped,
+		cputime.Process().Seconds(), time.Since(began).Seconds()))
+	if waiting > 0 {
+		return fmt.Errorf("%d samples could not be written or sent", waiting)
+	}
+	return nil
+}
+
+// telemetryFetchOptions are the flags of telemetry fetch.
+type telemetryFetchOptions struct {
+	server  *url.URL
+	from    string
+	to      string
+	step    time.Duration
+	match   string
+	read    cli.TelemetryFlags
+	headers string
+	ca      string
+	timeout time.Duration
+	out     string
+	notes   io.Writer
+}
+
+func newTelemetryFetchCmd() *cobra.Command {
+	var o telemetryFetchOptions
+	cmd := &cobra.Command{
+		Use:   "fetch URL",
+		Short: "Fetch the samples of GPUs that a Prometheus server has kept",
+		Long: `Fetch asks a Prometheus server, or another with its API, for the metrics of GPUs that
+'telemetry validate' reads, and writes the samples as this project's CSV. It asks for
+two hours of a metric at a time at a step of a minute, and for less where that is too
+much for the server. A request that fails is made again; what was written stays, and the
+same command goes on there.
+
+--header-file names a file with lines of NAME: VALUE, such as Authorization: Bearer
+TOKEN. --match takes matchers of labels, such as cluster="a".`,
+		Example: `  autosched telemetry fetch http://prometheus:9090 --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --out week.csv
+  autosched telemetry fetch https://mimir.example.org/prometheus --header-file token.txt --match 'cluster="a"' \
+      --from 2026-03-01T00:00:00Z --to 2026-03-02T00:00:00Z --out day.csv`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usage(errors.New("name the server, such as http://prometheus:9090"))
+			}
+			u, err := url.Parse(args[0])
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+				return cli.Usage(fmt.Errorf("%q is not a URL such as http://prometheus:9090", args[0]))
+			}
+			o.server = u
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.notes = cmd.ErrOrStderr()
+			n, err := o.run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s samples written to %s\n", units.Count(n), o.out)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", "", "(required)")
+	f.StringVar(&o.to, "to", "", "(default: now)")
+	f.DurationVar(&o.step, "period", time.Minute, "")
+	f.StringVar(&o.match, "match", "", `label matchers, such as cluster="a"`)
+	o.read.AddMetrics(cmd)
+	f.StringVar(&o.headers, "header-file", "", "file with HTTP headers to send: lines of NAME: VALUE")
+	f.StringVar(&o.ca, "tls-ca", "", "PEM file of the authorities that may sign the server's certificate (default: the system's)")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "")
+	f.StringVarP(&o.out, "out", "o", "", "CSV file to write")
+	return cmd
+}
+
+// prometheus is the server and the range that flags name.
+func (o *telemetryFetchOptions) prometheus() (*remote.Prometheus, remote.Range, error) {
+	var r remote.Range
+	from, err := time.Parse(time.RFC3339, o.from)
+	to := time.Now().Truncate(time.Second)
+	if err == nil && o.to != "" {
+		to, err = time.Parse(time.RFC3339, o.to)
+	}
+	switch {
+	case err != nil:
+		return nil, r, cli.Usage(errors.New("--from, --to: name RFC 3339 times such as 2026-03-01T00:00:00Z"))
+	case !from.Before(to):
+		return nil, r, cli.Usage(fmt.Errorf("--from: %s is not before --to", o.from))
+	case o.step < time.Second || o.step > time.Hour:
+		return nil, r, cli.Usage(fmt.Errorf("--period: %v is not from 1s to 1h", o.step))
+	case o.timeout < time.Second:
+		return nil, r, cli.Usage(fmt.Errorf("--timeout: %v is less than 1s", o.timeout))
+	case o.out == "-":
+		return nil, r, cli.NeedsPath(o.out, "--out", "a CSV file, in which the next call goes on")
+	case o.out == "":
+		return nil, r, cli.Usage(errors.New("--out: name the CSV file to write"))
+	}
+	p := &remote.Prometheus{URL: o.server, Header: http.Header{}, Matchers: strings.Trim(o.match, "{} "),
+		Timeout: o.timeout}
+	if p.Options, err = o.read.Options(); err != nil {
+		return nil, r, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if o.ca != "" {
+		text, err := os.ReadFile(o.ca)
+		if err != nil {
+			return nil, r, fmt.Errorf("--tls-ca: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, r, fmt.Errorf("--tls-ca: %s has no certificate", o.ca)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	p.Client = &http.Client{Transport: transport}
+	if o.headers != "" {
+		file, err := os.Open(o.headers)
+		if err != nil {
+			return nil, r, fmt.Errorf("--header-file: %w", err)
+		}
+		defer file.Close()
+		h, err := textproto.NewReader(bufio.NewReader(io.MultiReader(io.LimitReader(file, 1<<16),
+			strings.NewReader("\n\n")))).ReadMIMEHeader()
+		if err != nil {
+			return nil, r, fmt.Errorf("--header-file: %s: has not only lines of NAME: VALUE", o.headers)
+		}
+		p.Header = http.Header(h)
+	}
+	return p, remote.Range{From: from.Truncate(o.step), To: to, Step: o.step}, nil
+}
+
+// fetched is how far a fetch came; it lies beside the CSV file until all is there.
+type fetched struct {
+	URL   string        `json:"url"`
+	Match string        `json:"match,omitempty"`
+	From  time.Time     `json:"from"`
+	To    string        `json:"to,omitempty"` // as given
+	Step  time.Duration `json:"step_ns"`
+	Next  time.Time     `json:"next"`
+	Bytes int64         `json:"bytes"`
+	Rows  int           `json:"rows"`
+}
+
+// resume opens the output where an interrupted fetch of the same samples left it.
+func (o *telemetryFetchOptions) resume(r *remote.Range) (*os.File, *fetched, error) {
+	f := &fetched{URL: o.server.Redacted(), Match: o.match, From: r.From, To: o.to, Step: o.step, Next: r.From}
+	text, err := os.ReadFile(o.out + ".fetch")
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err := os.OpenFile(o.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			err = errors.New("it exists: name another file, or remove it")
+		}
+		return file, f, err
+	}
+	was := &fetched{}
+	if err == nil {
+		err = json.Unmarshal(text, was)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if was.URL != f.URL || was.Match != f.Match || !was.From.Equal(f.From) || was.To != f.To || was.Step != f.Step {
+		return nil, nil, fmt.Errorf("%s.fetch is of another fetch: name another file, or remove both", o.out)
+	}
+	file, err := os.OpenFile(o.out, os.O_WRONLY, 0)
+	if err == nil {
+		if err = file.Truncate(was.Bytes); err == nil {
+			_, err = file.Seek(0, io.SeekEnd)
+		}
+	}
+	fmt.Fprintf(o.notes, "note: goes on at %s\n", was.Next.Format(time.RFC3339))
+	r.From = was.Next
+	return file, was, err
+}
+
+// run fetches, and returns the number of samples.
+func (o *telemetryFetchOptions) run(ctx context.Context) (int, error) {
+	p, r, err := o.prometheus()
+	if err != nil {
+		return 0, err
+	}
+	names, others, err := p.Names(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	if len(names) == 0 {
+		return 0, fmt.Errorf("%w: none of %d metrics of the server is known: --metrics names others",
+			telemetry.ErrNothing,
+			len(others))
+	}
+	began := r.From
+	file, at, err := o.resume(&r)
+	if err != nil {
+		return 0, fmt.Errorf("--out: %w", err)
+	}
+	defer file.Close()
+	progress := cli.NewProgressLine(o.notes)
+	defer progress.Clear()
+	w := telemetry.NewWriter(file)
+	if at.Bytes > 0 {
+		w.SkipHeader()
+	}
+	var all telemetry.Stats
+	err = p.Fetch(ctx, names, r, w.Write, func(until time.Time, s *telemetry.Stats) error {
+		all.Rejected += s.Rejected
+		all.Rows += s.Rows
+		if all.First == nil {
+			all.First = s.First
+		}
+		if err := cmp.Or(w.Header(), w.Flush()); err != nil {
+			return err
+		}
+		at.Next, at.Rows = until, at.Rows+s.Samples
+		var err error
+		if at.Bytes, err = file.Seek(0, io.SeekCurrent); err != nil {
+			return err
+		}
+		progress.Show("%.0f %%, %d samples", 100*until.Sub(began).Seconds()/r.To.Sub(began).Seconds(), at.Rows)
+		return atomicfile.Write(o.out+".fetch", func(w io.Writer) error { return json.NewEncoder(w).Encode(at) })
+	})
+	if err != nil {
+		return at.Rows, err
+	}
+	if err := cmp.Or(file.Close(), os.Remove(o.out+".fetch")); err != nil {
+		return at.Rows, err
+	}
+	progress.Clear()
+	switch {
+	case all.Rejected > 0:
+		return at.Rows, fmt.Errorf("%d of %d values rejected, first %s", all.Rejected, all.Rows, all.First[0])
+	case at.Rows == 0:
+		return 0, fmt.Errorf("%w: the server has no values of %s then", telemetry.ErrNothing, strings.Join(names, ", "))
+	}
+	return at.Rows, nil
 }

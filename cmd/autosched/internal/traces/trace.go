@@ -1,3 +1,4 @@
+// Package traces has the commands about traces and telemetry.
 package traces
 
 import (
@@ -12,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/replay/scenario"
 	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/workload/synth"
 	"github.com/autosched/autosched/workload/trace"
 )
 
@@ -232,4 +235,26 @@ func (r *writtenTrace) print(w io.Writer) error {
 		r.Out, r.Jobs, cli.SyntheticLabel(r.Synthetic),
 		r.First.Format(time.RFC3339), r.Last.Format(time.RFC3339), r.Digest)
 	return err
+}
+
+// readRecipe finds the recipe that FILE:NAME names.
+func readRecipe(arg string) (*synth.Recipe, string, error) {
+	path, name, err := cli.SplitFileName("recipe", arg)
+	if err != nil {
+		return nil, "", err
+	}
+	file, err := scenario.Read(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("--recipe: %w", err)
+	}
+	r, err := file.Recipe(name)
+	if err != nil {
+		return nil, "", cli.Usage(fmt.Errorf("--recipe: %w", err))
+	}
+	return r, name, nil
+}
+
+// Commands returns the commands of the top.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newTraceCmd(), newTelemetryCmd()}
 }

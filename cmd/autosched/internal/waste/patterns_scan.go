@@ -3,11 +3,15 @@ package waste
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/autosched/autosched/internal/atomicfile"
 	"github.com/autosched/autosched/internal/cli"
+	"github.com/autosched/autosched/internal/units"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/patterns/feed"
 	"github.com/autosched/autosched/telemetry"
@@ -314,4 +319,367 @@ func (o *patternsScanOptions) files() (f *feed.Files, err error) {
 		f.Guardrails, err = readGuardrails(o.guardrails)
 	}
 	return f, err
+}
+
+// patternsScan is the result of patterns scan.
+type patternsScan struct {
+	Trace     string `json:"trace,omitempty"`
+	Synthetic bool   `json:"synthetic,omitempty"`
+	Size      string `json:"cluster_size"`
+	Jobs      int    `json:"jobs"`
+	Samples   int    `json:"samples"`
+	// Joins says how samples of GPUs were joined to the jobs of the trace.
+	Joins *telemetry.JoinReport `json:"joins,omitempty"`
+	// Findings are in order of wasted GPU-hours, most first.
+	Findings []*patterns.Finding `json:"findings"`
+	Wasted   float64             `json:"wasted_gpu_hours"`
+	Cost     float64             `json:"cost,omitempty"`
+	// Waits are the hours that jobs which ended had waited, by inferred cause, and Bottlenecks the
+	// number of jobs of each class.
+	Waits       map[string]float64 `json:"wait_hours"`
+	Bottlenecks map[string]int     `json:"bottlenecks"`
+	// Rules are the applied ones, Examined the ones whose inputs have come, Lacking the inputs that the
+	// others lack, and Notes the rules that could not be examined.
+	Rules    []string `json:"rules"`
+	Examined []string `json:"examined"`
+	Lacking  []string `json:"lacking"`
+	Notes    []string `json:"notes"`
+
+	titles  map[string]string // of the rules
+	kept    map[string]int
+	reports []*patterns.JobReport
+}
+
+// add keeps a finding as it was last reported.
+func (r *patternsScan) add(f *patterns.Finding) {
+	key := f.Rule + "\x00" + f.Entity.String() + "\x00" + strconv.FormatInt(f.Opened.UnixNano(), 10)
+	i, ok := r.kept[key]
+	if !ok {
+		i = len(r.Findings)
+		r.kept[key], r.Findings = i, append(r.Findings, nil)
+	}
+	r.Findings[i] = f.Clone()
+}
+
+func (r *patternsScan) job(j *patterns.JobReport) {
+	for cause, d := range j.Waits {
+		r.Waits[cause] += d.Hours()
+	}
+	r.Bottlenecks[j.Bottleneck]++
+	r.reports = append(r.reports, j)
+}
+
+// finish ranks the findings.
+func (r *patternsScan) finish(s *patterns.Scanner, notes []string, rules *patterns.RuleSet, least float64) {
+	r.Findings = slices.DeleteFunc(r.Findings, func(f *patterns.Finding) bool { return f.Confidence < least })
+	slices.SortStableFunc(r.Findings, func(a, b *patterns.Finding) int {
+		return cmp.Or(cmp.Compare(b.WastedGPUHours, a.WastedGPUHours), cmp.Compare(b.Confidence, a.Confidence),
+			a.Opened.Compare(b.Opened))
+	})
+	for i := range r.Findings {
+		r.Wasted += r.Findings[i].WastedGPUHours
+		r.Cost += r.Findings[i].Cost
+	}
+	if r.Findings == nil {
+		r.Findings = []*patterns.Finding{}
+	}
+	r.titles = map[string]string{}
+	for i := range rules.Rules {
+		r.Rules = append(r.Rules, rules.Rules[i].ID)
+		r.titles[rules.Rules[i].ID] = rules.Rules[i].Title
+	}
+	r.Examined, r.Notes = append([]string{}, s.Examined()...), notes
+	if r.Notes == nil {
+		r.Notes = []string{}
+	}
+	r.Lacking = append([]string{}, s.Lacking()...)
+}
+
+// verdict describes the extent of a scan without findings.
+func verdict(examined, rules, lacking []string) string {
+	lack := strings.Join(lacking, ", ")
+	switch {
+	case len(examined) == 0:
+		return fmt.Sprintf("Nothing could be examined: all %d rules lack what they need: %s.", len(rules), lack)
+	case len(examined) == len(rules):
+		return fmt.Sprintf("Nothing is wrong: %d of %d rules had what they need, and none holds.", len(examined),
+			len(rules))
+	}
+	return fmt.Sprintf("Nothing is wrong in what could be examined: %d of %d rules had what they need, and none holds; "+
+		"the others lack: %s.", len(examined), len(rules), lack)
+}
+
+func (r *patternsScan) print(w io.Writer, top int) error {
+	what := fmt.Sprintf("%s samples", units.Count(r.Samples))
+	if r.Trace != "" {
+		what = fmt.Sprintf("%s%s: %s jobs, %s", r.Trace, cli.SyntheticLabel(r.Synthetic), units.Count(r.Jobs), what)
+	}
+	if r.Joins != nil && r.Joins.Samples > 0 {
+		what += fmt.Sprintf(" (%s of GPUs joined to jobs%s)", units.Count(r.Joins.Joined), r.Joins.How())
+	}
+	fmt.Fprintf(w, "%s, on %s\n\n", what, r.Size)
+	causes := r.causes()
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(w, verdict(r.Examined, r.Rules, r.Lacking))
+	} else {
+		fmt.Fprintf(w, "%s, %s wasted", units.Plural(len(r.Findings), "finding"), wasteText(r.Wasted, r.Cost))
+		fmt.Fprintln(w, "; they may overlap.")
+	}
+	for i := range causes[:min(top, len(causes))] {
+		causes[i].print(w, i+1)
+	}
+	if n := len(causes) - top; n > 0 {
+		fmt.Fprintf(w, "\n... and %s more (--top)\n", units.Plural(n, "cause"))
+	}
+	r.printWaits(w)
+	if len(r.Notes) > 0 {
+		fmt.Fprintln(w, "\nNot examined:")
+		for _, n := range r.Notes {
+			fmt.Fprintf(w, "  %s\n", n)
+		}
+	}
+	return nil
+}
+
+// cause has the findings of a rule with one action, the largest waste first.
+type cause struct {
+	title        string
+	wasted, cost float64
+	findings     []*patterns.Finding
+}
+
+// causes folds the findings, the largest waste first.
+func (r *patternsScan) causes() (out []cause) {
+	at := map[[2]string]int{}
+	for _, f := range r.Findings {
+		key := [2]string{f.Rule, f.Action}
+		i, known := at[key]
+		if !known {
+			i = len(out)
+			at[key] = i
+			title := fmt.Sprintf("%s (%s)", r.titles[f.Rule], f.Rule)
+			if r.titles[f.Rule] == "" {
+				title = f.Rule
+			}
+			out = append(out, cause{title: title})
+		}
+		c := &out[i]
+		c.wasted, c.cost, c.findings = c.wasted+f.WastedGPUHours, c.cost+f.Cost, append(c.findings, f)
+	}
+	slices.SortStableFunc(out, func(a, b cause) int { return cmp.Compare(b.wasted, a.wasted) })
+	return out
+}
+
+func wasteText(hours, cost float64) string {
+	text := fmt.Sprintf("%.1f GPU-hours", hours)
+	if cost > 0 {
+		text += fmt.Sprintf(" at a cost of %.2f", cost)
+	}
+	return text
+}
+
+// maxFolded bounds the lines of the findings of a cause besides the largest.
+const maxFolded = 4
+
+// print prints the largest finding of a cause, and a line for each of the next.
+func (c *cause) print(w io.Writer, n int) {
+	fmt.Fprintf(w, "\n%d. %s: %s, %s\n", n, c.title, units.Plural(len(c.findings), "finding"), wasteText(c.wasted,
+		c.cost))
+	first := c.findings[0]
+	for _, line := range cli.WrapText(first.Words, 110) {
+		fmt.Fprintf(w, "   %s\n", line)
+	}
+	for i, f := range c.findings[:min(len(c.findings), 1+maxFolded)] {
+		until := f.Closed.Format(time.RFC3339)
+		if f.Open {
+			until = "now"
+		}
+		also := ""
+		if i > 0 {
+			also = "also "
+		}
+		fmt.Fprintf(w, "   %s%s: %s, found at %s, from %s to %s, confidence %.2f\n", also, f.Entity,
+			wasteText(f.WastedGPUHours, f.Cost), f.Opened.Format(time.RFC3339), f.Began.Format(time.RFC3339), until,
+			f.Confidence)
+		if i > 0 {
+			continue
+		}
+		for _, e := range f.Evidence {
+			fmt.Fprintf(w, "   - %s\n", evidenceText(e.What, e.Value, e.Threshold, e.Unit))
+		}
+		if len(f.Affected) > 0 {
+			fmt.Fprintf(w, "   affected: %s\n", strings.Join(f.Affected, ", "))
+		}
+	}
+	if rest := len(c.findings) - 1 - maxFolded; rest > 0 {
+		fmt.Fprintf(w, "   ... and %d more (--json)\n", rest)
+	}
+}
+
+// plain has the numbers of evidence in words for people, with their units where the shown ones need a context.
+var plain = map[string][2]string{
+	"wait_hours":           {"time waited", "h"},
+	"wait_over_usual":      {"wait, as a multiple of the longest usual one of jobs as wide", ""},
+	"overtaken":            {"work of later jobs that started first, as a multiple of its own", ""},
+	"run_hours":            {"time run", "h"},
+	"run_over_usual":       {"run time, as a multiple of the longest usual one of its kind", ""},
+	"beyond_limit_minutes": {"time beyond its limit", "min"},
+	"silent_hours":         {"time since its last iteration or line of a log", "h"},
+	"used_share":           {"share of the samples in which a GPU was used", ""},
+	"used_run_minutes":     {"mean length of a spell of use", "min"},
+	"wanted":               {"GPUs of the smallest waiting job that could run on the unused ones", "GPUs"},
+	"busy":                 {"use of the GPUs, 0 to 1", ""},
+	"power_excess":         {"power above that of an idle GPU", "W"},
+	"processes":            {"processes on a GPU", ""},
+	"memory":               {"share of the memory that is taken", ""},
+	"clock":                {"clock, as a share of the application clock", ""},
+	"throttled":            {"share of the time throttled", ""},
+	"throttled_power":      {"share of the time throttled for power", ""},
+	"throttled_thermal":    {"share of the time throttled for heat", ""},
+	"throttled_hardware":   {"share of the time throttled by the hardware", ""},
+	"blocked":              {"share of the time in which no waiting job fitted", ""},
+	"quota_use":            {"use of the quota, 0 to 1", ""},
+	"others_waiting":       {"share of the time in which jobs of others waited", ""},
+	"arriving GPU-hours":   {"work that arrived, and the threshold is the work served", "GPU-hours"},
+	"one-sided Mann-Kendall p of rising pending GPUs": {"chance that pending GPUs rise by accident", ""},
+}
+
+// statistics names the functions over a window that lead the name of a number.
+var statistics = map[string]string{"mean": "mean ", "max": "highest ", "min": "lowest ", "quantile": "usual highest ",
+	"share": "", "slope": "rise per hour of the "}
+
+// evidenceText describes a number that a finding rests on, or an event, which has neither value nor threshold.
+func evidenceText(name string, value, threshold float64, unit string) string {
+	rest, gpus := strings.CutPrefix(name, "GPUs with ")
+	fn, signal, found := strings.Cut(rest, " ")
+	statistic, known := statistics[fn]
+	if !found || !known {
+		statistic, signal = "", rest
+	}
+	if words, ok := plain[signal]; ok && gpus {
+		name = "GPUs that count by the " + statistic + words[0]
+	} else if ok {
+		name, unit = statistic+words[0], words[1]
+	} else if unit == "" && value == 1 && threshold == 1 {
+		return name
+	}
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("%s: %s%s, threshold %s%s", name, cli.ThreeDigits(value), unit, cli.ThreeDigits(threshold), unit)
+}
+
+// printWaits prints the causes of waits and the bottlenecks of jobs.
+func (r *patternsScan) printWaits(w io.Writer) {
+	total := 0.
+	for _, h := range r.Waits {
+		total += h
+	}
+	if total > 0 {
+		var parts []string
+		causes := slices.Collect(maps.Keys(r.Waits))
+		slices.SortFunc(causes, func(a, b string) int {
+			return cmp.Or(cmp.Compare(r.Waits[b], r.Waits[a]), cmp.Compare(a, b))
+		})
+		for _, c := range causes {
+			parts = append(parts, fmt.Sprintf("%s %s", strings.ReplaceAll(c, "_", " "),
+				units.Percent(r.Waits[c]/total)))
+		}
+		fmt.Fprintf(w, "\nWhy jobs waited (%s in all), inferred from events: %s\n", units.Duration(3600*total),
+			strings.Join(parts, ", "))
+	}
+	var classes []string
+	for _, c := range slices.Sorted(maps.Keys(r.Bottlenecks)) {
+		if c != "cannot_tell" {
+			classes = append(classes, fmt.Sprintf("%s %d", strings.ReplaceAll(c, "_", " "), r.Bottlenecks[c]))
+		}
+	}
+	if len(classes) > 0 {
+		fmt.Fprintf(w, "What limited jobs: %s; cannot tell %d\n",
+			strings.Join(classes, ", "), r.Bottlenecks["cannot_tell"])
+	}
+}
+
+// writeJobs writes a row for each job that ended.
+func (r *patternsScan) writeJobs(out io.Writer) error {
+	w := csv.NewWriter(out)
+	head := []string{"job_id", "bottleneck", "stability"}
+	causes := slices.Sorted(maps.Keys(r.Waits))
+	for _, c := range causes {
+		head = append(head, "wait_"+c+"_s")
+	}
+	w.Write(head)
+	for _, j := range r.reports {
+		row := []string{j.Job, j.Bottleneck, j.Stability}
+		for _, c := range causes {
+			row = append(row, strconv.FormatFloat(j.Waits[c].Seconds(), 'f', -1, 64))
+		}
+		w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// readRows reads a CSV file with a header, and calls each with the fields of a row by column.
+func readRows(path, flag string, columns []string, each func(map[string]string) error) error {
+	in, err := atomicfile.Open(path)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	defer in.Close()
+	c := csv.NewReader(in)
+	head, err := c.Read()
+	if err != nil {
+		return fmt.Errorf("--%s: %s: want the header %s: %w", flag, path, strings.Join(columns, ","), err)
+	}
+	for _, name := range columns {
+		if !slices.Contains(head, name) {
+			return fmt.Errorf("--%s: %s: the header lacks %s; want %s", flag, path, name, strings.Join(columns, ","))
+		}
+	}
+	for {
+		fields, err := c.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("--%s: %s: %w", flag, path, err)
+		}
+		row := make(map[string]string, len(head))
+		for i, name := range head {
+			row[name] = fields[i]
+		}
+		line, _ := c.FieldPos(0)
+		if err := each(row); err != nil {
+			return fmt.Errorf("--%s: %s: line %d: %w", flag, path, line, err)
+		}
+	}
+}
+
+// readLabels reads the labels of jobs.
+func readLabels(path string) (func(*workload.Job) []string, error) {
+	labels := map[string][]string{}
+	err := readRows(path, "labels", []string{"job_id", "label"}, func(row map[string]string) error {
+		if row["job_id"] == "" || row["label"] == "" {
+			return fmt.Errorf("job_id, label: are empty")
+		}
+		labels[row["job_id"]] = append(labels[row["job_id"]], row["label"])
+		return nil
+	})
+	return func(j *workload.Job) []string { return labels[j.ID] }, err
+}
+
+// readMessages reads lines of logs in order of time.
+func readMessages(path string) (out []patterns.Message, err error) {
+	err = readRows(path, "messages", []string{"time", "job", "message"}, func(row map[string]string) error {
+		at, err := time.Parse(time.RFC3339, row["time"])
+		if err != nil {
+			return fmt.Errorf("time: %q is not an RFC 3339 time such as 2026-01-05T12:00:00Z", row["time"])
+		}
+		out = append(out, patterns.Message{Time: time.Duration(at.UnixNano()), Job: row["job"], Node: row["node"],
+			Source: row["source"], Text: row["message"]})
+		return nil
+	})
+	slices.SortStableFunc(out, func(a, b patterns.Message) int { return cmp.Compare(a.Time, b.Time) })
+	return out, err
 }
