@@ -489,7 +489,7 @@ func TestOperationOfRound(t *testing.T) {
 	}
 	_, err = f.studies.Operate(ctx, controller.Call{}, "s", "k", study.Pause{},
 		func(*study.Record) error {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 			defer cancel()
 			if _, err := work.GetOperation(ctx, &pb.GetOperationRequest{Name: o.GetName()}); err != nil {
 				return err

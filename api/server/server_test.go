@@ -142,7 +142,7 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 			return
 		}
 		stopped = true
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		s.Shutdown(ctx)
 		if err := <-served; err != nil {
@@ -213,7 +213,7 @@ func start(o Options, s *Server) (stop func()) {
 
 func background(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -63,7 +63,7 @@ func TestWebhook(t *testing.T) {
 			if got != want {
 				t.Fatalf("%v, want %s", got, want)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("no post of %s", want)
 		}
 	}

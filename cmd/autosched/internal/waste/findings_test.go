@@ -141,7 +141,7 @@ func TestFindingsInTheService(t *testing.T) {
 		if got != "opened prod idle_allocation job 7" {
 			t.Errorf("posted %q", got)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("nothing is posted")
 	}
 	if len(posts) > 0 {
