@@ -85,9 +85,9 @@ func (f *HistoryFlags) Ask(ctx context.Context, in *ReplayInput, o replay.AskOpt
 
 // PrintVerdict prints the answer: the sentences, the changes with their effects, and the flags.
 func PrintVerdict(w io.Writer, v *replay.Verdict) error {
-	fmt.Fprintln(w, v.Text)
+	Prose(w, "", v.Text)
 	if v.Fidelity != nil {
-		fmt.Fprintf(w, "%s.\n", v.Fidelity)
+		Prose(w, "", v.Fidelity.String()+".")
 	}
 	if len(v.Changes) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func PrintVerdict(w io.Writer, v *replay.Verdict) error {
 	for _, c := range v.Changes {
 		fmt.Fprintf(w, "  %s\n", c.Step)
 		if c.Means != "" {
-			fmt.Fprintf(w, "    %s\n", c.Means)
+			Prose(w, "    ", c.Means)
 		}
 	}
 	flags, whose := v.Flags, "Flags"

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -342,4 +343,35 @@ func fit(items []string, room int) string {
 		text += " " + item
 	}
 	return text
+}
+
+// widest is the width of lines of text and of tables, in columns, on a wider terminal.
+const widest = 120
+
+// Prose writes sentences in lines that fit the output, each after an indent.
+func Prose(w io.Writer, indent, text string) {
+	for _, line := range WrapText(text, min(Width(w), widest)-len(indent)) {
+		fmt.Fprintln(w, indent+line)
+	}
+}
+
+// Figures writes rows of cells that end in tabs, aligned to the right, with less space between columns where they are
+// too wide.
+func Figures(w io.Writer, rows string) error {
+	var text strings.Builder
+	for space := range 2 {
+		text.Reset()
+		t := tabwriter.NewWriter(&text, 0, 0, 2-space, ' ', tabwriter.AlignRight)
+		if _, err := io.WriteString(t, rows); err != nil {
+			return err
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if line, _, _ := strings.Cut(text.String(), "\n"); utf8.RuneCountInString(line) <= widest {
+			break
+		}
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
 }

@@ -32,3 +32,32 @@ func TestFitted(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestProse: lines are no wider than the output, and words stay whole.
+func TestProse(t *testing.T) {
+	var b strings.Builder
+	text := strings.Repeat("word ", 50) + "end."
+	Prose(&b, "   ", text)
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(line) - 1; n > unknownWidth || !strings.HasPrefix(line, "   word") &&
+			!strings.HasPrefix(line, "   end") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if got := strings.Join(strings.Fields(b.String()), " "); got != text {
+		t.Error(got)
+	}
+}
+
+// TestFigures: columns stand two apart, or one where the table is too wide.
+func TestFigures(t *testing.T) {
+	for _, tt := range []struct{ rows, want string }{
+		{"a\tbb\t\n10\t2\t\n", "   a  bb\n  10   2\n"},
+		{strings.Repeat("12345678\t", 13) + "\n", strings.Repeat(" 12345678", 13) + "\n"},
+	} {
+		var b strings.Builder
+		if err := Figures(&b, tt.rows); err != nil || b.String() != tt.want {
+			t.Errorf("%v: %q, want %q", err, &b, tt.want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/internal/units"
@@ -23,7 +22,7 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 			return err
 		}
 		if x.Fidelity != nil {
-			fmt.Fprintf(w, "%s.\n", x.Fidelity)
+			cli.Prose(w, "", x.Fidelity.String()+".")
 		}
 	}
 	if len(r.All) > 0 {
@@ -51,13 +50,13 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 		}
 	} else {
 		title, text := report.BestRow(r)
-		fmt.Fprintf(w, "%s.\n", title)
+		cli.Prose(w, "", title+".")
 		if text != "" {
-			fmt.Fprintln(w, text)
+			cli.Prose(w, "", text)
 		}
 	}
 	if text := report.Assumption(r); text != "" {
-		fmt.Fprintln(w, text)
+		cli.Prose(w, "", text)
 	}
 	if out != "" {
 		fmt.Fprintf(w, "The comparison is %s/compare.html.\n", strings.TrimRight(out, "/"))
@@ -66,12 +65,12 @@ func printRows(w io.Writer, r *replay.Comparison, out string) error {
 }
 
 func printResults(w io.Writer, results []replay.Result, drawn bool) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var t strings.Builder
 	spread := ""
 	if drawn {
 		spread = "spread\t"
 	}
-	fmt.Fprintln(t, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
+	fmt.Fprintln(&t, "row\tavg JCT s\tp50\tp95\tp99\tqueue s\tp95\tratio\tinterval\tfaster\tslower\t"+spread+
 		"util\trho<=1\tpreempt\t")
 	for i := range results {
 		r := &results[i]
@@ -85,9 +84,9 @@ func printResults(w io.Writer, results []replay.Result, drawn bool) error {
 		if drawn {
 			spread = units.Percent(r.Spread) + "\t"
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%s\t%s\t%.0f\t\n", r.Row,
+		fmt.Fprintf(&t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%s\t%s%s\t%s\t%.0f\t\n", r.Row,
 			r.AvgJCT, r.P50JCT, r.P95JCT, r.P99JCT, r.AvgQueue, r.P95Queue, r.Ratio, between, faster, slower, spread,
 			units.Percent(r.Utilization), units.Percent(r.FTFLe1), r.Preemptions)
 	}
-	return t.Flush()
+	return cli.Figures(w, t.String())
 }

@@ -331,11 +331,11 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 		r.Jobs, r.HistoryJobs, r.Cluster, r.Load, r.Scheduler)
 	fmt.Fprintln(w, report.BaselineText(r))
 	for _, n := range r.Notes {
-		fmt.Fprintf(w, "Note: %s\n", n)
+		cli.Prose(w, "", "Note: "+n)
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t,
+	var t strings.Builder
+	fmt.Fprintln(&t,
 		"method\tavg JCT s\tp50\tp95\tp99\tqueue s\tratio\tspread\tguards\tpreempt\trounds\tchanges\tevals\ts/round\t")
 	for _, m := range r.Methods {
 		spread, guards := "", ""
@@ -348,11 +348,11 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 				guards = fmt.Sprintf("%d broken", n)
 			}
 		}
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
+		fmt.Fprintf(&t, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t%s\t%s\t%d\t%d\t%d\t%d\t%.3f\t\n", m.Method, m.AvgJCT,
 			m.P50JCT, m.P95JCT, m.P99JCT, m.AvgQueue,
 			m.Ratio, spread, guards, m.Preemptions, m.Rounds, m.Changes, m.Evaluations, m.TuningPerRound)
 	}
-	if err := t.Flush(); err != nil {
+	if err := cli.Figures(w, t.String()); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nratio = average JCT of %s / this method's; above 1 is better. Methods that draw: %s.\n",
@@ -362,11 +362,11 @@ func printEvaluation(w io.Writer, r *replay.Report, out string) error {
 	}
 	for _, m := range r.Methods {
 		if m.Guards != nil && len(m.Guards.Broken) > 0 {
-			fmt.Fprintf(w, "Worse under %s: %s.\n", m.Method, report.PriceText(m.Guards))
+			cli.Prose(w, "", fmt.Sprintf("Worse under %s: %s.", m.Method, report.PriceText(m.Guards)))
 		}
 	}
 	if text := report.InHindsight(r); text != "" {
-		fmt.Fprintln(w, text)
+		cli.Prose(w, "", text)
 	}
 	if err := printAnswer(w, r); err != nil {
 		return err
@@ -406,7 +406,7 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
 		return err
 	}
-	fmt.Fprintln(w, a.Tuning.Text)
+	cli.Prose(w, "", a.Tuning.Text)
 	if a.Register != "" && r.Change == nil {
 		fmt.Fprintf(w, "To have the service propose changes from then on:\n  %s\n", a.Register)
 	}

@@ -17,8 +17,8 @@ func (r *fidelityReport) print(w io.Writer) error {
 	row("cluster", "%s", r.Cluster)
 	row("scheduler", "%s (recorded: %s)", r.Scheduler, r.Recorded)
 	row("configuration", "%s", r.Configuration)
-	jobs := fmt.Sprintf("%d simulated, %d compared; not compared: %d without a recorded delay, %d at the start, when "+
-		"the simulated cluster is empty", r.Jobs, r.Compared, r.Unrecorded, r.WarmUp)
+	jobs := fmt.Sprintf("%d simulated, %d compared; not compared: %d without a recorded delay, %d while the cluster fills",
+		r.Jobs, r.Compared, r.Unrecorded, r.WarmUp)
 	if r.Unended > 0 {
 		jobs += fmt.Sprintf(", %d not ended", r.Unended)
 	}
@@ -26,7 +26,8 @@ func (r *fidelityReport) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s.\n", &r.Graded)
+	fmt.Fprintln(w)
+	cli.Prose(w, "", r.Graded.String()+".")
 	if r.Delay.Jobs == 0 {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -233,7 +232,7 @@ func (r *planReport) print(w io.Writer) error {
 		fmt.Fprintf(w, "The number of %s varies.\n", r.Group)
 	}
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := &strings.Builder{}
 	fmt.Fprint(t, "what if\tnodes\tGPUs\t")
 	for _, m := range r.Cases[0].Metrics {
 		fmt.Fprintf(t, "%s\tinterval\t", m.Metric)
@@ -259,7 +258,7 @@ func (r *planReport) print(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t\n", used, kept)
 	}
-	if err := t.Flush(); err != nil {
+	if err := cli.Figures(w, t.String()); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -267,7 +266,7 @@ func (r *planReport) print(w io.Writer) error {
 		r.explainCase(w, &r.Cases[i])
 	}
 	if r.Answer != nil {
-		fmt.Fprintln(w, r.answer())
+		cli.Prose(w, "", r.answer())
 	}
 	fmt.Fprintln(w, "\nOn the cluster as it is:")
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
@@ -278,8 +277,8 @@ func (r *planReport) print(w io.Writer) error {
 	if r.Short {
 		intervals = "none, as all jobs are submitted within a quarter of an hour"
 	}
-	fmt.Fprintf(w, "Intervals: %s; %s.\nAssumed: %s.\n", intervals, units.Plural(r.Simulations, "simulation"),
-		strings.Join(r.Assumptions, "; "))
+	cli.Prose(w, "", fmt.Sprintf("Intervals: %s; %s.", intervals, units.Plural(r.Simulations, "simulation")))
+	cli.Prose(w, "", fmt.Sprintf("Assumed: %s.", strings.Join(r.Assumptions, "; ")))
 	return nil
 }
 
@@ -293,7 +292,7 @@ func (r *planReport) interval(e *plan.Estimate) string {
 // explainCase says why a case is refused, and how a move affects its tenants.
 func (r *planReport) explainCase(w io.Writer, c *plan.Case) {
 	if c.Refused != "" {
-		fmt.Fprintf(w, "%s: %s.\n", c.Name, strings.TrimPrefix(c.Refused, "simulate: "))
+		cli.Prose(w, "", fmt.Sprintf("%s: %s.", c.Name, strings.TrimPrefix(c.Refused, "simulate: ")))
 	}
 	for _, t := range c.Tenants {
 		fmt.Fprintf(w, "%s: %s has %d GPUs instead of %d, and %s %s (%s) instead of %s (%s).\n", c.Name, t.Tenant,

@@ -41,7 +41,9 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 	if err := table.print(w, len(r.Trials)); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nBy these futures alone (%.2f s): %s\n\n", r.Wall, r.Searched)
+	fmt.Fprintln(w)
+	cli.Prose(w, "", fmt.Sprintf("By these futures alone (%.2f s): %s", r.Wall, r.Searched))
+	fmt.Fprintln(w)
 	if err := cli.PrintVerdict(w, r.Verdict); err != nil {
 		return err
 	}
@@ -49,7 +51,7 @@ func (r *tuneReport) print(w io.Writer, top int) error {
 		return err
 	}
 	if _, why, ok := strings.Cut(r.Choice, ": "); ok {
-		fmt.Fprintf(w, "Search: %s.\n", why)
+		cli.Prose(w, "", "Search: "+why+".")
 	}
 	return nil
 }

@@ -226,7 +226,8 @@ func (r *recommendations) print(w io.Writer) error {
 		if a.Cost > 0 {
 			fmt.Fprintf(w, " (%.2f)", a.Cost)
 		}
-		fmt.Fprintf(w, "\n   %s\n", a.Words)
+		fmt.Fprintln(w)
+		cli.Prose(w, "   ", a.Words)
 		switch {
 		case a.Reconfigures && r.Verdict != nil:
 			fmt.Fprintln(w, "   Whether other settings are better is said below.")
