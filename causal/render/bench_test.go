@@ -30,7 +30,7 @@ func BenchmarkPicture(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d/edges=%d", size[0], size[1]), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := HTML(io.Discard, d, PageOptions{}); err != nil {
+				if err := HTML(io.Discard, d); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -19,26 +19,6 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// PageOptions configures [HTML].
-type PageOptions struct {
-	// Title is the page's title; default "Causal graph".
-	Title string
-	// Panels are shown below the graph, such as the effects of a performance model.
-	Panels []Panel
-}
-
-// A Panel is a caller's part of a page. When the reader selects a node or an edge,
-// the document receives an event "causal:select" with detail {node: "id"} or
-// {source: "id", target: "id"}; when the selection is cleared, the detail is null.
-type Panel struct {
-	Title string
-	HTML  template.HTML
-	// Data is passed to Script as JSON.
-	Data any
-	// Script is the body of a function of (element, data), called once.
-	Script template.JS
-}
-
 // pageNode and pageEdge are the page script's data.
 type pageNode struct {
 	ID    string   `json:"id"`
@@ -58,23 +38,18 @@ type pageEdge struct {
 }
 
 type pageData struct {
-	Nodes  []pageNode            `json:"nodes"`
-	Edges  map[string][]pageEdge `json:"edges"` // by view: pag, dag
-	Panels []pagePanel           `json:"panels"`
-}
-
-type pagePanel struct {
-	Data any `json:"data"`
+	Nodes []pageNode            `json:"nodes"`
+	Edges map[string][]pageEdge `json:"edges"` // by view: pag, dag
 }
 
 // HTML writes a self-contained page with a graph as learned and as a DAG, the
 // evidence of every edge and the paths from a parameter to the objectives.
-func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
+func HTML(out io.Writer, d *causal.Document) error {
 	p, err := newPicture(d)
 	if err != nil {
 		return err
 	}
-	data := pageData{Edges: map[string][]pageEdge{"pag": p.pageEdges(d)}, Panels: []pagePanel{}}
+	data := pageData{Edges: map[string][]pageEdge{"pag": p.pageEdges(d)}}
 	for _, n := range d.Nodes {
 		data.Nodes = append(data.Nodes, pageNode{n.ID, n.Tier, n.Type.String(), p.separations(n.ID)})
 	}
@@ -98,21 +73,14 @@ func HTML(out io.Writer, d *causal.Document, o PageOptions) error {
 	}
 	p.nodes(&svg)
 	svg.WriteString("</svg>\n")
-	for _, panel := range o.Panels {
-		data.Panels = append(data.Panels, pagePanel{panel.Data})
-	}
 	encoded, err := json.Marshal(data) // escapes characters that would end the script
 	if err != nil {
 		return err
 	}
-	title := o.Title
-	if title == "" {
-		title = "Causal graph"
-	}
 	return pageTemplate.Execute(out, map[string]any{
-		"Title": title, "Doc": d, "SVG": template.HTML(svg.String()), "Data": template.JS(encoded),
+		"Doc": d, "SVG": template.HTML(svg.String()), "Data": template.JS(encoded),
 		"Graph": template.CSS(svgStyle), "Style": chart.Style(),
-		"Least": math.Round(.9 * p.layout.width), "Panels": o.Panels, "Summary": summary(d), "HasDAG": d.DAG != nil,
+		"Least": math.Round(.9 * p.layout.width), "Summary": summary(d), "HasDAG": d.DAG != nil,
 		"Inputs": dependentInputs(d),
 	})
 }

@@ -26,8 +26,7 @@ func Formats() []Format {
 	return []Format{
 		{"table", "edges with their evidence, for people", Table},
 		{"json", "the document, as learn writes it", func(w io.Writer, d *causal.Document) error { return d.Write(w) }},
-		{"html", "a page to explore, without anything to install",
-			func(w io.Writer, d *causal.Document) error { return HTML(w, d, PageOptions{}) }},
+		{"html", "a page to explore, without anything to install", HTML},
 	}
 }
 

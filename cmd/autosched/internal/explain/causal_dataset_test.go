@@ -3,7 +3,7 @@ package explain
 import (
 	"encoding/json"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +14,7 @@ import (
 	"github.com/autosched/autosched/search/prune"
 )
 
-// TestCausalFromTrace goes from a trace to a graph and a page.
+// TestCausalFromTrace goes from a trace to a graph and an answer.
 func TestCausalFromTrace(t *testing.T) {
 	testshared.Full(t)
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestCausalFromTrace(t *testing.T) {
 		!strings.Contains(out, "queue_change") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	pageStartsInForce(t, data, tiers)
+	whatIfStartsInForce(t, data, tiers)
 	for _, bad := range [][]string{{"dataset", "--trace", "sample"},
 		{"dataset", "--out", "x", "--tiers-out", "y", "--trace", "sample", "--configs", "0"}} {
 		if code, _, _ := clitest.Run(append([]string{"explain"}, bad...)...); code != 2 {
@@ -46,26 +46,27 @@ func TestCausalFromTrace(t *testing.T) {
 	}
 }
 
-// pageStartsInForce checks that the sliders of the page begin at the configuration that
+// whatIfStartsInForce checks that questions begin at the configuration that
 // the data were measured under, and that intervals of ratios are positive.
-func pageStartsInForce(t *testing.T, data, tiers string) {
+func whatIfStartsInForce(t *testing.T, data, tiers string) {
 	t.Helper()
-	code, out, errs := clitest.Run("explain", "page", "--data", data, "--tiers", tiers, "--json")
+	code, out, errs := clitest.Run("explain", "whatif", "--data", data, "--tiers", tiers, "--set", "queues=1", "--json")
 	if code != 0 {
 		t.Fatal(errs)
 	}
-	var page struct {
-		At    string
-		Panel struct {
-			Formula model.Formula
-			Base    model.Point
-		}
+	var w struct {
+		At      string
+		Base    map[string]string
+		Answers []model.Answer
 	}
-	if err := json.Unmarshal([]byte(out), &page); err != nil {
+	if err := json.Unmarshal([]byte(out), &w); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(page.At, "the configuration in force") {
-		t.Errorf("the page starts at %s", page.At)
+	if !strings.HasSuffix(w.At, "the configuration in force") {
+		t.Errorf("the question starts at %s", w.At)
+	}
+	if len(w.Answers) != 1 || !(w.Answers[0].Low > 0) {
+		t.Errorf("%+v", w.Answers)
 	}
 	s, err := schedulers.Find("tiresias")
 	if err != nil {
@@ -74,28 +75,20 @@ func pageStartsInForce(t *testing.T, data, tiers string) {
 	columns := prune.NewColumns(s.Space)
 	row := columns.Append(nil, s.Space.Default())
 	checked := 0
-	for i, c := range page.Panel.Formula.Columns {
-		k := slices.Index(columns.Names(), c.Name)
-		if k < 0 {
+	for k, name := range columns.Names() {
+		at, ok := w.Base[name]
+		if !ok {
 			continue
 		}
-		want := row[k]
-		if c.Levels != nil {
-			want = float64(slices.Index(c.Levels, columns.Column(k, nil).Levels[int(row[k])]))
+		want := strconv.FormatFloat(row[k], 'g', 5, 64)
+		if levels := columns.Column(k, nil).Levels; levels != nil {
+			want = levels[int(row[k])]
 		}
-		if checked++; page.Panel.Base[i] != want {
-			t.Errorf("%s starts at %v, want %v", c.Name, page.Panel.Base[i], want)
+		if checked++; at != want {
+			t.Errorf("%s starts at %s, want %s", name, at, want)
 		}
 	}
 	if checked < 5 {
-		t.Errorf("%d parameters have a slider", checked)
-	}
-	if code, out, errs = clitest.Run("explain", "whatif", "--data", data, "--tiers", tiers, "--set", "queues=1",
-		"--json"); code != 0 {
-		t.Fatal(errs)
-	}
-	var w struct{ Answers []model.Answer }
-	if err := json.Unmarshal([]byte(out), &w); err != nil || len(w.Answers) != 1 || !(w.Answers[0].Low > 0) {
-		t.Errorf("%v: %+v", err, w.Answers)
+		t.Errorf("%d parameters have a value", checked)
 	}
 }

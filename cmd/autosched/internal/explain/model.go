@@ -34,11 +34,10 @@ runs differ.
 
   autosched explain effects --data runs.csv --tiers tiers.json
   autosched explain whatif --data runs.csv --tiers tiers.json --set queues=3
-  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42
-  autosched explain page --data runs.csv --tiers tiers.json --out model.html`,
+  autosched explain compare --data runs.csv --tiers tiers.json --a 17 --b 42`,
 	}
 	cmd.AddCommand(newCausalCompareCmd(), newCausalDatasetCmd(), newCausalEffectsCmd(), newCausalLearnCmd(),
-		newCausalPageCmd(), newCausalShowCmd(), newCausalWhatIfCmd())
+		newCausalShowCmd(), newCausalWhatIfCmd())
 	return cmd
 }
 
