@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,41 +21,25 @@ const (
 	maxModelTrees = 100_000
 )
 
-// text is a parsed model file.
-type text struct {
-	classes   int
-	features  int
-	names     []string
-	objective []string // name and its parameters
-	trees     []textTree
-}
-
-type textTree struct {
-	feature     []int
-	threshold   []float64
-	decision    []int
-	left, right []int
-	leaves      []float64
-}
-
-// parse reads a whole model file and returns the first error in it.
-func parse(r io.Reader) (*text, error) {
+// parse reads a whole model file and returns the model and the names of its features, or the
+// first error.
+func parse(r io.Reader) (*Model, []string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	if err != nil {
-		return nil, fmt.Errorf("trees: model: %w", err)
+		return nil, nil, fmt.Errorf("trees: model: %w", err)
 	}
 	if len(data) > maxText {
-		return nil, fmt.Errorf("trees: model: longer than %d MiB", maxText>>20)
+		return nil, nil, fmt.Errorf("trees: model: longer than %d MiB", maxText>>20)
 	}
 	p := parser{rest: data}
-	t, err := p.model()
+	m, names, err := p.model()
 	if p.long {
 		err = fmt.Errorf("longer than %d MiB", maxLine>>20)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("trees: model: line %d: %w", max(1, p.line), err)
+		return nil, nil, fmt.Errorf("trees: model: line %d: %w", max(1, p.line), err)
 	}
-	return t, nil
+	return m, names, nil
 }
 
 type parser struct {
@@ -171,97 +156,99 @@ func (f fields) split(name string, n int) ([]string, error) {
 	return strings.Split(s, " "), nil
 }
 
-func (p *parser) model() (*text, error) {
+func (p *parser) model() (*Model, []string, error) {
 	first, _ := p.next()
 	if first != "tree" {
-		return nil,
+		return nil, nil,
 			errors.New(
 				`the first line is not "tree": want a model that LightGBM saved as text (not JSON, pickle or XGBoost's formats)`)
 	}
 	head := fields{}
 	if err := p.fields(head); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	t := &text{}
-	n, err := t.header(head)
+	m, n, err := head.model()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	names := strings.Fields(head["feature_names"])
+	if len(names) > 0 && len(names) != m.features {
+		return nil, nil, fmt.Errorf("feature_names has %d names, max_feature_idx says %d", len(names), m.features)
 	}
 	for i := range n {
-		tree, err := p.tree(i, t.features)
+		tree, err := p.tree(i, m.features)
 		if err != nil {
-			return nil, fmt.Errorf("tree %d: %w", i, err)
+			return nil, nil, fmt.Errorf("tree %d: %w", i, err)
 		}
-		t.trees = append(t.trees, *tree)
+		m.trees = append(m.trees, *tree)
 	}
 	for {
 		line, ok := p.next()
-		if !ok {
-			return t, nil
-		}
-		if line == "end of trees" {
-			break
+		if !ok || line == "end of trees" {
+			return m, names, nil
 		}
 		if line != "" {
-			return nil, fmt.Errorf("%q after the %d trees that tree_sizes lists", clip(line), n)
+			return nil, nil, fmt.Errorf("%q after the %d trees that tree_sizes lists", clip(line), n)
 		}
 	}
-	return t, nil
 }
 
-// header reads the fields before the trees and returns the number of trees.
-func (t *text) header(f fields) (int, error) {
+// model makes a model without trees of the fields before them, and returns the number of trees.
+func (f fields) model() (*Model, int, error) {
 	version, err := f.text("version")
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	switch version {
 	case "v2", "v3": // identical in the parts read here
 	case "v4":
-		return 0, errors.New("version v4 (LightGBM 4): only v3 can be served; train with LightGBM 3.x, or here")
+		return nil, 0, errors.New("version v4 (LightGBM 4): only v3 can be served; train with LightGBM 3.x, or here")
 	default:
-		return 0, fmt.Errorf("version %q: only v3 can be served", clip(version))
+		return nil, 0, fmt.Errorf("version %q: only v3 can be served", clip(version))
 	}
-	if t.classes, err = f.whole("num_class", 1, maxClasses); err != nil {
-		return 0, err
+	classes, err := f.whole("num_class", 1, maxClasses)
+	if err != nil {
+		return nil, 0, err
 	}
 	per, err := f.whole("num_tree_per_iteration", 1, maxClasses)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	if per != t.classes {
-		return 0, fmt.Errorf("num_tree_per_iteration is %d and num_class %d: only equal ones can be served",
-			per, t.classes)
+	if per != classes {
+		return nil, 0, fmt.Errorf("num_tree_per_iteration is %d and num_class %d: only equal ones can be served",
+			per, classes)
 	}
 	last, err := f.whole("max_feature_idx", 0, maxFeatures-1)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	t.features = last + 1
 	if _, ok := f["average_output"]; ok {
-		return 0, errors.New("average_output: random forests cannot be served")
+		return nil, 0, errors.New("average_output: random forests cannot be served")
 	}
-	t.objective = strings.Fields(f["objective"])
+	words := strings.Fields(f["objective"])
+	name := strings.Join(words[:min(1, len(words))], "")
+	objective := Objective(slices.Index(objectiveNames[:], name))
+	if objective < 0 || objective != Softmax && len(words) > 1 {
+		return nil, 0, fmt.Errorf("objective %q is not one of %s", clip(strings.Join(words, " ")),
+			strings.Join(objectiveNames[:], ", "))
+	}
+	if (objective == Softmax) != (classes > 1) {
+		return nil, 0, fmt.Errorf("objective %s with %d classes", name, classes)
+	}
 	sizes, err := f.text("tree_sizes")
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	n := len(strings.Fields(sizes))
-	if n == 0 || n%t.classes != 0 || n > maxModelTrees {
-		return 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d",
-			n, t.classes,
+	if n == 0 || n%classes != 0 || n > maxModelTrees {
+		return nil, 0, fmt.Errorf("tree_sizes lists %d trees: want a multiple of num_class, %d, and at most %d",
+			n, classes,
 			maxModelTrees)
 	}
-	if names := strings.Fields(f["feature_names"]); len(names) > 0 {
-		if len(names) != t.features {
-			return 0, fmt.Errorf("feature_names has %d names, max_feature_idx says %d", len(names), t.features)
-		}
-		t.names = names
-	}
-	return n, nil
+	return &Model{features: last + 1, outputs: classes, options: BoostOptions{Objective: objective}}, n, nil
 }
 
-func (p *parser) tree(index, features int) (*textTree, error) {
+func (p *parser) tree(index, features int) (*tree, error) {
 	line := ""
 	for ok := true; line == ""; {
 		if line, ok = p.next(); !ok {
@@ -285,27 +272,26 @@ func (p *parser) tree(index, features int) (*textTree, error) {
 	if sets, err := f.whole("num_cat", 0, n); err != nil || sets > 0 {
 		return nil, cmp.Or(err, errors.New("num_cat: category sets cannot be served; train with numeric features"))
 	}
-	t := &textTree{}
-	if t.leaves, err = f.numbers("leaf_value", n); err != nil {
-		return nil, err
+	t := &tree{leafInfo: make([]nodeInfo, n), info: make([]nodeInfo, n-1)}
+	if t.leaves, err = f.numbers("leaf_value", n); err != nil || n == 1 {
+		return t, err
 	}
-	if n == 1 {
-		return t, nil
-	}
-	return t, t.read(f, n, features)
+	return t, t.read(f, features)
 }
 
-// read reads the fields of a tree of n >= 2 leaves.
-func (t *textTree) read(f fields, n, features int) error {
+// read reads the nodes of a tree of two leaves or more.
+func (t *tree) read(f fields, features int) error {
+	n := len(t.leaves)
+	var feature, decision, left, right []int
 	for _, l := range []struct {
 		name   string
 		dst    *[]int
 		lo, hi int
 	}{
-		{"split_feature", &t.feature, 0, features - 1},
-		{"decision_type", &t.decision, 0, decisionLeft | missingNaN},
-		{"left_child", &t.left, -n, n - 2},
-		{"right_child", &t.right, -n, n - 2},
+		{"split_feature", &feature, 0, features - 1},
+		{"decision_type", &decision, 0, decisionLeft | missingNaN},
+		{"left_child", &left, -n, n - 2},
+		{"right_child", &right, -n, n - 2},
 	} {
 		v, err := f.wholes(l.name, n-1, l.lo, l.hi)
 		if err != nil {
@@ -313,27 +299,39 @@ func (t *textTree) read(f fields, n, features int) error {
 		}
 		*l.dst = v
 	}
-	var err error
-	if t.threshold, err = f.numbers("threshold", n-1); err != nil {
+	threshold, err := f.numbers("threshold", n-1)
+	if err != nil {
 		return err
+	}
+	for i, d := range decision {
+		missLeft := d&decisionLeft != 0
+		switch d &^ decisionLeft {
+		case missingNaN:
+		case missingNone: // missing values count as zero
+			missLeft = 0 <= threshold[i]
+		default:
+			return errors.New("zero as the missing value is not supported: train with zero_as_missing=false")
+		}
+		node := node32(int32(feature[i]), threshold[i], missLeft)
+		node.left, node.right = int32(left[i]), int32(right[i])
+		t.nodes = append(t.nodes, node)
 	}
 	return t.shape()
 }
 
 // shape checks that the children form one tree: every node but the first, and every
 // leaf, is the child of exactly one node, and all are connected.
-func (t *textTree) shape() error {
-	nodes := make([]bool, len(t.left))
+func (t *tree) shape() error {
+	nodes := make([]bool, len(t.nodes))
 	leaves := make([]bool, len(t.leaves))
 	nodes[0] = true
-	stack := []int{0}
+	stack := []int32{0}
 	reached := 1
 	for len(stack) > 0 {
 		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		for _, c := range []int{t.left[at], t.right[at]} {
-			seen := nodes
-			i := c
+		for _, c := range []int32{t.nodes[at].left, t.nodes[at].right} {
+			seen, i := nodes, c
 			if c < 0 {
 				seen, i = leaves, ^c
 			} else {
