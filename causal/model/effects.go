@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/autosched/autosched/causal"
+	"github.com/autosched/autosched/internal/stats"
 )
 
 // maxSample is the largest number of rows over which effects are averaged.
@@ -45,13 +46,7 @@ func (m *Model) levels(column int) []float64 {
 	}
 	var out []float64
 	for _, q := range []float64{.05, .25, .5, .75, .95} {
-		at := q * float64(len(values)-1)
-		low := int(at)
-		v := values[low]
-		if low+1 < len(values) {
-			v += (at - float64(low)) * (values[low+1] - v)
-		}
-		out = append(out, v)
+		out = append(out, stats.Quantile(values, q))
 	}
 	return slices.Compact(out)
 }

@@ -11,18 +11,13 @@ type gram struct {
 	xx []float64 // lower triangle, row by row
 	xy []float64
 	yy float64
-	// shared is true if xx belongs to, and is updated by, another gram of the same
-	// regressors and rows.
-	shared bool
 }
 
 func newGram(q int) gram { return gram{xx: make([]float64, q*(q+1)/2), xy: make([]float64, q)} }
 
 func (g *gram) reset() {
 	g.n, g.yy = 0, 0
-	if !g.shared {
-		clear(g.xx)
-	}
+	clear(g.xx)
 	clear(g.xy)
 }
 
@@ -31,11 +26,9 @@ func (g *gram) row(x []float64, y float64) {
 	k := 0
 	for i, v := range x {
 		if v != 0 {
-			if !g.shared {
-				into := g.xx[k : k+i+1]
-				for j, w := range x[:i+1] {
-					into[j] += v * w
-				}
+			into := g.xx[k : k+i+1]
+			for j, w := range x[:i+1] {
+				into[j] += v * w
 			}
 			g.xy[i] += v * y
 		}
@@ -50,11 +43,6 @@ func (g *gram) add(o *gram, w float64) {
 	for i, v := range o.xx {
 		into[i] += w * v
 	}
-	g.addTarget(o, w)
-}
-
-// addTarget adds w times o, except for xx.
-func (g *gram) addTarget(o *gram, w float64) {
 	g.n += w * o.n
 	g.yy += w * o.yy
 	for i, v := range o.xy {
@@ -65,10 +53,8 @@ func (g *gram) addTarget(o *gram, w float64) {
 func (g *gram) fade(by float64) {
 	g.n *= by
 	g.yy *= by
-	if !g.shared {
-		for i := range g.xx {
-			g.xx[i] *= by
-		}
+	for i := range g.xx {
+		g.xx[i] *= by
 	}
 	for i := range g.xy {
 		g.xy[i] *= by
@@ -82,12 +68,6 @@ type solver struct{ l, x []float64 }
 // is lambda per row on all coefficients but the constant's. Regressors that are
 // linear combinations of earlier ones get coefficient 0.
 func (s *solver) solve(g *gram, q int, lambda float64, coef []float64) {
-	s.factor(g, q, lambda)
-	s.back(g.xy[:q], coef)
-}
-
-// factor computes the Cholesky factor, which does not depend on the target.
-func (s *solver) factor(g *gram, q int, lambda float64) {
 	n := q * (q + 1) / 2
 	s.l = append(s.l[:0], g.xx[:n]...)
 	penalty := lambda * g.n
@@ -120,12 +100,7 @@ func (s *solver) factor(g *gram, q int, lambda float64) {
 			s.l[row+i] = 0 // a linear combination of earlier regressors
 		}
 	}
-}
-
-// back solves for coef by forward and back substitution.
-func (s *solver) back(xy, coef []float64) {
-	q := len(xy)
-	s.x = append(s.x[:0], xy...)
+	s.x = append(s.x[:0], g.xy[:q]...)
 	for i := range q {
 		row := i * (i + 1) / 2
 		if s.l[row+i] == 0 {

@@ -142,12 +142,8 @@ func Fit(ctx context.Context, t *causal.Table, s Structure, o Options) (*Model, 
 	for _, v := range m.order {
 		m.nodes[v] = newRegression(t, v, s.Parents[v], m.scales)
 	}
-	for k, v := range m.objectives {
-		r := newRegression(t, v, m.roots, m.scales)
-		if k > 0 {
-			r.shareProducts(m.direct[0])
-		}
-		m.direct = append(m.direct, r)
+	for _, v := range m.objectives {
+		m.direct = append(m.direct, newRegression(t, v, m.roots, m.scales))
 	}
 	for k, v := range m.objectives {
 		m.nodes[v].objective, m.direct[k].objective = true, true
@@ -269,10 +265,7 @@ func (m *Model) learn(t *causal.Table, inBlock []int) {
 
 // refit chooses families, penalties and blends by cross-validation, and fits.
 func (m *Model) refit(ctx context.Context) error {
-	perFold := make([]variant, folds)
-	for f := range perFold {
-		perFold[f] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
-	}
+	perFold := m.variants(folds)
 	for k, r := range m.regressions() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -283,11 +276,7 @@ func (m *Model) refit(ctx context.Context) error {
 			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
 		}
 		for f := range perFold {
-			if k < len(m.order) {
-				perFold[f].nodes[r.target] = fits[f]
-			} else {
-				perFold[f].direct[k-len(m.order)] = fits[f]
-			}
+			*m.fitOf(&perFold[f], k) = fits[f]
 		}
 	}
 	m.crossValidate(perFold)
@@ -298,68 +287,56 @@ func (m *Model) refit(ctx context.Context) error {
 // Trees are not refitted to the samples: the fits of the folds, or without them the
 // previous ones, serve.
 func (m *Model) solve(ctx context.Context, perFold []variant) error {
-	m.all = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
 	old := m.boots
-	m.boots = make([]variant, m.o.Bootstrap)
-	for b := range m.boots {
-		m.boots[b] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
-	}
+	m.all, m.boots = m.variants(1)[0], m.variants(m.o.Bootstrap)
 	draws := m.draws()
-	var factors []solver
-	all := m.regressions()
-	for k, r := range all {
-		put := func(v *variant, f fitted) {
-			if k < len(m.order) {
-				v.nodes[r.target] = f
-			} else {
-				v.direct[k-len(m.order)] = f
-			}
-		}
+	var ridge solver
+	for k, r := range m.regressions() {
 		r.sum()
 		f, err := r.fit(ctx, m.rows, m.blocks, m.o.Seed)
 		if err != nil {
 			return fmt.Errorf("causal/model: %s: %w", m.name(r.target), err)
 		}
-		put(&m.all, f)
+		*m.fitOf(&m.all, k) = f
 		q := r.basis.size(r.family)
 		g := newGram(r.basis.all)
-		again := k > 0 && r.sameDesign(all[k-1]) // then the Cholesky factors are the same
-		if !again {
-			factors = make([]solver, len(m.boots))
-		}
 		for b := range m.boots {
-			if r.family == Boosted {
-				switch {
-				case perFold != nil && k < len(m.order):
-					put(&m.boots[b], perFold[b%folds].nodes[r.target])
-				case perFold != nil:
-					put(&m.boots[b], perFold[b%folds].direct[k-len(m.order)])
-				case k < len(m.order):
-					put(&m.boots[b], old[b].nodes[r.target])
-				default:
-					put(&m.boots[b], old[b].direct[k-len(m.order)])
+			to := m.fitOf(&m.boots[b], k)
+			switch {
+			case r.family != Boosted:
+				g.reset()
+				for block, times := range draws[b] {
+					if times > 0 {
+						g.add(&r.blocks[block], float64(times))
+					}
 				}
-				continue
+				to.coef = make([]float64, q)
+				ridge.solve(&g, q, r.lambda, to.coef)
+			case perFold != nil:
+				*to = *m.fitOf(&perFold[b%folds], k)
+			default:
+				*to = *m.fitOf(&old[b], k)
 			}
-			g.reset()
-			for block, times := range draws[b] {
-				switch {
-				case times == 0:
-				case again:
-					g.addTarget(&r.blocks[block], float64(times))
-				default:
-					g.add(&r.blocks[block], float64(times))
-				}
-			}
-			if !again {
-				factors[b].factor(&g, q, r.lambda)
-			}
-			f := fitted{coef: make([]float64, q)}
-			factors[b].back(g.xy[:q], f.coef)
-			put(&m.boots[b], f)
 		}
 	}
 	return nil
+}
+
+// variants returns variants without fits.
+func (m *Model) variants(n int) []variant {
+	out := make([]variant, n)
+	for i := range out {
+		out[i] = variant{nodes: make([]fitted, m.table.Len()), direct: make([]fitted, len(m.objectives))}
+	}
+	return out
+}
+
+// fitOf returns the place of the fit of the k-th of the regressions in a variant.
+func (m *Model) fitOf(v *variant, k int) *fitted {
+	if k < len(m.order) {
+		return &v.nodes[m.order[k]]
+	}
+	return &v.direct[k-len(m.order)]
 }
 
 // draws returns how often each bootstrap sample contains each block.

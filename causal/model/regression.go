@@ -81,21 +81,6 @@ func newRegression(t *causal.Table, target int, parents []int, scales []scale) *
 	return r
 }
 
-// shareProducts makes r use the regressor products of another regression on the same
-// columns, which must add every row before r does.
-func (r *regression) shareProducts(of *regression) {
-	for b := range r.blocks {
-		r.blocks[b].xx, r.blocks[b].shared = of.blocks[b].xx, true
-	}
-}
-
-// sameDesign reports whether two regressions differ in their targets only, so that
-// their Cholesky factors are equal.
-func (r *regression) sameDesign(o *regression) bool {
-	return sameSlice(r.basis.parents, o.basis.parents) && r.family == o.family && r.lambda == o.lambda &&
-		r.family != Boosted
-}
-
 // scratch returns the size of the scratch buffer that predict and learnAll need.
 func (r *regression) scratch() int { return max(r.basis.all, len(r.basis.parents)) }
 
@@ -114,20 +99,15 @@ func (r *regression) value(y float64) float64 {
 	return y
 }
 
-// learnAll adds a row to a block of every regression. Consecutive regressions with
-// the same parents, such as the direct heads, share one expansion.
+// learnAll adds a row to a block of every regression.
 func learnAll(all []*regression, row []float64, block int, x []float64) {
-	for k, r := range all {
-		if k == 0 || !sameSlice(r.basis.parents, all[k-1].basis.parents) {
-			r.basis.expand(row, x[:r.basis.all])
-		}
+	for _, r := range all {
+		r.basis.expand(row, x[:r.basis.all])
 		y := r.y(row[r.target])
 		r.blocks[block].row(x[:r.basis.all], y)
 		r.low, r.top = min(r.low, y), max(r.top, y)
 	}
 }
-
-func sameSlice(a, b []int) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
 func (r *regression) sum() {
 	r.total.reset()
