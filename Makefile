@@ -108,8 +108,8 @@ reliability: export AUTOSCHED_WATCHERS ?= 10000
 reliability: export AUTOSCHED_SOAK ?= 3600
 reliability: ## Kill, damage and load the service for hours.
 	$(GO) test -count=1 -timeout 24h -v -run \
-		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak)$$' \
-		./service/store ./cmd/autosched/internal/serve; status=$$?; \
+		'^Test(Kills|StudyKills|NothingAcknowledgedIsLost|PowerCuts.*|Damaged.*|WatchersUnderLoad|ReadsWhileTuning|IngestInBatches|Soak.*)$$' \
+		./service ./service/store ./cmd/autosched/internal/serve; status=$$?; \
 	awk '{ n[$$1] += $$2; w[$$1] += $$3 == "wrong" } END { for (t in n) print t, n[t], "wrong:", w[t] }' $(TALLY); exit $$status
 
 .PHONY: bench

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,6 +64,49 @@ func TestHogAndVictim(t *testing.T) {
 	if s, _, _ := h.service.Scheduler("hog"); st.Failures != 0 || s.Round != 1 ||
 		st.LastDecision != "kept: out of time after 4s" {
 		t.Errorf("round %d, %d failures: %q", s.Round, st.Failures, st.LastDecision)
+	}
+}
+
+// TestRoundsBesideEachOther: as many rounds are decided at a time as there are workers.
+func TestRoundsBesideEachOther(t *testing.T) {
+	const workers = 3
+	begun, all := make(chan bool, workers+1), make(chan bool)
+	h := start(t, func(_ context.Context, in round.Input) (d round.Decision, err error) {
+		err = in.Turn.Run(func() error {
+			begun <- true
+			<-all
+			return nil
+		})
+		return round.Decision{Config: in.Incumbent, Ratio: 1}, err
+	})
+	h.service.Close()
+	var err error
+	h.service, err = controller.NewService(controller.Options{Store: h.repo, Decide: h.decide, Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(h.service, controller.Hooks{})
+	<-h.service.Rebuilt()
+	for i := range workers + 1 {
+		id := fmt.Sprint("s", i)
+		h.register(id, controller.Auto)
+		h.submit(id, 30*time.Minute)
+		h.submit(id, time.Hour+time.Minute)
+	}
+	for range workers {
+		<-begun
+	}
+	for gauges(t, h.service, "autosched_queue_jobs")["waiting"] == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case <-begun:
+		t.Errorf("more than %d rounds are under way", workers)
+	default:
+	}
+	close(all)
+	for i := range workers + 1 {
+		h.rounds(fmt.Sprint("s", i), 1)
 	}
 }
 

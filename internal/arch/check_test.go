@@ -120,7 +120,8 @@ var layers = []layer{
 	{"service/doctor", 5, []string{"rollout", "service/findings", "service/samples", "service/store", "service/studies",
 		"telemetry", "internal/checkup", "internal/units"}},
 	// Every part of the service that runs.
-	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller", "patterns",
+	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller",
+		"internal/cputime", "patterns",
 		"rollout", "round", "space", "telemetry", "workload", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads"}},
 	{"controller/watch", 0, nil},
