@@ -175,31 +175,49 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
-// AuditRecord is a line of the audit log with its content.
+// AuditRecord is a line of the audit log with its content. The reason of a record that cannot be read is why.
 type AuditRecord struct {
 	audit.Record
-	Head audit.Head // after it
-	Line []byte
+	Place int64      // counts the records of the log, from 1
+	Head  audit.Head // of its chain after it
+	Line  []byte
 }
 
-// AuditLog returns the records of the audit log before one, newest first, at most limit of them.
+// AuditLog returns the records of the audit log before a place, newest first, at most limit of them.
 // All are before 0. Unless resource is "", only records about it count.
 func (s *Service) AuditLog(before int64, resource string, limit int) (out []AuditRecord, err error) {
 	if before == 1 {
 		return nil, nil
 	}
-	var damaged error
-	err = s.o.Store.Audit(max(0, before-1), true, func(line []byte) bool {
-		one := AuditRecord{Line: slices.Clone(line)}
-		if one.Record, one.Head, damaged = audit.Parse(line); damaged != nil {
-			return false
+	err = s.o.Store.Audit(max(0, before-1), true, func(place int64, line []byte, err error) bool {
+		one := AuditRecord{Place: place, Line: slices.Clone(line)}
+		if err == nil {
+			one.Record, one.Head, err = audit.Parse(line)
 		}
-		if resource == "" || one.Resource == resource {
+		if err != nil {
+			one.Record = audit.Record{Origin: audit.Origin{Reason: "it cannot be read: " + err.Error()}}
+		}
+		if resource == "" || err != nil || one.Resource == resource {
 			out = append(out, one)
 		}
 		return len(out) < limit
 	})
-	return out, errors.Join(err, damaged)
+	if err != nil && len(out) > 0 { // the page is what can be read
+		s.o.Log.Error("part of the audit log cannot be read", "err", err)
+		err = nil
+	}
+	return out, err
+}
+
+// archiveAudit archives the audit log of former days.
+func (s *Service) archiveAudit() {
+	keep := time.Time{}
+	if s.o.RetainAudit > 0 {
+		keep = s.now().Add(-s.o.RetainAudit)
+	}
+	if err := s.o.Store.ArchiveAudit(s.ctx, keep); err != nil && s.ctx.Err() == nil {
+		s.o.Log.Error("the audit log is not archived", "err", err)
+	}
 }
 
 // Note records a change that others store for a scheduler, by the fields that differ. A reason takes the place of
@@ -218,6 +236,6 @@ func (s *Service) noteAudit() {
 	case err != nil:
 		s.o.Log.Error("audit log cannot be read", "err", err)
 	case len(last) > 0:
-		s.o.Log.Info("audit log", "records", last[0].Sequence, "head", last[0].Head.Hash)
+		s.o.Log.Info("audit log", "records", last[0].Place, "head", last[0].Head.Hash)
 	}
 }

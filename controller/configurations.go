@@ -148,7 +148,7 @@ func (s *Service) Propose(ctx context.Context, call Call, id string, c space.Con
 
 // nameRevision names the revision that the request of a call makes or offers.
 func (s *Service) nameRevision(call Call, id string, revision int64) {
-	s.RequestRecord(call).SetName(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
+	s.RequestRecord(call, id).SetName(fmt.Sprintf("schedulers/%s/configurations/%d", id, revision))
 }
 
 // Check is asked before a change of a configuration is made: an error leaves it as it is. Nil asks nothing.

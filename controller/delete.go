@@ -102,6 +102,7 @@ func (s *Service) purges() {
 		if err := s.Purge(s.ctx); err != nil && s.ctx.Err() == nil {
 			s.o.Log.Error("expired records are still there", "err", err)
 		}
+		s.archiveAudit()
 		select {
 		case <-ticker.C:
 		case <-s.ctx.Done():
@@ -124,8 +125,8 @@ func (s *Service) Purge(ctx context.Context) error {
 	}
 	s.mu.RUnlock()
 	var errs []error
-	errs = append(errs, s.requests.purge(now, func(ids []string) error {
-		return s.o.Store.Purge(ctx, Expired{Requests: ids})
+	errs = append(errs, s.requests.purge(now, func(keys []RequestKey) error {
+		return s.o.Store.Purge(ctx, Expired{Requests: keys})
 	}))
 	for _, m := range expired {
 		errs = append(errs, s.purge(ctx, m))
@@ -143,7 +144,7 @@ func (s *Service) purge(ctx context.Context, m *schedulerState) error {
 	if s.now().Before(v.Expires) || v.Deleted.IsZero() { // undeleted since
 		return nil
 	}
-	end := &audit.Record{Time: s.now(), Origin: audit.Origin{Actor: retentionActor, Verb: "Purge"},
+	end := &audit.Record{Time: s.now(), Origin: audit.Origin{Actor: retentionActor, Verb: audit.Purge},
 		Resource: "schedulers/" + m.id, RevisionBefore: v.OfferedRevision}
 	if err := s.o.Store.Purge(ctx, Expired{Scheduler: m.id, UID: v.UID, Audit: end}); err != nil {
 		return err

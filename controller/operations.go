@@ -205,7 +205,7 @@ func (s *Service) TriggerRound(ctx context.Context, call Call, id string, search
 	if err := m.trigger(r, call.DryRun); err != nil || call.DryRun {
 		return r.Operation, err
 	}
-	s.RequestRecord(call).SetName("operations/" + r.ID)
+	s.RequestRecord(call, id).SetName("operations/" + r.ID)
 	_, err = s.keepOperation(ctx, call, m, r.Operation)
 	m.mu.Lock()
 	defer m.mu.Unlock()

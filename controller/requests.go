@@ -17,6 +17,9 @@ const (
 	maxRequests = 10_000
 )
 
+// RequestKey identifies a request: ids are those of a scheduler, "" of a request about several.
+type RequestKey struct{ Scheduler, ID string }
+
 // Request remembers a mutation by its caller's id.
 type Request struct {
 	ID        string `json:"id"`
@@ -30,17 +33,21 @@ type Request struct {
 	Created time.Time `json:"created,omitzero"`
 }
 
+// Key returns the key of a request.
+func (r *Request) Key() RequestKey { return RequestKey{r.Scheduler, r.ID} }
+
 // requests are the remembered ones and the ones under way.
 type requests struct {
 	mu       sync.Mutex
-	known    map[string]Request
-	order    map[string][]string // ids by scheduler, oldest first
-	evicted  []string            // forgotten, and stored still
-	underway map[string]*RequestRecord
+	known    map[RequestKey]Request
+	order    map[string][]RequestKey // by scheduler, oldest first
+	evicted  []RequestKey            // forgotten, and stored still
+	underway map[RequestKey]*RequestRecord
 }
 
 func newRequests(saved []Request) *requests {
-	r := &requests{known: map[string]Request{}, order: map[string][]string{}, underway: map[string]*RequestRecord{}}
+	r := &requests{known: map[RequestKey]Request{}, order: map[string][]RequestKey{},
+		underway: map[RequestKey]*RequestRecord{}}
 	slices.SortFunc(saved, func(a, b Request) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
@@ -52,13 +59,13 @@ func newRequests(saved []Request) *requests {
 
 // put remembers a request. mu is held, if the service is in use.
 func (r *requests) put(one Request) {
-	before, again := r.known[one.ID]
-	if again {
-		of := r.order[before.Scheduler]
-		r.order[before.Scheduler] = slices.DeleteFunc(of, func(id string) bool { return id == one.ID })
+	key := one.Key()
+	of := r.order[one.Scheduler]
+	if _, again := r.known[key]; again {
+		of = slices.DeleteFunc(of, func(k RequestKey) bool { return k == key })
 	}
-	r.known[one.ID] = one
-	of := append(r.order[one.Scheduler], one.ID)
+	r.known[key] = one
+	of = append(of, key)
 	if n := len(of) - maxRequests; n > 0 {
 		for _, id := range of[:n] {
 			delete(r.known, id)
@@ -70,10 +77,10 @@ func (r *requests) put(one Request) {
 }
 
 // purge has expired and forgotten ones removed from the store. Calls with their ids wait meanwhile.
-func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
+func (r *requests) purge(now time.Time, remove func(keys []RequestKey) error) error {
 	r.mu.Lock()
 	removal := &RequestRecord{done: make(chan struct{}), over: true}
-	ids := map[string]bool{}
+	ids := map[RequestKey]bool{}
 	for _, id := range r.evicted {
 		if _, again := r.known[id]; !again {
 			ids[id] = true
@@ -95,7 +102,9 @@ func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := remove(slices.Sorted(maps.Keys(ids)))
+	err := remove(slices.SortedFunc(maps.Keys(ids), func(a, b RequestKey) int {
+		return cmp.Or(cmp.Compare(a.Scheduler, b.Scheduler), cmp.Compare(a.ID, b.ID))
+	}))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id := range ids {
@@ -108,7 +117,7 @@ func (r *requests) purge(now time.Time, remove func(ids []string) error) error {
 	if err != nil {
 		return err
 	}
-	gone := func(id string) bool { return ids[id] }
+	gone := func(k RequestKey) bool { return ids[k] }
 	r.evicted = slices.DeleteFunc(r.evicted, gone)
 	for scheduler, of := range r.order {
 		if r.order[scheduler] = slices.DeleteFunc(of, gone); len(r.order[scheduler]) == 0 {
@@ -129,14 +138,15 @@ type RequestRecord struct {
 	over   bool // the call has ended: changes that it left running do not store it
 }
 
-// RequestRecord returns the request of a call, nil if the call has none that is under way.
-func (s *Service) RequestRecord(call Call) *RequestRecord {
+// RequestRecord returns the request of a call about a scheduler, nil if the call has none that is under way.
+func (s *Service) RequestRecord(call Call, scheduler string) *RequestRecord {
 	if call.Request == "" {
 		return nil
 	}
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
-	return s.requests.underway[call.Request]
+	return cmp.Or(s.requests.underway[RequestKey{scheduler, call.Request}],
+		s.requests.underway[RequestKey{"", call.Request}])
 }
 
 // SetName names the resource that the request makes.
@@ -171,14 +181,15 @@ func (p *RequestRecord) MarkStored() {
 	}
 }
 
-// Once makes a call with the id of a request, unless a call with it succeeded within a day: that one is
+// Once makes a call with the id of a request of a scheduler, unless a call with it succeeded within a day: that one is
 // returned, or an ErrRequestReuse if it was another. Calls with the same id wait for each other. Changes made by
 // change with the id as Call.Request store the request; change returns the name of the changed resource.
 func (s *Service) Once(ctx context.Context, r Request, change func() (name string, err error)) (before *Request,
 	err error) {
+	key := r.Key()
 	for {
 		s.requests.mu.Lock()
-		known, ok := s.requests.known[r.ID]
+		known, ok := s.requests.known[key]
 		if ok && s.now().Sub(known.Created) < requestsFor {
 			s.requests.mu.Unlock()
 			if known.Digest != r.Digest || known.Method != "" && known.Method != r.Method {
@@ -187,7 +198,7 @@ func (s *Service) Once(ctx context.Context, r Request, change func() (name strin
 			}
 			return &known, nil
 		}
-		other := s.requests.underway[r.ID]
+		other := s.requests.underway[key]
 		if other == nil {
 			break
 		}
@@ -200,7 +211,7 @@ func (s *Service) Once(ctx context.Context, r Request, change func() (name strin
 	}
 	r.Created = s.now()
 	p := &RequestRecord{r: r, done: make(chan struct{})}
-	s.requests.underway[r.ID] = p
+	s.requests.underway[key] = p
 	s.requests.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -213,7 +224,7 @@ func (s *Service) Once(ctx context.Context, r Request, change func() (name strin
 		if keep {
 			s.requests.put(r)
 		}
-		delete(s.requests.underway, r.ID)
+		delete(s.requests.underway, key)
 		close(p.done)
 	}()
 	name, err := change()

@@ -66,13 +66,26 @@ func TestOnce(t *testing.T) {
 		h.close()
 		h.open()
 	}
-	if got, _, err := h.service.Scheduler("s"); err != nil || got.Paused || got.Generation != 3 {
-		t.Errorf("paused %v, generation %d, %v", got.Paused, got.Generation, err)
+	// An id is of one scheduler: another has it for a request of its own.
+	h.register("other", controller.Auto)
+	for made := range 2 {
+		before, err := h.service.Once(t.Context(), controller.Request{ID: "a", Digest: "of other", Scheduler: "other"},
+			func() (string, error) {
+				_, err := h.service.Modify(t.Context(), controller.Call{Request: "a"}, "other",
+					func(s *controller.Scheduler) error { s.Paused = true; return nil })
+				return "", err
+			})
+		if err != nil || (before != nil) != (made == 1) {
+			t.Errorf("%v, %v", before, err)
+		}
+		h.close()
+		h.open()
 	}
+	expect("again", "a", func(controller.Call) error { return fails }, false)
 	// Work that a call leaves running is not part of it.
 	var left *controller.RequestRecord
 	expect("a call that leaves its record", "d", func(call controller.Call) error {
-		left = h.service.RequestRecord(call)
+		left = h.service.RequestRecord(call, "s")
 		return nil
 	}, true)
 	if r := left.Request(); left == nil || r != nil {

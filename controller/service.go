@@ -38,6 +38,8 @@ type Options struct {
 	KeepRounds int
 	// Retain is how long events are kept, at least MinRetain; for ever if 0.
 	Retain time.Duration
+	// RetainAudit is how long the audit log is kept; for ever if 0.
+	RetainAudit time.Duration
 	// RoundLimit bounds the time of the turns of a round, which then keeps the incumbent;
 	// DefaultRoundLimit if 0.
 	RoundLimit time.Duration
@@ -407,7 +409,7 @@ func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Sc
 		return sched, m.fault
 	}
 	close(m.ready)
-	request := s.RequestRecord(call)
+	request := s.RequestRecord(call, reg.ID)
 	change := Change{Scheduler: sched, Configurations: configs, Request: request.Request()}
 	change.Audit = record(call, nil, &change, now)
 	if err := s.o.Store.Commit(ctx, change); err != nil {
@@ -575,7 +577,7 @@ func (s *Service) commitChange(ctx context.Context, call Call, m *schedulerState
 		return after, nil
 	}
 	c.Audit = record(call, before, c, c.Scheduler.Updated)
-	request := s.RequestRecord(call)
+	request := s.RequestRecord(call, m.id)
 	c.Request = request.Request()
 	if err := s.o.Store.Commit(ctx, *c); err != nil {
 		if errors.Is(err, ErrStale) {

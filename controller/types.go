@@ -254,7 +254,7 @@ type Change struct {
 type Expired struct {
 	// Scheduler is the id of a scheduler that was deleted, UID its uid; "" if none was.
 	Scheduler, UID string
-	Requests       []string      // ids
+	Requests       []RequestKey
 	Audit          *audit.Record // of the scheduler's end
 }
 
@@ -305,9 +305,13 @@ type Store interface {
 	AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error
 	// Load and ReplayEvents pass over damaged records and report them.
 	Load() (saved []Saved, requests []Request, damage []Damage, err error)
-	// Audit calls visit with the lines of the audit log until it returns false: from a record on
-	// in order, or with newestFirst from a record back, of which 0 is the last.
-	Audit(from int64, newestFirst bool, visit func(line []byte) bool) error
+	// Audit calls visit with the lines of the audit log and their places in it until it returns false: from a place
+	// on in order, or with newestFirst from a place back, of which 0 is the last. A damaged record comes with an
+	// error. The result is the error of files that are passed over.
+	Audit(from int64, newestFirst bool, visit func(place int64, line []byte, err error) bool) error
+	// ArchiveAudit moves the audit log of former days out of the way of changes, and drops archives of days before
+	// keep, none if it is zero.
+	ArchiveAudit(ctx context.Context, keep time.Time) error
 	// KeepRound stores the record of a round of the scheduler with a uid, in place of one with the
 	// same sequence, and drops all but the newest keep.
 	KeepRound(uid string, sequence int64, record []byte, keep int) error

@@ -1,8 +1,10 @@
 // Package audit is the log of changes: the actor, the change, its time and its reason. It is pure: it makes and
 // checks records, which others store.
 //
-// Every record holds the SHA-256 of the one before it, so that a record that is altered, removed
-// or moved shows. That records are missing at the end shows only beside a Head noted elsewhere.
+// The records of a resource form a chain: each holds the SHA-256 of the one before it, so that a record that is
+// altered, removed or moved shows. Anchors hold the heads of all chains, and are a chain of their own, with which a
+// log may begin once its older records are dropped. That records are missing at the end shows only beside a Head
+// noted elsewhere.
 package audit
 
 import (
@@ -13,12 +15,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
 // Record is one change.
 type Record struct {
-	// Sequence counts the records of a log, from 1.
+	// Sequence counts the records of a chain, from 1.
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
 	Origin
@@ -28,9 +33,18 @@ type Record struct {
 	RevisionAfter  int64 `json:"revision_after"`
 	// Fields are the changes.
 	Fields []Field `json:"fields,omitempty"`
-	// Previous is the hash of the record before, "" of the first.
+	// Previous is the hash of the record before in the chain, "" of the first.
 	Previous string `json:"previous"`
+	// Chain is the resource of the records in the chain; "" in the chain of anchors, which begins with the records of
+	// all resources in a log of an older version.
+	Chain string `json:"chain,omitempty"`
 }
+
+// Verbs that records of a log depend on: Purge ends a resource and, once there is an anchor after it, its chain.
+const (
+	Purge  = "Purge"
+	Anchor = "Anchor"
+)
 
 // Origin is who asked for a change, how and why.
 type Origin struct {
@@ -52,14 +66,33 @@ type Field struct {
 	After  string `json:"after,omitempty"`
 }
 
-// Head is the end of a log: the number of its records and the hash of the last, the zero Head of
-// an empty log.
+// Head is the end of a chain or a log: the number of its records and the hash of the last, the zero Head of
+// an empty one.
 type Head struct {
-	Sequence int64
-	Hash     string // hexadecimal SHA-256
+	Sequence int64  `json:"sequence"`
+	Hash     string `json:"hash"` // hexadecimal SHA-256
+	// Ended says that the last record is a Purge.
+	Ended bool `json:"ended,omitempty"`
 }
 
-func (h Head) String() string { return fmt.Sprintf("%d:%s", h.Sequence, h.Hash) }
+// NewAnchor returns an anchor of chains by their heads.
+func NewAnchor(at time.Time, heads map[string]Head) Record {
+	r := Record{Time: at, Origin: Origin{Actor: "retention", Verb: Anchor}, Resource: "audit"}
+	for _, chain := range slices.Sorted(maps.Keys(heads)) {
+		r.Fields = append(r.Fields, Field{Name: chain, After: heads[chain].String()})
+	}
+	return r
+}
+
+func (h Head) String() string {
+	text := fmt.Sprintf("%d:%s", h.Sequence, h.Hash)
+	if h.Ended {
+		text += endedMark
+	}
+	return text
+}
+
+const endedMark = " ended"
 
 // ErrBroken is wrapped by errors about a chain.
 var ErrBroken = errors.New("audit log is broken")
@@ -72,15 +105,19 @@ const (
 	lineEnd    = `}`
 )
 
-// Append returns the line of the record that follows a head, and the head after it.
+// Append returns the line of the record that follows the head of its chain, and the head after it.
 func Append(head Head, r Record) ([]byte, Head, error) {
 	r.Sequence, r.Previous = head.Sequence+1, head.Hash
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, head, fmt.Errorf("audit: %w", err)
 	}
-	next := Head{r.Sequence, hash(text)}
+	next := headOf(&r, hash(text))
 	return []byte(lineHash + next.Hash + lineRecord + string(text) + lineEnd), next, nil
+}
+
+func headOf(r *Record, hash string) Head {
+	return Head{r.Sequence, hash, r.Verb == Purge && r.Chain != ""}
 }
 
 func hash(text []byte) string {
@@ -102,7 +139,7 @@ func Parse(line []byte) (Record, Head, error) {
 				if err := json.Unmarshal(rest, &r); err != nil {
 					return r, Head{}, err
 				}
-				return r, Head{r.Sequence, want}, nil
+				return r, headOf(&r, want), nil
 			}
 		}
 	}
@@ -111,39 +148,89 @@ func Parse(line []byte) (Record, Head, error) {
 
 // Checker checks a log line by line.
 type Checker struct {
-	head Head
-	want string
+	records int64
+	last    string          // the hash of the last line
+	heads   map[string]Head // by chain
+	want    string
 }
 
 // NewChecker returns a checker of a log that must hold a record with a hash, "" for any.
-func NewChecker(want string) *Checker { return &Checker{want: want} }
+func NewChecker(want string) *Checker { return &Checker{want: want, heads: map[string]Head{}} }
 
 // Add checks the next line. Errors are ErrBroken and name the record.
 func (c *Checker) Add(line []byte) error {
 	r, next, err := Parse(line)
-	switch {
-	case err != nil:
-	case r.Sequence != c.head.Sequence+1:
-		err = fmt.Errorf("record %d is in its place", r.Sequence)
-	case r.Previous != c.head.Hash:
-		err = fmt.Errorf("it follows a record with SHA-256 %q, not %q", r.Previous, c.head.Hash)
-	default:
-		if c.head = next; next.Hash == c.want {
-			c.want = ""
+	if err == nil {
+		err = c.follow(&r)
+	}
+	if err != nil {
+		return fmt.Errorf("%w at record %d: %w", ErrBroken, c.records+1, err)
+	}
+	if next.Hash == c.want {
+		c.want = ""
+	}
+	c.records, c.last, c.heads[r.Chain] = c.records+1, next.Hash, next
+	return nil
+}
+
+// follow checks that a record follows its chain, and that an anchor has the heads of all.
+func (c *Checker) follow(r *Record) error {
+	anchor := r.Verb == Anchor && r.Chain == ""
+	if anchor && c.records == 0 {
+		c.heads[""] = Head{Sequence: r.Sequence - 1, Hash: r.Previous}
+		for _, f := range r.Fields {
+			var h Head
+			text, ended := strings.CutSuffix(f.After, endedMark)
+			if _, err := fmt.Sscanf(text, "%d:%s", &h.Sequence, &h.Hash); err != nil {
+				return fmt.Errorf("the head of %s in the anchor is %q", f.Name, f.After)
+			}
+			if !ended {
+				c.heads[f.Name] = h
+			}
 		}
 		return nil
 	}
-	return fmt.Errorf("%w at record %d: %w", ErrBroken, c.head.Sequence+1, err)
+	switch head := c.heads[r.Chain]; {
+	case r.Sequence != head.Sequence+1:
+		return fmt.Errorf("record %d%s is in its place", r.Sequence, inChain(r.Chain))
+	case r.Previous != head.Hash:
+		return fmt.Errorf("it follows a record%s with SHA-256 %q, not %q", inChain(r.Chain), r.Previous, head.Hash)
+	case !anchor:
+		return nil
+	}
+	heads := maps.Clone(c.heads)
+	delete(heads, "")
+	for _, f := range r.Fields {
+		if got := heads[f.Name]; got.String() != f.After {
+			return fmt.Errorf("the anchor has the head %s of %s, and the log %s", f.After, f.Name, got)
+		}
+		delete(heads, f.Name)
+	}
+	for chain := range heads {
+		return fmt.Errorf("the anchor lacks %s", chain)
+	}
+	maps.DeleteFunc(c.heads, func(_ string, h Head) bool { return h.Ended })
+	return nil
 }
 
-// End returns the head of the log, and whether the hash that it must hold is missing.
+func inChain(chain string) string {
+	if chain == "" {
+		return ""
+	}
+	return " of " + chain
+}
+
+// End returns the head of the log: the number of its records and the hash of the last. It is an error if the hash that
+// it must hold is missing.
 func (c *Checker) End() (Head, error) {
 	if c.want != "" {
-		return c.head, fmt.Errorf("%w: none of its %d records has the hash %s: records are missing at the end, or it "+
-			"is another log", ErrBroken, c.head.Sequence, c.want)
+		return c.head(), fmt.Errorf("%w: none of its %d records has the hash %s: records are missing at the end, or it "+
+			"is another log", ErrBroken, c.records, c.want)
 	}
-	return c.head, nil
+	return c.head(), nil
 }
+
+func (c *Checker) head() Head { return Head{Sequence: c.records, Hash: c.last} }
 
 // Verify checks a log of one line each and returns its head. It must hold a record with the
 // hash want, unless that is "".
@@ -156,10 +243,10 @@ func Verify(log io.Reader, want string) (Head, error) {
 	for len(text) > 0 {
 		line, rest, ends := bytes.Cut(text, []byte("\n"))
 		if !ends {
-			return c.head, fmt.Errorf("%w at record %d: its line does not end", ErrBroken, c.head.Sequence+1)
+			return c.head(), fmt.Errorf("%w at record %d: its line does not end", ErrBroken, c.records+1)
 		}
 		if err := c.Add(line); err != nil {
-			return c.head, err
+			return c.head(), err
 		}
 		text = rest
 	}

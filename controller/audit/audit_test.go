@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func TestEveryBitCounts(t *testing.T) {
 func TestRecordsKeepTheirPlaces(t *testing.T) {
 	lines, head := testLog(t, 5)
 	other, _ := testLog(t, 1)
-	forged, _, err := Append(Head{2, strings.Repeat("0", 64)}, Record{Resource: "schedulers/s"})
+	forged, _, err := Append(Head{Sequence: 2, Hash: strings.Repeat("0", 64)}, Record{Resource: "schedulers/s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +91,65 @@ func TestRecordsKeepTheirPlaces(t *testing.T) {
 	}
 	if _, err := Verify(bytes.NewReader(join(lines)[:100]), ""); !errors.Is(err, ErrBroken) {
 		t.Error(err)
+	}
+}
+
+// TestChains: the records of each resource are a chain, and an anchor finds that the end of one is missing. A log may
+// begin with an anchor.
+func TestChains(t *testing.T) {
+	heads, anchors := map[string]Head{}, Head{}
+	var lines [][]byte
+	add := func(chain, verb string) {
+		t.Helper()
+		line, next, err := Append(heads[chain], Record{Origin: Origin{Verb: verb}, Resource: chain, Chain: chain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, heads[chain] = append(lines, line), next
+	}
+	anchor := func() {
+		t.Helper()
+		line, next, err := Append(anchors, NewAnchor(time.Time{}, heads))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, anchors = append(lines, line), next
+		maps.DeleteFunc(heads, func(_ string, h Head) bool { return h.Ended })
+	}
+	add("a", "Pin")      // 0
+	add("b", "Pin")      // 1
+	add("a", "Pin")      // 2
+	add("b", Purge)      // 3
+	add("b", "Register") // 4, before an anchor: the chain goes on
+	add("b", Purge)      // 5
+	anchor()             // 6
+	add("b", "Register") // 7, a new chain
+	add("a", "Pin")      // 8
+	anchor()             // 9
+	without := func(i int) [][]byte { return slices.Delete(slices.Clone(lines), i, i+1) }
+	for name, c := range map[string]struct {
+		lines [][]byte
+		says  string
+	}{
+		"whole":                     {lines, ""},
+		"from an anchor":            {lines[6:], ""},
+		"from the last anchor":      {lines[9:], ""},
+		"from a record":             {lines[7:8], ""},
+		"from a later record":       {lines[8:], "record 3 of a is in its place"},
+		"first of a removed":        {without(0), "record 2 of a is in its place"},
+		"last of a removed":         {without(2), "the anchor has the head 2:"},
+		"last of b removed":         {without(5), "the anchor has the head 4:"},
+		"all of b removed":          {slices.Concat(lines[:1], lines[2:3], lines[6:]), "of b, and the log 0:"},
+		"beyond the first anchor":   {slices.Concat(lines[6:8], lines[9:]), "the anchor has the head 3:"},
+		"an anchor removed":         {without(6), "record 1 of b is in its place"},
+		"a chain that is not named": {slices.Concat(lines[:6], lines[7:8], lines[6:7]), "record 1 of b"},
+		"more than is named":        {slices.Concat(lines[6:7], lines[9:]), "the anchor has the head"},
+	} {
+		head, err := Verify(bytes.NewReader(join(c.lines)), "")
+		if c.says == "" && (err != nil || head.Sequence != int64(len(c.lines))) ||
+			c.says != "" && (!errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, %v, want %q", name, head, err, c.says)
+		}
 	}
 }
 

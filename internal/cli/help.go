@@ -163,7 +163,7 @@ var flagGroups = []struct {
 	{"Service", []string{"server", "service", "listen", "operations", "agents", "evaluators", "findings-rounds",
 		"findings-rules", "findings-price", "findings-webhook", "dir", "timeout", "id", "speedup", "instances",
 		"faults", "drain", "poll-after", "deleted", "round-limit", "start-anew", "acknowledge-deadline",
-		"keep-rounds", "retain", "settings", "check-settings", "new-epoch", "request-id", "validate-only", "etag",
+		"keep-rounds", "retain", "retain-audit", "settings", "check-settings", "new-epoch", "request-id", "validate-only", "etag",
 		"all", "until", "reason", "limit", "mode", "from-revision", "backup", "outcome", "event-time", "wait-time",
 		"energy-file", "valid-days", "filter", "order-by"}},
 	{"Adapter", []string{"instance", "file", "state-dir", "form", "check", "reload", "read-back", "take-over",

@@ -6,8 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -29,8 +33,10 @@ func audited(t testing.TB, sp *space.Space, revision int64) (c controller.Change
 func checkAudit(r *Store) (audit.Head, error) {
 	c := audit.NewChecker("")
 	var broken error
-	err := r.Audit(0, false, func(line []byte) bool {
-		broken = c.Add(line)
+	err := r.Audit(0, false, func(_ int64, line []byte, err error) bool {
+		if broken = err; err == nil {
+			broken = c.Add(line)
+		}
 		return broken == nil
 	})
 	head, end := c.End()
@@ -53,7 +59,7 @@ func TestChangesAreChained(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Audit(0, false, func([]byte) bool { return true }); !errors.Is(err, ErrClosed) {
+		if err := r.Audit(0, false, func(int64, []byte, error) bool { return true }); !errors.Is(err, ErrClosed) {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +69,7 @@ func TestChangesAreChained(t *testing.T) {
 	}
 	defer reader.Close()
 	var lines []string
-	if err := reader.Audit(2, false, func(line []byte) bool {
+	if err := reader.Audit(2, false, func(_ int64, line []byte, err error) bool {
 		lines = append(lines, string(line))
 		return len(lines) < 2
 	}); err != nil || len(lines) != 2 || !strings.Contains(lines[1], want.Hash) {
@@ -104,7 +110,7 @@ func TestADamagedRecordOfTheLogIsNamed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			line, _, err := audit.Append(head, audit.Record{Resource: "schedulers/forged"})
+			line, _, err := audit.Append(head, audit.Record{Resource: "schedulers/s", Chain: "schedulers/s"})
 			if err != nil {
 				return err
 			}
@@ -143,4 +149,209 @@ func mustOpen(key, record []byte) []byte {
 		panic(err)
 	}
 	return line
+}
+
+// openAt opens a store on a clock.
+func openAt(t *testing.T, dir string, now *time.Time) *Store {
+	t.Helper()
+	r, err := Open(dir, Options{Now: func() time.Time { return *now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// auditedBy commits changes of schedulers, one after another, at the times that a clock shows.
+func auditedBy(t testing.TB, r *Store, version int64, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		c := of(t, id)
+		if c.Scheduler.Version = version; version > 1 {
+			c.Configurations = nil
+		}
+		c.Audit = &audit.Record{Time: r.now(), Resource: "schedulers/" + id, Origin: audit.Origin{Actor: "alice",
+			Verb: "Test"}}
+		if err := r.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// places lists the places of the records that can be read, in the order of Audit.
+func places(t testing.TB, r *Store, from int64, newestFirst bool) (out []int64) {
+	t.Helper()
+	if err := r.Audit(from, newestFirst, func(place int64, _ []byte, err error) bool {
+		if err == nil {
+			out = append(out, place)
+		}
+		return true
+	}); err != nil && !errors.Is(err, ErrCorrupt) {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The records of former days go into files, in which they are read and verified as before, and which are dropped by
+// day. A backup has them.
+func TestAuditLogIsKeptByDay(t *testing.T) {
+	dir, now := t.TempDir(), damageDay
+	r := openAt(t, dir, &now)
+	auditedBy(t, r, 1, "a", "b")
+	for range 2 { // nothing to do today
+		if err := r.ArchiveAudit(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	days := []time.Time{now}
+	for day := range int64(3) {
+		now = now.Add(24 * time.Hour)
+		days = append(days, now)
+		auditedBy(t, r, day+2, "a", "b")
+		if err := r.ArchiveAudit(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := auditFiles(dir)
+	if err != nil || len(names) != 3 || names[0] != "audit-"+days[1].Format(dayLayout)+".db" {
+		t.Fatal(names, err)
+	}
+	all := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11} // 5, 8 and 11 are anchors
+	check := func(r *Store, want []int64) {
+		t.Helper()
+		if got := places(t, r, 0, false); !slices.Equal(got, want) {
+			t.Errorf("records %v, want %v", got, want)
+		}
+		back := places(t, r, 0, true)
+		if slices.Reverse(back); !slices.Equal(back, want) {
+			t.Errorf("backwards %v, want %v", back, want)
+		}
+		if head, err := checkAudit(r); err != nil || head.Sequence != int64(len(want)) {
+			t.Error(head, err)
+		}
+	}
+	check(r, all)
+	if got := places(t, r, 6, false); !slices.Equal(got, all[5:]) {
+		t.Errorf("from 6: %v", got)
+	}
+	if got := places(t, r, 6, true); !slices.Equal(got, []int64{6, 5, 4, 3, 2, 1}) {
+		t.Errorf("back from 6: %v", got)
+	}
+	var archive bytes.Buffer
+	if _, err := r.Backup(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	if _, err := Restore(&archive, restored); err != nil {
+		t.Fatal(err)
+	}
+	check(openAt(t, restored, &now), all)
+	if err := r.ArchiveAudit(t.Context(), days[2]); err != nil {
+		t.Fatal(err)
+	}
+	check(r, all[4:]) // from an anchor
+	_ = r.Close()
+	if report, err := Inspect(dir); err != nil || len(report.Others) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if _, err := Open(dir, Options{StartAnew: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An archive that is interrupted at any step loses no record, and the next one completes it.
+func TestInterruptedArchive(t *testing.T) {
+	for _, step := range []string{"anchored", "written", "renamed"} {
+		dir, now := t.TempDir(), damageDay
+		r := openAt(t, dir, &now)
+		auditedBy(t, r, 1, "a", "b")
+		now = now.Add(24 * time.Hour)
+		stop := errors.New("killed")
+		r.onStep = func(at string) {
+			if at == step {
+				panic(stop)
+			}
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != stop {
+					t.Fatal(p)
+				}
+			}()
+			_ = r.ArchiveAudit(t.Context(), time.Time{})
+		}()
+		copied := t.TempDir() // as a kill leaves it: the files may still be open
+		for name, text := range files(t, dir) {
+			if err := os.WriteFile(filepath.Join(copied, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r = openAt(t, copied, &now)
+		auditedBy(t, r, 2, "a", "b")
+		for range 2 {
+			if got := places(t, r, 0, false); !slices.Equal(got[:5], []int64{1, 2, 3, 4, 5}) {
+				t.Errorf("%s: records %v", step, got)
+			}
+			if head, err := checkAudit(r); err != nil {
+				t.Errorf("%s: %v, %v", step, head, err)
+			}
+			if err := r.ArchiveAudit(t.Context(), time.Time{}); err != nil {
+				t.Errorf("%s: %v", step, err)
+			}
+		}
+		if names, err := auditFiles(copied); err != nil || len(names) == 0 {
+			t.Errorf("%s: %v, %v", step, names, err)
+		}
+	}
+}
+
+// One flipped bit of a file of the audit log costs at most the file, by name, and stops neither changes nor the start.
+func TestDamagedAuditFile(t *testing.T) {
+	dir, now := t.TempDir(), damageDay
+	r := openAt(t, dir, &now)
+	for day := range int64(2) {
+		auditedBy(t, r, day+1, "a", "b")
+		now = now.Add(24 * time.Hour)
+		if err := r.ArchiveAudit(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = r.Close()
+	names, err := auditFiles(dir)
+	if err != nil || len(names) != 2 {
+		t.Fatal(names, err)
+	}
+	path := filepath.Join(dir, names[0])
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for at := 0; at < len(whole); at += 97 {
+		bad := bytes.Clone(whole)
+		bad[at] ^= 1 << (at % 8)
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(report.Files, func(f FileReport) bool { return f.Name == names[0] })
+		r := openAt(t, dir, &now)
+		got := places(t, r, 0, false)
+		_, broken := checkAudit(r)
+		if len(got) < 2 || got[len(got)-1] != 6 || len(got) == 6 && broken != nil {
+			t.Fatalf("bit in byte %d: records %v, %v", at, got, broken)
+		}
+		if len(got) < 6 {
+			if found++; report.Files[i].Damage == nil || !strings.Contains(fmt.Sprint(broken), names[0]) {
+				t.Fatalf("bit in byte %d: the damage is not named: %v, %v", at, report.Files[i].Damage, broken)
+			}
+		}
+		_ = r.Close()
+	}
+	if found == 0 {
+		t.Error("no bit mattered")
+	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -467,9 +468,31 @@ func Inspect(dir string) (*Report, error) {
 			}
 		}
 	}
+	logs, err := auditFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range logs {
+		f, err := file(name)
+		if err != nil {
+			return nil, err
+		}
+		f.Damage = r.viewAudit(name, func(b *bolt.Bucket) (damage error) {
+			err := ascend(b, auditBucket, func(key, record []byte) error {
+				if _, err := openRecord(key, record); err != nil {
+					damage = errors.Join(damage, &CorruptError{File: name, Bucket: auditBucket, Key: recordName(key),
+						Why: err.Error()})
+				}
+				return nil
+			})
+			return errors.Join(damage, err)
+		})
+		f.Damage = cmp.Or(f.Damage, r.metaDamage(name))
+	}
+	names = slices.Concat(names, logs, []string{configFile, reserveFile}, auxFiles)
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if !slices.Contains(append(append(names, configFile, reserveFile), auxFiles...), e.Name()) {
+		if !slices.Contains(names, e.Name()) {
 			report.Others = append(report.Others, e.Name())
 		}
 	}

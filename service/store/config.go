@@ -30,7 +30,6 @@ const (
 	revisionsBucket  = "scheduler_revisions" // of schedulers that have several
 	deletionsBucket  = "deletions"           // of schedulers that are quarantined
 	requestsBucket   = "requests"
-	auditBucket      = "audit" // lines of the audit log by sequence
 )
 
 var errRevision = errors.New("revisions are numbered without gaps and keep their values")
@@ -183,8 +182,11 @@ func putRequest(tx *bolt.Tx, r *controller.Request) error {
 	if r == nil {
 		return nil
 	}
-	return putJSON(tx, []byte(r.ID), r, requestsBucket)
+	return putJSON(tx, requestKey(r.Key()), r, requestsBucket)
 }
+
+// requestKey returns the key of a request. That of an older version is the id alone.
+func requestKey(k controller.RequestKey) []byte { return []byte(k.Scheduler + "\x00" + k.ID) }
 
 // Remember stores a request that changed nothing.
 func (r *Store) Remember(ctx context.Context, one controller.Request) error {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,11 @@ func crashChild(dir string) {
 			die(err)
 		}
 		fmt.Printf("c %d\n", revision)
+		if revision%5 == 0 {
+			if err := r.ArchiveAudit(ctx, time.Time{}); err != nil {
+				die(err)
+			}
+		}
 	}
 }
 
@@ -141,6 +147,19 @@ func (a *acked) check(dir string) (revision int64, err error) {
 	}
 	if revision < a.revision {
 		return 0, fmt.Errorf("revision %d after %d was acknowledged", revision, a.revision)
+	}
+	records := int64(0) // of revisions, besides anchors
+	if err := r.Audit(0, false, func(_ int64, line []byte, err error) bool {
+		if bytes.Contains(line, []byte(`"revision_after":0`)) {
+			return true
+		}
+		records++
+		return err == nil
+	}); err != nil || records != revision {
+		return 0, fmt.Errorf("%d audit records of %d revisions, %w", records, revision, err)
+	}
+	if _, err := checkAudit(r); err != nil {
+		return 0, err
 	}
 	found := map[string]int{}
 	damage, err = r.ReplayEvents("", func(_ string, e workload.Event) error {

@@ -148,7 +148,10 @@ func describe(r *Store) (string, error) {
 		fmt.Fprintf(&out, "request %s %s %s\n", q.ID, q.Digest, q.Scheduler)
 	}
 	chain := audit.NewChecker("")
-	if err := r.Audit(0, false, func(line []byte) bool { err = chain.Add(line); return err == nil }); err != nil {
+	if err := r.Audit(0, false, func(_ int64, line []byte, damage error) bool {
+		err = errors.Join(damage, chain.Add(line))
+		return err == nil
+	}); err != nil {
 		return "", err
 	}
 	head, end := chain.End()

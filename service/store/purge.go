@@ -28,9 +28,9 @@ func (r *Store) Purge(ctx context.Context, e controller.Expired) error {
 		r.cursors.Delete(scheduler)
 	}
 	return r.change(func(tx *bolt.Tx) error {
-		for _, id := range e.Requests {
-			if b := tx.Bucket([]byte(requestsBucket)); b != nil {
-				if err := b.Delete([]byte(id)); err != nil {
+		if b := tx.Bucket([]byte(requestsBucket)); b != nil {
+			for _, k := range e.Requests {
+				if err := errors.Join(b.Delete(requestKey(k)), b.Delete([]byte(k.ID))); err != nil {
 					return err
 				}
 			}

@@ -41,7 +41,8 @@ func (r *Reader) ReplayEvents(only string, apply func(scheduler string, e worklo
 }
 
 // Audit is [Store.Audit].
-func (r *Reader) Audit(from int64, newestFirst bool, visit func(line []byte) bool) error {
+func (r *Reader) Audit(from int64, newestFirst bool,
+	visit func(place int64, line []byte, err error) bool) error {
 	return r.store.Audit(from, newestFirst, visit)
 }
 

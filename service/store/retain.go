@@ -86,24 +86,37 @@ func (r *Store) closeThrough(day string) {
 	}
 }
 
-// makeCheckpoint writes the needed events of some files into one, and gives it its name once it is on disk.
-func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, keep controller.Retention) (err error) {
-	made, path := name+newSuffix, filepath.Join(r.dir, name)
-	if err := remove(path + newSuffix); err != nil {
-		return err
-	}
+// makeCheckpoint writes the needed events of some files into one.
+func (r *Store) makeCheckpoint(ctx context.Context, name string, of []string, keep controller.Retention) error {
 	schedulers, err := r.schedulersIn(of)
 	if err != nil {
+		return err
+	}
+	return r.makeFile(name, func(made string, db *bolt.DB) error {
+		for _, one := range schedulers {
+			if err := r.copyNeeded(ctx, made, db, of, one, keep); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// makeFile makes a file that fill writes, and gives it its name once it is on disk.
+func (r *Store) makeFile(name string, fill func(made string, db *bolt.DB) error) error {
+	made, path := name+newSuffix, filepath.Join(r.dir, name)
+	if err := remove(path + newSuffix); err != nil {
 		return err
 	}
 	db, err := r.openDB(made, false)
 	if err != nil {
 		return err
 	}
-	for i := 0; i < len(schedulers) && err == nil; i++ {
-		err = r.copyNeeded(ctx, made, db, of, schedulers[i], keep)
+	err = fill(made, db)
+	if err == nil { // an empty commit, so that both meta pages know the content
+		err = r.write(made, db, func(*bolt.Tx) error { return nil })
 	}
-	if err = errors.Join(err, r.closeDB(made, db)); err != nil {
+	if err := errors.Join(err, r.closeDB(made, db)); err != nil {
 		return errors.Join(storageError(err), remove(path+newSuffix))
 	}
 	r.reached("written")
@@ -210,7 +223,7 @@ func (r *Store) sweep() error {
 func (r *Store) findCheckpoint() error {
 	entries, err := os.ReadDir(r.dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), checkpointPrefix) && strings.HasSuffix(e.Name(), segmentSuffix+newSuffix) {
+		if made, ok := strings.CutSuffix(e.Name(), newSuffix); ok && (isCheckpoint(made) || auditDay(made) != "") {
 			err = errors.Join(err, remove(filepath.Join(r.dir, e.Name())))
 		}
 	}

@@ -1,9 +1,9 @@
 // Package store is the durable storage of the service: one directory of bbolt files. config.db holds schedulers,
-// configurations, studies, requests and the audit log; events-YYYYMMDD.db holds the events received on that day
-// (UTC, wall clock), so that old events are dropped by removing a file; checkpoint-YYYYMMDD.db holds the events up
-// to that day that are still needed; rounds.db, reports.db and workloads.db hold records that the service can do
-// without. Every record carries a CRC32C, and a configuration its content hash, too. A write that returned without
-// an error is on disk.
+// configurations, studies, requests and the end of the audit log; events-YYYYMMDD.db holds the events received on that
+// day (UTC, wall clock), so that old events are dropped by removing a file; checkpoint-YYYYMMDD.db holds the events up
+// to that day that are still needed; audit-YYYYMMDD.db holds older records of the audit log; rounds.db, reports.db and
+// workloads.db hold records that the service can do without. Every record carries a CRC32C, and a configuration its
+// content hash, too. A write that returned without an error is on disk.
 //
 // The freelist stays synced: without it a large segment takes minutes to open after a cold start.
 package store
@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -225,10 +224,15 @@ func (r *Store) checkLost(startAnew bool) error {
 		return listErr
 	}
 	found := fmt.Sprintf("beside %d segments of events", len(names))
-	others := slices.DeleteFunc(append([]string{reserveFile}, auxFiles...), func(name string) bool {
-		_, err := os.Stat(filepath.Join(r.dir, name))
-		return err != nil
-	})
+	others, listErr := auditFiles(r.dir)
+	for _, name := range append([]string{reserveFile}, auxFiles...) {
+		if _, err := os.Stat(filepath.Join(r.dir, name)); err == nil {
+			others = append(others, name)
+		}
+	}
+	if listErr != nil {
+		return listErr
+	}
 	switch {
 	case err == nil:
 		found = "with 0 bytes, " + found
@@ -243,12 +247,14 @@ func (r *Store) checkLost(startAnew bool) error {
 	return r.setAside()
 }
 
-// setAside renames config.db and the segments, so that a new store can begin.
+// setAside renames config.db, the segments and the audit log, so that a new store can begin.
 func (r *Store) setAside() error {
 	names, err := segmentFiles(r.dir)
-	if err != nil {
+	logs, listErr := auditFiles(r.dir)
+	if err = errors.Join(err, listErr); err != nil {
 		return err
 	}
+	names = append(names, logs...)
 	if _, err := os.Stat(filepath.Join(r.dir, configFile)); err == nil {
 		names = append(names, configFile)
 	}

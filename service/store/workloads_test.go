@@ -56,7 +56,8 @@ func TestWorkloads(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 	audited := 0
-	if err := s.Audit(0, false, func([]byte) bool { audited++; return true }); err != nil || audited != 2 {
+	count := func(int64, []byte, error) bool { audited++; return true }
+	if err := s.Audit(0, false, count); err != nil || audited != 2 {
 		t.Errorf("%d records of the audit log, %v", audited, err)
 	}
 	if _, requests, _, err := s.Load(); err != nil || len(requests) != 2 {

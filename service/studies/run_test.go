@@ -144,7 +144,8 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d evaluations, up to %d at a time", begins, b.top)
 	}
 	log := ""
-	if err := h.store.Audit(0, false, func(line []byte) bool { log += string(line); return true }); err != nil {
+	note := func(_ int64, line []byte, _ error) bool { log += string(line); return true }
+	if err := h.store.Audit(0, false, note); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"ann"`, `"RunStudy"`, `studies/first.run`, `bench x 2 monday`} {

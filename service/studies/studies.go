@@ -306,7 +306,7 @@ func (s *Service) Create(ctx context.Context, call controller.Call, scheduler st
 	if _, err := study.NewEngine(&state); err != nil || call.DryRun {
 		return state, err
 	}
-	request := s.o.Schedulers.RequestRecord(call)
+	request := s.o.Schedulers.RequestRecord(call, scheduler)
 	err = s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r,
 		Audit: s.record(call, scheduler, &r, "", r.Phase), Request: request.Request()})()
 	if err != nil {
@@ -374,7 +374,7 @@ func (s *Service) Delete(ctx context.Context, call controller.Call, scheduler, i
 	}
 	before := r.Phase
 	r.Version++
-	request := s.o.Schedulers.RequestRecord(call)
+	request := s.o.Schedulers.RequestRecord(call, scheduler)
 	wait := s.o.Store.EnqueueStudy(Change{Scheduler: scheduler, Study: r, Follows: r.Resets, Delete: true,
 		Audit: s.record(call, scheduler, &r, before, ""), Request: request.Request()})
 	m.deleted.Store(true)
@@ -450,7 +450,7 @@ func (s *Service) step(ctx context.Context, call controller.Call, m *studyState,
 	if log != nil {
 		c.Audit = log(&before, &next)
 	}
-	request := s.o.Schedulers.RequestRecord(call)
+	request := s.o.Schedulers.RequestRecord(call, m.scheduler)
 	if _, ok := e.(study.CreateAll); ok {
 		request.SetName(fmt.Sprintf("schedulers/%s/studies/%s/trials/%d-%d", m.scheduler, m.id, before.LastTrial+1,
 			next.LastTrial))

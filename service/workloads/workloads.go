@@ -347,7 +347,7 @@ func (k *Keeper) change(call controller.Call, of *controller.Scheduler, c Change
 	} else {
 		field.After = text
 	}
-	request := k.o.Schedulers.RequestRecord(call)
+	request := k.o.Schedulers.RequestRecord(call, of.ID)
 	c.Scheduler, c.SchedulerUID, c.Request = of.ID, of.UID, request.Request()
 	c.Audit = &audit.Record{Time: k.o.Now().UTC(), Origin: call.By(), Resource: "schedulers/" + of.ID,
 		Fields: []audit.Field{field}}

@@ -49,7 +49,7 @@ type AuditRecord struct {
 	Fields []*AuditRecord_Field `protobuf:"bytes,10,rep,name=fields,proto3" json:"fields,omitempty"`
 	// SHA-256 of the record, hexadecimal.
 	ContentHash string `protobuf:"bytes,11,opt,name=content_hash,json=contentHash,proto3" json:"content_hash,omitempty"`
-	// content_hash of the record before, empty for the first.
+	// content_hash of the record before of the same resource, empty for the first.
 	PreviousHash string `protobuf:"bytes,12,opt,name=previous_hash,json=previousHash,proto3" json:"previous_hash,omitempty"`
 	// The record as it is stored, a line of JSON. 'autosched admin audit verify' checks a file of such
 	// lines.

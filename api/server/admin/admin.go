@@ -85,7 +85,7 @@ func (s *Service) ListAuditRecords(_ context.Context,
 }
 
 func auditRecordToProto(r *controller.AuditRecord) *pb.AuditRecord {
-	out := &pb.AuditRecord{Sequence: r.Sequence, CreateTime: timestamppb.New(r.Time), Actor: r.Actor, Verb: r.Verb,
+	out := &pb.AuditRecord{Sequence: r.Place, CreateTime: timestamppb.New(r.Time), Actor: r.Actor, Verb: r.Verb,
 		RequestId: r.RequestID, Resource: r.Resource, RevisionBefore: r.RevisionBefore,
 		RevisionAfter: r.RevisionAfter, Reason: r.Reason, ContentHash: r.Head.Hash, PreviousHash: r.Previous,
 		Line: string(r.Line)}

@@ -65,6 +65,7 @@ type serveOptions struct {
 	findingsPrice  float64
 	keepRounds     int
 	retain         time.Duration
+	retainAudit    time.Duration
 	decide         round.DecideFunc // nil for the product's
 	now            func() time.Time // names segments of events; nil for time.Now
 }
@@ -141,6 +142,7 @@ end, and calls under way get --drain to finish. A second signal ends it at once.
 	fl.DurationVar(&o.retain, "retain", 0, fmt.Sprintf(
 		"time after which events are dropped, at least %v, such as 1440h, but for what is needed of them; 0 keeps all",
 		controller.MinRetain))
+	fl.DurationVar(&o.retainAudit, "retain-audit", 0, "time after which records of the audit log are dropped; 0 keeps all")
 	fl.DurationVar(&o.pollAfter, "poll-after", 30*time.Second, "delay between polls that schedulers are asked for")
 	fl.DurationVar(&o.drain, "drain", 10*time.Second, "how long calls under way may take when the service stops")
 	fl.StringVar(&o.logFormat, "log-format", "text", "text or json, of the log on standard error")
@@ -251,6 +253,8 @@ func (o *serveOptions) check() error {
 	case o.retain != 0 && o.retain < controller.MinRetain:
 		return cli.Usage(fmt.Errorf("--retain: %v is less than %v, which rounds need; 0 keeps all events", o.retain,
 			controller.MinRetain))
+	case o.retainAudit != 0 && o.retainAudit < 24*time.Hour:
+		return cli.Usage(fmt.Errorf("--retain-audit: %v is less than a day; 0 keeps all records", o.retainAudit))
 	case o.pollAfter < time.Second:
 		return cli.Usage(fmt.Errorf("--poll-after: %v is less than 1s", o.pollAfter))
 	case o.findingsRounds < 0:
@@ -375,7 +379,7 @@ func (o *serveOptions) service(log *slog.Logger) (so service.Options, err error)
 	so = service.Options{Dir: o.dir, Drain: o.drain, Log: log, Notify: notify,
 		Store: store.Options{StartAnew: o.startAnew, NewEpoch: o.newEpoch, Now: o.now},
 		Controller: controller.Options{Decide: o.decide, Workers: o.workers, KeepRounds: o.keepRounds, Retain: o.retain,
-			RoundLimit: o.roundLimit, Log: log},
+			RetainAudit: o.retainAudit, RoundLimit: o.roundLimit, Log: log},
 		Server: server.Options{Builtins: cli.Builtins(), PollAfter: o.pollAfter, Build: cli.Built().Labels(),
 			Limits:     o.limits,
 			Simulation: controller.Simulation{MaxPreemptions: o.protect.MaxPreemptions, MinRun: o.protect.MinRun}},
