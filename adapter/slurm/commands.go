@@ -127,12 +127,16 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	copied := map[string]string{}
-	top, err := stageFile(dir, filepath.Dir(main), main, include, text, copied)
+	site, err := conf.Read(main, os.ReadFile)
 	if err != nil {
 		return err
 	}
-	if copied[include] == "" {
+	s := staging{dir, filepath.Dir(main), site.Get("ClusterName"), include, text, map[string]string{}}
+	top, err := s.file(main)
+	if err != nil {
+		return err
+	}
+	if s.copied[include] == "" {
 		return fmt.Errorf("%s does not include %s", main, include)
 	}
 	staged := c
@@ -147,19 +151,26 @@ func (c Commands) stage(ctx context.Context, main, include string, text []byte) 
 	return nil
 }
 
-// stageFile copies a file and returns the path of the copy. top is the folder of slurm.conf.
-func stageFile(dir, top, path, include string, replaced []byte, copied map[string]string) (string, error) {
+// staging copies the files of a cluster's configuration from the folder top to dir, one of them with another text.
+type staging struct {
+	dir, top, cluster, include string
+	text                       []byte
+	copied                     map[string]string
+}
+
+// file copies a file and returns the path of the copy.
+func (s *staging) file(path string) (string, error) {
 	path = conf.Real(path)
-	if at := copied[path]; at != "" {
+	if at := s.copied[path]; at != "" {
 		return at, nil
 	}
-	if len(copied) == maxIncludes {
+	if len(s.copied) == maxIncludes {
 		return "", fmt.Errorf("%s: more than %d files are included", path, maxIncludes)
 	}
-	at := filepath.Join(dir, fmt.Sprintf("%d.conf", len(copied)))
-	copied[path] = at
-	text := replaced
-	if path != include {
+	at := filepath.Join(s.dir, fmt.Sprintf("%d.conf", len(s.copied)))
+	s.copied[path] = at
+	text := s.text
+	if path != s.include {
 		var err error
 		if text, err = os.ReadFile(path); err != nil {
 			return "", err
@@ -167,8 +178,11 @@ func stageFile(dir, top, path, include string, replaced []byte, copied map[strin
 	}
 	var out strings.Builder
 	for l := range strings.Lines(string(text)) {
-		if of := included(l, top); of != "" {
-			to, err := stageFile(dir, top, of, include, replaced, copied)
+		if of, is := conf.Included(l); is {
+			if of = strings.ReplaceAll(of, "%c", s.cluster); !filepath.IsAbs(of) {
+				of = filepath.Join(s.top, of)
+			}
+			to, err := s.file(of)
 			if err != nil {
 				return "", err
 			}
@@ -177,18 +191,6 @@ func stageFile(dir, top, path, include string, replaced []byte, copied map[strin
 		out.WriteString(l)
 	}
 	return at, os.WriteFile(at, []byte(out.String()), 0o600)
-}
-
-// included is the file that a line includes; empty if none.
-func included(l, dir string) string {
-	path, is := conf.Included(l)
-	if !is {
-		return ""
-	}
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
-	}
-	return filepath.Join(dir, path)
 }
 
 // layout is an error if slurm.conf does not include the file, includes it in a form that nodes do not get, or if other

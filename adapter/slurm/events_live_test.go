@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,7 +155,7 @@ func TestSlurmEvents(t *testing.T) {
 		}
 	}
 	for key := range want {
-		if got[key] != 1 {
+		if got[key] != 1 && !(strings.HasPrefix(key, "g") && seenLater(got, key)) {
 			t.Errorf("reported %d times: %s", got[key], key)
 		}
 	}
@@ -170,6 +171,19 @@ func TestSlurmEvents(t *testing.T) {
 			}
 		}
 	}
+}
+
+// seenLater reports whether a change of a node is an event of the poll that saw it before slurmdbd had its time.
+func seenLater(got map[string]int, key string) bool {
+	i := strings.LastIndexByte(key, ' ')
+	kind, text := key[:i], key[i+1:]
+	at, err := strconv.ParseInt(text, 10, 64)
+	for late := range int64(lag.Seconds()) {
+		if err == nil && got[fmt.Sprint(kind, " ", at+late+1)] == 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // killedPoller runs a poller, kills it every few seconds and starts it again. The function that is returned ends that

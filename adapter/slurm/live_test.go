@@ -238,7 +238,11 @@ func TestSlurmRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			target.Form.Site = map[string][]string{conf.SchedulerParameters: {"bf_continue"}}
-			if err := target.examine(t.Context(), []byte(c.text)); !errors.Is(err, client.ErrRefused) ||
+			config, err := target.config(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := target.examine(t.Context(), config, []byte(c.text)); !errors.Is(err, client.ErrRefused) ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("the check says %v, want a refusal with %q", err, c.want)
 			}

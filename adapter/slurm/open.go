@@ -140,7 +140,7 @@ func (t *Target) site(ctx context.Context, o Options, anew bool) error {
 	if got := config.Get("PriorityType"); got != "priority/multifactor" {
 		return fmt.Errorf("PriorityType is %s: set priority/multifactor in slurm.conf and restart slurmctld", got)
 	}
-	if err := t.mayReconfigure(ctx); err != nil {
+	if err := t.mayReconfigure(ctx, config); err != nil {
 		return err
 	}
 	if err := t.layout(); err != nil {
@@ -279,10 +279,10 @@ func (o Options) Examine(ctx context.Context, text []byte) (values space.Values,
 		return nil, nil, err
 	}
 	t.Form.Site = config.Site(o.Tuned)
-	if err := errors.Join(t.layout(), t.examine(ctx, text), t.keeps(ctx)); err != nil {
+	if err := errors.Join(t.layout(), t.examine(ctx, config, text), t.keeps(ctx, config)); err != nil {
 		return nil, nil, err
 	}
-	changes, err := t.mayQOS(ctx, text)
+	changes, err := t.mayQOS(ctx, config, text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -306,7 +306,8 @@ func (o Options) Apply(ctx context.Context, text []byte) (space.Values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.mayReconfigure(ctx); err != nil {
+	config, _ := t.config(ctx) // Open says why there is none
+	if err := t.mayReconfigure(ctx, config); err != nil {
 		return nil, err
 	}
 	o.Dir, o.TakeOver, o.whole = o.Dir+"-by-hand", true, true
@@ -350,7 +351,8 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := t.mayReconfigure(ctx); err != nil {
+	config, _ := t.config(ctx) // there is none while slurmctld is down
+	if err := t.mayReconfigure(ctx, config); err != nil {
 		return nil, err
 	}
 	// The file first: slurmctld may be down over the one in place.
@@ -358,8 +360,10 @@ func (o Options) Rollback(ctx context.Context, original bool) (text []byte, err 
 	if err := t.place(ctx, text); err != nil {
 		return nil, err
 	}
-	if err := t.keeps(ctx); errors.Is(err, errUndoes) {
-		return text, fmt.Errorf("the file is back, and slurmctld was not asked to read it: %w", err)
+	if config != nil {
+		if err := t.keeps(ctx, config); errors.Is(err, errUndoes) {
+			return text, fmt.Errorf("the file is back, and slurmctld was not asked to read it: %w", err)
+		}
 	}
 	if err := t.Reload(ctx, o.Include); err != nil {
 		return text, fmt.Errorf("the file is back: %w", err)

@@ -96,13 +96,9 @@ func (c Commands) level(ctx context.Context, config *conf.Config) (name, level s
 }
 
 // mayReconfigure is an error if slurmctld would refuse to be reconfigured by the account that this runs as. It is none
-// where slurmctld or slurmdbd cannot say, or where another command reconfigures.
-func (t *Target) mayReconfigure(ctx context.Context) error {
-	if len(t.Reconfigure) > 0 {
-		return nil
-	}
-	config, err := t.config(ctx)
-	if err != nil {
+// where slurmctld, without a configuration, or slurmdbd cannot say, or where another command reconfigures.
+func (t *Target) mayReconfigure(ctx context.Context, config *conf.Config) error {
+	if len(t.Reconfigure) > 0 || config == nil {
 		return nil
 	}
 	name, level, any, err := t.level(ctx, config)
@@ -114,7 +110,7 @@ func (t *Target) mayReconfigure(ctx context.Context) error {
 }
 
 // mayQOS checks that the priorities of a file may be set, and returns the ones that would change. It changes nothing.
-func (t *Target) mayQOS(ctx context.Context, text []byte) (changes map[string]int64, err error) {
+func (t *Target) mayQOS(ctx context.Context, config *conf.Config, text []byte) (changes map[string]int64, err error) {
 	want, err := conf.QOSPriorities(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", client.ErrRefused, err)
@@ -141,10 +137,6 @@ func (t *Target) mayQOS(ctx context.Context, text []byte) (changes map[string]in
 	}
 	if len(want) == 0 {
 		return nil, nil
-	}
-	config, err := t.config(ctx)
-	if err != nil {
-		return nil, err
 	}
 	name, level, any, err := t.level(ctx, config)
 	if err == nil && !any && !strings.EqualFold(level, "Administrator") {

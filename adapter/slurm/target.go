@@ -91,33 +91,32 @@ func (t *Target) Check(ctx context.Context, path string) error {
 	if err := t.layout(); err != nil {
 		return err
 	}
-	if err := t.keeps(ctx); err != nil {
+	config, err := t.config(ctx)
+	if err == nil {
+		err = t.keeps(ctx, config)
+	}
+	if err != nil {
 		return fmt.Errorf("nothing is changed: %w", err)
 	}
-	d, err1 := t.diagnostics(ctx)
-	config, err2 := t.config(ctx)
-	if err1 == nil && err2 == nil && d.backfill > wake(config)/2 {
+	if d, err := t.diagnostics(ctx); err == nil && d.backfill > wake(config)/2 {
 		return fmt.Errorf("a backfill cycle takes %v of an interval of %v: nothing is changed", d.backfill,
 			wake(config))
 	}
-	if err := t.mayReconfigure(ctx); err != nil {
+	if err := t.mayReconfigure(ctx, config); err != nil {
 		return err
 	}
 	if err := t.drifted(ctx, text); err != nil {
 		return err
 	}
-	return t.examine(ctx, text)
+	return t.examine(ctx, config, text)
 }
 
-// examine checks names and ranges, that Slurm's parser reads the file, and its conditions on slurmctld.
-func (t *Target) examine(ctx context.Context, text []byte) error {
+// examine checks names and ranges, that Slurm's parser reads the file, and its conditions on slurmctld, which has a
+// configuration in force.
+func (t *Target) examine(ctx context.Context, config *conf.Config, text []byte) error {
 	values, err := t.Form.Parse(text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
-	}
-	config, err := t.config(ctx)
-	if err != nil {
-		return err
 	}
 	if err := bounded(config, values); err != nil {
 		return fmt.Errorf("%w: %w", client.ErrRefused, err)
@@ -125,7 +124,7 @@ func (t *Target) examine(ctx context.Context, text []byte) error {
 	for _, p := range t.problems(config, text) {
 		return fmt.Errorf("%w: %w", client.ErrRefused, p)
 	}
-	if _, err := t.mayQOS(ctx, text); err != nil {
+	if _, err := t.mayQOS(ctx, config, text); err != nil {
 		return err
 	}
 	return t.stage(ctx, t.Conf, t.Include, text)

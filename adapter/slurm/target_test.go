@@ -56,13 +56,14 @@ func TestLayout(t *testing.T) {
 		}
 	}
 	conf := filepath.Join(dir, "slurm.conf")
-	put("slurm.conf", "include more.conf\ninclude autosched.conf\n")
-	copied := map[string]string{}
-	top, err := stageFile(t.TempDir(), dir, conf, include, []byte("PriorityWeightAge=2\n"), copied)
-	if err != nil || len(copied) != 3 {
-		t.Fatalf("%v %v", copied, err)
+	put("slurm.conf", "ClusterName=x\ninclude more.conf\ninclude of-%c.conf\ninclude autosched.conf\n")
+	put("of-x.conf", "PriorityWeightQOS=1\n")
+	s := staging{t.TempDir(), dir, "x", include, []byte("PriorityWeightAge=2\n"), map[string]string{}}
+	top, err := s.file(conf)
+	if err != nil || len(s.copied) != 4 {
+		t.Fatalf("%v %v", s.copied, err)
 	}
-	text, err := os.ReadFile(copied[include])
+	text, err := os.ReadFile(s.copied[include])
 	if err != nil || string(text) != "PriorityWeightAge=2\n" {
 		t.Errorf("%s is staged as %q (%v)", top, text, err)
 	}
@@ -212,6 +213,37 @@ func TestDiagnostics(t *testing.T) {
 	}
 	if d.now.Unix() != 1795401357 || d.queue != 0 || d.backfill != 2867*time.Microsecond {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestCheckAsksOnce: a check asks slurmctld once for its configuration.
+func TestCheckAsksOnce(t *testing.T) {
+	f := newFakeAccounting(t)
+	f.write("bin/scontrol", `#!/bin/sh
+case "$*" in
+ping) echo "Slurmctld(primary) at fake is UP" ;;
+"show config") echo >>"`+f.dir+`/asked"; echo "ClusterName = fake"; echo "PriorityWeightAge = 1" ;;
+esac
+`)
+	sdiag, err := os.ReadFile("testdata/sdiag.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("sdiag.txt", string(sdiag))
+	f.write("bin/sdiag", "#!/bin/sh\ncat \""+f.dir+"/sdiag.txt\"\n")
+	f.write("slurm.conf", "ClusterName=fake\ninclude autosched.conf\n")
+	f.write("autosched.conf", "PriorityWeightAge=1\n")
+	f.write("new.conf", "PriorityWeightAge=2\n")
+	target, err := newTarget(Options{Conf: filepath.Join(f.dir, "slurm.conf"), Include: filepath.Join(f.dir, "autosched.conf"),
+		Dir: f.dir, Tuned: []string{weightAge}, Reconfigure: []string{"true"}}.Filled())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Check(t.Context(), filepath.Join(f.dir, "new.conf")); err != nil {
+		t.Fatal(err)
+	}
+	if asked, err := os.ReadFile(filepath.Join(f.dir, "asked")); err != nil || string(asked) != "\n" {
+		t.Errorf("asked %d times (%v)", len(asked), err)
 	}
 }
 

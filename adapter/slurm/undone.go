@@ -141,11 +141,7 @@ func byName(first string, records []conf.Record) (map[string]conf.Record, error)
 var errUndoes = errors.New("a reconfiguration would undo changes by hand")
 
 // keeps is an error if a reconfiguration would undo what someone changed by hand.
-func (t *Target) keeps(ctx context.Context) error {
-	config, err := t.config(ctx)
-	if err != nil {
-		return err
-	}
+func (t *Target) keeps(ctx context.Context, config *conf.Config) error {
 	changed, err := t.undone(ctx, t.Conf, config)
 	if err != nil || len(changed) == 0 {
 		return err
