@@ -25,7 +25,9 @@ import (
 )
 
 // arms are the compared ways to run. All but the first have the intervals of the site; intervals has the default order.
-var arms = []string{"default", "intervals", "site", "preset", "once", "live"}
+// fixed and switch are of runs with --then alone: the best settings of the first half in hindsight throughout, and
+// those of each half.
+var arms = []string{"default", "intervals", "site", "preset", "fixed", "once", "live", "switch"}
 
 // result is a run, a line of the file of results.
 type result struct {
@@ -66,18 +68,20 @@ type recorded struct {
 func (r *recorded) wait() float64 { return r.Start - r.Submit }
 
 type options struct {
-	trace, out, autosched string
-	jobs, seeds, lanes    int
-	only                  string
-	span                  time.Duration
-	load                  float64
-	repeats               int
-	starting              sync.Mutex // held while a cluster starts
+	trace, then        string
+	out, autosched     string
+	jobs, seeds, lanes int
+	only               string
+	span               time.Duration
+	load               float64
+	repeats            int
+	starting           sync.Mutex // held while a cluster starts
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.trace, "trace", "", "trace that the jobs are drawn from, with 26,000 rows or more (required)")
+	flag.StringVar(&o.then, "then", "", "trace of another shape that the second half of each run is drawn from")
 	flag.StringVar(&o.out, "out", "out/slurmpay.jsonl", "file of results; runs that it has are not repeated")
 	flag.StringVar(&o.autosched, "autosched", "bin/autosched", "the program")
 	flag.IntVar(&o.jobs, "jobs", 400, "jobs of a run")
@@ -87,7 +91,7 @@ func main() {
 	flag.IntVar(&o.lanes, "lanes", 3, "clusters at a time")
 	flag.DurationVar(&o.span, "span", 330*time.Second, "time in which the jobs are submitted")
 	flag.Float64Var(&o.load, "load", 1.1, "work submitted over the capacity of the span")
-	flag.StringVar(&o.only, "arms", strings.Join(arms, ","), "what is compared")
+	flag.StringVar(&o.only, "arms", "default,intervals,site,preset,once,live", "what is compared")
 	report := flag.Bool("report", false,
 		"print the tables of the file of results, as docs/notes/slurm-model.md has them, and run nothing")
 	flag.Parse()
@@ -136,6 +140,16 @@ func (o *options) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var then []workload.Job
+	if o.then == reversedShape {
+		then = w.Jobs()
+	} else if o.then != "" {
+		t, _, err := trace.Open(ctx, o.then, trace.Options{})
+		if err != nil {
+			return err
+		}
+		then = t.Jobs()
+	}
 	done, err := o.results()
 	if err != nil {
 		return err
@@ -164,8 +178,12 @@ func (o *options) measure(ctx context.Context) error {
 		lanes.Go(func() {
 			for t := range tasks {
 				began := time.Now()
-				r, err := o.run(ctx, w.Jobs(), t.seed, t.arm)
+				r, err := o.run(ctx, w.Jobs(), then, t.seed, t.arm)
 				mu.Lock()
+				if err == nil && r == nil {
+					mu.Unlock()
+					continue
+				}
 				if err == nil {
 					r.Repeat = t.repeat
 					line, _ := json.Marshal(r)

@@ -89,7 +89,7 @@ func (e *evaluation) repeated() (out []*result) {
 
 // bases are the arms that others are compared with.
 func (e *evaluation) bases() (out []string) {
-	for _, base := range []string{"default", "intervals", "site"} {
+	for _, base := range []string{"default", "intervals", "site", "fixed"} {
 		if slices.Contains(e.arms, base) {
 			out = append(out, base)
 		}

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -63,8 +65,13 @@ type lane struct {
 }
 
 // run makes a run.
-func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm string) (_ *result, err error) {
-	chosen, err := choose(from, o.jobs, o.span, o.load, int(seed), o.seeds)
+func (o *options) run(ctx context.Context, from, then []workload.Job, seed uint64, arm string) (_ *result, err error) {
+	var chosen *windows
+	if then != nil {
+		chosen, err = o.regime(from, then, seed)
+	} else {
+		chosen, err = choose(from, o.jobs, historyRuns, o.span, o.load, int(seed), o.seeds)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,16 +102,14 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 	}
 	r := &result{Seed: seed, Arm: arm}
 	var service *service
-	switch arm {
-	case "default", "intervals", "site":
-	case "preset":
-		r.Chosen, err = l.preset(ctx, chosen.history)
-	case "once":
-		r.Forecast, err = l.once(ctx, chosen.history)
-	case "live":
-		service, err = l.live(ctx, chosen.history)
+	var begun func(context.Context, func() map[string]int) func() (string, error)
+	switch {
+	case arm == "forecast":
+		return nil, l.forecast(ctx, chosen)
+	case then != nil:
+		r.Chosen, begun, err = l.arrange(ctx, arm, chosen)
 	default:
-		err = fmt.Errorf("--arms: %q is none of %s", arm, strings.Join(arms, ", "))
+		service, err = l.begin(ctx, arm, chosen, r)
 	}
 	if service != nil {
 		defer service.stop()
@@ -113,9 +118,20 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 		return nil, err
 	}
 	changes := l.follow(ctx)
-	if r.Jobs, err = l.submit(ctx, chosen.run); err != nil {
+	l.began = time.Now()
+	number := &numbers{of: map[string]int{}}
+	ended := func() (string, error) { return "", nil }
+	during, cancel := context.WithCancel(ctx)
+	if begun != nil {
+		ended = begun(during, number.copy)
+	}
+	r.Jobs, err = l.submit(ctx, chosen.run, number)
+	cancel()
+	said, failed := ended()
+	if err = errors.Join(err, failed); err != nil {
 		return nil, err
 	}
+	r.Chosen = strings.Trim(r.Chosen+"; "+said, "; ")
 	if service != nil {
 		if err := service.alive(l); err != nil {
 			return nil, err
@@ -130,6 +146,22 @@ func (o *options) run(ctx context.Context, from []workload.Job, seed uint64, arm
 	}
 	r.WaitOf, r.Promised, err = promise(ctx, l.site.Cluster, r.Jobs, l.settings, r.Changes)
 	return r, err
+}
+
+// begin puts the settings of an arm of one workload in force.
+func (l *lane) begin(ctx context.Context, arm string, chosen *windows, r *result) (service *service, err error) {
+	switch arm {
+	case "default", "intervals", "site":
+	case "preset":
+		r.Chosen, err = l.preset(ctx, chosen.history)
+	case "once":
+		r.Forecast, err = l.once(ctx, chosen.history)
+	case "live":
+		service, err = l.live(ctx, chosen.history)
+	default:
+		err = fmt.Errorf("--arms: %q is none of %s", arm, strings.Join(arms, ", "))
+	}
+	return service, err
 }
 
 // start starts a cluster. They start one after another, as each looks for free ports.
@@ -180,7 +212,7 @@ func (l *lane) path(name string) string { return filepath.Join(l.dir, name) }
 func (l *lane) settings(text string) (slurm.Settings, error) {
 	s := slurm.Defaults()
 	c, err := conf.Read(l.Conf(), func(path string) ([]byte, error) {
-		if path == l.Include() {
+		if conf.Real(path) == l.Include() {
 			return []byte(text), nil
 		}
 		return os.ReadFile(path)
@@ -294,9 +326,18 @@ func (l *lane) once(ctx context.Context, history []job) (forecast float64, err e
 
 // apply puts values in force, with the intervals of the site.
 func (l *lane) apply(ctx context.Context, values space.Values) error {
-	current, err := l.site.Config.Values(l.form.Tuned)
+	text, err := l.render(values)
 	if err != nil {
 		return err
+	}
+	return l.put(ctx, string(text))
+}
+
+// render is the file of values, with the intervals of the site.
+func (l *lane) render(values space.Values) ([]byte, error) {
+	current, err := l.site.Config.Values(l.form.Tuned)
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range l.form.Tuned {
 		v, there := values[id]
@@ -311,14 +352,15 @@ func (l *lane) apply(ctx context.Context, values space.Values) error {
 			}
 		}
 	}
-	text, err := l.form.Render(current)
-	if err != nil {
+	return l.form.Render(current)
+}
+
+// put puts a file of settings in force.
+func (l *lane) put(ctx context.Context, text string) error {
+	if err := os.WriteFile(l.path("tuned.conf"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(l.path("tuned.conf"), text, 0o644); err != nil {
-		return err
-	}
-	_, err = l.call(ctx, "slurm", "apply", l.path("tuned.conf"), "--slurm-conf", l.Conf(), "--log", l.Log())
+	_, err := l.call(ctx, "slurm", "apply", l.path("tuned.conf"), "--slurm-conf", l.Conf(), "--log", l.Log())
 	return err
 }
 
@@ -380,8 +422,8 @@ func (l *lane) live(ctx context.Context, history []job) (*service, error) {
 	if err := l.register(ctx, address); err != nil {
 		return s, err
 	}
-	return s, s.start(l, "adapter", "slurm", "run", "--allow-anonymous", "--server", address, "--scheduler", "emulated", "--mode", "auto",
-		"--interval", "5s", "--history", "1m", "--slurm-conf", l.Conf(), "--log", l.Log())
+	return s, s.start(l, "adapter", "slurm", "run", "--allow-anonymous", "--server", address, "--id", "emulated", "--mode", "auto",
+		"--poll-interval", "5s", "--history", "1m", "--slurm-conf", l.Conf(), "--log", l.Log())
 }
 
 // register registers the scheduler with its intervals fixed, and sends the history.
@@ -502,10 +544,26 @@ func (l *lane) follow(ctx context.Context) func() []change {
 	}
 }
 
+// numbers are the jobs' by their ids.
+type numbers struct {
+	sync.Mutex
+	of map[string]int
+}
+
+func (n *numbers) set(id string, i int) {
+	n.Lock()
+	defer n.Unlock()
+	n.of[id] = i
+}
+
+func (n *numbers) copy() map[string]int {
+	n.Lock()
+	defer n.Unlock()
+	return maps.Clone(n.of)
+}
+
 // submit submits the jobs at their times, waits until all have ended, and returns their accounting records.
-func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
-	l.began = time.Now()
-	number := map[string]int{}
+func (l *lane) submit(ctx context.Context, jobs []job, number *numbers) ([]recorded, error) {
 	for i, j := range jobs {
 		select {
 		case <-ctx.Done():
@@ -516,7 +574,7 @@ func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 		if err != nil {
 			return nil, err
 		}
-		number[id] = i
+		number.set(id, i)
 	}
 	for {
 		out, err := l.Run(ctx, "squeue", "-h", "-o", "%A")
@@ -533,7 +591,7 @@ func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 		}
 	}
 	for range 30 {
-		got, err := l.accounting(ctx, jobs, number)
+		got, err := l.accounting(ctx, jobs, number.copy())
 		if err == nil {
 			return got, nil
 		}
@@ -542,7 +600,7 @@ func (l *lane) submit(ctx context.Context, jobs []job) ([]recorded, error) {
 		}
 		time.Sleep(time.Second)
 	}
-	return l.accounting(ctx, jobs, number)
+	return l.accounting(ctx, jobs, number.copy())
 }
 
 // machine measures the delay of the jobs and to slurmctld.

@@ -25,6 +25,13 @@ const members = 12
 // settings of a run: the median of an ensemble over the unknown phases of slurmctld's cycles.
 func promise(ctx context.Context, c workload.Cluster, jobs []recorded,
 	settings func(conf string) (slurm.Settings, error), changes []change) (waits []float64, mean float64, err error) {
+	return simulate(ctx, c, jobs, settings, changes, members)
+}
+
+// simulate is promise with a number of members.
+func simulate(ctx context.Context, c workload.Cluster, jobs []recorded,
+	settings func(conf string) (slurm.Settings, error), changes []change, members int) (waits []float64, mean float64,
+	err error) {
 	all := make([]slurm.Settings, len(changes))
 	for i := range changes {
 		if all[i], err = settings(changes[i].Conf); err != nil {
@@ -36,7 +43,7 @@ func promise(ctx context.Context, c workload.Cluster, jobs []recorded,
 	for m := range members {
 		r := rand.New(rand.NewPCG(uint64(m), 7))
 		epilog := time.Duration(min(1, m%3)) * time.Second
-		share := (float64(m) + r.Float64()) / members
+		share := (float64(m) + r.Float64()) / float64(members)
 		tick := time.Second * time.Duration(1+r.IntN(60))
 		policy := func(i int) simulator.Policy {
 			s := all[i]
@@ -74,7 +81,7 @@ func promise(ctx context.Context, c workload.Cluster, jobs []recorded,
 	waits = make([]float64, len(jobs))
 	for i := range jobs {
 		for m := range members {
-			waits[i] += byMember[m][i] / members
+			waits[i] += byMember[m][i] / float64(members)
 		}
 	}
 	return waits, stats.Quantile(means, .5), nil

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/autosched/autosched/adapter/slurm/slurmtest"
 	"github.com/autosched/autosched/schedulers/slurm"
+	"github.com/autosched/autosched/schedulers/slurm/conf"
 	"github.com/autosched/autosched/workload"
 	"github.com/autosched/autosched/workload/trace"
 )
@@ -80,6 +82,58 @@ func TestPromise(t *testing.T) {
 		[]change{{Conf: "bf_interval=1"}, {At: 1, Conf: "bf_interval=1"}})
 	if err != nil || math.Abs(changed-short) > 1 {
 		t.Errorf("a change of nothing: %g and %g, %v", short, changed, err)
+	}
+}
+
+// TestRule: the rule sees jobs at its own times, decides by them, and its settings in force keep the cluster's times.
+func TestRule(t *testing.T) {
+	var shown conf.Shown
+	for i, to := range []*[]byte{&shown.Config, &shown.Partitions, &shown.Nodes, &shown.QOS, &shown.Associations} {
+		text, err := os.ReadFile(filepath.Join("../../../schedulers/slurm/conf/testdata", conf.Commands[i].File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*to = text
+	}
+	site, err := shown.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lane{options: &options{jobs: 600, span: 10 * time.Minute}, site: site}
+	r, err := l.newRule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, was := r.incumbent.Get("SchedulerParameters.bf_interval").Float(),
+		site.Current.Get("SchedulerParameters.bf_interval").Float(); got != stretch*was {
+		t.Errorf("backfill every %g s of the rule, %g of the cluster", got, was)
+	}
+	if _, there := r.order(r.incumbent)["SchedulerParameters.bf_interval"]; there {
+		t.Error("an interval is put in force")
+	}
+	j := job{Job: slurmtest.Job{Nodes: 1, GPUs: 2, Minutes: 5, User: "games", Account: "vc1"}}
+	r.begin = 24 * time.Hour
+	r.observed("a", &j, -100, -90, -30, 0)
+	r.observed("b", &j, 5, math.NaN(), math.NaN(), 10)
+	r.observed("c", &j, 5, 8, 12, 10)
+	if n := len(r.snapshot(10).State.Jobs); n != 2 {
+		t.Errorf("%d jobs are active", n)
+	}
+	if ended := r.ledger.Finishes(0, r.begin+1); len(ended) != 1 || ended[0].RunTime != stretched(60) {
+		t.Errorf("ended %+v", ended)
+	}
+	if did, err := r.decide(t.Context(), 10); did != "" || err != nil || r.rounds != 1 {
+		t.Errorf("without a history it did %q, %v", did, err)
+	}
+}
+
+// TestReversed: widths go to run times in reverse, and all else stays.
+func TestReversed(t *testing.T) {
+	from := []workload.Job{{GPUs: 1000, Duration: time.Hour}, {GPUs: 8000, Duration: 3 * time.Hour},
+		{GPUs: 2000, Duration: 2 * time.Hour}}
+	got := reversed(from)
+	if got[0].GPUs != 8000 || got[1].GPUs != 1000 || got[2].GPUs != 2000 || got[1].Duration != 3*time.Hour {
+		t.Errorf("%+v", got)
 	}
 }
 

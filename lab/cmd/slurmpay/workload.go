@@ -124,7 +124,7 @@ type windows struct {
 	first        int // row of the trace of the first job of run
 }
 
-// history is how many runs long the history is.
+// historyRuns is how many runs long the history is.
 const historyRuns = 4
 
 // mixed reports whether jobs are of several accounts, widths and run times: the largest account has at most four of
@@ -149,10 +149,10 @@ func mixed(jobs []job) bool {
 }
 
 // choose draws the windows of a seed: of the mixed windows that do not overlap, in order, one of as many parts as
-// there are seeds.
-func choose(jobs []workload.Job, n int, span time.Duration, load float64, seed, seeds int) (*windows, error) {
+// there are seeds. The history is a number of windows long.
+func choose(jobs []workload.Job, n, before int, span time.Duration, load float64, seed, seeds int) (*windows, error) {
 	var all []windows
-	for first := n * historyRuns; first+n <= len(jobs); first += n / 4 {
+	for first := n * before; first+n <= len(jobs); first += n / 4 {
 		if len(all) > 0 && first < all[len(all)-1].first+n {
 			continue
 		}
@@ -161,8 +161,8 @@ func choose(jobs []workload.Job, n int, span time.Duration, load float64, seed, 
 			continue
 		}
 		var history []job
-		for k := range historyRuns {
-			begin := first - (historyRuns-k)*n
+		for k := range before {
+			begin := first - (before-k)*n
 			drawn, ok := draw(jobs[begin:begin+n], span, load, uint64(begin))
 			if !ok {
 				break
@@ -172,7 +172,7 @@ func choose(jobs []workload.Job, n int, span time.Duration, load float64, seed, 
 			}
 			history = append(history, drawn...)
 		}
-		if len(history) == historyRuns*n {
+		if len(history) == before*n {
 			all = append(all, windows{history: history, run: run, first: first})
 		}
 	}
