@@ -174,23 +174,26 @@ func TestQOSIsRefused(t *testing.T) {
 	if err := target.adoptQOS(t.Context(), o.Tuned); err != nil || target.knowsQOS(o.Tuned) != nil {
 		t.Fatal(err)
 	}
+	may := func(text string) (map[string]int64, error) {
+		return target.mayQOS(t.Context(), &conf.Config{}, []byte(text))
+	}
 	for text, want := range map[string]string{"#QOS.x.Priority=1\n": "no QOS x", "#QOS.a.Priority=-1\n": "from 0"} {
-		if _, err := target.mayQOS(t.Context(), &conf.Config{}, []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := may(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	f.write("clusters", "one\ntwo\n")
-	text := qosText(map[string]int64{"a": 5, "b": 2})
-	if _, err := target.mayQOS(t.Context(), &conf.Config{}, text); err == nil || !strings.Contains(err.Error(), "2 clusters share") {
+	text := string(qosText(map[string]int64{"a": 5, "b": 2}))
+	if _, err := may(text); err == nil || !strings.Contains(err.Error(), "2 clusters share") {
 		t.Errorf("shared: %v", err)
 	}
 	target.AllowQOS = SharedQOS
 	if os.Geteuid() == 0 {
-		changes, err := target.mayQOS(t.Context(), &conf.Config{}, text)
+		changes, err := may(text)
 		if err != nil || len(changes) != 1 || changes["a"] != 5 {
 			t.Errorf("%v %v", changes, err)
 		}
-	} else if _, err := target.mayQOS(t.Context(), &conf.Config{}, text); err == nil || !strings.Contains(err.Error(), "may not set QOS") {
+	} else if _, err := may(text); err == nil || !strings.Contains(err.Error(), "may not set QOS") {
 		t.Errorf("without the right: %v", err)
 	}
 	e := &examination{o: o}
