@@ -251,9 +251,9 @@ func reasonsOf(text string) map[string]string {
 
 // notScheduling are reasons for which a job waits whatever the scheduler decides, by their beginnings.
 // job_reason_string in src/common/slurm_protocol_defs.c.
-var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Cleaning", "DeadLine",
+var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Cleaning", "Constraints", "DeadLine",
 	"Dependency", "FedJobLock", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue",
-	"launch failed requeued held", "Licenses", "Max", "NodeDown", "PartitionConfig", "PartitionDown",
+	"launch failed requeued held", "launch failure limit exceeded requeued held", "Licenses", "Max", "NodeDown", "PartitionConfig", "PartitionDown",
 	"PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS", "ReqNodeNotAvail, Reserved",
 	"ReqNodeNotAvail, Unavailable", "Reservation", "user env retrieval failed requeued held"}
 
