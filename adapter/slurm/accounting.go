@@ -251,11 +251,12 @@ func reasonsOf(text string) map[string]string {
 
 // notScheduling are reasons for which a job waits whatever the scheduler decides, by their beginnings.
 // job_reason_string in src/common/slurm_protocol_defs.c.
-var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Cleaning", "Constraints", "DeadLine",
-	"Dependency", "FedJobLock", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit", "JobHeld", "JobHoldMaxRequeue",
-	"launch failed requeued held", "launch failure limit exceeded requeued held", "Licenses", "Max", "NodeDown", "PartitionConfig", "PartitionDown",
-	"PartitionInactive", "PartitionNodeLimit", "PartitionTimeLimit", "QOS", "ReqNodeNotAvail, Reserved",
-	"ReqNodeNotAvail, Unavailable", "Reservation", "user env retrieval failed requeued held"}
+var notScheduling = []string{"Account", "Assoc", "BadConstraints", "BeginTime", "BurstBuffer", "Cleaning",
+	"Constraints", "DeadLine", "Dependency", "FedJobLock", "InvalidAccount", "InvalidQOS", "JobArrayTaskLimit",
+	"JobHeld", "JobHoldMaxRequeue", "launch failed requeued held", "launch failure limit exceeded requeued held",
+	"Licenses", "Max", "NodeDown", "PartitionConfig", "PartitionDown", "PartitionInactive", "PartitionNodeLimit",
+	"PartitionTimeLimit", "QOS", "ReqNodeNotAvail, Reserved", "ReqNodeNotAvail, Unavailable", "Reservation",
+	"user env retrieval failed requeued held"}
 
 func withheld(reason string) bool {
 	return slices.ContainsFunc(notScheduling, func(r string) bool { return strings.HasPrefix(reason, r) })
