@@ -165,6 +165,9 @@ func (s *Site) Narrowed() (space.Config, error) {
 		}
 		if high, ok := most[p.ID]; ok {
 			now := s.Current.Get(p.ID)
+			if !s.Current.Has(p.ID) { // what it belongs to is off
+				now = space.Num(high)
+			}
 			if p.Max = min(p.Max, max(high, now.Float())); p.Default.Float() > p.Max {
 				p.Default = now
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -222,6 +223,17 @@ func TestLate(t *testing.T) {
 		if p, ok := config.Space().Param(id); !ok || p.Max != most {
 			t.Errorf("%s ends at %v, want %v", id, p.Max, most)
 		}
+	}
+	off := shown(t) // the age of a weight that is 0 is not in force
+	off.Config = regexp.MustCompile(`(PriorityWeightAge *=) \d+`).ReplaceAll(off.Config, []byte("$1 0"))
+	if site, err = off.Site(); err != nil {
+		t.Fatal(err)
+	}
+	if config, err = site.Narrowed(); err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := config.Space().Param("PriorityMaxAge"); p.Default.Float() != 3*3600 || p.Max != 3*3600 {
+		t.Errorf("without a weight the age is %v, at most %v", p.Default, p.Max)
 	}
 }
 
