@@ -47,8 +47,8 @@ func TestLaterVersions(t *testing.T) {
 	if !maps.Equal(up, map[string]bool{"primary": true, "backup": false}) {
 		t.Errorf("controllers: %v", up)
 	}
-	waits := map[string]bool{"11": true, "12": true, "13": false, "14": false, "15": false, "16_3": false, "16_4": false,
-		"17": false, "18": true}
+	waits := map[string]bool{"11": true, "12": true, "13": false, "14": false, "15": false, "16_3": false,
+		"16_4": false, "17": false, "18": true}
 	reasons := reasonsOf(text("squeue"))
 	for key, may := range waits {
 		if reason, there := reasons[key]; !there || withheld(reason) == may {

@@ -134,7 +134,8 @@ func (l *lane) newRule() (*rule, error) {
 	r.cluster.Site.Settings = maps.Clone(r.cluster.Site.Settings)
 	r.cluster.Site.Settings["PriorityCalcPeriod"] = strconv.Itoa(stretch) // of fixedLines
 	r.ledger = workload.NewLedger(r.cluster)
-	if r.goal, err = round.ParseGoal(objective); err != nil {
+	// 15 s of the cluster.
+	if r.goal, err = round.ParseGoal(strings.Replace(objective, "15s", stretched(15).String(), 1)); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -229,26 +230,24 @@ func (r *rule) order(c space.Config) space.Values {
 	return out
 }
 
-// answer puts the answer of the daily rule to the history in force.
-func (r *rule) answer(ctx context.Context) (string, error) {
+// answer is that of the daily rule to the history, and its source.
+func (r *rule) answer(ctx context.Context) (name string, answer space.Config, err error) {
 	s, err := site.Narrow(r.space)
 	if err != nil {
-		return "", err
+		return "", answer, err
 	}
 	seen := r.snapshot(0)
 	a, err := round.Ask(ctx, round.Question{Problem: round.Problem{Scheduler: s, Space: r.space, Cluster: r.cluster,
 		Goal: r.goal, Incumbent: r.incumbent}, History: seen.Recorded(), Guard: .1})
 	if err != nil || !a.Adopt {
-		return "kept: " + a.Reason, err
+		return "kept: " + a.Reason, r.incumbent, err
 	}
-	r.incumbent = a.Config
-	name := ""
 	for _, c := range a.Compared {
 		if c.Config.Equal(a.Config) {
 			name = c.Origin
 		}
 	}
-	return name, r.apply(ctx, r.order(a.Config))
+	return name, a.Config, nil
 }
 
 // follow makes the rounds of a run until the context ends; the function returned waits for it and returns the
@@ -324,7 +323,7 @@ func (l *lane) fixedSettings() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{"site": siteLines}
+	out := map[string]string{"by hand": siteLines}
 	for _, p := range s.Presets {
 		text, err := l.render(p.Config.Values())
 		if err != nil {
@@ -404,7 +403,10 @@ func (l *lane) arrange(ctx context.Context, arm string, w *windows) (chosen stri
 		if err := r.recall(ctx, w.history); err != nil {
 			return "", nil, err
 		}
-		if chosen, err = r.answer(ctx); err != nil || arm == "once" {
+		if chosen, r.incumbent, err = r.answer(ctx); err == nil {
+			err = r.apply(ctx, r.order(r.incumbent))
+		}
+		if err != nil || arm == "once" {
 			return chosen, nil, err
 		}
 		return chosen, func(ctx context.Context, number func() map[string]int) func() (string, error) {
@@ -442,6 +444,23 @@ func (l *lane) forecast(ctx context.Context, w *windows) error {
 	b, then, err := l.best(ctx, l.half(w.run, true))
 	if err != nil {
 		return err
+	}
+	r, err := l.newRule()
+	if err != nil {
+		return err
+	}
+	if err := r.recall(ctx, w.history); err != nil {
+		return err
+	}
+	chosen, answer, err := r.answer(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "once:", chosen)
+	if text, err := l.render(r.order(answer)); err == nil {
+		if err := show("once", change{Conf: string(text)}); err != nil {
+			return err
+		}
 	}
 	return show(a+">"+b, change{Conf: first}, change{At: l.span.Seconds() / 2, Conf: then})
 }
