@@ -216,8 +216,10 @@ func (k *Keeper) watch(id string) *watch {
 	w.ctx, w.stop = context.WithCancel(k.ctx)
 	w.ended = make(chan struct{})
 	if err := w.load(k.path(id)); err != nil {
-		k.o.Log.Error("the findings of a scheduler cannot be read, and are set aside", "scheduler", id, "err", err)
-		if err := os.Rename(k.path(id), k.path(id)+".damaged"); err != nil {
+		k.o.Log.Error("findings of a scheduler cannot be read, and the file is set aside", "scheduler", id, "err", err)
+		aside := k.path(id) + ".damaged"
+		_ = os.Remove(aside)
+		if err := errors.Join(os.Link(k.path(id), aside), w.save()); err != nil {
 			k.o.Log.Error("the findings are not set aside", "scheduler", id, "err", err)
 		}
 	}

@@ -264,7 +264,9 @@ const hour, minute = time.Hour, time.Minute
 func TestLife(t *testing.T) {
 	for _, period := range []time.Duration{15 * time.Second, minute} {
 		s := newSite(t)
-		s.idle(3*hour, period)
+		s.idle(0, period)
+		s.settled(3) // the samples are not read from the store
+		s.sample("a", time.Minute, 3*hour, period, 0)
 		f := s.all("idle_allocation job/7 open")[0]
 		s.joined(2 * 60)
 		if f.Job != "7" || f.WastedGPUHours < 1 || len(f.Evidence) == 0 || f.Opened.Before(zero.Add(hour)) {
@@ -513,7 +515,7 @@ func TestFiles(t *testing.T) {
 	s.all("idle_allocation job/7 open")
 	s.stop()
 	path := filepath.Join(s.dir, "prod.json")
-	for _, text := range []string{"{", `{"version":2}`} {
+	for _, text := range []string{"{", `{"version":2}`, "00000000 {}\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -531,6 +533,41 @@ func TestFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestDamagedByte: a flipped bit of a file costs the record that has it, which is named (N4).
+func TestDamagedByte(t *testing.T) {
+	c := content{Rules: []Rule{{Rule: "idle", Total: 3}}}
+	for i := range 3 {
+		f := notice(fmt.Sprint("f", i)).Finding
+		f.Acknowledged = &Mark{By: "ann", Reason: "seen"}
+		c.Findings = append(c.Findings, &f)
+	}
+	path := filepath.Join(t.TempDir(), "prod.json")
+	if err := write(path, &c); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range whole {
+		text := slices.Clone(whole)
+		text[at] ^= 1 << (at % 8)
+		var got content
+		err := got.decode(text)
+		left := len(got.Rules) + len(got.Findings)
+		if left < 3 || left < 4 && err == nil {
+			t.Fatalf("byte %d: %d of 4 records are left: %v", at, left, err)
+		}
+		for _, f := range got.Findings {
+			if !slices.ContainsFunc(c.Findings, func(o *Finding) bool {
+				return o.ID == f.ID && *o.Acknowledged == *f.Acknowledged
+			}) {
+				t.Fatalf("byte %d: %+v", at, f)
+			}
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package findings
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -30,22 +32,71 @@ type list struct {
 	rules  map[string]*Rule
 }
 
-// content is that of a file.
+// content is that of a file: a line for each record, its CRC-32C before its JSON, with an empty line between two, so
+// that a damaged byte costs one record. Files of version 1 are this as one JSON object.
 type content struct {
 	Version  int        `json:"version"`
 	Rules    []Rule     `json:"rules"`
 	Findings []*Finding `json:"findings"` // the closed ones in order of closing, then the open ones
 }
 
-const version = 1
-
-func (c *content) encode(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", " ")
-	return e.Encode(c)
+// line is a record of a file.
+type line struct {
+	Rule    *Rule    `json:"rule,omitempty"`
+	Finding *Finding `json:"finding,omitempty"`
 }
 
-// load reads a file, if there is one.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (c *content) encode(out io.Writer) error {
+	write := func(l line) error {
+		text, err := json.Marshal(l)
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%08x %s\n\n", crc32.Checksum(text, castagnoli), text)
+		}
+		return err
+	}
+	for i := range c.Rules {
+		if err := write(line{Rule: &c.Rules[i]}); err != nil {
+			return err
+		}
+	}
+	for _, f := range c.Findings {
+		if err := write(line{Finding: f}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads records. The error names damaged ones; the others are taken in.
+func (c *content) decode(text []byte) (err error) {
+	if bytes.HasPrefix(text, []byte("{")) {
+		if err = json.Unmarshal(text, c); err == nil && c.Version != 1 {
+			err = fmt.Errorf("version %d is not known", c.Version)
+		}
+		return err
+	}
+	n := 0
+	for of := range bytes.Lines(text) {
+		n++
+		if of = bytes.TrimSuffix(of, []byte("\n")); len(of) == 0 {
+			continue
+		}
+		sum, record, _ := bytes.Cut(of, []byte(" "))
+		var l line
+		if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(record, castagnoli)) || json.Unmarshal(record, &l) != nil {
+			err = errors.Join(err, fmt.Errorf("line %d is damaged", n))
+		} else if l.Rule != nil {
+			c.Rules = append(c.Rules, *l.Rule)
+		} else {
+			c.Findings = append(c.Findings, l.Finding)
+		}
+	}
+	return err
+}
+
+// load reads a file, if there is one. The error names what cannot be read.
 func (l *list) load(path string) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,13 +104,7 @@ func (l *list) load(path string) error {
 	}
 	var c content
 	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	if err == nil && c.Version != version {
-		err = fmt.Errorf("%s: version: %d is not %d", path, c.Version, version)
-	}
-	if err != nil {
-		return err
+		err = c.decode(text)
 	}
 	for i := range c.Rules {
 		l.rules[c.Rules[i].Rule] = &c.Rules[i]
@@ -72,6 +117,9 @@ func (l *list) load(path string) error {
 		default:
 			l.closed = append(l.closed, f)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
@@ -90,7 +138,7 @@ func Inspect(dir string) (files int, damage []error) {
 		files++
 		l := list{open: map[key]*Finding{}, rules: map[string]*Rule{}}
 		if err := l.load(path); err != nil {
-			damage = append(damage, fmt.Errorf("%s: %w", path, err))
+			damage = append(damage, err)
 		}
 	}
 	return files, damage
@@ -98,7 +146,7 @@ func Inspect(dir string) (files int, damage []error) {
 
 // content is the list as a file has it.
 func (l *list) content() *content {
-	c := &content{Version: version, Findings: slices.Clone(l.closed)}
+	c := &content{Findings: slices.Clone(l.closed)}
 	for _, name := range slices.Sorted(maps.Keys(l.rules)) {
 		c.Rules = append(c.Rules, *l.rules[name])
 	}
