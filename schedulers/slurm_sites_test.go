@@ -17,6 +17,7 @@ var without = map[string]func(*workload.Site, *slurm.Settings){
 	"limits": func(s *workload.Site, _ *slurm.Settings) { s.Limits = nil },
 	"prio":   withoutTiers,
 	"cancel": withoutTiers,
+	"resv":   func(s *workload.Site, _ *slurm.Settings) { s.Reservations = nil },
 }
 
 func withoutTiers(s *workload.Site, of *slurm.Settings) {

@@ -36,6 +36,14 @@ func (o *Oracle) JobLeft(id ID) time.Duration {
 // Now is the current instant.
 func (v *View) Now() time.Duration { return v.now }
 
+// Zero is the wall-clock time of instant 0; the zero time if it is not known.
+func (v *View) Zero() time.Time {
+	if v.w == nil {
+		return time.Time{}
+	}
+	return v.w.Zero()
+}
+
 // Cluster is the nodes that take jobs: nodes neither down nor draining. It is shared and
 // must not be modified.
 func (v *View) Cluster() workload.Cluster { return v.cluster }

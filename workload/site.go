@@ -1,6 +1,9 @@
 package workload
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Site is the knowledge of a cluster's scheduler about users, qualities of service and partitions besides its
 // configuration, in Slurm's terms.
@@ -9,6 +12,8 @@ type Site struct {
 	Accounts   []Account   `json:"accounts,omitempty"`
 	Partitions []Partition `json:"partitions,omitempty"`
 	Limits     []Limit     `json:"limits,omitempty"`
+	// Reservations are times in which nodes take no other jobs.
+	Reservations []Reservation `json:"reservations,omitempty"`
 	// Settings are the lines of the scheduler's configuration that are not tuned, by their keys.
 	Settings map[string]string `json:"settings,omitempty"`
 }
@@ -59,6 +64,17 @@ type Partition struct {
 	QOS string `json:"qos,omitempty"`
 }
 
+// A Reservation keeps nodes from jobs that would run within a time.
+type Reservation struct {
+	Name string    `json:"name,omitempty"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// Nodes are their numbers, as the groups have them in order.
+	Nodes []int `json:"nodes"`
+	// Whole says that plans for partitions of which it has all nodes go on behind it.
+	Whole bool `json:"whole,omitempty"`
+}
+
 // validate names the first field that no scheduler can use.
 func (s *Site) validate() error {
 	for i, q := range s.QOS {
@@ -80,6 +96,17 @@ func (s *Site) validate() error {
 		}
 		if a.Name == "" && a.User == "" {
 			return fmt.Errorf("account %d: name: is empty", i)
+		}
+	}
+	for i := range s.Reservations {
+		r := &s.Reservations[i]
+		if !r.From.Before(r.To) {
+			return fmt.Errorf("reservation %q: to: %v is not after from", r.Name, r.To)
+		}
+		for _, n := range r.Nodes {
+			if n < 0 {
+				return fmt.Errorf("reservation %q: nodes: %d is negative", r.Name, n)
+			}
 		}
 	}
 	for i, p := range s.Partitions {

@@ -41,6 +41,16 @@ func (s nodeSet) within(o nodeSet) bool {
 	return true
 }
 
+// overlaps reports whether another set has some of the members.
+func (s nodeSet) overlaps(o nodeSet) bool {
+	for i, w := range s {
+		if w&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // next is the least member that is at least n, or -1.
 func (s nodeSet) next(n int) int {
 	w := n >> 6

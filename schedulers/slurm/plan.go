@@ -54,6 +54,9 @@ func (p *policy) served(stroke time.Duration) time.Duration {
 // changes returns the last instant at which anything changed for backfill.
 func (p *policy) changes(now time.Duration) time.Duration {
 	last := p.changed
+	if i, _ := slices.BinarySearch(p.edges, now+1); i > 0 {
+		last = max(last, p.edges[i-1])
+	}
 	if p.settings.BFMinAgeReserve > 0 {
 		for _, e := range p.queue {
 			if at := e.submit + p.settings.BFMinAgeReserve; at <= now {
@@ -76,6 +79,9 @@ func (p *policy) wake() {
 	next := never
 	if !p.settings.Basic {
 		next = p.clock.next(now + 1)
+	}
+	if i, _ := slices.BinarySearch(p.edges, now+1); i < len(p.edges) {
+		next = min(next, p.edges[i])
 	}
 	if p.settings.BFMinAgeReserve > 0 {
 		for _, e := range p.queue {
@@ -129,9 +135,18 @@ func (p *policy) main(full bool) {
 		if p.limited(x) {
 			continue
 		}
-		fits, ok := p.start(e.id, p.open)
+		nodes := p.open
+		if len(p.reservations) > 0 {
+			p.lent = append(p.lent[:0], p.open...)
+			from, _ := p.reserved(p.lent, x, p.v.Now())
+			if from > p.v.Now() || !p.holds(x.layout, p.lent) && p.holds(x.layout, p.open) {
+				continue // it keeps no other job waiting
+			}
+			nodes = p.lent
+		}
+		fits, ok := p.start(e.id, nodes)
 		if !ok && !fits {
-			ok = p.preempt(e.id, p.open)
+			ok = p.preempt(e.id, nodes)
 		}
 		switch {
 		case ok:
@@ -150,7 +165,16 @@ func (p *policy) main(full bool) {
 	p.compact()
 }
 
-// partitionNodes are the nodes of a partition.
+// holds reports whether jobs of a layout fit on some of the nodes, were they idle.
+func (p *policy) holds(layout int32, nodes nodeSet) bool {
+	return slices.ContainsFunc(p.layouts[layout].shapes, func(s shape) bool {
+		p.avail = append(p.avail[:0], s.fits...)
+		p.avail.and(nodes)
+		return p.avail.count() >= int(s.nodes)
+	})
+}
+
+// partitionNodes are the nodes of a partition; all, if none is known to be in it.
 func (p *policy) partitionNodes(part int32) nodeSet {
 	x := &p.site.partitions[part]
 	if x.nodes != nil || !p.v.HasNodes() {
@@ -162,6 +186,9 @@ func (p *policy) partitionNodes(part int32) nodeSet {
 		if within(x.Name, groups[p.v.NodeGroup(n)].Partition) {
 			x.nodes.add(n)
 		}
+	}
+	if x.nodes.count() == 0 {
+		x.nodes = slices.Clone(p.all)
 	}
 	return x.nodes
 }
@@ -361,6 +388,7 @@ type cycle struct {
 	table        table
 	avail        nodeSet // nodes that a job may get
 	open         nodeSet // nodes on which the main scheduler has not stopped
+	lent         nodeSet // of them the ones that are not reserved
 	scratch      nodeSet
 	usableNow    nodeSet
 	chosen       []int32
@@ -516,9 +544,16 @@ func (p *policy) earliestIn(j simulator.ID, x *job, s *shape, reserves bool) (ti
 	now := p.v.Now()
 	at, row, nodes := now, int32(0), int(s.nodes)
 	for {
-		row = p.table.from(row, at)
 		p.avail = append(p.avail[:0], s.fits...)
+		var free time.Duration
+		if at, free = p.reserved(p.avail, x, at); at > now && !reserves {
+			return 0, false
+		}
+		row = p.table.from(row, at)
 		later, more := p.table.usable(p.avail, nodes, row, at+x.limit)
+		if free > 0 && free < now+p.settings.BFWindow && (!more || free < later) {
+			later, more = free, true
+		}
 		if p.avail.count() < nodes {
 			if !more || !reserves {
 				return 0, false

@@ -11,8 +11,8 @@
 // (simulator.Options.Estimate), or runs without end for plans. GPUs, and whether CPUs
 // and memory are free now, decide where a job fits; plans of the future count GPUs alone.
 //
-// Left out are licenses, advance reservations, topology, federations, limits other than of GPUs and running jobs, job
-// arrays' throttles, and the time that cycles take.
+// Left out are licenses, topology, jobs within advance reservations, federations, limits other than of GPUs and running
+// jobs, job arrays' throttles, and the time that cycles take.
 package slurm
 
 import (
@@ -42,10 +42,12 @@ type policy struct {
 	// choose appends a number of the nodes; nodeSet.choose, unless a test compares with another way.
 	choose func(nodes nodeSet, dst []int32, n int, scratch nodeSet) []int32
 
-	v      *simulator.View
-	plan   *simulator.Plan
-	site   site
-	limits limits
+	v            *simulator.View
+	plan         *simulator.Plan
+	site         site
+	limits       limits
+	reservations []advance
+	edges        []time.Duration // when they begin and end
 	usage
 	jobs        []job
 	queue       []entry // the waiting jobs in order
@@ -161,6 +163,7 @@ func (p *policy) Reset(v *simulator.View, plan *simulator.Plan) {
 	clear(p.uids)
 	p.layouts = p.layouts[:0]
 	p.resetNodes()
+	p.resetReservations(c.Site.Reservations)
 	p.ticked, p.submitted, p.freed, p.changed, p.planned = longAgo, longAgo, longAgo, longAgo, longAgo
 	p.observed = v.Submitted()
 	p.restored = p.observed == 0 && len(v.Past().Jobs()) == 0

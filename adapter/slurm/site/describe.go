@@ -153,9 +153,18 @@ func (o Options) shown(ctx context.Context) (s conf.Shown, notes []string, err e
 			return s, nil, &OptionError{"Saved", err}
 		}
 	}
-	if s.Events, err = printed(conf.EventCommand.File, conf.EventCommand.Args); err != nil {
-		notes = append(notes, fmt.Sprintf("when nodes were down or drained is not known, and they are taken to be up: %v",
-			err))
+	for _, optional := range []struct {
+		of      conf.Command
+		to      *[]byte
+		lacking string
+	}{
+		{conf.EventCommand, &s.Events, "when nodes were down or drained is not known, and they are taken to be up"},
+		{conf.ReservationCommand, &s.Reservations, "reservations are not known, and none is simulated"},
+		{conf.PastCommand, &s.Past, "reservations of the past are not known, and none of them is simulated"},
+	} {
+		if *optional.to, err = printed(optional.of.File, optional.of.Args); err != nil {
+			notes = append(notes, fmt.Sprintf("%s: %v", optional.lacking, err))
+		}
 	}
 	return s, notes, nil
 }

@@ -132,6 +132,9 @@ func ReadSite(file, listings string) (*Run, slurm.Settings, error) {
 		}
 		*to = text
 	}
+	if text, err := os.ReadFile(filepath.Join(listings, conf.ReservationCommand.File)); err == nil {
+		shown.Reservations = text
+	}
 	site, err := shown.Site()
 	if err != nil {
 		return nil, settings, err
@@ -171,6 +174,9 @@ type Phases struct {
 
 const members = 24
 
+// zero is the instant of the first submission in listings.
+var zero = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Ensemble draws the phases of members. The first are of an idle start; the others are a Latin hypercube:
 // each phase comes from every part of its range equally often.
 func Ensemble(s *slurm.Settings) []Phases {
@@ -201,7 +207,7 @@ func (r *Run) Simulate(s slurm.Settings, policy func(slurm.Settings) simulator.P
 			jobs[i].Submit += time.Second
 		}
 	}
-	w, err := workload.New("recording", time.Time{}, jobs)
+	w, err := workload.New("recording", zero, jobs)
 	if err != nil {
 		return m, err
 	}

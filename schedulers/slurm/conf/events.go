@@ -14,12 +14,15 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// EventCommand prints the times in which nodes were down or drained, for [Shown].Events, and File is its file. Without
-// it nodes are up throughout.
-var EventCommand = struct {
+// Command is a command whose output may be missing, and the name of its file.
+type Command struct {
 	File string
 	Args []string
-}{"events.txt", []string{"sacctmgr", "-P", "show", "event", "Start=now-90days",
+}
+
+// EventCommand prints the times in which nodes were down or drained, for [Shown].Events. Without it nodes are up
+// throughout.
+var EventCommand = Command{"events.txt", []string{"sacctmgr", "-P", "show", "event", "Start=now-90days",
 	"format=NodeName,TimeStart,TimeEnd,State"}}
 
 // maxEvents bounds a file of events.

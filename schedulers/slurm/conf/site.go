@@ -20,6 +20,8 @@ import (
 // between the columns, sacctmgr show qos, assoc and event. The last three are empty where there is no slurmdbd.
 type Shown struct {
 	Config, Partitions, Nodes, QOS, Associations, Events []byte
+	// Reservations are the output of [ReservationCommand], and Past of [PastCommand].
+	Reservations, Past []byte
 	// Zone is the zone of times of events that name none; nil is UTC.
 	Zone *time.Location
 }
@@ -110,6 +112,9 @@ func (s Shown) Site() (*Site, error) {
 		return nil, err
 	}
 	if err := out.events(s.Events, number, cmp.Or(s.Zone, time.UTC)); err != nil {
+		return nil, err
+	}
+	if err := out.reservations(s.Reservations, s.Past, number, cmp.Or(s.Zone, time.UTC)); err != nil {
 		return nil, err
 	}
 	if err := out.qos(s.QOS); err != nil {

@@ -338,9 +338,51 @@ func TestPreemptMode(t *testing.T) {
 		t.Errorf("modes %q, want %q", got, want)
 	}
 	notes := strings.Join(site.Notes, "\n")
-	for _, want := range []string{"partition a: GraceTime=60", "partition d: PreemptMode=SUSPEND", "QOS b: GraceTime=00:01:00"} {
+	for _, want := range []string{"partition a: GraceTime=60", "partition d: PreemptMode=SUSPEND",
+		"QOS b: GraceTime=00:01:00"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%s is not noted: %s", want, notes)
 		}
+	}
+}
+
+// TestReservations: reservations of now and before are read once each, and those without nodes of the cluster are left
+// out.
+func TestReservations(t *testing.T) {
+	s := shown(t)
+	s.Reservations = []byte("ReservationName=course StartTime=2026-11-27T12:00:00 EndTime=2026-11-27T13:00:00 " +
+		"Nodes=g[1,3] Flags=SPEC_NODES,WEEKLY Users=(null) Accounts=vc1\n" +
+		"ReservationName=maint StartTime=1795788000 EndTime=1795791600 Nodes=g[1-3] Flags=MAINT,ALL_NODES " +
+		"Users=root\n" +
+		"ReservationName=lic StartTime=1795788000 EndTime=1795791600 Nodes=(null) Flags=ANY_NODES\n")
+	s.Past = []byte("Name|TimeStart|TimeEnd|NodeName|Flags\nold|1795700000|1795700100|g2|MAINT\n" +
+		"course|1795780800|1795784400|g[1,3]|SPEC_NODES\n")
+	site, err := s.Site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(site.Cluster.Site.Reservations)
+	want := `[{"name":"old","from":"2026-11-26T13:33:20Z","to":"2026-11-26T13:35:00Z","nodes":[1],"whole":true},` +
+		`{"name":"course","from":"2026-11-27T12:00:00Z","to":"2026-11-27T13:00:00Z","nodes":[0,2]},` +
+		`{"name":"maint","from":"2026-11-27T14:00:00Z","to":"2026-11-27T15:00:00Z","nodes":[0,1,2],"whole":true}]`
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s, want\n%s", err, got, want)
+	}
+	notes := strings.Join(site.Notes, "\n")
+	for _, want := range []string{"course: flag WEEKLY", "course: jobs that run within it"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s is not noted: %s", want, notes)
+		}
+	}
+	for text, want := range map[string]string{"ReservationName=a StartTime=x": "reservations.txt: reservation a",
+		"ReservationName=a StartTime=1795788000 EndTime=1795791600 Nodes=g[1-": "reservation a: nodes"} {
+		s.Reservations = []byte(text)
+		if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s.Reservations, s.Past = nil, []byte("Name|Start\n")
+	if _, err := s.Site(); err == nil || !strings.Contains(err.Error(), "past-reservations.txt") {
+		t.Errorf("%v", err)
 	}
 }
