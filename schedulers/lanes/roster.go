@@ -15,6 +15,7 @@ const blockSize = 32
 // a walk with a quota passes blocks whose jobs all fit it without looking at them (docs/notes/speed.md).
 type Roster struct {
 	blocks []block
+	gpus   []int     // by block: of all its jobs
 	spare  [][]Entry // memory of former blocks
 	total  int       // jobs
 	held   int       // GPUs
@@ -24,7 +25,6 @@ type Roster struct {
 type block struct {
 	jobs []Entry
 	last Entry // of jobs
-	gpus int   // of all of them
 }
 
 // Len is the number of jobs.
@@ -38,7 +38,7 @@ func (r *Roster) Reset() {
 	for i := range r.blocks {
 		r.spare = append(r.spare, r.blocks[i].jobs[:0])
 	}
-	r.blocks, r.total, r.held = r.blocks[:0], 0, 0
+	r.blocks, r.gpus, r.total, r.held = r.blocks[:0], r.gpus[:0], 0, 0
 }
 
 // find returns the first block from one on whose last entry is not before e, or len(blocks).
@@ -61,7 +61,7 @@ func (r *Roster) Insert(e Entry) {
 	if b := &r.blocks[k]; len(b.jobs) == blockSize {
 		upper := b.jobs[blockSize/2:]
 		b.jobs = b.jobs[:blockSize/2]
-		b.changed()
+		r.changed(k)
 		r.open(k+1, upper)
 		if r.blocks[k].last.Before(e) {
 			k++
@@ -69,7 +69,7 @@ func (r *Roster) Insert(e Entry) {
 	}
 	b := &r.blocks[k]
 	b.jobs = slices.Insert(b.jobs, b.in(e), e)
-	b.changed()
+	r.changed(k)
 	r.total++
 	r.held += int(e.Width)
 }
@@ -83,19 +83,17 @@ func (r *Roster) open(k int, jobs []Entry) {
 		b.jobs = make([]Entry, 0, blockSize)
 	}
 	b.jobs = append(b.jobs, jobs...)
-	b.changed()
-	r.blocks = slices.Insert(r.blocks, k, b)
+	r.blocks, r.gpus = slices.Insert(r.blocks, k, b), slices.Insert(r.gpus, k, 0)
+	r.changed(k)
 }
 
-// changed updates the block after a change of its jobs.
-func (b *block) changed() {
-	b.gpus = 0
-	for _, e := range b.jobs {
-		b.gpus += int(e.Width)
+// changed follows a change of a block's jobs.
+func (r *Roster) changed(k int) {
+	b, gpus := &r.blocks[k], 0
+	for _, b.last = range b.jobs {
+		gpus += int(b.last.Width)
 	}
-	if n := len(b.jobs); n > 0 {
-		b.last = b.jobs[n-1]
-	}
+	r.gpus[k] = gpus
 }
 
 // Remove removes a job. It panics if the job is not in the roster.
@@ -109,12 +107,12 @@ func (r *Roster) Remove(e Entry) {
 	}
 	b := &r.blocks[k]
 	b.jobs = slices.Delete(b.jobs, i, i+1)
-	b.changed()
+	r.changed(k)
 	r.total--
 	r.held -= int(e.Width)
 	if len(b.jobs) == 0 {
 		r.spare = append(r.spare, b.jobs)
-		r.blocks = slices.Delete(r.blocks, k, k+1)
+		r.blocks, r.gpus = slices.Delete(r.blocks, k, k+1), slices.Delete(r.gpus, k, k+1)
 	}
 }
 

@@ -37,15 +37,16 @@ type Cursor struct{ block, item int }
 // Keep advances the cursor to an entry, gives the running jobs before it their GPUs
 // from a quota and returns the rest of the quota.
 func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
+	to := r.find(at.block, before)
 	for ; at.block < len(r.blocks); at.block, at.item = at.block+1, 0 {
-		b := &r.blocks[at.block]
-		whole := b.last.Before(before)
-		if whole && at.item == 0 && b.gpus <= quota && d.room == nil {
-			quota -= b.gpus
+		k := at.block
+		if g := r.gpus[k]; k < to && at.item == 0 && g <= quota && d.room == nil {
+			quota -= g
 			continue
 		}
+		b := &r.blocks[k]
 		end := len(b.jobs)
-		if !whole {
+		if k == to {
 			end = max(at.item, b.in(before))
 		}
 		for _, e := range b.jobs[at.item:end] {
@@ -55,7 +56,7 @@ func (d *Shares) Keep(r *Roster, at *Cursor, before Entry, quota int) int {
 				d.Stop = append(d.Stop, e.ID)
 			}
 		}
-		if at.item = end; !whole {
+		if at.item = end; k == to {
 			break
 		}
 	}
