@@ -2,17 +2,15 @@ package simulator
 
 import "math/bits"
 
-// bitmap is a set of nodes with a summary word per 64 words.
+// bitmap is a set of nodes.
 type bitmap struct {
-	words, sums []uint64
-	n           int
+	words []uint64
+	n     int
 }
 
 func (b *bitmap) reset(size int) {
 	b.words = resized(b.words, (size+63)/64)
-	b.sums = resized(b.sums, (len(b.words)+63)/64)
 	clear(b.words)
-	clear(b.sums)
 	b.n = 0
 }
 
@@ -35,15 +33,11 @@ func longer[T any](s []T, n int) []T {
 
 func (b *bitmap) add(i int) {
 	b.words[i>>6] |= 1 << (i & 63)
-	b.sums[i>>12] |= 1 << (i >> 6 & 63)
 	b.n++
 }
 
 func (b *bitmap) remove(i int) {
-	w := i >> 6
-	if b.words[w] &^= 1 << (i & 63); b.words[w] == 0 {
-		b.sums[w>>6] &^= 1 << (w & 63)
-	}
+	b.words[i>>6] &^= 1 << (i & 63)
 	b.n--
 }
 
@@ -56,15 +50,9 @@ func (b *bitmap) next(i int) int {
 	if x := b.words[w] >> (i & 63); x != 0 {
 		return i + bits.TrailingZeros64(x)
 	}
-	w++
-	for s := w >> 6; s < len(b.sums); s++ {
-		x := b.sums[s]
-		if s == w>>6 {
-			x = x >> (w & 63) << (w & 63)
-		}
-		if x != 0 {
-			w = s<<6 + bits.TrailingZeros64(x)
-			return w<<6 + bits.TrailingZeros64(b.words[w])
+	for w++; w < len(b.words); w++ {
+		if x := b.words[w]; x != 0 {
+			return w<<6 + bits.TrailingZeros64(x)
 		}
 	}
 	return -1

@@ -1,7 +1,5 @@
 package simulator
 
-import "fmt"
-
 func (p *Plan) exchange(stop, start []ID, widest bool) bool {
 	s := p.planned()
 	moved := s.moved
@@ -93,18 +91,14 @@ func (s *Sim) exchangeByCount(stop, start []ID, widest bool) {
 func (s *Sim) resumeVacated(stop []ID) {
 	for _, id := range stop {
 		j := &s.jobs[id]
-		if j.vacated && s.reclaim(j) {
+		if !j.vacated || !s.allows(j, int(j.held)) {
+			continue
+		}
+		if s.retake(j); !j.vacated {
 			s.offerAgain(id)
 		}
 	}
 	s.evictVacated(stop)
-}
-
-// mustRun panics if a policy stops a job that does not run.
-func (s *Sim) mustRun(id ID) {
-	if s.jobs[id].phase != running {
-		panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
-	}
 }
 
 // canHelp reports whether an exchange might start a job. Gangs at the head of the

@@ -109,15 +109,6 @@ func (s *Sim) forget(j *job) {
 	j.node, j.multi = -1, -1
 }
 
-// reclaim lets a vacated job continue if its GPUs are still free and its tenant
-// may still have them, and reports whether it does.
-func (s *Sim) reclaim(j *job) bool {
-	if s.allows(j, int(j.held)) {
-		s.retake(j)
-	}
-	return !j.vacated
-}
-
 // retake gives a vacated job its GPUs back if they are still free.
 func (s *Sim) retake(j *job) {
 	if s.place.rationed() {
@@ -222,14 +213,6 @@ func (s *Sim) hold(id ID, until time.Duration) {
 		s.kinds.of[id] = unknownKind
 	}
 	s.setNext(id, until)
-}
-
-// unhold lets a job start that was held.
-func (s *Sim) unhold(id ID) {
-	s.change(id, func(j *job) { j.where = s.constraintOf(s.spec(id)) })
-	if s.holds != nil {
-		s.holds.Eligible(id)
-	}
 }
 
 // finish ends a job, whose GPUs get free after the epilog.

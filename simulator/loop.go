@@ -122,7 +122,10 @@ func (s *Sim) processEvents(t time.Duration) error {
 			case j.aside:
 				s.enter(id)
 			default:
-				s.unhold(id)
+				s.change(id, func(j *job) { j.where = s.constraintOf(s.spec(id)) })
+				if s.holds != nil {
+					s.holds.Eligible(id)
+				}
 				readmit = s.holds == nil
 			}
 			continue
@@ -193,10 +196,14 @@ func (s *Sim) newJob(id ID, spec *workload.Job) job {
 			limit = l + s.overtime
 		}
 	}
+	tenant := int32(-1) // tenants do not matter
+	if len(s.tenantsOf) > 0 {
+		tenant = s.tenantsOf[id]
+	}
 	return job{
 		first: -1, quantum: never, next: never, limit: limit, asks: asks,
 		gpus: int32(min(spec.GPUs.Whole(), workload.MaxGPUs)), members: int32(spec.Size()), relaxed: spec.Size() > 1,
-		node: -1, multi: -1, partner: -1, tenant: s.tenantAt(id), class: -1, burden: -1, where: s.constraintOf(spec),
+		node: -1, multi: -1, partner: -1, tenant: tenant, class: -1, burden: -1, where: s.constraintOf(spec),
 		firstPool: -1,
 		rate:      1, share: 1,
 	}

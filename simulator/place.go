@@ -387,7 +387,6 @@ func (p *placer) copyFrom(src *placer) {
 	for i := range src.level {
 		d, s := &p.level[i], &src.level[i]
 		d.words = append(d.words[:0], s.words...)
-		d.sums = append(d.sums[:0], s.sums...)
 		d.n = s.n
 	}
 	p.cells = append(mine.cells[:0], src.cells...)

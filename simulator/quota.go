@@ -82,14 +82,6 @@ func (s *Sim) initTenants() error {
 	return nil
 }
 
-// tenantAt is the index of a job's tenant, -1 if tenants do not matter.
-func (s *Sim) tenantAt(id ID) int32 {
-	if len(s.tenantsOf) == 0 {
-		return -1
-	}
-	return s.tenantsOf[id]
-}
-
 // tenant is the index of a tenant, added if it is new.
 func (s *Sim) tenant(name string) int32 {
 	if t, ok := s.tenantOf[name]; ok {

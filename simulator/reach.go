@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -99,7 +100,9 @@ func (s *Sim) offerStops(stop []ID) {
 		case offered:
 			continue // named twice
 		case unoffered:
-			s.mustRun(id)
+			if s.jobs[id].phase != running {
+				panic(fmt.Sprintf("simulator: policy stops job %d, which is not running", id))
+			}
 			s.offer(id, 1)
 		}
 		r.marks[id] = offered

@@ -112,7 +112,8 @@ func (s *Sim) restoreJobs(left []time.Duration) {
 // GPUs. Jobs that share them come after their partners.
 func (s *Sim) restorePlaced() {
 	for i := range s.state.Jobs {
-		if a := &s.state.Jobs[i]; a.Running && s.place.mode != Count && !s.joined(a) && s.fits(ID(i), a) {
+		if a := &s.state.Jobs[i]; a.Running && s.place.mode != Count && !s.joined(a) &&
+			s.mayOccupy(&s.jobs[i], a.Placement, s.heldBy(a)) {
 			s.occupy(ID(i), a.Placement)
 			s.restoreRunning(ID(i), a)
 		}
@@ -257,13 +258,8 @@ func (s *Sim) hostOf(id ID, a *workload.ActiveJob, named map[string]ID) ID {
 	return host
 }
 
-// fits checks a reported placement against the job and the free GPUs. Nodes must be up,
-// satisfy the job's constraint and be of one group.
-func (s *Sim) fits(id ID, a *workload.ActiveJob) bool {
-	return s.mayOccupy(&s.jobs[id], a.Placement, s.heldBy(a))
-}
-
-// mayOccupy reports whether a job may have GPUs of nodes, a number in all.
+// mayOccupy reports whether a job may have GPUs of nodes, a number in all. Nodes must be up, satisfy its
+// constraint and be of one group.
 func (s *Sim) mayOccupy(j *job, at []workload.NodeGPUs, gpus int) bool {
 	sum := 0
 	for k, n := range at {

@@ -259,7 +259,8 @@ func (s *Sim) begin(at time.Duration, c workload.Cluster, state *workload.State,
 		return err
 	}
 	s.kinds.reset()
-	s.beginSleep()
+	s.sleep.on, s.sleep.after, s.sleep.naps, s.sleep.drawn = false, never, s.sleep.naps[:0], Draw{}
+	s.sleep.empty = s.sleep.empty[:0]
 	s.deferral = deferral{}
 	if err := s.beginNodes(); err != nil {
 		return err

@@ -49,12 +49,6 @@ type sleep struct {
 	delay []time.Duration // by job: span that it waited for nodes to wake
 }
 
-// beginSleep makes a run begin without sleep.
-func (s *Sim) beginSleep() {
-	s.sleep.on, s.sleep.after, s.sleep.naps, s.sleep.drawn = false, never, s.sleep.naps[:0], Draw{}
-	s.sleep.empty = s.sleep.empty[:0]
-}
-
 // sleepAfter lets nodes sleep after a span, or, with never, no more.
 func (s *Sim) sleepAfter(after time.Duration) {
 	x := &s.sleep
