@@ -3,6 +3,8 @@ package causal
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,7 +109,7 @@ func FuzzLoaders(f *testing.F) {
 			if err != nil {
 				return
 			}
-			names := sortedKeys(s.Tiers)
+			names := slices.Sorted(maps.Keys(s.Tiers))
 			if k, err := s.Bind(names); err == nil && k.Check(names) != nil {
 				t.Fatal("bound knowledge does not pass its own check")
 			}

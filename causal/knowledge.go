@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -106,26 +107,17 @@ func (s *Spec) check() error {
 	default:
 		return fmt.Errorf("mode: %q is not %s, %s or %s", s.Mode, ModeTiers, ModeStrict3, ModeNone)
 	}
-	for _, name := range sortedKeys(s.Tiers) {
+	for _, name := range slices.Sorted(maps.Keys(s.Tiers)) {
 		if _, ok := tierRank[s.Tiers[name]]; !ok {
 			return fmt.Errorf("tiers: %q of %q is not one of %s", s.Tiers[name], name, strings.Join(TierNames(), ", "))
 		}
 	}
-	for _, name := range sortedKeys(s.Start) {
+	for _, name := range slices.Sorted(maps.Keys(s.Start)) {
 		if tier := s.Tiers[name]; tier != TierConfig {
 			return fmt.Errorf("start: the tier of %q is %q, not %s", name, tier, TierConfig)
 		}
 	}
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Knowledge is a [Spec] with columns by index.
@@ -166,7 +158,7 @@ func (s *Spec) Bind(names []string) (*Knowledge, error) {
 		return i, nil
 	}
 	k := &Knowledge{}
-	for _, name := range sortedKeys(s.Tiers) {
+	for _, name := range slices.Sorted(maps.Keys(s.Tiers)) {
 		if _, err := find("tiers", name); err != nil {
 			return nil, err
 		}
@@ -332,8 +324,5 @@ func (k *Knowledge) rules(n int) *rules {
 
 // forbids reports whether i is known not to cause j.
 func (r *rules) forbids(i, j int) bool { return r.forbid[i*r.n+j] }
-
-// forbidsEdge reports whether i and j are known not to be adjacent.
-func (r *rules) forbidsEdge(i, j int) bool { return r.forbids(i, j) && r.forbids(j, i) }
 
 func (r *rules) requires(i, j int) bool { return r.require[i*r.n+j] }

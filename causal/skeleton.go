@@ -62,8 +62,8 @@ func newSearch(n int, r *rules, test Independence, alpha float64, workers int) *
 	s.adjacent = make([]set, n)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
-			p := pair{i: i, j: j, weakP: -1, strength: 1, forbidden: r.forbidsEdge(i, j), required: r.requires(i, j) ||
-				r.requires(j, i)}
+			p := pair{i: i, j: j, weakP: -1, strength: 1, forbidden: r.forbids(i, j) && r.forbids(j, i),
+				required: r.requires(i, j) || r.requires(j, i)}
 			if !p.forbidden {
 				s.adjacent[i] = s.adjacent[i].with(j)
 				s.adjacent[j] = s.adjacent[j].with(i)

@@ -147,8 +147,8 @@ func (s *Scheduler) Form() native.Form {
 
 // Find returns the scheduler of a name, which may have suffixes (SleepSuffix). The error lists the known names.
 func Find(name string) (*Scheduler, error) {
-	if s := variantOf(name); s != nil {
-		return s, nil
+	if strings.Contains(name, "+") && variants()[name] != nil {
+		return variants()[name], nil
 	}
 	for _, s := range All {
 		if s.Name == name {

@@ -31,14 +31,6 @@ var (
 		Description: "how long after its submission a deferrable job may start at the latest"}
 )
 
-// variantOf is the scheduler of a name with suffixes, nil for none.
-func variantOf(name string) *Scheduler {
-	if !strings.Contains(name, "+") {
-		return nil
-	}
-	return variants()[name]
-}
-
 // Sleeps reports whether nodes without jobs sleep under the scheduler of a name.
 func Sleeps(name string) bool { return strings.HasSuffix(name, SleepSuffix) }
 

@@ -113,14 +113,13 @@ type Entry struct {
 // Samplers lists every sampler in name order.
 var Samplers = []Entry{
 	{"auto", "one of the others, chosen by the space and the budget", newAuto},
-	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does", newBlueFin},
+	{"bluefin", "two-point bandit gradient from the incumbent, as SelfTune does",
+		func(s Setup) (Sampler, error) { return NewBlueFinSampler(s) }},
 	{"gp", "knowledge gradient and expected improvement under a Gaussian process", infallible(newGPSampler)},
 	{"local", "local search around the best, for the end of a large budget", infallible(newLocalSampler)},
 	{"random", "independent uniform points", infallible(newRandom)},
 	{"sobol", "points spread evenly by a scrambled Sobol sequence", infallible(newSobolSampler)},
 }
-
-func newBlueFin(s Setup) (Sampler, error) { return NewBlueFinSampler(s) }
 
 // infallible adapts a constructor that cannot fail.
 func infallible[S Sampler](make func(Setup) S) func(Setup) (Sampler, error) {

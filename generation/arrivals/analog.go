@@ -36,7 +36,8 @@ func levels(model func(features int) levelModel) func(perHour, horizon int) sour
 func ridgeModel(features int) levelModel   { return ridgeLevel{newRidge(features)} }
 func boostedModel(features int) levelModel { return &boosted{features: features} }
 func stackedModel(features int) levelModel {
-	return newStacked(ridgeModel(features), boostedModel(features))
+	return &stacked{members: [...]levelModel{ridgeModel(features), boostedModel(features)}, weights: []float64{.5, .5},
+		errors: make([]float64, 4), open: map[int][]float64{}}
 }
 
 func (a *analog) learn(ctx context.Context, h *History) error {

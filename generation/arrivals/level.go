@@ -114,11 +114,6 @@ type stacked struct {
 	open map[int][]float64
 }
 
-func newStacked(a, b levelModel) *stacked {
-	return &stacked{members: [...]levelModel{a, b}, weights: []float64{.5, .5}, errors: make([]float64, 4),
-		open: map[int][]float64{}}
-}
-
 func (s *stacked) learn(x []float64, t int, y float64) {
 	if p, ok := s.open[t]; ok {
 		delete(s.open, t)

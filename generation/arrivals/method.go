@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -182,13 +181,10 @@ func (f *Forecaster) Sample(ctx context.Context, h *History, n int, seed uint64)
 	u := rng.Stream("arrivals", seed).Float64()
 	for k := range futures {
 		i, _ := slices.BinarySearch(upTo, u*sum)
-		futures[k] = f.composer.compose(h, draws[min(i, len(draws)-1)], stream(seed, k))
+		futures[k] = f.composer.compose(h, draws[min(i, len(draws)-1)],
+			rng.Stream("arrivals of a future", seed, uint64(k)))
 		u += golden
 		u -= math.Floor(u)
 	}
 	return futures, nil
-}
-
-func stream(seed uint64, future int) *rand.Rand {
-	return rng.Stream("arrivals of a future", seed, uint64(future))
 }

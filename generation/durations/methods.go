@@ -39,8 +39,8 @@ func boostOptions(o LearnOptions) trees.BoostOptions {
 }
 
 func boost(ctx context.Context, e *Examples, o LearnOptions) (*boosted, error) {
-	if err := enoughOf(e); err != nil {
-		return nil, err
+	if e.Len() == 0 {
+		return nil, fmt.Errorf("durations: %w: none had when the later ones were submitted", ErrTooFew)
 	}
 	columns := o.columns
 	if columns == nil {
@@ -54,13 +54,6 @@ func boost(ctx context.Context, e *Examples, o LearnOptions) (*boosted, error) {
 		return nil, err
 	}
 	return &boosted{model: m, columns: columns, share: shareFor(columns)}, nil
-}
-
-func enoughOf(e *Examples) error {
-	if e.Len() == 0 {
-		return fmt.Errorf("durations: %w: none had when the later ones were submitted", ErrTooFew)
-	}
-	return nil
 }
 
 // boosted serves a model that was just trained.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 
 	"github.com/autosched/autosched/internal/rng"
 )
@@ -48,7 +49,9 @@ func (o BoostOptions) withDefaults() BoostOptions {
 	share(&o.LearningRate, 0.1)
 	share(&o.RowSample, 1)
 	share(&o.ColumnSample, 1)
-	o.Workers = workersOr(o.Workers)
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
 	return o
 }
 
@@ -209,7 +212,7 @@ func (b *booster) round(ctx context.Context, r int) bool {
 		g.rows = append(g.rows[:0], rows...)
 		g.cols = b.drawColumns(g.cols[:0], r, class)
 		g.grow(b.t.total/float64(len(b.t.rows)), &b.top[class])
-		if b.t.usesMedian() {
+		if b.t.kind == L1 { // the loss has no second derivative: leaves take the median of their residuals
 			b.refitLeaves(g)
 		}
 		b.advance(g, class)

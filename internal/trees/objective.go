@@ -140,10 +140,6 @@ func sign(v float64) float64 {
 	return 0
 }
 
-// usesMedian reports whether leaves take the median of their residuals instead of a
-// Newton step, because the loss has no second derivative.
-func (t *target) usesMedian() bool { return t.kind == L1 }
-
 type residual struct{ v, w float64 }
 
 // median returns the smallest value with at least half the rows' weight at or below

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -90,14 +89,6 @@ func positive(rows int, weights []float64) []uint32 {
 		}
 	}
 	return out
-}
-
-// workersOr returns n, or GOMAXPROCS if n is not positive.
-func workersOr(n int) int {
-	if n > 0 {
-		return n
-	}
-	return runtime.GOMAXPROCS(0)
 }
 
 // parallel calls f(worker, i) for every i below n, from up to workers goroutines.

@@ -55,7 +55,8 @@ func NewOriginal(c space.Config, q Quirks) simulator.Policy {
 		factor:    c.Get("share_factor").Float(),
 		loadAbove: c.Get("share_load").Float(),
 		pairs:     pairs{limit: int(c.Get("share_limit").Int()), memory: float64(c.Get("memory_limit").Int())},
-		profiler:  newProfiler(c),
+		profiler: profiler{want: c.Get("profiler_nodes").Int(), time: c.Get("profiler_time").Duration(),
+			factor: c.Get("profiler_factor").Int()},
 	}
 }
 
@@ -154,7 +155,9 @@ func (p *policy) wait(j simulator.ID) {
 	if p.mayShare(j) {
 		load = p.pairs.of(p.s, j)
 	}
-	p.queue.add(p.of(p.s.JobDemand(j)), load, p.s.JobConstraint(j), lanes.Entry{Key: p.jobs[j].key, ID: j})
+	l := p.queue.lane(p.of(p.s.JobDemand(j)), load, p.s.JobConstraint(j))
+	l.list.Insert(lanes.Entry{Key: p.jobs[j].key, ID: j})
+	p.queue.total++
 }
 
 // mayShare reports whether a job's load is known and the job fits a node.
@@ -230,7 +233,11 @@ func (p *policy) Finish(j simulator.ID) {
 }
 
 // Quantum implements simulator.Quantumed: a job has been profiled.
-func (p *policy) Quantum(j simulator.ID) { p.profiler.quantum(j) }
+func (p *policy) Quantum(j simulator.ID) {
+	if p.profiler.state[j] == profiled {
+		p.profiler.over = append(p.profiler.over, j)
+	}
+}
 
 func (p *policy) Plan(plan *simulator.Plan) {
 	p.profiler.decide(p, plan)
@@ -240,7 +247,8 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	share := p.sharing()
 	blocks := p.quirks.BlockApart && !share
 	p.queue.walk(func(l *lane) bool {
-		return blocks || l.partners.width <= plan.Free() || share && l.hopeful()
+		return blocks || l.partners.width <= plan.Free() ||
+			share && l.load != unknown && l.unseen(l.list.At(0).Key) < len(l.partners.list)
 	})
 	for {
 		in := p.queue.next()

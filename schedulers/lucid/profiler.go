@@ -6,7 +6,6 @@ import (
 
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
-	"github.com/autosched/autosched/space"
 )
 
 // pool is the nodes of the profiler.
@@ -47,11 +46,6 @@ const (
 	queued
 	profiled // is being profiled
 )
-
-func newProfiler(c space.Config) profiler {
-	return profiler{want: int(c.Get("profiler_nodes").Int()), time: c.Get("profiler_time").Duration(),
-		factor: int(c.Get("profiler_factor").Int())}
-}
 
 func (p *profiler) reset(s *simulator.View, plan *simulator.Plan) {
 	p.s, p.plan, p.wide, p.had = s, plan, 0, 0
@@ -143,12 +137,6 @@ func (p *profiler) finish(j simulator.ID) bool {
 		p.over = slices.Delete(p.over, i, i+1)
 	}
 	return was
-}
-
-func (p *profiler) quantum(j simulator.ID) {
-	if p.state[j] == profiled {
-		p.over = append(p.over, j)
-	}
 }
 
 // decide releases the jobs that have been profiled, and starts others.

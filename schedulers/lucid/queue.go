@@ -58,11 +58,6 @@ func (q *queue) lane(c *partners, load int32, constraint int) *lane {
 	return l
 }
 
-func (q *queue) add(c *partners, load int32, constraint int, e lanes.Entry) {
-	q.lane(c, load, constraint).list.Insert(e)
-	q.total++
-}
-
 // walk begins a walk over the lanes for which keep holds.
 func (q *queue) walk(keep func(*lane) bool) {
 	q.open = q.open[:0]
@@ -177,11 +172,6 @@ func (p *partners) remove(x partner) {
 		panic("lucid: removing a partner that is not there")
 	}
 	p.list = slices.Delete(p.list, i, i+1)
-}
-
-// hopeful reports whether the first job of a lane has partners to look at.
-func (l *lane) hopeful() bool {
-	return l.load != unknown && l.unseen(l.list.At(0).Key) < len(l.partners.list)
 }
 
 // unseen is the index of the first partner that no job of the lane with at most

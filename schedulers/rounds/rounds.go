@@ -94,16 +94,9 @@ func (p *Policy) Queue() *lanes.Lanes { return &p.wait }
 // Kind is the lane of a job in the queue: its width, then its model class.
 func Kind(s *simulator.View, j simulator.ID) int { return s.JobDemand(j)<<8 | s.JobClass(j) }
 
-// kinds is the highest Kind of a width.
-func kinds(width int) int { return width<<8 | 0xff }
-
 func (p *Policy) enqueue(j simulator.ID) {
 	p.line[j] = p.ranker.Line(j)
 	p.wait.Add(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
-}
-
-func (p *Policy) unqueue(j simulator.ID) {
-	p.wait.Remove(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 }
 
 // Plan implements simulator.Policy.
@@ -147,7 +140,9 @@ func (p *Policy) round(plan *simulator.Plan) {
 		}
 		p.order = append(p.order, ranked{p.ranker.Rank(j), j})
 	}
-	slices.SortFunc(p.order, compare)
+	slices.SortFunc(p.order, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id))
+	})
 	for _, o := range p.order {
 		switch runs := p.s.JobRunning(o.id); {
 		case room.Take(o.id):
@@ -164,7 +159,7 @@ func (p *Policy) round(plan *simulator.Plan) {
 	plan.Exchange(p.stop, p.start)
 	for _, j := range p.start {
 		if p.s.JobRunning(j) {
-			p.unqueue(j)
+			p.wait.Remove(Kind(p.s, j), false, lanes.Entry{Key: p.line[j], ID: j})
 		}
 	}
 	for _, j := range p.stop {
@@ -174,8 +169,6 @@ func (p *Policy) round(plan *simulator.Plan) {
 	}
 }
 
-func compare(a, b ranked) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id)) }
-
 // backfill starts waiting jobs that fit the free GPUs.
 func (p *Policy) backfill(plan *simulator.Plan) {
 	if plan.Free() == 0 {
@@ -183,7 +176,7 @@ func (p *Policy) backfill(plan *simulator.Plan) {
 	}
 	p.wait.Walk()
 	for plan.Free() > 0 {
-		e, _, in, ok := p.wait.Next(kinds(plan.Free()))
+		e, _, in, ok := p.wait.Next(plan.Free()<<8 | 0xff) // all classes
 		if !ok {
 			return
 		}

@@ -24,9 +24,7 @@ func (p *policy) Foresee(o *simulator.Oracle) { p.oracle = o }
 // New makes the policy of a configuration.
 func New(c space.Config) simulator.Policy {
 	p := &policy{Line: lanes.Line{Backfill: c.Get("backfill").Bool()}}
-	p.Key = p.left
+	// The key is the same for as long as a job has not started.
+	p.Key = func(_ *simulator.View, j simulator.ID) int64 { return int64(p.oracle.JobLeft(j)) }
 	return p
 }
-
-// left is the same for as long as a job has not started.
-func (p *policy) left(_ *simulator.View, j simulator.ID) int64 { return int64(p.oracle.JobLeft(j)) }

@@ -83,12 +83,6 @@ func (p *policy) waits(j simulator.ID) {
 	p.wait.Add(p.s.JobDemand(j), false, p.entry(j))
 }
 
-// starts moves a job from the waiting to the running jobs.
-func (p *policy) starts(j simulator.ID) {
-	p.wait.Remove(p.s.JobDemand(j), false, p.entry(j))
-	p.runs(j)
-}
-
 // unsteady is the key of the jobs in others.
 const unsteady = math.MinInt64
 
@@ -155,7 +149,8 @@ func (p *policy) Plan(plan *simulator.Plan) {
 		}
 		for _, j := range p.chosen.Start {
 			if p.s.JobRunning(j) {
-				p.starts(j)
+				p.wait.Remove(p.s.JobDemand(j), false, p.entry(j))
+				p.runs(j)
 			}
 		}
 	}

@@ -211,17 +211,12 @@ func (p *policy) offerDue() bool {
 	return false
 }
 
-// expired reports whether a running job's GPUs are offered now.
-func (p *policy) expired(j simulator.ID) bool {
-	return p.widthOf(j).offers.On(p.s.Now()) && p.until(j) <= p.s.Now()
-}
-
 // offer auctions free GPUs and GPUs with expired leases.
 func (p *policy) offer(plan *simulator.Plan) {
 	p.bids, p.stop, p.start = p.bids[:0], p.stop[:0], p.start[:0]
 	room := p.s.Room()
 	for _, j := range p.running {
-		if p.expired(j) {
+		if p.widthOf(j).offers.On(p.s.Now()) && p.until(j) <= p.s.Now() { // its lease is over
 			p.bids = append(p.bids, bid{p.rho(j), j})
 		} else {
 			room.Keep(j, p.s.JobHeld(j))

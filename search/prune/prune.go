@@ -39,13 +39,6 @@ type Options struct {
 	Seed     uint64
 }
 
-func (o Options) withDefaults() Options {
-	o.TTL = cmp.Or(o.TTL, 5)
-	o.Release = cmp.Or(o.Release, .05)
-	o.Patience = cmp.Or(o.Patience, 8)
-	return o
-}
-
 // The thresholds of rejection.
 const (
 	// A proposal is interesting if its objective may be below the best so far over
@@ -94,8 +87,9 @@ type Pruner struct {
 // study's workload, metrics the Measurement.Metrics that the structural head
 // of the model goes through; it may be empty.
 func New(s *space.Space, context, metrics []string, o Options) *Pruner {
+	o.TTL, o.Release, o.Patience = cmp.Or(o.TTL, 5), cmp.Or(o.Release, .05), cmp.Or(o.Patience, 8)
 	return &Pruner{
-		o: o.withDefaults(), columns: NewColumns(s), context: context, metrics: metrics,
+		o: o, columns: NewColumns(s), context: context, metrics: metrics,
 		warmup: max(minTrials, trialsPerParam*len(s.Params())),
 	}
 }
