@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,7 +28,7 @@ import (
 	"github.com/autosched/autosched/workload"
 )
 
-// TestFullDisk: whichever writer fills the disk, operators pin configurations (N3).
+// TestFullDisk: whichever keeper fills the disk, operators pin and freeze configurations and go back (N3).
 func TestFullDisk(t *testing.T) {
 	const gpus = 40
 	at := time.Duration(time.Now().Add(-100 * time.Hour).Truncate(time.Hour).UnixNano())
@@ -105,6 +106,11 @@ func TestFullDisk(t *testing.T) {
 			return nil
 		},
 	}
+	for name, k := range keepers { // findings of a scheduler are bounded
+		if writers[name] == nil && name != "findings" && !slices.Contains(k.files, store.ConfigFile) {
+			t.Errorf("%s do not fill a disk", name)
+		}
+	}
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {
 			dir = t.TempDir()
@@ -167,6 +173,19 @@ func TestFullDisk(t *testing.T) {
 					})
 				if err != nil {
 					t.Fatalf("pin %d: %v", i, err)
+				}
+				_, err = c.Modify(ctx, controller.Call{}, "s", func(s *controller.Scheduler) error {
+					s.Freeze = &rollout.Freeze{Reason: fmt.Sprint("test ", i)}
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("freeze %d: %v", i, err)
+				}
+				if err := c.Unpin(ctx, controller.Call{}, "s"); err != nil {
+					t.Fatalf("unpin %d: %v", i, err)
+				}
+				if _, err := c.Rollback(ctx, controller.Call{}, "s", rollout.Rollback{To: 1}); err != nil {
+					t.Fatalf("rollback %d: %v", i, err)
 				}
 				if err := write(s, kept, n); err != nil && !errors.Is(err, store.ErrFull) {
 					t.Fatal(err)

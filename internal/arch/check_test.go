@@ -121,7 +121,7 @@ var layers = []layer{
 		"telemetry", "internal/checkup", "internal/units"}},
 	// Every part of the service that runs.
 	{"service", 6, []string{"adapter/push", "api/access", "api/convert", "api/server", "client", "controller",
-		"internal/cputime", "patterns",
+		"internal/checkup", "internal/cputime", "patterns", "service/doctor", "study",
 		"rollout", "round", "space", "telemetry", "workload", "service/findings", "service/reports", "service/samples", "service/store",
 		"service/studies", "service/workloads"}},
 	{"controller/watch", 0, nil},

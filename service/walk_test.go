@@ -1,0 +1,396 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/audit"
+	"github.com/autosched/autosched/internal/checkup"
+	"github.com/autosched/autosched/patterns"
+	"github.com/autosched/autosched/rollout"
+	"github.com/autosched/autosched/service/doctor"
+	"github.com/autosched/autosched/service/findings"
+	"github.com/autosched/autosched/service/reports"
+	"github.com/autosched/autosched/service/samples"
+	"github.com/autosched/autosched/service/store"
+	"github.com/autosched/autosched/service/workloads"
+	"github.com/autosched/autosched/space"
+	"github.com/autosched/autosched/study"
+	"github.com/autosched/autosched/telemetry"
+	"github.com/autosched/autosched/workload"
+)
+
+// keeper is a kind of record that the service keeps.
+type keeper struct {
+	files []string // patterns of its files
+	// write stores a record named by a text, and read returns names that can be read.
+	write func(s *service, n int, name string) error
+	read  func(s *service, found func(name string)) error
+}
+
+// walkedAt is the hour of the first record.
+var walkedAt = time.Date(2025, 3, 1, 0, 0, 0, 0, time.UTC)
+
+func walkedTime(n int) time.Duration {
+	return time.Duration(walkedAt.UnixNano()) + time.Duration(n)*time.Hour
+}
+
+func uidOf(s *service, id string) string {
+	c, _, _ := s.controller.Scheduler(id)
+	return c.UID
+}
+
+// keepers are all kinds of records of a scheduler "s", and of an external one, "x".
+var keepers = map[string]keeper{
+	"configurations": {[]string{"config.db"}, func(s *service, n int, name string) error {
+		_, err := s.controller.Pin(context.Background(), controller.Call{}, "s", rollout.Pin{Reason: name}, nil,
+			func(sp *space.Space, _ space.Config) (space.Config, error) {
+				return sp.Default().With("pack", space.Bool(n%2 == 0)), nil
+			})
+		return err
+	}, func(s *service, found func(string)) error {
+		all, err := s.controller.Configurations("s", math.MaxInt64, 100)
+		for _, c := range all {
+			if c.State != rollout.Lost {
+				found(c.Reason)
+			}
+		}
+		return err
+	}},
+	"studies": {[]string{"config.db"}, func(s *service, n int, name string) error {
+		if n == 0 {
+			if _, err := s.studies.Create(context.Background(), controller.Call{}, "x", study.Record{ID: "k",
+				Spec: study.Spec{Metric: "wait", Algorithm: "random", Budget: 100, Lease: time.Hour}}); err != nil {
+				return err
+			}
+		}
+		st, err := s.studies.Study("x", "k")
+		if err == nil {
+			_, _, err = s.studies.Do(context.Background(), controller.Call{}, "x", "k", 0, study.Create{Failure: name,
+				Config: st.Space.Default().With("n", space.Int(1+n))})
+		}
+		return err
+	}, func(s *service, found func(string)) error {
+		st, err := s.studies.Study("x", "k")
+		for _, t := range st.Trials {
+			found(t.Reason)
+		}
+		return err
+	}},
+	"events": {[]string{"events-*.db", "checkpoint-*.db"}, func(s *service, n int, name string) error {
+		got, err := s.controller.Ingest(context.Background(), controller.Call{}, "s", []workload.Event{{
+			ID: fmt.Sprint(n), Kind: workload.Submitted, Time: walkedTime(n),
+			Job: workload.Job{ID: name, GPUs: workload.GPUs(1)}}})
+		if err == nil && got.Accepted != 1 {
+			err = fmt.Errorf("%+v", got)
+		}
+		return err
+	}, func(s *service, found func(string)) error {
+		_, err := s.store.ReplayEvents("s", func(_ string, e workload.Event) error { found(e.Job.ID); return nil })
+		return err
+	}},
+	"rounds": {[]string{"rounds.db"}, func(s *service, n int, name string) error {
+		return s.store.KeepRound(uidOf(s, "s"), 1000+int64(n), []byte(name), 1000)
+	}, func(s *service, found func(string)) error {
+		return s.store.Rounds(uidOf(s, "s"), 0, func(_ int64, record []byte, err error) bool {
+			if err == nil {
+				found(string(record))
+			}
+			return true
+		})
+	}},
+	"reports": {[]string{"reports.db"}, func(s *service, n int, name string) error {
+		_, err := s.reports.Append(context.Background(), controller.Call{}, "s", []reports.Report{{Revision: 1,
+			Key:     reports.Key{Time: time.Unix(0, int64(walkedTime(n))), Instance: name},
+			Metrics: map[string]float64{"wait": 1}}})
+		return err
+	}, func(s *service, found func(string)) error {
+		return s.reports.List("s", reports.Key{}, func(r *reports.Report) bool { found(r.Instance); return true })
+	}},
+	"workloads": {[]string{"workloads.db"}, func(s *service, n int, name string) error {
+		uid := fmt.Sprint("u", n)
+		return s.store.ChangeWorkloads(workloads.Change{Scheduler: "s", SchedulerUID: uidOf(s, "s"), Text: []byte(name),
+			Record: workloads.Record{ID: uid, UID: uid}, Audit: &audit.Record{}})
+	}, func(s *service, found func(string)) error {
+		for n := range walkedRecords {
+			if text, err := s.store.WorkloadText(uidOf(s, "s"), fmt.Sprint("u", n)); err == nil {
+				found(string(text))
+			}
+		}
+		return nil
+	}},
+	"samples": {[]string{"telemetry/s/*"}, func(s *service, n int, name string) error {
+		return s.samples.Append(context.Background(), "s", []telemetry.GPUSample{{Time: walkedTime(n),
+			GPU: telemetry.GPU{Node: name}}})
+	}, func(s *service, found func(string)) error {
+		return s.samples.Read(context.Background(), "s", samples.Query{}, func(x *telemetry.GPUSample) error {
+			found(x.GPU.Node)
+			return nil
+		})
+	}},
+	"iterations": {[]string{"telemetry/s/*"}, func(s *service, n int, name string) error {
+		return s.samples.AppendIterations(context.Background(), "s", []telemetry.Iteration{{Time: walkedTime(n),
+			Job: name, Took: 1}})
+	}, func(s *service, found func(string)) error {
+		return s.samples.Iterations(context.Background(), "s", 0, math.MaxInt64, func(x *telemetry.Iteration) error {
+			found(x.Job)
+			return nil
+		})
+	}},
+	"findings": {[]string{"findings/*.json"}, func(s *service, n int, name string) error {
+		for hour := range 6 {
+			applied := walkedTime(100 * n)
+			s.findings.Guardrail("x", patterns.Guardrail{Time: applied + time.Duration(hour+1)*time.Hour,
+				Applied: applied, Revision: name, Name: "delay", Value: 2, Low: math.Inf(-1), High: 1})
+		}
+		_, err := s.controller.Ingest(context.Background(), controller.Call{}, "x", []workload.Event{{ID: fmt.Sprint(n),
+			Kind: workload.Submitted, Time: walkedTime(100*n + 50), Job: workload.Job{ID: fmt.Sprint(n),
+				GPUs: workload.GPUs(1)}}})
+		for until := time.Now().Add(time.Minute); err == nil; time.Sleep(time.Millisecond) {
+			all, _, _ := s.findings.List("x", findings.Query{Limit: 100})
+			i := slices.IndexFunc(all, func(f *findings.Finding) bool { return f.Entity.Name == name })
+			if i >= 0 {
+				_, err = s.findings.Acknowledge("x", all[i].ID, "ann", "seen")
+				return err
+			}
+			if time.Now().After(until) {
+				return fmt.Errorf("no finding of %s", name)
+			}
+		}
+		return err
+	}, func(s *service, found func(string)) error {
+		all, _, _ := s.findings.List("x", findings.Query{Limit: 100})
+		for _, f := range all {
+			if f.Acknowledged != nil {
+				found(f.Entity.Name)
+			}
+		}
+		return nil
+	}},
+}
+
+const walkedRecords = 4 // of each keeper
+
+// others are files that have no records.
+var others = []string{"reserve", "lock", "*.lock", "audit*", "audit/*", "epoch*"}
+
+// walked starts a service on a directory. The second function stops it.
+func walked(t *testing.T, dir string) (s *service, log *logged, stop func(), err error) {
+	t.Helper()
+	o, log := options(t)
+	o.Dir, o.Agents, o.Findings = dir, nil, Findings{}
+	if s, err = open(o); err != nil {
+		return s, log, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, s.tasks()) }()
+	select {
+	case <-s.controller.Rebuilt():
+	case err := <-done:
+		t.Fatal(err, log)
+	}
+	for err := findings.ErrClosed; errors.Is(err, findings.ErrClosed); time.Sleep(time.Millisecond) {
+		_, err = s.findings.Get("x", "none") // until it runs
+	}
+	return s, log, func() {
+		cancel()
+		if err := errors.Join(<-done, s.close()); err != nil {
+			t.Error(err)
+		}
+	}, nil
+}
+
+func nameOf(kind string, n int) string { return fmt.Sprintf("record-%s-%d-of-the-walk", kind, n) }
+
+// registered are the schedulers of the keepers.
+func registered(t *testing.T, s *service) {
+	t.Helper()
+	for id, typ := range map[string]string{"s": "test", "x": controller.External} {
+		params := []space.Param{{ID: "pack", Kind: space.KindBool, Default: space.Bool(false)},
+			{ID: "n", Kind: space.KindInt, Min: 1, Max: 99, Default: space.Int(99)}}
+		policy := controller.DefaultPolicy()
+		if _, err := s.controller.Register(t.Context(), controller.Call{}, controller.Registration{ID: id, Type: typ,
+			Objective: map[string]string{"s": "avg_jct", "x": "wait"}[id], Params: params,
+			Cluster: workload.Uniform(1, 8), Policy: policy, Mode: controller.Recommend}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEveryKeeper: no part of the service that keeps records is left out of the walks.
+func TestEveryKeeper(t *testing.T) {
+	parts := map[string][]string{"store": {"configurations", "events", "rounds"}, "studies": {"studies"},
+		"samples": {"samples", "iterations"}, "reports": {"reports"}, "workloads": {"workloads"},
+		"findings": {"findings"}}
+	of := reflect.TypeFor[service]()
+	for i := range of.NumField() {
+		f := of.Field(i)
+		at := ""
+		if f.Type.Kind() == reflect.Pointer {
+			at = f.Type.Elem().PkgPath()
+		}
+		_, writes := f.Type.MethodByName("Forget") // of a purged scheduler
+		if !strings.Contains(at, "/service/") || !writes && f.Name != "store" {
+			continue
+		}
+		for _, name := range parts[f.Name] {
+			if keepers[name].write == nil {
+				t.Errorf("%s is in no walk", name)
+			}
+		}
+		if parts[f.Name] == nil {
+			t.Errorf("records of %s, a %v, are in no walk", f.Name, f.Type)
+		}
+		delete(parts, f.Name)
+	}
+	if len(parts) > 0 {
+		t.Errorf("parts of no service: %v", parts)
+	}
+}
+
+// TestDamageOfEveryFile: a flipped bit in any file, wherever a record is and at places between, stops the start only
+// in config.db, costs no record of another file and at most the record that has it, and what it costs is named (N4).
+func TestDamageOfEveryFile(t *testing.T) {
+	from := t.TempDir()
+	s, log, stop, err := walked(t, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered(t, s)
+	for _, kind := range slices.Sorted(maps.Keys(keepers)) {
+		for n := range walkedRecords {
+			if err := keepers[kind].write(s, n, nameOf(kind, n)); err != nil {
+				t.Fatalf("%s: %v\n%s", kind, err, log)
+			}
+		}
+	}
+	if lost := missing(t, s, ""); len(lost) > 0 {
+		t.Fatalf("%v are not there", lost)
+	}
+	stop()
+	if named := faults(from); len(named) > 0 {
+		t.Fatalf("the whole directory: %v", named)
+	}
+	var files []string
+	err = filepath.WalkDir(from, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			name, err = filepath.Rel(from, name)
+			files = append(files, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	damages := 0
+	for _, file := range files {
+		var owners []string
+		for kind, k := range keepers {
+			if matches(k.files, file) {
+				owners = append(owners, kind)
+			}
+		}
+		if len(owners) == 0 && !matches(others, file) {
+			t.Errorf("file %s is of no keeper", file)
+			continue
+		}
+		whole, err := os.ReadFile(filepath.Join(from, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := map[int]string{} // with the record that is there
+		for n := range 4 {
+			places[(1+n)*len(whole)/5] = ""
+		}
+		for _, kind := range owners {
+			name := []byte(nameOf(kind, 1))
+			for at := bytes.Index(whole, name); at >= 0; {
+				places[at+len(name)-2] = string(name)
+				next := bytes.Index(whole[at+1:], name)
+				if at += next + 1; next < 0 {
+					break
+				}
+			}
+		}
+		for at, record := range places {
+			if at >= len(whole) {
+				continue // an empty file
+			}
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			text := slices.Clone(whole)
+			text[at] ^= 4
+			if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			damages++
+			named := faults(dir)
+			s, log, stop, err := walked(t, dir)
+			if err != nil {
+				if file != store.ConfigFile || !strings.Contains(err.Error(), file) || record != "" {
+					t.Errorf("%s, byte %d, %s: it does not start: %v", file, at, record, err)
+				}
+				continue
+			}
+			lost := missing(t, s, file)
+			stop()
+			if len(lost) > 1 && record != "" {
+				t.Errorf("%s, byte %d: %v are lost by damage to %s", file, at, lost, record)
+			}
+			if len(lost) > 0 && len(named) == 0 {
+				t.Errorf("%s, byte %d: %v are lost, and nothing is named:\n%s", file, at, lost, log)
+			}
+			_ = os.RemoveAll(dir)
+		}
+	}
+	t.Logf("%d damages in %d files", damages, len(files))
+}
+
+// faults are those that the doctor names.
+func faults(dir string) []checkup.Check {
+	var r checkup.Report
+	_ = os.Chmod(dir, 0o700)
+	doctor.Directory(&r, dir, time.Now())
+	return slices.DeleteFunc(r.Checks, func(c checkup.Check) bool { return c.Status == checkup.OK })
+}
+
+func matches(patterns []string, file string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, file); return ok })
+}
+
+// missing are the records that cannot be read, of which none may be of another file than a damaged one.
+func missing(t *testing.T, s *service, file string) (lost []string) {
+	t.Helper()
+	for kind, k := range keepers {
+		left := map[string]bool{}
+		for n := range walkedRecords {
+			left[nameOf(kind, n)] = true
+		}
+		err := k.read(s, func(name string) {
+			maps.DeleteFunc(left, func(of string, _ bool) bool { return strings.Contains(name, of) })
+		})
+		if matches(k.files, file) {
+			lost = slices.AppendSeq(lost, maps.Keys(left))
+		} else if err != nil || len(left) > 0 {
+			t.Errorf("%s: after damage to %q %v are lost: %v", kind, file, slices.Collect(maps.Keys(left)), err)
+		}
+	}
+	return lost
+}
