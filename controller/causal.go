@@ -33,6 +33,27 @@ type CausalModel struct {
 	trials int // of studies, when it was learnt
 }
 
+// learner has the causal model of a scheduler.
+type learner struct {
+	turn  chan struct{} // has room for one; its holder has model
+	model *CausalModel  // nil until it is learnt
+	until time.Duration // the instant until which it is learnt, or being learnt; guarded by the scheduler's mu
+}
+
+func newLearner() learner { return learner{turn: make(chan struct{}, 1)} }
+
+// lock waits until no one else has the model, which unlock gives up.
+func (l *learner) lock(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *learner) unlock() { <-l.turn }
+
 // CausalModel returns the causal model of a scheduler. It is learnt from the rounds until the last midnight
 // of event time, or from the studies of an external scheduler once a tenth more of their trials ended.
 func (s *Service) CausalModel(ctx context.Context, id string) (*CausalModel, error) {
@@ -70,7 +91,7 @@ func (v *snapshot) learnUntil() time.Duration {
 // hold mu.
 func (s *Service) startLearning(m *schedulerState) {
 	v := m.snapshot.Load()
-	if v.Type == External || s.o.KeepRounds < 0 || v.learnUntil() <= m.learning || !v.Deleted.IsZero() {
+	if v.Type == External || s.o.KeepRounds < 0 || v.learnUntil() <= m.learner.until || !v.Deleted.IsZero() {
 		return
 	}
 	s.mu.RLock()
@@ -78,7 +99,7 @@ func (s *Service) startLearning(m *schedulerState) {
 	if s.closed {
 		return
 	}
-	m.learning = v.learnUntil()
+	m.learner.until = v.learnUntil()
 	s.wg.Go(func() { // Close sets closed before it waits
 		_, _ = s.model(s.ctx, m) // an error is logged
 	})
@@ -86,14 +107,12 @@ func (s *Service) startLearning(m *schedulerState) {
 
 // learnt returns the causal model, which it learns if that is due. Others that ask wait meanwhile.
 func (s *Service) learnt(ctx context.Context, m *schedulerState) (*CausalModel, error) {
-	select {
-	case m.learns <- struct{}{}:
-		defer func() { <-m.learns }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := m.learner.lock(ctx); err != nil {
+		return nil, err
 	}
+	defer m.learner.unlock()
 	v := m.snapshot.Load()
-	next := &CausalModel{Revision: max(1, v.Revision)}
+	last, next := m.learner.model, &CausalModel{Revision: max(1, v.Revision)}
 	o := effects.Options{Objective: v.Objective, Seed: v.Policy.Seed, Workers: 1}
 	var groups []effects.Group
 	if v.Type == External {
@@ -101,17 +120,17 @@ func (s *Service) learnt(ctx context.Context, m *schedulerState) (*CausalModel, 
 		for i := range groups {
 			next.trials += len(groups[i].Trials)
 		}
-		if m.model != nil && m.model.Revision == next.Revision && m.model.trials <= next.trials &&
-			10*next.trials <= 11*m.model.trials {
-			return m.model, nil
+		if last != nil && last.Revision == next.Revision && last.trials <= next.trials &&
+			10*next.trials <= 11*last.trials {
+			return last, nil
 		}
 	} else {
 		until := v.learnUntil()
 		if until > 0 {
 			next.Until = v.Zero.Add(until)
 		}
-		if m.model != nil && m.model.Revision == next.Revision && m.model.Until.Equal(next.Until) {
-			return m.model, nil
+		if last != nil && last.Revision == next.Revision && last.Until.Equal(next.Until) {
+			return last, nil
 		}
 		if until > 0 {
 			var err error
@@ -133,7 +152,7 @@ func (s *Service) learnt(ctx context.Context, m *schedulerState) (*CausalModel, 
 		next.Model, err = unlearnt(err), nil
 	}
 	if err == nil {
-		m.model = next
+		m.learner.model = next
 	}
 	return next, err
 }

@@ -25,7 +25,7 @@ func (s *Service) Idle(id string) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.task == nil
+	return m.agenda.task == nil
 }
 
 // Waiting is the number of callers whose events wait to be ingested.
@@ -36,7 +36,7 @@ func (s *Service) Waiting(id string) int {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.calls)
+	return len(m.inbox.calls)
 }
 
 // Digest is that of a round.

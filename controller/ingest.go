@@ -95,9 +95,7 @@ func (s *Service) enqueue(m *schedulerState, call *ingestCall) bool {
 	if s.closed {
 		return false
 	}
-	m.calls = append(m.calls, call)
-	if !m.draining {
-		m.draining = true
+	if m.inbox.add(call) {
 		s.wg.Go(func() { s.ingestCalls(m) }) // Close sets closed before it waits
 	}
 	return true
@@ -108,17 +106,9 @@ func (s *Service) enqueue(m *schedulerState, call *ingestCall) bool {
 func (s *Service) ingestCalls(m *schedulerState) {
 	for {
 		m.mu.Lock()
-		n, events := 0, 0
-		for ; n < len(m.calls) && (n == 0 || events+len(m.calls[n].events) <= maxGroup); n++ {
-			events += len(m.calls[n].events)
-		}
-		group := m.calls[:n:n]
-		m.calls = m.calls[n:]
-		if n == 0 {
-			m.calls, m.draining = nil, false
-		}
+		group := m.inbox.take()
 		m.mu.Unlock()
-		if n == 0 {
+		if len(group) == 0 {
 			return
 		}
 		if err := s.ingestGroup(m, group); err != nil {
@@ -305,12 +295,12 @@ func (s *Service) ackFromEvents(ctx context.Context, call Call, m *schedulerStat
 // its history from disk. Rounds go on an interval later. The caller must hold ingesting.
 func (s *Service) setClock(ctx context.Context, call Call, m *schedulerState, to time.Duration) error {
 	m.mu.Lock()
-	m.setting = true
+	m.agenda.setting = true
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.setting = false
+		m.agenda.setting = false
 		s.wake(m) // for questions that came meanwhile, whether it was set or not
 	}()
 	_, err := s.commit(ctx, call, m, func(v *snapshot) (*Change, error) {

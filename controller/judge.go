@@ -28,7 +28,7 @@ func (v *snapshot) onTrial() *rollout.Configuration {
 func (m *schedulerState) lookDue(v *snapshot) (mark time.Duration, due bool) {
 	mark = time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
 	c := v.onTrial()
-	if c == nil || mark == m.judgeMark {
+	if c == nil || mark == m.marks.look {
 		return 0, false
 	}
 	t := v.Probation
@@ -43,13 +43,13 @@ func (s *Service) runLook(m *schedulerState, t *task) (record func()) {
 	start := time.Now() // for operators
 	result, err := s.look(m, t.mark, t.clockSet)
 	return func() {
-		m.judgeErr = ""
+		m.marks.lookErr = ""
 		if err != nil {
 			if result != "" { // it could not be stored
-				m.judgeMark = 0
-				s.delay(m)
+				m.marks.look = 0
+				m.backoff.start(s.o.Jitter)
 			}
-			result, m.judgeErr = "failed", err.Error()
+			result, m.marks.lookErr = "failed", err.Error()
 			s.o.Log.Error("look failed", "scheduler", m.id, "err", err)
 		}
 		s.o.Log.Debug("look ended", "scheduler", m.id, "result", result, "took", time.Since(start))
@@ -181,7 +181,7 @@ func (s *Service) begin(ctx context.Context, turn round.Turn, m *schedulerState,
 	}
 	seen.Turn = turn
 	p, err := round.Predict(ctx, round.Input{Snapshot: seen, Settings: settings, Scheduler: v.Type,
-		Space: v.space, Goal: v.goal, Engine: m.generator(v), Round: int(c.Evidence.Round)},
+		Space: v.space, Goal: v.goal, Engine: m.futures.of(v), Round: int(c.Evidence.Round)},
 		now, before)
 	if err != nil {
 		return nil, nil, err

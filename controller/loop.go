@@ -30,14 +30,14 @@ type task struct {
 
 // loop runs the tasks of a scheduler until rounds are stopped or the scheduler is purged.
 func (s *Service) loop(m *schedulerState) {
-	defer m.retry.Stop()
+	defer m.backoff.timer.Stop()
 	for {
 		select {
-		case t := <-m.tasks:
+		case t := <-m.agenda.chosen:
 			s.perform(m, t)
-		case <-m.retry.C:
+		case <-m.backoff.timer.C:
 			m.mu.Lock()
-			m.delayed = false
+			m.backoff.on = false
 			s.wake(m)
 			m.mu.Unlock()
 		case <-m.gone:
@@ -54,19 +54,16 @@ func (s *Service) loop(m *schedulerState) {
 // later are not part of it. The caller must hold mu.
 func (s *Service) wake(m *schedulerState) {
 	s.startLearning(m)
-	if m.task != nil || m.over {
-		return
-	}
-	if m.task = m.next(); m.task != nil {
-		m.tasks <- m.task
+	if m.agenda.free() {
+		m.agenda.choose(m.next())
 	}
 }
 
 // next chooses the next task, nil for none. Of questions and of other tasks that wait, each follows the other. The
 // caller must hold mu.
 func (m *schedulerState) next() *task {
-	if len(m.questions) == 0 || m.lastWasQuestion {
-		m.lastWasQuestion = false
+	if a := &m.agenda; len(a.questions) == 0 || a.lastWasQuestion {
+		a.lastWasQuestion = false
 		if t := m.due(); t != nil {
 			return t
 		}
@@ -74,25 +71,25 @@ func (m *schedulerState) next() *task {
 			return t
 		}
 	}
-	return m.nextQuestion()
+	return m.agenda.nextQuestion()
 }
 
 // due returns the look or the round that is due, the newest one, so that rounds passed during a task become one; or an
 // urgent round if more jobs arrived since the last one than it expected. The caller must hold mu.
 func (m *schedulerState) due() *task {
 	v := m.snapshot.Load()
-	if m.setting || m.delayed || v.Paused || !v.Deleted.IsZero() || v.Type == External || v.Zero.IsZero() ||
+	if m.agenda.setting || m.backoff.on || v.Paused || !v.Deleted.IsZero() || v.Type == External || v.Zero.IsZero() ||
 		!m.history.Running() {
 		return nil
 	}
 	id := roundID{number: dueRound(m.watermark(v), v.Policy.UpdateInterval), interval: v.Policy.UpdateInterval,
 		clockSet: v.ClockSet}
-	turn := m.lastWasLook && id.number > v.Round && v.held() == "" // of the round
+	turn := m.agenda.lastWasLook && id.number > v.Round && v.held() == "" // of the round
 	if mark, look := m.lookDue(v); look && !turn {
-		m.lastWasLook, m.judgeMark = true, mark
+		m.agenda.lastWasLook, m.marks.look = true, mark
 		return &task{kind: lookTask, mark: mark, clockSet: v.ClockSet}
 	}
-	m.lastWasLook = false
+	m.agenda.lastWasLook = false
 	if id.number <= v.Round {
 		if id.number = v.Round; !m.burst(v, &id) {
 			return nil
@@ -106,8 +103,8 @@ func (m *schedulerState) due() *task {
 
 // nextTriggered returns the round that a caller triggered, nil for none. The caller must hold mu.
 func (m *schedulerState) nextTriggered() *task {
-	r := m.triggered
-	if r == nil || r.started || m.setting {
+	r := m.agenda.triggered
+	if r == nil || r.started || m.agenda.setting {
 		return nil
 	}
 	r.started = true
@@ -115,17 +112,6 @@ func (m *schedulerState) nextTriggered() *task {
 	return &task{kind: triggerTask, refused: m.untriggered(), id: roundID{number: v.Round,
 		interval: v.Policy.UpdateInterval, clockSet: v.ClockSet, asked: r, search: r.search,
 		mark: m.history.Now()}}
-}
-
-// nextQuestion returns the question that waited longest, nil for none. The caller must hold mu.
-func (m *schedulerState) nextQuestion() *task {
-	if m.setting || len(m.questions) == 0 {
-		return nil
-	}
-	q := m.questions[0]
-	m.questions = m.questions[1:]
-	m.lastWasQuestion = true
-	return &task{kind: questionTask, question: q}
 }
 
 // perform runs a task, records its end and chooses the next one.
@@ -143,7 +129,7 @@ func (s *Service) perform(m *schedulerState, t *task) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.task = nil
+	m.agenda.task = nil
 	m.applyPending()
 	m.history.Forget(m.snapshot.Load().horizon(m.history.Now()))
 	if s.ctx.Err() == nil {
@@ -156,34 +142,16 @@ func (s *Service) perform(m *schedulerState, t *task) {
 // its context.
 func (s *Service) abandon(m *schedulerState) {
 	m.mu.Lock()
-	m.over = true
-	waiting := m.questions
-	m.questions = nil
+	waiting := m.agenda.close()
 	m.mu.Unlock()
 	for _, q := range waiting {
 		q.done <- ErrClosed
 	}
 	select {
-	case t := <-m.tasks:
+	case t := <-m.agenda.chosen:
 		s.perform(m, t)
 	default:
 	}
-}
-
-// After a failed round none begins for retryFirst, then for twice as long each time in a row, up to retryMost; of each
-// time the second half is random, so that schedulers spread out. A round whose outcome could not be stored is then
-// decided again.
-const (
-	retryFirst = time.Second
-	retryMost  = 5 * time.Minute
-)
-
-// delay keeps rounds from starting for a while. The caller must hold mu.
-func (s *Service) delay(m *schedulerState) {
-	wait := min(retryFirst<<min(m.retries, 20), retryMost)
-	m.retry.Reset(wait/2 + s.o.Jitter(wait/2))
-	m.delayed = true
-	m.retries++
 }
 
 // runTriggered decides a triggered round and returns a function that records its end with mu held.

@@ -29,7 +29,7 @@ func waitingFor(t *testing.T, questions int) *schedulerState {
 	close(m.ready)
 	m.arrive("a", policy.UpdateInterval+time.Minute)
 	for range questions {
-		m.questions = append(m.questions, &question{})
+		m.agenda.questions = append(m.agenda.questions, &question{})
 	}
 	return m
 }
@@ -66,8 +66,8 @@ func TestQuestionsFollowSettingOfClock(t *testing.T) {
 	if err := s.setClock(t.Context(), Call{}, m, time.Hour); !errors.Is(err, errFull) {
 		t.Fatal(err)
 	}
-	if m.task == nil || m.task.kind != questionTask {
-		t.Errorf("the next task is %+v", m.task)
+	if m.agenda.task == nil || m.agenda.task.kind != questionTask {
+		t.Errorf("the next task is %+v", m.agenda.task)
 	}
 }
 
@@ -89,21 +89,22 @@ func TestNext(t *testing.T) {
 		"a round is due": {0, nil, []taskKind{roundTask, roundTask}},
 		"questions wait, too": {2, nil,
 			[]taskKind{questionTask, roundTask, questionTask, roundTask, roundTask}},
-		"after a question": {1, func(m *schedulerState) { m.lastWasQuestion = true },
+		"after a question": {1, func(m *schedulerState) { m.agenda.lastWasQuestion = true },
 			[]taskKind{roundTask, questionTask, roundTask}},
-		"the clock is being set": {1, func(m *schedulerState) { m.setting = true }, []taskKind{"none"}},
-		"after a failure":        {1, func(m *schedulerState) { m.delayed = true }, []taskKind{questionTask, "none"}},
-		"paused":                 {1, change(func(s *Scheduler) { s.Paused = true }), []taskKind{questionTask, "none"}},
-		"deleted":                {0, change(func(s *Scheduler) { s.Deleted = time.Unix(1, 0) }), []taskKind{"none"}},
-		"external":               {0, change(func(s *Scheduler) { s.Type = External }), []taskKind{"none"}},
-		"decided":                {0, change(func(s *Scheduler) { s.Round = 1 }), []taskKind{"none"}},
+		"the clock is being set": {1, func(m *schedulerState) { m.agenda.setting = true }, []taskKind{"none"}},
+		"after a failure": {1, func(m *schedulerState) { m.backoff.on = true },
+			[]taskKind{questionTask, "none"}},
+		"paused":   {1, change(func(s *Scheduler) { s.Paused = true }), []taskKind{questionTask, "none"}},
+		"deleted":  {0, change(func(s *Scheduler) { s.Deleted = time.Unix(1, 0) }), []taskKind{"none"}},
+		"external": {0, change(func(s *Scheduler) { s.Type = External }), []taskKind{"none"}},
+		"decided":  {0, change(func(s *Scheduler) { s.Round = 1 }), []taskKind{"none"}},
 		"triggered": {2, func(m *schedulerState) {
 			change(func(s *Scheduler) { s.Round = 1 })(m)
-			m.triggered = &running{}
+			m.agenda.triggered = &running{}
 		}, []taskKind{questionTask, triggerTask, questionTask, "none"}},
 		"triggered, not stored yet": {0, func(m *schedulerState) {
 			change(func(s *Scheduler) { s.Round = 1 })(m)
-			m.triggered = &running{started: true}
+			m.agenda.triggered = &running{started: true}
 		}, []taskKind{"none"}},
 	} {
 		m := waitingFor(t, c.questions)

@@ -210,7 +210,7 @@ func (s *Service) TriggerRound(ctx context.Context, call Call, id string, search
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r.started = false; err != nil {
-		m.triggered = nil
+		m.agenda.triggered = nil
 		return Operation{}, err
 	}
 	asked := r.Operation // it may end at once
@@ -228,13 +228,7 @@ func (m *schedulerState) trigger(r *running, check bool) error {
 	if why := m.untriggered(); why != "" {
 		return fmt.Errorf("%w: no round of scheduler %q can be decided: %s", rollout.ErrState, m.id, why)
 	}
-	if m.triggered != nil {
-		return fmt.Errorf("operation %q of scheduler %q: %w", m.triggered.ID, m.id, ErrBusy)
-	}
-	if !check {
-		m.triggered = r
-	}
-	return nil
+	return m.agenda.trigger(r, check)
 }
 
 // untriggered says why no round can be decided now, "" if one can. The caller must hold mu.
@@ -262,7 +256,7 @@ func (s *Service) endTriggered(m *schedulerState, r *running, err error, sequenc
 	}
 	ended := s.keepEnd(s.ctx, Call{}, m, s.operations.of(r).ended(s.now(), err, sequence, outcome))
 	return func() {
-		m.triggered = nil
+		m.agenda.triggered = nil
 		s.operations.end(r, &ended)
 	}
 }
@@ -314,9 +308,9 @@ func (s *Service) CancelOperation(ctx context.Context, call Call, id string) (Op
 	s.operations.end(r, &ended)
 	if err == nil {
 		m.mu.Lock()
-		if m.triggered == r && !r.started {
-			m.triggered = nil
-		} else if m.triggered == r {
+		if m.agenda.triggered == r && !r.started {
+			m.agenda.triggered = nil
+		} else if m.agenda.triggered == r {
 			s.queue.Cancel(m.id, dropped(ErrCanceled.Error()))
 		}
 		m.mu.Unlock()

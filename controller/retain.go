@@ -68,7 +68,8 @@ func (s *Service) skipRounds(ctx context.Context) {
 			continue
 		}
 		m.mu.Lock()
-		v, running, now := m.snapshot.Load(), m.history.Running() && m.task == nil && !m.setting, m.history.Now()
+		v, now := m.snapshot.Load(), m.history.Now()
+		running := m.history.Running() && m.agenda.task == nil && !m.agenda.setting
 		m.mu.Unlock()
 		if !running || time.Duration(v.passed(now))*v.Policy.UpdateInterval < v.roundTime()+skipEvery {
 			continue

@@ -37,10 +37,10 @@ func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text
 			m.status.LastError = err.Error()
 			m.status.Failures++
 			s.o.Log.Error("round failed", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "err", err)
-			s.delay(m)
+			m.backoff.start(s.o.Jitter)
 			return
 		}
-		m.retries = 0
+		m.backoff.failures = 0
 		s.o.Log.Info("round decided", "scheduler", m.id, "interval", due.number, "urgent", due.urgent, "decision", text)
 	}, text, err
 }
@@ -50,10 +50,9 @@ func (s *Service) finishRound(m *schedulerState, due roundID) (note func(), text
 // after a restart: decisions by then are in the scheduler's experience. The caller must hold mu.
 func (m *schedulerState) burst(v *snapshot, id *roundID) bool {
 	mark := time.Duration(dueRound(m.watermark(v), round.BurstInterval)) * round.BurstInterval
-	if m.broken || mark == m.burstMark || mark <= v.roundTime() {
+	if m.broken || mark <= v.roundTime() || !m.marks.passBurst(mark) {
 		return false
 	}
-	m.burstMark = mark
 	id.urgent, id.mark = round.Burst(v.Experience, m.history.Ledger(), mark), mark
 	return id.urgent
 }
@@ -282,18 +281,24 @@ func (s *Service) roundInput(m *schedulerState, v *snapshot, ledger *workload.Le
 	}
 	return round.Input{
 		Snapshot: seen, Settings: settings,
-		Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.generator(v),
+		Scheduler: v.Type, Space: v.space, Goal: v.goal, Engine: m.futures.of(v),
 		Incumbent: incumbent, Refused: state.Parked(at), Round: int(id.number), Urgent: id.urgent,
 		History: v.Experience, Replays: &m.replays,
 	}, tariff, nil
 }
 
-// generator makes the scheduler's futures. The caller has the ledger.
-func (m *schedulerState) generator(v *snapshot) *generation.Engine {
-	if m.engine == nil || m.rule != v.Policy.Rule {
-		m.engine, m.rule = generation.NewEngine(v.Zero, v.Policy.Rule.Generator()), v.Policy.Rule
+// futures makes the futures of a scheduler.
+type futures struct {
+	engine *generation.Engine // of the rule; nil until it is needed
+	rule   round.Rule
+}
+
+// of returns the engine of a state. The caller has the ledger.
+func (f *futures) of(v *snapshot) *generation.Engine {
+	if f.engine == nil || f.rule != v.Policy.Rule {
+		f.engine, f.rule = generation.NewEngine(v.Zero, v.Policy.Rule.Generator()), v.Policy.Rule
 	}
-	return m.engine
+	return f.engine
 }
 
 // simulate runs a function that uses the ledger and the engine. If it panics, it may leave them half
@@ -303,7 +308,7 @@ func (s *Service) simulate(m *schedulerState, f func() error) (err error) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("controller: decision panicked: %v", p)
 			m.mu.Lock()
-			m.engine, m.broken = nil, true
+			m.futures.engine, m.broken = nil, true
 			m.mu.Unlock()
 			if again := s.rebuild(m); again != nil {
 				err = fmt.Errorf("%w; %w", err, again)

@@ -418,7 +418,7 @@ func (s *Service) Register(ctx context.Context, call Call, reg Registration) (Sc
 	request.MarkStored()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.over = s.closed; !m.over && isClosed(s.launched) { // Run starts the loops of the others
+	if m.agenda.over = s.closed; !s.closed && isClosed(s.launched) { // Run starts the loops of the others
 		s.wg.Go(func() { s.loop(m) })
 	}
 	s.schedulers[reg.ID] = m
@@ -436,7 +436,7 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 	defer m.mu.Unlock()
 	v := m.snapshot.Load()
 	st := m.status
-	st.Watchers, st.Failing, st.Deciding = m.watchers.Len(), m.retries, m.task != nil
+	st.Watchers, st.Failing, st.Deciding = m.watchers.Len(), m.backoff.failures, m.agenda.task != nil
 	if m.fault == nil && !m.isReady() {
 		st.LastDecision = "none yet: the events are still being read"
 	}
@@ -444,9 +444,9 @@ func (s *Service) Scheduler(id string) (Scheduler, Status, error) {
 		st.LastDecision = "none: the scheduler is not simulated; studies tune it"
 	}
 	if st.Events = m.history.Events(); st.Events > 0 {
-		st.EventTime, st.LateEvents = v.Zero.Add(m.history.Last()), m.lateEvents
-		if st.Watching = v.watching(); m.judgeErr != "" && v.onTrial() != nil {
-			st.Watching = "the last look failed: " + m.judgeErr
+		st.EventTime = v.Zero.Add(m.history.Last())
+		if st.Watching = v.watching(); m.marks.lookErr != "" && v.onTrial() != nil {
+			st.Watching = "the last look failed: " + m.marks.lookErr
 		}
 	}
 	if v.Type == External {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/autosched/autosched/controller/history"
 	"github.com/autosched/autosched/controller/watch"
-	"github.com/autosched/autosched/generation"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/space"
@@ -36,43 +35,27 @@ type schedulerState struct {
 	ready    chan struct{} // closed once its history is read
 	gone     chan struct{} // closed, with committing held, once it is purged
 
-	learns chan struct{} // has room for one; its holder has model
-	model  *CausalModel  // nil until it is learnt
+	learner learner
 
 	committing sync.Mutex // one Change at a time
 	explaining sync.Mutex // one explanation at a time: its futures take memory; taken alone
 	ingesting  sync.Mutex // one group of calls at a time; its holder replaces history and moves its clock
 
 	// Of the loop and its tasks, without a lock.
-	tasks      chan *task         // has room for the one that is chosen
-	retry      *time.Timer        // ends delayed
-	engine     *generation.Engine // of the rule; nil until the first round
-	rule       round.Rule
+	futures    futures
 	replays    round.Replays
 	recorded   int64         // the sequence of the last RoundRecord, 0 before the first
 	fidelityAt time.Duration // instant of status.Fidelity
 
-	mu              sync.Mutex    // guards all below
-	calls           []*ingestCall // that wait to be ingested
-	draining        bool          // a goroutine ingests calls
-	lateEvents      int64         // Status.LateEvents
-	history         *history.History
-	task            *task         // chosen or under way: it has the ledger; nil for none
-	over            bool          // the loop ended: no task is chosen
-	triggered       *running      // a round that a caller asked for, until it ended
-	questions       []*question   // that wait, oldest first
-	lastWasQuestion bool          // the task chosen last is a question
-	lastWasLook     bool          // the look or round chosen last is a look
-	broken          bool          // a task panicked; the ledger waits to be rebuilt
-	setting         bool          // the clock is being set: no task is chosen
-	delayed         bool          // a round failed: neither a round nor a look is chosen
-	retries         int           // in a row
-	burstMark       time.Duration // the last mark looked at for a burst (rounds.go)
-	judgeMark       time.Duration // the last mark of a look (judge.go)
-	judgeErr        string        // why the last look failed, empty if it did not
-	lastReportAt    time.Time     // the latest report of metrics
-	learning        time.Duration // the instant until which the causal model is learnt, or being learnt
-	status          Status        // of rounds
+	mu           sync.Mutex // guards all below
+	inbox        inbox
+	history      *history.History
+	broken       bool // a task panicked; the ledger waits to be rebuilt
+	agenda       agenda
+	backoff      backoff
+	marks        marks
+	lastReportAt time.Time // the latest report of metrics
+	status       Status    // of rounds
 }
 
 // watermark is the event time up to which all events are taken to be there. The caller must hold mu.
@@ -87,8 +70,7 @@ func newSchedulerState(one Saved) *schedulerState {
 	goal, err := parseGoal(&one.Scheduler)
 	m := &schedulerState{id: one.Scheduler.ID, history: history.New(one.Scheduler.Cluster),
 		fault: cmp.Or(one.Fault, err), ready: make(chan struct{}), gone: make(chan struct{}),
-		learns: make(chan struct{}, 1), tasks: make(chan *task, 1), retry: time.NewTimer(0)}
-	m.retry.Stop()
+		learner: newLearner(), agenda: agenda{chosen: make(chan *task, 1)}, backoff: newBackoff()}
 	v := &snapshot{Scheduler: one.Scheduler, space: one.Space, revisions: one.Revisions, goal: goal,
 		configs: one.Configurations}
 	if len(v.revisions) == 0 {
@@ -147,14 +129,14 @@ func parseGoal(s *Scheduler) (round.Goal, error) {
 func (m *schedulerState) append(events []workload.Event, cursor string, late int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lateEvents += late
+	m.status.LateEvents += late
 	m.history.Append(events, cursor)
 	m.applyPending()
 }
 
 // applyPending brings the ledger up to date, unless a task has it. The caller must hold mu.
 func (m *schedulerState) applyPending() {
-	if m.task != nil || m.broken {
+	if m.agenda.task != nil || m.broken {
 		return
 	}
 	m.history.Apply()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/autosched/autosched/controller/queue"
@@ -44,18 +43,14 @@ func (s *Service) borrow(ctx context.Context, m *schedulerState,
 	}
 	a := &question{ctx, work, make(chan error, 1)}
 	m.mu.Lock()
-	if m.over {
-		m.mu.Unlock()
-		return ErrClosed
+	err := m.agenda.ask(a)
+	if err == nil {
+		s.wake(m)
 	}
-	if len(m.questions) >= maxQuestions {
-		m.mu.Unlock()
-		return fmt.Errorf("scheduler %q: %w", m.id, ErrBusy)
-	}
-	m.questions = append(m.questions, a)
-	s.wake(m)
 	m.mu.Unlock()
-	var err error
+	if err != nil {
+		return fmt.Errorf("scheduler %q: %w", m.id, err)
+	}
 	select {
 	case err := <-a.done:
 		return err
@@ -65,12 +60,9 @@ func (s *Service) borrow(ctx context.Context, m *schedulerState,
 		err = ErrClosed
 	}
 	m.mu.Lock()
-	waits := slices.Index(m.questions, a)
-	if waits >= 0 {
-		m.questions = slices.Delete(m.questions, waits, waits+1)
-	}
+	waited := m.agenda.withdraw(a)
 	m.mu.Unlock()
-	if waits < 0 {
+	if !waited {
 		err = <-a.done // work uses variables of the caller; its context has ended
 	}
 	return err
@@ -192,7 +184,7 @@ func (s *Service) foresee(ctx context.Context, turn round.Turn, m *schedulerStat
 	}
 	seen.Turn = turn
 	in := round.Input{Snapshot: seen, Settings: v.settings(s.o.Workers), Scheduler: v.Type,
-		Space: v.space, Goal: v.goal, Engine: m.generator(v), Round: int(at / v.Policy.UpdateInterval)}
+		Space: v.space, Goal: v.goal, Engine: m.futures.of(v), Round: int(at / v.Policy.UpdateInterval)}
 	found, err := round.Foresee(ctx, in, configs...)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("%w: scheduler %q has no active job and no arrival to simulate, or no node", rollout.ErrState,
