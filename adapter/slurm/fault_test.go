@@ -72,14 +72,15 @@ func TestSlurmKilled(t *testing.T) {
 	l := start(t)
 	before := space.Values{weightAge: space.Num(2000), interval: space.Num(2)}
 	after := space.Values{weightAge: space.Num(4000), interval: space.Num(3)}
-	apply := func() {
+	apply := func(l *live) {
+		l.Helper()
 		d := l.open()
 		defer d.Close()
-		if _, err := d.Apply(t.Context(), l.configuration(before)); err != nil {
-			t.Fatal(err)
+		if _, err := d.Apply(l.Context(), l.configuration(before)); err != nil {
+			l.Fatal(err)
 		}
 	}
-	apply()
+	apply(l)
 	scontrol, err := exec.LookPath("scontrol")
 	if err != nil {
 		t.Fatal(err)
@@ -95,82 +96,97 @@ func TestSlurmKilled(t *testing.T) {
 	whoms := []string{"adapter", "slurmctld", "both"}
 	for _, step := range steps {
 		for _, whom := range whoms {
-			ctx, stop := context.WithCancel(t.Context())
-			restarts := l.Supervise(ctx)
-			var began time.Time
-			if between := step == "inside" || step == "watch"; between {
-				put("whom", whom)
-				put("armed", step)
-				cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmChild$", "-test.v")
-				cmd.Env = append(os.Environ(), killedAt+"=none", "TEST_CONF="+l.o.Conf, "TEST_INCLUDE="+l.o.Include,
-					"TEST_LOG="+l.o.Log, "PATH="+bin+":"+os.Getenv("PATH"))
-				out, err := cmd.CombinedOutput()
-				began = time.Now()
-				if _, there := os.Stat(filepath.Join(bin, "armed")); there == nil {
-					t.Fatalf("%s, %s: nothing was killed: %v %s", step, whom, err, out)
-				}
-				if whom == "slurmctld" {
-					t.Logf("slurmctld killed at %s: %s", step, out)
-				} else if !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-					t.Fatalf("%s, %s: the child is not killed: %v %s", step, whom, err, out)
-				} else if err := Recover(t.Context(), l.o); err != nil { // the adapter's start
-					t.Fatalf("%s, %s: %v", step, whom, err)
-				}
-			} else if whom == "slurmctld" {
-				d := l.open()
-				d.OnStep(func(at string) {
-					if at == step {
-						l.KillController()
-					}
-				})
-				_, err := d.Apply(t.Context(), l.configuration(after))
-				began = time.Now()
-				t.Logf("slurmctld killed when %s: %v", step, err)
-				_ = d.Close()
-			} else {
-				cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmChild$", "-test.v")
-				cmd.Env = append(os.Environ(), killedAt+"="+step, "TEST_CONF="+l.o.Conf, "TEST_INCLUDE="+l.o.Include,
-					"TEST_LOG="+l.o.Log)
-				out, err := cmd.CombinedOutput()
-				if cmd.ProcessState == nil || !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
-					t.Fatalf("%s: the child is not killed: %v %s", step, err, out)
-				}
-				began = time.Now()
-				if whom == "both" {
-					l.KillController()
-				}
-				if err := Recover(t.Context(), l.o); err != nil { // the adapter's start
-					t.Fatalf("%s, %s: %v", step, whom, err)
-				}
-			}
-			l.until("a valid configuration is in force", func() error {
-				config, err := Commands{Conf: l.Conf()}.config(t.Context())
-				if err != nil {
-					return err
-				}
-				age, sp := config.Get(weightAge), config.Get(conf.SchedulerParameters)
-				if !(age == "2000" && sp == "bf_interval=2,bf_continue" ||
-					age == "4000" && sp == "bf_interval=3,bf_continue") {
-					err = fmt.Errorf("in force is %s, %s", age, sp)
-				}
-				return err
+			t.Run(step+" "+whom, func(t *testing.T) {
+				l := &live{T: t, Cluster: l.Cluster, o: l.o, jobs: l.jobs, revision: l.revision}
+				l.killed(step, whom, bin, after)
+				apply(l) // the next offer is applied
 			})
-			took := time.Since(began)
-			t.Logf("%s killed when %s: in force after %.1f s", whom, step, took.Seconds())
-			limit := 30 * time.Second
-			if config, err := (Commands{Conf: l.Conf()}).config(t.Context()); err == nil && startsAnew(config) {
-				limit += betweenStarts // a recovery is another reconfiguration
-			}
-			if took > limit {
-				t.Errorf("%s killed when %s: in force after %v", whom, step, took)
-			}
-			l.works()
-			l.untouched()
-			stop()
-			<-restarts
-			apply() // the next offer is applied
+			l.revision += 10
 		}
 	}
+}
+
+// killed has the adapter, slurmctld or both killed at a step of an application, and restarts them.
+func (l *live) killed(step, whom, bin string, after space.Values) {
+	l.Helper()
+	t, put := l.T, func(name, text string) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			l.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	restarts := l.Supervise(ctx)
+	var began time.Time
+	if between := step == "inside" || step == "watch"; between {
+		put("whom", whom)
+		put("armed", step)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmChild$", "-test.v")
+		cmd.Env = append(os.Environ(), killedAt+"=none", "TEST_CONF="+l.o.Conf, "TEST_INCLUDE="+l.o.Include,
+			"TEST_LOG="+l.o.Log, "PATH="+bin+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		began = time.Now()
+		if _, there := os.Stat(filepath.Join(bin, "armed")); there == nil {
+			t.Fatalf("%s, %s: nothing was killed: %v %s", step, whom, err, out)
+		}
+		if whom == "slurmctld" {
+			t.Logf("slurmctld killed at %s: %s", step, out)
+		} else if !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			t.Fatalf("%s, %s: the child is not killed: %v %s", step, whom, err, out)
+		} else if err := Recover(t.Context(), l.o); err != nil { // the adapter's start
+			t.Fatalf("%s, %s: %v", step, whom, err)
+		}
+	} else if whom == "slurmctld" {
+		d := l.open()
+		d.OnStep(func(at string) {
+			if at == step {
+				l.KillController()
+			}
+		})
+		_, err := d.Apply(t.Context(), l.configuration(after))
+		began = time.Now()
+		t.Logf("slurmctld killed when %s: %v", step, err)
+		_ = d.Close()
+	} else {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSlurmChild$", "-test.v")
+		cmd.Env = append(os.Environ(), killedAt+"="+step, "TEST_CONF="+l.o.Conf, "TEST_INCLUDE="+l.o.Include,
+			"TEST_LOG="+l.o.Log)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil || !cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled() {
+			t.Fatalf("%s: the child is not killed: %v %s", step, err, out)
+		}
+		began = time.Now()
+		if whom == "both" {
+			l.KillController()
+		}
+		if err := Recover(t.Context(), l.o); err != nil { // the adapter's start
+			t.Fatalf("%s, %s: %v", step, whom, err)
+		}
+	}
+	l.until("a valid configuration is in force", func() error {
+		config, err := Commands{Conf: l.Conf()}.config(t.Context())
+		if err != nil {
+			return err
+		}
+		age, sp := config.Get(weightAge), config.Get(conf.SchedulerParameters)
+		if !(age == "2000" && sp == "bf_interval=2,bf_continue" ||
+			age == "4000" && sp == "bf_interval=3,bf_continue") {
+			err = fmt.Errorf("in force is %s, %s", age, sp)
+		}
+		return err
+	})
+	took := time.Since(began)
+	t.Logf("%s killed when %s: in force after %.1f s", whom, step, took.Seconds())
+	limit := 30 * time.Second
+	if config, err := (Commands{Conf: l.Conf()}).config(t.Context()); err == nil && startsAnew(config) {
+		limit += betweenStarts // a recovery is another reconfiguration
+	}
+	if took > limit {
+		t.Errorf("%s killed when %s: in force after %v", whom, step, took)
+	}
+	l.works()
+	l.untouched()
+	stop()
+	<-restarts
 }
 
 // TestSlurmFaults: an admin's edit, a full disk and a reconfiguration that hangs.

@@ -40,18 +40,23 @@ const (
 // start brings up a cluster with a short backfill interval, and jobs that run for longer than the tests.
 func start(t *testing.T, tuned ...string) *live {
 	t.Helper()
+	return startWith(t, slurmtest.Options{}, tuned...)
+}
+
+// startWith is start with further options.
+func startWith(t *testing.T, o slurmtest.Options, tuned ...string) *live {
+	t.Helper()
 	slurmtest.Require(t)
 	if !slurmtest.Full() && t.Name() != "TestSlurm" {
 		t.Skip("of make slurm")
 	}
-	nodes := 16
-	if !slurmtest.Full() {
-		nodes = 4
+	if o.Nodes = 16; !slurmtest.Full() {
+		o.Nodes = 4
 	}
-	c, err := slurmtest.Start(t.Context(), slurmtest.Options{Nodes: nodes,
-		Include:  "PriorityWeightAge=1000\nSchedulerParameters=bf_interval=2,bf_continue\n",
-		Accounts: []slurmtest.Account{{Name: "vc1", Users: []string{owner}}},
-		QOS:      map[string]int{"high": 100, "low": 10}})
+	o.Include = "PriorityWeightAge=1000\nSchedulerParameters=bf_interval=2,bf_continue\n"
+	o.Accounts = []slurmtest.Account{{Name: "vc1", Users: []string{owner}}}
+	o.QOS = map[string]int{"high": 100, "low": 10}
+	c, err := slurmtest.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +70,7 @@ func start(t *testing.T, tuned ...string) *live {
 		tuned = []string{weightAge, interval}
 	}
 	l.o = Options{Conf: c.Conf(), Include: c.Include(), Log: c.Log(), Tuned: tuned,
-		ReconfigureTimeout: 10 * time.Second}
+		ReconfigureTimeout: time.Minute}
 	for range 3 {
 		id, err := c.Submit(t.Context(),
 			slurmtest.Job{Seconds: 3000, GPUs: 8, Minutes: 60, User: owner, Account: "vc1"})

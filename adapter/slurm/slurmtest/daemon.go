@@ -109,8 +109,11 @@ func (c *Cluster) KillController() { c.ctld.end(syscall.SIGKILL) }
 // SignalController sends slurmctld a signal, such as SIGSTOP.
 func (c *Cluster) SignalController(s syscall.Signal) error { return c.ctld.cmd.Process.Signal(s) }
 
+// own makes the mounts that follow those of a mount namespace alone; in a chroot they are already.
+const own = "mount --make-rprivate / 2>/dev/null; "
+
 // configless is a slurmd that sees neither slurm.conf nor its folders, and gets its configuration from slurmctld.
-const configless = `mount -t tmpfs tmpfs "$1/autosched" && mount --bind /dev/null "$1/slurm.conf" &&
+const configless = own + `mount -t tmpfs tmpfs "$1/autosched" && mount --bind /dev/null "$1/slurm.conf" &&
 mount -t tmpfs tmpfs /run && mkdir -p /run/slurm /run/munge &&
 ln -s "$1/munge/socket" /run/munge/munge.socket.2 && unset SLURM_CONF &&
 exec "$2" -D --conf-server 127.0.0.1:$3 -N "$4"`
@@ -127,7 +130,8 @@ func (c *Cluster) Configless(node string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.launch(before.name, "root", before, "unshare", "-m", "sh", "-c", configless, "sh", c.o.Dir, slurmd,
+	_, err = c.launch(before.name, "root", before, "unshare", "-m", "--propagation=unchanged", "sh",
+		"-c", configless, "sh", c.o.Dir, slurmd,
 		strconv.Itoa(c.port), node)
 	return err
 }

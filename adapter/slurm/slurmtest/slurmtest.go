@@ -37,6 +37,8 @@ type Options struct {
 	Accounts []Account
 	// QOS are qualities of service with their priorities; any account may use them.
 	QOS map[string]int
+	// Backup is a second slurmctld, called spare, which stands by.
+	Backup bool
 }
 
 // Account is an account of Slurm.
@@ -168,7 +170,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context) error{c.startMunge, c.startSQL, c.StartAccounting, c.accounts,
-		c.StartController, c.startNodes} {
+		c.StartController, c.startBackup, c.startNodes} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -215,6 +217,9 @@ func (c *Cluster) folders() error {
 	}
 	conf := fmt.Sprintf(slurmConf, c.o.Name, c.host, c.path("munge", "socket"), c.port, c.port+portSlurmd,
 		c.o.Dir, c.port+portDBD, c.o.Nodes, c.port+portNodes, c.port+portNodes+c.o.Nodes-1)
+	if c.o.Backup {
+		conf += "SlurmctldHost=spare(127.0.0.2)\nCommunicationParameters=NoCtldInAddrAny\n"
+	}
 	if !strings.Contains(c.o.Conf, "PriorityType=") {
 		conf += "PriorityType=priority/multifactor\n"
 	}
@@ -386,6 +391,31 @@ func (c *Cluster) StartController(ctx context.Context) (err error) {
 	return c.until(ctx, "slurmctld answers", func() error {
 		out, err := c.Run(ctx, "scontrol", "ping")
 		if err == nil && !strings.Contains(string(out), "UP") {
+			err = errors.New(string(out))
+		}
+		return err
+	})
+}
+
+// spare is a slurmctld on a host of another name, which sees the same folders but for its pid.
+const spare = own + `hostname spare && (cat /etc/hosts && echo 127.0.0.2 spare) >"$1/hosts" &&
+mount --bind "$1/hosts" /etc/hosts && mount -t tmpfs tmpfs "$1/run" && exec "$2" -D -L "$1/spare.log"`
+
+func (c *Cluster) startBackup(ctx context.Context) error {
+	if !c.o.Backup {
+		return nil
+	}
+	program, err := lookPath("slurmctld")
+	if err != nil {
+		return err
+	}
+	if _, err := c.launch("slurmctld spare", "root", nil, "unshare", "-mu", "--propagation=unchanged", "sh", "-c",
+		spare, "sh", c.o.Dir, program); err != nil {
+		return err
+	}
+	return c.until(ctx, "the backup answers", func() error {
+		out, err := c.Run(ctx, "scontrol", "ping")
+		if err == nil && strings.Contains(string(out), "DOWN") {
 			err = errors.New(string(out))
 		}
 		return err
