@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -46,8 +44,8 @@ func (m *Meter) Band() (out [bands]*Meter) {
 
 // Amount is the measure of Band.
 func (m *Meter) Amount(band [bands]simulator.Draw) (out Amount) {
-	for k, d := range band {
-		*out.Energy.at(k), *out.Cost.at(k), *out.CO2.at(k) = d.Energy, d.Cost, d.CO2
+	for k := range band {
+		out.set(k, band[k])
 	}
 	return out
 }
@@ -72,23 +70,21 @@ func (m *Meter) Draw(s simulator.Spell) simulator.Draw {
 			}
 		}
 	}
-	var d simulator.Draw
-	d.Energy, d.Cost, d.CO2 = m.a.used(m.k, active, s.From, s.To)
-	return d
+	return m.a.used(m.k, active, s.From, s.To)
 }
 
 // Awake is the power of an awake node above a sleeping one, waking until an instant. The GPUs of jobs
 // add to it. The Meter is a simulator.NodeMeter.
-func (m *Meter) Awake(node int, from, to, woken time.Duration) (d simulator.Draw) {
+func (m *Meter) Awake(node int, from, to, woken time.Duration) simulator.Draw {
 	group := 0
 	if m.a.group != nil {
 		group = m.a.group[node]
 	}
 	w, gpus := &m.a.watts[group], m.a.in.Cluster.Groups[group].GPUsPerNode
-	d.Energy, d.Cost, d.CO2 = m.a.used(m.k, w.base[m.k]*float64(gpus)-w.asleep[m.k], from, to)
+	d := m.a.used(m.k, w.base[m.k]*float64(gpus)-w.asleep[m.k], from, to)
 	if end := min(woken, to); end > from {
-		e, cost, co2 := m.a.used(m.k, w.waking[m.k], from, end)
-		d.Energy, d.Cost, d.CO2 = d.Energy+e, d.Cost+cost, d.CO2+co2
+		x := m.a.used(m.k, w.waking[m.k], from, end)
+		d.Energy, d.Cost, d.CO2 = d.Energy+x.Energy, d.Cost+x.Cost, d.CO2+x.CO2
 	}
 	return d
 }
@@ -127,10 +123,8 @@ func (r *Recorder) Draw(s simulator.Spell) simulator.Draw {
 type Measured struct {
 	// Facility says that the meter is the facility's: PUE does not count again.
 	Facility bool
-	at       []time.Time
-	watts    []float64 // between an instant and the next, by the trapezoid rule
-	gaps     []Span
-	name     string
+	*Series
+	watts []float64 // between an instant and the next, by the trapezoid rule
 }
 
 // maxWatts bounds a cluster's power.
@@ -142,25 +136,20 @@ const maxWatts = 1e10
 func ReadMeasured(r io.Reader, name string, zone *time.Location) (*Measured, error) {
 	s, err := readSeries(r, name, zone, "watts", "", 0, maxWatts)
 	if err == nil && len(s.at) < 2 {
-		err = errors.New("want two rows or more below the header")
+		err = fmt.Errorf("%s: want two rows or more below the header", name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
-	m := &Measured{at: s.at, name: name}
+	m := &Measured{Series: s}
 	for i := 1; i < len(s.at); i++ {
 		m.watts = append(m.watts, (s.values[i-1]+s.values[i])/2)
-		if s.at[i].Sub(s.at[i-1]) > 3*s.step {
-			m.gaps = append(m.gaps, Span{s.at[i-1], s.at[i]})
-		}
 	}
 	return m, nil
 }
 
 // missing reports whether nothing was measured from instant i to the next.
-func (m *Measured) missing(i int) bool {
-	return slices.ContainsFunc(m.gaps, func(g Span) bool { return g.From.Equal(m.at[i]) })
-}
+func (m *Measured) missing(i int) bool { return m.at[i+1].Sub(m.at[i]) > 3*m.step }
 
 // measure sets the weights that make the modelled power of each interval the measured one.
 func (a *account) measure(levels []level, r *Report) {
@@ -212,12 +201,14 @@ func (a *account) measure(levels []level, r *Report) {
 		if last := m.at[len(m.at)-1]; last.Before(to) {
 			add(last, 1)
 		}
-		a.weights[k] = newSeries(m.name, instants, weights)
+		a.weights[k] = newSeries(m.Name, instants, weights)
 	}
 	r.MeasuredShare = measured / to.Sub(from).Hours()
-	for _, g := range m.gaps {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s: no power measured from %s to %s: the model holds", m.name,
-			g.From.Format(time.RFC3339), g.To.Format(time.RFC3339)))
+	for i := range m.watts {
+		if m.missing(i) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: no power measured from %s to %s: the model holds", m.Name,
+				m.at[i].Format(time.RFC3339), m.at[i+1].Format(time.RFC3339)))
+		}
 	}
 }
 

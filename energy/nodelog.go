@@ -1,13 +1,11 @@
 package energy
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/autosched/autosched/workload"
@@ -32,79 +30,39 @@ const mostNodes = 1_000_000
 // ReadNodeLog reads a CSV with the columns time (as in ReadPrices), active and total: the nodes with jobs, and all
 // nodes, from an instant on.
 func ReadNodeLog(r io.Reader, name string, zone *time.Location) (*NodeLog, error) {
-	l, err := readNodeLog(r, zone)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return l, nil
-}
-
-func readNodeLog(r io.Reader, zone *time.Location) (*NodeLog, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord, in.TrimLeadingSpace = true, true
-	header, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("is empty: want the columns time, active and total")
-	}
-	if err != nil {
-		return nil, err
-	}
-	place := func(name string) int {
-		return slices.IndexFunc(header, func(h string) bool {
-			return strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")) == name
-		})
-	}
-	at, active, total := place("time"), place("active"), place("total")
-	if at < 0 || active < 0 || total < 0 {
-		return nil, errors.New("1: want the columns time, active and total")
-	}
 	l := &NodeLog{}
 	var last time.Time
 	var steps []time.Duration
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	err := readRows(r, []string{"time", "active", "total"}, func(row map[string]string) error {
+		t, err := nextInstant(row["time"], zone, last)
 		if err != nil {
-			return nil, err
-		}
-		line, _ := in.FieldPos(0)
-		t, err := parseInstant(strings.TrimSpace(row[at]), zone, last)
-		if err != nil {
-			return nil, fmt.Errorf("%d: time: %w", line, err)
+			return fmt.Errorf("time: %w", err)
 		}
 		if !last.IsZero() {
-			if !t.After(last) {
-				return nil, fmt.Errorf("%d: time: %s is not after the row above: sort the rows", line, row[at])
-			}
 			steps = append(steps, t.Sub(last))
 		}
 		last = t
 		n := nodeRow{at: t}
-		for _, x := range []struct {
-			name   string
-			column int
-			to     *int
-		}{{"active", active, &n.active}, {"total", total, &n.total}} {
-			v, err := strconv.Atoi(strings.TrimSpace(row[x.column]))
-			if err != nil || v < 0 || v > mostNodes {
-				return nil, fmt.Errorf("%d: %s: %q is not a number of nodes from 0 to %d", line, x.name, row[x.column],
-					mostNodes)
+		for column, to := range map[string]*int{"active": &n.active, "total": &n.total} {
+			if *to, err = strconv.Atoi(row[column]); err != nil || *to < 0 || *to > mostNodes {
+				return fmt.Errorf("%s: %q is not a number of nodes from 0 to %d", column, row[column], mostNodes)
 			}
-			*x.to = v
 		}
 		switch {
 		case n.active == 0:
 			l.Unknown++
-			continue
 		case n.active > n.total:
-			return nil, fmt.Errorf("%d: active: %d nodes of %d", line, n.active, n.total)
+			return fmt.Errorf("active: %d nodes of %d", n.active, n.total)
+		default:
+			l.rows = append(l.rows, n)
 		}
-		l.rows = append(l.rows, n)
+		return nil
+	})
+	if err == nil && (len(steps) == 0 || len(l.rows) == 0) {
+		err = errors.New("want two rows below the header, and one with active nodes")
 	}
-	if len(steps) == 0 || len(l.rows) == 0 {
-		return nil, errors.New("want two rows below the header, and one with active nodes")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	slices.Sort(steps)
 	l.step = steps[len(steps)/2]
@@ -145,15 +103,11 @@ func (l *NodeLog) Sleep(as *Assumptions, p SleepPlan, prices, intensities *Serie
 		return nil, fmt.Errorf("energy: sleep after %v, %d spare nodes, %d GPUs per node: want more than 0, 0 or more, "+
 			"more than 0", p.After, p.Spare, p.GPUsPerNode)
 	}
-	a := &account{in: &Input{Assumptions: as, Cluster: workload.Uniform(1, p.GPUsPerNode), Zero: l.rows[0].at,
-		Prices: prices, Intensities: intensities}}
-	for k := range bands {
-		a.prices[k], a.carbon[k] = prices, intensities
-	}
-	if err := a.groups(); err != nil {
+	m, err := NewMeter(as, workload.Uniform(1, p.GPUsPerNode), l.rows[0].at, prices, intensities)
+	if err != nil {
 		return nil, err
 	}
-	out := &LogSleep{AfterS: p.After.Seconds(), SleepPlan: p}
+	a, out := m.a, &LogSleep{AfterS: p.After.Seconds(), SleepPlan: p}
 	hours, awake, w := 0.0, -1, &a.watts[0]
 	scaled := func(of *[bands]float64, by, minus float64) (x [bands]float64) {
 		for k := range bands {

@@ -62,6 +62,11 @@ func (a *Amount) add(b *Amount) {
 	}
 }
 
+// set sets place k of the bands.
+func (a *Amount) set(k int, d simulator.Draw) {
+	*a.Energy.at(k), *a.Cost.at(k), *a.CO2.at(k) = d.Energy, d.Cost, d.CO2
+}
+
 // Tenant is the usage of a tenant's jobs. GPU-hours that two jobs share count half for
 // each.
 type Tenant struct {
@@ -396,13 +401,13 @@ func (a *account) amount(w [bands]float64, from, to time.Duration) (out Amount) 
 		return out
 	}
 	for k := range bands {
-		*out.Energy.at(k), *out.Cost.at(k), *out.CO2.at(k) = a.used(k, w[k], from, to)
+		out.set(k, a.used(k, w[k], from, to))
 	}
 	return out
 }
 
 // used returns the use of watts over a time, at place k of the band: kWh, $ and kg of CO2.
-func (a *account) used(k int, watts float64, from, to time.Duration) (e, cost, co2 float64) {
+func (a *account) used(k int, watts float64, from, to time.Duration) (d simulator.Draw) {
 	t0, t1 := a.clock(from), a.clock(to)
 	over := func(s *Series) float64 {
 		if s == nil {
@@ -415,14 +420,14 @@ func (a *account) used(k int, watts float64, from, to time.Duration) (e, cost, c
 	if !a.metered {
 		kw *= c("pue", k)
 	}
-	e = kw * over(a.weights[k])
-	if cost = e * c("price", k) / 1000; a.in.Prices != nil {
-		cost = kw * over(a.prices[k]) / 1000
+	d.Energy = kw * over(a.weights[k])
+	if d.Cost = d.Energy * c("price", k) / 1000; a.in.Prices != nil {
+		d.Cost = kw * over(a.prices[k]) / 1000
 	}
-	if co2 = e * c("intensity", k) / 1000; a.in.Intensities != nil {
-		co2 = kw * over(a.carbon[k]) / 1000
+	if d.CO2 = d.Energy * c("intensity", k) / 1000; a.in.Intensities != nil {
+		d.CO2 = kw * over(a.carbon[k]) / 1000
 	}
-	return e, cost, co2
+	return d
 }
 
 // jobs adds up the usage of jobs and tenants.

@@ -146,93 +146,94 @@ const (
 // from an instant on. An instant without an offset is one of the zone; of an hour that
 // its clocks repeat, the second is the row below the first.
 func ReadPrices(r io.Reader, name string, zone *time.Location) (*Series, error) {
-	s, err := readSeries(r, name, zone, "price_per_mwh", "", -mostPrice, mostPrice)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return s, nil
+	return readSeries(r, name, zone, "price_per_mwh", "", -mostPrice, mostPrice)
 }
 
 // ReadIntensities reads a CSV of ts,zone,g_per_kwh: the carbon intensity of electricity in
 // a grid zone, which need not be named if the file has one. Instants are as in ReadPrices.
 func ReadIntensities(r io.Reader, name, grid string, zone *time.Location) (*Series, error) {
-	s, err := readSeries(r, name, zone, "g_per_kwh", grid, 0, mostIntensity)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	return readSeries(r, name, zone, "g_per_kwh", grid, 0, mostIntensity)
+}
+
+// readRows calls each with the fields of the rows of a CSV, by the columns of its header, which has the ones wanted.
+func readRows(r io.Reader, want []string, each func(row map[string]string) error) error {
+	columns := "want the columns " + strings.Join(want, ", ")
+	in := csv.NewReader(r)
+	in.TrimLeadingSpace = true
+	header, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return errors.New("is empty: " + columns)
 	}
-	return s, nil
+	if err != nil {
+		return err
+	}
+	for i, h := range header {
+		header[i] = strings.TrimSpace(strings.TrimPrefix(h, "\ufeff"))
+	}
+	if slices.ContainsFunc(want, func(c string) bool { return !slices.Contains(header, c) }) {
+		return errors.New("1: " + columns)
+	}
+	in.ReuseRecord = true
+	row := make(map[string]string, len(header))
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i, c := range header {
+			row[c] = strings.TrimSpace(fields[i])
+		}
+		if err := each(row); err != nil {
+			line, _ := in.FieldPos(0)
+			return fmt.Errorf("%d: %w", line, err)
+		}
+	}
 }
 
 // readSeries reads the rows of a CSV with a header that names ts, a column of values and
 // possibly zone.
 func readSeries(r io.Reader, name string, zone *time.Location, column, grid string, least, most float64) (
 	*Series, error) {
-	in := csv.NewReader(r)
-	in.ReuseRecord, in.TrimLeadingSpace = true, true
-	header, err := in.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("is empty: want the columns ts and %s", column)
-	}
-	if err != nil {
-		return nil, err
-	}
-	place := func(name string) int {
-		return slices.IndexFunc(header, func(h string) bool {
-			return strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")) == name
-		})
-	}
-	ts, value, where := place("ts"), place(column), place("zone")
-	switch {
-	case ts < 0 || value < 0:
-		return nil, fmt.Errorf("1: want the columns ts and %s", column)
-	case grid != "" && where < 0:
-		return nil, fmt.Errorf("1: there is no column zone to find %q in", grid)
-	}
 	var at []time.Time
 	var values []float64
+	var last time.Time
 	zones := map[string]bool{}
-	for {
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			break
+	err := readRows(r, []string{"ts", column}, func(row map[string]string) (err error) {
+		z, zoned := row["zone"]
+		if zoned {
+			zones[z] = true
 		}
-		if err != nil {
-			return nil, err
+		switch {
+		case grid == "" && len(zones) > 1:
+			return fmt.Errorf("zone: there are several (%s): name one", listed(zones))
+		case grid != "" && !zoned:
+			return fmt.Errorf("there is no column zone to find %q in", grid)
+		case grid != "" && z != grid:
+			return nil
 		}
-		line, _ := in.FieldPos(0)
-		if where >= 0 {
-			z := strings.TrimSpace(row[where])
-			if zones[strings.Clone(z)] = true; grid == "" && len(zones) > 1 {
-				return nil, fmt.Errorf("%d: zone: there are several (%s): name one", line, listed(zones))
-			}
-			if grid != "" && z != grid {
-				continue
-			}
+		if last, err = nextInstant(row["ts"], zone, last); err != nil {
+			return fmt.Errorf("ts: %w", err)
 		}
-		var last time.Time
-		if len(at) > 0 {
-			last = at[len(at)-1]
-		}
-		t, err := parseInstant(strings.TrimSpace(row[ts]), zone, last)
-		if err != nil {
-			return nil, fmt.Errorf("%d: ts: %w", line, err)
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(row[value]), 64)
+		v, err := strconv.ParseFloat(row[column], 64)
 		if err != nil || !(v >= least && v <= most) {
-			return nil, fmt.Errorf("%d: %s: %q is not a number from %g to %g", line, column, row[value], least, most)
+			return fmt.Errorf("%s: %q is not a number from %g to %g", column, row[column], least, most)
 		}
-		if len(at) > 0 && !t.After(last) {
-			return nil, fmt.Errorf("%d: ts: %s is not after the row above: sort the rows", line, row[ts])
-		}
-		at, values = append(at, t), append(values, v)
+		at, values = append(at, last), append(values, v)
+		return nil
+	})
+	switch {
+	case err != nil:
+	case len(at) == 0 && grid != "" && len(zones) > 0:
+		err = fmt.Errorf("zone: %q is not in the file; there are %s", grid, listed(zones))
+	case len(at) == 0:
+		err = errors.New("has no row below the header")
+	default:
+		return newSeries(name, at, values), nil
 	}
-	if len(at) == 0 {
-		if grid != "" && len(zones) > 0 {
-			return nil, fmt.Errorf("zone: %q is not in the file; there are %s", grid, listed(zones))
-		}
-		return nil, errors.New("has no row below the header")
-	}
-	return newSeries(name, at, values), nil
+	return nil, fmt.Errorf("%s: %w", name, err)
 }
 
 func listed(set map[string]bool) string {
@@ -250,6 +251,15 @@ func listed(set map[string]bool) string {
 var localForms = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
 	"2006-01-02"}
 
+// nextInstant is parseInstant for an instant of a row that is after the last one's.
+func nextInstant(text string, zone *time.Location, last time.Time) (time.Time, error) {
+	t, err := parseInstant(text, zone, last)
+	if err == nil && !last.IsZero() && !t.After(last) {
+		err = fmt.Errorf("%s is not after the row above: sort the rows", text)
+	}
+	return t, err
+}
+
 // parseInstant reads an instant: RFC 3339, seconds since 1970, or a clock time of the zone
 // after the last instant.
 func parseInstant(text string, zone *time.Location, last time.Time) (time.Time, error) {
@@ -259,8 +269,7 @@ func parseInstant(text string, zone *time.Location, last time.Time) (time.Time, 
 	}
 	if err != nil {
 		if unix, bad := strconv.ParseFloat(text, 64); bad == nil && math.Abs(unix) < 9e9 {
-			t := time.Unix(0, 0).Add(time.Duration(unix * float64(time.Second))).UTC()
-			return inRange(t, t.Year() >= 1900 && t.Year() < 2150)
+			return inRange(time.Unix(0, 0).Add(time.Duration(unix * float64(time.Second))))
 		}
 	}
 	for _, form := range localForms {
@@ -293,13 +302,13 @@ func parseInstant(text string, zone *time.Location, last time.Time) (time.Time, 
 		return t, fmt.Errorf("%q is no instant: want RFC 3339, seconds since 1970, or a clock time such as "+
 			"2024-10-27 02:00", text)
 	}
-	return inRange(t, t.Year() >= 1900 && t.Year() < 2150)
+	return inRange(t)
 }
 
 // inRange refuses instants that spans cannot reach from others.
-func inRange(t time.Time, ok bool) (time.Time, error) {
-	if !ok {
+func inRange(t time.Time) (time.Time, error) {
+	if t = t.UTC(); t.Year() < 1900 || t.Year() >= 2150 {
 		return t, errors.New("the instant is out of range: want a year from 1900 to 2149")
 	}
-	return t.UTC(), nil
+	return t, nil
 }

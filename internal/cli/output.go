@@ -32,6 +32,22 @@ func Show(w io.Writer, asJSON bool, name string, result any, print func(io.Write
 	return print(w)
 }
 
+// Report returns the run of a command that checks its flags, computes a result, of which notes go to standard error, and
+// shows it.
+func Report[R any](asJSON *bool, name string, check func() error, run func(context.Context, io.Writer) (R, error),
+	print func(R, io.Writer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := check(); err != nil {
+			return err
+		}
+		r, err := run(cmd.Context(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		return Show(cmd.OutOrStdout(), *asJSON, name, r, func(w io.Writer) error { return print(r, w) })
+	}
+}
+
 // WriteFile writes a file that a flag names beside the output of the command.
 func WriteFile(path, flag string, write func(io.Writer) error) error {
 	if err := NeedsPath(path, flag, "a file"); err != nil {

@@ -57,16 +57,7 @@ the simulation does not describe it. docs/fidelity.md has the limits and the rea
   autosched fidelity --trace jobs.csv.gz --nodes 40 --gpus-per-node 8 --scheduler tiresias --config running.yaml \
       --recorded-scheduler tiresias --runs data --models-out models.json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "fidelity/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.history.JSON, "fidelity/v1", o.check, o.run, (*fidelityReport).print),
 	}
 	o.history.Add(cmd)
 	o.history.AddNodeEvents(cmd)

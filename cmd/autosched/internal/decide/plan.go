@@ -55,16 +55,7 @@ docs/compare.md says more.`,
   autosched plan --trace jobs.csv.gz --nodes 70 --scheduler fifo --set backfill=true --subject-to 'p95_queue<=1h' --subject-to 'avg_jct<=1.05*incumbent'
   autosched plan --trace sample --scheduler fifo --vc auto --quota borrow --move-quota vc-h:vc-a:8 --json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "plan/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.history.JSON, "plan/v1", o.check, o.run, (*planReport).print),
 	}
 	o.history.Add(cmd)
 	o.history.AddConclusion(cmd)

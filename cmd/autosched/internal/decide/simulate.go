@@ -62,16 +62,7 @@ policy=finish_time_fairness, gavel use run times; a note says if none did.`,
   autosched simulate --trace sample --nodes 12 --scheduler themis --set-at 2017-10-10T06:00:00Z:lease_term=300 \
       --timeline run.json.gz`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.history.JSON, "simulation/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.history.JSON, "simulation/v1", o.check, o.run, (*simulateReport).print),
 	}
 	o.history.Add(cmd)
 	o.history.AddNodeEvents(cmd)

@@ -172,16 +172,7 @@ window except those of its training.`,
 		Example: `  autosched forecast durations eval --trace jobs.csv.gz --from 2017-09-22 --to 2017-10-06
   autosched forecast durations eval --trace jobs.csv.gz --model durations.model --json | jq .queries`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "duration-evaluation/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.json, "duration-evaluation/v1", o.check, o.run, (*evalReport).print),
 	}
 	o.given = cmd.Flags().Changed
 	o.add(cmd)
@@ -416,17 +407,8 @@ lose (or gain, if negative) if that feature alone had its typical value instead.
 		Example: `  autosched forecast durations explain --model durations.model
   autosched forecast durations explain --model durations.model --trace jobs.csv.gz --job philly-012345 --at 2017-10-05T12:00:00Z`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "duration-explanation/v1", r,
-				func(w io.Writer) error { return r.print(w, o.top) })
-		},
+		RunE: cli.Report(&o.json, "duration-explanation/v1", o.check, o.run,
+			func(r *explainReport, w io.Writer) error { return r.print(w, o.top) }),
 	}
 	o.add(cmd)
 	fl := cmd.Flags()

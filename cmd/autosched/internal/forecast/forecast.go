@@ -398,16 +398,7 @@ jobs with the work left of them, submitted at --at, then the arrivals.`,
 		Example: `  autosched forecast futures --trace sample --at 2017-10-10T12:00:00Z --horizon 1h --futures 8
   autosched forecast futures --trace jobs.csv.gz --at 2017-10-10T12:00:00Z --generate ridge/predicted --out futures`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "futures/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.json, "futures/v1", o.check, o.run, (*generateReport).print),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&o.trace, "trace", "", "")

@@ -59,17 +59,8 @@ SVG file, or with the numbers into an HTML page of one file.`,
   autosched trace stats jobs.csv.gz --from 2017-10-02 --to 2017-10-30 --plot jobs.svg
   autosched trace stats pods.csv.gz,nodes.csv --plot pods.html
   autosched trace stats jobs.csv.gz --json | jq .arrivals_per_hour`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.input.json, "trace-statistics/v1", r,
-				func(w io.Writer) error { return printStats(w, r) })
-		},
+		RunE: cli.Report(&o.input.json, "trace-statistics/v1", o.check, o.run,
+			func(r *stats.Description, w io.Writer) error { return printStats(w, r) }),
 	}
 	o.given = cmd.Flags().Changed
 	o.input.add(cmd)

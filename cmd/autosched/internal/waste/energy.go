@@ -88,18 +88,8 @@ changes next to nothing: compare over the same horizon (--idle-until).`,
       --prices examples/energy/prices.csv --carbon examples/energy/carbon.csv --plot energy.html
   autosched energy report --trace sacct.psv --power power.yaml --prices prices.csv --carbon carbon.csv --carbon-zone DE`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.simulated = cmd.Flags().Changed("scheduler") || o.config.Given()
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.replay.JSON, "energy-report/v1", r,
-				func(w io.Writer) error { return r.print(w, o.top) })
-		},
+		RunE: cli.Report(&o.replay.JSON, "energy-report/v1", o.check, o.run,
+			func(r *energyReport, w io.Writer) error { return r.print(w, o.top) }),
 	}
 	o.replay.Add(cmd)
 	o.replay.AddTo(cmd)
@@ -122,6 +112,7 @@ changes next to nothing: compare over the same horizon (--idle-until).`,
 
 // check checks all that needs no trace.
 func (o *energyReportOptions) check() error {
+	o.simulated = o.replay.Given("scheduler") || o.config.Given()
 	if err := cmp.Or(cli.CheckPlot(o.plot, ".png", ".svg", ".html"),
 		cli.CheckInstant("idle-until", o.until)); err != nil {
 		return err
@@ -488,16 +479,7 @@ Rows without an active node are taken for an outage of the log.`,
 		Example: `  autosched energy sleep --node-log active_nodes.csv.gz --gpus-per-node 8
   autosched energy sleep --node-log active_nodes.csv.gz --sleep-after 1h --spare-nodes 20 --prices prices.csv --json`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "energy-sleep/v1", r, r.print)
-		},
+		RunE: cli.Report(&o.json, "energy-sleep/v1", o.check, o.run, (*energySleepReport).print),
 	}
 	o.tariff.Add(cmd)
 	fl := cmd.Flags()
@@ -537,7 +519,7 @@ type energySleepReport struct {
 	Plans   []*energy.LogSleep `json:"plans"`
 }
 
-func (o *energySleepOptions) run(notes io.Writer) (*energySleepReport, error) {
+func (o *energySleepOptions) run(_ context.Context, notes io.Writer) (*energySleepReport, error) {
 	t, err := o.tariff.Read()
 	if err != nil {
 		return nil, err

@@ -73,17 +73,8 @@ inferred from the state of the cluster once a minute.`,
   autosched patterns scan --trace jobs.csv.gz --telemetry gpus.csv.zst --queue queue.csv --price 2.5
   autosched patterns scan --iterations steps.csv.gz --rule straggler --json | jq '.findings[].entity'`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
-			r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd.OutOrStdout(), o.json, "patterns-scan/v1", r,
-				func(w io.Writer) error { return r.print(w, o.top) })
-		},
+		RunE: cli.Report(&o.json, "patterns-scan/v1", o.check, o.run,
+			func(r *patternsScan, w io.Writer) error { return r.print(w, o.top) }),
 	}
 	o.given = cmd.Flags().Changed
 	fl := cmd.Flags()

@@ -56,16 +56,7 @@ site's command for its largest finding, which is not run.`
 	cmd.Example = `  autosched recommend --trace sacct.psv --nodes 40 --telemetry gpus.csv.zst --price 2
   autosched recommend --trace sacct.psv --site site --conf-out tuned.conf
   autosched recommend --trace sample --nodes 20 --service prod --json`
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.check(); err != nil {
-			return err
-		}
-		r, err := o.run(cmd.Context(), cmd.ErrOrStderr())
-		if err != nil {
-			return err
-		}
-		return cli.Show(cmd.OutOrStdout(), o.scan.json, "recommendations/v1", r, r.print)
-	}
+	cmd.RunE = cli.Report(&o.scan.json, "recommendations/v1", o.check, o.run, (*recommendations).print)
 	o.history.AddBeside(cmd)
 	o.history.AddNodeEvents(cmd)
 	o.history.AddConclusion(cmd)
