@@ -412,3 +412,23 @@ func printAnswer(w io.Writer, r *replay.Report) error {
 	}
 	return nil
 }
+
+// readScenario finds the scenario that FILE:NAME names.
+func readScenario(arg string) (*scenario.Scenario, error) {
+	path, name, err := cli.SplitFileName("scenario", arg)
+	if err != nil {
+		return nil, err
+	}
+	file, err := scenario.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("--scenario: %w", err)
+	}
+	s, err := file.Find(name)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--scenario: %w", err))
+	}
+	if err := s.Check(path); err != nil {
+		return nil, fmt.Errorf("--scenario: %w", err)
+	}
+	return s, nil
+}

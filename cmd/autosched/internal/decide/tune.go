@@ -1,10 +1,14 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 
 	"github.com/autosched/autosched/energy"
 	"github.com/autosched/autosched/internal/cells"
+	"github.com/autosched/autosched/internal/chart"
 	"github.com/autosched/autosched/internal/cli"
 	"github.com/autosched/autosched/replay"
 	"github.com/autosched/autosched/round"
@@ -305,3 +310,107 @@ func (o *tuneOptions) budget() int {
 // timedBudget bounds a search that --time bounds: more trials than a model has
 // anything to gain from.
 const timedBudget = 1000
+
+// front draws the trials by the first two of the metrics, and as steps those
+// that no other beats in these two.
+func (d *tuneDrawing) front() *chart.Chart {
+	r := d.report
+	all := make([]chart.Point, len(d.trials))
+	var front []chart.Point
+	for i := range d.trials {
+		t := &d.trials[i]
+		all[i] = chart.Point{X: t.Sides[r.Metrics[0]], Y: t.Sides[r.Metrics[1]]}
+		if slices.Contains(r.Front, t.Step) {
+			front = append(front, all[i])
+		}
+	}
+	slices.SortFunc(front, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
+	var steps []chart.Point
+	for _, x := range front {
+		if n := len(steps); n == 0 || x.Y < steps[n-1].Y { // else beaten in these two
+			steps = append(steps, x)
+		}
+	}
+	// Bad configurations far away would hide the front.
+	right := within(all, front, func(x chart.Point) float64 { return x.X })
+	top := within(all, front, func(x chart.Point) float64 { return x.Y })
+	c := &chart.Chart{Title: "Configurations that no other beats", X: chart.Axis{Name: r.Metrics[0]},
+		Y: chart.Axis{Name: r.Metrics[1]}}
+	c.Layers = append(c.Layers, &chart.Line{Mark: chart.Mark{Name: "front of these two", Color: chart.Blue},
+		Points: chart.Steps(steps, steps[len(steps)-1].X)})
+	c.Layers = append(c.Layers, d.dots(func(i int) chart.Point {
+		if all[i].X > right || all[i].Y > top {
+			return chart.Point{X: math.NaN(), Y: math.NaN()}
+		}
+		return all[i]
+	})...)
+	return c
+}
+
+// within is the end of an axis on which the front fills half or everything is
+// shown.
+func within(all, front []chart.Point, of func(chart.Point) float64) float64 {
+	lo, hi, most := of(front[0]), of(front[0]), of(front[0])
+	for _, x := range front {
+		lo, hi = min(lo, of(x)), max(hi, of(x))
+	}
+	for _, x := range all {
+		most = max(most, of(x))
+	}
+	if hi == lo {
+		return most
+	}
+	return min(most, hi+(hi-lo))
+}
+
+// trialsFile is the file that --trials names, for the record of a search.
+type trialsFile struct {
+	out  *os.File // nil without a record
+	made bool     // the file did not exist
+	some bool     // something was written
+}
+
+// openTrials opens a file that must be empty, or not exist; "" is no file.
+func openTrials(path string) (*trialsFile, error) {
+	f := &trialsFile{}
+	if path == "" {
+		return f, nil
+	}
+	info, err := os.Stat(path)
+	f.made = errors.Is(err, os.ErrNotExist)
+	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		return nil, fmt.Errorf("--trials: %s is not empty and is not overwritten: name another file", path)
+	}
+	if f.out, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		return nil, fmt.Errorf("--trials: %w", err)
+	}
+	return f, nil
+}
+
+// to is the destination of the record, nil for none.
+func (f *trialsFile) to() io.Writer {
+	if f.out == nil {
+		return nil
+	}
+	return f
+}
+
+func (f *trialsFile) Write(line []byte) (int, error) {
+	f.some = true
+	return f.out.Write(line)
+}
+
+// close may be called twice. It removes a new file that stayed empty.
+func (f *trialsFile) close() error {
+	if f.out == nil {
+		return nil
+	}
+	if err := f.out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("--trials: %w", err)
+	}
+	if f.made && !f.some {
+		f.made = false
+		return os.Remove(f.out.Name())
+	}
+	return nil
+}
