@@ -32,8 +32,8 @@ func Show(w io.Writer, asJSON bool, name string, result any, print func(io.Write
 	return print(w)
 }
 
-// Report returns the run of a command that checks its flags, computes a result, of which notes go to standard error, and
-// shows it.
+// Report returns the run of a command that checks its flags, computes a result and shows it. Notes on it go to
+// standard error.
 func Report[R any](asJSON *bool, name string, check func() error, run func(context.Context, io.Writer) (R, error),
 	print func(R, io.Writer) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
