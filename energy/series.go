@@ -157,7 +157,8 @@ func ReadIntensities(r io.Reader, name, grid string, zone *time.Location) (*Seri
 
 // readRows calls each with the fields of the rows of a CSV, by the columns of its header, which has the ones wanted.
 func readRows(r io.Reader, want []string, each func(row map[string]string) error) error {
-	columns := "want the columns " + strings.Join(want, ", ")
+	first, last := want[:len(want)-1], want[len(want)-1]
+	columns := "want the columns " + strings.Join(first, ", ") + " and " + last
 	in := csv.NewReader(r)
 	in.TrimLeadingSpace = true
 	header, err := in.Read()
