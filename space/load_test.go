@@ -155,29 +155,6 @@ func TestDiff(t *testing.T) {
 	if d := DiffConfigs(c, c); d != nil {
 		t.Errorf("differs from itself: %v", d)
 	}
-
-	changed := strings.NewReplacer("max_value: 6", "max_value: 5",
-		"  - {id: preempt, kind: bool, default_value: true}\n", "", "max_value: 1}\n", "max_value: 0.9}\n",
-		"no job starves", "no starvation").Replace(string(serving(t)))
-	cut := strings.Index(changed, "  - id: no_fifo_preemption")
-	other, err := Load([]byte(changed[:cut] + "  - {id: extra, ordering: {params: [reserve, lend]}}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = []Difference{
-		{"queues.max_value", "6", "5"}, {"preempt", "true or false", ""},
-		{"rules.starving", "no job starves in one queue", "no starvation in one queue"},
-		{"rules.shares", "reserve + lend <= 1", "reserve + lend <= 0.9"},
-		{"rules.no_fifo_preemption", "never policy == fifo and preempt == true", ""},
-		{"rules.effort_costs", "never lease < 120 and effort > mid", ""},
-		{"rules.extra", "", "reserve < lend increase"},
-	}
-	if diff := cmp.Diff(want, DiffSpaces(s, other)); diff != "" {
-		t.Error(diff)
-	}
-	if d := DiffSpaces(s, s); d != nil {
-		t.Errorf("differs from itself: %v", d)
-	}
 }
 
 // FuzzLoad checks the invariants of accepted documents and their JSON round trip.

@@ -85,8 +85,6 @@ func TestJSONHasASchema(t *testing.T) {
 		{"forecast models learn", "--runs " + runs + " --out " + file("m.json", ""), "learned-models", false},
 		{"scheduler spaces", "", "spaces", false},
 		{"scheduler validate", space, "space-validation", false},
-		{"scheduler diff", space + " tiresias", "space-differences", false},
-		{"scheduler diff", "default ladder-7200x6 --scheduler tiresias", "configuration-differences", false},
 		{"scheduler register", "--builtin fifo --id x --nodes 2 --gpus-per-node 8" + registered, "scheduler", false},
 		{"scheduler get", "x" + registered, "scheduler", false},
 		{"scheduler list", registered, "schedulers", false},

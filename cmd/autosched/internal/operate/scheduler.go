@@ -35,7 +35,7 @@ func newSchedulerCmd() *cobra.Command {
 		newSchedulerUpdateCmd(&f), newSchedulerRevisionsCmd(&f),
 		newSchedulerPauseCmd(&f), newSchedulerResumeCmd(&f), newSchedulerDeleteCmd(&f),
 		newSchedulerUndeleteCmd(&f), newSchedulerSpacesCmd(&f),
-		newSchedulerValidateCmd(&f), newSchedulerDiffCmd(&f), newSchedulerEffectsCmd(&f)} {
+		newSchedulerValidateCmd(&f), newSchedulerEffectsCmd(&f)} {
 		f.Add(sub)
 		cmd.AddCommand(sub)
 	}

@@ -94,55 +94,12 @@ func TestSchedulerValidateNamesEverything(t *testing.T) {
 	}
 }
 
-func TestSchedulerDiff(t *testing.T) {
-	a := clitest.WriteFile(t, "a.yaml", smallSpace)
-	b := clitest.WriteFile(t, "b.json",
-		`{"parameters": [{"id": "queues", "kind": "int", "min_value": 1, "max_value": 5, "default_value": 2}]}`)
-	for _, c := range []struct {
-		args string
-		want []string
-	}{
-		{a + " " + b, []string{"queues.max_value  4", "effort", "rules.costly"}},
-		{"fifo fifo", []string{"no difference"}},
-		{"default ladder-7200x6 --scheduler tiresias", []string{"queues            3", "7200,43200,259200,1555200"}},
-		{"default " + clitest.WriteFile(t, "c.yaml", "queues: 9\neffort: high\n") + " --space " + a,
-			[]string{"queues     2        4", "queues=9 is in effect 4 (range)",
-				"effort=high is in effect mid (costly)"}},
-		{"default " + clitest.WriteFile(t, "c.json", `{"name": "x", "parameters": {"queues": 3}}`) + " --space " + a,
-			[]string{"queues     2        3"}},
-	} {
-		code, out, errs := clitest.Run(append([]string{"scheduler", "diff"}, strings.Fields(c.args)...)...)
-		for _, want := range c.want {
-			if code != 0 || !strings.Contains(out, want) {
-				t.Errorf("diff %s: exit %d %s, %q is missing in\n%s", c.args, code, errs, want, out)
-			}
-		}
-	}
-	code, out, _ := clitest.Run("scheduler", "diff", "default", clitest.WriteFile(t, "c.yaml", "queues: 3"),
-		"--space", a, "--json")
-	var got struct {
-		B           struct{ Effective map[string]any }
-		Differences []space.Difference
-	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || len(got.Differences) != 1 ||
-		got.B.Effective["effort"] != "mid" {
-		t.Errorf("exit %d, %v, %s", code, err, out)
-	}
-}
-
-func TestSchedulerDiffMisuse(t *testing.T) {
-	a := clitest.WriteFile(t, "a.yaml", smallSpace)
+func TestSchedulerValidateMisuse(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
-		{"diff " + a, 2, "want two things"},
-		{"diff - -", 2, "only one"},
-		{"diff default default --scheduler x", 2, "x"},
-		{"diff nothing nothing --scheduler tiresias", 1, "names no preset"},
-		{"diff default " + clitest.WriteFile(t, "c.yaml", "colour: red") + " --space " + a, 1,
-			"line 1: colour: there is no such field, want one of queues, effort"},
 		{"validate", 2, "want one FILE"},
 		{"validate no-such-file", 1, "no-such-file"},
 	} {
