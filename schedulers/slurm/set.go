@@ -29,18 +29,11 @@ func (s *Settings) Set(key, value string) error {
 	switch key = strings.ToLower(key); key {
 	case "prioritytype":
 		s.Basic, err = oneOf(value, "priority/multifactor", "priority/basic")
-	case "priorityweightage":
-		err = whole(&s.PriorityWeightAge, value, 0, math.MaxUint32)
-	case "priorityweightfairshare":
-		err = whole(&s.PriorityWeightFairshare, value, 0, math.MaxUint32)
-	case "priorityweightjobsize":
-		err = whole(&s.PriorityWeightJobSize, value, 0, math.MaxUint32)
-	case "priorityweightpartition":
-		err = whole(&s.PriorityWeightPartition, value, 0, math.MaxUint32)
-	case "priorityweightqos":
-		err = whole(&s.PriorityWeightQOS, value, 0, math.MaxUint32)
-	case "priorityweightassoc":
-		err = whole(&s.PriorityWeightAssoc, value, 0, math.MaxUint32)
+	case "priorityweightage", "priorityweightfairshare", "priorityweightjobsize", "priorityweightpartition",
+		"priorityweightqos", "priorityweightassoc":
+		err = whole(map[string]*int64{"age": &s.PriorityWeightAge, "fairshare": &s.PriorityWeightFairshare,
+			"jobsize": &s.PriorityWeightJobSize, "partition": &s.PriorityWeightPartition, "qos": &s.PriorityWeightQOS,
+			"assoc": &s.PriorityWeightAssoc}[strings.TrimPrefix(key, "priorityweight")], value, 0, math.MaxUint32)
 	case "priorityweighttres":
 		err = each(value, s.setTRES)
 	case "priorityfavorsmall":
@@ -161,19 +154,29 @@ func (s *Settings) setFlag(name string) error {
 
 // light are the options that bound the cost of a cycle for the controller, or that concern parts outside the model.
 var light = []string{"bf_max_time", "bf_yield_interval", "bf_yield_sleep", "bf_yield_rpc_cnt", "bf_continue",
-	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "assoc_limit_stop", "bf_one_resv_per_job",
-	"reduce_completing_frag", "ignore_numa"}
+	"max_rpc_cnt", "sched_min_interval", "sched_max_time", "bf_one_resv_per_job", "reduce_completing_frag",
+	"ignore_numa"}
 
 // setOption sets an option of SchedulerParameters.
 func (s *Settings) setOption(option string) error {
 	name, value, given := strings.Cut(option, "=")
 	name = strings.ToLower(name)
 	const any = math.MaxInt32
-	count := func(to *int, low, high int64) error {
-		n := int64(*to)
-		err := whole(&n, value, low, high)
-		*to = int(n)
-		return err
+	counts := map[string]struct {
+		to        *int
+		low, high int64
+	}{
+		"bf_max_job_test":           {&s.BFMaxJobTest, 1, 1e6},
+		"bf_max_job_start":          {&s.BFMaxJobStart, 0, 1e4},
+		"bf_max_job_user":           {&s.BFMaxJobUser, 0, 1e6},
+		"bf_max_job_part":           {&s.BFMaxJobPart, 0, 1e6},
+		"bf_max_job_user_part":      {&s.BFMaxJobUserPart, 0, 1e6},
+		"bf_max_job_assoc":          {&s.BFMaxJobAssoc, 0, 1e6},
+		"bf_job_part_count_reserve": {&s.BFJobPartCountResv, 0, 1e5},
+		"bf_node_space_size":        {&s.BFNodeSpaceSize, 2, 2e6},
+		"default_queue_depth":       {&s.DefaultQueueDepth, 0, any},
+		"partition_job_depth":       {&s.PartitionJobDepth, 0, any},
+		"sched_max_job_start":       {&s.SchedMaxJobStart, 0, any},
 	}
 	period := func(to *time.Duration, unit time.Duration, low, high int64) error {
 		n := int64(*to / unit)
@@ -197,34 +200,12 @@ func (s *Settings) setOption(option string) error {
 		err = period(&s.BFWindow, time.Minute, 1, 43200)
 	case "bf_resolution":
 		err = period(&s.BFResolution, time.Second, 1, 3600)
-	case "bf_max_job_test":
-		err = count(&s.BFMaxJobTest, 1, 1e6)
-	case "bf_max_job_start":
-		err = count(&s.BFMaxJobStart, 0, 1e4)
-	case "bf_max_job_user":
-		err = count(&s.BFMaxJobUser, 0, 1e6)
-	case "bf_max_job_part":
-		err = count(&s.BFMaxJobPart, 0, 1e6)
-	case "bf_max_job_user_part":
-		err = count(&s.BFMaxJobUserPart, 0, 1e6)
-	case "bf_max_job_assoc":
-		err = count(&s.BFMaxJobAssoc, 0, 1e6)
 	case "bf_min_age_reserve":
 		err = period(&s.BFMinAgeReserve, time.Second, 0, 2592000)
 	case "bf_min_prio_reserve":
 		err = whole(&s.BFMinPrioReserve, value, 0, math.MaxUint32)
-	case "bf_job_part_count_reserve":
-		err = count(&s.BFJobPartCountResv, 0, 1e5)
-	case "bf_node_space_size":
-		err = count(&s.BFNodeSpaceSize, 2, 2e6)
 	case "sched_interval":
 		err = interval(&s.SchedInterval, any)
-	case "default_queue_depth":
-		err = count(&s.DefaultQueueDepth, 0, any)
-	case "partition_job_depth":
-		err = count(&s.PartitionJobDepth, 0, any)
-	case "sched_max_job_start":
-		err = count(&s.SchedMaxJobStart, 0, any)
 	case "batch_sched_delay":
 		err = period(&s.BatchSchedDelay, time.Second, 0, any)
 	case "defer":
@@ -234,6 +215,12 @@ func (s *Settings) setOption(option string) error {
 	default:
 		if slices.Contains(light, name) {
 			return nil
+		}
+		if c, counted := counts[name]; counted {
+			n := int64(*c.to)
+			err = whole(&n, value, c.low, c.high)
+			*c.to = int(n)
+			break
 		}
 		return notSimulated("option %q is not simulated", name)
 	}
