@@ -394,3 +394,101 @@ func missing(t *testing.T, s *service, file string) (lost []string) {
 	}
 	return lost
 }
+
+// holds are computations and readers of a scheduler that stand still until a function returns.
+var holds = map[string]func(s *service, still func() error) error{
+	"a question": func(s *service, still func() error) error {
+		config := func(_ *space.Space, now space.Config) (space.Config, error) {
+			return now, errors.Join(still(), rollout.ErrState)
+		}
+		_, err := s.controller.WhatIf(context.Background(), "s", config)
+		return err
+	},
+	"a proposal of a study": func(s *service, still func() error) error {
+		return s.controller.Turn(context.Background(), "x", still)
+	},
+	"a reader of events": func(s *service, still func() error) error {
+		_, err := s.store.ReplayEvents("s", func(string, workload.Event) error { return still() })
+		return err
+	},
+	"a reader of rounds": func(s *service, still func() error) error {
+		return s.store.Rounds(uidOf(s, "s"), 0, func(int64, []byte, error) bool { return still() == nil })
+	},
+	"a reader of reports": func(s *service, still func() error) error {
+		return s.reports.List("s", reports.Key{}, func(*reports.Report) bool { return still() == nil })
+	},
+	"the making of a workload": func(s *service, still func() error) error { return s.workloads.Make(still) },
+	"a reader of samples": func(s *service, still func() error) error {
+		return s.samples.Read(context.Background(), "s", samples.Query{}, func(*telemetry.GPUSample) error {
+			return still()
+		})
+	},
+	"a reader of iterations": func(s *service, still func() error) error {
+		return s.samples.Iterations(context.Background(), "s", 0, math.MaxInt64, func(*telemetry.Iteration) error {
+			return still()
+		})
+	},
+}
+
+// TestBystanders: while a computation or a reader stands still, records of every keeper are stored and read.
+func TestBystanders(t *testing.T) {
+	s, log, stop, err := walked(t, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	registered(t, s)
+	n := 0
+	use := func() error {
+		for _, kind := range slices.Sorted(maps.Keys(keepers)) {
+			name := nameOf(kind, n)
+			if err := keepers[kind].write(s, n, name); err != nil {
+				return fmt.Errorf("%s: %w", kind, err)
+			}
+			there := false
+			err := keepers[kind].read(s, func(of string) { there = there || strings.Contains(of, name) })
+			if err != nil || !there && kind != "workloads" { // which reads the first ones
+				return fmt.Errorf("%s: %s is not there: %w", kind, name, err)
+			}
+		}
+		n++
+		return nil
+	}
+	if err := use(); err != nil {
+		t.Fatal(err, log)
+	}
+	for what, hold := range holds {
+		held, release, ended := make(chan bool, 1), make(chan bool), make(chan error, 1)
+		go func() {
+			ended <- hold(s, func() error {
+				select {
+				case held <- true:
+				default:
+				}
+				<-release
+				return errors.New("enough")
+			})
+		}()
+		select {
+		case <-held:
+		case err := <-ended:
+			t.Fatalf("%s is not held: %v", what, err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- use() }()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("beside %s: %v", what, err)
+			}
+		case <-time.After(2 * time.Minute):
+			t.Errorf("everyone waits for %s", what)
+			close(release)
+			<-done
+			<-ended
+			continue
+		}
+		close(release)
+		<-ended
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -67,9 +68,49 @@ func (r *Store) AppendReports(uid string, all []reports.Report, keep reports.Kee
 	return fresh, dropped, err
 }
 
+// reportsRead is how many reports are copied at a time, so that no reader holds the file.
+const reportsRead = 256
+
 // Reports calls visit with the stored reports of the scheduler with a uid after a key, in order of event time and
 // instance, until it returns false. It skips damaged ones and returns the error of the first as damage.
 func (r *Store) Reports(uid string, after reports.Key, visit func(*reports.Report) bool) (damage, err error) {
+	var from []byte
+	if !after.Time.IsZero() {
+		from = reportKey(after)
+	}
+	for {
+		batch, err := r.reportsAfter(uid, from)
+		if r.readOnly && errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return damage, err
+		}
+		for _, e := range batch {
+			one := reports.Report{}
+			key, ok := parseReportKey(e.key)
+			if err := getJSON(e.key, e.value, &one); !ok || err != nil {
+				if damage == nil {
+					damage = r.reports.corrupt(uid, e.key, errors.Join(err, errors.New("it is no report")))
+				}
+				continue
+			}
+			if one.Key = key; !visit(&one) {
+				return damage, nil
+			}
+		}
+		if len(batch) < reportsRead {
+			return damage, nil
+		}
+		from = batch[len(batch)-1].key
+	}
+}
+
+// storedReport is a report with its key as they are stored.
+type storedReport struct{ key, value []byte }
+
+// reportsAfter copies the next reports after a key, nil for the first ones.
+func (r *Store) reportsAfter(uid string, from []byte) (out []storedReport, err error) {
 	err = r.withAux(&r.reports, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
 			b := tx.Bucket([]byte(uid))
@@ -77,32 +118,15 @@ func (r *Store) Reports(uid string, after reports.Key, visit func(*reports.Repor
 				return nil
 			}
 			c := b.Cursor()
-			k, v := c.First()
-			if !after.Time.IsZero() {
-				from := reportKey(after)
-				if k, v = c.Seek(from); string(k) == string(from) {
-					k, v = c.Next()
-				}
+			k, v := c.Seek(from)
+			if from != nil && bytes.Equal(k, from) {
+				k, v = c.Next()
 			}
-			for ; k != nil; k, v = c.Next() {
-				one := reports.Report{}
-				key, ok := parseReportKey(k)
-				err := getJSON(k, v, &one)
-				if !ok || err != nil {
-					if damage == nil {
-						damage = r.reports.corrupt(uid, k, errors.Join(err, errors.New("it is no report")))
-					}
-					continue
-				}
-				if one.Key = key; !visit(&one) {
-					return nil
-				}
+			for ; k != nil && len(out) < reportsRead; k, v = c.Next() {
+				out = append(out, storedReport{bytes.Clone(k), bytes.Clone(v)})
 			}
 			return nil
 		})
 	})
-	if r.readOnly && errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return damage, err
+	return out, err
 }
