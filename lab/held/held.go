@@ -70,8 +70,9 @@ type Picked struct {
 	// replays.
 	Came     float64 `json:"came"`
 	Expected float64 `json:"expected"`
-	// Broken counts the guards that the change breaks in half of the replays of the window or more, but for the
-	// ones that the answer names.
+	// Kept counts the guards that the answer does not name and of which the window has jobs, Broken are the ones of
+	// them that the change breaks in half of the replays of the window or more.
+	Kept   int      `json:"kept"`
 	Broken []string `json:"broken,omitempty"`
 }
 
@@ -276,7 +277,11 @@ func (w *seen) judge(name string, incumbent space.Config, a *round.Answer) Picke
 				worse++
 			}
 		}
-		if 2*worse >= replays && !said[what] {
+		if said[what] {
+			continue
+		}
+		p.Kept++
+		if 2*worse >= replays {
 			p.Broken = append(p.Broken, what)
 		}
 	}
@@ -301,8 +306,9 @@ type Summary struct {
 	// Promised and Came are means over the changes, Covered the share of them whose gain came within the range.
 	Changes                 int
 	Promised, Came, Covered float64
-	// Kept is the share of the changes that break no guard but the ones that the answer names.
-	Kept float64
+	// Kept is the share of the guards that the answer does not name which are kept, KeptAll that of the changes that
+	// keep all of these.
+	Kept, KeptAll float64
 }
 
 // Estimate is a value with its interval.
@@ -311,6 +317,7 @@ type Estimate struct{ Value, Low, High float64 }
 // Summarise summarises a rule over cells.
 func Summarise(cells []Cell, name string) Summary {
 	out := Summary{Rule: name, Windows: len(cells), Worst: math.Inf(1)}
+	guards := 0
 	byWeek := map[int][]*Cell{}
 	type column struct{ gain, random float64 }
 	columns := map[string]*column{}
@@ -342,12 +349,15 @@ func Summarise(cells []Cell, name string) Summary {
 				out.Covered++
 			}
 			if len(p.Broken) == 0 {
-				out.Kept++
+				out.KeptAll++
 			}
+			guards += p.Kept
+			out.Kept += float64(p.Kept - len(p.Broken))
 		}
 	}
 	if n := float64(out.Changes); n > 0 {
-		out.Promised, out.Came, out.Covered, out.Kept = out.Promised/n, out.Came/n, out.Covered/n, out.Kept/n
+		out.Promised, out.Came, out.Covered, out.KeptAll = out.Promised/n, out.Came/n, out.Covered/n, out.KeptAll/n
+		out.Kept /= float64(max(1, guards))
 	}
 	for _, c := range columns {
 		if c.gain > c.random {

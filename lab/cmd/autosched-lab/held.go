@@ -86,16 +86,16 @@ every window as a line.`,
 // printHeld prints the numbers of each rule, over all cells and by scheduler.
 func printHeld(w io.Writer, cells []held.Cell) error {
 	fmt.Fprintln(w, "| rule | windows, weeks | gain | random | share of best | < -1 % | < -3 % | worst | ahead of random | "+
-		"changes per 100 | promised, came | covered | guards kept |")
-	fmt.Fprintln(w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+		"changes per 100 | promised, came | covered | guards kept | all kept |")
+	fmt.Fprintln(w, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	row := func(name string, s held.Summary) {
 		percent := func(e held.Estimate) string {
 			return fmt.Sprintf("%.0f [%.0f, %.0f] %%", 100*e.Value, 100*e.Low, 100*e.High)
 		}
-		fmt.Fprintf(w, "| %s | %d, %d | %.1f %% | %.1f %% | %s | %s | %s | %.1f %% | %.0f %% | %.0f | %.1f, %.1f %% | %.0f %% | %.0f %% |\n",
+		fmt.Fprintf(w, "| %s | %d, %d | %.1f %% | %.1f %% | %s | %s | %s | %.1f %% | %.0f %% | %.0f | %.1f, %.1f %% | %.0f %% | %.0f %% | %.0f %% |\n",
 			name, s.Windows, s.Weeks, 100*s.Gain, 100*s.Random, percent(s.Share), percent(s.Below1), percent(s.Below3),
 			100*s.Worst, 100*s.AheadOfRandom, 100*float64(s.Changes)/float64(s.Windows), 100*s.Promised, 100*s.Came,
-			100*s.Covered, 100*s.Kept)
+			100*s.Covered, 100*s.Kept, 100*s.KeptAll)
 	}
 	by := map[string][]held.Cell{}
 	var names []string
