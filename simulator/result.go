@@ -182,15 +182,7 @@ type Summary struct {
 // Summarize describes a run so far: the jobs that have ended, and the cluster
 // until now.
 func (s *Sim) Summarize() Summary {
-	all := describe(&s.column, 1, func(add func(int, *Outcome)) {
-		var o Outcome // one for all: it escapes
-		for i := range s.jobs {
-			if s.hasOutcome(ID(i)) {
-				o = s.outcome(ID(i))
-				add(0, &o)
-			}
-		}
-	})
+	all := s.describe(1, func(*job) int { return 0 })
 	sum := Summary{Objectives: all[0], Events: s.events}
 	total := float64(s.gpus)
 	if m := s.metrics; m.seconds > 0 {
@@ -290,6 +282,19 @@ func describe(memory *[]float64, groups int, each func(add func(group int, o *Ou
 		}
 	}
 	return sums
+}
+
+// describe is describe of the outcomes so far, by the group of a job.
+func (s *Sim) describe(groups int, of func(*job) int) []Objectives {
+	return describe(&s.column, groups, func(add func(int, *Outcome)) {
+		var o Outcome // one for all: it escapes
+		for i := range s.jobs {
+			if s.hasOutcome(ID(i)) {
+				o = s.outcome(ID(i))
+				add(of(&s.jobs[i]), &o)
+			}
+		}
+	})
 }
 
 // add sums up an outcome.

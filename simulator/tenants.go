@@ -61,15 +61,7 @@ func (s *Sim) TenantReports() (reports []TenantReport, compliance float64) {
 			reports[i].QuotaUtilization = t.usage.arrive / (float64(t.gpus) * m.arrive)
 		}
 	}
-	objectives := describe(&s.column, len(reports), func(add func(int, *Outcome)) {
-		var o Outcome // one for all: it escapes
-		for i := range s.jobs {
-			if s.hasOutcome(ID(i)) {
-				o = s.outcome(ID(i))
-				add(int(s.jobs[i].tenant), &o)
-			}
-		}
-	})
+	objectives := s.describe(len(reports), func(j *job) int { return int(j.tenant) })
 	for i := range reports {
 		r := &reports[i]
 		if all > 0 {

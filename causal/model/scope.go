@@ -9,10 +9,8 @@ import (
 // Narrowing is a reduction of a parameter's search range, with its reason.
 type Narrowing struct {
 	Parameter string `json:"parameter"`
-	// Op is "fix" (at Value), "interval" (Low to High) or "exclude" (the levels in
-	// Excluded).
+	// Op is "fix", "interval" (Low to High) or "exclude" (the levels in Excluded).
 	Op       string    `json:"op"`
-	Value    float64   `json:"value,omitempty"`
 	Low      float64   `json:"low,omitempty"`
 	High     float64   `json:"high,omitempty"`
 	Excluded []float64 `json:"excluded,omitempty"`
@@ -24,8 +22,6 @@ type Narrowing struct {
 	ACELow    float64 `json:"ace_low"`
 	ACEHigh   float64 `json:"ace_high"`
 	GainBound float64 `json:"gain_bound"`
-	// Paths are the paths of largest effect to the objective.
-	Paths []Path `json:"paths,omitempty"`
 }
 
 // Reasons of a narrowing.
@@ -77,25 +73,23 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 	buf := m.buffer()
 	base := math.Abs(m.mean(&m.all, k, incumbent, buf))
 	type candidate struct {
-		column int
-		gain   float64
-		n      Narrowing
-		what   []estimate
+		gain float64
+		n    Narrowing
 	}
 	gains, whats := m.gains(k, incumbent, effects, buf)
 	var all []candidate
 	for i, c := range m.config {
-		v := candidate{column: c, what: whats[i], gain: gains[i]}
+		v := candidate{gain: gains[i]}
 		at := slices.IndexFunc(effects, func(e Effect) bool { return e.Parameter == m.name(c) })
 		e := &effects[at]
 		v.n = Narrowing{Parameter: e.Parameter, ACE: e.ACE, ACELow: e.Low, ACEHigh: e.High, GainBound: v.gain}
 		switch {
 		case e.Inert:
-			v.n.Op, v.n.Value, v.n.Reason = "fix", incumbent[c], Inert
+			v.n.Op, v.n.Reason = "fix", Inert
 		case v.gain <= s.Delta*base:
-			v.n.Op, v.n.Value, v.n.Reason = "fix", incumbent[c], NoGain
+			v.n.Op, v.n.Reason = "fix", NoGain
 		default:
-			m.dominated(c, v.what, &v.n)
+			m.dominated(c, whats[i], &v.n)
 		}
 		all = append(all, v)
 	}
@@ -106,7 +100,6 @@ func (m *Model) Narrow(objective string, incumbent Point, s Scope) ([]Narrowing,
 		if v.n.Op == "" || v.n.Op == "fix" && (i < s.KeepFree || sure) {
 			continue
 		}
-		v.n.Paths, _ = m.Paths(objective, v.n.Parameter, 3)
 		out = append(out, v.n)
 	}
 	return out, nil

@@ -3,14 +3,15 @@ package durations
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/autosched/autosched/internal/trees"
@@ -193,13 +194,7 @@ func (m *Model) Weights() []Weight {
 		out = append(out, Weight{m.Features[k], Features[m.columns[k]].Part, share})
 	}
 	slices.SortStableFunc(out, func(a, b Weight) int {
-		switch {
-		case a.Share > b.Share:
-			return -1
-		case a.Share < b.Share:
-			return 1
-		}
-		return strings.Compare(a.Feature, b.Feature)
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Feature, b.Feature))
 	})
 	return out
 }
@@ -248,14 +243,7 @@ func (m *Model) Explain(row []float64) (p [Classes]float64, reasons []Reason, er
 		reasons = append(reasons, r)
 	}
 	slices.SortStableFunc(reasons, func(a, b Reason) int {
-		x, y := max(a.Effect, -a.Effect), max(b.Effect, -b.Effect)
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return strings.Compare(a.Feature, b.Feature)
+		return cmp.Or(cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)), cmp.Compare(a.Feature, b.Feature))
 	})
 	return p, reasons, nil
 }

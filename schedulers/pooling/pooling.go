@@ -23,6 +23,7 @@ package pooling
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/autosched/autosched/schedulers/lanes"
@@ -270,9 +271,7 @@ func (p *policy) borrowers(enough int) {
 		}
 	}
 	// Exchange spares the first of the list first: the last choice.
-	for a, b := 0, len(p.stop)-1; a < b; a, b = a+1, b-1 {
-		p.stop[a], p.stop[b] = p.stop[b], p.stop[a]
-	}
+	slices.Reverse(p.stop)
 }
 
 // leaves is the number of GPUs that a tenant lends: neither held, nor asked for,

@@ -5,6 +5,7 @@ package srtf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/autosched/autosched/schedulers/lanes"
 	"github.com/autosched/autosched/simulator"
@@ -106,12 +107,7 @@ func (p *policy) leaves(j simulator.ID) {
 		p.steady.Remove(p.entry(j))
 		return
 	}
-	for i := range p.others {
-		if p.others[i].ID == j {
-			p.others = append(p.others[:i], p.others[i+1:]...)
-			return
-		}
-	}
+	p.others = slices.DeleteFunc(p.others, func(e lanes.Entry) bool { return e.ID == j })
 }
 
 // rank sorts others, after moving the jobs that have become steady.
