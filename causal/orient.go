@@ -1,5 +1,7 @@
 package causal
 
+import "slices"
+
 // orientation orients the edges of a skeleton (Zhang 2008; methods are named after
 // its rules). a *-> b stands for any mark at a and an arrow at b.
 type orientation struct {
@@ -256,12 +258,9 @@ func (o *orientation) open(fits func(a, c int) bool) (changed bool) {
 // r8: a -> b -> c or a --o b -> c, and a o-> c: a -> c.
 func (o *orientation) r8() bool {
 	return o.open(func(a, c int) bool {
-		for _, b := range o.Neighbours(a) {
-			if b != c && o.At(b, a) == Tail && o.At(a, b) != Tail && o.Is(b, c, Tail, Arrow) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(o.Neighbours(a), func(b int) bool {
+			return b != c && o.At(b, a) == Tail && o.At(a, b) != Tail && o.Is(b, c, Tail, Arrow)
+		})
 	})
 }
 

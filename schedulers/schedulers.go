@@ -6,6 +6,7 @@ package schedulers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,10 +151,8 @@ func Find(name string) (*Scheduler, error) {
 	if strings.Contains(name, "+") && variants()[name] != nil {
 		return variants()[name], nil
 	}
-	for _, s := range All {
-		if s.Name == name {
-			return s, nil
-		}
+	if i := slices.Index(Names(), name); i >= 0 {
+		return All[i], nil
 	}
 	return nil, fmt.Errorf("scheduler %q: not known; there are %s", name, strings.Join(Names(), ", "))
 }

@@ -192,10 +192,5 @@ func (v *View) hasRoom(j *job, at []workload.NodeGPUs) bool {
 		return true
 	}
 	n := v.place.constraints[v.where(j)].need
-	for _, x := range at {
-		if v.place.room(x.Node, n) < x.GPUs {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(at, func(x workload.NodeGPUs) bool { return v.place.room(x.Node, n) < x.GPUs })
 }

@@ -226,7 +226,7 @@ func (s *Sim) clearNodes(stop []ID, gpus int) []ID {
 		r.aimed[n] = true
 	}
 	for _, id := range stop {
-		if j := &s.jobs[id]; j.phase == running && s.aimedAt(j) {
+		if j := &s.jobs[id]; j.phase == running && s.runsOn(j, func(n int) bool { return r.aimed[n] }) {
 			s.vacate(id)
 			s.cleared = append(s.cleared, id)
 		}
@@ -235,18 +235,6 @@ func (s *Sim) clearNodes(stop []ID, gpus int) []ID {
 		r.aimed[n] = false
 	}
 	return s.cleared
-}
-
-func (s *Sim) aimedAt(j *job) bool {
-	if j.multi < 0 {
-		return s.reach.aimed[j.node]
-	}
-	for _, n := range s.multi[j.multi] {
-		if s.reach.aimed[n.Node] {
-			return true
-		}
-	}
-	return false
 }
 
 // survey lists the offered jobs by node.

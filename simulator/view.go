@@ -172,18 +172,10 @@ func (v *View) suits(id, host ID) bool {
 	if v.place.rationed() && !v.hasRoom(&v.jobs[id], v.placementOf(nil, h)) {
 		return false
 	}
-	switch {
-	case v.place.mode == Count:
+	if v.place.mode == Count {
 		return v.place.grouped(0, where)
-	case h.multi < 0:
-		return v.place.satisfies(int(h.node), where)
 	}
-	for _, n := range v.multi[h.multi] {
-		if !v.place.satisfies(n.Node, where) {
-			return false
-		}
-	}
-	return true
+	return !v.runsOn(h, func(n int) bool { return !v.place.satisfies(n, where) })
 }
 
 // JobPool is the pool in which the job runs, or looks for GPUs.

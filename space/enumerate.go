@@ -1,14 +1,11 @@
 package space
 
+import "slices"
+
 // Finite reports whether the space has finitely many configurations: every parameter
 // has a step, a list, or a single value.
 func (s *Space) Finite() bool {
-	for _, d := range s.dims {
-		if d.Levels == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.dims, func(d Dim) bool { return d.Levels == 0 })
 }
 
 // Enumerate returns every configuration of a finite space once, in the order of the

@@ -1,6 +1,9 @@
 package space
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // order sorts the parameters topologically: each comes after those that its activity
 // and length depend on. It reports cycles.
@@ -30,12 +33,7 @@ func (s *Space) order(v *Violations) bool {
 	}
 	settled := make([]bool, len(units))
 	ready := func(u int) bool {
-		for _, n := range s.needs(units[u]) {
-			if !settled[unitOf[n]] {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(s.needs(units[u]), func(n int) bool { return !settled[unitOf[n]] })
 	}
 	for len(s.units) < len(units) {
 		u := 0

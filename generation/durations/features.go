@@ -3,6 +3,7 @@ package durations
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -87,12 +88,8 @@ const (
 
 // IsSpan says whether a feature is a length of time, as ln(1 + seconds).
 func IsSpan(name string) bool {
-	for _, end := range [...]string{"ran", "age", "ago", "gap", "since_submit", "batch_place"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"ran", "age", "ago", "gap", "since_submit", "batch_place"},
+		func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // column finds a feature by name.

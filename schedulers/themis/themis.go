@@ -194,21 +194,11 @@ func (p *policy) Plan(plan *simulator.Plan) {
 	if p.s.Waiting() == 0 {
 		return
 	}
-	if p.offerDue() {
-		p.offer(plan)
+	if slices.ContainsFunc(p.widths, func(w width) bool { return w.running > 0 && w.offers.On(p.s.Now()) }) {
+		p.offer(plan) // leases may be over
 	}
 	p.backfill(plan)
 	p.wake()
-}
-
-// offerDue reports whether leases may expire now.
-func (p *policy) offerDue() bool {
-	for i := range p.widths {
-		if w := &p.widths[i]; w.running > 0 && w.offers.On(p.s.Now()) {
-			return true
-		}
-	}
-	return false
 }
 
 // offer auctions free GPUs and GPUs with expired leases.

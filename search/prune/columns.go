@@ -107,12 +107,7 @@ func (c *Columns) Append(row []float64, config space.Config) []float64 {
 
 // value returns a parameter's value as encoded in a named column.
 func (c *Columns) value(column string, v space.Value) float64 {
-	for i := range c.columns {
-		if c.columns[i].name == column {
-			return c.columns[i].of(v)
-		}
-	}
-	return 0
+	return c.columns[slices.Index(c.Names(), column)].of(v)
 }
 
 func (c *configColumn) value(config space.Config) float64 { return c.of(config.Get(c.param.ID)) }

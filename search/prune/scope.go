@@ -135,12 +135,7 @@ func (s *Study) narrow(history []search.Trial, round int) {
 }
 
 func (s *Study) paramOf(column string) string {
-	for i, n := range s.p.columns.Names() {
-		if n == column {
-			return s.p.columns.Param(i)
-		}
-	}
-	return ""
+	return s.p.columns.Param(slices.Index(s.p.columns.Names(), column))
 }
 
 // apply restricts one parameter and returns the change in words, "" for none.
