@@ -19,6 +19,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,6 +240,17 @@ func Reason(err error) string {
 		}
 	}
 	return ""
+}
+
+// epochOf returns the epoch of the store that an EPOCH_MISMATCH names, nil for other errors.
+func epochOf(err error) *pb.Epoch {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == reasonEpoch {
+			counter, _ := strconv.ParseInt(info.GetMetadata()["epoch_counter"], 10, 64)
+			return &pb.Epoch{Id: info.GetMetadata()["epoch_id"], Counter: counter}
+		}
+	}
+	return nil
 }
 
 // retryDelay is how long the service asks to wait before the call is repeated.

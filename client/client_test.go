@@ -156,6 +156,56 @@ func TestRestoredStore(t *testing.T) {
 	})
 }
 
+// A store and its restored copy run at once: each refuses the events of a writer of the other (N19). The client sends
+// what was refused to the later one, with a snapshot, and nothing to the older one.
+func TestEventsAreOfAnEpoch(t *testing.T) {
+	s := newService(t, rpc.DefaultLimits())
+	var old client.Options
+	stopped := make(chan error, 99)
+	old.Notify = func(err error) { stopped <- err }
+	old.Snapshot = func() *pb.Event {
+		return &pb.Event{Kind: pb.Event_SNAPSHOT, Snapshot: &pb.Snapshot{}, SchedulerTime: timestamppb.New(zero)}
+	}
+	var a applied
+	old.Apply = a.apply
+	c, _ := s.client(old)
+	send(t, c, submitted(0, 10)...)
+	before := s.scheduler().GetEpoch()
+	stored := func() int64 { return s.scheduler().GetStatus().GetEventCount() }
+	s.stop()
+	older, later := s.dir, s.copy()
+	s.dir = later
+	s.start(true)
+	send(t, c, submitted(10, 20)...) // with the new epoch, after one refusal
+	if now := s.scheduler().GetEpoch(); now.GetCounter() <= before.GetCounter() || stored() < 20 {
+		t.Errorf("epoch %v after %v, %d events", now, before, stored())
+	}
+	s.stop()
+	for len(stopped) > 0 {
+		<-stopped
+	}
+	s.dir = older
+	s.start(false)
+	n := stored()
+	if err := c.Send(within(t), submitted(20, 30)...); err != nil {
+		t.Fatal(err)
+	}
+	for err := range stopped {
+		if client.Reason(err) == "EPOCH_MISMATCH" {
+			break
+		}
+	}
+	if c.Counts().Waiting < 10 || stored() != n {
+		t.Errorf("the older copy has %d events after %d, %d wait", stored(), n, c.Counts().Waiting)
+	}
+	s.stop()
+	s.dir = later
+	s.start(false)
+	if err := c.Flush(within(t)); err != nil || c.Counts().Dropped+c.Counts().Rejected > 0 {
+		t.Errorf("%+v, %v", c.Counts(), err)
+	}
+}
+
 // offering is a service that offers configurations, each after the client's answer to the one
 // before.
 type offering struct {

@@ -46,6 +46,7 @@ type events struct {
 	gap     bool          // a snapshot is needed
 	more    chan struct{} // wakes the sender
 	fewer   chan struct{} // closed and replaced when events are answered
+	epoch   *pb.Epoch     // of the store that has the events before; nil before the first answer
 }
 
 func newEvents(room int, gap bool) events {
@@ -145,12 +146,27 @@ func (c *Client) sendEvents(ctx context.Context) error {
 			return ctx.Err()
 		case tooLarge(err) && most > 1:
 			most /= 2
-		case !Transient(err):
+		case c.enter(epochOf(err)):
+			c.o.Notify(err)
+		case !Transient(err) && Reason(err) != reasonEpoch:
 			return fmt.Errorf("events of %s: %w", c.name, err)
 		case !c.pause(ctx, &retry, err):
 			return ctx.Err()
 		}
 	}
+}
+
+// enter sends events to the store in a later epoch from now on, and a snapshot, for it may have lost events. It reports
+// false if that is no later one: then the store is an older copy, which gets none.
+func (c *Client) enter(now *pb.Epoch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.GetCounter() <= c.epoch.GetCounter() {
+		return false
+	}
+	c.epoch, c.gap = now, true
+	c.wake()
+	return true
 }
 
 // awaitEvents returns once there is something to send.
@@ -208,7 +224,9 @@ func (c *Client) stream(ctx context.Context, most int, retry *retrying) error {
 			if len(batch) == 0 {
 				break
 			}
-			req := &pb.IngestEventsRequest{Parent: c.name, Sequence: sequence + 1, Events: batch}
+			c.mu.Lock()
+			req := &pb.IngestEventsRequest{Parent: c.name, Sequence: sequence + 1, Events: batch, Epoch: c.epoch}
+			c.mu.Unlock()
 			if stream.Send(req) != nil {
 				break // the answers end with the reason
 			}
@@ -274,6 +292,9 @@ func (c *Client) answered(n int, a *pb.IngestEventsResponse) {
 	c.counts.Duplicate += int(a.GetDuplicateCount())
 	c.counts.Late += int(a.GetLateCount())
 	c.counts.Rejected += len(a.GetRejectedEvents())
+	if c.epoch == nil {
+		c.epoch = a.GetEpoch()
+	}
 	close(c.fewer)
 	c.fewer = make(chan struct{})
 	c.mu.Unlock()

@@ -181,7 +181,7 @@ func (c *Client) install(ctx context.Context, offer *pb.Configuration) (final bo
 		return true, nil
 	}
 	if c.inForce != nil && now.GetId() != then.GetId() {
-		c.Resync() // the store may have lost events
+		c.enter(now)
 	}
 	if c.inForce != nil && now.GetId() == then.GetId() && offer.GetRevision() == c.inForce.GetRevision() && !c.lost {
 		c.inForce = offer

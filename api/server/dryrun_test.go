@@ -150,9 +150,14 @@ func TestEveryChangeOnceOrNot(t *testing.T) {
 			f.waitRounds("prod", 2)
 			continue
 		}
-		if before = stored(); name != "PauseTuning" {
+		scheduler := schedulerOf(req)
+		if r, ok := req.(*pb.UpdateSchedulerRequest); ok {
+			scheduler = schedulerOf(r.GetScheduler())
+		}
+		if before = stored(); name != "PauseTuning" && scheduler != "" { // ids are those of a scheduler
 			wantCode(t, f.conn.Invoke(background(t), pb.TuningService_PauseTuning_FullMethodName,
-				&pb.PauseTuningRequest{Name: "schedulers/s", RequestId: id}, &pb.Scheduler{}), codes.AlreadyExists)
+				&pb.PauseTuningRequest{Name: "schedulers/" + scheduler, RequestId: id}, &pb.Scheduler{}),
+				codes.AlreadyExists)
 		}
 		if err := call(func(m protoreflect.Message) { set(m, "request_id", id) }); err != nil || stored() != before {
 			t.Errorf("%s again: %v, stored %v", name, err, stored() != before)

@@ -2617,7 +2617,13 @@ type IngestEventsRequest struct {
 	// Echoed in the answer.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// At most 10000.
-	Events        []*Event `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	Events []*Event `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	// The epoch of the store that has the events before, from an earlier response. If set and
+	// not that of the store, none of the events is stored, and the request fails with
+	// FAILED_PRECONDITION, reason EPOCH_MISMATCH and the epoch of the store as metadata
+	// epoch_id and epoch_counter. If that has the higher counter, send the events again in it, and a
+	// SNAPSHOT; otherwise the store is an old copy.
+	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2673,6 +2679,13 @@ func (x *IngestEventsRequest) GetEvents() []*Event {
 	return nil
 }
 
+func (x *IngestEventsRequest) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
 type IngestEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The request answered.
@@ -2685,7 +2698,9 @@ type IngestEventsResponse struct {
 	RejectedEvents []*RejectedEvent `protobuf:"bytes,4,rep,name=rejected_events,json=rejectedEvents,proto3" json:"rejected_events,omitempty"`
 	// Events that happened too long ago to count, seen before or not. They are not
 	// stored.
-	LateCount     int32 `protobuf:"varint,5,opt,name=late_count,json=lateCount,proto3" json:"late_count,omitempty"`
+	LateCount int32 `protobuf:"varint,5,opt,name=late_count,json=lateCount,proto3" json:"late_count,omitempty"`
+	// The epoch of the store.
+	Epoch         *Epoch `protobuf:"bytes,70,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2753,6 +2768,13 @@ func (x *IngestEventsResponse) GetLateCount() int32 {
 		return x.LateCount
 	}
 	return 0
+}
+
+func (x *IngestEventsResponse) GetEpoch() *Epoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
 }
 
 // RejectedEvent says why an event was not stored.
@@ -3078,18 +3100,20 @@ const file_autosched_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"schedulers\x18\x01 \x03(\v2\x17.autosched.v1.SchedulerR\n" +
 	"schedulers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb5\x01\n" +
 	"\x13IngestEventsRequest\x12\x1b\n" +
 	"\x06parent\x18\x01 \x01(\tB\x03\xe0A\x01R\x06parent\x12\x1f\n" +
 	"\bsequence\x18\x02 \x01(\x03B\x03\xe0A\x01R\bsequence\x120\n" +
-	"\x06events\x18\x03 \x03(\v2\x13.autosched.v1.EventB\x03\xe0A\x01R\x06events\"\xe7\x01\n" +
+	"\x06events\x18\x03 \x03(\v2\x13.autosched.v1.EventB\x03\xe0A\x01R\x06events\x12.\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochB\x03\xe0A\x01R\x05epoch\"\x92\x02\n" +
 	"\x14IngestEventsResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12%\n" +
 	"\x0eaccepted_count\x18\x02 \x01(\x05R\racceptedCount\x12'\n" +
 	"\x0fduplicate_count\x18\x03 \x01(\x05R\x0eduplicateCount\x12D\n" +
 	"\x0frejected_events\x18\x04 \x03(\v2\x1b.autosched.v1.RejectedEventR\x0erejectedEvents\x12\x1d\n" +
 	"\n" +
-	"late_count\x18\x05 \x01(\x05R\tlateCount\"x\n" +
+	"late_count\x18\x05 \x01(\x05R\tlateCount\x12)\n" +
+	"\x05epoch\x18F \x01(\v2\x13.autosched.v1.EpochR\x05epoch\"x\n" +
 	"\rRejectedEvent\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x14\n" +
@@ -3232,39 +3256,41 @@ var file_autosched_v1_scheduler_proto_depIdxs = []int32{
 	5,  // 53: autosched.v1.ListSchedulerRevisionsResponse.scheduler_revisions:type_name -> autosched.v1.SchedulerRevision
 	3,  // 54: autosched.v1.ListSchedulersResponse.schedulers:type_name -> autosched.v1.Scheduler
 	47, // 55: autosched.v1.IngestEventsRequest.events:type_name -> autosched.v1.Event
-	33, // 56: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
-	48, // 57: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
-	15, // 58: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
-	25, // 59: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
-	29, // 60: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
-	16, // 61: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
-	26, // 62: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
-	27, // 63: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
-	17, // 64: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
-	18, // 65: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
-	19, // 66: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
-	20, // 67: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
-	21, // 68: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
-	23, // 69: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
-	31, // 70: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
-	3,  // 71: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 72: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
-	30, // 73: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
-	3,  // 74: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
-	5,  // 75: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
-	28, // 76: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
-	3,  // 77: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
-	3,  // 78: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
-	3,  // 79: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
-	3,  // 80: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
-	22, // 81: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
-	24, // 82: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
-	32, // 83: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
-	71, // [71:84] is the sub-list for method output_type
-	58, // [58:71] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	38, // 56: autosched.v1.IngestEventsRequest.epoch:type_name -> autosched.v1.Epoch
+	33, // 57: autosched.v1.IngestEventsResponse.rejected_events:type_name -> autosched.v1.RejectedEvent
+	38, // 58: autosched.v1.IngestEventsResponse.epoch:type_name -> autosched.v1.Epoch
+	48, // 59: autosched.v1.InstanceStatus.EffectiveParametersEntry.value:type_name -> google.protobuf.Value
+	15, // 60: autosched.v1.TuningService.CreateScheduler:input_type -> autosched.v1.CreateSchedulerRequest
+	25, // 61: autosched.v1.TuningService.GetScheduler:input_type -> autosched.v1.GetSchedulerRequest
+	29, // 62: autosched.v1.TuningService.ListSchedulers:input_type -> autosched.v1.ListSchedulersRequest
+	16, // 63: autosched.v1.TuningService.UpdateScheduler:input_type -> autosched.v1.UpdateSchedulerRequest
+	26, // 64: autosched.v1.TuningService.GetSchedulerRevision:input_type -> autosched.v1.GetSchedulerRevisionRequest
+	27, // 65: autosched.v1.TuningService.ListSchedulerRevisions:input_type -> autosched.v1.ListSchedulerRevisionsRequest
+	17, // 66: autosched.v1.TuningService.PauseTuning:input_type -> autosched.v1.PauseTuningRequest
+	18, // 67: autosched.v1.TuningService.ResumeTuning:input_type -> autosched.v1.ResumeTuningRequest
+	19, // 68: autosched.v1.TuningService.DeleteScheduler:input_type -> autosched.v1.DeleteSchedulerRequest
+	20, // 69: autosched.v1.TuningService.UndeleteScheduler:input_type -> autosched.v1.UndeleteSchedulerRequest
+	21, // 70: autosched.v1.TuningService.FreezeTuning:input_type -> autosched.v1.FreezeTuningRequest
+	23, // 71: autosched.v1.TuningService.UnfreezeTuning:input_type -> autosched.v1.UnfreezeTuningRequest
+	31, // 72: autosched.v1.TuningService.IngestEvents:input_type -> autosched.v1.IngestEventsRequest
+	3,  // 73: autosched.v1.TuningService.CreateScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 74: autosched.v1.TuningService.GetScheduler:output_type -> autosched.v1.Scheduler
+	30, // 75: autosched.v1.TuningService.ListSchedulers:output_type -> autosched.v1.ListSchedulersResponse
+	3,  // 76: autosched.v1.TuningService.UpdateScheduler:output_type -> autosched.v1.Scheduler
+	5,  // 77: autosched.v1.TuningService.GetSchedulerRevision:output_type -> autosched.v1.SchedulerRevision
+	28, // 78: autosched.v1.TuningService.ListSchedulerRevisions:output_type -> autosched.v1.ListSchedulerRevisionsResponse
+	3,  // 79: autosched.v1.TuningService.PauseTuning:output_type -> autosched.v1.Scheduler
+	3,  // 80: autosched.v1.TuningService.ResumeTuning:output_type -> autosched.v1.Scheduler
+	3,  // 81: autosched.v1.TuningService.DeleteScheduler:output_type -> autosched.v1.Scheduler
+	3,  // 82: autosched.v1.TuningService.UndeleteScheduler:output_type -> autosched.v1.Scheduler
+	22, // 83: autosched.v1.TuningService.FreezeTuning:output_type -> autosched.v1.FreezeTuningResponse
+	24, // 84: autosched.v1.TuningService.UnfreezeTuning:output_type -> autosched.v1.UnfreezeTuningResponse
+	32, // 85: autosched.v1.TuningService.IngestEvents:output_type -> autosched.v1.IngestEventsResponse
+	73, // [73:86] is the sub-list for method output_type
+	60, // [60:73] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_autosched_v1_scheduler_proto_init() }

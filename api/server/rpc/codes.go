@@ -131,7 +131,13 @@ func Status(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.reason, Domain: pb.ErrorDomain}}
+			info := &errdetails.ErrorInfo{Reason: r.reason, Domain: pb.ErrorDomain}
+			var other *controller.EpochError
+			if errors.As(err, &other) {
+				info.Metadata = map[string]string{"epoch_id": other.Now.ID,
+					"epoch_counter": fmt.Sprint(other.Now.Counter)}
+			}
+			details := []protoadapt.MessageV1{info}
 			if r.code == codes.Unavailable || r.code == codes.ResourceExhausted {
 				details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
 			}

@@ -39,6 +39,7 @@ func checkWeight(c access.Caller, r *controller.Registration) error {
 
 // Controller is the part of controller.Service that the service calls.
 type Controller interface {
+	CheckEpoch(e controller.Epoch) error
 	Delete(ctx context.Context, call controller.Call, id string,
 		check func(*controller.Scheduler) error) (controller.Scheduler, error)
 	Ingest(ctx context.Context, call controller.Call, id string,
@@ -197,10 +198,15 @@ func (s *Service) ingest(ctx context.Context, id string,
 	if n := len(req.GetEvents()); n > maxBatch {
 		return nil, convert.Invalid("events", "%d are more than %d", n, maxBatch)
 	}
+	if e := req.GetEpoch(); e != nil {
+		if err := s.o.Controller.CheckEpoch(controller.Epoch{ID: e.GetId(), Counter: e.GetCounter()}); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.o.Quota.TakeEvents(ctx, id, len(req.GetEvents())); err != nil {
 		return nil, err
 	}
-	out := &pb.IngestEventsResponse{Sequence: req.GetSequence()}
+	out := &pb.IngestEventsResponse{Sequence: req.GetSequence(), Epoch: s.o.Stamp.EpochToProto()}
 	reject := func(i int, f *convert.Fault) {
 		out.RejectedEvents = append(out.RejectedEvents, &pb.RejectedEvent{
 			Index: int32(i), EventId: req.GetEvents()[i].GetEventId(),
