@@ -46,21 +46,25 @@ import (
 	"github.com/autosched/autosched/api/server/waste"
 	"github.com/autosched/autosched/api/server/workload"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/service/findings"
 	"github.com/autosched/autosched/service/reports"
-	"github.com/autosched/autosched/service/samples"
-	"github.com/autosched/autosched/service/store"
 	"github.com/autosched/autosched/service/studies"
 	"github.com/autosched/autosched/service/workloads"
 )
+
+// Store is the part of a store that the server uses: its metrics, and the secret that signs the tokens of pages.
+type Store interface {
+	prometheus.Collector
+	admin.Store
+	Secret() []byte
+}
 
 // Options of a server.
 type Options struct {
 	Service *controller.Service // required
 	Studies *studies.Service    // its studies; StudyService is not served if nil
-	Samples *samples.Store      // its telemetry; TelemetryService is not served if nil
+	Samples waste.Samples       // its telemetry; TelemetryService is not served if nil
 	// Findings look for patterns; FindingService is not served if nil.
-	Findings *findings.Keeper
+	Findings waste.Findings
 	Reports  *reports.Keeper // of metrics; MetricService is not served if nil
 	// Workloads keeps the workloads; WorkloadService is not served if nil.
 	Workloads *workloads.Keeper
@@ -81,7 +85,7 @@ type Options struct {
 	// Registry has the metrics of Operations; one of its own if nil.
 	Registry *prometheus.Registry
 	// Store is the service's, for backups and checks; these are refused or left out if it is nil.
-	Store *store.Store
+	Store Store
 	// Traces has a span of every call but health checks; there is none if it is nil.
 	Traces trace.TracerProvider
 	// Build are the labels of autosched_build_info, of which version is that of the program.

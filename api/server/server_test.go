@@ -113,10 +113,12 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 	if err != nil {
 		t.Fatal(err)
 	}
-	if so.Samples, err = samples.Open(filepath.Join(dir, "telemetry"), samples.Options{}); err != nil {
+	kept, err := samples.Open(filepath.Join(dir, "telemetry"), samples.Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = so.Samples.Close() })
+	t.Cleanup(func() { _ = kept.Close() })
+	so.Samples = kept
 	so.Findings = findings.Open(findings.Options{Dir: filepath.Join(dir, "findings"), Now: so.Now})
 	so.Reports = reports.New(reports.Options{Store: repo, Schedulers: service})
 	if so.Workloads, err = workloads.New(workloads.Options{Store: repo, Schedulers: service, Now: co.Now,
@@ -160,6 +162,9 @@ func serveWith(t *testing.T, dir string, co controller.Options, so Options) *fix
 
 // start runs the parts of a service beside a server, which stop ends. The controller ends last.
 func start(o Options, s *Server) (stop func()) {
+	kept, _ := o.Samples.(*samples.Store)
+	found, _ := o.Findings.(*findings.Keeper)
+	repo, _ := o.Store.(*store.Store)
 	var stops []func()
 	for _, part := range []func(context.Context) error{
 		func(ctx context.Context) error {
@@ -168,15 +173,15 @@ func start(o Options, s *Server) (stop func()) {
 					o.Studies.Forget(id)
 					o.Workloads.Forget(id)
 					o.Reports.Forget(id)
-					_ = o.Samples.Forget(id)
+					_ = kept.Forget(id)
 				}
-				if o.Findings != nil {
-					_ = o.Findings.Forget(id)
+				if found != nil {
+					_ = found.Forget(id)
 				}
 				s.Forget(id)
 			}}
-			if o.Findings != nil {
-				h.Events, h.Look = o.Findings.Events, o.Findings.Look
+			if found != nil {
+				h.Events, h.Look = found.Events, found.Look
 			}
 			if o.Studies != nil {
 				h.Trials = o.Studies.Trials
@@ -190,10 +195,10 @@ func start(o Options, s *Server) (stop func()) {
 			return o.Studies.Run(ctx)
 		},
 		func(ctx context.Context) error {
-			if o.Findings == nil {
+			if found == nil {
 				return nil
 			}
-			return o.Findings.Run(ctx, &findings.Stored{Service: o.Service, Log: o.Store, Kept: o.Samples})
+			return found.Run(ctx, &findings.Stored{Service: o.Service, Log: repo, Kept: kept})
 		},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())

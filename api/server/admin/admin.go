@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -22,7 +23,6 @@ import (
 	"github.com/autosched/autosched/api/server/rpc"
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/internal/checkup"
-	"github.com/autosched/autosched/service/samples"
 	"github.com/autosched/autosched/service/store"
 )
 
@@ -35,12 +35,18 @@ type Controller interface {
 	Schedulers(after string, limit int) []string
 }
 
+// Store is the part of a store that is backed up and checked.
+type Store interface {
+	Backup(ctx context.Context, out io.Writer) (*store.Manifest, error)
+	Health() (store.Health, error)
+}
+
 // Config configures the service of maintenance and the audit log.
 type Config struct {
 	Controller Controller
-	Store      *store.Store   // backups are refused, and it is not checked, if nil
-	Samples    *samples.Store // nil if no telemetry is kept
-	Access     *access.Source // nil if callers are not identified
+	Store      Store                           // backups are refused, and it is not checked, if nil
+	Samples    interface{ Damaged() []string } // nil if no telemetry is kept
+	Access     *access.Source                  // nil if callers are not identified
 	Log        *slog.Logger
 	Pages      rpc.Pager
 	Version    string // of the program

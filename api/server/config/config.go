@@ -51,13 +51,19 @@ type Controller interface {
 	WayBack(c *rollout.Configuration) *rollout.Configuration
 }
 
+// Quota bounds acknowledgements of a scheduler and its watches.
+type Quota interface {
+	Acknowledgement(id string) error
+	Watch(ctx context.Context, id string) (leave func(), err error)
+}
+
 // Config configures the service of configurations.
 type Config struct {
 	Controller Controller
 	Reports    render.Changes // nil if metrics are not reported
 	Stamp      render.Stamp
 	Pages      rpc.Pager
-	Quota      *rpc.Quota
+	Quota      Quota
 	Draining   <-chan struct{} // closed when the server shuts down
 	// PollAfter is the interval that polling schedulers are asked to keep; Jitter draws what is added to it.
 	PollAfter time.Duration

@@ -33,9 +33,11 @@ type Config struct {
 	Controller Controller
 	Reports    *reports.Keeper
 	Pages      rpc.Pager
-	Quota      *rpc.Quota
-	Streams    *rpc.Streams
-	Now        func() time.Time
+	Quota      interface {
+		TakeEvents(ctx context.Context, id string, n int) error
+	}
+	Streams *rpc.Streams
+	Now     func() time.Time
 }
 
 // Service serves metrics that schedulers report.

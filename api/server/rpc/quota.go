@@ -252,14 +252,14 @@ func (q *Quota) both(limit, what, id, caller string, most, ofCaller int) (leave 
 	return func() { first(); second() }, nil
 }
 
-// registered counts registered schedulers.
-type registered interface {
+// Registered counts registered schedulers.
+type Registered interface {
 	// Registered returns the number of schedulers, in all and by a creator, and whether one has the id.
 	Registered(creator, id string) (all, own int, exists bool)
 }
 
 // Register calls f if another scheduler may be registered by a caller.
-func (q *Quota) Register(service registered, reg *controller.Registration, f func() error) error {
+func (q *Quota) Register(service Registered, reg *controller.Registration, f func() error) error {
 	q.creating.Lock()
 	defer q.creating.Unlock()
 	all, own, exists := service.Registered(reg.Creator, reg.ID)

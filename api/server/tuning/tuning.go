@@ -56,6 +56,12 @@ type Controller interface {
 		check func(*controller.Scheduler) error) (controller.Scheduler, error)
 }
 
+// Quota bounds registrations and events.
+type Quota interface {
+	Register(service rpc.Registered, reg *controller.Registration, f func() error) error
+	TakeEvents(ctx context.Context, id string, n int) error
+}
+
 // Config configures the service of schedulers.
 type Config struct {
 	Controller    Controller
@@ -63,7 +69,7 @@ type Config struct {
 	Reports       render.Changes // nil if metrics are not reported
 	Stamp         render.Stamp
 	Pages         rpc.Pager
-	Quota         *rpc.Quota
+	Quota         Quota
 	Streams       *rpc.Streams
 }
 

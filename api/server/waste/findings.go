@@ -202,13 +202,33 @@ type Controller interface {
 	Scheduler(id string) (controller.Scheduler, controller.Status, error)
 }
 
+// Samples keeps the telemetry of schedulers.
+type Samples interface {
+	Append(ctx context.Context, scheduler string, all []telemetry.GPUSample) error
+	AppendIterations(ctx context.Context, scheduler string, all []telemetry.Iteration) error
+	Damaged() []string
+	Read(ctx context.Context, scheduler string, q samples.Query, f func(*telemetry.GPUSample) error) error
+}
+
+// Findings keeps findings and their marks, and looks for more in what it is given.
+type Findings interface {
+	prometheus.Collector
+	Acknowledge(scheduler, id, by, reason string) (*findings.Finding, error)
+	Get(scheduler, id string) (*findings.Finding, error)
+	Iterations(id string, iterations []telemetry.Iteration)
+	List(id string, q findings.Query) (out []*findings.Finding, rules []findings.Rule, more bool)
+	MarkFalsePositive(scheduler, id, by, reason string) (*findings.Finding, error)
+	Samples(id string, samples []telemetry.GPUSample)
+	Snooze(scheduler, id, by, reason string, until time.Time) (*findings.Finding, error)
+}
+
 // Config configures the service of telemetry and findings.
 type Config struct {
 	Controller Controller
-	Samples    *samples.Store   // TelemetryService is not served if nil
-	Findings   *findings.Keeper // FindingService is not served if nil
+	Samples    Samples  // TelemetryService is not served if nil
+	Findings   Findings // FindingService is not served if nil
 	Pages      rpc.Pager
-	Quota      *rpc.Quota
+	Quota      interface{ TakeSamples(id string, n int) error }
 	Now        func() time.Time
 }
 

@@ -66,8 +66,10 @@ type Config struct {
 	Workloads  *workloads.Keeper
 	Stamp      render.Stamp
 	Pages      rpc.Pager
-	Quota      *rpc.Quota
-	Draining   <-chan struct{} // closed when the server shuts down
+	Quota      interface {
+		Stream(ctx context.Context, id string) (leave func(), err error)
+	}
+	Draining <-chan struct{} // closed when the server shuts down
 }
 
 // Service serves workloads.
