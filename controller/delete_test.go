@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
@@ -225,7 +226,7 @@ func TestDeleteQuarantined(t *testing.T) {
 			}
 			reopen := func(damaged bool) {
 				h.wrap = func(s controller.Store) controller.Store {
-					return altered{s, func(saved []controller.Saved) {
+					return &storetest.Faulty{Store: s, Alter: func(saved []controller.Saved) {
 						for i := range saved {
 							if damaged {
 								alter(&saved[i])

@@ -9,34 +9,26 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/workload"
 )
-
-// gate is a store whose appends wait for a channel, and are counted.
-type gate struct {
-	controller.Store
-	entered, open chan struct{}
-	appends       atomic.Int64
-}
-
-func (g *gate) AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error {
-	g.appends.Add(1)
-	select {
-	case g.entered <- struct{}{}:
-	default:
-	}
-	<-g.open
-	return g.Store.AppendEvents(ctx, scheduler, events)
-}
 
 // Callers of one scheduler that come while a commit is under way share the next one: 64 take
 // two. Each gets its own outcome, once its events are durable; an event that two of them send counts once.
 func TestConcurrentCallersShareACommit(t *testing.T) {
 	const callers = 64
-	g := &gate{entered: make(chan struct{}, 1), open: make(chan struct{})}
+	entered, gate := make(chan struct{}, 1), make(chan struct{})
+	var appends atomic.Int64
 	h := &harness{t: t, dir: t.TempDir(), decide: keep, wrap: func(s controller.Store) controller.Store {
-		g.Store = s
-		return g
+		return &storetest.Faulty{Store: s, OnAppend: func() error {
+			appends.Add(1)
+			select {
+			case entered <- struct{}{}:
+			default:
+			}
+			<-gate
+			return nil
+		}}
 	}}
 	h.open()
 	defer h.close()
@@ -61,7 +53,7 @@ func TestConcurrentCallersShareACommit(t *testing.T) {
 		})
 	}
 	ingest(submission("first", time.Minute))
-	<-g.entered
+	<-entered
 	for i := range callers - 2 {
 		ingest(submission(fmt.Sprint(i), time.Minute), submission("", time.Minute))
 	}
@@ -74,11 +66,11 @@ func TestConcurrentCallersShareACommit(t *testing.T) {
 	if n := answered.Load(); n != 0 {
 		t.Errorf("%d callers are answered before anything is durable", n)
 	}
-	close(g.open)
+	close(gate)
 	wg.Wait()
-	if g.appends.Load() != 2 || accepted.Load() != callers-1 || duplicates.Load() != 1 ||
+	if appends.Load() != 2 || accepted.Load() != callers-1 || duplicates.Load() != 1 ||
 		rejected.Load() != callers-2 {
-		t.Errorf("%d commits of %d callers: %d events accepted, %d duplicates, %d rejected", g.appends.Load(), callers,
+		t.Errorf("%d commits of %d callers: %d events accepted, %d duplicates, %d rejected", appends.Load(), callers,
 			accepted.Load(), duplicates.Load(), rejected.Load())
 	}
 	h.close()
@@ -92,7 +84,12 @@ func TestConcurrentCallersShareACommit(t *testing.T) {
 func TestFailedGroup(t *testing.T) {
 	var fails atomic.Bool
 	h := &harness{t: t, dir: t.TempDir(), decide: keep, wrap: func(s controller.Store) controller.Store {
-		return &refusing{s, &fails}
+		return &storetest.Faulty{Store: s, OnAppend: func() error {
+			if fails.Load() {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}}
 	}}
 	h.open()
 	defer h.close()
@@ -113,16 +110,4 @@ func TestFailedGroup(t *testing.T) {
 	if r := h.send("s", time.Minute, 1); r.Accepted != 1 {
 		t.Errorf("%+v", r)
 	}
-}
-
-type refusing struct {
-	controller.Store
-	fails *atomic.Bool
-}
-
-func (r *refusing) AppendEvents(ctx context.Context, scheduler string, events []workload.Event) error {
-	if r.fails.Load() {
-		return context.DeadlineExceeded
-	}
-	return r.Store.AppendEvents(ctx, scheduler, events)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/schedulers"
@@ -249,8 +250,11 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 		c := simulate(t, controller.Auto, adopting(one, 4, nil))
 		var lost atomic.Bool
 		c.wrap = func(s controller.Store) controller.Store {
-			return &losing{Store: s, lose: func(change controller.Change) bool {
-				return slices.ContainsFunc(change.Configurations, (*rollout.Configuration).Alarmed) && !lost.Swap(true)
+			return &storetest.Faulty{Store: s, OnCommit: func(change controller.Change) error {
+				if slices.ContainsFunc(change.Configurations, (*rollout.Configuration).Alarmed) && !lost.Swap(true) {
+					return errors.New("lost")
+				}
+				return nil
 			}}
 		}
 		c.restart()
@@ -268,19 +272,6 @@ func TestJudgeAcrossRestarts(t *testing.T) {
 			t.Errorf("not found again: %s\n%s", c.status().Watching, c.summary())
 		}
 	}
-}
-
-// losing loses some changes.
-type losing struct {
-	controller.Store
-	lose func(controller.Change) bool
-}
-
-func (l *losing) Commit(ctx context.Context, c controller.Change) error {
-	if l.lose(c) {
-		return errors.New("lost")
-	}
-	return l.Store.Commit(ctx, c)
 }
 
 // TestAlarmOfProposal: in mode RECOMMEND what an operator approved is looked at; nothing more is proposed.

@@ -13,22 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
-
-// altered is a store that loads something else than was saved.
-type altered struct {
-	controller.Store
-	alter func(saved []controller.Saved)
-}
-
-func (a altered) Load() ([]controller.Saved, []controller.Request, []controller.Damage, error) {
-	saved, requests, damage, err := a.Store.Load()
-	a.alter(saved)
-	return saved, requests, damage, err
-}
 
 // lockedBuffer may be written and read at once.
 type lockedBuffer struct {
@@ -86,7 +75,7 @@ func TestFaultySchedulerIsQuarantined(t *testing.T) {
 			var err error
 			h.service, err = controller.NewService(controller.Options{Decide: h.decide,
 				Log:   slog.New(slog.NewTextHandler(&log, nil)),
-				Store: altered{h.repo, func(saved []controller.Saved) { tc.alter(&saved[0]) }}})
+				Store: &storetest.Faulty{Store: h.repo, Alter: func(saved []controller.Saved) { tc.alter(&saved[0]) }}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,8 +129,8 @@ func TestLostRevisionCostsItself(t *testing.T) {
 	}
 	h.service.Close()
 	var err error
-	h.service, err = controller.NewService(controller.Options{Decide: h.decide, Store: altered{h.repo,
-		func(saved []controller.Saved) { saved[0].Configurations[0] = lose(saved[0].Configurations[0]) }}})
+	h.service, err = controller.NewService(controller.Options{Decide: h.decide, Store: &storetest.Faulty{Store: h.repo,
+		Alter: func(saved []controller.Saved) { saved[0].Configurations[0] = lose(saved[0].Configurations[0]) }}})
 	if err != nil {
 		t.Fatal(err)
 	}

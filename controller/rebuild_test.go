@@ -9,27 +9,11 @@ import (
 	"time"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
 	"github.com/autosched/autosched/workload"
 )
-
-// slow is a store whose events cannot be read before a channel is closed, and the first time
-// not even then.
-type slow struct {
-	controller.Store
-	read   chan struct{}
-	failed atomic.Bool
-}
-
-func (s *slow) ReplayEvents(only string,
-	apply func(string, workload.Event) error) ([]controller.Damage, error) {
-	<-s.read
-	if !s.failed.Swap(true) {
-		return nil, errors.New("unreadable")
-	}
-	return s.Store.ReplayEvents(only, apply)
-}
 
 // Configurations are served, acknowledged and rolled back before any event is read. Events wait
 // until all are.
@@ -45,7 +29,15 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 	h.submit("s", time.Hour+1)
 	h.rounds("s", 1)
 	h.service.Close()
-	s := &slow{Store: h.repo, read: make(chan struct{})}
+	read, failed := make(chan struct{}), false
+	s := &storetest.Faulty{Store: h.repo, OnReplay: func() error {
+		<-read
+		if failed {
+			return nil
+		}
+		failed = true
+		return errors.New("unreadable")
+	}}
 	var err error
 	h.service, err = controller.NewService(controller.Options{Store: s, Decide: h.decide, Workers: 1})
 	if err != nil {
@@ -75,26 +67,13 @@ func TestServingDoesNotWaitForEvents(t *testing.T) {
 	if _, st, err := h.service.Scheduler("s"); err != nil || !strings.Contains(st.LastDecision, "still being read") {
 		t.Errorf("status before the events are read: %+v, %v", st, err)
 	}
-	close(s.read)
+	close(read)
 	h.submit("s", 2*time.Hour+1)
 	h.rounds("s", 1)
 	<-h.service.Rebuilt()
 	if seen.Load() != 2 {
 		t.Errorf("the round saw %d jobs, want 2", seen.Load())
 	}
-}
-
-// failing is a store that commits nothing while it fails.
-type failing struct {
-	controller.Store
-	fails atomic.Bool
-}
-
-func (f *failing) Commit(ctx context.Context, c controller.Change) error {
-	if f.fails.Load() {
-		return errors.New("nothing can be stored")
-	}
-	return f.Store.Commit(ctx, c)
 }
 
 // A round that cannot be stored is decided again after a while, whatever comes in, and not at once
@@ -106,7 +85,13 @@ func TestFailedCommitsDoNotSpin(t *testing.T) {
 		return keep(ctx, in)
 	})
 	h.service.Close()
-	f := &failing{Store: h.repo}
+	var fails atomic.Bool
+	f := &storetest.Faulty{Store: h.repo, OnCommit: func(controller.Change) error {
+		if fails.Load() {
+			return errors.New("nothing can be stored")
+		}
+		return nil
+	}}
 	var err error
 	h.service, err = controller.NewService(controller.Options{Store: f, Decide: h.decide, Workers: 1})
 	if err != nil {
@@ -115,7 +100,7 @@ func TestFailedCommitsDoNotSpin(t *testing.T) {
 	run(h.service, controller.Hooks{})
 	h.register("s", controller.Auto)
 	h.submit("s", time.Minute)
-	f.fails.Store(true)
+	fails.Store(true)
 	h.submit("s", time.Hour+1)
 	st := h.rounds("s", 1)
 	for i := range 20 {
@@ -124,7 +109,7 @@ func TestFailedCommitsDoNotSpin(t *testing.T) {
 	if n := decided.Load(); st.Failures != 1 || n > 2 {
 		t.Errorf("%d decisions of a round that cannot be stored, %+v", n, st)
 	}
-	f.fails.Store(false)
+	fails.Store(false)
 	for st.Failures == st.Rounds { // the next attempt
 		st = h.rounds("s", st.Rounds+1)
 	}

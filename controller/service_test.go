@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/autosched/autosched/controller"
+	"github.com/autosched/autosched/controller/storetest"
 	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/round"
@@ -548,30 +549,19 @@ func TestSimulationBelongsToTheRegistration(t *testing.T) {
 	}
 }
 
-// unreadable is a store whose events cannot be read for a while.
-type unreadable struct {
-	controller.Store
-	failing atomic.Bool
-}
-
-func (u *unreadable) ReplayEvents(only string,
-	apply func(string, workload.Event) error) ([]controller.Damage, error) {
-	if u.failing.Load() {
-		return nil, errors.New("unreadable")
-	}
-	return u.Store.ReplayEvents(only, apply)
-}
-
 // A ledger that could not be rebuilt after a panic is left alone: the rounds fail
 // until it can.
 func TestABrokenLedgerIsNotUsed(t *testing.T) {
-	files, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &unreadable{Store: files}
+	var failing atomic.Bool
+	u := &storetest.Faulty{Store: storetest.NewMemory(), OnReplay: func() error {
+		if failing.Load() {
+			return errors.New("unreadable")
+		}
+		return nil
+	}}
 	decided := 0
-	h := &harness{t: t, repo: files}
+	h := &harness{t: t}
+	var err error
 	h.service, err = controller.NewService(controller.Options{Store: u,
 		Decide: func(ctx context.Context, in round.Input) (round.Decision, error) {
 			if decided++; decided == 1 {
@@ -584,9 +574,9 @@ func TestABrokenLedgerIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(h.service, controller.Hooks{})
-	defer h.close()
+	defer h.service.Close()
 	h.register("s", controller.Auto)
-	u.failing.Store(true)
+	failing.Store(true)
 	h.submit("s", time.Minute)
 	for n, want := range []string{"controller: decision panicked: half way; controller: unreadable",
 		"controller: unreadable"} {
@@ -595,7 +585,7 @@ func TestABrokenLedgerIsNotUsed(t *testing.T) {
 			t.Errorf("after %d rounds %+v, want the error %q", n+1, st, want)
 		}
 	}
-	u.failing.Store(false)
+	failing.Store(false)
 	h.submit("s", 9*time.Hour+1)
 	if st := h.rounds("s", 3); st.LastDecision != "kept: round 9 of 3 jobs" || st.LastError != "" {
 		t.Errorf("%+v", st)

@@ -14,8 +14,7 @@ import (
 
 	pb "github.com/autosched/autosched/api/autosched/v1"
 	"github.com/autosched/autosched/controller"
-	"github.com/autosched/autosched/service/store"
-	"github.com/autosched/autosched/workload"
+	"github.com/autosched/autosched/controller/storetest"
 )
 
 func get(f *fixture, path string) (int, string) {
@@ -134,26 +133,10 @@ func TestMetrics(t *testing.T) {
 	`)
 }
 
-// unread is a store whose events cannot be read before the channel is closed.
-type unread struct {
-	controller.Store
-	read chan struct{}
-}
-
-func (u unread) ReplayEvents(only string,
-	apply func(string, workload.Event) error) ([]controller.Damage, error) {
-	<-u.read
-	return u.Store.ReplayEvents(only, apply)
-}
-
 // Readiness distinguishes serving configurations from tuning.
 func TestServingIsReadyBeforeTuning(t *testing.T) {
-	repo, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer repo.Close()
-	u := unread{repo, make(chan struct{})}
+	read := make(chan struct{})
+	u := &storetest.Faulty{Store: storetest.NewMemory(), OnReplay: func() error { <-read; return nil }}
 	service, err := controller.NewService(controller.Options{Store: u})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +169,7 @@ func TestServingIsReadyBeforeTuning(t *testing.T) {
 			t.Errorf("%q is %v", name, got)
 		}
 	}
-	close(u.read)
+	close(read)
 	<-service.Rebuilt()
 	if code, _ := get(f, "/readyz/tuning"); code != 200 {
 		t.Errorf("/readyz/tuning: %d once the events are read", code)

@@ -169,7 +169,7 @@ const testHelpers = "internal/testshared"
 const families = "cmd/autosched/internal"
 
 // testOnly lists the packages that only tests may import.
-var testOnly = []string{testHelpers, "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/recorded",
+var testOnly = []string{testHelpers, "controller/storetest", "internal/cli/clitest", "lab/internal/window", "schedulers/internal/peers", "schedulers/internal/recorded",
 	"schedulers/internal/tryout"}
 
 // vague lists package names that do not state a purpose.
