@@ -20,6 +20,7 @@ import (
 	"github.com/autosched/autosched/controller"
 	"github.com/autosched/autosched/controller/audit"
 	"github.com/autosched/autosched/internal/checkup"
+	"github.com/autosched/autosched/internal/testshared"
 	"github.com/autosched/autosched/patterns"
 	"github.com/autosched/autosched/rollout"
 	"github.com/autosched/autosched/service/doctor"
@@ -266,6 +267,7 @@ func TestEveryKeeper(t *testing.T) {
 // TestDamageOfEveryFile: a flipped bit in any file, wherever a record is and at places between, stops the start only
 // in config.db, costs no record of another file and at most the record that has it, and what it costs is named (N4).
 func TestDamageOfEveryFile(t *testing.T) {
+	testshared.Full(t)
 	from := t.TempDir()
 	s, log, stop, err := walked(t, from)
 	if err != nil {
