@@ -349,6 +349,33 @@ the directory is as it was.`,
 	return cmd
 }
 
+func newCompactCmd() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "compact",
+		Short: "Give the free pages of a stopped service's files back to the disk",
+		Long: `Rewrites config.db and the files of rounds, reports and workloads of a stopped service
+without their free pages. Records and the epoch stay. A file is replaced once its copy,
+for which the disk must have room, is on disk.`,
+		Example: "  autosched admin compact --dir data",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return cli.Usage(errors.New("--dir is missing: name the directory of a stopped service"))
+			}
+			before, after, err := store.Compact(dir)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %.1f MiB, before %.1f MiB\n", dir, float64(after)/(1<<20),
+				float64(before)/(1<<20))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "(required)")
+	return cmd
+}
+
 type doctorOptions struct {
 	cli.ClientFlags
 	dir    string

@@ -490,6 +490,7 @@ func newAdminCmd() *cobra.Command {
 		Use:   "admin",
 		Short: "Secure, back up, check and audit the service",
 	}
-	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newDoctorCmd(), newAuditCmd(), newReplayCmd())
+	cmd.AddCommand(newCertsCmd(), newBackupCmd(), newRestoreCmd(), newCompactCmd(), newDoctorCmd(),
+		newAuditCmd(), newReplayCmd())
 	return cmd
 }
