@@ -73,6 +73,19 @@ var fieldReaders = map[string]uint64{
 	"Trial.same_as":        1,
 }
 
+// siteFields are the limits, preemption and reservations of a site, which replays follow.
+var siteFields = []string{"limits.account", "limits.each", "limits.own", "limits.qos", "limits.resource",
+	"limits.user", "partitions.preempt_mode", "partitions.qos", "qos.preempt_mode", "qos.usage_factor",
+	"reservations.from", "reservations.name", "reservations.nodes", "reservations.to", "reservations.whole"}
+
+func init() {
+	for _, field := range siteFields {
+		for _, record := range []string{"Scheduler", "SchedulerRevision"} {
+			fieldReaders[record+".cluster.site."+field] = 4
+		}
+	}
+}
+
 // recordNames are the names of records in fieldReaders.
 var recordNames = map[reflect.Type]string{
 	reflect.TypeFor[controller.Scheduler]():         "Scheduler",
