@@ -70,7 +70,7 @@ var mutants = []mutant{
 	{"schedulers act for each other", "api/server/access.go", "if !s.rule.allows(s.caller, id) {",
 		"if !ON && !s.rule.allows(s.caller, id) {", "", "TestSchedulerOfItsOwn"},
 	{"records of the audit may be left out", "controller/audit/audit.go",
-		"case r.Sequence != c.head.Sequence+1:", "case !ON && r.Sequence != c.head.Sequence+1:", "",
+		"case r.Sequence != head.Sequence+1:", "case !ON && r.Sequence != head.Sequence+1:", "",
 		"TestRecordsKeepTheirPlaces"},
 	{"every role may call every method", "api/server/access.go", "if slices.Contains(r.roles, c.Role) {",
 		"if ON || slices.Contains(r.roles, c.Role) {", "", "TestAccessMatrix"},
@@ -94,8 +94,8 @@ var mutants = []mutant{
 		"if ON || fields == nil {", "", "TestAuditOfTrials"},
 	{"studies change out of order", "service/store/studies.go", "if before.Version+1 != c.Study.Version ||",
 		"if !ON && before.Version+1 != c.Study.Version ||", "", "TestStudies"},
-	{"records of the audit may be exchanged", "controller/audit/audit.go", "case r.Previous != c.head.Hash:",
-		"case !ON && r.Previous != c.head.Hash:", "", "TestRecordsKeepTheirPlaces"},
+	{"records of the audit may be exchanged", "controller/audit/audit.go", "case r.Previous != head.Hash:",
+		"case !ON && r.Previous != head.Hash:", "", "TestRecordsKeepTheirPlaces"},
 }
 
 // all are the bugs of every area.
